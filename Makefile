@@ -1,0 +1,37 @@
+# Two commands do everything: `make site` and `make test`. Both set up what they need first.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: site serve test check clean install
+
+site: install
+	$(BIN)/python build_site.py
+
+serve: install
+	$(BIN)/python build_site.py --serve
+
+test: install check
+	$(BIN)/python -m pytest -n auto
+
+check: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+install: .venv/.installed docs_src/node_modules/.package-lock.json .cache/oracle/.installed
+
+.venv/.installed: setup.py constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[test]'
+	touch $@
+
+docs_src/node_modules/.package-lock.json: docs_src/package-lock.json docs_src/package.json | .venv/.installed
+	$(BIN)/python -m pylit.node npm ci --prefix docs_src --no-audit --no-fund
+
+# The published labml-nn 0.5.1, whose checkpoints ours must load: the tests compare against it.
+.cache/oracle/.installed: | .venv/.installed
+	$(BIN)/pip install --quiet --no-deps --target .cache/oracle labml-nn==0.5.1
+	touch $@
+
+clean:
+	rm -rf .venv .cache site docs_src/node_modules

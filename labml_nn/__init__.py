@@ -1,0 +1,1 @@
+"""Annotated PyTorch modules, to read and to import."""

@@ -1,0 +1,305 @@
+"""The values that flow through the pipeline, each frozen, in the order in which they come to be.
+
+    discover -> SourceFile
+    parse    -> Module  (with its Definitions and Sections of Notes and code Spans)
+    markdown -> NoteHtml (with its Formulas, Headings and References)
+    xref     -> Target, Link
+    pages    -> PageView (what a template shows), SearchDocument
+
+Lines count from 1 everywhere; columns count from 1 in what a person reads and from 0 in offsets.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """One file as it was read: decoded, without a byte order mark, lines ended by ``\\n``."""
+
+    #: Where it lies on disk.
+    path: Path
+    #: Dotted name, found from the packages around it: ``labml_nn.transformers.mha``.
+    name: str
+    #: As shown to readers and in diagnostics, POSIX: ``labml_nn/transformers/mha.py``.
+    display: str
+    #: Whether it is a package's ``__init__.py``.
+    is_package: bool
+    #: Whether it belongs to the site: then raw HTML in its notes is trusted, and faults in its
+    #: content are errors. In another's package they are warnings, and HTML is escaped.
+    own: bool
+    text: str
+    #: SHA-256 of the bytes on disk.
+    digest: str
+
+    @property
+    def lines(self) -> list[str]:
+        """The source lines. Only ``\\n`` ends one: a form feed or U+2028 is part of its line."""
+        return self.text.split("\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A run of source lines, both ends included."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Prose of a module: a docstring, or a block of adjacent comment lines.
+
+    Line ``i`` of `text` (counted from 0) stands on source line ``first_line + i``, always:
+    dedenting and stripping ``#`` or quotes never adds or removes a line in the middle.
+    """
+
+    kind: Literal["docstring", "comment"]
+    #: The source lines it takes, quotes and front matter included.
+    span: Span
+    text: str
+    first_line: int
+    #: 0-based column at which the text of most lines begins, for diagnostics.
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A thing with a name that pages can link to."""
+
+    kind: Literal["module", "class", "function", "method", "constant"]
+    module: str
+    #: Name inside the module, ``MultiHeadAttention.forward``; empty for the module itself.
+    qualname: str
+    line: int
+    #: Header as one line, ``forward(self, *, query: Tensor)``; empty for a module.
+    signature: str
+    #: First paragraph of its docstring or of the comment above it, as Markdown.
+    summary: str
+
+    @property
+    def dotted(self) -> str:
+        """Full name, ``labml_nn.transformers.mha.MultiHeadAttention.forward``."""
+        return f"{self.module}.{self.qualname}" if self.qualname else self.module
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Notes and the code they stand beside; either may be missing, never both."""
+
+    notes: tuple[Note, ...]
+    code: Span | None
+    #: Qualified name of the class or function whose header `code` holds, else empty.
+    definition: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A parsed module. Its sections, put together, hold every line of the file but blank ones."""
+
+    source: SourceFile
+    front_matter: Mapping[str, str]
+    definitions: tuple[Definition, ...]
+    sections: tuple[Section, ...]
+    #: False when the module has a syntax error: then it is one section of code without notes.
+    parsed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """TeX found in a note; the placeholder of the i-th one in `NoteHtml.html` is `formula_slot`."""
+
+    tex: str
+    display: bool
+    line: int
+    column: int
+
+
+def formula_slot(index: int) -> str:
+    """The text that stands in for formula `index` until mathematics is rendered.
+
+    Private-use characters, which the Markdown stage removes from what authors write.
+    """
+    return f"\ue000{index}\ue001"
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading inside a note, for the outline and the search index."""
+
+    level: int
+    #: Anchor, unique in its page.
+    slug: str
+    #: Plain text; formulas as their TeX.
+    text: str
+    #: Inner HTML without links; formulas as slots.
+    html: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A link or image address as written in a note, kept so that the audit can name its line."""
+
+    href: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoteHtml:
+    """A note after Markdown."""
+
+    html: str
+    formulas: tuple[Formula, ...] = ()
+    headings: tuple[Heading, ...] = ()
+    references: tuple[Reference, ...] = ()
+    #: Plain text for the search index.
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a definition is shown, and what a preview of it says."""
+
+    definition: Definition
+    #: From the site's root: ``labml_nn/transformers/mha.html#MultiHeadAttention``.
+    url: str
+    #: For a class: dotted names of its bases, as far as they could be resolved.
+    bases: tuple[str, ...] = ()
+    #: For a class: attribute -> dotted name of the class it holds (``self.attn = MHA(...)``).
+    #: For a module: name -> dotted name that it imports, for re-exports.
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An address an identifier leads to."""
+
+    #: From the site's root, or absolute when `external`.
+    url: str
+    #: Dotted name; the key of the preview, and the tooltip of an external link.
+    name: str
+    external: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Crumb:
+    """One step of the path shown in the header."""
+
+    title: str
+    #: From the site's root; empty when the step has no page of its own.
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OutlineEntry:
+    """One line of the outline rail."""
+
+    level: int
+    anchor: str
+    html: str
+
+
+@dataclass(frozen=True, slots=True)
+class CodeLine:
+    """One line of code, highlighted and linked."""
+
+    number: int
+    html: str
+
+
+@dataclass(frozen=True, slots=True)
+class SectionView:
+    """A section as the template shows it."""
+
+    #: Element id: the qualified name, or empty. Headings carry their own ids inside `note`.
+    anchor: str
+    note: str
+    code: tuple[CodeLine, ...]
+
+    @property
+    def wide(self) -> bool:
+        """A note without code takes the whole width."""
+        return not self.code
+
+
+@dataclass(frozen=True, slots=True)
+class PageLink:
+    """Another page, by address and title."""
+
+    url: str
+    title: str
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PageView:
+    """Everything a template needs to show one page. Addresses are from the site's root."""
+
+    kind: Literal["module", "prose", "home", "missing"]
+    #: Where it is written: ``labml_nn/transformers/mha.html``.
+    url: str
+    #: Plain text, for the title bar and for links.
+    title: str
+    #: Plain text, one or two sentences, for search engines and previews.
+    summary: str
+    #: HTML of the title and the summary as shown on the page.
+    title_html: str = ""
+    summary_html: str = ""
+    crumbs: tuple[Crumb, ...] = ()
+    outline: tuple[OutlineEntry, ...] = ()
+    sections: tuple[SectionView, ...] = ()
+    #: Body of a prose page.
+    body: str = ""
+    previous: PageLink | None = None
+    next: PageLink | None = None
+    #: Title of the reading path that `previous` and `next` follow.
+    path_title: str = ""
+    #: ``from labml_nn.transformers.mha import MultiHeadAttention``, for the copy button.
+    import_line: str = ""
+    #: Absolute address of the source in its repository, the notebook there, and in Colab.
+    source_url: str = ""
+    notebook_url: str = ""
+    colab_url: str = ""
+    #: Link to the paper named in the front matter.
+    paper_url: str = ""
+    #: Shown above everything: why a page has no notes.
+    warning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchDocument:
+    """One thing a reader can find."""
+
+    #: From the site's root, with anchor.
+    url: str
+    kind: Literal["page", "heading", "definition"]
+    title: str
+    #: Title of the page it is on.
+    page: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PageGroup:
+    """Pages under one title: a part of the catalogue, or a reading path in its order."""
+
+    title: str
+    summary: str
+    pages: tuple[PageLink, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SiteView:
+    """What every template may know about the site."""
+
+    title: str
+    summary: str
+    #: Absolute, ends with ``/``; for canonical addresses, sitemap and feed only.
+    base_url: str
+    repository_url: str
+    language: str
+    catalogue: tuple[PageGroup, ...]
+    paths: tuple[PageGroup, ...]

@@ -1,0 +1,59 @@
+"""The distribution ``labml-nn``: the library, and the extras that build its site and run its tests.
+
+The generator `pylit` is used from a checkout (``python build_site.py``) and is not part of the
+distribution: its theme and its npm packages live beside it, not inside a wheel.
+"""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+SITE = [
+    "markdown-it-py>=4",
+    "mdit-py-plugins>=0.6",
+    "pygments>=2.19",
+    "jinja2>=3.1",
+    "rich>=14",
+    "fonttools[woff]>=4.60",
+    "watchfiles>=1.1",
+    "starlette>=0.50",
+    "uvicorn>=0.38",
+]
+TEST = [
+    "pytest>=9",
+    "pytest-xdist>=3.8",
+    "hypothesis>=6.140",
+    "beartype>=0.22",
+    "numpy>=2",
+    "playwright>=1.56",
+    "html5lib>=1.1",
+    "mypy>=1.18",
+    "ruff>=0.14",
+    "types-Pygments",
+]
+
+README = Path(__file__).with_name("README.md")
+
+setup(
+    name="labml-nn",
+    version="1.0.0",
+    description="Annotated PyTorch modules: attention and recurrence, to read and to import",
+    long_description=README.read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="MIT",
+    python_requires=">=3.11",
+    packages=find_packages(include=["labml_nn", "labml_nn.*"]),
+    package_data={"labml_nn": ["py.typed"]},
+    install_requires=["torch>=2.4", "jaxtyping>=0.3"],
+    extras_require={"site": SITE, "test": SITE + TEST},
+    keywords="deep learning, attention, transformer, annotated, literate programming",
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Intended Audience :: Education",
+        "Intended Audience :: Science/Research",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Typing :: Typed",
+    ],
+)
