@@ -1,0 +1,118 @@
+r"""
+---
+title: Checks
+summary: What the modules say when they are given something that cannot work.
+---
+
+An error is worth reading when it says four things: what was wrong, the value, what was
+expected, and a way out. PyTorch finds most mistakes too, but later and in its own words:
+a head count that does not divide the width turns up as "shape '[5, 2, 4, 3]' is invalid
+for input of size 100". These functions look where a value enters.
+
+A value of the wrong kind is a `TypeError`, an impossible value a `ValueError`.
+"""
+
+import torch
+from torch import Tensor
+
+
+def check_sizes(**sizes: int) -> None:
+    """
+    ## Sizes are positive whole numbers
+
+    `check_sizes(d_model=512, heads=8)` names the argument that is not one.
+    """
+    for name, size in sizes.items():
+        if isinstance(size, bool) or not isinstance(size, int):
+            raise TypeError(
+                f"`{name}` ({size!r}) must be a whole number, not a "
+                f"{type(size).__name__}; convert it with int(...)"
+            )
+        if size < 1:
+            raise ValueError(f"`{name}` ({size}) must be at least 1")
+
+
+def check_probability(**probabilities: float) -> None:
+    """
+    ## Probabilities lie between 0 and 1
+
+    `check_probability(dropout_prob=0.1)` names the argument that does not.
+    """
+    for name, probability in probabilities.items():
+        if isinstance(probability, bool) or not isinstance(probability, int | float):
+            raise TypeError(
+                f"`{name}` ({probability!r}) must be a number from 0 to 1, not a "
+                f"{type(probability).__name__}"
+            )
+        if not 0 <= probability <= 1:
+            raise ValueError(
+                f"`{name}` ({probability}) must be from 0 to 1; 0 switches dropout off"
+            )
+
+
+def check_heads(heads: int, d_model: int) -> None:
+    r"""
+    ## Heads share the width equally
+
+    $K = C / H$ must be whole, so the error suggests the nearest widths that are.
+    """
+    check_sizes(heads=heads, d_model=d_model)
+    if d_model % heads:
+        below = d_model - d_model % heads
+        widths = f"{below} or {below + heads}" if below else f"{heads}"
+        raise ValueError(
+            f"`d_model` ({d_model}) must be divisible by `heads` ({heads}); try {widths}"
+        )
+
+
+def check_sequence(name: str, x: Tensor, d_model: int, weight: Tensor) -> None:
+    """
+    ## Sequences of vectors are `[T, B, C]`
+
+    The last axis must be as wide as the model, the first must not be empty, and the
+    numbers must be of the parameters' type (`weight` is any of them); under autocast
+    PyTorch converts them by itself.
+    """
+    if x.dim() != 3 or x.shape[-1] != d_model:
+        raise ValueError(
+            f"`{name}` has shape {list(x.shape)}; expected [T, B, C] (sequence, batch, "
+            f"features) with C = d_model = {d_model}"
+        )
+    if x.shape[0] == 0:
+        raise ValueError(
+            f"`{name}` has shape {list(x.shape)}: the sequence is empty; expected at "
+            "least one position"
+        )
+    if not x.is_floating_point():
+        raise TypeError(
+            f"`{name}` has dtype {x.dtype}; expected floating-point vectors: embed "
+            "tokens first (nn.Embedding)"
+        )
+    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise TypeError(
+            f"`{name}` has dtype {x.dtype} but the parameters have {weight.dtype}; "
+            f"convert one: {name}.to({weight.dtype}) or module.to({x.dtype})"
+        )
+
+
+def check_tokens(name: str, tokens: Tensor) -> None:
+    """
+    ## Token sequences are integers, `[T, B]`
+
+    PyTorch looks embeddings up with 32 or 64 bit integers.
+    """
+    if tokens.dtype not in (torch.int64, torch.int32):
+        raise TypeError(
+            f"`{name}` has dtype {tokens.dtype}; expected token numbers: "
+            f"convert with {name}.long()"
+        )
+    if tokens.dim() != 2:
+        raise ValueError(
+            f"`{name}` has shape {list(tokens.shape)}; expected [T, B] (sequence, "
+            f"batch): for one sequence use {name}[:, None]"
+        )
+    if tokens.shape[0] == 0:
+        raise ValueError(
+            f"`{name}` has shape {list(tokens.shape)}: the sequence is empty; expected "
+            "at least one token"
+        )

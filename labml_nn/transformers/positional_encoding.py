@@ -1,0 +1,320 @@
+r"""
+---
+title: Positional encodings
+summary: >
+  Attention sees a set of vectors, not a sequence. Adding a vector that depends only on
+  the position tells it what comes where. Here are the sinusoids of the original
+  transformer, for any width and any length, and learned positions.
+paper: https://arxiv.org/abs/1706.03762
+---
+
+Shuffle the tokens of a sentence, and attention gives back the same vectors, shuffled in
+the same way: nothing in it knows that one token stands before another. *Dog bites man*
+and *man bites dog* would be one and the same. So before the first layer each token's
+vector gets a second vector added to it, which says where the token stands.
+
+Vaswani et al. (2017, §3.5) write the position as a row of clock hands. Each pair of
+features is one hand; it points to $(\sin \omega_i p, \cos \omega_i p)$ at position $p$.
+The first hand goes round once in $2 \pi \approx 6.3$ positions, each next one is slower
+by the same factor, and with 512 features the last one takes 60,611 positions for a
+turn. The fast hands tell neighbours apart, the slow ones the beginning of a text from
+its end.
+
+| Symbol | Code | Shape | Meaning |
+|:--|:--|:--|:--|
+| $p$ | `positions` | `[T]` | position of a token, counted from 0 |
+| $\omega_i$ | `frequencies` | `[⌈C/2⌉]` | radians that hand $i$ turns per position |
+| $PE$ | `encodings` | `[T, 1, C]` | one vector per position |
+| $T$, $B$, $C$ | `d_model` is $C$ | | length, batch size, features per token |
+"""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+def get_positional_encoding(
+    d_model: int,
+    max_len: int = 5000,
+    *,
+    first: int = 0,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | None = None,
+) -> Float[Tensor, "T 1 C"]:
+    r"""
+    ## The table of sinusoids
+
+    \begin{align}
+    \omega_i &= 10000^{-2i / C} \\
+    PE_{p, 2i} &= \sin(\omega_i \, p) \\
+    PE_{p, 2i + 1} &= \cos(\omega_i \, p)
+    \end{align}
+
+    Why sine *and* cosine? Because then a shift is a rotation. The hands of position
+    $p + k$ are those of position $p$, each turned by an angle that does not depend on
+    $p$:
+
+    $$
+    \begin{pmatrix} PE_{p + k, 2i} \\ PE_{p + k, 2i + 1} \end{pmatrix} =
+    \begin{pmatrix} \cos \omega_i k & \sin \omega_i k \\
+                   -\sin \omega_i k & \cos \omega_i k \end{pmatrix}
+    \begin{pmatrix} PE_{p, 2i} \\ PE_{p, 2i + 1} \end{pmatrix}
+    $$
+
+    One fixed matrix says "three tokens back", wherever you stand, and a linear layer
+    such as the query projection can learn that matrix.
+
+    * `d_model` is the number of features $C$, even or odd
+    * `max_len` is the number of positions $T$
+    * `first` is the first position
+    * `dtype`, `device`: where and how exactly to compute; see the end of this page
+
+    Returns a tensor of shape `[T, 1, C]`; the axis of size 1 is the batch's.
+    Raises `ValueError` if a size is not positive. Source: Vaswani et al. 2017, §3.5.
+    """
+    # Without these two lines a width of 0 would give an empty table, and every sum with
+    # it would fail far from here.
+    _check_size("d_model", d_model)
+    _check_size("max_len", max_len)
+
+    # $\omega_i = 10000^{-2i/C} = \exp(-2i \cdot \ln 10000 / C)$, one for each even
+    # feature.
+    even = torch.arange(0, d_model, 2, dtype=dtype, device=device)
+    frequencies = torch.exp(even * -(math.log(10000.0) / d_model))
+
+    # The angle of every hand at every position, $\omega_i \, p$, of shape `[T, ⌈C/2⌉]`.
+    positions = torch.arange(first, first + max_len, dtype=dtype, device=device)
+    angles = positions.unsqueeze(1) * frequencies
+
+    # Sines go to the even features and cosines to the odd ones. With an odd $C$ there
+    # is one even feature more: the slowest hand shows its sine only.
+    encodings = torch.empty(max_len, d_model, dtype=dtype, device=device)
+    encodings[:, 0::2] = torch.sin(angles)
+    encodings[:, 1::2] = torch.cos(angles[:, : d_model // 2])
+    return encodings.unsqueeze(1)
+
+
+def fixed_positions(
+    table: Float[Tensor, "max_len 1 C"], offset: int, length: int
+) -> Float[Tensor, "T 1 C"]:
+    r"""
+    ## Rows of the table, and past its end
+
+    The formula has no last position; the table is only there to save work. Rows beyond
+    it are computed when a sequence needs them and are not kept, so that a checkpoint
+    stays the same whatever a model has read. A row costs one sine or cosine per
+    feature, which is little beside the $C^2$ products of a single projection.
+
+    * `table` comes from `get_positional_encoding`, in any dtype
+    * `offset` is the position of the first token
+    * `length` is the number of tokens $T$
+
+    Returns `[T, 1, C]` in the table's dtype, the same rows that a longer table would
+    hold.
+    """
+    end = offset + length
+    if end <= table.shape[0]:
+        return table[offset:end]
+
+    # Computed in 32 bits and then converted, as the table was. Counting positions in
+    # bfloat16 itself would go wrong at 257, which it cannot represent.
+    first = max(offset, table.shape[0])
+    beyond = get_positional_encoding(
+        table.shape[2], end - first, first=first, device=table.device
+    )
+    return torch.cat([table[offset:], beyond.to(table.dtype)])
+
+
+def learned_positions(
+    table: Float[Tensor, "max_len 1 C"], offset: int, length: int
+) -> Float[Tensor, "T 1 C"]:
+    r"""
+    ## Rows of a learned table
+
+    A learned table does end: nothing was ever learned about the positions after it.
+    Reading on would need a guess, so it is an error instead.
+
+    Arguments and result are those of `fixed_positions`.
+    Raises `ValueError` if a token stands beyond the table.
+    """
+    max_len, end = table.shape[0], offset + length
+    if end > max_len:
+        raise ValueError(
+            f"the sequence needs {end} positions, but only max_len = {max_len} were "
+            f"learned; shorten it, build the model with max_len={end}, or use fixed "
+            "(sinusoidal) positions, which have no end"
+        )
+    return table[offset:end]
+
+
+class PositionalEncoding(nn.Module):
+    r"""
+    ## Add fixed positions
+
+    $$y_p = \operatorname{Dropout}(x_p + PE_p)$$
+
+    Every sequence of the batch gets the same row $PE_p$ at position $p$. Values lie
+    between $-1$ and $1$ at every position, so that a long text does not drown its
+    tokens in large numbers, which counting $0, 1, 2, \dots$ would do.
+    """
+
+    positional_encodings: Tensor
+
+    def __init__(self, d_model: int, dropout_prob: float, max_len: int = 5000) -> None:
+        r"""
+        * `d_model` is the number of features $C$
+        * `dropout_prob` is the probability to drop a feature of the sum (§5.4)
+        * `max_len` is the length of the table; longer sequences work too
+        """
+        super().__init__()
+        self.dropout = nn.Dropout(dropout_prob)
+
+        # A buffer moves with the model from device to device but is not trained. This
+        # one stays out of checkpoints: anybody can compute it again.
+        table = get_positional_encoding(d_model, max_len)
+        self.register_buffer("positional_encodings", table, persistent=False)
+
+    def forward(
+        self, x: Float[Tensor, "T B C"], *, offset: int = 0
+    ) -> Float[Tensor, "T B C"]:
+        r"""
+        * `x` has shape `[T, B, C]`
+        * `offset` is the position of its first vector, for text that comes piece by
+          piece
+
+        Returns `[T, B, C]`. Raises `ValueError` for another shape, an empty sequence or
+        a negative offset, and `TypeError` for tokens that were not embedded yet.
+        """
+        _check_vectors(x, self.positional_encodings.shape[2])
+        check_offset(offset)
+        rows = fixed_positions(self.positional_encodings, offset, x.shape[0])
+        placed: Tensor = self.dropout(x + rows)
+        return placed
+
+
+class LearnedPositionalEncoding(nn.Module):
+    r"""
+    ## Add learned positions
+
+    The other way is to let training find a vector for each position, as BERT and GPT-2
+    do. Vaswani et al. tried both and found them "nearly identical" (Table 3, row E).
+    The price is the end of the table, and $\text{max\_len} \cdot C$ more parameters.
+    """
+
+    def __init__(self, d_model: int, dropout_prob: float, max_len: int = 5000) -> None:
+        r"""
+        * `d_model` is the number of features $C$
+        * `dropout_prob` is the probability to drop a feature of the sum
+        * `max_len` is the number of positions that can be learned
+        """
+        super().__init__()
+        _check_size("d_model", d_model)
+        _check_size("max_len", max_len)
+        self.dropout = nn.Dropout(dropout_prob)
+
+        # Zeros say "no position stands out yet". Nothing needs to be random here: each
+        # row has its own gradient from the first step on.
+        self.positional_encodings = nn.Parameter(torch.zeros(max_len, 1, d_model))
+
+    def forward(
+        self, x: Float[Tensor, "T B C"], *, offset: int = 0
+    ) -> Float[Tensor, "T B C"]:
+        r"""
+        Arguments, result and errors are those of `PositionalEncoding.forward`; besides,
+        a sequence that ends after `max_len` is a `ValueError`.
+        """
+        _check_vectors(x, self.positional_encodings.shape[2])
+        check_offset(offset)
+        rows = learned_positions(self.positional_encodings, offset, x.shape[0])
+        placed: Tensor = self.dropout(x + rows)
+        return placed
+
+
+# ## What the doors refuse
+#
+# A mistake is cheapest to understand where it enters.
+def _check_size(name: str, value: int) -> None:
+    if value < 1:
+        raise ValueError(f"`{name}` must be at least 1, not {value}")
+
+
+def check_offset(offset: int) -> None:
+    """Refuse a negative position, which slicing would count from the end."""
+    if offset < 0:
+        raise ValueError(
+            f"`offset` is the position of the first token, so it must be 0 or more, "
+            f"not {offset}"
+        )
+
+
+def _check_vectors(x: Tensor, d_model: int) -> None:
+    if not x.is_floating_point():
+        raise TypeError(
+            f"`x` must hold vectors (floating point), not {x.dtype}; pass tokens "
+            "through an embedding first"
+        )
+    if x.ndim != 3 or x.shape[2] != d_model:
+        raise ValueError(
+            f"`x` must have shape [T, B, C] with C = d_model = {d_model}, "
+            f"not {list(x.shape)}"
+        )
+    if x.shape[0] == 0:
+        raise ValueError("`x` is an empty sequence: T = 0; give at least one token")
+
+
+# ## Differences from the paper
+#
+# * **Odd widths.** The paper's formula pairs features, and its models have even widths.
+#   Here the last sine of an odd width stays without its cosine.
+# * **No end.** Positions past the table are computed when they are needed.
+# * **Exactness.** The table is computed in 32-bit numbers, as in version 0.5.1 of this
+#   package, so that models trained then see the positions they know. A 32-bit angle of
+#   some thousand radians is a little off: with $C = 512$ the largest error of an entry
+#   is $7 \cdot 10^{-6}$ in the first 128 positions and $4 \cdot 10^{-4}$ in the first
+#   5,000. `get_positional_encoding(..., dtype=torch.float64)` gives the formula to full
+#   precision.
+#
+# ## Exercises
+#
+# **1.** How similar are two positions? Show that the dot product of $PE_p$ and
+# $PE_{p + k}$ depends on the distance $k$ only, and not on $p$ (for an even $C$).
+#
+# <details><summary>Answer</summary>
+#
+# Each hand gives
+#
+# $$\sin \omega_i p \, \sin \omega_i (p + k) + \cos \omega_i p \, \cos \omega_i (p + k)
+# = \cos \omega_i k,$$
+#
+# so the whole product is $\sum_i \cos \omega_i k$. It is largest, $C / 2$, at $k = 0$.
+# It is also the same for $k$ and $-k$: by itself it cannot tell before from after.
+#
+# </details>
+#
+# **2.** Which positions look alike if only the first hand is there, $C = 2$? Try
+# $p = 0$ and $p = 710$.
+#
+# <details><summary>Answer</summary>
+#
+# ```python
+# table = get_positional_encoding(2, 711, dtype=torch.float64)
+# print((table[710] - table[0]).abs().max())  # 6.0e-05
+# ```
+#
+# 710 is nearly 113 turns, because $355 / 113$ is nearly $\pi$. A second, slower hand
+# tells them apart, just as the hour hand does when the minute hand comes round again.
+#
+# </details>
+#
+# **3.** Why are learned positions a poor choice for a model that should read texts
+# longer than those it was trained on, even if `max_len` is large enough?
+#
+# <details><summary>Answer</summary>
+#
+# A row is trained only when a training text is long enough to reach it. With texts of
+# 128 tokens the rows from 128 on are still the zeros they began with: to the model,
+# those tokens stand nowhere. Fixed positions at least go on by the rule that it knows.
+#
+# </details>
