@@ -5,9 +5,9 @@ summary: What the modules say when they are given something that cannot work.
 ---
 
 An error is worth reading when it says four things: what was wrong, the value, what was
-expected, and a way out. PyTorch finds most mistakes too, but later and in its own words:
-a head count that does not divide the width turns up as "shape '[5, 2, 4, 3]' is invalid
-for input of size 100". These functions look where a value enters.
+expected, and a way out. PyTorch finds most mistakes too, but later and in its own
+words: a head count that does not divide the width turns up as "shape '[5, 2, 4, 3]' is
+invalid for input of size 100". These functions look where a value enters.
 
 A value of the wrong kind is a `TypeError`, an impossible value a `ValueError`.
 """
@@ -61,11 +61,14 @@ def check_heads(heads: int, d_model: int) -> None:
         below = d_model - d_model % heads
         widths = f"{below} or {below + heads}" if below else f"{heads}"
         raise ValueError(
-            f"`d_model` ({d_model}) must be divisible by `heads` ({heads}); try {widths}"
+            f"`d_model` ({d_model}) must be divisible by `heads` ({heads}); "
+            f"try {widths}"
         )
 
 
-def check_sequence(name: str, x: Tensor, d_model: int, weight: Tensor) -> None:
+def check_sequence(
+    name: str, x: Tensor, d_model: int, weight: Tensor | None = None
+) -> None:
     """
     ## Sequences of vectors are `[T, B, C]`
 
@@ -88,23 +91,27 @@ def check_sequence(name: str, x: Tensor, d_model: int, weight: Tensor) -> None:
             f"`{name}` has dtype {x.dtype}; expected floating-point vectors: embed "
             "tokens first (nn.Embedding)"
         )
-    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+    if weight is None or torch.is_autocast_enabled(x.device.type):
+        return
+    if x.dtype != weight.dtype:
         raise TypeError(
             f"`{name}` has dtype {x.dtype} but the parameters have {weight.dtype}; "
             f"convert one: {name}.to({weight.dtype}) or module.to({x.dtype})"
         )
 
 
-def check_tokens(name: str, tokens: Tensor) -> None:
+def check_tokens(tokens: Tensor, n_vocab: int, *, name: str = "tokens") -> None:
     """
     ## Token sequences are integers, `[T, B]`
 
-    PyTorch looks embeddings up with 32 or 64 bit integers.
+    Each must name a row of the vocabulary. On a GPU that last question would make the
+    host wait for the device, and a compiled graph cannot ask it at all; there it is left
+    to the look-up itself, which stops with an error of its own.
     """
     if tokens.dtype not in (torch.int64, torch.int32):
         raise TypeError(
-            f"`{name}` has dtype {tokens.dtype}; expected token numbers: "
-            f"convert with {name}.long()"
+            f"`{name}` has dtype {tokens.dtype}; expected token numbers: convert with "
+            f"{name}.long()"
         )
     if tokens.dim() != 2:
         raise ValueError(
@@ -115,4 +122,40 @@ def check_tokens(name: str, tokens: Tensor) -> None:
         raise ValueError(
             f"`{name}` has shape {list(tokens.shape)}: the sequence is empty; expected "
             "at least one token"
+        )
+    if torch.compiler.is_compiling() or tokens.device.type != "cpu":
+        return
+    if not tokens.numel():
+        return
+    lowest, highest = (int(bound) for bound in tokens.aminmax())
+    if lowest < 0 or highest >= n_vocab:
+        wrong = lowest if lowest < 0 else highest
+        raise ValueError(
+            f"`{name}` holds {wrong}; expected numbers from 0 to {n_vocab - 1}, below "
+            f"n_vocab ({n_vocab}): was the text encoded with another vocabulary?"
+        )
+
+
+def check_vocabulary(name: str, tokens: Tensor, n_vocab: int) -> None:
+    r"""
+    ## Tokens lie in the vocabulary
+
+    A token is an integer $v$ with $0 \le v < V$, in a tensor of any shape.
+    """
+    if tokens.dtype == torch.bool or tokens.is_floating_point() or tokens.is_complex():
+        raise TypeError(
+            f"`{name}` has dtype {tokens.dtype}; expected token numbers: "
+            f"convert with {name}.long()"
+        )
+
+    # To look at values, the program must wait for them. On a CPU they are there. On an
+    # accelerator the wait would hold up every step, and a compiler cannot branch on
+    # values: there PyTorch's own check has to do.
+    if tokens.device.type != "cpu" or torch.compiler.is_compiling():
+        return
+    outside = tokens[(tokens < 0) | (tokens >= n_vocab)]
+    if outside.numel():
+        raise ValueError(
+            f"`{name}` holds the token {int(outside[0])}; expected 0 to {n_vocab - 1}, "
+            f"the vocabulary having {n_vocab} tokens"
         )

@@ -32,7 +32,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from labml_nn.checks import check_tokens
+from labml_nn.checks import check_sizes, check_vocabulary
 
 
 class LabelSmoothingLoss(nn.Module):
@@ -195,6 +195,7 @@ def _x_log_x(x: float) -> float:
 def _check_arguments(
     size: int, padding_idx: int | None, smoothing: float, reduction: str
 ) -> None:
+    check_sizes(size=size)
     if padding_idx is not None and not 0 <= padding_idx < size:
         raise ValueError(
             f"`padding_idx` must be a token, from 0 to size - 1 = {size - 1}, or None; "
@@ -232,7 +233,7 @@ def _check_input(x: Tensor, target: Tensor, size: int) -> None:
             f"`target` must have the shape of `x` without its last axis, "
             f"{list(x.shape[:-1])}, not {list(target.shape)}"
         )
-    check_tokens(target, size, name="target")
+    check_vocabulary("target", target, size)
 
 
 # ## Differences from the paper

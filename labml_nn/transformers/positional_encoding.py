@@ -34,6 +34,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from labml_nn.checks import check_probability, check_sequence, check_sizes
+
 
 def get_positional_encoding(
     d_model: int,
@@ -74,10 +76,8 @@ def get_positional_encoding(
     Returns a tensor of shape `[T, 1, C]`; the axis of size 1 is the batch's.
     Raises `ValueError` if a size is not positive. Source: Vaswani et al. 2017, §3.5.
     """
-    # Without these two lines a width of 0 would give an empty table, and every sum with
-    # it would fail far from here.
-    _check_size("d_model", d_model)
-    _check_size("max_len", max_len)
+    # A width of 0 would give an empty table, and fail far from here.
+    check_sizes(d_model=d_model, max_len=max_len)
 
     # $\omega_i = 10000^{-2i/C} = \exp(-2i \cdot \ln 10000 / C)$, one for each even
     # feature.
@@ -112,8 +112,9 @@ def fixed_positions(
     * `length` is the number of tokens $T$
 
     Returns `[T, 1, C]` in the table's dtype, the same rows that a longer table would
-    hold.
+    hold. Raises `ValueError` for a negative offset.
     """
+    _check_offset(offset)
     end = offset + length
     if end <= table.shape[0]:
         return table[offset:end]
@@ -137,8 +138,9 @@ def learned_positions(
     Reading on would need a guess, so it is an error instead.
 
     Arguments and result are those of `fixed_positions`.
-    Raises `ValueError` if a token stands beyond the table.
+    Raises `ValueError` if a token stands beyond the table or before it.
     """
+    _check_offset(offset)
     max_len, end = table.shape[0], offset + length
     if end > max_len:
         raise ValueError(
@@ -147,6 +149,15 @@ def learned_positions(
             "(sinusoidal) positions, which have no end"
         )
     return table[offset:end]
+
+
+def _check_offset(offset: int) -> None:
+    # A slice would silently count a negative position from the end of the table.
+    if offset < 0:
+        raise ValueError(
+            f"`offset` ({offset}) must be 0 or more: it is the position of the first "
+            "token"
+        )
 
 
 class PositionalEncoding(nn.Module):
@@ -169,6 +180,7 @@ class PositionalEncoding(nn.Module):
         * `max_len` is the length of the table; longer sequences work too
         """
         super().__init__()
+        check_probability(dropout_prob=dropout_prob)
         self.dropout = nn.Dropout(dropout_prob)
 
         # A buffer moves with the model from device to device but is not trained. This
@@ -187,8 +199,7 @@ class PositionalEncoding(nn.Module):
         Returns `[T, B, C]`. Raises `ValueError` for another shape, an empty sequence or
         a negative offset, and `TypeError` for tokens that were not embedded yet.
         """
-        _check_vectors(x, self.positional_encodings.shape[2])
-        check_offset(offset)
+        check_sequence("x", x, self.positional_encodings.shape[2])
         rows = fixed_positions(self.positional_encodings, offset, x.shape[0])
         placed: Tensor = self.dropout(x + rows)
         return placed
@@ -210,8 +221,8 @@ class LearnedPositionalEncoding(nn.Module):
         * `max_len` is the number of positions that can be learned
         """
         super().__init__()
-        _check_size("d_model", d_model)
-        _check_size("max_len", max_len)
+        check_sizes(d_model=d_model, max_len=max_len)
+        check_probability(dropout_prob=dropout_prob)
         self.dropout = nn.Dropout(dropout_prob)
 
         # Zeros say "no position stands out yet". Nothing needs to be random here: each
@@ -225,43 +236,10 @@ class LearnedPositionalEncoding(nn.Module):
         Arguments, result and errors are those of `PositionalEncoding.forward`; besides,
         a sequence that ends after `max_len` is a `ValueError`.
         """
-        _check_vectors(x, self.positional_encodings.shape[2])
-        check_offset(offset)
+        check_sequence("x", x, self.positional_encodings.shape[2])
         rows = learned_positions(self.positional_encodings, offset, x.shape[0])
         placed: Tensor = self.dropout(x + rows)
         return placed
-
-
-# ## What the doors refuse
-#
-# A mistake is cheapest to understand where it enters.
-def _check_size(name: str, value: int) -> None:
-    if value < 1:
-        raise ValueError(f"`{name}` must be at least 1, not {value}")
-
-
-def check_offset(offset: int) -> None:
-    """Refuse a negative position, which slicing would count from the end."""
-    if offset < 0:
-        raise ValueError(
-            f"`offset` is the position of the first token, so it must be 0 or more, "
-            f"not {offset}"
-        )
-
-
-def _check_vectors(x: Tensor, d_model: int) -> None:
-    if not x.is_floating_point():
-        raise TypeError(
-            f"`x` must hold vectors (floating point), not {x.dtype}; pass tokens "
-            "through an embedding first"
-        )
-    if x.ndim != 3 or x.shape[2] != d_model:
-        raise ValueError(
-            f"`x` must have shape [T, B, C] with C = d_model = {d_model}, "
-            f"not {list(x.shape)}"
-        )
-    if x.shape[0] == 0:
-        raise ValueError("`x` is an empty sequence: T = 0; give at least one token")
 
 
 # ## Differences from the paper
