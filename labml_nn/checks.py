@@ -105,8 +105,8 @@ def check_tokens(tokens: Tensor, n_vocab: int, *, name: str = "tokens") -> None:
     ## Token sequences are integers, `[T, B]`
 
     Each must name a row of the vocabulary. On a GPU that last question would make the
-    host wait for the device, and a compiled graph cannot ask it at all; there it is left
-    to the look-up itself, which stops with an error of its own.
+    host wait for the device, and a compiled graph cannot ask it at all; there it is
+    left to the look-up itself, which stops with an error of its own.
     """
     if tokens.dtype not in (torch.int64, torch.int32):
         raise TypeError(

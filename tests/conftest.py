@@ -1,0 +1,56 @@
+"""What all tests share: shapes checked at every call, and few threads.
+
+Nothing here imports torch, so that tests of the generator start quickly.
+"""
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from types import ModuleType
+
+# Before torch is imported anywhere: the suite runs in several processes, one per core, and
+# tensors of a dozen numbers gain nothing from threads. Child processes inherit it.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("MKL_NUM_THREADS", "1")
+
+import pytest
+from jaxtyping import install_import_hook
+
+# From here on, importing labml_nn decorates every annotated function: each call in each test
+# compares real shapes and dtypes with the declared ones.
+HOOK = install_import_hook("labml_nn", "beartype.beartype")
+
+_UNHOOKED: dict[str, ModuleType] = {}
+
+
+def _take_out() -> dict[str, ModuleType]:
+    """Remove the library from ``sys.modules`` and return what was there."""
+    names = [name for name in sys.modules if name.split(".")[0] == "labml_nn"]
+    return {name: sys.modules.pop(name) for name in names}
+
+
+@pytest.fixture
+def unhooked() -> Iterator[Callable[[str], ModuleType]]:
+    """Import the library as users do, without shape checks, for as long as one test runs.
+
+    For messages of our own errors (the hook would be first to object), for arguments that are
+    accepted although the signature does not advertise them, and for ``torch.compile``::
+
+        def test_it(unhooked):
+            mha = unhooked("labml_nn.transformers.mha")
+            with pytest.raises(ValueError, match="divisible"):
+                mha.MultiHeadAttention(4, 10)
+
+    Classes of this copy are not those imported at the head of a test file.
+    """
+    global HOOK
+    hooked = _take_out()
+    HOOK.uninstall()
+    sys.modules.update(_UNHOOKED)
+    try:
+        yield importlib.import_module
+    finally:
+        _UNHOOKED.update(_take_out())
+        sys.modules.update(hooked)
+        HOOK = install_import_hook("labml_nn", "beartype.beartype")
