@@ -1,0 +1,70 @@
+"""Checkpoints of labml-nn 0.5.1 load into our attention and feed-forward, and compute the same."""
+
+import pytest
+from oracle import assert_same, published
+from torch import nn
+
+from labml_nn.transformers.feed_forward import FeedForward
+from labml_nn.transformers.mha import MultiHeadAttention, PrepareForMultiHeadAttention
+
+CASES = """
+from torch import nn
+from labml_nn.transformers.feed_forward import FeedForward
+from labml_nn.transformers.mha import MultiHeadAttention, PrepareForMultiHeadAttention
+from labml_nn.transformers.utils import subsequent_mask
+
+query, key, value = torch.randn(5, 2, 12), torch.randn(7, 2, 12), torch.randn(7, 2, 12)
+padding = torch.arange(7)[None, :, None] < torch.tensor([7, 4])
+full = torch.rand(5, 7, 2) < 0.7
+full[:, 0] = True
+
+attention = MultiHeadAttention(3, 12)
+record("self", attention, query=query, key=query, value=query)
+record("cross", attention, query=query, key=key, value=value)
+record("causal", attention, query=query, key=query, value=query, mask=subsequent_mask(5))
+record("padding", attention, query=query, key=key, value=value, mask=padding)
+record("full mask", attention, query=query, key=key, value=value, mask=full)
+record("one query", attention, query=query[:1], key=key, value=value)
+record("bias=False", MultiHeadAttention(3, 12, bias=False), query=query, key=key, value=value)
+record("prepare", PrepareForMultiHeadAttention(12, 3, 5, bias=True), query)
+record("prepare one step", PrepareForMultiHeadAttention(12, 3, 5, bias=False), query[0])
+
+record("plain", FeedForward(12, 28), query)
+record("gelu", FeedForward(12, 28, 0.2, nn.GELU()), query)
+record("gated", FeedForward(12, 28, activation=nn.SiLU(), is_gated=True), query)
+record("no biases", FeedForward(12, 28, 0.1, nn.Sigmoid(), True, False, False, False), query)
+"""
+
+
+@pytest.fixture(scope="module")
+def records():
+    return published(CASES)
+
+
+@pytest.mark.parametrize("store_attn", [False, True])
+@pytest.mark.parametrize("case", ["self", "cross", "causal", "padding", "full mask", "one query"])
+def test_multi_head_attention(records, case, store_attn):
+    assert_same(records[case], MultiHeadAttention(3, 12, store_attn=store_attn))
+
+
+def test_what_the_published_package_made_of_bias_false(records):
+    """It left biases on values and outputs; `output_bias` says so in words."""
+    assert_same(records["bias=False"], MultiHeadAttention(3, 12, bias=False, output_bias=True))
+
+
+def test_prepare(records):
+    assert_same(records["prepare"], PrepareForMultiHeadAttention(12, 3, 5, bias=True))
+    assert_same(records["prepare one step"], PrepareForMultiHeadAttention(12, 3, 5, bias=False))
+
+
+@pytest.mark.parametrize(
+    ("case", "arguments"),
+    [
+        ("plain", ()),
+        ("gelu", (0.2, nn.GELU())),
+        ("gated", (0.1, nn.SiLU(), True)),
+        ("no biases", (0.1, nn.Sigmoid(), True, False, False, False)),
+    ],
+)
+def test_feed_forward(records, case, arguments):
+    assert_same(records[case], FeedForward(12, 28, *arguments))
