@@ -1,0 +1,97 @@
+"""Values that a later build can use again, on disk and in memory.
+
+An entry is kept under a name and carries the key that it was made from; a lookup with another key
+finds nothing. An entry that is damaged, or was written by another version of Python, is a miss:
+the cache may be deleted, cut short or shared at any time without a build noticing more than a
+delay. Entries are pickles, so the folder is as trusted as the source code beside it.
+"""
+
+import hashlib
+import pickle
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+_MAGIC = b"pylit-cache-1\n"
+_DIGEST = hashlib.sha256().digest_size
+
+
+def digest(*parts: str | bytes) -> str:
+    """A hash of several texts that keeps them apart: ``("ab", "c")`` is not ``("a", "bc")``."""
+    hasher = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+        hasher.update(b"%d:" % len(data))
+        hasher.update(data)
+    return hasher.hexdigest()
+
+
+class Cache:
+    """A folder of entries, and what this process has already read of it."""
+
+    def __init__(self, folder: Path | None) -> None:
+        """`folder` is made when something is stored; with None, entries live in memory only."""
+        self._folder = folder
+        self._memory: dict[str, tuple[str, Any]] = {}
+
+    def load(self, name: str, key: str) -> Any | None:
+        """The value stored under `name`, if it was made from `key`."""
+        if name not in self._memory and self._folder is not None:
+            entry = _read(self._path(name))
+            if entry is not None:
+                self._memory[name] = entry
+        found = self._memory.get(name)
+        return found[1] if found is not None and found[0] == key else None
+
+    def store(self, name: str, key: str, value: Any) -> None:
+        """Keep `value`; a folder that cannot be written costs only the next build's time."""
+        self._memory[name] = (key, value)
+        if self._folder is not None:
+            with suppress(OSError):
+                _write(self._path(name), (key, value))
+
+    def prune(self, names: set[str]) -> None:
+        """Forget every entry but those of `names`: their sources are gone."""
+        for name in self._memory.keys() - names:
+            del self._memory[name]
+        if self._folder is None or not self._folder.is_dir():
+            return
+        keep = {self._path(name).name for name in names}
+        for path in self._folder.iterdir():
+            if path.name not in keep:
+                with suppress(OSError):
+                    path.unlink()
+
+    def _path(self, name: str) -> Path:
+        assert self._folder is not None
+        return self._folder / digest(name)[:32]
+
+
+def _read(path: Path) -> tuple[str, Any] | None:
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    body = data[len(_MAGIC) + _DIGEST :]
+    if data[: len(_MAGIC) + _DIGEST] != _MAGIC + hashlib.sha256(body).digest():
+        return None
+    try:
+        key, value = pickle.loads(body)
+    except Exception:  # A whole pickle of classes that have since changed can raise anything.
+        return None
+    return key, value
+
+
+def _write(path: Path, entry: tuple[str, Any]) -> None:
+    body = pickle.dumps(entry, protocol=pickle.HIGHEST_PROTOCOL)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        temporary = Path(file.name)
+        try:
+            file.write(_MAGIC + hashlib.sha256(body).digest() + body)
+            file.close()
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise

@@ -1,0 +1,115 @@
+"""The audit: every address on every finished page leads somewhere.
+
+It reads the final HTML, so it sees what a browser sees, whoever wrote the link: an author, the
+highlighter or a template. Where an author wrote it, the diagnostic names the line of the source.
+"""
+
+import html
+import posixpath
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from urllib.parse import unquote, urlsplit
+
+from pylit.diagnostics import Diagnostic, Report, Severity
+from pylit.model import Reference
+
+#: Comments, scripts and styles hold no links; everything else that opens is a tag.
+_TAG = re.compile(
+    r"<!--.*?-->|<(script|style)\b([^>]*)>.*?</\1\s*>|<[a-zA-Z][^\s>/]*((?:\s[^<>]*)?)>", re.S
+)
+_ATTRIBUTE = re.compile(r"""\s(href|src|srcset|id)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
+
+
+@dataclass(frozen=True, slots=True)
+class PageFacts:
+    """What the audit needs of a page."""
+
+    #: Anchors that links may lead to.
+    anchors: frozenset[str]
+    #: Addresses as they are written, each once, in the order of the page.
+    hrefs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedPage:
+    """A finished page, and where its author's links were written."""
+
+    url: str
+    facts: PageFacts
+    #: Path of the source, as diagnostics name it.
+    display: str
+    references: tuple[Reference, ...]
+    own: bool
+
+
+def facts(page: str) -> PageFacts:
+    """Anchors and addresses of a page, read off its tags."""
+    anchors: set[str] = set()
+    hrefs: dict[str, None] = {}
+    for tag in _TAG.finditer(page):
+        for name, double, single, bare in _ATTRIBUTE.findall(tag[2] or tag[3] or ""):
+            value = html.unescape(double or single or bare)
+            if name == "id":
+                anchors.add(value)
+            elif name == "srcset":
+                hrefs.update(dict.fromkeys(part.split()[0] for part in value.split(",") if part))
+            else:
+                hrefs.setdefault(value)
+    return PageFacts(frozenset(anchors), tuple(hrefs))
+
+
+def audit(pages: Iterable[AuditedPage], files: Iterable[str], report: Report) -> None:
+    """Report every relative address that leads to no file, or to an anchor its page lacks."""
+    pages = list(pages)
+    anchors = {page.url: page.facts.anchors for page in pages}
+    known = set(files) | anchors.keys()
+    for page in pages:
+        for href in page.facts.hrefs:
+            fault = _fault(page.url, href, known, anchors)
+            if fault:
+                report.add(_diagnostic(page, href, *fault))
+
+
+def _fault(
+    url: str, href: str, files: set[str], anchors: Mapping[str, frozenset[str]]
+) -> tuple[str, str, str] | None:
+    """Code, message and hint for an address that leads nowhere, or None."""
+    try:
+        parts = urlsplit(href)
+    except ValueError:
+        return "link-broken", f"`{href}` is not an address", "write it as RFC 3986 says"
+    if parts.scheme or parts.netloc:
+        return None
+    if parts.path.startswith("/"):
+        hint = "write the address relative to the page, so that it works from any folder"
+        return "link-broken", f"`{href}` starts at the root of the server", hint
+    path = unquote(parts.path)
+    target = posixpath.normpath(posixpath.join(posixpath.dirname(url), path)) if path else url
+    if target not in files:
+        return "link-broken", f"`{href}` leads to no page", _nearest(path, target, files)
+    anchor = unquote(parts.fragment)
+    # The empty fragment is the top of the page; a text fragment is for the browser.
+    if not anchor or anchor.startswith(":~:") or target not in anchors or anchor in anchors[target]:
+        return None
+    return "anchor-broken", f"`{href}` leads to no anchor", _near(anchor, anchors[target])
+
+
+def _nearest(path: str, target: str, files: set[str]) -> str:
+    if path.endswith("/") or path in (".", ".."):
+        return "name the page, `…/index.html`: folders do not open from a disk"
+    return _near(target, files)
+
+
+def _near(word: str, known: Iterable[str]) -> str:
+    # Line anchors are thousands and help nobody.
+    words = [k for k in known if not re.fullmatch(r"L\d+", k)]
+    found = get_close_matches(word, sorted(words), n=1)
+    return f"did you mean `{found[0]}`?" if found else "check the spelling"
+
+
+def _diagnostic(page: AuditedPage, href: str, code: str, message: str, hint: str) -> Diagnostic:
+    line = next((r.line for r in page.references if r.href == href), 0)
+    severity = Severity.ERROR if page.own else Severity.WARNING
+    return Diagnostic(page.display, line, 0, code, message, hint, severity=severity)

@@ -1,0 +1,59 @@
+from pathlib import Path
+
+import pytest
+
+from pylit.cache import Cache, digest
+
+
+def test_a_value_comes_back_for_its_key_and_for_no_other(tmp_path: Path) -> None:
+    Cache(tmp_path / "new").store("page", "k1", {"a": (1, 2)})
+    fresh = Cache(tmp_path / "new")
+    assert fresh.load("page", "k1") == {"a": (1, 2)}
+    assert fresh.load("page", "k2") is None
+    assert fresh.load("other", "k1") is None
+
+
+def test_a_later_value_takes_the_place_of_the_earlier(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.store("page", "k1", 1)
+    cache.store("page", "k2", 2)
+    assert cache.load("page", "k1") is None
+    assert Cache(tmp_path).load("page", "k2") == 2
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "foreign"])
+def test_damage_is_a_miss(tmp_path: Path, damage: str) -> None:
+    Cache(tmp_path).store("page", "k", list(range(50)))
+    (entry,) = tmp_path.iterdir()
+    data = bytearray(entry.read_bytes())
+    data[-3] ^= 1
+    changed = {"cut": data[:-9], "flipped": data, "empty": b"", "foreign": b"something else"}
+    entry.write_bytes(changed[damage])
+    assert Cache(tmp_path).load("page", "k") is None
+
+
+def test_a_folder_that_cannot_be_written_only_costs_time(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    cache = Cache(tmp_path / "file" / "folder")
+    cache.store("page", "k", 1)
+    assert cache.load("page", "k") == 1
+    cache.prune(set())
+    assert cache.load("page", "k") is None
+
+
+def test_pruning_keeps_what_is_named(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.store("old", "k", 1)
+    cache.store("page", "k", 2)
+    (tmp_path / "tmp-left-by-a-killed-build").write_bytes(b"half")
+    cache.prune({"page"})
+    assert len(list(tmp_path.iterdir())) == 1
+    assert Cache(tmp_path).load("page", "k") == 2
+    assert cache.load("old", "k") is None
+
+
+def test_a_digest_keeps_its_parts_apart() -> None:
+    assert digest("ab", "c") != digest("a", "bc")
+    assert digest("a", "") != digest("a")
+    assert digest("é") == digest("é".encode())

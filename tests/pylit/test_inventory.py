@@ -1,0 +1,55 @@
+import re
+import zlib
+
+from pylit.inventory import inventory
+from pylit.model import Definition, PageLink, Target
+
+#: How Sphinx reads a line (sphinx.util.inventory, format version 2).
+LINE = re.compile(r"(.+?)\s+(\S+)\s+(-?\d+)\s+?(\S*)\s+(.*)")
+
+
+def target(kind: str, module: str, qualname: str, url: str) -> Target:
+    definition = Definition(kind, module, qualname, 3, "", "")  # type: ignore[arg-type]
+    return Target(definition, url)
+
+
+def decode(data: bytes) -> tuple[list[bytes], dict[tuple[str, str], tuple[str, str]]]:
+    *header, body = data.split(b"\n", 4)
+    objects = {}
+    for line in zlib.decompress(body).decode().splitlines():
+        match = LINE.fullmatch(line)
+        assert match, line
+        name, role, _, address, shown = match.groups()
+        if address.endswith("$"):
+            address = address[:-1] + name
+        objects[role, name] = (address, name if shown == "-" else shown)
+    return header, objects
+
+
+def test_sphinx_finds_every_object() -> None:
+    targets = [
+        target("module", "pkg.mha", "", "pkg/mha.html"),
+        target("class", "pkg.mha", "MHA", "pkg/mha.html#MHA"),
+        target("method", "pkg.mha", "MHA.forward", "pkg/mha.html#MHA.forward"),
+        target("function", "pkg.mha", "mask", "pkg/mha.html#mask"),
+        target("constant", "pkg.mha", "SIZE", "pkg/mha.html#L7"),
+    ]
+    data = inventory("Two\nwords", targets, [PageLink("notation.html", "Shapes and symbols")])
+    header, objects = decode(data)
+    assert header[0] == b"# Sphinx inventory version 2"
+    assert header[1] == b"# Project: Two words"
+    assert header[2].startswith(b"# Version:")
+    assert b"zlib" in header[3]
+    assert objects == {
+        ("py:module", "pkg.mha"): ("pkg/mha.html", "pkg.mha"),
+        ("py:class", "pkg.mha.MHA"): ("pkg/mha.html#MHA", "pkg.mha.MHA"),
+        ("py:method", "pkg.mha.MHA.forward"): ("pkg/mha.html#MHA.forward", "pkg.mha.MHA.forward"),
+        ("py:function", "pkg.mha.mask"): ("pkg/mha.html#mask", "pkg.mha.mask"),
+        ("py:data", "pkg.mha.SIZE"): ("pkg/mha.html#L7", "pkg.mha.SIZE"),
+        ("std:doc", "notation"): ("notation.html", "Shapes and symbols"),
+    }
+
+
+def test_the_order_of_the_targets_does_not_matter() -> None:
+    targets = [target("class", "m", name, f"m.html#{name}") for name in ("B", "A", "C")]
+    assert inventory("p", targets, []) == inventory("p", targets[::-1], [])

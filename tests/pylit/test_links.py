@@ -1,0 +1,71 @@
+import pytest
+
+from pylit.diagnostics import Diagnostic, Report, Severity
+from pylit.links import AuditedPage, audit, facts
+from pylit.model import Reference
+
+
+def page(url: str, html: str, *references: Reference, own: bool = True) -> AuditedPage:
+    return AuditedPage(url, facts(html), url.replace(".html", ".py"), references, own)
+
+
+def check(*pages: AuditedPage, files: tuple[str, ...] = ()) -> list[Diagnostic]:
+    report = Report()
+    audit(pages, files, report)
+    return list(report)
+
+
+def test_facts_are_read_off_tags_and_nothing_else() -> None:
+    found = facts(
+        """<!doctype html><h1 id="top">T</h1><!-- <a href="comment"> -->
+        <script src="s.js">var x = '<a href="script">';</script><style>a{b:url("style")}</style>
+        <a  href='one' id=bare>"href="text" &lt;a href="escaped"&gt;</a>
+        <img alt="" src="i.png" srcset="i2.png 2x, i3.png 3x"><p data-href="no" title="a=b">
+        <a href="?a&amp;b">x</a><a href="one">again</a>"""
+    )
+    assert found.anchors == {"top", "bare"}
+    assert found.hrefs == ("s.js", "one", "i.png", "i2.png", "i3.png", "?a&b")
+
+
+def test_links_that_lead_somewhere_are_silent() -> None:
+    html = """<a id="L3" href="#L3"></a><a href="../index.html#Über">u</a><a href="#">top</a>
+        <a href="../index.html#%C3%9Cber">u</a><a href="b%20c.html">b</a>
+        <a href="https://example.org/none">e</a><a href="mailto:a@b.c">m</a>
+        <a href="../assets/site.css#x">f</a><a href="#:~:text=word">t</a>"""
+    pages = (
+        page("a/x.html", html),
+        page("index.html", '<h1 id="Über">'),
+        page("a/b c.html", ""),
+    )
+    assert check(*pages, files=("assets/site.css",)) == []
+
+
+@pytest.mark.parametrize(
+    ("href", "code", "hint"),
+    [
+        ("mhaa.html", "link-broken", "a/mha.html"),
+        ("../mha.html", "link-broken", "a/mha.html"),
+        ("mha.html#MultiHead", "anchor-broken", "MultiHeadAttention"),
+        ("#nowhere", "anchor-broken", "spelling"),
+        ("/a/mha.html", "link-broken", "relative"),
+        ("./", "link-broken", "index.html"),
+        ("http://[bad", "link-broken", "RFC"),
+        ("../../outside.html", "link-broken", "spelling"),
+    ],
+)
+def test_a_link_that_leads_nowhere_names_the_line_where_it_was_written(
+    href: str, code: str, hint: str
+) -> None:
+    (fault,) = check(
+        page("a/x.html", f'<a href="{href}">', Reference("other.html", 3), Reference(href, 14)),
+        page("a/mha.html", '<h2 id="MultiHeadAttention"></h2><i id="L1"></i>'),
+    )
+    assert (fault.path, fault.line, fault.code) == ("a/x.py", 14, code)
+    assert fault.severity is Severity.ERROR
+    assert hint in fault.hint
+
+
+def test_in_another_package_it_is_a_warning() -> None:
+    (fault,) = check(page("x.html", '<a href="none.html">', own=False))
+    assert fault.severity is Severity.WARNING
+    assert fault.line == 0
