@@ -1,0 +1,24 @@
+// One formula per line of standard input, one answer per line of standard output, in order.
+//
+//   {"id": 1, "tex": "\\sqrt{2}", "display": false}
+//   {"id": 1, "html": "<mjx-container …>", "css": ["1mjx-msqrt{…}", …]}
+//   {"id": 2, "error": "Undefined control sequence \\foo", "offset": 4}
+//
+// The first line may set macros for the whole run: {"macros": {"R": "\\mathbb{R}"}}.
+
+import { createInterface } from "node:readline";
+
+import { typesetter } from "./typeset.mjs";
+
+const lines = createInterface({ input: process.stdin, crlfDelay: Infinity });
+let typeset = null;
+
+for await (const line of lines) {
+  const { id, macros, tex, display } = JSON.parse(line);
+  typeset ??= typesetter(macros ?? {});
+  if (tex === undefined) continue;
+  const answer = await typeset(tex, display);
+  if (!process.stdout.write(JSON.stringify({ id, ...answer }) + "\n")) {
+    await new Promise((resolve) => process.stdout.once("drain", resolve));
+  }
+}

@@ -1,0 +1,124 @@
+// TeX in, HTML out: MathJax set up once, for formulas that know nothing of one another.
+//
+// A formula's result depends on its TeX alone, never on those before it. That is what allows the
+// generator to cache results, and to split the work over processes. So definitions do not outlive
+// the formula that makes them, equations are not numbered, and the style rules a formula needs are
+// told with it instead of being gathered in one sheet.
+
+import { RegisterHTMLHandler } from "@mathjax/src/js/handlers/html.js";
+import { liteAdaptor } from "@mathjax/src/js/adaptors/liteAdaptor.js";
+import { mathjax } from "@mathjax/src/js/mathjax.js";
+import { MapHandler } from "@mathjax/src/js/input/tex/MapHandler.js";
+import TexError from "@mathjax/src/js/input/tex/TexError.js";
+import { TeX } from "@mathjax/src/js/input/tex.js";
+import { CHTML } from "@mathjax/src/js/output/chtml.js";
+import { SafeHandler } from "@mathjax/src/js/ui/safe/SafeHandler.js";
+import { StyleJsonSheet } from "@mathjax/src/js/util/StyleJson.js";
+import { MathJaxNewcmFont } from "@mathjax/mathjax-newcm-font/js/chtml.js";
+import "@mathjax/src/js/util/asyncLoad/esm.js";
+
+import "@mathjax/src/js/input/tex/action/ActionConfiguration.js";
+import "@mathjax/src/js/input/tex/ams/AmsConfiguration.js";
+import "@mathjax/src/js/input/tex/amscd/AmsCdConfiguration.js";
+import "@mathjax/src/js/input/tex/bbox/BboxConfiguration.js";
+import "@mathjax/src/js/input/tex/boldsymbol/BoldsymbolConfiguration.js";
+import "@mathjax/src/js/input/tex/braket/BraketConfiguration.js";
+import "@mathjax/src/js/input/tex/cancel/CancelConfiguration.js";
+import "@mathjax/src/js/input/tex/cases/CasesConfiguration.js";
+import "@mathjax/src/js/input/tex/centernot/CenternotConfiguration.js";
+import "@mathjax/src/js/input/tex/color/ColorConfiguration.js";
+import "@mathjax/src/js/input/tex/configmacros/ConfigMacrosConfiguration.js";
+import "@mathjax/src/js/input/tex/dsfont/DsfontConfiguration.js";
+import "@mathjax/src/js/input/tex/empheq/EmpheqConfiguration.js";
+import "@mathjax/src/js/input/tex/enclose/EncloseConfiguration.js";
+import "@mathjax/src/js/input/tex/extpfeil/ExtpfeilConfiguration.js";
+import "@mathjax/src/js/input/tex/gensymb/GensymbConfiguration.js";
+import "@mathjax/src/js/input/tex/html/HtmlConfiguration.js";
+import "@mathjax/src/js/input/tex/mathtools/MathtoolsConfiguration.js";
+import "@mathjax/src/js/input/tex/newcommand/NewcommandConfiguration.js";
+import "@mathjax/src/js/input/tex/textcomp/TextcompConfiguration.js";
+import "@mathjax/src/js/input/tex/textmacros/TextMacrosConfiguration.js";
+import "@mathjax/src/js/input/tex/unicode/UnicodeConfiguration.js";
+import "@mathjax/src/js/input/tex/units/UnitsConfiguration.js";
+import "@mathjax/src/js/input/tex/upgreek/UpgreekConfiguration.js";
+import "@mathjax/src/js/input/tex/verb/VerbConfiguration.js";
+
+import { errorOffset } from "./locate.mjs";
+import { present } from "./present.mjs";
+import { fontRules, rule } from "./rules.mjs";
+
+// Not among them: `noundefined` and `noerrors`, which would hide mistakes; `physics`, which gives
+// new meanings to standard commands; `require` and `autoload`, which fetch files.
+const PACKAGES = [
+  "base", "action", "ams", "amscd", "bbox", "boldsymbol", "braket", "cancel", "cases", "centernot",
+  "color", "configmacros", "dsfont", "empheq", "enclose", "extpfeil", "gensymb", "html",
+  "mathtools", "newcommand", "textcomp", "textmacros", "unicode", "units", "upgreek", "verb",
+];
+
+// Commands that reach out of their formula: colours for later ones, and links, which must not
+// stand in the visible half of a formula, because screen readers skip it.
+const REMOVED = { color: ["definecolor"], html_macros: ["href"] };
+
+// Where \newcommand and its kin put what they define.
+const DEFINITIONS = ["new-Command", "new-Delimiter", "new-Environment"];
+
+// A typesetter for one site: `macros` maps names to TeX, `{"R": "\\mathbb{R}"}`.
+export function typesetter(macros = {}) {
+  const adaptor = liteAdaptor();
+  const handler = SafeHandler(RegisterHTMLHandler(adaptor));
+  const tex = new TeX({ packages: PACKAGES, macros, formatError: (_jax, error) => { throw error; } });
+  let compiled = null;
+  tex.postFilters.add(({ data }) => {
+    compiled = data.root;
+    compiled.walkTree(dropSource);
+  });
+  const output = new CHTML({ fontData: MathJaxNewcmFont, linebreaks: { inline: false } });
+  const page = mathjax.document("", {
+    InputJax: tex,
+    OutputJax: output,
+    safeOptions: { allow: { URLs: "none", classes: "all", cssIDs: "none", styles: "safe" } },
+  });
+  mathjax.handlers.unregister(handler);
+  for (const [map, names] of Object.entries(REMOVED)) {
+    for (const name of names) MapHandler.getMap(map).remove(name);
+  }
+
+  // One formula: `{html, css}`, or `{error, offset}` when it is not valid TeX.
+  return async function typeset(source, display) {
+    for (const name of DEFINITIONS) MapHandler.getMap(name).map.clear();
+    tex.reset();
+    output.clearCache();
+    let root;
+    try {
+      root = await page.convertPromise(source, { display });
+    } catch (error) {
+      if (!(error instanceof TexError)) throw error;
+      return { error: error.message, offset: errorOffset(error, source) };
+    }
+    const html = present(root, compiled, source, display);
+    return { html, css: styleRules(output, html) };
+  };
+}
+
+// MathJax repeats the TeX of every part of a formula in attributes; nothing of ours reads them.
+function dropSource(node) {
+  node.attributes?.unset("data-latex");
+  node.attributes?.unset("data-latex-item");
+}
+
+// The rules that the formula just typeset needs, most general first.
+function styleRules(output, html) {
+  const rules = [];
+  for (const kind of output.wrapperUsage.update()) {
+    const wrapper = output.factory.getNodeClass(kind);
+    if (!wrapper) continue;
+    const sheet = new StyleJsonSheet();
+    output.addClassStyles(wrapper, sheet);
+    const text = Object.entries(sheet.styles).map(([s, d]) => rule(s, d)).join("");
+    if (text) rules.push("1" + text);
+  }
+  rules.push(...fontRules(html));
+  const characters = output.font.updateStyles({});
+  rules.push(...Object.entries(characters).map(([s, d]) => "3" + rule(s, d)));
+  return rules;
+}
