@@ -104,9 +104,7 @@ def check_tokens(tokens: Tensor, n_vocab: int, *, name: str = "tokens") -> None:
     """
     ## Token sequences are integers, `[T, B]`
 
-    Each must name a row of the vocabulary. On a GPU that last question would make the
-    host wait for the device, and a compiled graph cannot ask it at all; there it is
-    left to the look-up itself, which stops with an error of its own.
+    PyTorch looks embeddings up with 32 or 64 bit integers.
     """
     if tokens.dtype not in (torch.int64, torch.int32):
         raise TypeError(
@@ -123,6 +121,17 @@ def check_tokens(tokens: Tensor, n_vocab: int, *, name: str = "tokens") -> None:
             f"`{name}` has shape {list(tokens.shape)}: the sequence is empty; expected "
             "at least one token"
         )
+    check_vocabulary(tokens, n_vocab, name=name)
+
+
+def check_vocabulary(tokens: Tensor, n_vocab: int, *, name: str = "tokens") -> None:
+    """
+    ## Each token is in the vocabulary
+
+    For tokens in a tensor of any shape. On a GPU the question would make the host wait
+    for the device, and a compiled graph cannot ask it at all; there it is left to the
+    look-up itself, which stops with an error of its own.
+    """
     if torch.compiler.is_compiling() or tokens.device.type != "cpu":
         return
     if not tokens.numel():
@@ -133,29 +142,4 @@ def check_tokens(tokens: Tensor, n_vocab: int, *, name: str = "tokens") -> None:
         raise ValueError(
             f"`{name}` holds {wrong}; expected numbers from 0 to {n_vocab - 1}, below "
             f"n_vocab ({n_vocab}): was the text encoded with another vocabulary?"
-        )
-
-
-def check_vocabulary(name: str, tokens: Tensor, n_vocab: int) -> None:
-    r"""
-    ## Tokens lie in the vocabulary
-
-    A token is an integer $v$ with $0 \le v < V$, in a tensor of any shape.
-    """
-    if tokens.dtype == torch.bool or tokens.is_floating_point() or tokens.is_complex():
-        raise TypeError(
-            f"`{name}` has dtype {tokens.dtype}; expected token numbers: "
-            f"convert with {name}.long()"
-        )
-
-    # To look at values, the program must wait for them. On a CPU they are there. On an
-    # accelerator the wait would hold up every step, and a compiler cannot branch on
-    # values: there PyTorch's own check has to do.
-    if tokens.device.type != "cpu" or torch.compiler.is_compiling():
-        return
-    outside = tokens[(tokens < 0) | (tokens >= n_vocab)]
-    if outside.numel():
-        raise ValueError(
-            f"`{name}` holds the token {int(outside[0])}; expected 0 to {n_vocab - 1}, "
-            f"the vocabulary having {n_vocab} tokens"
         )
