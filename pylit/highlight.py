@@ -1,0 +1,179 @@
+"""Source code to HTML, one line at a time: few elements, and names that lead to definitions.
+
+Pygments reads a whole file once; its tokens are cut at line ends, so that each line is HTML that
+stands by itself. Only what a reader's eye needs is marked: plain names, operators and punctuation
+stay text. The text of the lines, put together, is the source.
+"""
+
+import html
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+
+from pygments.lexer import Lexer
+from pygments.lexers import get_lexer_by_name
+from pygments.lexers.python import PythonLexer
+from pygments.token import Comment, Generic, Keyword, Literal, Name, Operator, _TokenType
+from pygments.util import ClassNotFound
+
+from pylit.model import Link
+
+#: Longer lines are data, not code to read: they are shown as they are.
+LONGEST = 2000
+
+#: Kinds of token that are marked, with their class; a kind covers what is below it.
+_CLASSES: dict[_TokenType, str] = {
+    Comment: "hc",
+    Generic.Prompt: "hc",
+    Keyword: "hk",
+    Operator.Word: "hk",
+    Name.Builtin: "hb",
+    Name.Class: "hd",
+    Name.Decorator: "hb",
+    Name.Exception: "hb",
+    Name.Function: "hd",
+    Name.Tag: "hk",
+    Literal.String: "hs",
+    Literal.Number: "hn",
+    Literal.Date: "hn",
+}
+
+#: A stretch of one line: its class or "", and its text.
+Piece = tuple[str, str]
+
+_IDENTIFIER = re.compile(r"[^\W\d]\w*")
+
+
+def highlight(
+    text: str, links: Mapping[tuple[int, int], Link], href: Callable[[Link], str]
+) -> tuple[str, ...]:
+    """HTML of each line of a Python source; `links` by line (from 1) and offset (from 0)."""
+    lines = text.split("\n")
+    shown = ["" if _opaque(line) else line for line in lines]
+    by_line: dict[int, list[tuple[int, Link]]] = {}
+    for (number, offset), link in sorted(links.items(), key=lambda item: item[0]):
+        by_line.setdefault(number, []).append((offset, link))
+    result: list[str] = []
+    pieces_of_lines = _lines(_python(_lex(PythonLexer(), "\n".join(shown))))
+    for number, (line, pieces) in enumerate(zip(lines, pieces_of_lines, strict=True), start=1):
+        if _opaque(line):
+            result.append(escape(line))
+        else:
+            result.append("".join(_emit(_merged(pieces), by_line.get(number, []), href)))
+    return tuple(result)
+
+
+def highlight_block(code: str, language: str) -> str:
+    """HTML of a fenced block in a note; text, escaped, where the language is not known."""
+    lexer = _lexer(language.strip().lower())
+    if lexer is None or any(len(line) > LONGEST for line in code.split("\n")):
+        return escape(code)
+    lines = _lines(_lex(lexer, code))
+    return "\n".join("".join(_emit(_merged(pieces), [], str)) for pieces in lines)
+
+
+def escape(text: str) -> str:
+    """Text as HTML that a browser reads back unchanged."""
+    # A browser turns a plain carriage return into a line feed, and drops a null character.
+    return html.escape(text, quote=False).replace("\r", "&#13;").replace("\0", "\u2400")
+
+
+def _opaque(line: str) -> bool:
+    """Whether a line is kept from the lexer: too long, or blank.
+
+    Pygments looks from each line of blanks to the end of the blank lines after it.
+    """
+    return len(line) > LONGEST or line.isspace()
+
+
+@cache
+def _lexer(language: str) -> Lexer | None:
+    if language in ("", "text", "plain", "none"):
+        return None
+    try:
+        return get_lexer_by_name(language, stripnl=False, ensurenl=False)
+    except ClassNotFound:
+        return None
+
+
+def _lex(lexer: Lexer, text: str) -> Iterator[tuple[_TokenType, str]]:
+    for _, kind, value in lexer.get_tokens_unprocessed(text):
+        yield kind, value
+
+
+def _python(tokens: Iterable[tuple[_TokenType, str]]) -> Iterator[tuple[_TokenType, str]]:
+    """``__init__`` is a definition after `def` only; Pygments calls it a function everywhere."""
+    defining = False
+    for kind, value in tokens:
+        yield (Name if kind is Name.Function.Magic and not defining else kind), value
+        if not value.isspace():
+            defining = value == "def" and _class(kind) == "hk"
+
+
+@cache
+def _class(kind: _TokenType) -> str:
+    ancestors = reversed(kind.split())
+    return next((_CLASSES[ancestor] for ancestor in ancestors if ancestor in _CLASSES), "")
+
+
+def _lines(tokens: Iterable[tuple[_TokenType, str]]) -> Iterator[list[Piece]]:
+    """The pieces of each line."""
+    pieces: list[Piece] = []
+    for kind, value in tokens:
+        name = _class(kind)
+        first, *rest = value.split("\n")
+        pieces.append((name, first))
+        for part in rest:
+            yield pieces
+            pieces = [(name, part)]
+    yield pieces
+
+
+def _merged(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Fewer pieces: neighbours of one class become one, across the blanks between them."""
+    name, text, blanks = "", "", ""
+    for kind, value in pieces:
+        if value.isspace() or not value:
+            blanks += value
+        elif kind == name:
+            text += blanks + value
+            blanks = ""
+        else:
+            yield name, text
+            yield "", blanks
+            name, text, blanks = kind, value, ""
+    yield name, text
+    yield "", blanks
+
+
+def _emit(
+    pieces: Iterable[Piece], links: list[tuple[int, Link]], href: Callable[[Link], str]
+) -> Iterator[str]:
+    """HTML of the pieces of a line. A name in a string or comment is not linked."""
+    start = 0
+    for name, text in pieces:
+        end = start + len(text)
+        done = start
+        for offset, link in links:
+            word = _IDENTIFIER.match(text, offset - start) if start <= offset < end else None
+            if word is not None and offset >= done and name not in ("hs", "hc"):
+                yield _span(name, text[done - start : offset - start])
+                done = offset + len(word[0])
+                yield _anchor(name, word[0], link, href)
+        yield _span(name, text[done - start :])
+        start = end
+
+
+def _span(name: str, text: str) -> str:
+    if not name or not text:
+        return escape(text)
+    return f'<span class="{name}">{escape(text)}</span>'
+
+
+def _anchor(name: str, text: str, link: Link, href: Callable[[Link], str]) -> str:
+    classes = "x e" if link.external else "x"
+    if name:
+        classes += f" {name}"
+    title = html.escape(link.name)
+    about = f'title="{title}"' if link.external else f'data-x="{title}"'
+    return f'<a class="{classes}" href="{html.escape(href(link))}" {about}>{escape(text)}</a>'
