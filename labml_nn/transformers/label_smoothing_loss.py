@@ -233,7 +233,12 @@ def _check_input(x: Tensor, target: Tensor, size: int) -> None:
             f"`target` must have the shape of `x` without its last axis, "
             f"{list(x.shape[:-1])}, not {list(target.shape)}"
         )
-    check_vocabulary("target", target, size)
+    if target.dtype not in (torch.int64, torch.int32):
+        raise TypeError(
+            f"`target` must hold tokens (int64 or int32), not {target.dtype}; convert "
+            "with target.long()"
+        )
+    check_vocabulary(target, size, name="target")
 
 
 # ## Differences from the paper

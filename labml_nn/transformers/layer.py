@@ -1,0 +1,218 @@
+r"""
+---
+title: The transformer layer
+summary: >
+  Attention, then a feed-forward network, each added to what was there before. One
+  layer, for an encoder or a decoder, normalised before or after.
+paper: https://arxiv.org/abs/1706.03762
+---
+
+Picture a sentence on its way through a transformer: each token is a row, one vector
+wide, that runs from the bottom of the model to the top. A layer does not replace the
+rows. It reads them, computes something, and adds that to them. It does so two times.
+First attention (`MultiHeadAttention`) asks what the *other* positions know, then a
+feed-forward network (`FeedForward`) works out what follows from the answer, each
+position for itself. In a decoder a third question stands between the two: what does the
+source say?
+
+| Symbol | Code | Shape | Meaning |
+|:--|:--|:--|:--|
+| $x$ | `x` | `[T, B, C]` | the rows: one vector for each position and sequence |
+| $z$ | `z` | `[T, B, C]` | what a part of the layer reads |
+| $m$ | `src` | `[S, B, C]` | the encoder's result, for a decoder to read |
+| $M$ | `mask` | `[T\|1, T, B\|1]` | who may attend to whom; `None`: all to all |
+| | `src_mask` | `[T\|1, S, B\|1]` | the same, for positions of the source |
+| $C$ | `d_model`, `size` | | features per row |
+"""
+
+from collections.abc import Callable
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from labml_nn.checks import check_probability, check_sequence, check_sizes
+
+
+class TransformerLayer(nn.Module):
+    r"""
+    ## One layer
+
+    An encoder's layer, or, with `src_attn`, a decoder's. Every part $f$ of it works on
+    the rows in the same way: normalise, compute, add.
+
+    $$x \leftarrow x + \operatorname{Dropout}\big(f(\operatorname{LayerNorm}(x))\big)$$
+
+    The sum is a residual connection. Because of it the gradient has a way from the last
+    layer to the first that passes through no weights at all.
+
+    The paper normalises after the sum instead (§3.1, *post-norm*):
+
+    $$x \leftarrow \operatorname{LayerNorm}\big(x + \operatorname{Dropout}(f(x))\big)$$
+
+    Then each normalisation stands in that way, and training needs a careful warm-up of
+    the learning rate (Xiong et al. 2020,
+    [arXiv:2002.04745](https://arxiv.org/abs/2002.04745)). *Pre-norm*, the first form,
+    does without, and is the default here.
+    """
+
+    def __init__(
+        self,
+        *,
+        d_model: int,
+        self_attn: nn.Module,
+        src_attn: nn.Module | None = None,
+        feed_forward: nn.Module,
+        dropout_prob: float,
+        norm_first: bool = True,
+    ) -> None:
+        r"""
+        * `d_model` is the number of features, $C$
+        * `self_attn` lets the positions of a sequence attend to each other, usually a
+          `MultiHeadAttention`
+        * `src_attn` lets them attend to the encoder's result; a decoder's layer has it
+        * `feed_forward` works on each position alone, usually a `FeedForward`
+        * `dropout_prob` is the probability to drop a feature of what is added
+        * `norm_first` chooses pre-norm (`True`) or the paper's post-norm (`False`)
+        """
+        super().__init__()
+        check_sizes(d_model=d_model)
+        check_probability(dropout_prob=dropout_prob)
+        self.size = d_model
+        self.norm_first = norm_first
+
+        # Three parts, each with a normalisation of its own.
+        self.self_attn = self_attn
+        self.src_attn = src_attn
+        self.feed_forward = feed_forward
+        self.norm_self_attn = nn.LayerNorm([d_model])
+        if src_attn is not None:
+            self.norm_src_attn = nn.LayerNorm([d_model])
+        self.norm_ff = nn.LayerNorm([d_model])
+        self.dropout = nn.Dropout(dropout_prob)
+
+        # Some models search for neighbours of the feed-forward network's input (kNN-LM,
+        # Khandelwal et al. 2019). Set this to keep it after each call, without its
+        # graph.
+        self.is_save_ff_input = False
+        self.ff_input: Tensor | None = None
+
+    def _add(
+        self, x: Tensor, norm: nn.Module, part: Callable[[Tensor], Tensor]
+    ) -> Tensor:
+        # The two equations above, one line each.
+        if self.norm_first:
+            added: Tensor = x + self.dropout(part(norm(x)))
+        else:
+            added = norm(x + self.dropout(part(x)))
+        return added
+
+    def forward(
+        self,
+        *,
+        x: Float[Tensor, "T B C"],
+        mask: Bool[Tensor, "#T T #B"] | None,
+        src: Float[Tensor, "S B C"] | None = None,
+        src_mask: Bool[Tensor, "#T S #B"] | None = None,
+    ) -> Float[Tensor, "T B C"]:
+        r"""
+        * `x` has shape `[T, B, C]`
+        * `mask` says which positions of `x` may attend to which
+        * `src` is the encoder's result, `[S, B, C]`; without it a decoder's layer
+          leaves its middle part out
+        * `src_mask` says which positions of `x` may attend to which of `src`
+
+        Returns `[T, B, C]`. Raises `ValueError` or `TypeError` for shapes and dtypes
+        that do not fit, and for a `src` given to an encoder's layer.
+        """
+        check_sequence("x", x, self.size, self.norm_ff.weight)
+        self._check_source(x, src, src_mask)
+
+        # What do the other positions know? Queries, keys and values all come from $z$.
+        x = self._add(
+            x,
+            self.norm_self_attn,
+            lambda z: self.self_attn(query=z, key=z, value=z, mask=mask),
+        )
+
+        # What does the source say? The queries are ours, keys and values the source's.
+        # It is not normalised again: an encoder's result has been.
+        if src is not None:
+            x = self._add(
+                x,
+                self.norm_src_attn,
+                lambda z: self._attend_to_source(z, src, src_mask),
+            )
+
+        # What follows from it? Each position for itself.
+        return self._add(x, self.norm_ff, self._think)
+
+    def _check_source(
+        self, x: Tensor, src: Tensor | None, src_mask: Tensor | None
+    ) -> None:
+        if src is None:
+            if src_mask is not None:
+                raise ValueError("`src_mask` was given without the `src` that it masks")
+            return
+        if self.src_attn is None:
+            raise ValueError(
+                "`src` was given to a layer without `src_attn`, which cannot attend to "
+                "it; build the layer with src_attn=MultiHeadAttention(...)"
+            )
+        check_sequence("src", src, self.size, self.norm_ff.weight)
+        if src.shape[1] != x.shape[1]:
+            raise ValueError(
+                f"`src` has shape {list(src.shape)} and `x` {list(x.shape)}; expected "
+                "the same number of sequences, B, in both"
+            )
+
+    def _attend_to_source(self, z: Tensor, src: Tensor, mask: Tensor | None) -> Tensor:
+        assert self.src_attn is not None
+        attended: Tensor = self.src_attn(query=z, key=src, value=src, mask=mask)
+        return attended
+
+    def _think(self, z: Tensor) -> Tensor:
+        if self.is_save_ff_input:
+            self.ff_input = z.detach().clone()
+        thought: Tensor = self.feed_forward(z)
+        return thought
+
+
+# ## Differences from the paper
+#
+# * **Pre-norm** is the default; the paper is post-norm, `norm_first=False`. Version
+#   0.5.1 has pre-norm only.
+# * **Dropout** falls on what each part adds, as in the paper (§5.4), and besides on the
+#   attention weights and inside the feed-forward network, if those were built with it.
+#
+# ## Exercises
+#
+# **1.** Stack 100 layers whose parts add nothing, $f = 0$. What comes out with
+# pre-norm, and what with post-norm? And the gradient?
+#
+# <details><summary>Answer</summary>
+#
+# With pre-norm the rows come out as they went in, and so does the gradient. With
+# post-norm the first normalisation gives each row mean 0 and variance 1, whatever went
+# in, and the others change nothing more; the gradient comes back without its mean and
+# without its component along the row. A deep pre-norm stack begins near the identity
+# and learns to depart from it.
+#
+# </details>
+#
+# **2.** In which order do the two parts have to come? Build a layer that runs the
+# feed-forward network first, out of an ordinary one.
+#
+# <details><summary>Answer</summary>
+#
+# The order is a choice: in a stack the parts alternate anyway, and only the first and
+# the last differ. A subclass that reuses the pieces:
+#
+# ```python
+# class ThinkFirst(TransformerLayer):
+#     def forward(self, *, x, mask, src=None, src_mask=None):
+#         x = x + self.dropout(self.feed_forward(self.norm_ff(x)))
+#         z = self.norm_self_attn(x)
+#         return x + self.dropout(self.self_attn(query=z, key=z, value=z, mask=mask))
+# ```
+#
+# </details>
