@@ -100,6 +100,32 @@ def check_sequence(
         )
 
 
+def check_attention(
+    query: Tensor, key: Tensor, value: Tensor, d_model: int, weight: Tensor | None
+) -> None:
+    """
+    ## Queries, keys and values belong together
+
+    Each of them is a sequence of its own, and then they have to fit: PyTorch would
+    stretch a batch of one to meet the others, and every sequence would attend to the
+    wrong one without a word.
+    """
+    check_sequence("query", query, d_model, weight)
+    check_sequence("key", key, d_model, weight)
+    check_sequence("value", value, d_model, weight)
+    if key.shape[0] != value.shape[0]:
+        raise ValueError(
+            f"`key` has {key.shape[0]} positions and `value` {value.shape[0]}; "
+            "expected the same number: each key belongs to one value"
+        )
+    if not query.shape[1] == key.shape[1] == value.shape[1]:
+        raise ValueError(
+            f"`query`, `key` and `value` have batches of {query.shape[1]}, "
+            f"{key.shape[1]} and {value.shape[1]}; expected the same: use "
+            ".expand(-1, B, -1) to share one sequence among all"
+        )
+
+
 def check_tokens(tokens: Tensor, n_vocab: int, *, name: str = "tokens") -> None:
     """
     ## Token sequences are integers, `[T, B]`

@@ -1,10 +1,74 @@
 r"""
 ---
 title: Transformers
-summary: Attention and what is built of it.
+summary: >
+  Attention, and the models that are built of it, each on a page of its own and in the
+  order in which they build on each other.
 ---
+
+A recurrent network reads like a listener: word after word, with all that it remembers
+in one vector. A transformer reads like somebody with the page in front of them, who can
+look back at any word at any time. The looking is called *attention*. Everything else in
+these models is there to make good use of it.
+
+| Page | What it adds |
+|:--|:--|
+| [Multi-head attention](mha.py) | each position looks at the others |
+| [Masks](utils.py) | what it must not see |
+| [Feed-forward network](feed_forward.py) | what it makes of what it saw |
+| [Positional encoding](positional_encoding.py) | where it stands |
+| [Embeddings](embeddings.py) | how a token becomes a vector, and gets its position |
+| [The transformer layer](layer.py) | attention, then feed-forward, each added on top |
+| [Encoder and decoder](models.py) | layers make a stack, two stacks a translator |
+| [Label smoothing](label_smoothing_loss.py) | a loss that leaves room for doubt |
+| [Feedback Transformer](feedback/__init__.py) | a memory of its own highest thoughts |
+
+All of them work on sequences of vectors in the order `[T, B, C]`, sequence first;
+[shapes and symbols](../../notation.md) explains the letters. Here is a language model
+of 65 tokens and three layers. It lacks only a loss and a text:
+
+```python
+import torch
+from labml_nn.transformers import (
+    Encoder,
+    Generator,
+    MultiHeadAttention,
+    TransformerLayer,
+)
+from labml_nn.transformers.feed_forward import FeedForward
+from labml_nn.transformers.models import EmbeddingsWithPositionalEncoding
+from labml_nn.transformers.utils import subsequent_mask
+
+layer = TransformerLayer(
+    d_model=64,
+    self_attn=MultiHeadAttention(heads=4, d_model=64),
+    feed_forward=FeedForward(d_model=64, d_ff=256),
+    dropout_prob=0.1,
+)
+embed = EmbeddingsWithPositionalEncoding(d_model=64, n_vocab=65)
+encoder, generator = Encoder(layer, n_layers=3), Generator(n_vocab=65, d_model=64)
+
+tokens = torch.randint(65, (10, 2))  # [T, B]
+logits = generator(encoder(embed(tokens), subsequent_mask(10)))
+assert logits.shape == (10, 2, 65)  # [T, B, V]
+```
 """
 
+# What `labml_nn.transformers` offered in version 0.5.1 is offered here too.
 from labml_nn.transformers.mha import MultiHeadAttention
+from labml_nn.transformers.models import (
+    Decoder,
+    Encoder,
+    EncoderDecoder,
+    Generator,
+    TransformerLayer,
+)
 
-__all__ = ["MultiHeadAttention"]
+__all__ = [
+    "Decoder",
+    "Encoder",
+    "EncoderDecoder",
+    "Generator",
+    "MultiHeadAttention",
+    "TransformerLayer",
+]

@@ -2,12 +2,66 @@ r"""
 ---
 title: Multi-head attention
 summary: >
-  Every position asks a question, every position offers an answer, and several heads
-  listen in different ways.
+  Every position of a sequence asks a question, every position offers an answer, and
+  several heads listen at once. It is the part that all transformers share.
 paper: https://arxiv.org/abs/1706.03762
 ---
 
-The first working version of this page.
+*But, soft! what light through yonder window breaks? It is the east, and Juliet is the
+sun.* To understand *it* we look back at *light*, and to understand *sun* we look back
+at *Juliet*. Attention lets a network do the same: each position of a sequence looks at
+all positions, decides how much each of them matters, and takes over what it finds.
+
+It works like looking something up. A position that wants to know something has a
+**query**. Every position offers a **key**, which says what there is to be found, and a
+**value**, which is what is found. The dot product of query and key says how well they
+fit. A dictionary would hand out the one value whose key fits; attention hands out a
+mean of all values, weighted by how well their keys fit. A weighted mean changes
+smoothly when the weights do, so gradients can teach queries what to ask for and keys
+what to offer:
+
+$$\operatorname{Attention}(Q, K, V)
+    = \operatorname{softmax}\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
+
+This is Vaswani et al. 2017, §3.2.1, eq. 1. The rows of $Q$, $K$ and $V$ are queries,
+keys and values. The softmax works along each row of $Q K^\top$ and turns the scores of
+one query into weights: positive numbers that sum to one.
+
+One set of weights makes one mean, and a mean blurs what it mixes. A position that needs
+its subject *and* its verb would get something halfway between the two. So attention
+runs $H$ times side by side, in **heads** (§3.2.2). Each head has matrices of its own,
+makes small queries, keys and values with them, and learns to look for something of its
+own:
+
+\begin{align}
+\operatorname{MultiHead}(X^Q, X^K, X^V)
+    &= \operatorname{Concat}(\mathrm{head}_1, \dots, \mathrm{head}_H) \, W^O \\
+\mathrm{head}_h
+    &= \operatorname{Attention}(X^Q W^Q_h, \; X^K W^K_h, \; X^V W^V_h)
+\end{align}
+
+Heads are narrow: with $d_k = C / H$ features each, all of them together cost as many
+multiplications as a single head of full width.
+
+When queries, keys and values are made from the same sequence, this is
+*self-attention*. When a decoder asks about the sentence that it translates, its queries
+come from one sequence and keys and values from another: *cross-attention*. Both are the
+same code.
+
+| Symbol | Code | Shape | Meaning |
+|:--|:--|:--|:--|
+| $X^Q$ | `query` of `forward` | `[T, B, C]` | the vectors that ask |
+| $X^K$, $X^V$ | `key`, `value` of `forward` | `[S, B, C]` | the vectors that answer |
+| $Q$ | `query` of `attend` | `[T, B, H, K]` | queries of all heads |
+| $K$, $V$ | `key`, `value` of `attend` | `[S, B, H, K]` | keys, values of all heads |
+| $M$ | `mask` | `[T or 1, S, B or 1]` | which keys a query may see |
+| $E$ | `scores` | `[T, S, B, H]` | how well each key fits each query |
+| $A$ | `attn` | `[T, S, B, H]` | the weights, $\sum_s A_{tsbh} = 1$ |
+| $W^Q$, $W^K$, $W^V$ | `query.linear.weight`, … | `[H·K, C]` | the maps of all heads |
+| $W^O$ | `output.weight` | `[C, C]` | the map that joins the heads |
+
+The letters of the shapes are explained in [shapes and symbols](../../notation.md); the
+`K` there is the number $d_k$.
 """
 
 import math
@@ -18,16 +72,29 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from labml_nn.checks import check_heads, check_probability, check_sequence, check_sizes
+from labml_nn.checks import check_attention, check_heads, check_probability, check_sizes
 from labml_nn.transformers.utils import check_mask
 
 
 class PrepareForMultiHeadAttention(nn.Module):
-    """
-    ## A linear map, split into heads
+    r"""
+    ## One map for all heads
+
+    Every head has a matrix $W_h$ of its own, of shape $C \times d_k$. We never multiply
+    with one of them. All $H$ stand side by side in one large matrix, and what comes out
+    is cut into heads:
+
+    $$x \, [W_1, W_2, \dots, W_H] = [x W_1, \; x W_2, \; \dots, \; x W_H]$$
+
+    The arithmetic is the same; the calls are one instead of $H$.
     """
 
-    def __init__(self, d_model: int, heads: int, d_k: int, bias: bool):
+    def __init__(self, d_model: int, heads: int, d_k: int, bias: bool) -> None:
+        """
+        * `d_model` is the number of features that come in, $C$
+        * `heads` and `d_k` are the number of heads and of features of each, $H$, $d_k$
+        * `bias` is whether a learned vector is added
+        """
         super().__init__()
         check_sizes(d_model=d_model, heads=heads, d_k=d_k)
         self.linear = nn.Linear(d_model, heads * d_k, bias=bias)
@@ -35,12 +102,29 @@ class PrepareForMultiHeadAttention(nn.Module):
         self.d_k = d_k
 
     def forward(self, x: Float[Tensor, "*axes C"]) -> Float[Tensor, "*axes H K"]:
+        """
+        * `x` has shape `[T, B, C]`, or `[B, C]` in models that take one step at a time
+
+        Returns the same with the last axis mapped and cut into `[H, K]`. Raises
+        `ValueError` if the last axis is not `d_model` long.
+        """
+        if x.shape[-1] != self.linear.in_features:
+            raise ValueError(
+                f"`x` has shape {list(x.shape)}; expected its last axis to be d_model "
+                f"= {self.linear.in_features} long"
+            )
         return torch.unflatten(self.linear(x), -1, (self.heads, self.d_k))
 
 
 class MultiHeadAttention(nn.Module):
     r"""
     ## Multi-head attention
+
+    The computation exists twice. `attend` is the equation line by line, and it is what
+    you came to read. `attend_fast` is the same in one call of PyTorch. The module takes
+    the fast form unless you ask for something that only the other one has: set
+    `store_attn` and find the weights of the last call in `attn`, or override
+    `get_scores`.
     """
 
     def __init__(
@@ -52,31 +136,66 @@ class MultiHeadAttention(nn.Module):
         *,
         output_bias: bool | None = None,
         store_attn: bool = False,
-    ):
+    ) -> None:
+        r"""
+        * `heads` is the number of heads, $H$
+        * `d_model` is the number of features of a position, $C$, a multiple of `heads`
+        * `dropout_prob` is the probability of dropping a weight during training
+        * `bias` is whether the four linear maps have biases
+        * `output_bias` decides it for values and output alone; `None` follows `bias`
+        * `store_attn` is whether each call keeps its weights in `attn`
+
+        Raises `ValueError` if `heads` does not divide `d_model`, or `ValueError` or
+        `TypeError` for a size or a probability that cannot be.
+        """
         super().__init__()
         check_heads(heads, d_model)
         check_probability(dropout_prob=dropout_prob)
-        self.d_k = d_model // heads
-        self.heads = heads
 
+        # The heads share the width of the model among them.
+        self.heads = heads
+        self.d_k = d_model // heads
+
+        # One map for each role: the same vector asks, is found and is handed out in
+        # three different forms.
+        #
+        # With `bias=False` no map has a bias. Version 0.5.1 dropped only those of
+        # queries and keys; to load such a checkpoint, add `output_bias=True`.
         if output_bias is None:
             output_bias = bias
-        self.query = PrepareForMultiHeadAttention(d_model, heads, self.d_k, bias=bias)
-        self.key = PrepareForMultiHeadAttention(d_model, heads, self.d_k, bias=bias)
-        self.value = PrepareForMultiHeadAttention(
-            d_model, heads, self.d_k, bias=output_bias
-        )
-        self.softmax = nn.Softmax(dim=1)
+        self.query = PrepareForMultiHeadAttention(d_model, heads, self.d_k, bias)
+        self.key = PrepareForMultiHeadAttention(d_model, heads, self.d_k, bias)
+        self.value = PrepareForMultiHeadAttention(d_model, heads, self.d_k, output_bias)
         self.output = nn.Linear(d_model, d_model, bias=output_bias)
-        self.dropout = nn.Dropout(dropout_prob)
+
+        # If the components of a query and a key are independent, with mean 0 and
+        # variance 1, their dot product has variance $d_k$ (§3.2.1, footnote 4). Wide
+        # heads would make large scores, and a softmax of large scores picks one key
+        # and forgets the rest, with next to no gradient to change its mind. With 32
+        # random keys and $d_k = 64$ the largest weight is 0.82 on average; divided by
+        # $\sqrt{d_k}$ the scores have variance 1 again, and it is 0.16.
         self.scale = 1 / math.sqrt(self.d_k)
 
+        # Scores are `[T, S, B, H]`, so the weights of one query lie along axis 1. They
+        # are the largest tensor of the computation, and not kept unless asked for.
+        self.softmax = nn.Softmax(dim=1)
+        self.dropout = nn.Dropout(dropout_prob)
         self.store_attn = store_attn
         self.attn: Tensor | None = None
 
     def get_scores(
         self, query: Float[Tensor, "T B H K"], key: Float[Tensor, "S B H K"]
     ) -> Float[Tensor, "T S B H"]:
+        r"""
+        ### How well does each key fit each query?
+
+        The dot product of every query with every key, in every head:
+
+        $$E_{tsbh} = \sum_{k=1}^{d_k} Q_{tbhk} \, K_{sbhk}$$
+
+        Override this method to let something else count, such as the distance between
+        $t$ and $s$. Scaling and masking come after it.
+        """
         return torch.einsum("tbhk,sbhk->tsbh", query, key)
 
     def prepare_mask(
@@ -85,6 +204,12 @@ class MultiHeadAttention(nn.Module):
         query_shape: Sequence[int],
         key_shape: Sequence[int],
     ) -> Bool[Tensor, "#T S #B 1"]:
+        """
+        ### All heads share the mask
+
+        An axis of length one takes their place. `query_shape` and `key_shape` begin
+        with `[T, B]` and `[S, B]`. Raises what `check_mask` raises.
+        """
         return check_mask(mask, query_shape[0], key_shape[0], query_shape[1])[..., None]
 
     def attend(
@@ -92,17 +217,37 @@ class MultiHeadAttention(nn.Module):
         query: Float[Tensor, "T B H K"],
         key: Float[Tensor, "S B H K"],
         value: Float[Tensor, "S B H K"],
-        mask: Bool[Tensor, "#T S #B 1"] | None,
+        mask: Bool[Tensor, "#T S #B 1"] | None = None,
     ) -> Float[Tensor, "T B H K"]:
+        r"""
+        ### Attention, line by line
+
+        $$A_{tsbh} = \underset{s}{\operatorname{softmax}}
+            \left(\frac{E_{tsbh}}{\sqrt{d_k}}\right)
+        \qquad
+        \mathrm{head}_{tbhk} = \sum_s A_{tsbh} \, V_{sbhk}$$
+        """
         scores = self.get_scores(query, key) * self.scale
+
+        # A score of $-\infty$ becomes a weight of $e^{-\infty} = 0$, and the others
+        # share the sum of one among them.
+        #
+        # A query that may see nothing at all would be left with $0 / 0$. We call it
+        # blind, let it see everything for the moment, so that the softmax has numbers
+        # to work with, and take its weights away afterwards. It gets a mean of nothing,
+        # which is zero, and sends no gradient anywhere.
         if mask is not None:
             blind = ~mask.any(dim=1, keepdim=True)
             scores = scores.masked_fill(~(mask | blind), -math.inf)
         attn = self.softmax(scores)
         if mask is not None:
             attn = attn.masked_fill(blind, 0.0)
+
+        # Kept are the weights before dropout, whose rows sum to one, without a graph.
         if self.store_attn:
             self.attn = attn.detach()
+
+        # In training some weights are dropped, so that none becomes indispensable.
         return torch.einsum("tsbh,sbhk->tbhk", self.dropout(attn), value)
 
     def attend_fast(
@@ -110,8 +255,21 @@ class MultiHeadAttention(nn.Module):
         query: Float[Tensor, "T B H K"],
         key: Float[Tensor, "S B H K"],
         value: Float[Tensor, "S B H K"],
-        mask: Bool[Tensor, "#T S #B 1"] | None,
+        mask: Bool[Tensor, "#T S #B 1"] | None = None,
     ) -> Float[Tensor, "T B H K"]:
+        r"""
+        ### The same in one call
+
+        `attend` writes all $T \cdot S \cdot B \cdot H$ scores to memory, and several
+        times: scaled, masked, as weights. For 1,024 positions, 8 sequences and 8 heads
+        each copy takes 256 MiB. PyTorch's kernels go through the keys block by block
+        instead, keep running sums, and never hold more than a block
+        ([Dao et al. 2022](https://arxiv.org/abs/2205.14135)). On one processor core
+        and 1,024 positions, 8 heads of 32 features and a causal mask, forward and
+        backward took 83 ms; `attend` took 356.
+        """
+        # Kernels want `[B, H, T, K]`. Permuting moves no numbers, it only reads them in
+        # another order. Blind queries see everything for the moment, here too.
         attn_mask = None
         if mask is not None:
             blind = ~mask.any(dim=1, keepdim=True)
@@ -124,8 +282,10 @@ class MultiHeadAttention(nn.Module):
             dropout_p=self.dropout.p if self.dropout.training else 0.0,
             scale=self.scale,
         ).permute(2, 0, 1, 3)
+
+        # There are no weights to take away from the blind, only their result.
         if mask is not None:
-            x = x.masked_fill(blind.squeeze(1).unsqueeze(-1), 0.0)
+            x = x.masked_fill(blind.squeeze(1)[..., None], 0.0)
         return x
 
     def forward(
@@ -136,20 +296,105 @@ class MultiHeadAttention(nn.Module):
         value: Float[Tensor, "S B C"],
         mask: Bool[Tensor, "#T S #B"] | None = None,
     ) -> Float[Tensor, "T B C"]:
-        d_model = self.heads * self.d_k
-        weight = self.output.weight
-        check_sequence("query", query, d_model, weight)
-        check_sequence("key", key, d_model, weight)
-        check_sequence("value", value, d_model, weight)
-        self.attn = None
+        r"""
+        ### From vectors to vectors
+
+        * `query` has shape `[T, B, C]`
+        * `key` and `value` have shape `[S, B, C]`
+        * `mask` is boolean, `[T or 1, S, B or 1]`; `True` where the query may see the
+          key. [Masks](utils.py) makes them. Integers are read as 0 for `False`.
+
+        Returns vectors of shape `[T, B, C]`. For a query that may see nothing the heads
+        return zeros, and what is left is the bias of the output. Raises `ValueError`
+        for shapes that do not fit or an empty sequence, `TypeError` for a dtype other
+        than that of the parameters or a mask of floating-point numbers.
+        """
+        parameter = next(self.parameters(), None)
+        check_attention(query, key, value, self.heads * self.d_k, parameter)
         if mask is not None:
             mask = self.prepare_mask(mask, query.shape, key.shape)
-        readable = (
-            self.store_attn
-            or type(self).get_scores is not MultiHeadAttention.get_scores
-            or "get_scores" in vars(self)
+
+        # The readable form runs when its weights are wanted, or when anything between
+        # scores and mean was replaced; what the kernels compute cannot be changed.
+        self.attn = None
+        scores = getattr(self.get_scores, "__func__", None)
+        fast = (
+            not self.store_attn
+            and scores is MultiHeadAttention.get_scores
+            and type(self.softmax) is nn.Softmax
+            and type(self.dropout) is nn.Dropout
         )
-        attend = self.attend if readable else self.attend_fast
+        attend = self.attend_fast if fast else self.attend
+
+        # Into heads, `[T, B, H, K]`, and out of them again: flattening lays them end to
+        # end, which is the $\operatorname{Concat}$ of the equation.
         x = attend(self.query(query), self.key(key), self.value(value), mask)
         output: Tensor = self.output(x.flatten(-2))
         return output
+
+
+# ## Differences from the paper
+#
+# * **Biases.** The projections of §3.2.2 are matrices alone. Here they have biases,
+#   as in the checkpoints of version 0.5.1; `bias=False` is the paper.
+# * **Dropout of weights.** §5.4 drops outputs of sublayers and embeddings, and does not
+#   name weights. Here they are dropped too, as in version 0.5.1.
+# * **Blind queries** get zero here, where the equation has $0 / 0$.
+#
+# ## Exercises
+#
+# **1.** Shuffle the positions of a sequence, and let them attend to each other without
+# a mask. What happens to the output?
+#
+# <details><summary>Answer</summary>
+#
+# It is shuffled in the same way, and nothing else happens. A sum over $s$ has no
+# order: to attention a sequence is a bag, until [positions](positional_encoding.py) are
+# added.
+#
+# </details>
+#
+# **2.** One of the four biases never changes anything. Which one, and why?
+#
+# <details><summary>Answer</summary>
+#
+# That of the keys. It adds $\sum_k Q_{tbhk} \, b_{hk}$ to the score of every key, the
+# same number for all $s$, and a softmax ignores what is added to all of its inputs.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.mha import MultiHeadAttention
+#
+# attention = MultiHeadAttention(heads=4, d_model=64)
+# x = torch.randn(10, 2, 64)
+# attention(query=x, key=x, value=x).square().sum().backward()
+# assert attention.key.linear.bias.grad.abs().max() < 1e-5
+# ```
+#
+# </details>
+#
+# **3.** Make an attention that prefers what is near: subtract half the distance between
+# query and key from each score
+# ([Press et al. 2021](https://arxiv.org/abs/2108.12409) have a slope for each head).
+#
+# <details><summary>Answer</summary>
+#
+# The scale comes after `get_scores`, so divide by it first.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.mha import MultiHeadAttention
+#
+# class NearbyAttention(MultiHeadAttention):
+#     def get_scores(self, query, key):
+#         t, s = torch.arange(len(query)), torch.arange(len(key))
+#         penalty = 0.5 * (t[:, None] - s[None, :]).abs()
+#         return super().get_scores(query, key) - penalty[..., None, None] / self.scale
+#
+# attention = NearbyAttention(heads=4, d_model=64, store_attn=True)
+# x = torch.zeros(10, 2, 64)  # where all keys fit equally, the nearest one wins
+# attention(query=x, key=x, value=x)
+# assert (attention.attn.argmax(dim=1) == torch.arange(10)[:, None, None]).all()
+# ```
+#
+# </details>
