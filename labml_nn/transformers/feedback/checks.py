@@ -1,0 +1,60 @@
+r"""
+---
+title: Checks of feedback attention
+summary: What `FeedbackAttention` says to a query or a memory that cannot work.
+---
+
+One query and a memory of rows have shapes of their own, so they have checks of their
+own beside the [common ones](../../checks.html). They run at every step of every layer:
+a few comparisons of numbers that PyTorch has at hand.
+"""
+
+import torch
+from torch import Tensor
+
+
+def check_query(query: Tensor, d_model: int, weight: Tensor) -> None:
+    """
+    ## One token per sequence
+
+    A query is `[B, C]`, in the type of the parameters (`weight` is any of them) unless
+    autocast converts it.
+    """
+    if query.dim() != 2 or query.shape[1] != d_model:
+        raise ValueError(
+            f"`query` has shape {list(query.shape)}; expected [B, C] (batch, features) "
+            f"with C = d_model = {d_model}: one token per sequence"
+        )
+    if query.dtype != weight.dtype and not autocast_is_on(query):
+        raise TypeError(
+            f"`query` has dtype {query.dtype} but the parameters have {weight.dtype}; "
+            f"convert one: query.to({weight.dtype}) or module.to({query.dtype})"
+        )
+
+
+def check_rows(key: Tensor, value: Tensor, row: tuple[int, ...]) -> None:
+    """
+    ## A memory of fitting rows
+
+    `row` is the shape of one row: `[B, C]`, or `[B, H, K]` if keys and values come
+    projected. There must be at least one.
+    """
+    for name, rows in (("key", key), ("value", value)):
+        if rows.shape[1:] != row or rows.shape[0] != key.shape[0]:
+            raise ValueError(
+                f"`{name}` has shape {list(rows.shape)}; expected "
+                f"{[key.shape[0], *row]}: [S, B, C] memory, or [S, B, H, K] keys and "
+                "values with is_kv_precomputed=True, for the batch of the query"
+            )
+    if key.shape[0] == 0:
+        raise ValueError(
+            "the memory is empty (S = 0) and a softmax needs something to choose from; "
+            "on the first step give the layer key=None, value=None"
+        )
+
+
+def autocast_is_on(x: Tensor) -> bool:
+    """
+    ## Whether PyTorch converts by itself
+    """
+    return torch.is_autocast_enabled(x.device.type)
