@@ -9,7 +9,7 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 SITE = [
-    "markdown-it-py>=4",
+    "markdown-it-py>=4.1",
     "mdit-py-plugins>=0.6",
     "pygments>=2.19",
     "jinja2>=3.1",

@@ -20,6 +20,7 @@ CODES: dict[str, str] = {
     "tex": "a formula is not valid TeX",
     "slug-duplicate": "two headings of a page have the same anchor",
     "page-collision": "two sources would be written to the same page",
+    "image-alt": "an image has no text that says what it shows",
     "link-broken": "a link leads to a page that is not there",
     "anchor-broken": "a link leads to an anchor that its page does not have",
     "navigation": "`site.toml` names a page that is not there",

@@ -1,0 +1,154 @@
+"""Markdown in, HTML out: one note at a time.
+
+CommonMark, and what DESIGN of our pages adds: tables, footnotes, definition lists, task lists,
+admonitions, fenced code with colours, mathematics, explicit anchors, and links without an address.
+
+Admonitions are quotations that begin with ``[!NOTE]``, ``[!TIP]``, ``[!IMPORTANT]``, ``[!WARNING]``
+or ``[!CAUTION]``. It is GitHub's syntax: readable as it stands, in a plain editor and on GitHub,
+where every other renderer shows a quotation and nothing breaks.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+from mdit_py_plugins.deflist import deflist_plugin
+from mdit_py_plugins.footnote import footnote_plugin
+from mdit_py_plugins.gfm_autolink import gfm_autolink_plugin
+
+from pylit.diagnostics import Report
+from pylit.mdhtml import NoteRenderer
+from pylit.mdmath import math_plugin
+from pylit.mdresolve import NoteContext, resolve
+from pylit.model import Link, NoteHtml
+from pylit.slugs import Slugs
+
+__all__ = ["MarkdownRenderer", "Slugs"]
+
+#: Marks the places of formulas (`pylit.model.formula_slot`); authors cannot write them.
+RESERVED = re.compile("[\ue000\ue001]")
+ANCHOR = re.compile(
+    r"<a\s+(?:id|name)=\"([^\"\s<>]+)\"\s*>\s*</a>|<a\s+(?:id|name)='([^'\s<>]+)'\s*>\s*</a>"
+)
+#: Inline rules whose tokens must know where in the source they stand.
+LOCATED = ("link", "image", "autolink", "html_inline", "math_inline", "anchor")
+
+
+class MarkdownRenderer:
+    """Renders the notes of the site's own sources (`own`), or those of another package.
+
+    In another's notes raw HTML is shown as text, and ``data:`` addresses are refused as well as
+    ``javascript:`` ones, which never become links.
+    """
+
+    def __init__(self, own: bool) -> None:
+        self._own = own
+        self._md = parser(own)
+
+    def render(
+        self,
+        text: str,
+        *,
+        path: str,
+        first_line: int,
+        column: int,
+        slugs: Slugs,
+        link: Callable[[str], Link | None],
+        href: Callable[[Link], str],
+        report: Report,
+    ) -> NoteHtml:
+        """Render one note.
+
+        Args:
+            text: Markdown.
+            path: File that it is from, for diagnostics.
+            first_line: Line of the file on which it begins, from 1.
+            column: Column of the file at which its lines begin, from 0.
+            slugs: What the notes of one page share; they are rendered in the page's order.
+            link: Finds what inline code names, and what a link's address names: a dotted name or
+                the path of a source file.
+            href: Turns a link that was found into an address for this page.
+            report: Takes what is wrong.
+        """
+        text = RESERVED.sub("", text)
+        context = NoteContext(
+            own=self._own,
+            path=path,
+            first_line=first_line,
+            column=column,
+            lines=text.split("\n"),
+            slugs=slugs,
+            link=link,
+            href=href,
+            report=report,
+            inline=self._inline,
+        )
+        env: dict[str, object] = {}
+        tokens = resolve(self._md.parse(text, env), env, context)
+        html = self._md.renderer.render(tokens, self._md.options, {"note": context.footnotes})
+        return NoteHtml(
+            html=str(html),
+            formulas=tuple(context.formulas),
+            headings=tuple(context.headings),
+            references=tuple(context.references),
+            text="\n".join(context.text),
+        )
+
+    def _inline(self, tokens: Sequence[Token]) -> str:
+        renderer = self._md.renderer
+        assert isinstance(renderer, NoteRenderer)
+        return renderer.renderInline(tokens, self._md.options, {"note": 0})
+
+
+def parser(own: bool) -> MarkdownIt:
+    """The Markdown parser with everything that notes may hold."""
+    options = {"html": own, "tasklists": True, "alerts": True}
+    md = MarkdownIt("commonmark", options, renderer_cls=NoteRenderer)
+    md.enable(["table", "strikethrough"])
+    md.use(deflist_plugin)
+    # Notes in brackets at the end of a word, x^[1], are mathematics more often than footnotes.
+    md.use(footnote_plugin, inline=False)
+    # The plugin brings its own way to show them; ours is the renderer's.
+    md.renderer.rules.update(NoteRenderer().rules)
+    md.use(gfm_autolink_plugin)
+    math_plugin(md)
+    md.inline.ruler.before("html_inline", "anchor", anchor)
+    if not own:
+        validate = md.validateLink
+        md.validateLink = lambda url: (  # type: ignore[method-assign]
+            validate(url) and not url.strip().lower().startswith("data:")
+        )
+    rules = {rule.name: rule.fn for rule in md.inline.ruler.__rules__}
+    for name in LOCATED:
+        md.inline.ruler.at(name, located(rules[name]))
+    return md
+
+
+def anchor(state: StateInline, silent: bool) -> bool:
+    """``<a id="name"></a>``, which marks a place; understood in everybody's notes."""
+    match = ANCHOR.match(state.src, state.pos, state.posMax)
+    if match is None:
+        return False
+    if not silent:
+        token = state.push("anchor", "", 0)
+        token.content = match[1] or match[2]
+    state.pos = match.end()
+    return True
+
+
+def located(
+    rule: Callable[[StateInline, bool], bool],
+) -> Callable[[StateInline, bool], bool]:
+    """A rule that also tells its tokens where in the text of the block they begin."""
+
+    def wrapped(state: StateInline, silent: bool) -> bool:
+        begin, before = state.pos, len(state.tokens)
+        done = rule(state, silent)
+        if done and not silent:
+            for token in state.tokens[before:]:
+                token.meta.setdefault("at", begin)
+        return done
+
+    return wrapped

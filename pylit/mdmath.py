@@ -1,0 +1,150 @@
+r"""Mathematics in Markdown: ``$x$``, ``\(x\)``, ``$$x$$`` and bare ``\begin{align} … \end{align}``.
+
+The rules run before those of Markdown, so that nothing inside a formula is taken for emphasis or
+an escape. What a dollar sign means is guessed the way pandoc does it, with care for shells: ``$5``,
+``$HOME/$PATH`` and ``a $ b`` stay text.
+
+Tokens: ``math_inline`` and ``math_block``, their TeX in `content`; for the first, ``meta["at"]`` is
+where in the text of the block it begins, and ``meta["display"]`` how it is shown.
+"""
+
+import re
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_inline import StateInline
+
+#: Environments that are formulas by themselves, and those that people write without dollars.
+ENVIRONMENTS = (
+    "align|alignat|aligned|alignedat|array|bmatrix|Bmatrix|cases|dcases|eqnarray|equation|flalign|"
+    "gather|gathered|matrix|multline|pmatrix|smallmatrix|split|subequations|vmatrix|Vmatrix"
+)
+BEGIN = re.compile(rf"\\begin\{{((?:{ENVIRONMENTS})\*?)\}}")
+DOLLAR = re.compile(r"(?<!\\)(?:\\\\)*\$")
+#: ``$HOME/`` before ``$PATH``: capitals like a shell variable's, and then another name.
+SHELL = re.compile(r"\{?[A-Z_][A-Z0-9_]+\}?[^\s\\{}^=]*")
+BLOCK_END = ("paragraph", "reference", "blockquote", "list", "footnote_def")
+
+
+def math_plugin(md: MarkdownIt) -> None:
+    """Add the rules to a parser."""
+    md.inline.ruler.before("escape", "math_inline", math_inline)
+    md.block.ruler.before("fence", "math_block", math_block, {"alt": list(BLOCK_END)})
+
+
+def math_inline(state: StateInline, silent: bool) -> bool:
+    """A formula within a line of text."""
+    found = inline_span(state.src, state.pos, state.posMax)
+    if found is None:
+        return False
+    start, stop, end, display = found
+    if not silent:
+        token = state.push("math_inline", "", 0)
+        token.content = state.src[start:stop]
+        token.meta = {"at": start, "display": display}
+    state.pos = end
+    return True
+
+
+def inline_span(text: str, pos: int, limit: int) -> tuple[int, int, int, bool] | None:
+    """First and last offset of the TeX at `pos`, the offset after its end mark, and its kind."""
+    if text.startswith("$$", pos):
+        stop = text.find("$$", pos + 2, limit)
+        return (pos + 2, stop, stop + 2, True) if text[pos + 2 : max(stop, 0)].strip() else None
+    if text.startswith("$", pos):
+        return dollar_span(text, pos, limit)
+    if text.startswith("\\(", pos):
+        stop = text.find("\\)", pos + 2, limit)
+        return (pos + 2, stop, stop + 2, False) if text[pos + 2 : max(stop, 0)].strip() else None
+    begin = BEGIN.match(text, pos, limit)
+    if begin is not None:
+        stop = environment_end(text, pos, begin[1])
+        return (pos, stop, stop, True) if 0 < stop <= limit else None
+    return None
+
+
+def dollar_span(text: str, pos: int, limit: int) -> tuple[int, int, int, bool] | None:
+    """A formula between single dollars, where that is what they mean."""
+    before, after = text[pos - 1 : pos] if pos else "", text[pos + 1 : pos + 2]
+    if before.isalnum() or not after or after.isspace():
+        return None
+    match = DOLLAR.search(text, pos + 1, limit)
+    if match is None:
+        return None
+    stop = match.end() - 1
+    tex, following = text[pos + 1 : stop], text[stop + 1 : stop + 2]
+    if tex[-1:].isspace() or following.isdigit() or following == "$" or "`" in tex:
+        return None
+    if (following.isupper() or following in ("_", "{")) and SHELL.fullmatch(tex):
+        return None
+    return pos + 1, stop, stop + 1, False
+
+
+def environment_end(text: str, pos: int, name: str) -> int:
+    r"""Offset after the ``\end`` of the environment that begins at `pos`; -1 when it has none."""
+    depth = 0
+    for match in re.finditer(rf"\\(begin|end)\{{{re.escape(name)}\}}", text[pos:]):
+        depth += 1 if match[1] == "begin" else -1
+        if depth == 0:
+            return pos + match.end()
+    return -1
+
+
+def math_block(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
+    """A display formula on lines of its own, without the marks of the quotation it may be in."""
+    if state.is_code_block(start_line):
+        return False
+    first = state.bMarks[start_line] + state.tShift[start_line]
+    if not state.src.startswith(("$$", "\\begin{"), first):
+        return False
+    text = container_text(state, start_line, end_line)
+    begin = BEGIN.match(text)
+    if begin is not None:
+        start, stop = 0, environment_end(text, 0, begin[1])
+        end = stop
+    elif text.startswith("$$"):
+        start, stop = 2, closing_dollars(text)
+        end = stop + 2
+    else:
+        return False
+    if stop < 0:
+        opened = f"\\begin{{{begin[1]}}}" if begin is not None else "$$"
+        state.env.setdefault("unclosed", {})[start_line] = opened
+        return False
+    if text[end:].split("\n", 1)[0].strip() or not text[start:stop].strip():
+        return False
+    if silent:
+        return True
+    state.line = start_line + text[:end].count("\n") + 1
+    token = state.push("math_block", "", 0)
+    token.block = True
+    token.content = text[start:stop]
+    token.map = [start_line, state.line]
+    return True
+
+
+def container_text(state: StateBlock, start_line: int, end_line: int) -> str:
+    """The lines from here to the end of the block that contains them, without its own marks."""
+    lines: list[str] = []
+    for line in range(start_line, end_line):
+        begin = state.bMarks[line] + state.tShift[line]
+        text = state.src[begin : state.eMarks[line]]
+        if lines and text and state.sCount[line] < state.blkIndent:
+            break
+        lines.append(text)
+    return "\n".join(lines)
+
+
+def closing_dollars(text: str) -> int:
+    """Offset of the ``$$`` that ends the formula at the start of `text`, else -1.
+
+    A blank line ends it too, unclosed, unless an environment is open: there, blank lines only
+    make the source easier to read.
+    """
+    stop = text.find("$$", 2)
+    tex = text[2 : stop if stop >= 0 else len(text)]
+    for blank in re.finditer(r"\n[ \t]*\n", tex):
+        before = tex[: blank.start()]
+        if before.count("\\begin{") <= before.count("\\end{"):
+            return -1
+    return stop

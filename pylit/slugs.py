@@ -1,0 +1,72 @@
+"""What notes of one page must agree on: anchors used once, footnotes numbered, headings nested.
+
+Notes are rendered one by one, in the order of their page; one `Slugs` goes through all of them.
+"""
+
+import re
+from collections.abc import Iterable
+
+#: The title of a page is its only h1.
+TITLE_LEVEL = 1
+DEEPEST = 6
+
+
+class Slugs:
+    """The anchors of one page.
+
+    Args:
+        reserved: Anchors that the page makes itself, such as the names of its classes. A heading
+            gives way to them: "Softmax" beside a function ``softmax`` becomes ``softmax-section``.
+    """
+
+    def __init__(self, reserved: Iterable[str] = ()) -> None:
+        self._reserved = frozenset(reserved)
+        self._taken: set[str] = set()
+        self._notes = 0
+        #: Headings that are open: (level as written, level on the page).
+        self._open: list[tuple[int, int]] = []
+
+    def claim(self, anchor: str) -> bool:
+        """Take an anchor that an author chose. False when the page has it already."""
+        if anchor in self._taken or anchor in self._reserved:
+            return False
+        self._taken.add(anchor)
+        return True
+
+    def slug(self, text: str) -> tuple[str, bool]:
+        """Anchor for a heading, and whether it is the first of that name on the page.
+
+        A second one gets a number, so that the page is valid whatever is reported.
+        """
+        base = slugify(text)
+        if base in self._reserved:
+            base += "-section"
+        anchor, number = base, 1
+        while not self.claim(anchor):
+            number += 1
+            anchor = f"{base}-{number}"
+        return anchor, number == 1
+
+    def level(self, written: int) -> int:
+        """Level on the page for a heading written with `written` signs ``#``.
+
+        A heading is one level below the one that contains it, so that none is ever skipped, and
+        headings written alike under the same parent come out alike.
+        """
+        while self._open and self._open[-1][0] >= written:
+            self._open.pop()
+        parent = self._open[-1][1] if self._open else TITLE_LEVEL
+        level = min(parent + 1, DEEPEST)
+        self._open.append((written, level))
+        return level
+
+    def note(self) -> int:
+        """Number of the next note with footnotes, from 1."""
+        self._notes += 1
+        return self._notes
+
+
+def slugify(text: str) -> str:
+    """Words in lower case joined by hyphens, as GitHub does it: letters of any script are kept."""
+    words = re.sub(r"[^\w\s-]", "", text.lower())
+    return re.sub(r"[\s_-]+", "-", words).strip("-") or "section"
