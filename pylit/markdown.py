@@ -10,6 +10,7 @@ where every other renderer shows a quotation and nothing breaks.
 
 import re
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
@@ -97,9 +98,9 @@ class MarkdownRenderer:
         )
 
     def _inline(self, tokens: Sequence[Token]) -> str:
-        renderer = self._md.renderer
-        assert isinstance(renderer, NoteRenderer)
-        return renderer.renderInline(tokens, self._md.options, {"note": 0})
+        return cast(NoteRenderer, self._md.renderer).renderInline(
+            tokens, self._md.options, {"note": 0}
+        )
 
 
 def parser(own: bool) -> MarkdownIt:
@@ -111,7 +112,7 @@ def parser(own: bool) -> MarkdownIt:
     # Notes in brackets at the end of a word, x^[1], are mathematics more often than footnotes.
     md.use(footnote_plugin, inline=False)
     # The plugin brings its own way to show them; ours is the renderer's.
-    md.renderer.rules.update(NoteRenderer().rules)
+    cast(NoteRenderer, md.renderer).rules.update(NoteRenderer().rules)
     md.use(gfm_autolink_plugin)
     math_plugin(md)
     md.inline.ruler.before("html_inline", "anchor", anchor)
