@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _BLANK = re.compile(rb"^[ \t\f]*(?:#.*)?$")
-_UTF_8 = ("utf-8", "utf8", "utf_8")
 _SAVE = "save the file as UTF-8"
 # What `surrogateescape` makes of the bytes that are not UTF-8, and how they are shown.
 _STRAY_BYTES = {
@@ -43,7 +42,7 @@ def decode(raw: bytes) -> tuple[str, Fault | None]:
     has_mark = raw.startswith(codecs.BOM_UTF8)
     raw = raw.removeprefix(codecs.BOM_UTF8)
     name, line, column = _declared(raw)
-    if has_mark and name and name.lower() not in (*_UTF_8, "utf-8-sig"):
+    if has_mark and name and not _is_utf_8(name):
         message = f"it declares `{name}` but begins with the byte order mark of UTF-8"
         return _lenient(raw), Fault(line, column, message, "remove the declaration")
     return _decode_as(raw, name or "utf-8", line, column)
@@ -61,6 +60,14 @@ def _declared(raw: bytes) -> tuple[str, int, int]:
     return "", 0, 0
 
 
+def _is_utf_8(name: str) -> bool:
+    """Whether `name` is one of the many names of UTF-8."""
+    try:
+        return codecs.lookup(name).name in ("utf-8", "utf-8-sig")
+    except LookupError:
+        return False
+
+
 def _decode_as(raw: bytes, name: str, line: int, column: int) -> tuple[str, Fault | None]:
     """`raw` in the encoding `name`, which was declared at `line` and `column` if at all."""
     fault: Fault | None = None
@@ -76,7 +83,8 @@ def _decode_as(raw: bytes, name: str, line: int, column: int) -> tuple[str, Faul
         hint = _SAVE if line else f"{_SAVE}, or declare its encoding: `# -*- coding: latin-1 -*-`"
         fault = Fault(*place, f"byte 0x{raw[error.start]:02X} is not {declared}", hint)
     except LookupError:
-        fault = Fault(line, column, f"it declares the unknown encoding `{name}`", _SAVE)
+        message = f"it declares `{name}`, which is no encoding of text that Python knows"
+        fault = Fault(line, column, message, _SAVE)
     except ValueError as error:
         fault = Fault(line, column, f"it is not `{name}`, which it declares: {error}", _SAVE)
     return _lenient(raw), fault

@@ -4,6 +4,7 @@ Functions inside functions are not definitions: nothing outside can name them.
 """
 
 import ast
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -11,6 +12,8 @@ from typing import Literal
 from pylit.model import Span
 
 _Definer = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+# Module level goes on inside these; inside loops names only pass through.
+_BRANCHES = ast.If | ast.Try | ast.TryStar | ast.With | ast.ExceptHandler
 _CONSTANT_WIDTH = 80
 
 
@@ -31,8 +34,6 @@ class Constant:
 
     name: str
     line: int
-    #: First line of the statement.
-    first: int
     signature: str
 
 
@@ -73,9 +74,10 @@ def _statements(node: ast.AST) -> Iterator[ast.AST]:
 def _header_span(node: _Definer, lines: Sequence[str], quiet_lines: frozenset[int]) -> Span:
     """The lines of a header: from its first decorator to the line with its colon."""
     body = node.body[0]
-    first_of_body = first_line(body, lines)
-    last = first_of_body
-    if not lines[last - 1].encode()[: body.col_offset].strip() or last != body.lineno:
+    last = first_line(body, lines)
+    shares_line = last == body.lineno and lines[last - 1].encode()[: body.col_offset].strip()
+    if not shares_line:
+        # Between the colon and the body there is nothing but blank lines and comments.
         last -= 1
         while not lines[last - 1].strip() or last in quiet_lines:
             last -= 1
@@ -190,13 +192,13 @@ def constants(tree: ast.Module, lines: Sequence[str]) -> dict[str, Constant]:
     while stack:
         node = stack.pop()
         for statement in _statements(node):
-            if isinstance(statement, ast.If | ast.Try | ast.With | ast.ExceptHandler):
+            if isinstance(statement, _BRANCHES):
                 stack.append(statement)
                 continue
             for target, text in _bindings(statement, lines):
                 if target.id.startswith("__"):
                     continue
-                constant = Constant(target.id, target.lineno, target.lineno, text)
+                constant = Constant(target.id, target.lineno, text)
                 earlier = found.get(target.id)
                 if earlier is None or constant.line < earlier.line:
                     found[target.id] = constant
@@ -215,9 +217,8 @@ def _bindings(statement: ast.AST, lines: Sequence[str]) -> Iterator[tuple[ast.Na
             elif isinstance(target, ast.Tuple | ast.List):
                 names = [e for e in target.elts if isinstance(e, ast.Name)]
                 yield from ((name, name.id) for name in names)
-    elif type(statement).__name__ == "TypeAlias":
-        name: ast.Name = getattr(statement, "name")  # noqa: B009
-        yield name, name.id + _value(name.id, getattr(statement, "value"), lines)  # noqa: B009
+    elif sys.version_info >= (3, 12) and isinstance(statement, ast.TypeAlias):
+        yield statement.name, statement.name.id + _value(statement.name.id, statement.value, lines)
 
 
 def _value(before: str, value: ast.expr | None, lines: Sequence[str]) -> str:

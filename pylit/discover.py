@@ -12,7 +12,7 @@ The folder that is asked for is never left out, whatever its name. A symbolic li
 followed once: its files are shown under the folder's own path where that is in the source too.
 """
 
-# ruff: noqa: PTH100, PTH110, PTH112, PTH113
+# ruff: noqa: PTH100, PTH110, PTH112, PTH113, PTH208
 # `os.path` answers False for what may not be looked at, where `pathlib` raises.
 
 import difflib
@@ -45,7 +45,7 @@ def discover(root: Path, *, own: bool, report: Report) -> tuple[SourceFile, ...]
     """
     # Not `resolve`: what a symbolic link is called is what its modules are called.
     top = Path(os.path.abspath(root))
-    walk = _Walk(_import_root(top if top.is_dir() else top.parent), own, report)
+    walk = _Walk(_import_root(top if os.path.isdir(top) else top.parent), own, report)
     if os.path.isdir(top):
         walk.folder(top, top.relative_to(walk.base).parts)
         walk.follow_links()
@@ -249,7 +249,10 @@ def _what_is_missing(top: Path) -> tuple[str, str]:
         return "it is not a Python file", _WHAT_TO_NAME
     if not os.path.isdir(top.parent):
         return "it is not there, and neither is its folder", "paths count from where you are"
-    near = difflib.get_close_matches(top.name, [path.name for path in top.parent.iterdir()], n=1)
+    try:
+        near = difflib.get_close_matches(top.name, os.listdir(top.parent), n=1)
+    except OSError:
+        near = []
     hint = f"did you mean `{near[0]}`?" if near else "paths count from where you are"
     return "it is not there", hint
 

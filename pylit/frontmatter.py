@@ -25,7 +25,6 @@ class _Entry:
 
     key: str
     head: str
-    line: int
     more: list[str] = field(default_factory=list)
 
     @property
@@ -67,10 +66,10 @@ def split(
     else:
         values = _values(lines, opening + 1, closing, faults)
         rest, taken = "\n".join(lines[closing + 1 :]), closing + 1
-    for index, message, hint in faults if report is not None else ():
-        assert report is not None
-        report.add(
-            Diagnostic(
+    if report is not None:
+        severity = Severity.ERROR if own else Severity.WARNING
+        for index, message, hint in faults:
+            at = Diagnostic(
                 path=path,
                 line=first_line + index,
                 column=column + 1,
@@ -78,30 +77,32 @@ def split(
                 message=message,
                 hint=hint,
                 source_line=" " * column + lines[index],
-                severity=Severity.ERROR if own else Severity.WARNING,
+                severity=severity,
             )
-        )
+            report.add(at)
     return values, rest, taken
 
 
 def _fences(lines: list[str]) -> tuple[int, int] | None:
     """Where the block opens and closes; closing is -1 when nothing closes it.
 
-    A first ``---`` may also be a horizontal rule: it opens front matter only if a key follows.
+    A first ``---`` may also be a horizontal rule: it opens front matter only if a key follows it.
     """
-    filled = (i for i, line in enumerate(lines) if line.strip())
-    opening = next(filled, -1)
+    opening = next((i for i, line in enumerate(lines) if line.strip()), -1)
     if opening < 0 or lines[opening].rstrip() != "---":
         return None
-    following = next(filled, -1)
-    if following < 0 or not (
-        lines[following].rstrip() == "---" or _KEY.match(lines[following].rstrip())
-    ):
-        return None
+    closing = -1
     for index in range(opening + 1, len(lines)):
         if lines[index].rstrip() in ("---", "..."):
-            return opening, index
-    return opening, -1
+            closing = index
+            break
+    inside = [line.rstrip() for line in lines[opening + 1 : closing if closing > 0 else None]]
+    first = next((line for line in inside if line), "")
+    # Directly below the rule, the first line may be the faulty one.
+    adjacent = bool(inside and inside[0]) and closing > 0
+    if _KEY.match(first) or (adjacent and any(map(_KEY.match, inside))):
+        return opening, closing
+    return None
 
 
 def _values(
@@ -127,9 +128,8 @@ def _values(
             continue
         key, head = match[1], (match[2] or "").strip()
         if key in entries:
-            message = f"`{key}` is given twice, first on line {entries[key].line - start + 1} of it"
-            faults.append((index, message, "keep one of the two"))
-        last = _Entry(key, head, index)
+            faults.append((index, f"`{key}` is given twice", "keep one of the two"))
+        last = _Entry(key, head)
         entries.setdefault(key, last)
     return {key: entry.value for key, entry in entries.items()}
 
@@ -145,8 +145,8 @@ def _dedent(lines: list[str]) -> list[str]:
 
 def _fold(lines: list[str]) -> str:
     """Lines joined to paragraphs; a blank line separates two of them."""
-    paragraphs = "\n".join(line.strip() for line in lines).strip("\n").split("\n\n")
-    return "\n".join(paragraph.replace("\n", " ").strip() for paragraph in paragraphs)
+    paragraphs = re.split(r"\n{2,}", "\n".join(line.strip() for line in lines).strip("\n"))
+    return "\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
 
 
 def _unquote(value: str) -> str:

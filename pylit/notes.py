@@ -34,14 +34,11 @@ class Comment:
 # Words of tools. They tell readers nothing, and moved out of the code they would mislead.
 _PRAGMA = re.compile(
     r"#+:?\s*(?:"
-    r"(?:noqa|nosec|nopep8|no\s?cover|pyre-[a-z]+|codespell:ignore)\b"
-    r"|(?:type|fmt|isort|pylint|mypy|pyright|pyrefly|ty|ruff|flake8|pragma|yapf|black|coverage"
-    r"|doctest|autopep8|cython|distutils|cspell|spell-checker|sourcery|pytype|nopycln|lint)"
-    r":\s*\S"
-    r"|@formatter:|<\/?editor-fold|(?:end)?region\b|%%|(?:vim?|ex):\s*\S"
-    r"|-\*-.*-\*-\s*$"
-    r")",
-    re.IGNORECASE,
+    r"(?:noqa|NOQA|nosec|nopep8|pyre-[a-z]+)\b"
+    r"|(?:type|fmt|isort|pylint|mypy|pyright|pyrefly|ruff|flake8|pragma|yapf|autopep8|pytype"
+    r"|cython|distutils|cspell|codespell|spell-checker|nopycln|vim?):\s*\S"
+    r"|ty:\s*ignore|doctest:\s*\+|@formatter:|%%|-\*-.*-\*-\s*$"
+    r")"
 )
 #: PEP 263: an encoding declaration, on line 1 or 2.
 CODING = re.compile(r"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)", re.ASCII)
@@ -137,8 +134,8 @@ def docstring_note(
     """The docstring of `node`, if it is one literal that has its lines for itself.
 
     A docstring on the header's line, one with code behind it, one put together from several
-    literals: each stays in the code, where nothing of it is lost. Behind a docstring a comment for
-    tools may stand (``# noqa``).
+    literals, one without text: each stays in the code, where nothing of it is lost. Behind a
+    docstring a comment for tools may stand (``# noqa``).
     """
     literal = _docstring_literal(node)
     if literal is None:
@@ -149,7 +146,8 @@ def docstring_note(
         return None
     if behind.strip() and not (last in comments and is_pragma(comments[last])):
         return None
-    return _docstring(source, Span(literal.lineno, last), len(before))
+    note = _docstring(source, Span(literal.lineno, last), len(before))
+    return note if note and note.text else None
 
 
 def docstring_text(node: Documented, lines: Sequence[str]) -> str:

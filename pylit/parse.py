@@ -59,6 +59,7 @@ def parse_module(source: SourceFile, report: Report) -> Module:
 def _tree(source: SourceFile, lines: Sequence[str], report: Report) -> ast.Module | None:
     """The syntax tree, or None and a diagnostic."""
     line, column = 0, 0
+    nul = source.text.find("\0")
     try:
         with warnings.catch_warnings():
             # `"\d"` in someone's string is theirs to mend.
@@ -70,12 +71,12 @@ def _tree(source: SourceFile, lines: Sequence[str], report: Report) -> ast.Modul
         column = max(error.offset or 1, 1) if line else 0
     except ValueError as error:
         message = str(error)
-        before, nul, _ = source.text.partition("\0")
-        if nul:
-            message = "a NUL byte; Python source is text"
-            line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
     except (RecursionError, MemoryError):
         message = "expressions nested too deeply for Python's parser"
+    if nul >= 0:
+        message = "a NUL character; Python source is text"
+        line = source.text.count("\n", 0, nul) + 1
+        column = nul - source.text.rfind("\n", 0, nul)
     version = ".".join(map(str, sys.version_info[:2]))
     report.add(
         Diagnostic(

@@ -21,8 +21,11 @@ from dataclasses import dataclass, field
 from pylit.model import Module, Note, Section, Span
 from pylit.notes import RULE
 
-# What may stand on a note's line beside its text: `#`, quotes, and behind these words to a tool.
-_MARKS = re.compile(r"[\s#:]*|\s*[rRuU]?[\"']*\\?\s*[\"']*\s*(#.*)?")
+# What may stand on a note's line beside its text. Behind a docstring that is a word to a tool.
+_MARKS = {
+    "comment": re.compile(r"[\s#:]*"),
+    "docstring": re.compile(r"\s*[rRuU]?[\"']*\\?\s*[\"']*\s*(#.*)?"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,5 +148,5 @@ def _note_faults(note: Note, lines: Sequence[str], front_matter: bool) -> Iterat
         left = line.replace(text, "", 1) if text else line
         if text == RULE or (front_matter and number < note.first_line):
             continue
-        if text not in line or not _MARKS.fullmatch(left):
+        if text not in line or not _MARKS[note.kind].fullmatch(left):
             yield f"line {number} reads {line!r}, but its note {text!r}"
