@@ -57,7 +57,8 @@ def subsequent_mask(
     Vaswani et al. 2017, §3.2.3.
     """
     check_sizes(seq_len=seq_len)
-    return torch.ones(seq_len, seq_len, 1, dtype=torch.bool, device=device).tril_()
+    see_all = torch.ones(seq_len, seq_len, dtype=torch.bool, device=device)
+    return see_all.tril().unsqueeze(-1)
 
 
 def padding_mask(
