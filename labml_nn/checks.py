@@ -66,25 +66,19 @@ def check_heads(heads: int, d_model: int) -> None:
         )
 
 
-def check_sequence(
+def check_features(
     name: str, x: Tensor, d_model: int, weight: Tensor | None = None
 ) -> None:
     """
-    ## Sequences of vectors are `[T, B, C]`
+    ## Vectors are as wide as the model
 
-    The last axis must be as wide as the model, the first must not be empty, and the
-    numbers must be of the parameters' type (`weight` is any of them); under autocast
-    PyTorch converts them by itself.
+    The last axis holds `d_model` floating-point numbers, of the type of the parameters
+    if `weight`, any of them, is given. Under autocast PyTorch converts types by itself.
     """
-    if x.dim() != 3 or x.shape[-1] != d_model:
+    if x.dim() == 0 or x.shape[-1] != d_model:
         raise ValueError(
-            f"`{name}` has shape {list(x.shape)}; expected [T, B, C] (sequence, batch, "
-            f"features) with C = d_model = {d_model}"
-        )
-    if x.shape[0] == 0:
-        raise ValueError(
-            f"`{name}` has shape {list(x.shape)}: the sequence is empty; expected at "
-            "least one position"
+            f"`{name}` has shape {list(x.shape)}; expected its last axis to hold "
+            f"d_model = {d_model} features"
         )
     if not x.is_floating_point():
         raise TypeError(
@@ -98,6 +92,27 @@ def check_sequence(
             f"`{name}` has dtype {x.dtype} but the parameters have {weight.dtype}; "
             f"convert one: {name}.to({weight.dtype}) or module.to({x.dtype})"
         )
+
+
+def check_sequence(
+    name: str, x: Tensor, d_model: int, weight: Tensor | None = None
+) -> None:
+    """
+    ## Sequences of vectors are `[T, B, C]`
+
+    They have a position at least, and their vectors pass `check_features`.
+    """
+    if x.dim() != 3 or x.shape[-1] != d_model:
+        raise ValueError(
+            f"`{name}` has shape {list(x.shape)}; expected [T, B, C] (sequence, batch, "
+            f"features) with C = d_model = {d_model}"
+        )
+    if x.shape[0] == 0:
+        raise ValueError(
+            f"`{name}` has shape {list(x.shape)}: the sequence is empty; expected at "
+            "least one position"
+        )
+    check_features(name, x, d_model, weight)
 
 
 def check_attention(

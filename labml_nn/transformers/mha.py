@@ -60,8 +60,7 @@ same code.
 | $W^Q$, $W^K$, $W^V$ | `query.linear.weight`, … | `[H·K, C]` | the maps of all heads |
 | $W^O$ | `output.weight` | `[C, C]` | the map that joins the heads |
 
-The letters of the shapes are explained in [shapes and symbols](../../notation.md); the
-`K` there is the number $d_k$.
+[Shapes and symbols](../../notation.md) explains the shapes; `K` there is $d_k$.
 """
 
 import math
@@ -72,7 +71,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from labml_nn.checks import check_attention, check_heads, check_probability, check_sizes
+from labml_nn.checks import (
+    check_attention,
+    check_features,
+    check_heads,
+    check_probability,
+    check_sizes,
+)
 from labml_nn.transformers.utils import check_mask
 
 
@@ -106,13 +111,9 @@ class PrepareForMultiHeadAttention(nn.Module):
         * `x` has shape `[T, B, C]`, or `[B, C]` in models that take one step at a time
 
         Returns the same with the last axis mapped and cut into `[H, K]`. Raises
-        `ValueError` if the last axis is not `d_model` long.
+        `ValueError` if that axis is not `d_model` long, `TypeError` for integers.
         """
-        if x.shape[-1] != self.linear.in_features:
-            raise ValueError(
-                f"`x` has shape {list(x.shape)}; expected its last axis to be d_model "
-                f"= {self.linear.in_features} long"
-            )
+        check_features("x", x, self.linear.in_features)
         return torch.unflatten(self.linear(x), -1, (self.heads, self.d_k))
 
 
@@ -343,14 +344,12 @@ class MultiHeadAttention(nn.Module):
 #
 # ## Exercises
 #
-# **1.** Shuffle the positions of a sequence, and let them attend to each other without
-# a mask. What happens to the output?
+# **1.** Shuffle a sequence that attends to itself without a mask. What happens?
 #
 # <details><summary>Answer</summary>
 #
-# It is shuffled in the same way, and nothing else happens. A sum over $s$ has no
-# order: to attention a sequence is a bag, until [positions](positional_encoding.py) are
-# added.
+# The output is shuffled in the same way, and that is all. A sum over $s$ has no order;
+# to attention a sequence is a bag, until [positions](positional_encoding.py) are added.
 #
 # </details>
 #
