@@ -1,31 +1,127 @@
-"""Addresses of things that other projects document: Python's library, and PyTorch."""
+"""Addresses of things that other projects document: Python and its library, and PyTorch.
 
-import builtins
-import sys
+The names, and the pages they are on, are kept in ``names/*.txt``: there is a link only to what is
+known to be documented, and a build neither imports PyTorch nor asks the network.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
 
 from pylit.model import Link
 
-PYTHON = "https://docs.python.org/3/library/"
-PYTORCH = "https://docs.pytorch.org/docs/stable/"
+_NAMES = Path(__file__).with_name("names")
+_SITES = {
+    "python": "https://docs.python.org/3/",
+    "pytorch": "https://docs.pytorch.org/docs/stable/",
+}
+
+#: Attributes that a class has from its base are documented with the base.
+_BASES = (
+    ("torch.nn.parameter.", "torch.Tensor."),
+    ("torch.nn.", "torch.nn.Module."),
+    ("torch.optim.lr_scheduler.", "torch.optim.lr_scheduler.LRScheduler."),
+    ("torch.optim.", "torch.optim.Optimizer."),
+    ("torch.distributions.", "torch.distributions.distribution.Distribution."),
+    ("pathlib.", "pathlib.PurePath."),
+)
+#: Public names of things that are documented under a longer one.
+_ALIASES = {
+    "torch.nn.Buffer": "torch.nn.parameter.Buffer",
+    "torch.nn.Parameter": "torch.nn.parameter.Parameter",
+    "torch.nn.UninitializedBuffer": "torch.nn.parameter.UninitializedBuffer",
+    "torch.nn.UninitializedParameter": "torch.nn.parameter.UninitializedParameter",
+}
+
+
+Kind = Literal["module", "class", ""]
+_MARKS: dict[str, Kind] = {"/": "module", "^": "class"}
+
+
+@dataclass(frozen=True, slots=True)
+class Documented:
+    """A name that a documentation site has an entry for."""
+
+    url: str
+    kind: Kind
 
 
 def external_link(dotted: str) -> Link | None:
-    """Link to the documentation of a full dotted name, or None where there may be no such page."""
+    """Link to the documentation of a full dotted name, or None where there may be no entry."""
     name = dotted.removeprefix("builtins.")
-    top, _, rest = name.partition(".")
-    if top == "torch" and rest.startswith("nn.") and rest[3:4].isupper() and rest.count(".") == 1:
-        return Link(f"{PYTORCH}generated/{name}.html", name, external=True)
-    if not rest and hasattr(builtins, name):
-        page = "exceptions" if name[0].isupper() else "functions"
-        return Link(f"{PYTHON}{page}.html#{name}", name, external=True)
-    if not rest and name in sys.stdlib_module_names and not name.startswith("_"):
-        return Link(f"{PYTHON}{name}.html", name, external=True)
+    for candidate in _candidates(name):
+        found = _documented().get(candidate)
+        if found is not None:
+            return Link(found.url, candidate, external=True)
     return None
 
 
 def is_external_class(dotted: str) -> bool:
-    """Whether calling a documented name makes an instance of it."""
+    """Whether a documented name is that of a class."""
+    return _kind(dotted) == "class"
+
+
+def is_external_module(dotted: str) -> bool:
+    """Whether a documented name is that of a module."""
+    return _kind(dotted) == "module"
+
+
+def _kind(dotted: str) -> str:
     name = dotted.removeprefix("builtins.")
-    if "." not in name:
-        return isinstance(getattr(builtins, name, None), type)
-    return name.rpartition(".")[2][:1].isupper() and external_link(dotted) is not None
+    found = _documented().get(_ALIASES.get(name, name))
+    return found.kind if found is not None else ""
+
+
+def _candidates(name: str) -> Iterator[str]:
+    """The names under which a thing may be documented."""
+    yield _ALIASES.get(name, name)
+    owner, _, attribute = name.rpartition(".")
+    if owner in _ALIASES:
+        owner = _ALIASES[owner]
+        yield f"{owner}.{attribute}"
+    if is_external_class(owner):
+        yield from (base + attribute for prefix, base in _BASES if owner.startswith(prefix))
+
+
+@cache
+def _documented() -> dict[str, Documented]:
+    found: dict[str, Documented] = {}
+    for site, root in _SITES.items():
+        found.update(_read((_NAMES / f"{site}.txt").read_text(encoding="utf-8"), root))
+    for name, entry in list(found.items()):
+        # `torch.distributions.normal.Normal` is imported as `torch.distributions.Normal`.
+        parts = name.split(".")
+        if name.startswith("torch.distributions.") and len(parts) == 4 and entry.kind == "class":
+            found.setdefault(f"torch.distributions.{parts[3]}", entry)
+    return found
+
+
+def _read(table: str, root: str) -> Iterator[tuple[str, Documented]]:
+    """The entries of a table of names; `table` itself says how it is written."""
+    page = owner = ""
+    for line in table.splitlines():
+        words = line.split()
+        if line.startswith("#") or not words:
+            continue
+        if not line.startswith(" "):
+            page = line
+            continue
+        if not line.startswith("    "):
+            owner = "" if words[0] == "-" else f"{words[0]}."
+            del words[0]
+        for word in words:
+            name = owner + word.rstrip("/^")
+            kind = _MARKS.get(word[-1], "")
+            yield name, Documented(root + _address(page, owner.rstrip("."), name, kind), kind)
+
+
+def _address(page: str, owner: str, name: str, kind: Kind) -> str:
+    if page == "generated/":
+        return f"{page}{name}.html"
+    if page == "generated/#":
+        return f"generated/{owner}.html#{name}"
+    if "#" in page:
+        return page
+    return f"{page}#module-{name}" if kind == "module" else f"{page}#{name}"

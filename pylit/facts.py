@@ -8,8 +8,9 @@ import ast
 import builtins
 from collections.abc import Mapping
 
+from pylit.bindings import read_scopes
 from pylit.model import Definition, Module, Target
-from pylit.scopes import Assigned, Binding, Declared, Defined, Imported, Scope, Scopes, read_scopes
+from pylit.scopes import Assigned, Binding, Declared, Defined, Imported, Scope, Scopes
 
 #: Attribute of a module's `Target` that holds the modules of its ``from m import *``, and the one
 #: that holds the names in its ``__all__``; both separated by spaces.
@@ -179,10 +180,16 @@ def static_class(value: ast.expr, scope: Scope, depth: int = DEPTH) -> str:
 def static_name(node: ast.expr, scope: Scope, depth: int = DEPTH) -> str:
     """Dotted name of what an expression names, not followed into other modules; else empty."""
     if isinstance(node, ast.Subscript):
-        return static_name(node.value, scope, depth)
-    if isinstance(node, ast.Attribute):
-        owner = static_name(node.value, scope, depth)
-        return f"{owner}.{node.attr}" if owner else ""
+        node = node.value
+    attributes: list[str] = []
+    while isinstance(node, ast.Attribute):
+        attributes.append(node.attr)
+        node = node.value
+    owner = _root_name(node, scope, depth)
+    return ".".join([owner, *reversed(attributes)]) if owner else ""
+
+
+def _root_name(node: ast.expr, scope: Scope, depth: int) -> str:
     if not isinstance(node, ast.Name):
         return ""
     home = scope.find(node.id)
