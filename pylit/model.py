@@ -166,10 +166,13 @@ class Target:
     definition: Definition
     #: From the site's root: ``labml_nn/transformers/mha.html#MultiHeadAttention``.
     url: str
-    #: For a class: dotted names of its bases, as far as they could be resolved.
+    #: For a class: dotted names of its bases, ``""`` where one could not be resolved.
+    #: For a constant: the class that it is an instance of, if that is known.
     bases: tuple[str, ...] = ()
     #: For a class: attribute -> dotted name of the class it holds (``self.attn = MHA(...)``).
-    #: For a module: name -> dotted name that it imports, for re-exports.
+    #: For a module: name -> dotted name that it imports, for re-exports; and, separated by
+    #: spaces, the modules of its star imports under ``*`` and its public names under ``__all__``.
+    #: In both, ``""`` means something of which nothing is known.
     attributes: Mapping[str, str] = field(default_factory=dict)
 
 
