@@ -30,32 +30,42 @@ class Index:
             candidates = self._bare.get(dotted[2:], [])
             return self._targets[candidates[0]] if len(candidates) == 1 else None
         if dotted not in self._found:
-            self._found[dotted] = None  # what a circle of re-exports finds
-            self._found[dotted] = self._find(dotted)
+            self._found[dotted] = self._find(dotted, {})
         return self._found[dotted]
 
-    def _find(self, dotted: str) -> Target | None:
+    def _find(self, dotted: str, answers: dict[str, Target | None]) -> Target | None:
+        """Follow `dotted`; `answers` are those found on the way, and None what is still open.
+
+        They serve one question only: what a circle of re-exports finds depends on where it began.
+        """
+        if dotted in answers:
+            return answers[dotted]
+        answers[dotted] = None
         head, _, name = dotted.rpartition(".")
-        owner = self.lookup(head) if head else None
-        if owner is None:
-            return self._targets.get(dotted)
+        owner = self._find(head, answers) if head else None
+        found = self._member(owner, name, answers) if owner is not None else None
+        if found is None and (owner is None or owner.definition.dotted != head):
+            # A package that re-exports a name of its submodule `b` as `b` hides the submodule.
+            found = self._targets.get(dotted)
+        answers[dotted] = found
+        return found
+
+    def _member(self, owner: Target, name: str, answers: dict[str, Target | None]) -> Target | None:
         own = f"{owner.definition.dotted}.{name}"
         if owner.definition.kind != "module":
             return self._targets.get(own) if owner.definition.kind == "class" else None
         alias = owner.attributes.get(name)
         if alias is not None and alias != own:
-            return self.lookup(alias) if alias else None
+            return self._find(alias, answers) if alias else None
         if own in self._targets:
             return self._targets[own]
         for star in reversed(owner.attributes.get(STARS, "").split()):
-            target = self.lookup(f"{star}.{name}") if self._exports(star, name) else None
-            if target is not None:
-                return target
+            module = self._find(star, answers)
+            if module is not None and exports(module, name):
+                target = self._find(f"{star}.{name}", answers)
+                if target is not None:
+                    return target
         return None
-
-    def _exports(self, star: str, name: str) -> bool:
-        module = self.lookup(star)
-        return module is not None and exports(module, name)
 
 
 def exports(module: Target, name: str) -> bool:

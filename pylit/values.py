@@ -170,7 +170,7 @@ class Values(Project):
         if (home, name) not in self._names:
             self._names[home, name] = None  # what ``x = x`` finds
             values = {self._bound(binding, name, home) for binding in home.bindings[name]}
-            self._names[home, name] = values.pop() if len(values) == 1 else None
+            self._names[home, name] = _common(values)
         return self._names[home, name]
 
     def _global(self, name: str, module: Scope) -> Value | None:
@@ -206,6 +206,14 @@ class Values(Project):
         if own is not None:
             return Value(own.definition.dotted, known.of if known else "")
         return known
+
+
+def _common(values: set[Value | None]) -> Value | None:
+    """What a name stands for that is bound in several places: only what all of them say."""
+    if len(values) == 1:
+        return values.pop()
+    names = {value.name if value else "" for value in values}
+    return Value(names.pop()) if len(names) == 1 and "" not in names else None
 
 
 def _merge(chains: list[tuple[str, ...]]) -> Iterable[str]:

@@ -26,7 +26,7 @@ Found = tuple[int, int, str, Link]
 _DOTTED = re.compile(r"@?(?P<name>[^\W\d]\w*(\.[^\W\d]\w*)*)(?P<call>\(.*\))?")
 _PATH = re.compile(r"(?P<path>[\w/]+)\.py")
 #: Names that everybody gives to modules, for notes whose module does not import them.
-_CUSTOMARY = {"nn": "torch.nn", "F": "torch.nn.functional", "builtins": "builtins"}
+_CUSTOMARY = {"nn": "torch.nn", "F": "torch.nn.functional"}
 _EXCEPTIONS = ("Error", "Exception", "Warning", "Interrupt", "Exit", "Iteration")
 
 
@@ -187,7 +187,7 @@ class Resolver:
         if not rest:
             yield self._existing(name)
         else:
-            yield values.described(".".join([_CUSTOMARY.get(head, head), *rest]))
+            yield self._follow(Value(_CUSTOMARY.get(head, head)), rest)
             for package in self._packages():
                 yield self._follow(self._existing(f"{package}{head}"), rest)
         if rest or head[0].isupper() or "_" in head:
