@@ -40,8 +40,9 @@ def math_inline(state: StateInline, silent: bool) -> bool:
     start, stop, end, display = found
     if not silent:
         token = state.push("math_inline", "", 0)
-        token.content = state.src[start:stop]
-        token.meta = {"at": start, "display": display}
+        written = state.src[start:stop]
+        token.content = written.strip()
+        token.meta = {"at": start + written.index(token.content), "display": display}
     state.pos = end
     return True
 
@@ -97,6 +98,8 @@ def math_block(state: StateBlock, start_line: int, end_line: int, silent: bool) 
     first = state.bMarks[start_line] + state.tShift[start_line]
     if not state.src.startswith(("$$", "\\begin{"), first):
         return False
+    if silent and inside_formula(state, first):
+        return False
     text = container_text(state, start_line, end_line)
     begin = BEGIN.match(text)
     if begin is not None:
@@ -121,6 +124,11 @@ def math_block(state: StateBlock, start_line: int, end_line: int, silent: bool) 
     token.content = text[start:stop]
     token.map = [start_line, state.line]
     return True
+
+
+def inside_formula(state: StateBlock, stop: int) -> bool:
+    """Whether the paragraph that may end at offset `stop` has opened a formula before it."""
+    return state.src.count("$$", state.bMarks[state.line], stop) % 2 == 1
 
 
 def container_text(state: StateBlock, start_line: int, end_line: int) -> str:

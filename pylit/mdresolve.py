@@ -189,8 +189,7 @@ def resolve_inline(inline: Token, context: NoteContext, *, heading: bool) -> Non
     for token in inline.children or []:
         place = place_of(token, inline, context)
         if token.type == "math_inline":
-            tex = token.content.strip()
-            add_formula(token, tex, bool(token.meta["display"]), place, context)
+            add_formula(token, token.content, bool(token.meta["display"]), place, context)
         elif token.type == "link_open":
             inside_link += 1
             resolve_link(token, place, context)

@@ -28,7 +28,6 @@ import "@mathjax/src/js/input/tex/cases/CasesConfiguration.js";
 import "@mathjax/src/js/input/tex/centernot/CenternotConfiguration.js";
 import "@mathjax/src/js/input/tex/color/ColorConfiguration.js";
 import "@mathjax/src/js/input/tex/configmacros/ConfigMacrosConfiguration.js";
-import "@mathjax/src/js/input/tex/dsfont/DsfontConfiguration.js";
 import "@mathjax/src/js/input/tex/empheq/EmpheqConfiguration.js";
 import "@mathjax/src/js/input/tex/enclose/EncloseConfiguration.js";
 import "@mathjax/src/js/input/tex/extpfeil/ExtpfeilConfiguration.js";
@@ -43,21 +42,30 @@ import "@mathjax/src/js/input/tex/units/UnitsConfiguration.js";
 import "@mathjax/src/js/input/tex/upgreek/UpgreekConfiguration.js";
 import "@mathjax/src/js/input/tex/verb/VerbConfiguration.js";
 
+import { heard } from "./heard.mjs";
 import { errorOffset } from "./locate.mjs";
-import { present } from "./present.mjs";
-import { fontRules, rule } from "./rules.mjs";
+import { element, write } from "./markup.mjs";
+import { styleRules } from "./rules.mjs";
+import { seen } from "./seen.mjs";
 
 // Not among them: `noundefined` and `noerrors`, which would hide mistakes; `physics`, which gives
 // new meanings to standard commands; `require` and `autoload`, which fetch files.
 const PACKAGES = [
   "base", "action", "ams", "amscd", "bbox", "boldsymbol", "braket", "cancel", "cases", "centernot",
-  "color", "configmacros", "dsfont", "empheq", "enclose", "extpfeil", "gensymb", "html",
+  "color", "configmacros", "empheq", "enclose", "extpfeil", "gensymb", "html",
   "mathtools", "newcommand", "textcomp", "textmacros", "unicode", "units", "upgreek", "verb",
 ];
 
 // Commands that reach out of their formula: colours for later ones, and links, which must not
 // stand in the visible half of a formula, because screen readers skip it.
 const REMOVED = { color: ["definecolor"], html_macros: ["href"] };
+
+// Packages that people load for one command each, by what they give.
+const COMMON = {
+  bm: ["\\boldsymbol{#1}", 1],
+  mathbbm: ["\\mathbb{#1}", 1],
+  mathds: ["\\mathbb{#1}", 1],
+};
 
 // Where \newcommand and its kin put what they define.
 const DEFINITIONS = ["new-Command", "new-Delimiter", "new-Environment"];
@@ -66,13 +74,17 @@ const DEFINITIONS = ["new-Command", "new-Delimiter", "new-Environment"];
 export function typesetter(macros = {}) {
   const adaptor = liteAdaptor();
   const handler = SafeHandler(RegisterHTMLHandler(adaptor));
-  const tex = new TeX({ packages: PACKAGES, macros, formatError: (_jax, error) => { throw error; } });
+  const tex = new TeX({
+    packages: PACKAGES,
+    macros: { ...COMMON, ...macros },
+    formatError: (_jax, error) => { throw error; },
+  });
   let compiled = null;
   tex.postFilters.add(({ data }) => {
     compiled = data.root;
     compiled.walkTree(dropSource);
   });
-  const output = new CHTML({ fontData: MathJaxNewcmFont, linebreaks: { inline: false } });
+  const output = new CHTML({ fontData: MathJaxNewcmFont });
   const page = mathjax.document("", {
     InputJax: tex,
     OutputJax: output,
@@ -88,37 +100,34 @@ export function typesetter(macros = {}) {
     for (const name of DEFINITIONS) MapHandler.getMap(name).map.clear();
     tex.reset();
     output.clearCache();
-    let root;
+    let container;
     try {
-      root = await page.convertPromise(source, { display });
+      container = await page.convertPromise(source, { display });
     } catch (error) {
       if (!(error instanceof TexError)) throw error;
       return { error: error.message, offset: errorOffset(error, source) };
     }
-    const html = present(root, compiled, source, display);
+    const html = write(present(container, compiled, source));
     return { html, css: styleRules(output, html) };
   };
+}
+
+// The formula as HTML: what is seen, hidden from screen readers, and MathML, which they read. The TeX
+// stays in an attribute, for a script that copies it.
+function present(container, math, source) {
+  const [visible] = seen(container.children[0]);
+  delete visible.attributes.class;
+  visible.attributes["aria-hidden"] = "true";
+  const { display, width, justify, style } = container.attributes;
+  const shown = style?.replace("position: relative;", "");
+  return element("mjx-container", { display, width, justify, style: shown, "data-tex": source }, [
+    visible,
+    element("mjx-assistive-mml", {}, [heard(math)]),
+  ]);
 }
 
 // MathJax repeats the TeX of every part of a formula in attributes; nothing of ours reads them.
 function dropSource(node) {
   node.attributes?.unset("data-latex");
   node.attributes?.unset("data-latex-item");
-}
-
-// The rules that the formula just typeset needs, most general first.
-function styleRules(output, html) {
-  const rules = [];
-  for (const kind of output.wrapperUsage.update()) {
-    const wrapper = output.factory.getNodeClass(kind);
-    if (!wrapper) continue;
-    const sheet = new StyleJsonSheet();
-    output.addClassStyles(wrapper, sheet);
-    const text = Object.entries(sheet.styles).map(([s, d]) => rule(s, d)).join("");
-    if (text) rules.push("1" + text);
-  }
-  rules.push(...fontRules(html));
-  const characters = output.font.updateStyles({});
-  rules.push(...Object.entries(characters).map(([s, d]) => "3" + rule(s, d)));
-  return rules;
 }
