@@ -141,17 +141,26 @@ def check_attention(
         )
 
 
-def check_tokens(tokens: Tensor, n_vocab: int, *, name: str = "tokens") -> None:
+def check_integers(name: str, numbers: Tensor) -> None:
     """
-    ## Token sequences are integers, `[T, B]`
+    ## Lengths and tokens are integers
 
-    PyTorch looks embeddings up with 32 or 64 bit integers.
+    of 32 or 64 bits, with which PyTorch looks embeddings up.
     """
-    if tokens.dtype not in (torch.int64, torch.int32):
+    if numbers.dtype not in (torch.int64, torch.int32):
         raise TypeError(
-            f"`{name}` has dtype {tokens.dtype}; expected token numbers: convert with "
+            f"`{name}` has dtype {numbers.dtype}; expected integers: convert with "
             f"{name}.long()"
         )
+
+
+def check_tokens(tokens: Tensor, n_vocab: int, *, name: str = "tokens") -> None:
+    """
+    ## Token sequences are `[T, B]`
+
+    They have a token at least, and all of them are in the vocabulary.
+    """
+    check_integers(name, tokens)
     if tokens.dim() != 2:
         raise ValueError(
             f"`{name}` has shape {list(tokens.shape)}; expected [T, B] (sequence, "

@@ -24,6 +24,12 @@ HOOK = install_import_hook("labml_nn", "beartype.beartype")
 _UNHOOKED: dict[str, ModuleType] = {}
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the compiler's debug log, hundreds of lines a graph, out of reports of failures."""
+    if config.option.log_level is None:
+        config.option.log_level = "WARNING"
+
+
 def _take_out() -> dict[str, ModuleType]:
     """Remove the library from ``sys.modules`` and return what was there."""
     names = [name for name in sys.modules if name.split(".")[0] == "labml_nn"]
@@ -51,6 +57,8 @@ def unhooked() -> Iterator[Callable[[str], ModuleType]]:
     try:
         yield importlib.import_module
     finally:
+        if "torch._dynamo" in sys.modules:  # what one test compiled must not count for the next
+            sys.modules["torch._dynamo"].reset()
         _UNHOOKED.update(_take_out())
         sys.modules.update(hooked)
         HOOK = install_import_hook("labml_nn", "beartype.beartype")

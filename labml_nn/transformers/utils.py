@@ -30,7 +30,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from labml_nn.checks import check_sizes
+from labml_nn.checks import check_integers, check_sizes
 
 
 def subsequent_mask(
@@ -70,31 +70,33 @@ def padding_mask(
     Sequences of a batch are filled up to a common length. Nobody may attend to the
     filling: $M_{sb} = [\, s < n_b \,]$, where $n_b$ is the length of sequence $b$.
 
-    * `lengths` holds $n_b$, integers of shape `[B]`
+    * `lengths` holds $n_b$, integers from 0, of shape `[B]`
     * `max_len` is $S$, the common length; the longest of `lengths` if not given
 
-    Returns a boolean mask of shape `[1, S, B]`. Raises `ValueError` if a sequence is
-    longer than `max_len`, and `TypeError` if `lengths` are not integers.
+    Returns a boolean mask of shape `[1, S, B]`. Raises `ValueError` for a length below
+    0 or beyond `max_len`, and `TypeError` if `lengths` are not integers.
     """
-    if lengths.dtype.is_floating_point or lengths.dtype == torch.bool:
-        raise TypeError(
-            f"`lengths` has dtype {lengths.dtype}; expected integers: one length per "
-            "sequence of the batch"
-        )
-    if lengths.dim() != 1 or len(lengths) == 0:
+    check_integers("lengths", lengths)
+    if lengths.dim() != 1 or lengths.shape[0] == 0:
         raise ValueError(
             f"`lengths` has shape {list(lengths.shape)}; expected [B] with at least "
             "one sequence"
         )
-    longest = int(lengths.max())
+
+    # A compiled graph cannot look at the numbers themselves. It has to be told
+    # `max_len`, and trusts it.
+    if not torch.compiler.is_compiling():
+        shortest, longest = (int(bound) for bound in lengths.aminmax())
+        max_len = longest if max_len is None else max_len
+        if shortest < 0 or longest > max_len:
+            raise ValueError(
+                f"`lengths` go from {shortest} to {longest}; expected 0 to max_len "
+                f"({max_len}): cut the sequences or raise `max_len`"
+            )
     if max_len is None:
-        max_len = longest
+        raise ValueError("inside torch.compile, `padding_mask` needs `max_len`")
     check_sizes(max_len=max_len)
-    if longest > max_len:
-        raise ValueError(
-            f"`lengths` goes up to {longest}, beyond `max_len` ({max_len}); cut the "
-            "sequences or raise `max_len`"
-        )
+
     positions = torch.arange(max_len, device=lengths.device)
     return (positions[:, None] < lengths).unsqueeze(0)
 
@@ -111,8 +113,34 @@ def token_padding_mask(
     * `padding_token` is the number of the token that fills up
 
     Returns a boolean mask of shape `[1, S, B]`, `True` wherever a real token stands.
+    Raises `TypeError` if `tokens` are not integers, `ValueError` for another shape.
     """
+    check_integers("tokens", tokens)
+    if tokens.dim() != 2:
+        raise ValueError(
+            f"`tokens` has shape {list(tokens.shape)}; expected [S, B] (sequence, "
+            "batch): for one sequence use tokens[:, None]"
+        )
     return (tokens != padding_token).unsqueeze(0)
+
+
+# Older code writes masks as integers, 1 for "may attend". That reading is safe. A mask
+# of floating-point numbers could be the same, or the opposite: numbers to be added to
+# the scores, where 0 means "may attend". We don't guess.
+def _boolean(mask: Tensor) -> Tensor:
+    if mask.is_floating_point() or mask.is_complex():
+        raise TypeError(
+            f"`mask` has dtype {mask.dtype}; expected torch.bool with True = may "
+            "attend. Convert with mask.bool() if 1 means may attend, or with mask == 0 "
+            "if it is added to scores"
+        )
+    return mask.bool()
+
+
+# Two axes can meet if they are equally long, or if one of them can be stretched.
+def _fit(a: Tensor, b: Tensor) -> bool:
+    pairs = zip(a.shape, b.shape, strict=False)
+    return a.dim() == b.dim() == 3 and all(m == n or 1 in (m, n) for m, n in pairs)
 
 
 def combine_masks(
@@ -121,25 +149,28 @@ def combine_masks(
     """
     ## Several reasons at once
 
-    A decoder's target is both causal and padded: a query may attend to a key if
+    The target of a decoder is both causal and padded: a query may attend to a key if
     **every** mask allows it. `None` stands for "no restriction", as it does wherever a
     mask is an argument.
 
-    Returns a mask that is stretched to the longest of each axis, or `None` if nothing
-    restricts anything. Raises `ValueError` if shapes do not fit each other.
+    Returns a mask as long as the longest of each axis, or `None` if nothing restricts
+    anything. Raises `ValueError` if shapes do not fit each other, and `TypeError` for a
+    mask of floating-point numbers.
     """
     combined: Tensor | None = None
     for mask in masks:
-        if mask is None or combined is None:
-            combined = combined if mask is None else mask
+        if mask is None:
             continue
-        try:
+        mask = _boolean(mask)
+        if combined is None:
+            combined = mask
+        elif _fit(combined, mask):
             combined = combined & mask
-        except RuntimeError as error:
+        else:
             raise ValueError(
                 f"masks of shapes {list(combined.shape)} and {list(mask.shape)} do not "
                 "fit; expected [T, S, B], with 1 for an axis that a mask leaves open"
-            ) from error
+            )
     return combined
 
 
@@ -158,22 +189,12 @@ def check_mask(
     Returns the mask as a boolean tensor. Raises `ValueError` for a shape other than
     `[T|1, S, B|1]`, and `TypeError` for a floating-point mask.
     """
-    # Older code writes masks as integers, 1 for "may attend". That reading is safe. A
-    # floating-point mask could be the same, or the opposite: numbers to be added to the
-    # scores, where 0 means "may attend". We don't guess.
-    if mask.is_floating_point() or mask.is_complex():
-        raise TypeError(
-            f"`mask` has dtype {mask.dtype}; expected torch.bool with True = may "
-            "attend. Convert with mask.bool() if 1 means may attend, or with mask == 0 "
-            "if it is added to scores"
-        )
-    mask = mask.bool()
-
+    mask = _boolean(mask)
     fits = (
         mask.dim() == 3
-        and mask.shape[0] in (1, query_len)
+        and (mask.shape[0] == query_len or mask.shape[0] == 1)
         and mask.shape[1] == key_len
-        and mask.shape[2] in (1, batch_size)
+        and (mask.shape[2] == batch_size or mask.shape[2] == 1)
     )
     if not fits:
         raise ValueError(
@@ -182,3 +203,46 @@ def check_mask(
             "the batch: add it with mask[:, :, None]"
         )
     return mask
+
+
+# ## Exercises
+#
+# **1.** In a *sliding window* a query sees itself and the two positions before it, and
+# nothing else. Make the mask. How far back does information travel through three layers
+# with it?
+#
+# <details><summary>Answer</summary>
+#
+# ```python
+# import torch
+# from labml_nn.transformers.utils import subsequent_mask
+#
+# age = torch.arange(5)[:, None] - torch.arange(5)
+# window = subsequent_mask(5) & (age < 3)[:, :, None]
+# assert window[4, :, 0].tolist() == [False, False, True, True, True]
+# ```
+#
+# Six positions. Each layer moves information by two at most, from what the layer below
+# has brought there.
+#
+# </details>
+#
+# **2.** A *prefix* language model reads its first $n_b$ tokens in both directions, like
+# an encoder, and only the rest from left to right. Which two masks make it, and how are
+# they combined?
+#
+# <details><summary>Answer</summary>
+#
+# A key may be seen if it is not later than the query, **or** if it belongs to the
+# prefix. `combine_masks` means "and", so this takes PyTorch's own "or":
+#
+# ```python
+# import torch
+# from labml_nn.transformers.utils import padding_mask, subsequent_mask
+#
+# prefix = padding_mask(torch.tensor([2, 3]), 5)  # [1, S, B]
+# mask = subsequent_mask(5) | prefix  # [T, S, B]
+# assert mask[0, :, 1].tolist() == [True, True, True, False, False]
+# ```
+#
+# </details>

@@ -1,0 +1,54 @@
+"""The programs shown on the pages of the library run as they stand.
+
+A fenced block of Python in a note that begins with an import is a whole program: it is executed in
+a namespace of its own, and its assertions speak for themselves.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).parents[2]
+#: The opening fence, behind the indentation of a docstring or the ``# `` of a comment.
+FENCE = re.compile(r"( *(?:# )?)```python")
+
+
+def blocks(text):
+    """Line number and text of every fenced block of Python in the notes of a module."""
+    lines = text.split("\n")
+    for number, line in enumerate(lines, 1):
+        if fence := FENCE.fullmatch(line):
+            prefix = fence[1]
+            # An empty line of a comment is a bare `#`.
+            body = [
+                line.removeprefix(prefix if line.startswith(prefix) else prefix.rstrip())
+                for line in lines[number:]
+            ]
+            yield number, "\n".join(body[: body.index("```")])
+
+
+def programs():
+    for path in sorted((ROOT / "labml_nn").rglob("*.py")):
+        for number, code in blocks(path.read_text(encoding="utf-8")):
+            if code.startswith(("import ", "from ")):
+                yield pytest.param(code, id=f"{path.relative_to(ROOT).as_posix()}:{number}")
+
+
+@pytest.mark.parametrize("code", list(programs()))
+def test_program(code):
+    torch.manual_seed(0)
+    exec(compile(code, "example", "exec"), {"__name__": "example"})
+
+
+def test_programs_are_found():
+    """In docstrings and in comments, with the prefix taken off."""
+    text = (
+        'def f():\n    """\n    ```python\n    import a\n\n    # why\n    a.b()\n    ```\n    """\n'
+    )
+    comment = "# ```python\n# import c\n#\n# c.d(\n#     e)\n# ```\n"
+    assert list(blocks(text + comment)) == [
+        (3, "import a\n\n# why\na.b()"),
+        (10, "import c\n\nc.d(\n    e)"),
+    ]
