@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from markdown_it import MarkdownIt
-from markdown_it.rules_inline import StateInline
+from markdown_it.rules_block import html_block
+from markdown_it.rules_inline import html_inline
 from markdown_it.token import Token
 from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.footnote import footnote_plugin
@@ -21,8 +22,9 @@ from mdit_py_plugins.gfm_autolink import gfm_autolink_plugin
 
 from pylit.diagnostics import Report
 from pylit.mdhtml import NoteRenderer
-from pylit.mdmath import math_plugin
+from pylit.mdmath import BLOCK_END, math_plugin
 from pylit.mdresolve import NoteContext, resolve
+from pylit.mdrules import anchor, known_block, known_inline, located
 from pylit.model import Link, NoteHtml
 from pylit.slugs import Slugs
 
@@ -30,9 +32,6 @@ __all__ = ["MarkdownRenderer", "Slugs"]
 
 #: Marks the places of formulas (`pylit.model.formula_slot`); authors cannot write them.
 RESERVED = re.compile("[\ue000\ue001]")
-ANCHOR = re.compile(
-    r"<a\s+(?:id|name)=\"([^\"\s<>]+)\"\s*>\s*</a>|<a\s+(?:id|name)='([^'\s<>]+)'\s*>\s*</a>"
-)
 #: Inline rules whose tokens must know where in the source they stand.
 LOCATED = ("link", "image", "autolink", "html_inline", "math_inline", "anchor")
 
@@ -105,7 +104,7 @@ class MarkdownRenderer:
 
 def parser(own: bool) -> MarkdownIt:
     """The Markdown parser with everything that notes may hold."""
-    options = {"html": own, "tasklists": True, "alerts": True}
+    options = {"html": own, "xhtmlOut": False, "tasklists": True, "alerts": True}
     md = MarkdownIt("commonmark", options, renderer_cls=NoteRenderer)
     md.enable(["table", "strikethrough"])
     md.use(deflist_plugin)
@@ -121,35 +120,9 @@ def parser(own: bool) -> MarkdownIt:
         md.validateLink = lambda url: (  # type: ignore[method-assign]
             validate(url) and not url.strip().lower().startswith("data:")
         )
+    md.block.ruler.at("html_block", known_block(html_block), {"alt": list(BLOCK_END[:3])})
+    md.inline.ruler.at("html_inline", known_inline(html_inline))
     rules = {rule.name: rule.fn for rule in md.inline.ruler.__rules__}
     for name in LOCATED:
         md.inline.ruler.at(name, located(rules[name]))
     return md
-
-
-def anchor(state: StateInline, silent: bool) -> bool:
-    """``<a id="name"></a>``, which marks a place; understood in everybody's notes."""
-    match = ANCHOR.match(state.src, state.pos, state.posMax)
-    if match is None:
-        return False
-    if not silent:
-        token = state.push("anchor", "", 0)
-        token.content = match[1] or match[2]
-    state.pos = match.end()
-    return True
-
-
-def located(
-    rule: Callable[[StateInline, bool], bool],
-) -> Callable[[StateInline, bool], bool]:
-    """A rule that also tells its tokens where in the text of the block they begin."""
-
-    def wrapped(state: StateInline, silent: bool) -> bool:
-        begin, before = state.pos, len(state.tokens)
-        done = rule(state, silent)
-        if done and not silent:
-            for token in state.tokens[before:]:
-                token.meta.setdefault("at", begin)
-        return done
-
-    return wrapped

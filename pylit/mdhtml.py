@@ -10,8 +10,6 @@ from markdown_it.utils import OptionsDict
 
 from pylit.model import formula_slot
 
-#: Longer formulas say nothing in a list of search results.
-SPOKEN_TEX = 24
 Tokens = Sequence[Token]
 Env = MutableMapping[str, Any]
 
@@ -144,16 +142,17 @@ def footnote_name(token: Token, env: Env) -> tuple[str, int]:
     return f"{env['note']}-{number}", number
 
 
-def plain_text(children: Tokens) -> str:
-    """What inline tokens say, without markup: for the search index, titles and anchors."""
+def plain_text(children: Tokens, longest: int | None = None) -> str:
+    """What inline tokens say, without markup; formulas as their TeX, the longer ones left out."""
     parts: list[str] = []
     for token in children:
         if token.type in ("text", "code_inline"):
             parts.append(token.content)
         elif token.type == "math_inline":
-            parts.append(token.content if len(token.content) <= SPOKEN_TEX else "…")
+            short = longest is None or len(token.content) <= longest
+            parts.append(token.content if short else "…")
         elif token.type in ("softbreak", "hardbreak"):
             parts.append(" ")
         elif token.type == "image":
-            parts.append(plain_text(token.children or []))
+            parts.append(plain_text(token.children or [], longest))
     return "".join(parts)

@@ -24,6 +24,8 @@ RAW_ADDRESS = re.compile(r"""\b(?:href|src)\s*=\s*(?:"([^"]*)"|'([^']*)')""", re
 RAW_ID = re.compile(r"""<[^>]*?\bid\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.IGNORECASE)
 FOOTNOTE = re.compile(r"\[\^([^\]\s]+)\]")
 
+#: Longer formulas say nothing in a list of search results.
+LONGEST_TEX = 24
 #: What an entry of the outline, which is a link, cannot hold.
 NO_OUTLINE = ("link_open", "link_close", "footnote_ref")
 
@@ -96,7 +98,7 @@ def resolve(
             if heading:
                 resolve_heading(tokens[index - 1], token, tokens[index + 1], context)
             else:
-                context.text.append(plain_text(token.children or []))
+                context.text.append(plain_text(token.children or [], LONGEST_TEX))
         elif token.type == "footnote_block_open":
             context.footnotes = context.slugs.note()
     context.text = [text for text in context.text if text.strip()]
@@ -139,6 +141,7 @@ def take_heading_anchor(heading: Token, inline: Token) -> None:
         if match:
             heading.meta["id"] = match[1]
             last.content = last.content[: match.start()]
+        last.content = last.content.rstrip()
 
 
 def resolve_heading(opening: Token, inline: Token, closing: Token, context: NoteContext) -> None:

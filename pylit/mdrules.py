@@ -1,0 +1,79 @@
+"""Rules of our own for the Markdown parser, beside those of mathematics."""
+
+import re
+from collections.abc import Callable
+
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_inline import StateInline
+
+InlineRule = Callable[[StateInline, bool], bool]
+BlockRule = Callable[[StateBlock, int, int, bool], bool]
+
+ANCHOR = re.compile(r"""<a\s+(?:id|name)=(["'])([^"'\s<>]+)\1\s*>\s*</a>""")
+TAG = re.compile(r"</?([A-Za-z][A-Za-z0-9-]*)")
+#: Elements of HTML and of the pictures inside it that prose may hold.
+ELEMENTS = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        a abbr address article aside audio b bdi bdo blockquote br button canvas caption circle
+        cite code col colgroup data dd defs del desc details dfn div dl dt ellipse em figcaption
+        figure footer g h1 h2 h3 h4 h5 h6 header hr i img input ins kbd label li line
+        lineargradient main mark marker math meter nav ol option output p path picture polygon
+        polyline pre progress q rect rp rt ruby s samp section select small source span stop
+        strong style sub summary sup svg symbol table tbody td template text textpath tfoot th
+        thead time title tr track tspan u ul use var video wbr
+        """,
+    )
+)
+
+
+def anchor(state: StateInline, silent: bool) -> bool:
+    """``<a id="name"></a>``, which marks a place; understood in everybody's notes."""
+    match = ANCHOR.match(state.src, state.pos, state.posMax)
+    if match is None:
+        return False
+    if not silent:
+        token = state.push("anchor", "", 0)
+        token.content = match[2]
+    state.pos = match.end()
+    return True
+
+
+def known_element(text: str, pos: int) -> bool:
+    """Whether the tag at `pos` is one of HTML: ``<T>`` and ``<module>`` are words of a programmer.
+
+    What is no tag, such as a comment, counts as known; so does an element with a hyphen, which an
+    author can only mean as one of their own.
+    """
+    match = TAG.match(text, pos)
+    return match is None or match[1].lower() in ELEMENTS or "-" in match[1]
+
+
+def known_inline(rule: InlineRule) -> InlineRule:
+    """A rule for raw HTML in a line, for elements that exist."""
+    return lambda state, silent: known_element(state.src, state.pos) and rule(state, silent)
+
+
+def known_block(rule: BlockRule) -> BlockRule:
+    """A rule for blocks of raw HTML, for elements that exist."""
+
+    def wrapped(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
+        begin = state.bMarks[start_line] + state.tShift[start_line]
+        return known_element(state.src, begin) and rule(state, start_line, end_line, silent)
+
+    return wrapped
+
+
+def located(rule: InlineRule) -> InlineRule:
+    """A rule that also tells its tokens where in the text of the block they begin."""
+
+    def wrapped(state: StateInline, silent: bool) -> bool:
+        begin, before = state.pos, len(state.tokens)
+        done = rule(state, silent)
+        if done and not silent:
+            for token in state.tokens[before:]:
+                token.meta.setdefault("at", begin)
+        return done
+
+    return wrapped
