@@ -68,8 +68,11 @@ def highlight_block(code: str, language: str) -> str:
     lexer = _lexer(language.strip().lower())
     if lexer is None or any(len(line) > LONGEST for line in code.split("\n")):
         return escape(code)
-    lines = _lines(_lex(lexer, code))
-    return "\n".join("".join(_emit(_merged(pieces), [], str)) for pieces in lines)
+    # Many lexers know a comment only by the line feed behind it.
+    lines = list(_lines(_lex(lexer, f"{code}\n")))
+    if "\n".join("".join(text for _, text in line) for line in lines) != f"{code}\n":
+        return escape(code)  # a lexer that loses text
+    return "\n".join("".join(_emit(_merged(pieces), [], str)) for pieces in lines[:-1])
 
 
 def escape(text: str) -> str:

@@ -204,7 +204,8 @@ class Values(Project):
                 known = None
         own = self.target(f"{home.dotted}.{name}") if home.kind in ("module", "class") else None
         if own is not None:
-            return Value(own.definition.dotted, known.of if known else "")
+            constant = own.definition.kind == "constant"
+            return Value(own.definition.dotted, known.of if known else "") if constant else None
         return known
 
 

@@ -121,6 +121,8 @@ class Resolver:
             package = origin.removesuffix(node.module)
             yield from self._path_links(package, node.module, node.lineno, written.end())
         for alias in node.names if origin else ():
+            if alias.name == "*":
+                continue
             link = self._values.link(self._values.described(f"{origin}.{alias.name}"))
             if link is not None:
                 yield alias.lineno, alias.col_offset, alias.name, link
@@ -185,7 +187,7 @@ class Resolver:
             if head in self._scopes.module.bindings:
                 return
         if not rest:
-            yield self._existing(name)
+            yield Value(name) if name == "torch" else self._existing(name)
         else:
             yield self._follow(Value(_CUSTOMARY.get(head, head)), rest)
             for package in self._packages():

@@ -1,38 +1,193 @@
-import html
-import re
+from html.parser import HTMLParser
 
-from pylit.highlight import highlight, highlight_block
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pylit.highlight import LONGEST, highlight, highlight_block
 from pylit.model import Link
 
 
-def shown(lines):
-    return html.unescape(re.sub(r"<[^>]*>", "", "\n".join(lines)))
+class Reader(HTMLParser):
+    """The text of HTML as a browser reads it; fails where tags do not close as they opened."""
+
+    def __init__(self, html):
+        super().__init__(convert_charrefs=True)
+        self.text = ""
+        self.elements = []
+        self._open = []
+        self.feed(html)
+        self.close()
+        assert not self._open, html
+
+    def handle_starttag(self, tag, attrs):
+        self._open.append(tag)
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self._open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
 
 
-def test_marks_the_kinds_of_tokens_and_nothing_else():
-    assert highlight('def f(x):  # why\n    return self.g("a", 1)', {}, str) == (
-        '<span class="hk">def</span> <span class="hd">f</span>(x):  <span class="hc"># why</span>',
+def read(lines):
+    return "\n".join(Reader(line).text for line in lines)
+
+
+def classes(code):
+    """The text of each marked element, by class."""
+    found = {}
+    for line in highlight(code, {}, str):
+        for part in line.split('<span class="')[1:]:
+            name, _, rest = part.partition('">')
+            found.setdefault(name, []).append(Reader(rest.partition("</span>")[0]).text)
+    return found
+
+
+def test_marks_few_kinds_of_tokens_and_leaves_the_rest_text():
+    code = 'def f(x, *, y: int):  # why\n    return self.g("a", 1.5) + x is not None'
+    assert highlight(code, {}, str) == (
+        '<span class="hk">def</span> <span class="hd">f</span>(x, *, y: '
+        '<span class="hb">int</span>):  <span class="hc"># why</span>',
         '    <span class="hk">return</span> <span class="hb">self</span>.g('
-        '<span class="hs">&quot;a&quot;</span>, <span class="hn">1</span>)'.replace("&quot;", '"'),
+        '<span class="hs">"a"</span>, <span class="hn">1.5</span>) + x '
+        '<span class="hk">is not None</span>',
     )
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("class A(B): pass", {"hk": ["class", "pass"], "hd": ["A"]}),
+        ("def __init__(self): pass", {"hk": ["def", "pass"], "hd": ["__init__"], "hb": ["self"]}),
+        ("super().__init__()", {"hb": ["super"]}),
+        ("@property\nasync def f(): 1", {"hb": ["@property"], "hk": ["async def"],
+         "hd": ["f"], "hn": ["1"]}),
+        ("raise ValueError", {"hk": ["raise"], "hb": ["ValueError"]}),
+        ("x = 'a\\n%s' 'b'", {"hs": ["'a\\n%s' 'b'"]}),
+        ("f'{x!r:>3} {y}'", {"hs": ["f'{", "!r:>3} {", "}'"]}),
+        ('"""one\n  two"""', {"hs": ['"""one', 'two"""']}),
+        ("from a import b", {"hk": ["from", "import"]}),
+        ("0x1f + 1e3 + 1_000", {"hn": ["0x1f", "1e3", "1_000"]}),
+        ("name.attr[index](call)", {}),
+    ],
+)  # fmt: skip
+def test_kinds(code, expected):
+    found = classes(code)
+    assert {name: [text.strip() for text in texts] for name, texts in found.items()} == expected
+
+
+LINKS = {
+    (1, 4): Link("b.html#Linear", "b.Linear"),
+    (2, 0): Link('https://example.org/?a&"b', "nn.Linear", external=True),
+    (2, 7): Link("c.html", "c"),
+    (3, 5): Link("d.html", "d"),
+}
 
 
 def test_links_identifiers_by_position():
-    links = {
-        (1, 4): Link("b.html#Linear", "b.Linear"),
-        (2, 0): Link("https://example.org/?a&b", "nn.Linear", external=True),
-    }
-    assert highlight("x = Linear\nLinear()", links, lambda link: link.url) == (
+    code = 'x = Linear\nLinear(print)\nf"{a}{b}"'
+    assert highlight(code, LINKS, lambda link: link.url) == (
         'x = <a class="x" href="b.html#Linear" data-x="b.Linear">Linear</a>',
-        '<a class="x e" href="https://example.org/?a&amp;b" title="nn.Linear">Linear</a>()',
+        '<a class="x e" href="https://example.org/?a&amp;&quot;b" title="nn.Linear">Linear</a>('
+        '<a class="x hb" href="c.html" data-x="c">print</a>)',
+        '<span class="hs">f"{</span>a<span class="hs">}{</span>b<span class="hs">}"</span>',
     )
 
 
-def test_text_is_the_source():
-    source = 'a = """<b>\n\t\x0c\n  &amp;"""\r\x0b\n' + "x" * 100_000 + "\nclass ("
-    assert shown(highlight(source, {}, str)) == source
+def test_the_address_of_a_link_is_the_caller_s():
+    (line,) = highlight("Linear", {(1, 0): Link("b.html", "b")}, lambda link: f"../{link.url}")
+    assert 'href="../b.html"' in line
 
 
-def test_block_in_an_unknown_language_is_text():
-    assert highlight_block("a < b", "klingon") == "a &lt; b"
-    assert highlight_block("import a\n", "python") == '<span class="hk">import</span> a\n'
+def test_a_link_in_a_string_or_comment_or_behind_the_line_is_not_made():
+    links = {
+        (1, 1): Link("a", "a"),
+        (1, 5): Link("a", "a"),
+        (1, 99): Link("a", "a"),
+        (9, 0): Link("a", "a"),
+    }
+    assert "<a" not in highlight("'a' # a", links, str)[0]
+
+
+def test_a_decorator_keeps_its_sign_outside_the_link():
+    (line,) = highlight("@given", {(1, 1): Link("a.html", "a.given")}, lambda link: link.url)
+    assert line.startswith('<span class="hb">@</span><a class="x hb"')
+
+
+def test_a_very_long_line_is_text():
+    line = "x = " + "'<'," * LONGEST
+    assert highlight(f"def f(): pass\n{line}\nreturn", {(2, 0): Link("a", "a")}, str) == (
+        '<span class="hk">def</span> <span class="hd">f</span>(): <span class="hk">pass</span>',
+        line.replace("<", "&lt;"),
+        '<span class="hk">return</span>',
+    )
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "x = 'unterminated\ny = 1",
+        '"""never closed\n\n  more',
+        "class (:\n\tdef",
+        "\x0c\ndef f():\n\t\x0bpass\r\n",
+        "a\u2028b = '\x85\x1c\x1d'",
+        " \n\t\n   \n'''\n   \n'''\n",
+        "ä = '€' # 𝄞\n",
+        "\\\n" * 30,
+        "&lt; <b> &amp;",
+        "$ ? ` €",
+    ],
+)
+def test_the_text_of_strange_source_is_the_source(code):
+    assert read(highlight(code, {}, str)) == code
+
+
+def test_a_null_character_is_shown_as_a_symbol():
+    assert highlight("a\0", {}, str) == ("a␀",)
+
+
+FRAGMENTS = """def f|(|)|:|\n| |\t|'|f'{|}|#|\\|x|class|@|1|<|&|\r|\x0c|   \n|match x|é|\u2028"""
+
+
+@given(
+    st.one_of(
+        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=80),
+        st.lists(st.sampled_from([*FRAGMENTS.split("|"), '"""']), max_size=40).map("".join),
+    ),
+    st.dictionaries(
+        st.tuples(st.integers(1, 4), st.integers(0, 12)),
+        st.just(Link("a<b>.html", '<"a">')),
+        max_size=4,
+    ),
+)
+@settings(deadline=None, max_examples=150)
+def test_the_lines_put_together_are_the_source(code, links):
+    lines = highlight(code, links, lambda link: link.url)
+    assert len(lines) == len(code.split("\n"))
+    assert read(lines) == code
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=80),
+       st.sampled_from(["python", "bash", "toml", "text", "", "klingon"]))  # fmt: skip
+@settings(deadline=None, max_examples=60)
+def test_a_block_keeps_its_text(code, language):
+    assert Reader(highlight_block(code, language)).text == code
+
+
+@pytest.mark.parametrize(
+    ("code", "language", "expected"),
+    [
+        ("a < b", "klingon", "a &lt; b"),
+        ("def f", "text", "def f"),
+        ("import a\n", "python", '<span class="hk">import</span> a\n'),
+        ("import a", "Py", '<span class="hk">import</span> a'),
+        ("echo 'x' # y", "bash", '<span class="hb">echo</span> <span class="hs">\'x\'</span> '
+                                 '<span class="hc"># y</span>'),
+        ("a = 1", "toml", 'a = <span class="hn">1</span>'),
+        ("import " + "a" * LONGEST, "python", "import " + "a" * LONGEST),
+    ],
+)  # fmt: skip
+def test_blocks(code, language, expected):
+    assert highlight_block(code, language) == expected
