@@ -1,0 +1,67 @@
+"""Pages to HTML: the templates of a theme, filled in.
+
+A template gets the `PageView` as ``page``, the `SiteView` as ``site``, and ``href``, which turns an
+address from the site's root into one that leads there from the page, so that a site works wherever
+it lies: on a server, in a folder of a server, or on a disk.
+"""
+
+import posixpath
+import re
+from functools import partial
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from pylit.model import PageView, SiteView
+from pylit.sitemap import canonical
+
+_ABSOLUTE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|//")
+
+
+class Renderer:
+    """The templates of a theme, for the pages of one site.
+
+    Args:
+        theme: Folder of the templates; a page is shown by the one named after its kind.
+        site: What every template may know.
+    """
+
+    def __init__(self, theme: Path, site: SiteView) -> None:
+        self._site = site
+        self._environment = Environment(
+            loader=FileSystemLoader(theme),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+        )
+
+    def page(self, view: PageView) -> str:
+        """The HTML of a page."""
+        base = self._site.base_url
+        return self._environment.get_template(f"{view.kind}.html").render(
+            page=view,
+            site=self._site,
+            href=partial(relative, view.url),
+            canonical=canonical(base, view.url) if base else "",
+        )
+
+
+def relative(from_url: str, to_url: str) -> str:
+    """How the page at `from_url` writes a link to `to_url`, both from the site's root.
+
+    Absolute addresses stay as they are; an anchor of the page itself is the anchor alone.
+    """
+    if _ABSOLUTE.match(to_url) or not to_url:
+        return to_url
+    path, hash_, anchor = to_url.partition("#")
+    if path in ("", from_url) and anchor:
+        return f"#{anchor}"
+    result = posixpath.relpath(path or from_url, posixpath.dirname(from_url) or ".")
+    if path.endswith("/"):
+        result += "/"
+    # "a:b.html" would be read as an address with the scheme "a".
+    if ":" in result.partition("/")[0]:
+        result = f"./{result}"
+    return result + hash_ + anchor

@@ -1,0 +1,83 @@
+"""The search index, built here so that a reader's browser does not have to.
+
+It is MiniSearch's own serialised form, written as a script: a page opened from a disk may load
+scripts, but not data. Terms are whole words in lower case, and the words inside an identifier, so
+that ``FeedbackAttention`` is found by either half of its name; what a reader types is cut in the
+same way by the theme's ``js/search/terms.js``.
+"""
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+
+from pylit.model import SearchDocument
+
+FIELDS = ("title", "page", "text")
+#: So much of a note is shown under a result.
+EXCERPT = 160
+
+_WORD = re.compile(r"[^\W_]+(?:_+[^\W_]+)*")
+_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
+
+
+def search_files(documents: Sequence[SearchDocument]) -> Mapping[str, bytes]:
+    """The index as a script that hands it to ``assets/search.js``."""
+    index = json.dumps(serialised(documents), ensure_ascii=False, separators=(",", ":"))
+    # These two end a line in scripts of old, and "</" a script inside a page.
+    index = index.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("</", "<\\/")
+    return {"assets/search-index.js": f"pylitSearch({index});\n".encode()}
+
+
+def terms(text: str) -> Iterator[str]:
+    """The terms of a text, in order: each word, and its parts where it is put together."""
+    folded = unicodedata.normalize("NFKD", text)
+    folded = "".join(c for c in folded if not unicodedata.combining(c))
+    for word in _WORD.findall(folded):
+        yield word.lower()
+        parts = _PARTS.findall(word)
+        if len(parts) > 1:
+            yield from (part.lower() for part in parts)
+
+
+def serialised(documents: Sequence[SearchDocument]) -> dict[str, object]:
+    """The index as MiniSearch's ``loadJS`` reads it (serialisation version 2)."""
+    postings: dict[str, dict[int, dict[str, int]]] = {}
+    lengths: dict[str, list[int]] = {}
+    totals = [0] * len(FIELDS)
+    for number, document in enumerate(documents):
+        lengths[str(number)] = []
+        for field, name in enumerate(FIELDS):
+            found = list(terms(getattr(document, name)))
+            for term in found:
+                counts = postings.setdefault(term, {}).setdefault(field, {})
+                counts[str(number)] = counts.get(str(number), 0) + 1
+            distinct = len(set(found))
+            lengths[str(number)].append(distinct)
+            totals[field] += distinct
+    count = len(documents)
+    return {
+        "documentCount": count,
+        "nextId": count,
+        "documentIds": {str(number): number for number in range(count)},
+        "fieldIds": {name: field for field, name in enumerate(FIELDS)},
+        "fieldLength": lengths,
+        "averageFieldLength": [round(total / max(count, 1), 4) for total in totals],
+        "storedFields": {str(n): _stored(document) for n, document in enumerate(documents)},
+        "dirtCount": 0,
+        "index": [[term, postings[term]] for term in sorted(postings)],
+        "serializationVersion": 2,
+    }
+
+
+def _stored(document: SearchDocument) -> dict[str, str]:
+    excerpt = " ".join(document.text.split())
+    if len(excerpt) > EXCERPT:
+        excerpt = excerpt[:EXCERPT].rsplit(" ", 1)[0] + "…"
+    return {
+        "url": document.url,
+        "kind": document.kind,
+        "title": document.title,
+        "page": document.page,
+        "excerpt": excerpt,
+    }
