@@ -52,14 +52,16 @@ def discover(root: Path, *, own: bool, report: Report) -> tuple[SourceFile, ...]
     elif os.path.lexists(top) and top.suffix == ".py":
         walk.file(top, top.parent.relative_to(walk.base).parts)
     else:
-        _complain(report, str(root), "source-missing", *_what_is_missing(top))
+        _complain(report, _text(str(root)), "source-missing", *_what_is_missing(top))
         return ()
     sources = walk.read()
     if not sources and walk.faulty:
-        _complain(report, str(root), "source-unreadable", "none of its Python can be read", "")
+        _complain(
+            report, _text(str(root)), "source-unreadable", "none of its Python can be read", ""
+        )
     elif not sources:
         hint = f"{_WHAT_TO_NAME}; hidden folders, environments and build outputs are left out"
-        _complain(report, str(root), "source-missing", "it holds no Python", hint)
+        _complain(report, _text(str(root)), "source-missing", "it holds no Python", hint)
     return sources
 
 
@@ -109,7 +111,7 @@ class _Found:
     def name(self) -> str:
         """Dotted name."""
         own = () if self.path.name == "__init__.py" and self.parts else (self.path.stem,)
-        return ".".join((*self.parts, *own))
+        return _text(".".join((*self.parts, *own)))
 
 
 @dataclass(slots=True)
@@ -190,7 +192,7 @@ class _Walk:
 
     def display(self, path: Path) -> str:
         """A path as readers see it."""
-        return path.relative_to(self.base).as_posix()
+        return _text(path.relative_to(self.base).as_posix())
 
     def complain(self, path: Path, code: str, message: str) -> None:
         """Report a fault of a file or folder."""
@@ -223,6 +225,11 @@ def _inside(folder: Path, parts: tuple[str, ...]) -> tuple[str, ...]:
     if is_root and not _is_package(folder) and not _is_package(folder.parent):
         return ()
     return (*parts, folder.name)
+
+
+def _text(name: str) -> str:
+    """A file's name as text: it may hold bytes that are not UTF-8, and no page could."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _is_package(folder: Path) -> bool:

@@ -221,17 +221,17 @@ def trimmed_note(
 
 def first_paragraph(text: str) -> str:
     """The first paragraph of prose in a note, as Markdown; its first heading if it has no prose."""
-    heading = ""
+    headings: list[str] = []
     for block in re.split(r"\n(?:[ \t]*\n)+", text.strip("\n")):
         lines = block.split("\n")
         while lines and _HEADING.match(lines[0]):
-            heading = heading or lines.pop(0).strip("# \t")
+            headings.append(lines.pop(0).strip("# \t"))
         if len(lines) > 1 and _UNDERLINE.match(lines[1]):
-            heading = heading or lines[0].strip()
+            headings.append(lines[0].strip())
             lines = lines[2:]
         if lines and not _NO_PROSE.match(lines[0]):
             return "\n".join(lines).strip()
-    return heading
+    return headings[0] if headings else ""
 
 
 def _margin(lines: Iterable[str]) -> str:

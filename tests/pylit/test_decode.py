@@ -1,0 +1,107 @@
+"""Encodings: as Python reads them, and a text in every case."""
+
+import codecs
+import io
+import tokenize
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pylit.decode import decode
+
+TEXT = "# größe €\nx = 'é'\n"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        TEXT.encode(),
+        codecs.BOM_UTF8 + TEXT.encode(),
+        codecs.BOM_UTF8 + b"# coding: utf-8\n" + TEXT.encode(),
+        b"# -*- coding: latin-1 -*-\nx = '\xe9'\n",
+        b"#!/usr/bin/python\n# vim: set fileencoding=cp1252 :\nx = '\x80'\n",
+        b"\n# coding: euc-jp\n# \xa4\xa2\n",
+        b"# coding: utf-8\r\nx = 1\r\ny = 2\r\n",
+        b"x = 1\ry = 2\r",
+        b"",
+        b"x = 1\n# coding: latin-1\n# \xc3\xa9\n",
+        b"x = 1  # coding: latin-1\n# \xc3\xa9\n",
+        b"\x0c# coding: latin-1\n# \xe9\n",
+    ],
+)
+def test_as_python_reads_it(raw: bytes) -> None:
+    text, fault = decode(raw)
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
+    assert text == io.TextIOWrapper(io.BytesIO(raw), encoding, newline=None).read()
+    assert fault is None
+
+
+def test_only_line_ends_end_lines() -> None:
+    text = "a\x0cb\x0bc\x1cd\u2028e\x85f\ng"
+    assert decode(text.encode()) == (text, None)
+
+
+@pytest.mark.parametrize(
+    ("raw", "text", "place", "said"),
+    [
+        (b"x = 1\n# caf\xe9 \xc3\xa9\n", "x = 1\n# café é\n", (2, 6), "byte 0xE9 is not UTF-8"),
+        (b"\xc3\xa9\xff", "éÿ", (1, 2), "byte 0xFF is not UTF-8"),
+        (b"a\rb\r\n\x80\x81", "a\nb\n€\ufffd", (3, 1), "byte 0x80 is not UTF-8"),
+        (
+            b"# coding: ascii\n# \xc3\xa9\n",
+            "# coding: ascii\n# é\n",
+            (2, 3),
+            "byte 0xC3 is not `ascii`, which it declares",
+        ),
+        (
+            b"#!x\n#  coding: klingon\n",
+            "#!x\n#  coding: klingon\n",
+            (2, 12),
+            "it declares `klingon`, which is no encoding of text that Python knows",
+        ),
+        (
+            b"# coding: rot13\n",
+            "# coding: rot13\n",
+            (1, 11),
+            "it declares `rot13`, which is no encoding of text that Python knows",
+        ),
+        (
+            codecs.BOM_UTF8 + b"# coding: latin-1\n# \xc3\xa9\n",
+            "# coding: latin-1\n# é\n",
+            (1, 11),
+            "it declares `latin-1` but begins with the byte order mark of UTF-8",
+        ),
+        (
+            codecs.BOM_UTF8 + b"# coding: klingon\n",
+            "# coding: klingon\n",
+            (1, 11),
+            "it declares `klingon` but begins with the byte order mark of UTF-8",
+        ),
+        (
+            b"# coding: unicode_escape\n# \\ud800\n",
+            "# coding: unicode_escape\n# \\ud800\n",
+            (1, 11),
+            "it is not `unicode_escape`, which it declares: 'utf-8' codec can't encode",
+        ),
+        ("x = 1\r\n".encode("utf-16"), "x = 1\n", (1, 1), "it is UTF-16, which Python cannot"),
+        ("é".encode("utf-32"), "é", (1, 1), "it is UTF-32, which Python cannot read"),
+    ],
+)
+def test_faults(raw: bytes, text: str, place: tuple[int, int], said: str) -> None:
+    decoded, fault = decode(raw)
+    assert decoded == text
+    assert fault is not None and (fault.line, fault.column) == place
+    assert fault.message.startswith(said)
+    assert "UTF-8" in fault.hint or "declaration" in fault.hint
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.binary(max_size=60), st.sampled_from(["", "# coding: utf-7\n", "# coding: ascii\n"]))
+def test_any_bytes_become_text(raw: bytes, first: str) -> None:
+    text, fault = decode(first.encode() + raw)
+    text.encode("utf-8")
+    assert "\r" not in text
+    if fault is not None:
+        assert 1 <= fault.line <= text.count("\n") + 1
+        assert fault.column >= 1

@@ -1,0 +1,304 @@
+"""Where modules are found, what they are called, and what is said of those that cannot be read."""
+
+import hashlib
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from pylit.diagnostics import Diagnostic, Report, Severity
+from pylit.discover import discover
+from pylit.model import SourceFile
+
+
+def write(root: Path, files: Mapping[str, str | bytes]) -> None:
+    """Write `files` below `root`, with their folders."""
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def found(root: Path, *, own: bool = False) -> tuple[dict[str, SourceFile], list[Diagnostic]]:
+    """What `discover` finds, by name, and what it reports."""
+    report = Report()
+    sources = discover(root, own=own, report=report)
+    assert len({source.name for source in sources}) == len(sources)
+    assert [source.name for source in sources] == sorted(source.name for source in sources)
+    return {source.name: source for source in sources}, list(report)
+
+
+def names(root: Path) -> list[str]:
+    """The names below a faultless `root`."""
+    sources, report = found(root)
+    assert report == []
+    return list(sources)
+
+
+PACKAGE = {
+    "lib/pkg/__init__.py": "",
+    "lib/pkg/__main__.py": "",
+    "lib/pkg/nn/__init__.py": "x = 1\r\n",
+    "lib/pkg/nn/linear.py": "y = 1",
+    "lib/pkg/plain/tool.py": "",
+    "lib/pkg/data.txt": "",
+}
+
+
+def test_a_package(tmp_path: Path) -> None:
+    write(tmp_path, PACKAGE)
+    sources, report = found(tmp_path / "lib/pkg", own=True)
+    assert report == []
+    assert list(sources) == [
+        "pkg",
+        "pkg.__main__",
+        "pkg.nn",
+        "pkg.nn.linear",
+        "pkg.plain.tool",
+    ]
+    package = sources["pkg.nn"]
+    assert package.display == "pkg/nn/__init__.py"
+    assert package.path == tmp_path / "lib/pkg/nn/__init__.py"
+    assert package.is_package and package.own
+    assert package.text == "x = 1\n"
+    assert package.digest == hashlib.sha256(b"x = 1\r\n").hexdigest()
+    assert not sources["pkg.nn.linear"].is_package
+
+
+def test_names_come_from_the_packages_around(tmp_path: Path) -> None:
+    write(tmp_path, PACKAGE)
+    assert names(tmp_path / "lib/pkg/nn") == ["pkg.nn", "pkg.nn.linear"]
+    assert names(tmp_path / "lib/pkg/nn/linear.py") == ["pkg.nn.linear"]
+    assert names(tmp_path / "lib/pkg/nn/__init__.py") == ["pkg.nn"]
+    assert names(tmp_path / "lib/pkg/plain") == ["pkg.plain.tool"]
+    assert names(tmp_path / "lib") == names(tmp_path / "lib/pkg")
+
+
+def test_a_relative_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, PACKAGE)
+    monkeypatch.chdir(tmp_path / "lib/pkg/nn")
+    assert names(Path()) == ["pkg.nn", "pkg.nn.linear"]
+    assert names(Path("..")) == names(tmp_path / "lib/pkg")
+    assert names(Path("linear.py")) == ["pkg.nn.linear"]
+
+
+def test_a_plain_folder(tmp_path: Path) -> None:
+    write(tmp_path, {"a.py": "", "sub/b.py": "", "my-scripts/2to3.py": "", "pkg/__init__.py": ""})
+    sources, _ = found(tmp_path)
+    assert list(sources) == ["a", "my-scripts.2to3", "pkg", "sub.b"]
+    assert sources["sub.b"].display == "sub/b.py"
+
+
+def test_namespaces_in_site_packages(tmp_path: Path) -> None:
+    write(tmp_path, {"site-packages/google/cloud/storage/__init__.py": ""})
+    assert names(tmp_path / "site-packages/google") == ["google.cloud.storage"]
+    assert names(tmp_path) == ["google.cloud.storage"]
+
+
+def test_projects_with_src(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {
+            "setup.py": "",
+            "src/pkg/__init__.py": "",
+            "src/pkg/src/__init__.py": "",
+            "src/pkg/src/c.py": "",
+            "members/one/pyproject.toml": "",
+            "members/one/tests/test_x.py": "",
+            "members/one/uno.py": "",
+            "members/two/pyproject.toml": "",
+            "members/two/tests/test_x.py": "",
+        },
+    )
+    sources, report = found(tmp_path)
+    assert report == []
+    assert list(sources) == [
+        "members.one.tests.test_x",
+        "members.two.tests.test_x",
+        "pkg",
+        "pkg.src",
+        "pkg.src.c",
+        "setup",
+        "uno",
+    ]
+    assert sources["pkg"].display == "src/pkg/__init__.py"
+
+
+def test_what_is_left_out(tmp_path: Path) -> None:
+    skipped = (
+        ".git/a.py",
+        ".hidden.py",
+        "__pycache__/a.py",
+        "node_modules/a/a.py",
+        "venv/pyvenv.cfg",
+        "venv/lib/a.py",
+        "conda/conda-meta/history",
+        "conda/a.py",
+        "cache/CACHEDIR.TAG",
+        "cache/a.py",
+        "x.egg-info/a.py",
+        "x-1.0.dist-info/a.py",
+        "build/lib/a.py",
+        "dist/a.py",
+        "a.pyc",
+        "a.pyi",
+        "a.ipynb",
+    )
+    kept = ("sub/build/kept.py", "sub/dist/__init__.py", "dist.py", "sub.py/inner.py")
+    write(tmp_path, {"pyproject.toml": "", **dict.fromkeys((*skipped, *kept), "")})
+    assert names(tmp_path) == ["dist", "sub.build.kept", "sub.dist", "sub.py.inner"]
+
+
+def test_a_package_called_build_is_a_package(tmp_path: Path) -> None:
+    write(tmp_path, {"setup.cfg": "", "build/__init__.py": "", "dist/a.py": "", "b.py": ""})
+    assert names(tmp_path) == ["b", "build"]
+    assert names(tmp_path / "dist") == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("path", "said", "hint"),
+    [
+        ("mising", "it is not there", "did you mean `missing`?"),
+        ("unlike", "it is not there", "paths count from where you are"),
+        ("unlike/x.py", "it is not there, and neither is its folder", "paths count from"),
+        ("missing", "it holds no Python", "hidden folders"),
+        ("notes.txt", "it is not a Python file", "name a package"),
+    ],
+)
+@pytest.mark.parametrize("own", [True, False])
+def test_no_python(tmp_path: Path, path: str, said: str, hint: str, own: bool) -> None:
+    write(tmp_path, {"missing/.venv/a.py": "", "notes.txt": ""})
+    sources, report = found(tmp_path / path, own=own)
+    assert not sources
+    (diagnostic,) = report
+    assert diagnostic.path == str(tmp_path / path)
+    assert diagnostic.code == "source-missing"
+    assert diagnostic.message == said
+    assert hint in diagnostic.hint
+    assert diagnostic.severity is Severity.ERROR
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_file_that_cannot_be_read(tmp_path: Path, own: bool) -> None:
+    write(tmp_path, {"pkg/__init__.py": "", "pkg/good.py": ""})
+    (tmp_path / "pkg/gone.py").symlink_to("nowhere.py")
+    os.mkfifo(tmp_path / "pkg/pipe.py")
+    # A regular file that nobody can read, root neither.
+    (tmp_path / "pkg/sick.py").symlink_to("/proc/self/mem")
+    sources, report = found(tmp_path / "pkg", own=own)
+    assert list(sources) == ["pkg", "pkg.good"]
+    assert [(d.path, d.code, d.message) for d in report] == [
+        ("pkg/gone.py", "source-unreadable", "cannot be read: No such file or directory"),
+        ("pkg/pipe.py", "source-unreadable", "cannot be read: not a regular file"),
+        ("pkg/sick.py", "source-unreadable", "cannot be read: Input/output error"),
+    ]
+    assert {d.severity for d in report} == {Severity.ERROR if own else Severity.WARNING}
+
+
+def test_nothing_that_can_be_read(tmp_path: Path) -> None:
+    (tmp_path / "gone.py").symlink_to("nowhere.py")
+    for root in (tmp_path, tmp_path / "gone.py"):
+        sources, report = found(root)
+        assert not sources
+        assert [(d.code, d.severity) for d in report] == [
+            ("source-unreadable", Severity.ERROR),
+            ("source-unreadable", Severity.WARNING),
+        ]
+
+
+def test_a_folder_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, {"a.py": "", "locked/b.py": ""})
+    scandir = os.scandir
+
+    def refuse(path: Path) -> object:
+        if Path(path).name == "locked":
+            raise PermissionError(13, "Permission denied")
+        return scandir(path)
+
+    # Root, as in a container, may read every folder: only a stand-in refuses.
+    monkeypatch.setattr(os, "scandir", refuse)
+    sources, report = found(tmp_path, own=True)
+    assert list(sources) == ["a"]
+    (diagnostic,) = report
+    assert str(diagnostic).startswith(
+        "locked: error[source-unreadable]: cannot be read: Permission denied"
+    )
+
+
+@pytest.mark.parametrize("target", [".", "..", "../../pkg", "../../../..", "/"])
+@pytest.mark.parametrize("own", [True, False])
+def test_a_link_back_up_is_a_loop(tmp_path: Path, target: str, own: bool) -> None:
+    write(tmp_path, {"pkg/__init__.py": "", "pkg/sub/__init__.py": ""})
+    (tmp_path / "pkg/sub/loop").symlink_to(target)
+    sources, report = found(tmp_path / "pkg", own=own)
+    assert list(sources) == ["pkg", "pkg.sub"]
+    (diagnostic,) = report
+    assert (diagnostic.path, diagnostic.code) == ("pkg/sub/loop", "source-loop")
+    assert diagnostic.message == f"a symbolic link to {target}, which contains it"
+    assert diagnostic.severity is (Severity.ERROR if own else Severity.WARNING)
+
+
+def test_links_to_themselves_and_to_each_other(tmp_path: Path) -> None:
+    write(tmp_path, {"a/x.py": "", "b/y.py": ""})
+    (tmp_path / "a/self").symlink_to("self")
+    (tmp_path / "a/self.py").symlink_to("self.py")
+    (tmp_path / "a/other").symlink_to("../b")
+    (tmp_path / "b/other").symlink_to("../a")
+    sources, report = found(tmp_path)
+    # The links to each other are no loop of this folder: what they lead to is shown, once.
+    assert list(sources) == ["a.x", "b.y"]
+    assert [(d.path, d.code) for d in report] == [
+        ("a/self", "source-loop"),
+        ("a/self.py", "source-loop"),
+    ]
+
+
+def test_links_to_other_places_are_followed(tmp_path: Path) -> None:
+    write(tmp_path, {"real/__init__.py": "", "real/m.py": "", "src/a.py": "", "src/z/b.py": ""})
+    (tmp_path / "real/back").symlink_to("../src")
+    (tmp_path / "src/linked").symlink_to("../real")
+    (tmp_path / "src/0").symlink_to("z")
+    (tmp_path / "src/alias.py").symlink_to("a.py")
+    sources, report = found(tmp_path / "src")
+    assert list(sources) == ["a", "alias", "linked", "linked.m", "z.b"]
+    assert [(d.path, d.code) for d in report] == [("linked/back", "source-loop")]
+
+
+def test_a_root_that_is_a_link_keeps_its_name(tmp_path: Path) -> None:
+    write(tmp_path, {"real/__init__.py": "", "real/m.py": ""})
+    (tmp_path / "pkg").symlink_to("real")
+    assert names(tmp_path / "pkg") == ["pkg", "pkg.m"]
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_wrong_encoding(tmp_path: Path, own: bool) -> None:
+    write(tmp_path, {"a.py": b"# one\n# caf\xe9\n"})
+    sources, report = found(tmp_path, own=own)
+    assert sources["a"].text == "# one\n# café\n"
+    (diagnostic,) = report
+    severity = "error" if own else "warning"
+    assert str(diagnostic).split("\n") == [
+        f"a.py:2:6: {severity}[source-encoding]: byte 0xE9 is not UTF-8",
+        "    # café",
+        "         ^",
+        "    hint: save the file as UTF-8, or declare its encoding: `# -*- coding: latin-1 -*-`",
+    ]
+
+
+def test_the_same_tree_twice_is_the_same(tmp_path: Path) -> None:
+    write(tmp_path, PACKAGE)
+    assert found(tmp_path) == found(tmp_path)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
+def test_a_name_that_is_not_text(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"b\xff")).mkdir()
+    (tmp_path / os.fsdecode(b"b\xff/c\xfe.py")).write_text("x = 1\n")
+    sources, report = found(tmp_path)
+    assert report == []
+    (source,) = sources.values()
+    # Pages, addresses and messages are UTF-8: what is not must not reach them.
+    assert (source.name, source.display) == ("b\ufffd.c\ufffd", "b\ufffd/c\ufffd.py")
+    assert source.text == "x = 1\n"

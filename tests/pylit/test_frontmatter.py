@@ -1,0 +1,141 @@
+"""Front matter: the values, the rest, and where a fault is."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pylit.diagnostics import Report, Severity
+from pylit.frontmatter import split
+
+PAGE = """---
+title: Multi-head attention: every part
+summary: >
+  Folded over
+  two lines.
+
+  A second paragraph.
+paper: "Attention \\"is\\" all"
+kept: |
+  one
+    two
+single: 'it''s'
+plain: begins here
+  and goes on
+# said to authors
+empty:
+---
+
+# Body
+"""
+
+
+def test_every_form_of_value() -> None:
+    report = Report()
+    values, rest, taken = split(PAGE, report=report)
+    assert values == {
+        "title": "Multi-head attention: every part",
+        "summary": "Folded over two lines.\nA second paragraph.",
+        "paper": 'Attention "is" all',
+        "kept": "one\n  two",
+        "single": "it's",
+        "plain": "begins here and goes on",
+        "empty": "",
+    }
+    assert rest == "\n# Body\n"
+    assert taken == 17
+    assert not len(report)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a: no", "no"),
+        ("a: 1.10", "1.10"),
+        ("a: [x, y]", "[x, y]"),
+        ("a:\tb", "b"),
+        ("a: > 5 layers", "> 5 layers"),
+        ("a: C# and # more", "C# and # more"),
+        ("a: 'half", "'half"),
+        ('a: "two"\n  "more"', 'two" "more'),
+        ("a: >-\n b\n c", "b c"),
+        ("a: |+\n b\n c", "b\nc"),
+        ("a: |\n\n  b\n\n\n  c\n\n", "b\n\n\nc"),
+        ("a: >\n  b\n\n\n  c", "b\nc"),
+        ("a:\n  b\n  c", "b c"),
+        ("a: https://arxiv.org/abs/1706.03762", "https://arxiv.org/abs/1706.03762"),
+    ],
+)
+def test_one_value(text: str, value: str) -> None:
+    report = Report()
+    assert split(f"---\n{text}\n---\nrest", report=report)[0] == {"a": value}
+    assert not len(report)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "title: no fence",
+        "---",
+        "---\n---\n",
+        "---\n\nA rule above a paragraph\n\n---\n",
+        "--- \nprose without a key\n---\n",
+        "text\n---\na: b\n---\n",
+        " ---\na: b\n---\n",
+        "----\na: b\n----\n",
+    ],
+)
+def test_no_front_matter(text: str) -> None:
+    report = Report()
+    assert split(text, report=report) == ({}, text, 0)
+    assert not len(report)
+
+
+def test_blank_lines_before_and_dots_behind() -> None:
+    assert split("\n  \n---\na: b\n...\nrest\nmore") == ({"a": "b"}, "rest\nmore", 5)
+
+
+def test_nothing_behind() -> None:
+    assert split("---\na: b\n---") == ({"a": "b"}, "", 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ("---\na: b\nfree text\n---\n", 12, "`free text` is not `key: value`"),
+        ("---\nfree text\na: b\n---\n", 11, "`free text` is not `key: value`"),
+        ("---\na: b\na: c\n---\n", 12, "`a` is given twice"),
+        ("---\n  a: b\nc: d\n---\n", 11, "an indented line before the first key"),
+        ("---\na:b\nc: d\n---\n", 11, "`a:b` is not `key: value`"),
+        ("---\na: b\n\nSome text.\n", 10, "front matter is never closed"),
+    ],
+)
+@pytest.mark.parametrize("own", [True, False])
+def test_faults(text: str, line: int, said: str, own: bool) -> None:
+    report = Report()
+    split(text, path="pages/a.md", first_line=10, column=4, own=own, report=report)
+    (found,) = report
+    assert (found.path, found.line, found.column) == ("pages/a.md", line, 5)
+    assert (found.code, found.message) == ("front-matter", said)
+    assert found.severity is (Severity.ERROR if own else Severity.WARNING)
+    assert found.source_line == "    " + text.split("\n")[line - 10]
+    assert found.hint
+
+
+def test_what_is_faulty_keeps_the_first_value_and_the_rest() -> None:
+    assert split("---\na: b\n?\na: c\n---\nrest") == ({"a": "b"}, "rest", 5)
+
+
+def test_what_is_never_closed_stays_in_the_text() -> None:
+    text = "---\na: b\n\nSome text.\n"
+    assert split(text) == ({}, text, 0)
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.text(alphabet="a:-> |'\"\n\t#.", max_size=60), st.booleans())
+def test_the_rest_starts_on_the_line_that_is_told(text: str, fenced: bool) -> None:
+    text = f"---\nk: v\n{text}\n---\nrest" if fenced else text
+    report = Report()
+    _, rest, taken = split(text, report=report)
+    assert rest == "\n".join(text.split("\n")[taken:])
+    assert all(1 <= d.line <= text.count("\n") + 1 for d in report)

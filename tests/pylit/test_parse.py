@@ -1,0 +1,198 @@
+"""Whole modules: what Python cannot parse, sizes, and packages that nobody here wrote."""
+
+import asyncio
+import codecs
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from pylit_sources import listing, parse, source
+
+from pylit.decode import decode
+from pylit.diagnostics import Report, Severity
+from pylit.discover import discover
+from pylit.model import Section, Span
+from pylit.parse import parse_module
+from pylit.sections import line_faults
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "said"),
+    [
+        ("x = 1\ny = (\n", 2, 5, "'(' was never closed"),
+        ("x = 1\n  y = 2\n", 2, None, "unexpected indent"),
+        ("def f():\nx = 1\n", 2, 1, "expected an indented block after function definition"),
+        ("if x:\n\ty = 1\n        z = 2\n", 3, None, "inconsistent use of tabs"),
+        ("x = 'é' = 1 1\n", 1, 5, "cannot assign to literal"),
+        ("x = 1\ny = 'a\0b'\n", 2, 7, "a NUL character"),
+        ("print 'x'\n", 1, 1, "Missing parentheses"),
+        ("x = 1 \\", 1, None, "unexpected EOF"),
+        ("x = '\x08'\nx\x08y = 1", 2, 2, "invalid non-printable character U+0008"),
+        ('"""\n\nnever closed\n', 1, 1, "unterminated triple-quoted string literal"),
+    ],
+)
+@pytest.mark.parametrize("own", [True, False])
+def test_a_syntax_error(text: str, line: int, column: int | None, said: str, own: bool) -> None:
+    report = Report()
+    module = parse(text, own=own, report=report)
+    last = max(n for n, content in enumerate(text.split("\n"), start=1) if content.strip())
+    assert not module.parsed
+    assert module.sections == (Section((), Span(1, last)),)
+    assert line_faults(module) == []
+    assert [d.kind for d in module.definitions] == ["module"]
+    (diagnostic,) = report
+    assert (diagnostic.path, diagnostic.code) == ("pkg/mod.py", "syntax")
+    # The page still shows the source: only a strict check fails.
+    assert diagnostic.severity is Severity.WARNING
+    assert said in diagnostic.message
+    assert diagnostic.line == line
+    assert column is None or diagnostic.column == column
+    assert diagnostic.source_line == text.split("\n")[line - 1]
+    assert "newer Python" in diagnostic.hint
+
+
+def test_nothing_to_show() -> None:
+    for text in ("", "\n", " \n\t\n\f\n"):
+        report = Report()
+        module = parse(text, report=report)
+        assert module.parsed and module.sections == () and not len(report)
+        assert module.definitions[0].dotted == "pkg.mod"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = " + "(" * 150 + "1" + ")" * 150,
+        "x = " + "-" * 20_000 + "1",
+        "x = " + "+".join("1" * 30_000),
+        "x" + ".y" * 20_000,
+        "".join(f"{' ' * i}if x:\n" for i in range(150)) + " " * 150 + "y",
+        "if x:\n  y\n" + "elif x:\n  y\n" * 1500,
+        "def f(x=" + "+".join("1" * 900) + "\n): ...",
+        "\ud800 = 1",
+    ],
+    ids=["brackets", "signs", "sums", "attributes", "indents", "elifs", "default", "surrogate"],
+)
+def test_extremes_never_crash(text: str) -> None:
+    report = Report()
+    module = parse(text, report=report)
+    assert line_faults(module) == []
+    assert module.parsed == (not len(report))
+    assert all(d.code == "syntax" for d in report)
+
+
+def test_20_000_lines() -> None:
+    text = "".join(f"# Note {i}.\n\n@x\ndef f{i}(a,\n  b):\n  '''Doc.'''\n  return a\n\n\n\n"
+                   for i in range(2000))  # fmt: skip
+    assert text.count("\n") == 20_000
+    module = parse(text)
+    assert line_faults(module) == []
+    assert len(module.sections) == 6000
+    assert len(module.definitions) == 2001
+
+
+def test_a_line_of_100_000_characters() -> None:
+    numbers = ",".join(["1"] * 49_996)
+    text = f"# before\nx = [{numbers}]  # behind\n# {'long ' * 20_000}\ny = 1\n"
+    assert len(text.split("\n")[1]) > 99_999
+    module = parse(text)
+    assert line_faults(module) == []
+    assert [len(section.notes) for section in module.sections] == [1, 1]
+    report = Report()
+    broken = parse(text.replace("# before", "("), report=report)
+    assert not broken.parsed and line_faults(broken) == []
+    assert len(str(next(iter(report)))) < 600
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        codecs.BOM_UTF8 + "# é\r\nx = 1\r\n".encode(),
+        "# é\rx = 1\r".encode(),
+        "# coding: latin-1\n# é\nx = 1".encode("latin-1"),
+        "# é\nx = 1".encode("utf-16"),
+        b"# \xe9\nx = 1",
+    ],
+)
+def test_bytes_to_sections(raw: bytes) -> None:
+    text, _ = decode(raw)
+    module = parse(text)
+    assert listing(module).split("==")[-1].replace("  2 ", "  1 ").replace("  3 ", "  2 ") == (
+        "\n  1 | é\n  2 > x = 1" if text.startswith("# c") else "\n  1 | é\n  1 > x = 1"
+    )
+    assert line_faults(module) == []
+
+
+def test_front_matter_of_a_module() -> None:
+    report = Report()
+    text = '"""\n---\ntitle: A\nbroken\n---\n\n# B\n"""\nx = 1\n'
+    module = parse_module(source(text), report)
+    assert module.front_matter == {"title": "A"}
+    (diagnostic,) = report
+    assert str(diagnostic).startswith("pkg/mod.py:4:1: error[front-matter]: `broken` is not")
+    indented = "class A:\n" + "".join(f"    {line}\n" for line in text.split("\n")[:-2])
+    # Only the docstring of a module has any: elsewhere it is text.
+    assert parse(indented).front_matter == {}
+    assert "title: A" in parse(indented).sections[0].notes[0].text
+
+
+def test_warnings_about_other_peoples_code_are_not_shown() -> None:
+    # Warnings are errors in these tests; this one would be a SyntaxWarning.
+    assert parse("x = '\\d'\nassert (x, 'always true')\n1 is 1\n").parsed
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="this Python takes it all")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "try:\n    pass\nexcept A, B:\n    pass\n",
+        "x = t'{y}'\n",
+    ],
+)
+def test_newer_syntax_is_shown_as_source(text: str) -> None:
+    report = Report()
+    module = parse(text, report=report)
+    assert not module.parsed and line_faults(module) == []
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    assert f"newer than Python {version}" in next(iter(report)).hint
+
+
+def folder_of(name: str) -> Path | None:
+    """Where an installed package lies, without importing it."""
+    spec = importlib.util.find_spec(name)
+    return Path(spec.origin).parent if spec and spec.origin else None
+
+
+ORACLE = Path(__file__).parents[2] / ".cache" / "oracle" / "labml_nn"
+
+
+@pytest.mark.parametrize(
+    ("root", "package"),
+    [
+        (Path(asyncio.__file__).parent, "asyncio"),
+        (Path(json.__file__).parent, "json"),
+        ((folder_of("torch") or Path("torch")) / "nn" / "modules", "torch.nn.modules"),
+        pytest.param(
+            ORACLE,
+            "labml_nn",
+            marks=pytest.mark.skipif(not ORACLE.is_dir(), reason=f"no {ORACLE.parent}"),
+        ),
+    ],
+    ids=["asyncio", "json", "torch", "labml-nn 0.5.1"],
+)
+def test_foreign_packages(root: Path, package: str) -> None:
+    report = Report()
+    sources = discover(root, own=False, report=report)
+    assert len(sources) >= 5
+    assert {source.name for source in sources} >= {package}
+    assert all(source.name.startswith(package) for source in sources)
+    modules = [parse_module(source, report) for source in sources]
+    assert [str(diagnostic) for diagnostic in report] == []
+    assert {m.source.display: line_faults(m) for m in modules if line_faults(m)} == {}
+    assert sum(bool(section.notes) for m in modules for section in m.sections) > 50
+    for module in modules:
+        dotted = [d.dotted for d in module.definitions]
+        assert len(dotted) == len(set(dotted))
+        assert all("\n" not in d.signature for d in module.definitions)
