@@ -295,9 +295,11 @@ class FeedbackAttention(nn.Module):
         Returns `[B, C]`. Raises `ValueError` for shapes and `TypeError` for dtypes that
         do not fit.
         """
-        row = (self.d_model,) if self.key is not None else (self.heads, self.d_k)
+        shared = self.key is None or self.value is None
         check_query(query, self.d_model, self.output.weight)
-        check_rows(key, value, (query.shape[0], *row))
+        check_rows(
+            key, value, query, (self.heads, self.d_k) if shared else (self.d_model,)
+        )
         query = self.query(query)
 
         # A transformer looks positions up once and passes them on: each look-up in the

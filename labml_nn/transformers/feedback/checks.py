@@ -32,19 +32,27 @@ def check_query(query: Tensor, d_model: int, weight: Tensor) -> None:
         )
 
 
-def check_rows(key: Tensor, value: Tensor, row: tuple[int, ...]) -> None:
+def check_rows(
+    key: Tensor, value: Tensor, query: Tensor, features: tuple[int, ...]
+) -> None:
     """
     ## A memory of fitting rows
 
-    `row` is the shape of one row: `[B, C]`, or `[B, H, K]` if keys and values come
+    A row is `[B, *features]`: `[B, C]`, or `[B, H, K]` if keys and values come
     projected. There must be at least one.
     """
+    row = (query.shape[0], *features)
     for name, rows in (("key", key), ("value", value)):
         if rows.shape[1:] != row or rows.shape[0] != key.shape[0]:
             raise ValueError(
                 f"`{name}` has shape {list(rows.shape)}; expected "
                 f"{[key.shape[0], *row]}: [S, B, C] memory, or [S, B, H, K] keys and "
                 "values with is_kv_precomputed=True, for the batch of the query"
+            )
+        if rows.dtype != query.dtype and not autocast_is_on(query):
+            raise TypeError(
+                f"`{name}` has dtype {rows.dtype} but `query` has {query.dtype}; "
+                f"convert one: {name}.to({query.dtype}) or query.to({rows.dtype})"
             )
     if key.shape[0] == 0:
         raise ValueError(

@@ -37,6 +37,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
+from labml_nn.checks import check_sizes
+
 
 class Append(torch.autograd.Function):
     r"""
@@ -116,9 +118,12 @@ class Storage:
         # There has to be room, and nobody may have written there before: of two stacks
         # that grow from the same one, the first gets the place and the second a copy.
         free = self.used == length < self.tensor.shape[0]
-        # A block made under `torch.inference_mode()` may be written only there.
+        # A block made under `torch.inference_mode()` may be written only there. A
+        # compiled graph cannot ask, and need not: it is traced for one of the two.
         return free and (
-            torch.is_inference_mode_enabled() or not self.tensor.is_inference()
+            torch.compiler.is_compiling()
+            or torch.is_inference_mode_enabled()
+            or not self.tensor.is_inference()
         )
 
 
@@ -213,10 +218,9 @@ class Stack:
         r"""
         * `max_len` is the number of rows to make room for; more rows work too
 
-        Raises `ValueError` if it is less than 1.
+        Raises `ValueError` or `TypeError` if it is not a positive whole number.
         """
-        if max_len < 1:
-            raise ValueError(f"`max_len` must be at least 1, not {max_len}")
+        check_sizes(max_len=max_len)
         self.max_len = max_len
         self._stack: PersistentStack | None = None
 
