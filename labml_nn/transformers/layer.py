@@ -9,7 +9,7 @@ paper: https://arxiv.org/abs/1706.03762
 
 Picture a sentence on its way through a transformer: each token is a row, one vector
 wide, that runs from the bottom of the model to the top. A layer does not replace the
-rows. It reads them, computes something, and adds that to them. It does so two times.
+rows. It reads them, computes something, and adds that to them. It does so twice.
 First attention (`MultiHeadAttention`) asks what the *other* positions know, then a
 feed-forward network (`FeedForward`) works out what follows from the answer, each
 position for itself. In a decoder a third question stands between the two: what does the

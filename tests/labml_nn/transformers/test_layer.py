@@ -103,11 +103,54 @@ def test_without_a_source_a_decoders_layer_leaves_its_middle_out(norm_first):
 
 
 def test_dropout_falls_on_what_is_added_and_only_there():
-    torch.manual_seed(1)
-    layer = simple(norm_first=True, decoder=False, dropout_prob=1.0)
     x = torch.randn(T, B, C)
+    layer = simple(norm_first=True, decoder=False, dropout_prob=1.0)
     assert torch.equal(layer(x=x, mask=None), x)
     assert not torch.equal(layer.eval()(x=x, mask=None), x)
+
+    layer = simple(norm_first=False, decoder=False, dropout_prob=1.0)
+    assert torch.equal(layer(x=x, mask=None), layer.norm_ff(layer.norm_self_attn(x)))
+
+
+def test_hundred_layers_that_add_nothing():
+    """The first exercise of the page."""
+    x = torch.randn(T, B, C, requires_grad=True)
+    cotangent = torch.randn(T, B, C)
+    for norm_first in (True, False):
+        rows: Tensor = x
+        for _ in range(100):
+            layer = TransformerLayer(
+                d_model=C,
+                self_attn=Attention(0.0),
+                feed_forward=Square(),
+                dropout_prob=1.0,
+                norm_first=norm_first,
+            )
+            rows = layer(x=rows, mask=None)
+        (gradient,) = torch.autograd.grad(rows, x, cotangent)
+        if norm_first:
+            assert torch.equal(rows, x)
+            assert torch.equal(gradient, cotangent)
+            continue
+        close = {"rtol": 1e-2, "atol": 1e-2}
+        once = nn.functional.layer_norm(x, (C,))
+        torch.testing.assert_close(rows, once, **close)
+        nothing = torch.zeros(T, B)
+        torch.testing.assert_close(gradient.mean(-1), nothing, **close)
+        torch.testing.assert_close((gradient * once).mean(-1), nothing, **close)
+
+
+def test_saved_input_survives_a_network_that_works_in_place():
+    layer = TransformerLayer(
+        d_model=C,
+        self_attn=Attention(0.0),
+        feed_forward=nn.ReLU(inplace=True),
+        dropout_prob=0.0,
+    )
+    layer.is_save_ff_input = True
+    with torch.no_grad():
+        layer(x=torch.randn(T, B, C), mask=None)
+    assert (layer.ff_input < 0).any()
 
 
 @pytest.mark.parametrize("norm_first", [True, False])

@@ -92,6 +92,11 @@ def test_rows_past_the_end_are_those_of_a_longer_table(d_model, max_len, offset,
     torch.testing.assert_close(rows, longer[offset:], rtol=1e-6, atol=1e-6)
 
 
+def test_rows_past_the_end_are_made_where_the_table_is():
+    table = get_positional_encoding(4, 3).to("meta")
+    assert fixed_positions(table, 1, 7).device.type == "meta"
+
+
 def test_module_adds_the_rows_and_takes_any_length():
     x = torch.randn(7, 2, 5)
     module = PositionalEncoding(5, 0.0, max_len=3)
