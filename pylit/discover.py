@@ -33,6 +33,7 @@ _SKIPPED_SUFFIXES = (".egg-info", ".dist-info", ".egg")
 _SKIPPED_IF_HOLDING = ("pyvenv.cfg", "conda-meta", "CACHEDIR.TAG")
 _INSTALLED = ("site-packages", "dist-packages")
 _IMPORT_ROOTS = ("src", *_INSTALLED)
+_UNREADABLE = "make it readable, or remove it from the source"
 _WHAT_TO_NAME = "name a package, a folder of modules or a `.py` file"
 
 
@@ -56,9 +57,8 @@ def discover(root: Path, *, own: bool, report: Report) -> tuple[SourceFile, ...]
         return ()
     sources = walk.read()
     if not sources and walk.faulty:
-        _complain(
-            report, _text(str(root)), "source-unreadable", "none of its Python can be read", ""
-        )
+        message = "none of its Python can be read"
+        _complain(report, _text(str(root)), "source-unreadable", message, _UNREADABLE)
     elif not sources:
         hint = f"{_WHAT_TO_NAME}; hidden folders, environments and build outputs are left out"
         _complain(report, _text(str(root)), "source-missing", "it holds no Python", hint)
@@ -79,7 +79,7 @@ def read_source(
         raw = path.read_bytes()
     except OSError as error:
         message = f"cannot be read: {error.strerror or error}"
-        _complain(report, display, "source-unreadable", message, "", own=own)
+        _complain(report, display, "source-unreadable", message, _UNREADABLE, own=own)
         return None
     text, fault = decode(raw)
     if fault is not None:
@@ -197,7 +197,7 @@ class _Walk:
     def complain(self, path: Path, code: str, message: str) -> None:
         """Report a fault of a file or folder."""
         self.faulty = True
-        hint = "remove the link" if code == "source-loop" else ""
+        hint = "remove the link" if code == "source-loop" else _UNREADABLE
         _complain(self.report, self.display(path), code, message, hint, own=self.own)
 
 

@@ -20,6 +20,15 @@ _BLOCK = re.compile(r"[>|][+-]?$")
 
 
 @dataclass(frozen=True, slots=True)
+class _Fault:
+    """What is wrong with one line, counted from 0."""
+
+    index: int
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Entry:
     """One key with what stands on its line and on the indented lines below it."""
 
@@ -58,29 +67,27 @@ def split(
     if fences is None:
         return {}, text, 0
     opening, closing = fences
-    faults: list[tuple[int, str, str]] = []
-    values: dict[str, str] = {}
+    faults: list[_Fault] = []
     if closing < 0:
-        faults.append((opening, "front matter is never closed", "end it with a line `---`"))
-        rest, taken = text, 0
+        values, taken = {}, 0
+        faults.append(_Fault(opening, "front matter is never closed", "end it with a line `---`"))
     else:
-        values = _values(lines, opening + 1, closing, faults)
-        rest, taken = "\n".join(lines[closing + 1 :]), closing + 1
-    if report is not None:
-        severity = Severity.ERROR if own else Severity.WARNING
-        for index, message, hint in faults:
-            at = Diagnostic(
-                path=path,
-                line=first_line + index,
-                column=column + 1,
-                code="front-matter",
-                message=message,
-                hint=hint,
-                source_line=" " * column + lines[index],
-                severity=severity,
-            )
-            report.add(at)
-    return values, rest, taken
+        values, taken = _values(lines, opening + 1, closing, faults), closing + 1
+    if report is None:
+        report = Report()
+    for fault in faults:
+        diagnostic = Diagnostic(
+            path=path,
+            line=first_line + fault.index,
+            column=column + 1,
+            code="front-matter",
+            message=fault.message,
+            hint=fault.hint,
+            source_line=" " * column + lines[fault.index],
+            severity=Severity.ERROR if own else Severity.WARNING,
+        )
+        report.add(diagnostic)
+    return values, "\n".join(lines[taken:]), taken
 
 
 def _fences(lines: list[str]) -> tuple[int, int] | None:
@@ -105,9 +112,7 @@ def _fences(lines: list[str]) -> tuple[int, int] | None:
     return None
 
 
-def _values(
-    lines: list[str], start: int, end: int, faults: list[tuple[int, str, str]]
-) -> dict[str, str]:
+def _values(lines: list[str], start: int, end: int, faults: list[_Fault]) -> dict[str, str]:
     """The values between two fences; what is not ``key: value`` is added to `faults`."""
     entries: dict[str, _Entry] = {}
     last: _Entry | None = None
@@ -117,18 +122,18 @@ def _values(
             if last is not None:
                 last.more.append(line)
             elif line:
-                faults.append((index, "an indented line before the first key", "remove the indent"))
+                faults.append(_Fault(index, "an indented line before the first key", "unindent"))
             continue
         if line.startswith("#"):
             continue
         match = _KEY.match(line)
         if match is None:
-            message = f"`{line}` is not `key: value`"
-            faults.append((index, message, "write `key: value`, or indent what continues a value"))
+            hint = "write `key: value`, or indent what continues a value"
+            faults.append(_Fault(index, f"`{line}` is not `key: value`", hint))
             continue
         key, head = match[1], (match[2] or "").strip()
         if key in entries:
-            faults.append((index, f"`{key}` is given twice", "keep one of the two"))
+            faults.append(_Fault(index, f"`{key}` is given twice", "keep one of the two"))
         last = _Entry(key, head)
         entries.setdefault(key, last)
     return {key: entry.value for key, entry in entries.items()}

@@ -40,19 +40,20 @@ _PRAGMA = re.compile(
     r"|ty:\s*ignore|doctest:\s*\+|@formatter:|%%|-\*-.*-\*-\s*$"
     r")"
 )
-#: PEP 263: an encoding declaration, on line 1 or 2.
-CODING = re.compile(r"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)", re.ASCII)
+# PEP 263: an encoding declaration, on line 1 or 2.
+_CODING = re.compile(r"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)", re.ASCII)
 # The mark of a comment: `#`, Sphinx's `#:`, or as many `#` as a decorator of comments liked.
 _MARK = re.compile(r"#:(?=\s|$)|#+")
 _HASH_RULE = re.compile(r"#{3,}$")
 _OPENING_RULE = re.compile(r"\s*([=*~+_/-])\1{3,}\s*$")
 # One string literal; what follows a backslash never ends it, in raw strings either.
 _LITERAL = re.compile(
+    # Possessive (`++`, `*+`): a docstring may be long, and nothing is gained by trying again.
     r"[rRuU]?(?:"
-    r'(?P<q1>""")(?:[^"\\]|\\.|"(?!""))*"""'
-    r"|(?P<q2>''')(?:[^'\\]|\\.|'(?!''))*'''"
-    r'|(?P<q3>")(?:[^"\\\n]|\\.)*"'
-    r"|(?P<q4>')(?:[^'\\\n]|\\.)*'"
+    r'(?P<q1>""")(?:[^"\\]++|\\.|"(?!""))*+"""'
+    r"|(?P<q2>''')(?:[^'\\]++|\\.|'(?!''))*+'''"
+    r'|(?P<q3>")(?:[^"\\\n]++|\\.)*+"'
+    r"|(?P<q4>')(?:[^'\\\n]++|\\.)*+'"
     r")",
     re.DOTALL,
 )
@@ -69,7 +70,7 @@ def is_pragma(comment: Comment) -> bool:
     """Whether a comment speaks to a tool (``# noqa``, ``# fmt: off``, ``#!``), not to readers."""
     if comment.line == 1 and comment.text.startswith("#!"):
         return True
-    if comment.line <= 2 and CODING.match(comment.text):
+    if comment.line <= 2 and _CODING.match(comment.text):
         return True
     return _PRAGMA.match(comment.text) is not None
 

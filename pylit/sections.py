@@ -26,6 +26,7 @@ _MARKS = {
     "comment": re.compile(r"[\s#:]*"),
     "docstring": re.compile(r"\s*[rRuU]?[\"']*\\?\s*[\"']*\s*(#.*)?"),
 }
+_BANNER = re.compile(r"[\s#=*~+_/-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,9 @@ def _note_faults(note: Note, lines: Sequence[str], front_matter: bool) -> Iterat
     for number in range(note.span.first, note.span.last + 1):
         line, text = lines[number - 1], texts.get(number, "")
         left = line.replace(text, "", 1) if text else line
-        if text == RULE or (front_matter and number < note.first_line):
+        if front_matter and number < note.first_line:
+            continue
+        if text == RULE and _BANNER.fullmatch(line):
             continue
         if text not in line or not _MARKS[note.kind].fullmatch(left):
             yield f"line {number} reads {line!r}, but its note {text!r}"

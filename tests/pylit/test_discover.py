@@ -195,6 +195,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, own: bool) -> None:
         ("pkg/sick.py", "source-unreadable", "cannot be read: Input/output error"),
     ]
     assert {d.severity for d in report} == {Severity.ERROR if own else Severity.WARNING}
+    assert all(d.hint for d in report)
 
 
 def test_nothing_that_can_be_read(tmp_path: Path) -> None:

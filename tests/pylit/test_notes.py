@@ -1,6 +1,8 @@
 """Docstrings and comments as notes: true lines and columns, untouched text, what is no note."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pylit_sources import parse
 
 from pylit.model import Note
@@ -155,3 +157,12 @@ def test_first_lines(line: int, text: str) -> None:
 )
 def test_first_paragraph(text: str, expected: str) -> None:
     assert first_paragraph(text) == expected
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(st.sampled_from(["# a", "b", "===", "", "    c", "***", "- d"]), max_size=9))
+def test_a_first_paragraph_is_lines_of_its_note(lines: list[str]) -> None:
+    found = first_paragraph("\n".join(lines))
+    assert found in "\n".join(lines)
+    assert "\n\n" not in found
+    assert found or not any(line in ("b", "- d") for line in lines[:1])

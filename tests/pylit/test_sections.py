@@ -59,6 +59,10 @@ def test_without_a_last_newline() -> None:
             "line 1 reads '# note', but its note 'another'",
         ),
         (
+            [Section((Note("comment", Span(1, 1), "***", 1, 2),), Span(2, 3))],
+            "line 1 reads '# note', but its note '***'",
+        ),
+        (
             [Section((Note("comment", Span(1, 1), "not", 1, 2),), Span(2, 3))],
             "line 1 reads '# note', but its note 'not'",
         ),
