@@ -96,29 +96,23 @@ def math_block(state: StateBlock, start_line: int, end_line: int, silent: bool) 
     if state.is_code_block(start_line):
         return False
     first = state.bMarks[start_line] + state.tShift[start_line]
-    if not state.src.startswith(("$$", "\\begin{"), first):
+    begin = BEGIN.match(state.src, first)
+    if begin is None and not state.src.startswith("$$", first):
         return False
     if silent and inside_formula(state, first):
         return False
-    text = container_text(state, start_line, end_line)
-    begin = BEGIN.match(text)
-    if begin is not None:
-        start, stop = 0, environment_end(text, 0, begin[1])
-        end = stop
-    elif text.startswith("$$"):
-        start, stop = 2, closing_dollars(text)
-        end = stop + 2
-    else:
+    name = begin[1] if begin is not None else ""
+    text = formula_text(state, start_line, end_line, name)
+    if text is None:
+        state.env.setdefault("unclosed", {})[start_line] = begin[0] if begin is not None else "$$"
         return False
-    if stop < 0:
-        opened = f"\\begin{{{begin[1]}}}" if begin is not None else "$$"
-        state.env.setdefault("unclosed", {})[start_line] = opened
-        return False
-    if text[end:].split("\n", 1)[0].strip() or not text[start:stop].strip():
+    start, stop = (0, environment_end(text, 0, name)) if name else (2, text.index("$$", 2))
+    rest = text[stop if name else stop + 2 :]
+    if rest.strip() or not text[start:stop].strip():
         return False
     if silent:
         return True
-    state.line = start_line + text[:end].count("\n") + 1
+    state.line = start_line + text.count("\n") + 1
     token = state.push("math_block", "", 0)
     token.block = True
     token.content = text[start:stop]
@@ -126,33 +120,30 @@ def math_block(state: StateBlock, start_line: int, end_line: int, silent: bool) 
     return True
 
 
+def formula_text(state: StateBlock, start_line: int, end_line: int, name: str) -> str | None:
+    """The lines up to the one that closes environment `name` or, without a name, the ``$$``.
+
+    None when nothing closes it. A blank line ends what stands between dollars, unclosed, unless an
+    environment is open: there, blank lines only make the source easier to read.
+    """
+    lines: list[str] = []
+    depth = 0
+    begins, ends = (f"\\begin{{{name}}}", f"\\end{{{name}}}") if name else ("\\begin{", "\\end{")
+    closing = ends if name else "$$"
+    if state.src.find(closing, state.bMarks[start_line] + state.tShift[start_line] + 2) < 0:
+        return None
+    for line in range(start_line, end_line):
+        text = state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]]
+        outside = lines and text and state.sCount[line] < state.blkIndent
+        if outside or (not name and depth <= 0 and not text.strip()):
+            return None
+        depth += text.count(begins) - text.count(ends)
+        lines.append(text)
+        if (depth <= 0 and name) or (not name and "$$" in (text if len(lines) > 1 else text[2:])):
+            return "\n".join(lines)
+    return None
+
+
 def inside_formula(state: StateBlock, stop: int) -> bool:
     """Whether the paragraph that may end at offset `stop` has opened a formula before it."""
     return state.src.count("$$", state.bMarks[state.line], stop) % 2 == 1
-
-
-def container_text(state: StateBlock, start_line: int, end_line: int) -> str:
-    """The lines from here to the end of the block that contains them, without its own marks."""
-    lines: list[str] = []
-    for line in range(start_line, end_line):
-        begin = state.bMarks[line] + state.tShift[line]
-        text = state.src[begin : state.eMarks[line]]
-        if lines and text and state.sCount[line] < state.blkIndent:
-            break
-        lines.append(text)
-    return "\n".join(lines)
-
-
-def closing_dollars(text: str) -> int:
-    """Offset of the ``$$`` that ends the formula at the start of `text`, else -1.
-
-    A blank line ends it too, unclosed, unless an environment is open: there, blank lines only
-    make the source easier to read.
-    """
-    stop = text.find("$$", 2)
-    tex = text[2 : stop if stop >= 0 else len(text)]
-    for blank in re.finditer(r"\n[ \t]*\n", tex):
-        before = tex[: blank.start()]
-        if before.count("\\begin{") <= before.count("\\end{"):
-            return -1
-    return stop

@@ -20,8 +20,8 @@ from pylit.slugs import Slugs
 
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 EXPLICIT = re.compile(r"\s*\{#([^\s{}]+)\}\s*$")
-RAW_ADDRESS = re.compile(r"""\b(?:href|src)\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.IGNORECASE)
-RAW_ID = re.compile(r"""<[^>]*?\bid\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.IGNORECASE)
+RAW_ADDRESS = re.compile(r"""\b(?:href|src)\s*=\s*(["'])(.*?)\1""", re.IGNORECASE | re.DOTALL)
+RAW_ID = re.compile(r"""<[^>]*?\bid\s*=\s*(["'])(.*?)\1""", re.IGNORECASE | re.DOTALL)
 FOOTNOTE = re.compile(r"\[\^([^\]\s]+)\]")
 
 #: Longer formulas say nothing in a list of search results.
@@ -267,11 +267,11 @@ def claim_anchor(anchor: str, place: Place, context: NoteContext) -> None:
 def raw_html(html: str, line: int, context: NoteContext) -> None:
     """Keep the addresses and anchors of raw HTML for the audit."""
     for match in RAW_ADDRESS.finditer(html):
-        at = line + html[: match.start()].count("\n")
-        context.references.append(Reference(match[1] or match[2] or "", context.first_line + at))
+        at = line + html[: match.start(2)].count("\n")
+        context.references.append(Reference(match[2], context.first_line + at))
     for match in RAW_ID.finditer(html):
-        place = Place(line + html[: match.start()].count("\n"), 0)
-        claim_anchor(match[1] or match[2] or "", place, context)
+        at = line + html[: match.start(2)].count("\n")
+        claim_anchor(match[2], Place(at, 0), context)
 
 
 def missing_footnotes(text: str, place: Place, context: NoteContext) -> None:

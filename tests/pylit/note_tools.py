@@ -1,0 +1,45 @@
+"""How tests render a note: what it links to, and where it is said to stand."""
+
+from pylit.diagnostics import Report
+from pylit.markdown import MarkdownRenderer
+from pylit.model import Link, NoteHtml, formula_slot
+from pylit.slugs import Slugs
+
+PAGE = "labml_nn/transformers/mha.html"
+LINKS = {
+    "MultiHeadAttention": Link(f"{PAGE}#MultiHeadAttention", "mha.MultiHeadAttention"),
+    "../mha.py": Link(PAGE, "labml_nn.transformers.mha"),
+    "labml_nn.transformers.mha": Link(PAGE, "labml_nn.transformers.mha"),
+    "nn.Linear": Link("https://pytorch.org/Linear.html", "torch.nn.Linear", external=True),
+}
+RENDERERS = {own: MarkdownRenderer(own) for own in (True, False)}
+
+
+def render(
+    text: str,
+    *,
+    own: bool = True,
+    first_line: int = 1,
+    column: int = 0,
+    slugs: Slugs | None = None,
+    report: Report | None = None,
+) -> NoteHtml:
+    return RENDERERS[own].render(
+        text,
+        path="notes.md",
+        first_line=first_line,
+        column=column,
+        slugs=Slugs() if slugs is None else slugs,
+        link=LINKS.get,
+        href=lambda link: link.url if link.external else f"../../{link.url}",
+        report=Report() if report is None else report,
+    )
+
+
+def readable(note: NoteHtml) -> str:
+    """The HTML of a note with its formulas in guillemets, doubled for those on display."""
+    html = note.html
+    for index, formula in enumerate(note.formulas):
+        marks = ("«« ", " »»") if formula.display else ("« ", " »")
+        html = html.replace(formula_slot(index), formula.tex.join(marks))
+    return html

@@ -1,0 +1,226 @@
+"""Notes in, HTML out: the golden files, and what they cannot show."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from note_tools import readable, render
+
+from pylit.diagnostics import Report, Severity
+from pylit.model import Heading, Reference
+from pylit.slugs import Slugs
+
+GOLDEN = Path(__file__).parent / "golden" / "markdown"
+CASES = sorted(GOLDEN.glob("*.md"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+def test_golden(case: Path) -> None:
+    text = case.read_text(encoding="utf-8")
+    html = readable(render(text, own=not case.stem.startswith("foreign")))
+    assert html == case.with_suffix(".html").read_text(encoding="utf-8")
+
+
+def test_golden_files_come_in_pairs() -> None:
+    assert len(CASES) >= 9
+    assert {case.stem for case in CASES} == {page.stem for page in GOLDEN.glob("*.html")}
+
+
+def test_headings_are_kept_for_the_outline() -> None:
+    note = render("Text.\n\n## The `scale` of [$QK$](x.html) {#scale}\n\n#### Why", first_line=10)
+    assert note.headings == (
+        Heading(2, "scale", "The scale of QK", "The <code>scale</code> of \ue0000\ue001", 12),
+        Heading(3, "why", "Why", "Why", 14),
+    )
+
+
+def test_a_formula_in_a_heading_is_one_formula() -> None:
+    note = render("# $x$\n\n$y$")
+    assert [formula.tex for formula in note.formulas] == ["x", "y"]
+    assert note.html.count("\ue0000\ue001") == 1
+
+
+def test_every_address_is_kept_with_its_line() -> None:
+    text = (
+        "[one](a.html)\nand [two](../mha.py)\n\n> ![three](c.svg)\n\n"
+        '- <a href="d.html">four</a>\n\n<div>\n<img src="e.svg" alt="five">\n</div>\n\n'
+        "https://example.org/f"
+    )
+    assert render(text, first_line=5).references == (
+        Reference("a.html", 5),
+        Reference("../../labml_nn/transformers/mha.html", 6),
+        Reference("c.svg", 8),
+        Reference("d.html", 10),
+        Reference("e.svg", 13),
+        Reference("https://example.org/f", 16),
+    )
+
+
+def test_text_for_the_search_index_is_what_a_reader_sees() -> None:
+    long = r"\sum_{i=1}^{n} \frac{q \cdot k_i}{\sqrt{d_k}}"
+    text = (
+        f"# Title\n\nA *word*, `code`\nand $x$, ${long}$.\n\n- [link](a.html)\n\n```\nx = 1\n```\n"
+    )
+    assert render(text).text == "A word, code and x, ….\nlink"
+
+
+def test_characters_that_mark_formulas_cannot_be_written() -> None:
+    note = render("a \ue0000\ue001 b $x$")
+    assert note.html == "<p>a 0 b \ue0000\ue001</p>\n"
+
+
+def test_footnotes_of_two_notes_on_a_page_do_not_meet() -> None:
+    slugs = Slugs()
+    text = "Text[^1].\n\n[^1]: Note."
+    first, plain, second = (render(t, slugs=slugs).html for t in (text, "No notes.", text))
+    assert 'href="#fn-1-1"' in first
+    assert 'id="fn-1-1"' in first
+    assert "fn-" not in plain
+    assert second == first.replace("-1-1", "-2-1")
+
+
+@pytest.mark.parametrize(("own", "severity"), [(True, Severity.ERROR), (False, Severity.WARNING)])
+def test_a_second_heading_with_the_same_words_is_reported(own: bool, severity: Severity) -> None:
+    slugs, report = Slugs(), Report()
+    render("# Scores", slugs=slugs, report=report, own=own)
+    note = render(
+        "Text\n\n  ## Scores", slugs=slugs, report=report, own=own, first_line=7, column=4
+    )
+    assert '<h3 id="scores-2">' in note.html
+    (found,) = report
+    assert (found.path, found.line, found.code) == ("notes.md", 9, "slug-duplicate")
+    assert found.severity is severity
+    assert "`scores-2`" in found.message
+    assert "{#name}" in found.hint
+
+
+@pytest.mark.parametrize("text", ["# A {#x}\n\n# B {#x}", '<a id="x"></a> <a id="x"></a>'])
+def test_an_anchor_given_twice_is_reported(text: str) -> None:
+    report = Report()
+    render(text, report=report)
+    assert [found.code for found in report] == ["slug-duplicate"]
+
+
+def test_raw_html_shares_the_anchors_of_the_page() -> None:
+    report = Report()
+    render('# Scores\n\n<div\nid="scores">x</div>', report=report)
+    assert [(found.code, found.line) for found in report] == [("slug-duplicate", 4)]
+
+
+def test_a_heading_gives_way_to_a_definition() -> None:
+    report = Report()
+    note = render("# Softmax", slugs=Slugs(["softmax"]), report=report)
+    assert note.html == '<h2 id="softmax-section">Softmax</h2>\n'
+    assert not list(report)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "opened"),
+    [
+        ("Text\n\n  $$ x", 22, 7, "$$"),
+        ("> \\begin{align}\n> x", 20, 7, "\\begin{align}"),
+        ("$$\nx\n\ny\n$$", 20, 5, "$$"),
+    ],
+)
+def test_a_formula_that_is_never_closed(text: str, line: int, column: int, opened: str) -> None:
+    report = Report()
+    note = render(text, report=report, first_line=20, column=4)
+    found = next(iter(report))
+    assert (found.code, found.line, found.column) == ("tex", line, column)
+    assert f"`{opened}` is not closed" in found.message
+    assert not note.formulas
+
+
+def test_a_formula_may_begin_at_the_end_of_a_line_of_text() -> None:
+    report = Report()
+    note = render("The sum $$\na + b\n$$ and\n\n$$c$$", report=report)
+    assert [(f.tex, f.line, f.column) for f in note.formulas] == [("a + b", 2, 1), ("c", 5, 3)]
+    assert not list(report)
+
+
+def test_an_image_needs_words() -> None:
+    report = Report()
+    render("Text ![](a.svg)", report=report, first_line=3, column=4)
+    (found,) = report
+    assert (found.code, found.line, found.column) == ("image-alt", 3, 10)
+
+
+def test_a_footnote_that_is_not_there() -> None:
+    report = Report()
+    render("One\ntwo[^here] [^there]\n\n[^here]: Yes.", report=report)
+    (found,) = report
+    assert (found.code, found.line, found.column) == ("anchor-broken", 2, 12)
+    assert "`there`" in found.message
+
+
+def test_patterns_in_foreign_notes_are_no_footnotes() -> None:
+    report = Report()
+    render("Matches [^a-z] only.", own=False, report=report)
+    assert not list(report)
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("address", ["javascript:alert(1)", "JavaScript:x", "vbscript:x"])
+def test_addresses_that_run_scripts_are_no_links(own: bool, address: str) -> None:
+    note = render(f"[a]({address}) <{address}> ![b]({address})", own=own)
+    assert "href=" not in note.html
+    assert "src=" not in note.html
+
+
+def test_inline_code_in_a_link_or_heading_is_not_linked_again() -> None:
+    html = render("# `nn.Linear`\n\n[`nn.Linear`](a.html)").html
+    assert html.count("<a ") == 1
+
+
+#: Markdown, and how many formulas it holds.
+PIECES = {
+    "words *and* `code`": 0,
+    "$a_{n}$ and $b$": 2,
+    "before $$c \\\\ d$$ after": 1,
+    "$$\n\\sum e\n$$": 1,
+    "- item $f$\n  $g$": 2,
+    "> quote $h$\n> $$i$$": 2,
+    "| a | b |\n|---|---|\n| x | $j$ |": 1,
+    "\\begin{align}\nk &= l \\\\\n\nm\n\\end{align}": 1,
+    "Term\n: $n$": 1,
+    "text $$\no\n$$": 1,
+    "## Heading $p$": 1,
+    "1. one\n\n   $$q$$\n2. $r$": 2,
+    "[$s$](x.html) **$t$**": 2,
+}
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.lists(st.sampled_from(list(PIECES)), max_size=8),
+    st.integers(1, 50),
+    st.sampled_from([0, 4]),
+)
+def test_formulas_stand_where_they_are_said_to(
+    pieces: list[str], first_line: int, column: int
+) -> None:
+    text = "\n\n".join(pieces)
+    lines = [""] * (first_line - 1) + [" " * column + line for line in text.split("\n")]
+    note = render(text, first_line=first_line, column=column)
+    assert len(note.formulas) == sum(PIECES[piece] for piece in pieces)
+    for formula in note.formulas:
+        rest = lines[formula.line - 1][formula.column - 1 :]
+        assert rest.startswith(formula.tex.split("\n")[0]), (formula, rest)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.text(alphabet="ab$\\`*_[](){}<>#|!-:^~&\"'\n 1>x/.", max_size=60), st.booleans())
+def test_whatever_is_written_is_rendered(text: str, own: bool) -> None:
+    note = render(text, own=own)
+    for index in range(len(note.formulas)):
+        assert f"\ue000{index}\ue001" in note.html
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["$a " * 5000, "$$\n\n" * 2000, "\\begin{align}\n" * 1000, "\\(" * 5000, "a" * 100_000],
+    ids=["dollars", "double dollars", "environments", "parentheses", "a long line"],
+)
+def test_text_that_only_looks_like_mathematics(text: str) -> None:
+    assert not render(text).formulas

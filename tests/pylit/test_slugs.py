@@ -1,0 +1,69 @@
+"""Anchors, levels and numbers that the notes of one page share."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pylit.slugs import Slugs, slugify
+
+
+@pytest.mark.parametrize(
+    ("text", "slug"),
+    [
+        ("Multi-Head Attention", "multi-head-attention"),
+        ("  What's new? ", "whats-new"),
+        ("d_model", "d-model"),
+        ("Aufmerksamkeit für alle", "aufmerksamkeit-für-alle"),
+        ("注意", "注意"),
+        ("!?", "section"),
+        ("", "section"),
+    ],
+)
+def test_slugs_are_words_joined_by_hyphens(text: str, slug: str) -> None:
+    assert slugify(text) == slug
+
+
+def test_a_second_one_gets_a_number_and_says_so() -> None:
+    slugs = Slugs()
+    assert slugs.slug("Scores") == ("scores", True)
+    assert slugs.slug("Scores") == ("scores-2", False)
+    assert slugs.slug("scores!") == ("scores-3", False)
+
+
+def test_a_chosen_anchor_is_taken_once() -> None:
+    slugs = Slugs(["Softmax"])
+    assert slugs.claim("mine")
+    assert not slugs.claim("mine")
+    assert not slugs.claim("Softmax")
+    assert slugs.slug("Mine") == ("mine-2", False)
+
+
+@pytest.mark.parametrize(
+    ("written", "levels"),
+    [
+        ([1, 2, 3, 2, 1], [2, 3, 4, 3, 2]),
+        ([2, 3, 3, 2], [2, 3, 3, 2]),
+        ([3, 3, 2, 3], [2, 2, 2, 3]),
+        ([2, 5, 5, 4, 6], [2, 3, 3, 3, 4]),
+        ([1, 2, 3, 4, 5, 6], [2, 3, 4, 5, 6, 6]),
+    ],
+)
+def test_levels_below_the_title(written: list[int], levels: list[int]) -> None:
+    slugs = Slugs()
+    assert [slugs.level(level) for level in written] == levels
+
+
+@given(st.lists(st.integers(1, 6)))
+def test_no_level_is_ever_skipped(written: list[int]) -> None:
+    slugs, before = Slugs(), 1
+    for level in map(slugs.level, written):
+        assert 2 <= level <= min(before + 1, 6)
+        before = level
+
+
+@given(st.lists(st.text(alphabet="ab1-2 ", max_size=4)))
+def test_no_anchor_is_given_twice(texts: list[str]) -> None:
+    slugs = Slugs(["a", "a-section"])
+    anchors = [slugs.slug(text)[0] for text in texts]
+    assert len(set(anchors)) == len(anchors)
+    assert not {"a", "a-section"} & set(anchors)
