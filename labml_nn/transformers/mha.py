@@ -27,11 +27,10 @@ This is Vaswani et al. 2017, §3.2.1, eq. 1. The rows of $Q$, $K$ and $V$ are qu
 keys and values. The softmax works along each row of $Q K^\top$ and turns the scores of
 one query into weights: positive numbers that sum to one.
 
-One set of weights makes one mean, and a mean blurs what it mixes. A position that needs
-its subject *and* its verb would get something halfway between the two. So attention
-runs $H$ times side by side, in **heads** (§3.2.2). Each head has matrices of its own,
-makes small queries, keys and values with them, and learns to look for something of its
-own:
+One set of weights makes one mean, and a mean blurs what it mixes. A word that needs its
+subject *and* its verb would get something halfway between the two. So attention runs
+$H$ times side by side, in **heads** (§3.2.2). Each head has matrices of its own, makes
+small queries, keys and values with them, and learns to look for something of its own:
 
 \begin{align}
 \operatorname{MultiHead}(X^Q, X^K, X^V)
@@ -91,7 +90,7 @@ class PrepareForMultiHeadAttention(nn.Module):
 
     $$x \, [W_1, W_2, \dots, W_H] = [x W_1, \; x W_2, \; \dots, \; x W_H]$$
 
-    The arithmetic is the same; the calls are one instead of $H$.
+    The arithmetic is the same, in one call instead of $H$.
     """
 
     def __init__(self, d_model: int, heads: int, d_k: int, bias: bool) -> None:
@@ -153,7 +152,7 @@ class MultiHeadAttention(nn.Module):
         check_heads(heads, d_model)
         check_probability(dropout_prob=dropout_prob)
 
-        # The heads share the width of the model among them.
+        # The heads divide the width of the model among themselves.
         self.heads = heads
         self.d_k = d_model // heads
 
@@ -244,7 +243,7 @@ class MultiHeadAttention(nn.Module):
         if mask is not None:
             attn = attn.masked_fill(blind, 0.0)
 
-        # Kept are the weights before dropout, whose rows sum to one, without a graph.
+        # Before dropout each row still sums to one. These are the weights to look at.
         if self.store_attn:
             self.attn = attn.detach()
 
@@ -284,7 +283,7 @@ class MultiHeadAttention(nn.Module):
             scale=self.scale,
         ).permute(2, 0, 1, 3)
 
-        # There are no weights to take away from the blind, only their result.
+        # The call returns no weights to take from the blind, so we take their result.
         if mask is not None:
             x = x.masked_fill(blind.squeeze(1)[..., None], 0.0)
         return x
@@ -303,7 +302,7 @@ class MultiHeadAttention(nn.Module):
         * `query` has shape `[T, B, C]`
         * `key` and `value` have shape `[S, B, C]`
         * `mask` is boolean, `[T or 1, S, B or 1]`; `True` where the query may see the
-          key. [Masks](utils.py) makes them. Integers are read as 0 for `False`.
+          key. [Masks](utils.py) makes them; integers will do, with 0 for `False`.
 
         Returns vectors of shape `[T, B, C]`. For a query that may see nothing the heads
         return zeros, and what is left is the bias of the output. Raises `ValueError`

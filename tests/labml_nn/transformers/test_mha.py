@@ -198,15 +198,25 @@ def test_overriding_get_scores_is_enough(vectors):
     torch.testing.assert_close(result, attention.output(mean).expand(T, B, C))
 
 
-def test_replacing_a_part_of_one_object_is_enough(vectors):
+class Alike(nn.Module):
+    """In place of a softmax or a dropout: all weights are 1 / S."""
+
+    def forward(self, weights):
+        return torch.full_like(weights, 1 / S)
+
+
+@pytest.mark.parametrize(
+    ("part", "replacement"),
+    [
+        ("get_scores", lambda query, key: torch.zeros(T, S, B, H)),
+        ("softmax", Alike()),
+        ("dropout", Alike()),
+    ],
+)
+def test_replacing_a_part_of_one_object_is_enough(vectors, part, replacement):
     attention = MultiHeadAttention(H, C, dropout_prob=0.0)
     expected = attention.output(attention.value.linear(vectors["value"]).mean(dim=0))
-    attention.get_scores = lambda query, key: torch.zeros(T, S, B, H)
-    torch.testing.assert_close(attention(**vectors), expected.expand(T, B, C))
-    del attention.get_scores
-
-    attention.softmax = nn.Identity()
-    attention.dropout = nn.Hardtanh(1 / S, 1 / S + 1e-9)
+    setattr(attention, part, replacement)
     torch.testing.assert_close(attention(**vectors), expected.expand(T, B, C))
 
 
