@@ -199,7 +199,7 @@ class Values(Project):
             case Declared():
                 known = self.instance(annotation_class(binding.annotation, binding.scope))
             case Assigned():
-                known = self.value(binding.value, binding.scope)
+                known = self._assigned(binding.value, binding.scope)
             case Opaque():
                 known = None
         own = self.target(f"{home.dotted}.{name}") if home.kind in ("module", "class") else None
@@ -207,6 +207,16 @@ class Values(Project):
             constant = own.definition.kind == "constant"
             return Value(own.definition.dotted, known.of if known else "") if constant else None
         return known
+
+    def _assigned(self, node: ast.expr, scope: Scope) -> Value | None:
+        """What a name stands for after ``name = node``."""
+        value = self.value(node, scope)
+        if value is not None and isinstance(node, ast.Attribute):
+            owner = self.value(node.value, scope)
+            if owner is not None and owner.of:
+                # It may be a property: then the name holds a result, not what is defined there.
+                return Value(of=value.of) if value.of else None
+        return value
 
 
 def _common(values: set[Value | None]) -> Value | None:

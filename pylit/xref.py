@@ -14,7 +14,7 @@ from pylit.external import external_link, is_external_module
 from pylit.facts import BUILTINS, read_module, targets
 from pylit.index import Index, Lookup
 from pylit.model import Link, Module
-from pylit.scopes import Defined, Scope
+from pylit.scopes import Defined, Receiver, Scope
 from pylit.values import Value, Values
 
 __all__ = ["Index", "Lookup", "Resolver", "targets"]
@@ -78,7 +78,7 @@ class Resolver:
 
     def _use(self, node: ast.Name | ast.Attribute, scope: Scope) -> Link | None:
         """Link of a name or attribute that is read in `scope`."""
-        if isinstance(node, ast.Name) and not _is_settled(node, scope):
+        if isinstance(node, ast.Name) and not _is_telling(node, scope):
             return None
         try:
             value = self._values.value(node, scope)
@@ -223,11 +223,13 @@ class Resolver:
         return name not in BUILTINS or (name[0].isupper() and name.endswith(_EXCEPTIONS))
 
 
-def _is_settled(node: ast.Name, scope: Scope) -> bool:
-    """Whether a name in a class body is surely, or surely not, what the body binds it to.
+def _is_telling(node: ast.Name, scope: Scope) -> bool:
+    """Whether a name may be linked: not `cls`, and not what a class body may yet rebind.
 
     A body runs from top to bottom: above ``def list(self)``, `list` is still the built-in one.
     """
-    if scope.kind != "class" or node.id not in scope.bindings:
-        return True
-    return all(isinstance(b, Defined) and b.line < node.lineno for b in scope.bindings[node.id])
+    home = scope.find(node.id)
+    bindings = home.bindings[node.id] if home is not None else []
+    if scope.kind == "class" and home is scope:
+        return all(isinstance(b, Defined) and b.line < node.lineno for b in bindings)
+    return not any(isinstance(b, Receiver) for b in bindings)

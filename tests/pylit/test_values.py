@@ -124,6 +124,7 @@ class TestValues:
             ("layer: list[Layer]\nlayer.forward()", None),
             ("layer: list[Layer]\nlayer.append(1)", "append -> list.append"),
             ("alias = Layer\nalias()", "alias -> a.Layer"),
+            ("layer = Layer()\nresult = layer.forward\nresult", None),
             ("for layer in [Layer()]: layer.forward()", None),
             ("Layer().reset()", "reset -> a.Base.reset"),
             ("', '.join(x)", "join -> str.join"),
