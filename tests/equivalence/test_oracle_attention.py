@@ -1,5 +1,6 @@
 """Checkpoints of labml-nn 0.5.1 load into our attention and feed-forward, and compute the same."""
 
+import oracle
 import pytest
 from oracle import assert_same, published
 from torch import nn
@@ -68,3 +69,33 @@ def test_prepare(records):
 )
 def test_feed_forward(records, case, arguments):
     assert_same(records[case], FeedForward(12, 28, *arguments))
+
+
+def test_the_comparison_notices(records):
+    """A state with other names, an output that is off, a gradient that is missing."""
+    with pytest.raises(RuntimeError, match="Unexpected key"):
+        assert_same(records["plain"], FeedForward(12, 28, bias1=False))
+    with pytest.raises(AssertionError, match=r"^outputs"):
+        assert_same(records["plain"], FeedForward(12, 28, activation=nn.GELU()))
+
+    class Detached(FeedForward):
+        def forward(self, x):
+            return super().forward(x.detach())
+
+    with pytest.raises(AssertionError, match=r"^input gradients"):
+        assert_same(records["plain"], Detached(12, 28))
+    with pytest.raises(AssertionError, match=r"^outputs"):
+        assert_same(records["plain"], FeedForward(12, 28), call=lambda ffn, x: ffn(x) * 1.001)
+
+
+def test_a_failing_case_shows_its_error():
+    with pytest.raises(
+        RuntimeError, match=r"the published package failed:(?s:.*)ZeroDivisionError"
+    ):
+        published("1 / 0")
+
+
+def test_a_missing_package_says_how_to_get_it(monkeypatch, tmp_path):
+    monkeypatch.setattr(oracle, "PUBLISHED", tmp_path)
+    with pytest.raises(FileNotFoundError, match="run `make install`"):
+        published("x = torch.zeros(1)")
