@@ -1,0 +1,222 @@
+"""One build, from sources to pages: the order of the pipeline, and nothing else.
+
+    discover -> parse -> sections -> markdown, highlight, xref -> maths -> pages -> render
+    -> search, previews, sitemap, feed, inventory -> links (audit) -> write
+
+Every stage before the last only computes. A fault anywhere is reported and the rest goes on, so
+that one build finds them all; then the site is written as a whole, or not at all.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+
+from pylit.addresses import Addresses, file_path, module_url, prose_url
+from pylit.cache import Cache, digest
+from pylit.catalogue import named_groups, neighbours, package_groups, rest_of
+from pylit.companions import Site, companions, generated_pages
+from pylit.config import SiteConfig, load_config
+from pylit.diagnostics import Diagnostic, Report
+from pylit.discover import discover
+from pylit.drafts import Draft
+from pylit.generator import generator_digest
+from pylit.links import AuditedPage, audit
+from pylit.maths import MathRenderer
+from pylit.model import Module, SiteView, SourceFile
+from pylit.node import NodeError
+from pylit.pages import Place, place
+from pylit.progress import Silent, Watcher
+from pylit.prose import read_pages, read_static
+from pylit.stages import Page, Parsed, Stages, Tally, Theme
+from pylit.write import Written, check_output, publish
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to build, where to, and how."""
+
+    #: The folder that holds ``docs_src``.
+    root: Path = REPOSITORY
+    out: Path = REPOSITORY / "site"
+    #: Packages to render instead of the site's own sources.
+    sources: tuple[Path, ...] = ()
+    #: None keeps nothing between processes.
+    cache: Path | None = None
+    jobs: int = 1
+    #: Do everything but write.
+    check: bool = False
+    title: str = ""
+    base_url: str = ""
+    theme: Path = REPOSITORY / "docs_src/theme"
+    node_modules: Path = REPOSITORY / "docs_src/node_modules"
+
+    @property
+    def docs(self) -> Path:
+        """Where what is not Python source lies."""
+        return self.root / "docs_src"
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a build."""
+
+    report: Report
+    pages: int = 0
+    tally: Tally = field(default_factory=Tally)
+    written: Written = field(default_factory=Written)
+    seconds: float = 0.0
+
+
+class Builder:
+    """Builds one site, again and again: Node and what is in memory serve every build."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        roots = [str(path.resolve()) for path in options.sources] or [str(options.root.resolve())]
+        folder = options.cache
+        self._cache = Cache(folder / "pages" / digest(*roots)[:16] if folder else None)
+        self._maths = MathRenderer(folder / "maths" if folder else None)
+
+    def __enter__(self) -> "Builder":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End Node."""
+        self._maths.close()
+
+    def build(self, watcher: Watcher | None = None) -> Outcome:
+        """Build the site once. What is wrong is in the outcome; nothing is raised for it."""
+        start = time.perf_counter()
+        outcome = Outcome(Report())
+        try:
+            self._build(outcome, watcher or Silent())
+        except NodeError as error:
+            hint = "run `make install`, which sets up Node and its packages"
+            outcome.report.add(Diagnostic("node", 0, 0, "node", str(error), hint))
+        outcome.seconds = time.perf_counter() - start
+        return outcome
+
+    def _build(self, outcome: Outcome, watcher: Watcher) -> None:
+        report, options = outcome.report, self.options
+        if not options.check:
+            check_output(options.out, report)
+        config = self._config(report)
+        if config is None or report.failed:
+            return
+        stages = Stages(self._cache, generator_digest(), options.jobs, watcher)
+        outcome.tally = stages.tally
+        parsed = stages.parse(*self._read(config, report))
+        drafts = stages.draft(parsed, self._maths)
+        view = self._view(config, drafts, report)
+        theme = Theme(options.theme, view)
+        pages = stages.finish(
+            drafts, parsed, self._places(config, drafts, parsed, view), theme, self._maths
+        )
+        for stage in (parsed, drafts, pages):
+            for one in stage:
+                report.extend(one.diagnostics)
+        site = Site(config, view, drafts, parsed, pages)
+        generated = generated_pages(site, theme)
+        files = self._static(report)
+        typeset = self._maths.result
+        files |= companions(
+            site, options.theme, options.node_modules, options.cache, typeset, report
+        )
+        for page in (*pages, *generated):
+            files[file_path(page.url)] = page.html.encode()
+        outcome.pages = len(pages)
+        _audit(site, generated, files, report)
+        if not report.failed and not options.check:
+            outcome.written = publish(options.out, files, report)
+        if not report.failed:
+            stages.forget_others(pages)
+
+    def _config(self, report: Report) -> SiteConfig | None:
+        if not self.options.sources:
+            path = self.options.docs / "site.toml"
+            return load_config(path, "docs_src/site.toml", report)
+        names = ", ".join(path.resolve().name for path in self.options.sources)
+        return SiteConfig(
+            title=self.options.title or names,
+            summary=f"The source of {names}, its notes beside its code.",
+            base_url=self.options.base_url,
+            repository="",
+            branch="",
+            language="en",
+            sources=(),
+        )
+
+    def _read(self, config: SiteConfig, report: Report) -> tuple[list[SourceFile], list[Module]]:
+        """Sources and Markdown pages, each with an address of its own."""
+        options = self.options
+        own = not options.sources
+        roots = [options.root / name for name in config.sources] if own else options.sources
+        found = [source for root in roots for source in discover(root, own=own, report=report)]
+        prose = read_pages(options.docs / "pages", "docs_src/pages", report) if own else []
+        addresses = Addresses(report)
+        sources = [source for source in found if addresses.claim(module_url(source), source)]
+        pages = [p for p in prose if addresses.claim(prose_url(p.source.name), p.source)]
+        return sources, pages
+
+    def _static(self, report: Report) -> dict[str, bytes]:
+        """Files that the author put beside the Markdown pages."""
+        if self.options.sources:
+            return {}
+        return read_static(self.options.docs / "pages", "docs_src/pages", report)
+
+    def _view(self, config: SiteConfig, drafts: Sequence[Draft], report: Report) -> SiteView:
+        """The site as templates see it, its catalogue and reading paths with it."""
+        named = {draft.name: draft for draft in drafts}
+        if self.options.sources:
+            groups = package_groups(drafts)
+        else:
+            groups = named_groups(config, config.groups, named, report)
+            groups += rest_of(groups, drafts)
+        return SiteView(
+            title=config.title,
+            summary=config.summary,
+            base_url=config.base_url,
+            repository_url=f"https://github.com/{config.repository}" if config.repository else "",
+            language=config.language,
+            catalogue=groups,
+            paths=named_groups(config, config.paths, named, report),
+        )
+
+    def _places(
+        self,
+        config: SiteConfig,
+        drafts: Sequence[Draft],
+        parsed: Sequence[Parsed],
+        view: SiteView,
+    ) -> list[Place]:
+        """Where each page stands: the packages around it, and its neighbours in a path or group."""
+        urls = {draft.name: draft.url for draft in drafts if not draft.prose}
+        around = neighbours((*view.paths, *view.catalogue))
+        places = []
+        for draft, one in zip(drafts, parsed, strict=True):
+            where = place(draft, one.module.source.path, self.options.root, config, urls)
+            places.append(replace(where, around=around.get(draft.url, where.around)))
+        return places
+
+
+def _audit(
+    site: Site, generated: Sequence[Page], files: Mapping[str, bytes], report: Report
+) -> None:
+    pages = [
+        AuditedPage(file_path(page.url), page.facts, draft.display, page.references, draft.own)
+        for page, draft in zip(site.pages, site.drafts, strict=True)
+    ]
+    pages += [AuditedPage(page.url, page.facts, page.url, (), True) for page in generated]
+    audit(pages, files, report)

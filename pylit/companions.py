@@ -1,0 +1,117 @@
+"""Everything of a site that is no page of a source: the home page of a package, the 404 page,
+assets, search, previews, and the files for other programs.
+"""
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pylit.addresses import HOME, MISSING, file_path
+from pylit.assets import assets
+from pylit.catalogue import find_page, page_link
+from pylit.config import SiteConfig
+from pylit.diagnostics import Report
+from pylit.drafts import Draft
+from pylit.feed import Entry, feed
+from pylit.inventory import inventory
+from pylit.links import facts
+from pylit.maths import Rendered, font_file, stylesheet
+from pylit.model import PageView, SiteView, Target
+from pylit.pages import Typeset, search_documents
+from pylit.previews import preview_files
+from pylit.search import search_files
+from pylit.sitemap import canonical, robots, sitemap
+from pylit.stages import Page, Parsed, Theme
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A site before it is written. Drafts, parsed sources and pages stand in the same order."""
+
+    config: SiteConfig
+    view: SiteView
+    drafts: Sequence[Draft]
+    parsed: Sequence[Parsed]
+    pages: Sequence[Page]
+
+    def targets(self) -> dict[str, Target]:
+        """Everything that a link may lead to, by dotted name."""
+        return {name: target for one in self.parsed for name, target in one.targets.items()}
+
+
+def generated_pages(site: Site, theme: Theme) -> list[Page]:
+    """The home page and the 404 page, where ``docs_src/pages`` has none."""
+    taken = {page.url for page in site.pages}
+    title, summary = site.config.title, site.config.summary
+    views = [
+        PageView("home", HOME, title, summary, html.escape(title), html.escape(summary)),
+        PageView(
+            "missing",
+            MISSING,
+            "Page not found",
+            "There is no page at this address.",
+            "Page not found",
+            "There is no page at this address.",
+        ),
+    ]
+    pages = []
+    for view in views:
+        if view.url not in taken:
+            text = theme.page(view)
+            pages.append(Page(view.url, text, facts(text), (), Rendered(""), (), ""))
+    return pages
+
+
+def companions(
+    site: Site,
+    theme: Path,
+    node_modules: Path,
+    cache: Path | None,
+    typeset: Typeset,
+    report: Report,
+) -> dict[str, bytes]:
+    """The files beside the pages, by path."""
+    targets = site.targets()
+    prose = [page_link(draft) for draft in site.drafts if draft.prose]
+    documents = [
+        document
+        for draft, parsed in zip(site.drafts, site.parsed, strict=True)
+        for document in search_documents(draft, parsed.module)
+    ]
+    files = dict(assets(theme, node_modules, cache))
+    files |= _mathematics(site)
+    files |= search_files(documents)
+    previews = preview_files(targets.values(), typeset=typeset)
+    files |= {file_path(url): data for url, data in previews.items()}
+    files |= _for_programs(site, report)
+    files["objects.inv"] = inventory(site.config.title, targets.values(), prose)
+    # GitHub's pages leave out files such as `_base.html` unless this one is there.
+    files[".nojekyll"] = b""
+    return files
+
+
+def _mathematics(site: Site) -> dict[str, bytes]:
+    """The style sheet of all formulas together, and the fonts that it uses."""
+    css, fonts = stylesheet(page.formulas for page in site.pages)
+    files = {f"assets/fonts/{name}": font_file(name).read_bytes() for name in fonts}
+    return {"assets/math.css": css.encode(), **files}
+
+
+def _for_programs(site: Site, report: Report) -> Mapping[str, bytes]:
+    """For search engines and feed readers, which need absolute addresses."""
+    config = site.config
+    files = {"robots.txt": robots(config.base_url)}
+    if not config.base_url:
+        return files
+    urls = {page.url for page in site.pages} - {MISSING} | {HOME}
+    files["sitemap.xml"] = sitemap(config.base_url, urls)
+    drafts = {draft.name: draft for draft in site.drafts}
+    entries = []
+    for news in config.news:
+        url = find_page(news.page, config, drafts, report)
+        if url is not None:
+            address = canonical(config.base_url, url)
+            entries.append(Entry(news.date, news.title, news.summary, address))
+    files["feed.xml"] = feed(config.base_url, config.title, config.summary, entries)
+    return files
