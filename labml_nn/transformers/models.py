@@ -38,6 +38,8 @@ from labml_nn.transformers.embeddings import (
 from labml_nn.transformers.layer import TransformerLayer
 from labml_nn.utils import independent_copies
 
+# The layer and the embeddings have pages of their own; code written for version 0.5.1
+# imports them from here, and still can.
 __all__ = [
     "Decoder",
     "EmbeddingsWithLearnedPositionalEncoding",
@@ -322,7 +324,7 @@ class EncoderDecoder(nn.Module):
 # @torch.no_grad()
 # def write(model, src, length):
 #     memory = model.encode(src, None)
-#     tgt = torch.ones(1, src.shape[1], dtype=torch.long)
+#     tgt = src.new_ones(1, src.shape[1])
 #     for _ in range(length):
 #         rows = model.decode(memory, None, tgt, subsequent_mask(len(tgt)))
 #         best = model.generator(rows[-1]).argmax(-1)
