@@ -24,31 +24,31 @@ about line 2 is for layer 2 to see, and what layer 2 concludes about line 3, for
 the answer to line 3 *was there*, at the top of the stack, when it came to line 4. The
 lower layers were not allowed to look.
 
-A feedback transformer (Fan et al. 2020) allows it. At the end of each step it
-mixes the outputs of **all** its layers into one memory vector, and at the next step
-**every** layer attends to the memory:
+A feedback transformer (Fan et al. 2020) allows it. At the end of each step it mixes the
+outputs of **all** its layers into one memory vector, and at all later steps **every**
+layer attends to the memory, the lowest one too:
 
 ```text
-            step t − 1                    step t
+            step t − 1               memory                step t
 
- layer 2    x²  ──┐                       x²  ◄──┐
- layer 1    x¹  ──┼──►  memory  ──────►   x¹  ◄──┤   each layer attends
- layer 0    x⁰  ──┘    m₀ … m₍ₜ₋₁₎        x⁰     │   to the same memory
-                            └────────────────────┘
+ layer 2      x² ────────┐                        ┌──────►  x²
+ layer 1      x¹ ────────┼──►  … m(t−2) m(t−1)  ──┴──────►  x¹
+ embedding    x⁰ ────────┘                                  x⁰
 ```
 
 So layer 1 at step $t$ starts from where layer $L$ came to at step $t - 1$. A conclusion
-may rest on a chain of $L \cdot t$ layers instead of $L$, as in a recurrent network, but
-no state of fixed size is between: attention picks what it needs from any step. The
-paper finds that small, shallow models gain most. Its authors' code tracks three
-variables through a program with 99.1 % accuracy where a transformer has
-33.7 % ([results](https://github.com/facebookresearch/transformer-sequential)).
+may rest on a chain of $L \cdot t$ layers instead of $L$. That is the strength of a
+recurrent network, but without its bottleneck, a state of fixed size that everything
+must pass through: attention reaches back to any step by itself. The paper shows that
+small, shallow models become much stronger this way. On programs like the one above,
+with three variables, its authors report 99.1 % accuracy where a transformer has 33.7 %
+([their code and results](https://github.com/facebookresearch/transformer-sequential)).
 
-**The price.** Step $t$ needs the top layer of step $t - 1$. A transformer works on all
-positions of a training text at once, one layer after the other: $L$ things to do in
-turn. Here it is $L \cdot T$. When it *writes* text, a transformer goes token by token
-in any case, and there feedback is the cheaper one: it has one memory where a
-transformer has to keep keys and values for each of its layers.
+**The price.** Step $t$ needs the top layer of step $t - 1$. A transformer learns from
+all positions of a text at once, one layer after the other: $L$ things to do in turn.
+Here it is $L \cdot T$, which is slow. When it *writes* text, a transformer goes token
+by token as well, and there feedback is the cheaper one: it keeps one memory, where a
+transformer keeps keys and values for each of its layers.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
@@ -73,7 +73,7 @@ from labml_nn.transformers.feedback.attention import (
     FeedbackAttention,
     RelativePositions,
 )
-from labml_nn.transformers.feedback.checks import autocast_is_on
+from labml_nn.transformers.feedback.checks import check_memory
 from labml_nn.transformers.feedback.layer import FeedbackTransformerLayer
 from labml_nn.transformers.feedback.stack import PersistentStack, Stack
 from labml_nn.transformers.mha import PrepareForMultiHeadAttention
@@ -123,14 +123,17 @@ class FeedbackMemory:
 class FeedbackTransformer(nn.Module):
     r"""
     ## Feedback transformer
+
+    `forward` reads whole sequences, `step` reads one token more, and `scan`, which does
+    the work for both, reads any number of tokens from any memory. They agree: it does
+    not matter how a text is cut into calls.
     """
 
     is_kv_precomputed = False
 
     def __init__(self, layer: FeedbackTransformerLayer, n_layers: int) -> None:
         r"""
-        * `layer` is the pattern for the layers; they begin with random parameters of
-          their own
+        * `layer` is the pattern for the layers; each gets parameters of its own
         * `n_layers` is their number $L$
 
         Raises `ValueError` if the layer expects another kind of memory.
@@ -230,9 +233,11 @@ class FeedbackTransformer(nn.Module):
 
         $$x_t^l = \operatorname{layer}_l(x_t^{l-1}, \; [m_0, \dots, m_{t-1}])$$
 
-        Compare an ordinary decoder, $\operatorname{layer}_l(x_t^{l-1}, \; [x_0^{l-1},
-        \dots, x_t^{l-1}])$: there the second argument is a different one for each layer
-        (Fan et al. 2020, §3).
+        (Fan et al. 2020, §3). In an ordinary decoder the second argument would be
+        $[x_0^{l-1}, \dots, x_t^{l-1}]$, the outputs of the layer below. Here it has no
+        $l$: all layers get the same. And it ends with $t - 1$, because $m_t$ is not
+        known before the last layer is done; the token itself goes up by way of
+        $x_t^{l-1}$.
 
         Returns $x_t^0, \dots, x_t^L$.
         """
@@ -263,8 +268,8 @@ class FeedbackTransformer(nn.Module):
         keys = _push(None if memory is None else memory.keys, vector, capacity)
         return FeedbackMemory(keys, keys, len(self.layers))
 
-    def _row_shape(self, batch_size: int) -> list[int]:
-        return [batch_size, self.d_model]
+    def _row_features(self) -> tuple[int, ...]:
+        return (self.d_model,)
 
     def _check_memory(self, memory: FeedbackMemory, x_seq: Tensor) -> None:
         if memory.n_layers != len(self.layers):
@@ -272,19 +277,7 @@ class FeedbackTransformer(nn.Module):
                 f"`memory` was written by {memory.n_layers} layers, and this model has "
                 f"{len(self.layers)}; give a memory back to the model it is from"
             )
-        expected = self._row_shape(x_seq.shape[1])
-        rows = memory.keys.rows
-        if list(rows.shape[1:]) != expected:
-            raise ValueError(
-                f"`memory` has rows of shape {list(rows.shape[1:])}; expected "
-                f"{expected} for this model and a batch of {x_seq.shape[1]}; give a "
-                "memory back to the model and the batch it is from"
-            )
-        if rows.dtype != x_seq.dtype and not autocast_is_on(x_seq):
-            raise TypeError(
-                f"`memory` has dtype {rows.dtype} but `x_seq` has {x_seq.dtype}; read "
-                "the whole sequence in one dtype, inside or outside autocast"
-            )
+        check_memory(memory.keys.rows, x_seq, self._row_features())
 
 
 def _push(stack: PersistentStack | None, row: Tensor, capacity: int) -> PersistentStack:
@@ -327,8 +320,7 @@ class FeedbackTransformerKV(FeedbackTransformer):
         if (d_model, heads) != (layer.size, layer.attn.heads):
             raise ValueError(
                 f"the layer has d_model = {layer.size} and {layer.attn.heads} heads, "
-                f"the arguments say d_model = {d_model} and {heads} heads; they must "
-                "agree"
+                f"the model d_model = {d_model} and {heads} heads; they must agree"
             )
         self.heads = heads
         self.d_k = d_model // heads
@@ -350,11 +342,59 @@ class FeedbackTransformerKV(FeedbackTransformer):
             len(self.layers),
         )
 
-    def _row_shape(self, batch_size: int) -> list[int]:
-        return [batch_size, self.heads, self.d_k]
+    def _row_features(self) -> tuple[int, ...]:
+        return (self.heads, self.d_k)
 
     def free(self) -> None:
         r"""
-        Does nothing: memory is a value now, and the model keeps none. Version 0.5.1
-        kept it in the module, and code written for it may ask to let go of it.
+        Does nothing: the model keeps no memory. Version 0.5.1 did, and code that was
+        written for it may ask to let go of it.
         """
+
+
+# ## Differences from the paper
+#
+# * **Horizon.** The paper's memory is a window of the last $\tau$ steps. Here it keeps
+#   everything. In the authors' code the window is full of zeros at first, and attended
+#   to; here the first token has no memory and skips attention.
+# * **Normalisation.** The paper's layers normalise after each sum; these do before
+#   (`FeedbackTransformerLayer`), with one more normalisation at the top. Memory rows
+#   are projected as they are. The authors' code normalises them if it normalises first.
+# * **Positions.** Each head has its own, see `FeedbackAttention`.
+# * **Curriculum.** For speed, the paper also trains with short texts first. That is up
+#   to who trains; the model takes any length.
+#
+# ## Exercises
+#
+# **1.** Let $w$ be so large for $l = 0$ that memory holds embeddings only. What is left
+# of the feedback, and how many steps must be taken in turn?
+#
+# <details><summary>Answer</summary>
+#
+# Nothing is left: $m_t = x_t^0$ is known for all $t$ before any layer has run. All
+# positions can go up together, in $L$ steps, and chains of conclusions are at most $L$
+# layers long again. With weight on any $l \geq 1$ it takes $L \cdot T$.
+#
+# </details>
+#
+# **2.** Train on a text that is too long to keep all its activations.
+#
+# <details><summary>Answer</summary>
+#
+# ```python
+# attention = FeedbackAttention(heads=3, d_model=12, is_kv_precomputed=True)
+# layer = FeedbackTransformerLayer(
+#     d_model=12, attn=attention, feed_forward=FeedForward(12, 28), dropout_prob=0.1
+# )
+# model = FeedbackTransformerKV(layer, n_layers=2, d_model=12, heads=3)
+# memory = None
+# for piece in torch.randn(20, 2, 12).split(5):
+#     y, memory = model.scan(piece, memory)
+#     y.square().mean().backward()  # your loss
+#     memory = memory.detach()
+# print(len(memory))  # 20
+# ```
+#
+# Each piece still reads all the pieces before it; only gradients stop where it begins.
+#
+# </details>

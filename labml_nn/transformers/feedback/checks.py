@@ -1,12 +1,12 @@
 r"""
 ---
-title: Checks of feedback attention
-summary: What `FeedbackAttention` says to a query or a memory that cannot work.
+title: Checks of queries and memories
+summary: What feedback attention says to a query or a memory that cannot work.
 ---
 
 One query and a memory of rows have shapes of their own, so they have checks of their
-own beside the [common ones](../../checks.html). They run at every step of every layer:
-a few comparisons of numbers that PyTorch has at hand.
+own beside the [common ones](../../checks.html). Most of them run at every step of every
+layer: a few comparisons of numbers that PyTorch has at hand.
 """
 
 import torch
@@ -58,6 +58,26 @@ def check_rows(
         raise ValueError(
             "the memory is empty (S = 0) and a softmax needs something to choose from; "
             "on the first step give the layer key=None, value=None"
+        )
+
+
+def check_memory(rows: Tensor, x_seq: Tensor, features: tuple[int, ...]) -> None:
+    """
+    ## A memory of this model and this batch
+
+    `rows` is what a sequence left in memory, and `x_seq` goes on with that sequence.
+    """
+    row = (x_seq.shape[1], *features)
+    if rows.shape[1:] != row:
+        raise ValueError(
+            f"`memory` has rows of shape {list(rows.shape[1:])}; expected {list(row)} "
+            f"for this model and a batch of {x_seq.shape[1]}; give a memory back to "
+            "the model and the batch it is from"
+        )
+    if rows.dtype != x_seq.dtype and not autocast_is_on(x_seq):
+        raise TypeError(
+            f"`memory` has dtype {rows.dtype} but `x_seq` has {x_seq.dtype}; read the "
+            "whole sequence in one dtype, inside or outside autocast"
         )
 
 
