@@ -78,7 +78,9 @@ class Builder:
         self.options = options
         roots = [str(path.resolve()) for path in options.sources] or [str(options.root.resolve())]
         folder = options.cache
-        self._cache = Cache(folder / "pages" / digest(*roots)[:16] if folder else None)
+        #: Where what belongs to these sources is kept between builds.
+        self.remembered = folder / "pages" / digest(*roots)[:16] if folder else None
+        self._cache = Cache(self.remembered)
         self._maths = MathRenderer(folder / "maths" if folder else None)
 
     def __enter__(self) -> "Builder":
@@ -130,9 +132,9 @@ class Builder:
         site = Site(config, view, drafts, parsed, pages)
         generated = generated_pages(site, theme)
         files = self._static(report)
-        typeset = self._maths.result
+        previews = stages.previews(parsed, self._maths.result)
         files |= companions(
-            site, options.theme, options.node_modules, options.cache, typeset, report
+            site, options.theme, options.node_modules, options.cache, previews, report
         )
         for page in (*pages, *generated):
             files[file_path(page.url)] = page.html.encode()

@@ -138,9 +138,9 @@ def _bar() -> AbstractContextManager[Watcher]:
     """A progress bar where somebody can see one."""
     if not sys.stderr.isatty():
         return nullcontext(Silent())
-    from rich.console import Console
+    from rich.console import Console  # Only a terminal has to wait for it.
 
-    from pylit.progress import Bar
+    from pylit.bar import Bar
 
     return Bar(Console(stderr=True))
 

@@ -18,8 +18,7 @@ from pylit.inventory import inventory
 from pylit.links import facts
 from pylit.maths import Rendered, font_file, stylesheet
 from pylit.model import PageView, SiteView, Target
-from pylit.pages import Typeset, search_documents
-from pylit.previews import preview_files
+from pylit.pages import search_documents
 from pylit.search import search_files
 from pylit.sitemap import canonical, robots, sitemap
 from pylit.stages import Page, Parsed, Theme
@@ -68,7 +67,7 @@ def companions(
     theme: Path,
     node_modules: Path,
     cache: Path | None,
-    typeset: Typeset,
+    previews: Mapping[str, bytes],
     report: Report,
 ) -> dict[str, bytes]:
     """The files beside the pages, by path."""
@@ -82,7 +81,6 @@ def companions(
     files = dict(assets(theme, node_modules, cache))
     files |= _mathematics(site)
     files |= search_files(documents)
-    previews = preview_files(targets.values(), typeset=typeset)
     files |= {file_path(url): data for url, data in previews.items()}
     files |= _for_programs(site, report)
     files["objects.inv"] = inventory(site.config.title, targets.values(), prose)

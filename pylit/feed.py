@@ -7,7 +7,7 @@ say when it changed last; one without news says the start of Unix time.
 import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
-from xml.sax.saxutils import escape, quoteattr
+from html import escape
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ def feed(base_url: str, title: str, summary: str, entries: Sequence[Entry]) -> b
         f"  <subtitle>{escape(summary)}</subtitle>",
         f"  <updated>{_stamp(updated)}</updated>",
         f"  <author><name>{escape(title)}</name></author>",
-        f"  <link rel={quoteattr('self')} href={quoteattr(base_url + 'feed.xml')}/>",
-        f"  <link rel={quoteattr('alternate')} href={quoteattr(base_url)}/>",
+        f'  <link rel="self" href="{escape(base_url)}feed.xml"/>',
+        f'  <link rel="alternate" href="{escape(base_url)}"/>',
         *(line for entry in newest_first for line in _entry(entry)),
         "</feed>",
     ]
@@ -48,7 +48,7 @@ def _entry(entry: Entry) -> list[str]:
         f"    <id>{escape(entry.url)}#news-{entry.date.isoformat()}</id>",
         f"    <title>{escape(entry.title)}</title>",
         f"    <updated>{_stamp(entry.date)}</updated>",
-        f"    <link href={quoteattr(entry.url)}/>",
+        f'    <link href="{escape(entry.url)}"/>',
         f"    <summary>{escape(entry.summary)}</summary>",
         "  </entry>",
     ]

@@ -5,7 +5,7 @@ same sources two different sites, and search engines ignore dates that are not t
 """
 
 from collections.abc import Iterable
-from xml.sax.saxutils import escape
+from html import escape
 
 
 def sitemap(base_url: str, urls: Iterable[str]) -> bytes:

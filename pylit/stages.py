@@ -1,4 +1,4 @@
-"""The stages of a build that are worth remembering: parse, draft, finish.
+"""The stages of a build that are worth remembering: parse, draft, finish, previews.
 
 Each takes everything it depends on as a value, and its result is kept in the cache under a digest
 of that. What a stage found fault with is kept with its result, so that a build which reuses it
@@ -17,9 +17,10 @@ from pylit.drafts import Draft, Drafter, Order, prose_target
 from pylit.links import PageFacts, facts
 from pylit.maths import MathRenderer, Rendered
 from pylit.model import Module, PageView, Reference, SiteView, SourceFile, Target
-from pylit.pages import Place, page_view, tex_faults
+from pylit.pages import Place, Typeset, page_view, tex_faults
 from pylit.parse import parse_module
 from pylit.pool import run
+from pylit.previews import preview_files
 from pylit.progress import Watcher
 from pylit.render import Renderer
 from pylit.xref import targets
@@ -82,7 +83,7 @@ class Theme:
 
 
 class Stages:
-    """The three stages of one build, over one cache.
+    """The stages of one build, over one cache.
 
     Args:
         cache: What earlier builds left.
@@ -176,10 +177,21 @@ class Stages:
         self.tally.rendered = len(missing)
         return [page for page in found if page is not None]
 
+    def previews(self, parsed: Sequence[Parsed], typeset: Typeset) -> dict[str, bytes]:
+        """What links to each module show before they are followed."""
+        files: dict[str, bytes] = {}
+        for one in parsed:
+            made: dict[str, bytes] | None = self._cache.load(f"previews {one.url}", one.key)
+            if made is None:
+                made = dict(preview_files(one.targets.values(), typeset=typeset))
+                self._cache.store(f"previews {one.url}", one.key, made)
+            files |= made
+        return files
+
     def forget_others(self, pages: Sequence[Page]) -> None:
         """Drop from the cache what belongs to pages that are no more."""
         urls = [page.url for page in pages]
-        kinds = ("parsed", "draft", "page")
+        kinds = ("parsed", "draft", "page", "previews")
         self._cache.prune({f"{kind} {url}" for kind in kinds for url in urls})
 
     def _source_key(self, source: SourceFile) -> str:

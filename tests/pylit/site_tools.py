@@ -1,0 +1,129 @@
+"""A small site of one's own in a temporary folder, and ways to look at what became of it."""
+
+import hashlib
+from pathlib import Path
+
+from pylit.build import REPOSITORY, Builder, Options, Outcome
+from pylit.write import MANIFEST
+
+CACHE = REPOSITORY / ".cache" / "tests"
+
+SITE = """\
+title = "Small"
+summary = "A small site."
+base_url = "https://example.org/small/"
+repository = "someone/small"
+sources = ["pkg"]
+
+[[group]]
+title = "All"
+pages = ["pkg", "pkg.one", "pkg.two"]
+
+[[path]]
+title = "The path"
+pages = ["pkg.one", "pkg.two", "notes"]
+"""
+
+FILES = {
+    "docs_src/site.toml": SITE,
+    "docs_src/pages/index.md": """\
+---
+title: Home
+summary: Where it begins.
+---
+
+See [one](pkg/one.py).
+""",
+    "docs_src/pages/notes.md": "# Notes on $x^2$\n\nA page about `One`, [two](../../pkg/two.py).\n",
+    "pkg/__init__.py": '"""The package."""\n',
+    "pkg/one.py": '''"""
+---
+title: The first
+summary: Number one.
+paper: 1706.03762
+---
+
+It has $a + b$ and `One.say`.
+"""
+
+
+class One:
+    """
+    ## What is one
+
+    More than none.
+    """
+
+    def say(self) -> int:
+        # A note on the body, with $c$.
+        return 1
+''',
+    "pkg/two.py": '''"""Two builds on `One`."""
+
+from pkg.one import One
+
+
+def two() -> int:
+    """Twice one."""
+    return 2 * One().say()
+''',
+}
+
+
+def make_site(root: Path, files: dict[str, str] | None = None) -> Path:
+    """Write the files of a site, those given in the place of the usual ones; "" leaves one out."""
+    for name, text in (FILES | (files or {})).items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if text:
+            path.write_text(text, encoding="utf-8")
+    return root
+
+
+def options(root: Path, **changes: object) -> Options:
+    """Build the site at `root` into ``root/site``.
+
+    All tests share one cache, for the sake of fonts and formulas; what belongs to pages is kept
+    there for each root by itself.
+    """
+    values = {"root": root, "out": root / "site", "cache": CACHE, "jobs": 1} | changes
+    return Options(**values)  # type: ignore[arg-type]
+
+
+def build(root: Path, **changes: object) -> Outcome:
+    """One build, in a process's worth of state of its own."""
+    with Builder(options(root, **changes)) as builder:
+        return builder.build()
+
+
+def succeed(root: Path, **changes: object) -> Outcome:
+    """A build without a fault."""
+    outcome = build(root, **changes)
+    assert not len(outcome.report), "\n".join(map(str, outcome.report))
+    return outcome
+
+
+def faults(outcome: Outcome) -> list[tuple[str, int, str]]:
+    """Path, line and code of each."""
+    return [(d.path, d.line, d.code) for d in outcome.report]
+
+
+def tree(folder: Path) -> dict[str, str]:
+    """Every file with a digest of its content."""
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def pages(folder: Path) -> set[str]:
+    """The pages that are written."""
+    return {name for name in tree(folder) if name.endswith(".html") and name != MANIFEST}
+
+
+def pages_cache(root: Path) -> Path:
+    """Where the build of the site at `root` keeps what it made."""
+    with Builder(options(root)) as builder:
+        assert builder.remembered is not None
+        return builder.remembered
