@@ -1,7 +1,7 @@
 """One walk over a module's syntax tree, which fills its scopes with what binds each name."""
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from pylit.scopes import (
     OPAQUE,
@@ -185,6 +185,9 @@ class _Walk:
         owner = scope.dotted if scope.kind == "class" else ""
         body = Scope("function", dotted, outer, owner)
         self._parameters(node.args, body, outer, _receiver(node, scope))
+        plain = isinstance(node, ast.FunctionDef) and not set(_decorators(node)) - _HARMLESS
+        returned = Declared(node.returns, outer) if node.returns and plain else OPAQUE
+        self.scopes.returns.setdefault(dotted, []).append(returned)
         self.push(node.body, body)
         self.push([node.returns] if node.returns else [], outer)
         self.push(node.decorator_list, scope)
@@ -223,11 +226,33 @@ class _Walk:
             self.push([clause.iter], scope if index == 0 else inner)
 
 
+#: Decorators that leave alone what a call returns.
+_HARMLESS = frozenset(
+    [
+        "staticmethod",
+        "classmethod",
+        "abstractmethod",
+        "override",
+        "final",
+        "cache",
+        "no_grad",
+        "inference_mode",
+    ]
+)
+
+
+def _decorators(node: FunctionNode) -> Iterator[str]:
+    """The last name of each decorator."""
+    for decorator in node.decorator_list:
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        yield called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+
+
 def _receiver(node: FunctionNode, scope: Scope) -> Receiver | None:
     """What the first parameter of a function is, when the function is a method."""
     if scope.kind != "class":
         return None
-    names = {d.id for d in node.decorator_list if isinstance(d, ast.Name)}
+    names = set(_decorators(node))
     if "staticmethod" in names:
         return None
     of_class = "classmethod" in names or node.name in (

@@ -83,6 +83,9 @@ def _facts(
         bases, scope = scopes.classes[definition.dotted]
         names = tuple(static_name(base, scope) for base in bases)
         return names, _class_attributes(definition.dotted, scopes)
+    if definition.kind in ("function", "method"):
+        returned = _held_class(list(scopes.returns.get(definition.dotted, [])))
+        return ((returned,) if returned else ()), {}
     if definition.kind == "constant":
         scope = scopes.bodies.get(definition.dotted.rpartition(".")[0], scopes.module)
         held = _held_class(scope.bindings.get(definition.dotted.rpartition(".")[2], []))

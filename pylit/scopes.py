@@ -119,7 +119,7 @@ class Scope:
         return None
 
 
-#: An attribute of an instance, ``self.attr = value``, with what is known of it.
+#: What is known of an attribute, ``self.attr = value``, or of what a function returns.
 AttributeBinding = Assigned | Declared | Opaque
 
 
@@ -138,6 +138,8 @@ class Scopes:
     classes: dict[str, tuple[list[ast.expr], Scope]] = field(default_factory=dict)
     #: Dotted name of each class -> the scope of its body.
     bodies: dict[str, Scope] = field(default_factory=dict)
+    #: Dotted name of each function -> what a call of it is declared to return, per definition.
+    returns: dict[str, list[AttributeBinding]] = field(default_factory=dict)
     #: Dotted name of each class -> attribute of its instances -> how code of the class sets it.
     attributes: dict[str, dict[str, list[AttributeBinding]]] = field(default_factory=dict)
 

@@ -155,12 +155,29 @@ class Values(Project):
 
     def _called(self, node: ast.Call, scope: Scope) -> Value | None:
         function = self.value(node.func, scope)
-        if function is None or not function.name:
+        if function is None:
             return None
+        if not function.name:
+            function = self.call(function.of)
+            return self._returned(function.name) if function is not None else None
         if function.name == "builtins.super":
             home = self.value(node.args[0], scope) if node.args else Value(scope.owner)
             return Value(of=home.name, above=True) if home and home.name else None
-        return self.instance(function.name)
+        return self.instance(function.name) or self._returned(function.name)
+
+    def call(self, dotted: str) -> Value | None:
+        """The method that a call of an instance runs; in a PyTorch module it is ``forward``."""
+        special = self.member(dotted, "__call__")
+        if special is None and any(place.startswith("torch.nn.") for place in self.order(dotted)):
+            special = self.member(dotted, "forward")
+        return special if special is not None and self.target(special.name) else None
+
+    def _returned(self, dotted: str) -> Value | None:
+        """What a function of the project is declared to return."""
+        target = self.target(dotted)
+        if target is None or target.definition.kind not in ("function", "method"):
+            return None
+        return self.instance(target.bases[0]) if target.bases else None
 
     def named(self, name: str, scope: Scope) -> Value | None:
         """What a plain name stands for in a scope."""

@@ -86,20 +86,10 @@ class Resolver:
                 return self._values.link(value)
             assert self._scopes is not None
             if node in self._scopes.called:
-                return self._call_link(value.of)
+                return self._values.link(self._values.call(value.of)) or self._class_link(value.of)
             return self._class_link(value.of) if isinstance(node, ast.Attribute) else None
         except RecursionError:  # generated code nests deeper than Python's stack is high
             return None
-
-    def _call_link(self, dotted: str) -> Link | None:
-        """Calling an instance runs ``__call__``, and in a PyTorch module ``forward``."""
-        special = self._values.member(dotted, "__call__")
-        places = self._values.order(dotted)
-        if special is None and any(place.startswith("torch.nn.") for place in places):
-            special = self._values.member(dotted, "forward")
-        if special is not None and self._values.target(special.name) is not None:
-            return self._values.link(special)
-        return self._class_link(dotted)
 
     def _class_link(self, dotted: str) -> Link | None:
         """Link to the class of an instance, where that says more than `int` or `Tensor`."""
@@ -231,5 +221,6 @@ def _is_telling(node: ast.Name, scope: Scope) -> bool:
     home = scope.find(node.id)
     bindings = home.bindings[node.id] if home is not None else []
     if scope.kind == "class" and home is scope:
-        return all(isinstance(b, Defined) and b.line < node.lineno for b in bindings)
+        lines = [b.line for b in bindings if isinstance(b, Defined)]
+        return len(lines) == len(bindings) and min(lines) < node.lineno
     return not any(isinstance(b, Receiver) for b in bindings)

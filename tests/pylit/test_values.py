@@ -147,6 +147,40 @@ class TestValues:
         found = [x for x in found if not x.startswith(("Layer", "Tensor"))]
         assert (found[-1] if found else None) == expected
 
+    @pytest.mark.parametrize(
+        ("definition", "expected"),
+        [
+            ("def build() -> Layer: ...", "reset -> a.Base.reset"),
+            ("def build() -> 'Layer | None': ...", "reset -> a.Base.reset"),
+            ("@no_grad()\ndef build() -> Layer: ...", "reset -> a.Base.reset"),
+            ("@unknown\ndef build() -> Layer: ...", None),
+            ("async def build() -> Layer: ...", None),
+            ("def build() -> int: ...", None),
+            ("def build(): ...", None),
+            ("def build() -> Layer: ...\ndef build() -> int: ...", None),
+            ("class build:\n    def __new__(cls) -> Layer: ...", None),
+        ],
+    )
+    def test_a_call_gives_what_the_function_is_declared_to_return(self, definition, expected):
+        text = f"from a import Layer\n{definition}\nbuild().reset()"
+        found = [x.partition(" ")[2] for x in links(text, a=LAYERS) if " reset " in x]
+        assert found == ([expected] if expected else [])
+
+    def test_so_does_a_call_of_an_instance(self):
+        text = """
+            from torch import Tensor, nn
+            class Net(nn.Module):
+                def forward(self, x) -> Tensor: ...
+                def twice(self, x):
+                    self(x).view()
+                    y = self.forward(x)
+                    y.view()
+        """
+        assert [x for x in links(text) if " view " in x] == [
+            "6 view -> torch.Tensor.view",
+            "8 view -> torch.Tensor.view",
+        ]
+
     def test_a_parameter_with_a_class(self):
         text = "from a import Layer\ndef f(layer: Layer):\n    layer.forward()\n"
         assert links(text, a=LAYERS)[-1] == "3 forward -> a.Layer.forward"
