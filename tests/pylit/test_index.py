@@ -3,7 +3,7 @@ from linked_sources import Project
 from pylit.index import Index
 
 FILES = {
-    "pkg/__init__.py": "from .a import Layer as Exported\nfrom .b import *\nfrom . import a as also",
+    "pkg/__init__.py": "from .a import Layer as Public\nfrom .b import *\nfrom . import a as also",
     "pkg/a.py": "class Layer:\n    def forward(self): ...\nhidden = 1",
     "pkg/b.py": "from .a import Layer\ndef make(): ...\ndef _private(): ...\nbusy = make()",
 }
@@ -21,8 +21,8 @@ def test_names_as_they_are_defined():
 
 
 def test_names_through_imports():
-    assert found("pkg.Exported") == "pkg.a.Layer"
-    assert found("pkg.Exported.forward") == "pkg.a.Layer.forward"
+    assert found("pkg.Public") == "pkg.a.Layer"
+    assert found("pkg.Public.forward") == "pkg.a.Layer.forward"
     assert found("pkg.also.Layer") == "pkg.a.Layer"
     assert found("pkg.b.Layer.forward") == "pkg.a.Layer.forward"
 
