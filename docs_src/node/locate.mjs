@@ -43,12 +43,20 @@ export function errorOffset(error, source) {
     const rest = dense(text.slice(start));
     if (inside >= 0) offset = inside + dense(text.slice(0, start)).length;
     else if (rest && whole.endsWith(rest)) offset = whole.length - rest.length;
-    else break;
+    else return places[callOffset(whole, dense(text))] ?? 0;
   }
   return places[offset] ?? 0;
 }
 
 const dense = (text) => text.replace(/\s+/g, "");
+
+// An error inside what a macro stands for is placed at the macro's call: the last command before
+// what the expanded string still has in common with the source.
+function callOffset(whole, expanded) {
+  let common = 0;
+  while (common < expanded.length && whole.at(-1 - common) === expanded.at(-1 - common)) common++;
+  return Math.max(whole.lastIndexOf("\\", whole.length - common - 1), 0);
+}
 
 // A command that does not exist is named in the message, and stands where it is first written.
 function commandOffset(message, source) {

@@ -1,0 +1,234 @@
+"""Formulas typeset by MathJax: what comes out, what is wrong and where, and the style sheet."""
+
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from pylit.maths import MathRenderer, Rendered, fill, font_file, stylesheet
+from pylit.model import formula_slot
+from pylit.node import NodeError
+
+INLINE = False
+DISPLAY = True
+
+
+@pytest.fixture(scope="module")
+def maths() -> Iterator[MathRenderer]:
+    with MathRenderer(None, macros={"R": r"\mathbb{R}", "norm": (r"\lVert #1 \rVert", 1)}) as it:
+        yield it
+
+
+class Elements(HTMLParser):
+    """The elements of some HTML: names, and the attributes of each."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.all: list[tuple[str, dict[str, str | None]]] = []
+        self.depth = 0
+        self.feed(html)
+        assert self.depth == 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.depth += 1
+        self.all.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        self.depth -= 1
+
+
+def spoken(rendered: Rendered) -> str:
+    match = re.search(r"<math.*</math>", rendered.html)
+    assert match
+    return match[0]
+
+
+def test_a_formula_is_seen_heard_and_copied(maths: MathRenderer) -> None:
+    html = maths.result("a < b_1", INLINE).html
+    elements = Elements(html).all
+    assert elements[0] == ("mjx-container", {"data-tex": "a < b_1"})
+    assert elements[1][0] == "mjx-math"
+    assert elements[1][1]["aria-hidden"] == "true"
+    assert "<math><mi>a</mi><mo>&lt;</mo><msub><mi>b</mi><mn>1</mn></msub></math>" in html
+    assert Elements(maths.result("x", DISPLAY).html).all[0][1]["display"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("tex", "mathml"),
+    [
+        (r"\mathop{Attention}(Q)", "<math><mi>Attention</mi><mo>\u2061</mo><mo>(</mo>"),
+        (r"{{x}}", "<math><mi>x</mi></math>"),
+        (r"{}^{2}x", "<math><msup><mrow></mrow><mn>2</mn></msup><mi>x</mi></math>"),
+        (r"\mathcal{L}", '<math><mi mathvariant="script">L</mi></math>'),
+        (r"\class{sym-q}{Q_i}", '<math><msub class="sym-q">'),
+        (r"\text{if } x", "<math><mtext>if\xa0</mtext><mi>x</mi></math>"),
+        (r"\cfrac{1}{x}", "<math><mfrac><mn>1</mn><mi>x</mi></mfrac></math>"),
+    ],
+)
+def test_what_a_screen_reader_gets(maths: MathRenderer, tex: str, mathml: str) -> None:
+    assert spoken(maths.result(tex, INLINE)).startswith(mathml)
+
+
+def test_a_number_is_read_after_its_equation(maths: MathRenderer) -> None:
+    heard = spoken(maths.result(r"x=y\tag{3}", DISPLAY))
+    assert heard.index("<mi>y</mi>") < heard.index("3")
+    assert "mlabeledtr" not in heard
+    assert "NaN" not in maths.result(r"x=y\tag{3}", DISPLAY).html
+
+
+def test_marks_survive_in_both_halves(maths: MathRenderer) -> None:
+    html = maths.result(r"\class{sym-q}{Q}\,\class{sym-k}{K_{ij}}", INLINE).html
+    classes = [attributes.get("class") or "" for _, attributes in Elements(html).all]
+    assert sum("sym-q" in name.split() for name in classes) == 2
+    assert sum("sym-k" in name.split() for name in classes) == 2
+
+
+def test_few_elements(maths: MathRenderer) -> None:
+    tex = r"\text{softmax}\Big(\frac{Q K^\top}{\sqrt{d_k}}\Big) V"
+    assert len(Elements(maths.result("x", INLINE).html).all) == 6
+    assert len(Elements(maths.result(tex, DISPLAY).html).all) <= 60
+
+
+@pytest.mark.parametrize(
+    ("tex", "offset", "message"),
+    [
+        (r"a + \foo b", 4, r"Undefined control sequence \foo"),
+        (r"\forall \fo", 8, r"Undefined control sequence \fo"),
+        (r"\text{$\foo$}", 7, r"Undefined control sequence \foo"),
+        (r"a+\frac{1}{2", 2, "Missing close brace"),
+        ("a }", 2, "Extra close brace or missing open brace"),
+        (r"a+\sqrt{x_1_2}", 11, "Double subscripts: use braces to clarify"),
+        ("a &= b", 2, "Misplaced &"),
+        (r"\begin{foo}x\end{foo}", 0, "Unknown environment 'foo'"),
+        ("\\begin{align}\na &= b \\\\\nc &= \\frac{1\n\\end{align}", 29, "Missing close brace"),
+        (r"x \R \norm{y_1_2} z", 5, "Double subscripts: use braces to clarify"),
+        (r"x \R y_1_2", 8, "Double subscripts: use braces to clarify"),
+    ],
+)
+def test_errors_say_what_and_where(
+    maths: MathRenderer, tex: str, offset: int, message: str
+) -> None:
+    found = maths.result(tex, DISPLAY)
+    assert (found.error, found.offset) == (message, offset)
+    assert found.css == ()
+    assert found.html.startswith('<code class="math-error">')
+
+
+def test_a_macro_that_calls_itself(maths: MathRenderer) -> None:
+    assert "recursive macro call" in maths.result(r"\def\a{\a}\a", INLINE).error
+
+
+def test_formulas_know_nothing_of_one_another(maths: MathRenderer) -> None:
+    alone = maths.result(r"\R_1", INLINE)
+    assert not maths.result(r"\newcommand{\z}{z}\def\R{r}\z \R", INLINE).error
+    assert not maths.result(r"\newenvironment{zz}{(}{)}\begin{zz}x\end{zz}", INLINE).error
+    assert maths.result(r"\z", INLINE).error
+    assert maths.result(r"\begin{zz}x\end{zz}", INLINE).error
+    assert maths.result(r"\R_1 ", INLINE).html.replace(r"\R_1 ", r"\R_1") == alone.html
+    for number in "12":
+        assert not maths.result(rf"x\tag{{{number}}}\label{{same}}", DISPLAY).error
+
+
+@pytest.mark.parametrize(
+    "tex", [r"\href{javascript:x}{y}", r"\require{physics}x", r"\definecolor{a}"]
+)
+def test_commands_that_reach_out_do_not_exist(maths: MathRenderer, tex: str) -> None:
+    assert maths.result(tex, INLINE).error.startswith("Undefined control sequence")
+
+
+def test_a_formula_cannot_leave_its_place(maths: MathRenderer) -> None:
+    html = maths.result(r"\style{position:fixed; color:red}{x} \cssId{main}{y}", INLINE).html
+    attributes = [given for _, given in Elements(html).all]
+    assert [given["style"] for given in attributes if "style" in given] == ["color:red"]
+    assert not any("id" in given for given in attributes)
+
+
+@pytest.mark.parametrize(
+    "tex", ["", r"\mathbb{R}\mathcal{L}\mathfrak{g}", "日本 é 😀", r"\bm{x}\mathds{1}"]
+)
+def test_unusual_formulas(maths: MathRenderer, tex: str) -> None:
+    assert maths.result(tex, DISPLAY).error == ""
+
+
+def test_every_formula_that_deep_learning_needs(maths: MathRenderer) -> None:
+    cases = (Path(__file__).parent / "golden" / "formulas.txt").read_text(encoding="utf-8")
+    formulas = [line for line in cases.splitlines() if line]
+    maths.submit((tex, DISPLAY) for tex in formulas)
+    assert len(formulas) >= 50
+    assert {tex: maths.result(tex, DISPLAY).error for tex in formulas} == dict.fromkeys(
+        formulas, ""
+    )
+
+
+def test_the_style_sheet_does_not_depend_on_the_order(maths: MathRenderer) -> None:
+    formulas = [r"\frac{a}{b}", r"\sqrt{x}", r"\left(\sum_i \hat{x}\right)", "a=b", r"\mathcal{L}"]
+    rendered = [maths.result(tex, INLINE) for tex in formulas]
+    css, fonts = stylesheet(rendered)
+    assert stylesheet(reversed(rendered)) == (css, fonts)
+    assert stylesheet([*rendered, *rendered]) == (css, fonts)
+    for one in rendered:
+        assert all(rule[1:] in css for rule in one.css)
+    assert "/*" not in css
+    assert css.count("{") == css.count("}")
+
+
+def test_the_fonts_of_a_style_sheet_are_files(maths: MathRenderer) -> None:
+    css, fonts = stylesheet([maths.result(r"\mathcal{L} a = \mathbb{R} \sum", INLINE)])
+    assert {"mjx-ncm-n.woff2", "mjx-ncm-c.woff2", "mjx-ncm-brk.woff2"} <= fonts
+    assert set(re.findall(r"url\(fonts/([^)]*)\)", css)) == fonts
+    for name in fonts:
+        assert font_file(name).read_bytes()[:4] == b"wOF2"
+
+
+def test_without_formulas_there_is_no_style_sheet() -> None:
+    assert stylesheet([]) == ("", frozenset())
+    assert stylesheet([Rendered("x", error="wrong")]) == ("", frozenset())
+
+
+def test_formulas_go_where_their_slots_are() -> None:
+    html = f"<p>{formula_slot(1)} and {formula_slot(0)} and {formula_slot(1)}</p>"
+    rendered = [Rendered("<i>0</i>"), Rendered(r"<i>\1</i>")]
+    assert fill(html, rendered) == r"<p><i>\1</i> and <i>0</i> and <i>\1</i></p>"
+
+
+def test_several_processes_give_the_same(maths: MathRenderer) -> None:
+    formulas = [(f"x_{{{i}}}^2", INLINE) for i in range(20)]
+    with MathRenderer(None, 2) as two:
+        two.submit(formulas)
+        assert [two.result(*f) for f in formulas] == [maths.result(*f) for f in formulas]
+
+
+def test_node_is_not_started_for_what_the_cache_holds(tmp_path: Path) -> None:
+    formulas = [(r"\frac{a}{b}", DISPLAY), (r"\foo", INLINE)]
+    with MathRenderer(tmp_path) as first:
+        fresh = [first.result(*formula) for formula in formulas]
+    with MathRenderer(tmp_path, script=tmp_path / "missing.mjs") as second:
+        second.submit(formulas)
+        assert [second.result(*formula) for formula in formulas] == fresh
+        with pytest.raises(NodeError):
+            second.result("new", INLINE)
+
+
+def test_macros_are_part_of_what_a_result_depends_on(tmp_path: Path) -> None:
+    shown = []
+    for macro in ("a", "b"):
+        with MathRenderer(tmp_path, macros={"m": macro}) as one:
+            shown.append(spoken(one.result(r"\m", INLINE)))
+    assert shown == ["<math><mi>a</mi></math>", "<math><mi>b</mi></math>"]
+
+
+def test_when_node_dies_the_error_names_the_formula(tmp_path: Path) -> None:
+    script = tmp_path / "die.mjs"
+    script.write_text("console.error('no more'); process.exit(1);", encoding="utf-8")
+    with (
+        MathRenderer(None, script=script) as broken,
+        pytest.raises(NodeError, match=r"at or before `x\^2`: .*no more"),
+    ):
+        broken.result("x^2", INLINE)
+
+
+def test_at_least_one_process() -> None:
+    with pytest.raises(ValueError, match=r"`processes` \(0\) must be at least 1"):
+        MathRenderer(None, 0)
