@@ -48,7 +48,7 @@ def preview_files(
 
 def _script(entries: Mapping[str, list[str]]) -> bytes:
     data = json.dumps(entries, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-    return f"pylitPreviews({data.replace('</', '<' + chr(92) + '/')});\n".encode()
+    return f"pylit.previews({data.replace('</', '<' + chr(92) + '/')});\n".encode()
 
 
 def _signature(target: Target) -> str:

@@ -1,8 +1,8 @@
 """Pages to HTML: the templates of a theme, filled in.
 
-A template gets the `PageView` as ``page``, the `SiteView` as ``site``, and ``href``, which turns an
-address from the site's root into one that leads there from the page, so that a site works wherever
-it lies: on a server, in a folder of a server, or on a disk.
+A template gets the `PageView` as ``page``, its sections as ``rows``, the `SiteView` as ``site``,
+and ``href``, which turns an address from the site's root into one that leads there from the page, so
+that a site works wherever it lies: on a server, in a folder of a server, or on a disk.
 """
 
 import posixpath
@@ -13,6 +13,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from pylit.model import PageView, SiteView
+from pylit.rows import rows
 from pylit.sitemap import canonical
 
 _ABSOLUTE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|//")
@@ -43,6 +44,7 @@ class Renderer:
         return self._environment.get_template(f"{view.kind}.html").render(
             page=view,
             site=self._site,
+            rows=rows(view.sections),
             href=partial(relative, view.url),
             canonical=canonical(base, view.url) if base else "",
         )

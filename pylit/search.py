@@ -18,7 +18,7 @@ FIELDS = ("title", "page", "text")
 EXCERPT = 160
 
 _WORD = re.compile(r"[^\W_]+(?:_+[^\W_]+)*")
-_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
+_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\x00-\x7f]+")
 
 
 def search_files(documents: Sequence[SearchDocument]) -> Mapping[str, bytes]:
@@ -26,13 +26,13 @@ def search_files(documents: Sequence[SearchDocument]) -> Mapping[str, bytes]:
     index = json.dumps(serialised(documents), ensure_ascii=False, separators=(",", ":"))
     # These two end a line in scripts of old, and "</" a script inside a page.
     index = index.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("</", "<\\/")
-    return {"assets/search-index.js": f"pylitSearch({index});\n".encode()}
+    return {"assets/search-index.js": f"pylit.index({index});\n".encode()}
 
 
 def terms(text: str) -> Iterator[str]:
     """The terms of a text, in order: each word, and its parts where it is put together."""
     folded = unicodedata.normalize("NFKD", text)
-    folded = "".join(c for c in folded if not unicodedata.combining(c))
+    folded = "".join(c for c in folded if not unicodedata.category(c).startswith("M"))
     for word in _WORD.findall(folded):
         yield word.lower()
         parts = _PARTS.findall(word)

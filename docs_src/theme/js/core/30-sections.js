@@ -1,0 +1,54 @@
+// Where the reader is: marked on the page and in the outline.
+const sections = findAll(".s");
+const outline = find("#outline");
+const entries = findAll("#outline a").map((link) => [link, document.getElementById(decodeURIComponent(link.hash.slice(1)))]);
+let current = -1;
+let entry;
+
+const markSection = (line) => {
+  const index = sections.findLastIndex((section) => section.getBoundingClientRect().top < line);
+  if (index === current) return;
+  sections[current]?.classList.remove("on");
+  sections[index]?.classList.add("on");
+  current = index;
+};
+
+// The rail follows the reader, but must not move the page: so no `scrollIntoView`.
+const markEntry = (line) => {
+  const last = entries.findLast(([, target]) => target?.getBoundingClientRect().top < line)?.[0];
+  if (last === entry) return;
+  entry?.removeAttribute("aria-current");
+  last?.setAttribute("aria-current", "location");
+  entry = last;
+  const middle = (last?.offsetTop ?? 0) - outline.clientHeight / 2;
+  outline.scrollTop = middle;
+};
+
+let waiting = false;
+const look = () => {
+  waiting = false;
+  const line = innerHeight * 0.3;
+  markSection(line);
+  markEntry(line);
+};
+const lookSoon = () => {
+  if (!waiting) requestAnimationFrame(look);
+  waiting = true;
+};
+addEventListener("scroll", lookSoon, { passive: true });
+addEventListener("resize", lookSoon);
+look();
+
+// A section back or ahead, with the focus, so that Tab goes on from there.
+const step = (by) => {
+  const section = sections[Math.min(Math.max(current + by, 0), sections.length - 1)];
+  if (!section) return;
+  section.tabIndex = -1;
+  section.focus({ preventScroll: true });
+  section.scrollIntoView();
+};
+
+// The panel has done its work once an entry was chosen.
+outline?.addEventListener("click", (event) => {
+  if (event.target.closest("a") && outline.matches(":popover-open")) outline.hidePopover();
+});

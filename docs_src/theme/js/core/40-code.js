@@ -1,0 +1,89 @@
+// Blocks of code: copied without their numbers, and reached with the keyboard where they scroll.
+const codeOf = (block) =>
+  [...block.querySelectorAll("code")]
+    .map((code) => {
+      const copy = code.cloneNode(true);
+      copy.querySelectorAll("[aria-hidden], .n").forEach((part) => part.remove());
+      return copy.textContent;
+    })
+    .join("\n");
+
+const copyText = async (text) => {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  // Without a secure connection there is only the old way.
+  const area = Object.assign(document.createElement("textarea"), { value: text });
+  document.body.append(area);
+  area.select();
+  document.execCommand("copy");
+  area.remove();
+};
+
+const copyButton = (block) => {
+  const button = Object.assign(document.createElement("button"), { type: "button", textContent: "Copy" });
+  button.ariaLabel = "Copy the code";
+  button.addEventListener("click", async () => {
+    const done = await copyText(codeOf(block)).then(() => "Copied", () => "Not copied");
+    button.textContent = button.ariaLabel = done;
+    setTimeout(() => {
+      button.textContent = "Copy";
+      button.ariaLabel = "Copy the code";
+    }, 1500);
+  });
+  return button;
+};
+
+// To the same lines in the repository.
+const sourceLink = (block) => {
+  const source = find("#source");
+  const numbers = block.querySelectorAll(".n");
+  if (!source || !numbers.length) return "";
+  const [first, last] = [numbers[0], numbers[numbers.length - 1]].map((number) => number.id);
+  const link = Object.assign(document.createElement("a"), { textContent: "Source" });
+  link.href = `${source.href}#${first}-${last}`;
+  link.ariaLabel = `Source, lines ${first.slice(1)} to ${last.slice(1)}`;
+  return link;
+};
+
+for (const block of findAll(".c, .fence")) {
+  const tools = document.createElement("div");
+  tools.className = "by";
+  tools.append(sourceLink(block), copyButton(block));
+  block.append(tools);
+}
+const importLine = find(".import");
+importLine?.append(copyButton(importLine));
+
+// What scrolls sideways can be reached with Tab while it does.
+const NAMES = { PRE: "Code", CODE: "Code", DIV: "Table" };
+const watchWidth = new ResizeObserver((changes) => {
+  for (const { target } of changes) {
+    const wide = target.scrollWidth > target.clientWidth;
+    target.toggleAttribute("tabindex", wide);
+    if (wide) target.tabIndex = 0;
+    if (NAMES[target.tagName]) {
+      target.role = wide ? "group" : null;
+      target.ariaLabel = wide ? NAMES[target.tagName] : null;
+    }
+  }
+});
+findAll(".c pre, .fence, .import code, .table-scroll, mjx-container[display]").forEach((block) => watchWidth.observe(block));
+
+// A selection is copied with its formulas as TeX and without the numbers of lines.
+addEventListener("copy", (event) => {
+  const selection = getSelection();
+  if (!selection.rangeCount) return;
+  const part = document.createElement("div");
+  part.append(selection.getRangeAt(0).cloneContents());
+  const formulas = part.querySelectorAll("mjx-container");
+  if (!formulas.length) return;
+  for (const formula of formulas) {
+    const sign = formula.hasAttribute("display") ? "$$" : "$";
+    formula.replaceWith(sign + formula.dataset.tex + sign);
+  }
+  part.querySelectorAll(".n, .by").forEach((element) => element.remove());
+  // `innerText` has the line breaks that are seen, for elements that are on the page.
+  document.body.append(part);
+  event.clipboardData.setData("text/plain", part.innerText);
+  part.remove();
+  event.preventDefault();
+});

@@ -1,0 +1,94 @@
+// A preview beside a link in code: its signature and first paragraph, or where it leads outside.
+const { load, site } = window.pylit;
+const known = new Map();
+window.pylit.previews = (entries) => {
+  for (const [name, shown] of Object.entries(entries)) known.set(name, shown);
+};
+
+const tip = document.createElement("div");
+Object.assign(tip, { id: "preview", role: "tooltip", popover: "manual" });
+document.body.append(tip);
+let owner;
+let timer;
+
+// What to say of a link, as HTML that was made when the site was built, or as elements.
+const contentOf = async (link) => {
+  if (!link.dataset.x) {
+    const name = document.createElement("code");
+    const address = document.createElement("div");
+    name.textContent = link.dataset.name;
+    address.className = "address";
+    address.textContent = link.href;
+    return [name, address];
+  }
+  const path = decodeURI(link.href).split("#")[0].slice(decodeURI(site.href).length);
+  await load(`previews/${path.replace(/\.html$/, ".js")}`);
+  const shown = known.get(link.dataset.x);
+  if (!shown) return [];
+  const code = document.createElement("code");
+  const note = document.createElement("div");
+  [code.innerHTML, note.innerHTML] = shown;
+  return shown[1] ? [code, note] : [code];
+};
+
+// Under the link if there is room, else above it, and never outside the window.
+const place = (link) => {
+  const at = link.getClientRects()[0];
+  const { width, height } = tip.getBoundingClientRect();
+  const below = at.bottom + 6 + height < innerHeight || at.top < height + 6;
+  tip.style.left = `${Math.max(8, Math.min(at.left, innerWidth - width - 8))}px`;
+  tip.style.top = `${below ? at.bottom + 6 : at.top - height - 6}px`;
+};
+
+const hide = () => {
+  clearTimeout(timer);
+  owner?.removeAttribute("aria-describedby");
+  if (owner?.dataset.name) owner.title = owner.dataset.name;
+  owner = undefined;
+  if (tip.matches(":popover-open")) tip.hidePopover();
+};
+
+const show = async (link) => {
+  hide();
+  owner = link;
+  // The browser's own tooltip would say the same beside ours.
+  if (link.title) {
+    link.dataset.name = link.title;
+    link.removeAttribute("title");
+  }
+  const content = await contentOf(link).catch(() => []);
+  if (owner !== link || !content.length) return;
+  tip.replaceChildren(...content);
+  tip.showPopover();
+  place(link);
+  link.setAttribute("aria-describedby", "preview");
+};
+
+const soon = (act, delay) => {
+  clearTimeout(timer);
+  timer = setTimeout(act, delay);
+};
+
+const onPointer = (event) => {
+  if (event.pointerType === "touch") return;
+  const link = event.target.closest?.("a.x");
+  if (link === owner || tip.contains(event.target)) {
+    if (owner) clearTimeout(timer);
+  } else if (link) soon(() => show(link), 200);
+  else soon(hide, 200);
+};
+const onFocus = (event) => {
+  const link = event.target.closest?.("a.x");
+  if (link?.matches(":focus-visible")) soon(() => show(link), 0);
+  else if (owner) hide();
+};
+
+addEventListener("pointerover", onPointer);
+addEventListener("focusin", onFocus);
+addEventListener("scroll", () => owner && hide(), { passive: true });
+addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && owner) hide();
+});
+
+// The event that asked for this script.
+window.pylit.preview = (event) => (event.type === "focusin" ? onFocus : onPointer)(event);

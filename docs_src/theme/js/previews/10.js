@@ -1,1 +1,0 @@
-// The start of the site's script.
