@@ -210,7 +210,7 @@ def _import_root(folder: Path) -> Path:
     top = folder
     while _is_package(top.parent) and top.parent != top:
         top = top.parent
-    inside = top != folder or _is_package(top) or top.parent.name in _INSTALLED
+    inside = _is_package(top) or top.parent.name in _INSTALLED
     return top.parent if inside else top
 
 

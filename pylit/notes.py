@@ -90,7 +90,6 @@ def comment_notes(comments: Iterable[Comment], code: Iterable[Span]) -> list[Not
             trailing is not None
             and comment.line == trailing.line + 1
             and comment.column == trailing.column
-            and comment.column > 0
         ) or not comment.alone:
             trailing = comment
             continue

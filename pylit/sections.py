@@ -50,8 +50,8 @@ class _Draft:
     closed: bool = False
 
     def empty(self) -> bool:
-        """Whether it holds no text yet: nothing, or only lone ``#``."""
-        return not self.first and not any(note.text for note in self.notes)
+        """Whether it holds nothing yet, or only lone ``#``."""
+        return not self.first and not any(n.text or n.kind == "docstring" for n in self.notes)
 
     def annotates(self, line: int) -> bool:
         """Whether it is so far a comment block that ends directly above `line`."""
@@ -66,7 +66,7 @@ class _Draft:
 
     def finish(self) -> Section:
         """The section; a lone ``#`` that nothing follows is shown as the code it is."""
-        if self.empty() and all(note.kind == "comment" for note in self.notes):
+        if self.empty():
             span = Span(self.notes[0].span.first, self.notes[-1].span.last)
             return Section((), span, self.definition)
         code = Span(self.first, self.last) if self.first else None

@@ -105,6 +105,8 @@ def test_projects_with_src(tmp_path: Path) -> None:
             "src/pkg/__init__.py": "",
             "src/pkg/src/__init__.py": "",
             "src/pkg/src/c.py": "",
+            "src/pkg/sub/__init__.py": "",
+            "src/pkg/sub/src/d.py": "",
             "members/one/pyproject.toml": "",
             "members/one/tests/test_x.py": "",
             "members/one/uno.py": "",
@@ -120,6 +122,8 @@ def test_projects_with_src(tmp_path: Path) -> None:
         "pkg",
         "pkg.src",
         "pkg.src.c",
+        "pkg.sub",
+        "pkg.sub.src.d",
         "setup",
         "uno",
     ]

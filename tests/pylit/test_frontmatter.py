@@ -80,6 +80,7 @@ def test_one_value(text: str, value: str) -> None:
         "---\n---\n",
         "---\n\nA rule above a paragraph\n\n---\n",
         "--- \nprose without a key\n---\n",
+        "---\n\nA rule above a paragraph\nkey: value\n---\n",
         "text\n---\na: b\n---\n",
         " ---\na: b\n---\n",
         "----\na: b\n----\n",

@@ -29,6 +29,7 @@ from pylit.sections import line_faults
         ("x = 1\ny = 'a\0b'\n", 2, 7, "a NUL character"),
         ("print 'x'\n", 1, 1, "Missing parentheses"),
         ("x = 1 \\", 1, None, "unexpected EOF"),
+        ("x = 1\n@[]", 2, 1, "invalid syntax"),
         ("x = '\x08'\nx\x08y = 1", 2, 2, "invalid non-printable character U+0008"),
         ('"""\n\nnever closed\n', 1, 1, "unterminated triple-quoted string literal"),
     ],
@@ -51,6 +52,24 @@ def test_a_syntax_error(text: str, line: int, column: int | None, said: str, own
     assert column is None or diagnostic.column == column
     assert diagnostic.source_line == text.split("\n")[line - 1]
     assert "newer Python" in diagnostic.hint
+
+
+@pytest.mark.parametrize(
+    ("line", "place"), [(99, (2, 7)), (2, (2, 7)), (None, (0, 0)), (0, (0, 0))]
+)
+def test_a_syntax_error_anywhere(
+    monkeypatch: pytest.MonkeyPatch, line: int | None, place: tuple[int, int]
+) -> None:
+    def fail(_: str) -> None:
+        raise SyntaxError("said", ("<unknown>", line, 7, None))
+
+    # Python places some errors behind the last line, or nowhere.
+    monkeypatch.setattr("ast.parse", fail)
+    report = Report()
+    assert line_faults(parse("x = 1\ny = 2", report=report)) == []
+    (diagnostic,) = report
+    assert (diagnostic.line, diagnostic.column) == place
+    assert diagnostic.source_line == ("y = 2" if place[0] else "")
 
 
 def test_nothing_to_show() -> None:
