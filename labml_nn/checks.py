@@ -141,16 +141,29 @@ def check_attention(
         )
 
 
-def check_integers(name: str, numbers: Tensor) -> None:
+def check_integers(name: str, numbers: Tensor, axes: str) -> None:
     """
-    ## Lengths and tokens are integers
+    ## Tokens and lengths are integers
 
-    of 32 or 64 bits, with which PyTorch looks embeddings up.
+    of 32 or 64 bits, with which PyTorch looks embeddings up. `axes` names the axes that
+    are expected: `check_integers("tokens", tokens, "T B")`. The first is not empty.
     """
     if numbers.dtype not in (torch.int64, torch.int32):
         raise TypeError(
             f"`{name}` has dtype {numbers.dtype}; expected integers: convert with "
             f"{name}.long()"
+        )
+    letters = axes.split()
+    if numbers.dim() != len(letters):
+        hint = f"; for one sequence use {name}[:, None]" if numbers.dim() == 1 else ""
+        raise ValueError(
+            f"`{name}` has shape {list(numbers.shape)}; expected "
+            f"[{', '.join(letters)}]{hint}"
+        )
+    if numbers.shape[0] == 0:
+        raise ValueError(
+            f"`{name}` has shape {list(numbers.shape)}: it is empty; expected "
+            f"{letters[0]} to be at least 1"
         )
 
 
@@ -160,18 +173,26 @@ def check_tokens(tokens: Tensor, n_vocab: int, *, name: str = "tokens") -> None:
 
     They have a token at least, and all of them are in the vocabulary.
     """
-    check_integers(name, tokens)
-    if tokens.dim() != 2:
-        raise ValueError(
-            f"`{name}` has shape {list(tokens.shape)}; expected [T, B] (sequence, "
-            f"batch): for one sequence use {name}[:, None]"
-        )
-    if tokens.shape[0] == 0:
-        raise ValueError(
-            f"`{name}` has shape {list(tokens.shape)}: the sequence is empty; expected "
-            "at least one token"
-        )
+    check_integers(name, tokens, "T B")
     check_vocabulary(tokens, n_vocab, name=name)
+
+
+def check_lengths(lengths: Tensor, max_len: int | None) -> None:
+    """
+    ## Lengths are `[B]`, and none is beyond the longest
+
+    A compiled graph cannot look at the numbers, and takes them as they are.
+    """
+    check_integers("lengths", lengths, "B")
+    if torch.compiler.is_compiling():
+        return
+    shortest, longest = (int(bound) for bound in lengths.aminmax())
+    limit = longest if max_len is None else max_len
+    if shortest < 0 or longest > limit:
+        raise ValueError(
+            f"`lengths` go from {shortest} to {longest}; expected 0 to max_len "
+            f"({limit}): cut the sequences or raise `max_len`"
+        )
 
 
 def check_vocabulary(tokens: Tensor, n_vocab: int, *, name: str = "tokens") -> None:

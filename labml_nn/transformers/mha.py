@@ -174,10 +174,10 @@ class MultiHeadAttention(nn.Module):
         # and forgets the rest, with next to no gradient to change its mind. With 32
         # random keys and $d_k = 64$ the largest weight is 0.82 on average; divided by
         # $\sqrt{d_k}$ the scores have variance 1 again, and it is 0.16.
-        self.scale = 1 / math.sqrt(self.d_k)
-
+        #
         # Scores are `[T, S, B, H]`, so the weights of one query lie along axis 1. They
         # are the largest tensor of the computation, and not kept unless asked for.
+        self.scale = 1 / math.sqrt(self.d_k)
         self.softmax = nn.Softmax(dim=1)
         self.dropout = nn.Dropout(dropout_prob)
         self.store_attn = store_attn
@@ -244,10 +244,9 @@ class MultiHeadAttention(nn.Module):
             attn = attn.masked_fill(blind, 0.0)
 
         # Before dropout each row still sums to one. These are the weights to look at.
+        # Then, in training, some are dropped, so that none becomes indispensable.
         if self.store_attn:
             self.attn = attn.detach()
-
-        # In training some weights are dropped, so that none becomes indispensable.
         return torch.einsum("tsbh,sbhk->tbhk", self.dropout(attn), value)
 
     def attend_fast(

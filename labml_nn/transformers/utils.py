@@ -30,7 +30,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from labml_nn.checks import check_integers, check_sizes
+from labml_nn.checks import check_integers, check_lengths, check_sizes
 
 
 def subsequent_mask(
@@ -76,27 +76,12 @@ def padding_mask(
     Returns a boolean mask of shape `[1, S, B]`. Raises `ValueError` for a length below
     0 or beyond `max_len`, and `TypeError` if `lengths` are not integers.
     """
-    check_integers("lengths", lengths)
-    if lengths.dim() != 1 or lengths.shape[0] == 0:
-        raise ValueError(
-            f"`lengths` has shape {list(lengths.shape)}; expected [B] with at least "
-            "one sequence"
-        )
-
-    # A compiled graph cannot look at the numbers themselves. It has to be told
-    # `max_len`, and trusts it.
-    if not torch.compiler.is_compiling():
-        shortest, longest = (int(bound) for bound in lengths.aminmax())
-        max_len = longest if max_len is None else max_len
-        if shortest < 0 or longest > max_len:
-            raise ValueError(
-                f"`lengths` go from {shortest} to {longest}; expected 0 to max_len "
-                f"({max_len}): cut the sequences or raise `max_len`"
-            )
+    check_lengths(lengths, max_len)
     if max_len is None:
-        raise ValueError("inside torch.compile, `padding_mask` needs `max_len`")
+        max_len = int(lengths.max())
     check_sizes(max_len=max_len)
 
+    # `[S, 1]` meets `[B]` and makes `[S, B]`, the same for every query.
     positions = torch.arange(max_len, device=lengths.device)
     return (positions[:, None] < lengths).unsqueeze(0)
 
@@ -115,12 +100,7 @@ def token_padding_mask(
     Returns a boolean mask of shape `[1, S, B]`, `True` wherever a real token stands.
     Raises `TypeError` if `tokens` are not integers, `ValueError` for another shape.
     """
-    check_integers("tokens", tokens)
-    if tokens.dim() != 2:
-        raise ValueError(
-            f"`tokens` has shape {list(tokens.shape)}; expected [S, B] (sequence, "
-            "batch): for one sequence use tokens[:, None]"
-        )
+    check_integers("tokens", tokens, "S B")
     return (tokens != padding_token).unsqueeze(0)
 
 

@@ -12,7 +12,8 @@ def test_what_is_right_passes():
     checks.check_heads(3, 12)
     checks.check_features("x", torch.zeros(12), 12)
     checks.check_sequence("x", torch.zeros(1, 0, 12), 12, torch.zeros(1))
-    checks.check_integers("lengths", torch.zeros(2, dtype=torch.int32))
+    checks.check_integers("x", torch.zeros(2, dtype=torch.int32), "B")
+    checks.check_lengths(torch.tensor([0, 3]), 3)
     checks.check_tokens(torch.tensor([[0, 4]]), 5)
     checks.check_vocabulary(torch.empty(0, dtype=torch.int64), 5)
 

@@ -75,9 +75,13 @@ def test_check_mask_accepts_axes_of_one():
         (
             lambda u: u.padding_mask(torch.tensor([[1]])),
             ValueError,
-            r"`lengths` has shape \[1, 1\]; expected \[B\]",
+            r"`lengths` has shape \[1, 1\]; expected \[B\]$",
         ),
-        (lambda u: u.padding_mask(torch.tensor([], dtype=torch.long)), ValueError, r"shape \[0\]"),
+        (
+            lambda u: u.padding_mask(torch.tensor([], dtype=torch.long)),
+            ValueError,
+            "`lengths` is empty",
+        ),
         (
             lambda u: u.padding_mask(torch.tensor([4, 2]), 3),
             ValueError,
@@ -106,7 +110,7 @@ def test_check_mask_accepts_axes_of_one():
         (
             lambda u: u.token_padding_mask(torch.tensor([0, 1]), 0),
             ValueError,
-            r"`tokens` has shape \[2\]; expected \[S, B\] .* tokens\[:, None\]",
+            r"`tokens` has shape \[2\]; expected \[S, B\]; for one sequence use tokens\[:, None\]",
         ),
         (
             lambda u: u.combine_masks(u.subsequent_mask(3), torch.ones(3, 3) > 0),
