@@ -29,10 +29,12 @@ _BASES = (
 )
 #: Public names of things that are documented under a longer one.
 _ALIASES = {
+    "torch.inference_mode": "torch.autograd.grad_mode.inference_mode",
     "torch.nn.Buffer": "torch.nn.parameter.Buffer",
     "torch.nn.Parameter": "torch.nn.parameter.Parameter",
     "torch.nn.UninitializedBuffer": "torch.nn.parameter.UninitializedBuffer",
     "torch.nn.UninitializedParameter": "torch.nn.parameter.UninitializedParameter",
+    "torch.set_grad_enabled": "torch.autograd.grad_mode.set_grad_enabled",
 }
 
 

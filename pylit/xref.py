@@ -85,18 +85,17 @@ class Resolver:
             if value is None or value.name:
                 return self._values.link(value)
             assert self._scopes is not None
+            shown = self._telling(value.of) if isinstance(node, ast.Attribute) else None
             if node in self._scopes.called:
-                return self._values.link(self._values.call(value.of)) or self._class_link(value.of)
-            return self._class_link(value.of) if isinstance(node, ast.Attribute) else None
+                shown = self._values.call(value.of) or self._telling(value.of)
+            return self._values.link(shown)
         except RecursionError:  # generated code nests deeper than Python's stack is high
             return None
 
-    def _class_link(self, dotted: str) -> Link | None:
-        """Link to the class of an instance, where that says more than `int` or `Tensor`."""
-        telling = dotted.startswith(("torch.nn.", "torch.optim."))
-        if telling or self._values.target(dotted) is not None:
-            return self._values.link(Value(dotted))
-        return None
+    def _telling(self, dotted: str) -> Value | None:
+        """The class of an instance, where that says more than `int` or `Tensor`."""
+        known = dotted.startswith(("torch.nn.", "torch.optim."))
+        return Value(dotted) if known or self._values.target(dotted) is not None else None
 
     def _import_links(self, node: ast.Import | ast.ImportFrom) -> Iterator[Found]:
         assert self._scopes is not None
@@ -202,7 +201,7 @@ class Resolver:
         for name in attributes:
             value = self._values.attribute(value, name)
         if value is not None and attributes and not value.name:
-            return Value(value.of)
+            return self._telling(value.of)
         return value
 
     def _is_distinct(self, name: str, link: Link) -> bool:

@@ -40,6 +40,7 @@ def test_python(dotted, address):
         ("torch.nn.functional", "nn.functional.html#module-torch.nn.functional"),
         ("torch.einsum", "generated/torch.einsum.html"),
         ("torch.no_grad", "generated/torch.no_grad.html"),
+        ("torch.inference_mode", "generated/torch.autograd.grad_mode.inference_mode.html"),
         ("torch.nn.Linear", "generated/torch.nn.Linear.html"),
         ("torch.nn.Parameter", "generated/torch.nn.parameter.Parameter.html"),
         ("torch.nn.Module.apply", "generated/torch.nn.Module.html#torch.nn.Module.apply"),

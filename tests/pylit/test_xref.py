@@ -161,6 +161,7 @@ class TestInline:
             from torch import nn
             from .mha import MultiHeadAttention
             class FeedbackAttention(MultiHeadAttention):
+                heads: int
                 def __init__(self): self.attn = MultiHeadAttention()
                 def forward(self, query): ...
             def subsequent_mask(seq_len): ...
@@ -208,7 +209,7 @@ class TestInline:
         [
             "x", "d_model", "True", "None", "len", "list", "input", "size", "seq_len", "encode",
             "mha", "self", "self.attn", "forward", "a + b", "", "()", "1.5", "x.y", "nn.nonsense",
-            "FeedbackAttention.nonsense", "math.nonsense", "pkg/absent.py", "[T, B, C]", "Float",
+            "FeedbackAttention.nonsense", "FeedbackAttention.heads", "math.nonsense", "pkg/absent.py", "[T, B, C]", "Float",
             "--out", "a.b.c()", "mask_x", "*.Prepare", "Generator",
         ],
     )  # fmt: skip
