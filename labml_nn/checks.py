@@ -161,8 +161,9 @@ def check_integers(name: str, numbers: Tensor, axes: str) -> None:
             f"[{', '.join(letters)}]{hint}"
         )
     if numbers.shape[0] == 0:
+        what = "batch" if letters[0] == "B" else "sequence"
         raise ValueError(
-            f"`{name}` has shape {list(numbers.shape)}: it is empty; expected "
+            f"`{name}` has shape {list(numbers.shape)}: the {what} is empty; expected "
             f"{letters[0]} to be at least 1"
         )
 

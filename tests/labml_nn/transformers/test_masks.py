@@ -80,7 +80,7 @@ def test_check_mask_accepts_axes_of_one():
         (
             lambda u: u.padding_mask(torch.tensor([], dtype=torch.long)),
             ValueError,
-            "`lengths` is empty",
+            r"`lengths` has shape \[0\]: the batch is empty; expected B to be at least 1",
         ),
         (
             lambda u: u.padding_mask(torch.tensor([4, 2]), 3),
