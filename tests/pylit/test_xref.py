@@ -210,7 +210,8 @@ class TestInline:
             "x", "d_model", "True", "None", "len", "list", "input", "size", "seq_len", "encode",
             "mha", "self", "self.attn", "forward", "a + b", "", "()", "1.5", "x.y", "nn.nonsense",
             "FeedbackAttention.nonsense", "FeedbackAttention.heads", "math.nonsense",
-            "pkg/absent.py", "[T, B, C]", "Float", "--out", "a.b.c()", "mask_x", "*.Prepare", "Generator",
+            "pkg/absent.py", "[T, B, C]", "Float", "--out", "a.b.c()", "mask_x", "*.Prepare",
+            "Generator",
         ],
     )  # fmt: skip
     def test_ordinary_words(self, code):
