@@ -16,11 +16,11 @@ function writeAttribute([name, value]) {
   return written === undefined || written === "" ? "" : ` ${name}="${escape(written)}"`;
 }
 
-// Declarations without spaces. MathJax does not know the height of a row with a tag and says so in
-// a length that is not a number.
+// Declarations without spaces. MathJax leaves some lengths open, such as the height of a row with a
+// tag, and writes them all the same; browsers skip what is not a length.
 function style(value) {
   return value?.split(";").map((part) => part.trim().replace(/: /, ":"))
-    .filter((part) => part && !part.includes("NaN")).join(";");
+    .filter((part) => part && !/NaN|undefined/.test(part)).join(";");
 }
 
 const escape = (value) => String(value)
