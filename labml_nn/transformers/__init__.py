@@ -46,7 +46,8 @@ layer = TransformerLayer(
     dropout_prob=0.1,
 )
 embed = EmbeddingsWithPositionalEncoding(d_model=64, n_vocab=65)
-encoder, generator = Encoder(layer, n_layers=3), Generator(n_vocab=65, d_model=64)
+encoder = Encoder(layer, n_layers=3)
+generator = Generator(n_vocab=65, d_model=64)
 
 tokens = torch.randint(65, (10, 2))  # [T, B]
 logits = generator(encoder(embed(tokens), subsequent_mask(10)))

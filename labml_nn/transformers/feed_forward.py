@@ -55,6 +55,27 @@ below, without biases, and measured lower perplexities at the same number of par
 $\sigma$ is the logistic function, and $\Phi(z)$ the probability that a standard normal
 variable is below $z$.
 
+A gated network has three matrices. To be as large as a plain one with $F = 4C$, it gets
+two thirds of the hidden features:
+
+```python
+from torch import nn
+from labml_nn.transformers.feed_forward import FeedForward
+
+plain = FeedForward(d_model=384, d_ff=1536, bias1=False, bias2=False)
+swiglu = FeedForward(
+    d_model=384,
+    d_ff=1024,
+    activation=nn.SiLU(),
+    is_gated=True,
+    bias1=False,
+    bias2=False,
+    bias_gate=False,
+)
+for ffn in (plain, swiglu):
+    assert sum(p.numel() for p in ffn.parameters()) == 8 * 384**2
+```
+
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
 | $x$ | `x` | `[T, B, C]` | vectors, each of which is worked on alone |
@@ -76,25 +97,8 @@ class FeedForward(nn.Module):
     r"""
     ## Feed-forward network
 
-    A network with the gate of SwiGLU, as large as a plain one with $F = 4C$:
-
-    ```python
-    from torch import nn
-    from labml_nn.transformers.feed_forward import FeedForward
-
-    plain = FeedForward(d_model=384, d_ff=1536, bias1=False, bias2=False)
-    swiglu = FeedForward(
-        d_model=384,
-        d_ff=1024,  # two thirds: there are three matrices now
-        activation=nn.SiLU(),
-        is_gated=True,
-        bias1=False,
-        bias2=False,
-        bias_gate=False,
-    )
-    for ffn in (plain, swiglu):
-        assert sum(p.numel() for p in ffn.parameters()) == 8 * 384**2
-    ```
+    There is no second, faster form of this one. Two or three large matrix products are
+    what a processor does best.
     """
 
     def __init__(
