@@ -1,7 +1,7 @@
 """Markdown in, HTML out: one note at a time.
 
-CommonMark, and what DESIGN of our pages adds: tables, footnotes, definition lists, task lists,
-admonitions, fenced code with colours, mathematics, explicit anchors, and links without an address.
+CommonMark, and beyond it tables, footnotes, definition lists, task lists, admonitions, fenced code
+with colours, mathematics, explicit anchors, and links without an address.
 
 Admonitions are quotations that begin with ``[!NOTE]``, ``[!TIP]``, ``[!IMPORTANT]``, ``[!WARNING]``
 or ``[!CAUTION]``. It is GitHub's syntax: readable as it stands, in a plain editor and on GitHub,
@@ -59,18 +59,11 @@ class MarkdownRenderer:
         href: Callable[[Link], str],
         report: Report,
     ) -> NoteHtml:
-        """Render one note.
+        """Render one note: Markdown from `path`, from `first_line` on, indented by `column`.
 
-        Args:
-            text: Markdown.
-            path: File that it is from, for diagnostics.
-            first_line: Line of the file on which it begins, from 1.
-            column: Column of the file at which its lines begin, from 0.
-            slugs: What the notes of one page share; they are rendered in the page's order.
-            link: Finds what inline code names, and what a link's address names: a dotted name or
-                the path of a source file.
-            href: Turns a link that was found into an address for this page.
-            report: Takes what is wrong.
+        `link` finds what inline code names, and what a link's address names: a dotted name or the
+        path of a source file. `href` makes an address for this page of what was found. The notes
+        of a page share `slugs`, and are rendered in the page's order.
         """
         text = RESERVED.sub("", text)
         context = NoteContext(
