@@ -39,8 +39,9 @@ $$\operatorname{FFN}_{\text{gated}}(x)
     = \big(f(x W_1 + b_1) \otimes (x V + c)\big) \, W_2 + b_2$$
 
 where $\otimes$ multiplies feature by feature. Shazeer
-([2020](https://arxiv.org/abs/2002.05202), §2, eq. 5 and 6) tried the five of the table
-below, without biases, and measured lower perplexities at the same number of parameters.
+([2020](https://arxiv.org/abs/2002.05202), §2, eq. 4 to 6) tried the five gated networks
+of the table, without biases, and measured lower perplexities at the same number of
+parameters.
 
 | Name | $f$ | `activation` | `is_gated` |
 |:--|:--|:--|:--|
