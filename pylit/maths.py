@@ -31,7 +31,8 @@ class Rendered:
     """A formula after MathJax; for one that is not valid TeX, what to say about it."""
 
     html: str
-    #: Rules of the site's style sheet; the first character of each is its rank in there.
+    #: Rules of the site's style sheet. The first character of each is its rank in there; what
+    #: follows a 0 is no rule but a character that the fonts must hold.
     css: tuple[str, ...] = ()
     #: What is wrong with the TeX; empty when nothing is.
     error: str = ""
@@ -160,7 +161,7 @@ def stylesheet(rendered: Iterable[Rendered]) -> tuple[str, frozenset[str]]:
     The same formulas in any order give the same text. The fonts are addressed as ``fonts/NAME``
     beside the sheet; `font_file` says where each comes from. Without formulas the sheet is empty.
     """
-    rules = {rule for one in rendered for rule in one.css}
+    rules = {rule for one in rendered for rule in one.css if rule[0] != "0"}
     if not rules:
         return "", frozenset()
     css = minified((SCRIPTS / "base.css").read_text(encoding="utf-8"))

@@ -1,11 +1,14 @@
 // Style rules as short text, each led by a digit that says how general it is: the generator sorts
 // the rules of all formulas by it, so that the sheet does not depend on their order.
 //
+//   0  no rule: a character that the fonts must hold
 //   1  how a kind of element is laid out (fractions, scripts, tables)
 //   2  a font, and the class that selects it
 //   3  the size of one character in one font
 
 import { StyleJsonSheet } from "@mathjax/src/js/util/StyleJson.js";
+
+import { write } from "./markup.mjs";
 
 // Font classes: `NCM-` and the letters that also name the file.
 const FONT_CLASS = /\bNCM-[A-Za-z0-9-]+/g;
@@ -18,12 +21,17 @@ const BREAK = "MJX-BRK";
 
 const layouts = new Map();
 
-// The rules for the formula that `output` has just typeset as `html`.
-export function styleRules(output, html) {
+// The rules for the formula that `output` has just typeset, shown by the elements `visible`.
+export function styleRules(output, visible) {
+  const written = [...new Set(textOf(visible))].map((character) => "0" + character);
   const kinds = output.wrapperUsage.update().map((kind) => layout(output, kind));
   const characters = Object.entries(output.font.updateStyles({}))
     .map(([selector, declarations]) => "3" + rule(selector, declarations));
-  return [...kinds.filter(Boolean), ...fontRules(html), ...characters];
+  return [...written, ...kinds.filter(Boolean), ...fontRules(write(visible)), ...characters];
+}
+
+function textOf(node) {
+  return node.kind === "#text" ? node.value : node.children.map(textOf).join("");
 }
 
 // How MathJax lays out one kind of element; the same for every formula.

@@ -107,20 +107,25 @@ export function typesetter(macros = {}) {
       if (!(error instanceof TexError)) throw error;
       return { error: error.message, offset: errorOffset(error, source) };
     }
-    const html = write(present(container, compiled, source));
-    return { html, css: styleRules(output, html) };
+    const visible = shown(container);
+    const html = write(present(container, visible, compiled, source));
+    return { html, css: styleRules(output, visible) };
   };
+}
+
+function shown(container) {
+  const [visible] = seen(container.children[0]);
+  delete visible.attributes.class;
+  visible.attributes["aria-hidden"] = "true";
+  return visible;
 }
 
 // The formula as HTML: what is seen, hidden from screen readers, and MathML, which they read. The TeX
 // stays in an attribute, for a script that copies it.
-function present(container, math, source) {
-  const [visible] = seen(container.children[0]);
-  delete visible.attributes.class;
-  visible.attributes["aria-hidden"] = "true";
-  const { display, width, justify, style } = container.attributes;
-  const shown = style?.replace("position: relative;", "");
-  return element("mjx-container", { display, width, justify, style: shown, "data-tex": source }, [
+function present(container, visible, math, source) {
+  const { display, width, justify } = container.attributes;
+  const style = container.attributes.style?.replace("position: relative;", "");
+  return element("mjx-container", { display, width, justify, style, "data-tex": source }, [
     visible,
     element("mjx-assistive-mml", {}, [heard(math)]),
   ]);
