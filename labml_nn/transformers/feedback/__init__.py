@@ -114,9 +114,7 @@ class FeedbackMemory:
         return len(self.keys)
 
     def detach(self) -> "FeedbackMemory":
-        r"""
-        The same memory without gradients, to train on a long text piece by piece.
-        """
+        """The same memory without gradients, to train on a long text in pieces."""
         return FeedbackMemory(self.keys.detach(), self.values.detach(), self.n_layers)
 
 

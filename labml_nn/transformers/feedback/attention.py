@@ -13,7 +13,7 @@ query per sequence, the token that is being read, and $S$ rows of memory to comp
 with, one for each token before. There is no mask, because there is no future to hide:
 it has not been computed yet.
 
-$$\operatorname{Attn}(x, m) = W_O \sum_{j=0}^{S-1} a_j \, (W_V m_j + b_V), \qquad
+$$\operatorname{Attn}(x, m) = W_O \sum_{j=0}^{S-1} a_j \, (W_V m_j + b_V) + b_O, \qquad
 a = \operatorname{softmax}_j \left( \frac{A_j}{\sqrt K} \right)$$
 
 The scores $A_j$ compare the query with row $j$, by what the row says and by how far
@@ -116,7 +116,7 @@ class FeedbackAttention(nn.Module):
         self.dropout = nn.Dropout(dropout_prob)
 
         # The tables end with distance 1, so that a memory of $S$ rows uses the last $S$
-        # rows of them. The default size is that of published checkpoints, and it is
+        # rows of them. The default size is that of existing checkpoints, and it is
         # large. In a `FeedbackTransformerKV` of 6 layers with $C = 512$ and $F = 2048$
         # the tables hold 12.8 of 29.1 million parameters, 44 %, and training on 128
         # tokens reaches 127 of the 4096 rows. `max_distance=127` learns the same with
@@ -338,13 +338,14 @@ def _position_scores(
 
 # ## Differences from the paper
 #
-# * **Terms C and D.** Fan et al. use relative positions too; in
+# * **Terms C and D.** Fan et al. use relative positions too. In
 #   [their code](https://github.com/facebookresearch/transformer-sequential) they are
-#   term B alone, embeddings of the distance that the heads share. Here every head has
-#   its own, and there are $u$ and $b_d$ besides, as in Transformer-XL.
+#   term B alone, with one table for all heads and layers. Here every head of every
+#   layer has its own, and there are $u$ and $b_d$ besides, as in Transformer-XL.
 # * **No horizon.** There the memory is a window of fixed size, filled with zeros at
 #   first. Here it is as long as what was read, and begins empty.
-# * **Biases.** Values and output have a bias here.
+# * **Biases.** The output has one here, and so do values that are projected here.
+#   Their code has none.
 #
 # ## Exercises
 #
