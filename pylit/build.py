@@ -217,8 +217,15 @@ def _audit(
     site: Site, generated: Sequence[Page], files: Mapping[str, bytes], report: Report
 ) -> None:
     pages = [
-        AuditedPage(file_path(page.url), page.facts, draft.display, page.references, draft.own)
-        for page, draft in zip(site.pages, site.drafts, strict=True)
+        AuditedPage(
+            file_path(page.url),
+            page.facts,
+            draft.display,
+            page.references,
+            draft.own,
+            one.module.source.lines,
+        )
+        for page, draft, one in zip(site.pages, site.drafts, site.parsed, strict=True)
     ]
     pages += [AuditedPage(page.url, page.facts, page.url, (), True) for page in generated]
     audit(pages, files, report)

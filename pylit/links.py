@@ -7,7 +7,7 @@ highlighter or a template. Where an author wrote it, the diagnostic names the li
 import html
 import posixpath
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from urllib.parse import unquote, urlsplit
@@ -20,6 +20,10 @@ _TAG = re.compile(
     r"<!--.*?-->|<(script|style)\b([^>]*)>.*?</\1\s*>|<[a-zA-Z][^\s>/]*((?:\s[^<>]*)?)>", re.S
 )
 _ATTRIBUTE = re.compile(r"""\s(href|src|srcset|id)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
+
+_LINE = re.compile(r"L\d+")
+#: As many names are compared with a misspelt one; more would take longer than the build.
+_COMPARED = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,8 @@ class AuditedPage:
     display: str
     references: tuple[Reference, ...]
     own: bool
+    #: The lines of the source.
+    lines: Sequence[str] = ()
 
 
 def facts(page: str) -> PageFacts:
@@ -99,17 +105,24 @@ def _fault(
 def _nearest(path: str, target: str, files: set[str]) -> str:
     if path.endswith("/") or path in (".", ".."):
         return "name the page, `…/index.html`: folders do not open from a disk"
+    # A misspelt folder is more common than a misspelt name, and quicker to find.
+    same = [file for file in files if posixpath.basename(file) == posixpath.basename(target)]
+    if len(same) == 1:
+        return f"did you mean `{same[0]}`?"
     return _near(target, files)
 
 
 def _near(word: str, known: Iterable[str]) -> str:
-    # Line anchors are thousands and help nobody.
-    words = [k for k in known if not re.fullmatch(r"L\d+", k)]
-    found = get_close_matches(word, sorted(words), n=1)
+    # Line anchors are thousands and help nobody; long words are slow to compare.
+    words = sorted(k for k in known if abs(len(k) - len(word)) < 12 and not _LINE.fullmatch(k))
+    found = get_close_matches(word, words[:_COMPARED], n=1)
     return f"did you mean `{found[0]}`?" if found else "check the spelling"
 
 
 def _diagnostic(page: AuditedPage, href: str, code: str, message: str, hint: str) -> Diagnostic:
     line = next((r.line for r in page.references if r.href == href), 0)
+    source = page.lines[line - 1] if 0 < line <= len(page.lines) else ""
     severity = Severity.ERROR if page.own else Severity.WARNING
-    return Diagnostic(page.display, line, 0, code, message, hint, severity=severity)
+    return Diagnostic(
+        page.display, line, source.find(href) + 1, code, message, hint, source, severity
+    )

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import traceback
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -109,20 +109,44 @@ class _Server:
 
     async def _watch(self, server: uvicorn.Server) -> None:
         loop = asyncio.get_running_loop()
+        edits: asyncio.Queue[set[Path]] = asyncio.Queue()
+        # Watching begins before the first build, so that no edit falls between the two.
+        followers = [
+            asyncio.create_task(self._follow(folders, deep, edits))
+            for folders, deep in self._watched()
+        ]
         with ThreadPoolExecutor(1) as thread:
             try:
+                await asyncio.sleep(0)
                 self._live.tell(await loop.run_in_executor(thread, self._build))
-                async for changed in self._changes():
-                    if any(map(self._is_generator, changed)):
+                while not self.restart:
+                    paths = await edits.get()
+                    while not edits.empty():
+                        paths |= edits.get_nowait()
+                    if any(map(self._is_generator, paths)):
                         fault = await loop.run_in_executor(thread, _try_generator)
-                        if not fault:
-                            self.restart = server.should_exit = True
-                            return
+                        self.restart = server.should_exit = not fault
                     else:
                         fault = await loop.run_in_executor(thread, self._build)
                     self._live.tell(fault)
             finally:
+                for follower in followers:
+                    follower.cancel()
                 await loop.run_in_executor(thread, self._close)
+
+    async def _follow(
+        self, folders: Sequence[Path], deep: bool, edits: "asyncio.Queue[set[Path]]"
+    ) -> None:
+        """Put the paths of each edit in or below some folders into `edits`."""
+        changes = awatch(
+            *folders,
+            watch_filter=self._concerns,
+            debounce=_DEBOUNCE,
+            step=_STEP,
+            recursive=deep,
+        )
+        async for found in changes:
+            edits.put_nowait({Path(path) for _, path in found})
 
     def _build(self) -> str:
         """Build, tell the terminal, and return what is wrong, for the browser."""
@@ -148,35 +172,8 @@ class _Server:
         """Whether an edit changes what this process runs or watches."""
         return path.is_relative_to(_GENERATOR) or path == self._options.docs / "site.toml"
 
-    async def _changes(self) -> AsyncIterator[set[Path]]:
-        """The paths of each edit."""
-        deep, flat = self._watched()
-        queue: asyncio.Queue[set[Path]] = asyncio.Queue()
-
-        async def follow(paths: list[Path], recursive: bool) -> None:
-            changes = awatch(
-                *paths,
-                watch_filter=self._concerns,
-                debounce=_DEBOUNCE,
-                step=_STEP,
-                recursive=recursive,
-            )
-            async for found in changes:
-                queue.put_nowait({Path(path) for _, path in found})
-
-        tasks = [asyncio.create_task(follow(deep, True)), asyncio.create_task(follow(flat, False))]
-        try:
-            while True:
-                paths = await queue.get()
-                while not queue.empty():
-                    paths |= queue.get_nowait()
-                yield paths
-        finally:
-            for task in tasks:
-                task.cancel()
-
-    def _watched(self) -> tuple[list[Path], list[Path]]:
-        """Folders watched with all that is in them, and folders watched for their own files."""
+    def _watched(self) -> list[tuple[list[Path], bool]]:
+        """Folders, some watched with all that is below them and some for their own files only."""
         options = self._options
         sources = list(options.sources)
         if not sources:
@@ -184,7 +181,9 @@ class _Server:
             sources = [options.root / name for name in config.sources] if config else []
         folders = {p.resolve() if p.is_dir() else p.resolve().parent for p in sources}
         folders |= {options.theme, _GENERATOR, options.docs / "pages"}
-        return [p for p in sorted(folders) if p.is_dir()], [options.docs]
+        deep = [path for path in sorted(folders) if path.is_dir()]
+        # Not all of `docs_src`: the npm packages in it are thousands of folders.
+        return [(deep, True), ([options.docs], False)]
 
     def _concerns(self, _: Change, path: str) -> bool:
         changed = Path(path)

@@ -1,0 +1,88 @@
+"""Whole sites of packages that nobody here wrote: nothing crashes, and nothing is lost."""
+
+import asyncio
+import html
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import pytest
+from site_tools import REPOSITORY, build, pages, tree
+
+from pylit.addresses import module_url
+from pylit.diagnostics import Report, Severity
+from pylit.discover import discover
+from pylit.model import Module
+from pylit.parse import parse_module
+
+LINE = re.compile(r'<a class="n" id="L(\d+)"[^>]*>\1</a>(.*?)(?=\n<a class="n"|</code>)', re.DOTALL)
+TAG = re.compile(r"<[^>]*>")
+WORD = re.compile(r"[A-Za-z]{4,}")
+#: Images from elsewhere are not fetched, so their addresses are not kept.
+ADDRESS = re.compile(r"\]\([^)]*\)")
+
+
+def torch_modules() -> Path:
+    spec = importlib.util.find_spec("torch")
+    assert spec is not None and spec.origin is not None
+    return Path(spec.origin).parent / "nn/modules"
+
+
+PACKAGES = {
+    "labml_nn": (REPOSITORY / ".cache/oracle/labml_nn", 221),
+    "torch.nn.modules": (torch_modules(), 20),
+    "asyncio": (Path(asyncio.__file__).parent, 20),
+    "json": (Path(json.__file__).parent, 4),
+}
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_a_foreign_package_becomes_a_site_with_every_line_of_it(name: str, tmp_path: Path) -> None:
+    source, least = PACKAGES[name]
+    if not source.is_dir():
+        pytest.skip(f"{source} is not installed; `make install` does it")
+    outcome = build(REPOSITORY, sources=(source,), out=tmp_path / "out", jobs=2)
+    assert not [d for d in outcome.report if d.severity is Severity.ERROR]
+    modules = [parse_module(s, Report()) for s in discover(source, own=False, report=Report())]
+    assert len(modules) >= least
+    expected = {module_url(module.source): module for module in modules}
+    assert pages(tmp_path / "out") == {*expected, "index.html", "404.html"}
+    for url, module in expected.items():
+        check_page((tmp_path / "out" / url).read_text(encoding="utf-8"), module)
+    home = (tmp_path / "out/index.html").read_text(encoding="utf-8")
+    missing = [u for u, m in expected.items() if f'"{u}"' not in home and m.sections]
+    assert not missing
+    assert "sitemap.xml" not in tree(tmp_path / "out"), "a site without an address has no sitemap"
+
+
+def check_page(page: str, module: Module) -> None:
+    """Every line is code on the page, exactly as it stands, or part of a note; never both."""
+    source = module.source
+    code = {}
+    for number, shown in LINE.findall(page):
+        assert int(number) not in code, f"{source.display}:{number} is on its page twice"
+        code[int(number)] = html.unescape(TAG.sub("", shown))
+    noted: set[int] = set()
+    for section in module.sections:
+        for note in section.notes:
+            lines = set(range(note.span.first, note.span.last + 1))
+            assert not lines & (noted | code.keys())
+            noted |= lines
+    for number, line in enumerate(source.lines, start=1):
+        if number in code:
+            # HTML has no null, and a browser would turn a lone carriage return into a line's end.
+            assert code[number] == line.replace("\0", "\u2400")
+        else:
+            assert number in noted or not line.strip(), f"{source.display}:{number} is lost"
+    check_notes(page, module)
+
+
+def check_notes(page: str, module: Module) -> None:
+    """Every word of every note without mathematics is on the page, addresses aside."""
+    words = set(WORD.findall(html.unescape(page)))
+    for section in module.sections:
+        for note in section.notes:
+            if "$" not in note.text and "\\" not in note.text:
+                written = set(WORD.findall(ADDRESS.sub("]", note.text)))
+                assert written <= words, f"{module.source.display} {note.span}"

@@ -1,0 +1,49 @@
+import multiprocessing
+import os
+from functools import partial
+
+import pytest
+
+from pylit.pool import FEW, cores, run
+
+
+class Power:
+    """Made once in each process."""
+
+    def __init__(self, exponent: int) -> None:
+        self.exponent = exponent
+
+    def __call__(self, item: int) -> tuple[int, int]:
+        if item < 0:
+            raise ValueError(f"{item} is negative")
+        return item**self.exponent, os.getpid()
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 5])
+def test_every_item_is_worked_on_once(jobs: int) -> None:
+    items = list(range(2 * FEW))
+    results = dict(run(partial(Power, 3), items, jobs))
+    assert {index: value for index, (value, _) in results.items()} == {n: n**3 for n in items}
+    processes = {process for _, process in results.values()}
+    assert (os.getpid() in processes) == (jobs == 1)
+
+
+def test_few_items_are_done_here() -> None:
+    results = list(run(partial(Power, 2), list(range(FEW - 1)), 4))
+    assert {process for _, (_, process) in results} == {os.getpid()}
+
+
+def test_a_fault_in_another_process_arrives_here() -> None:
+    with pytest.raises(ValueError, match="-1 is negative"):
+        list(run(partial(Power, 2), [*range(FEW), -1], 2))
+
+
+def test_leaving_early_ends_the_processes() -> None:
+    results = run(partial(Power, 2), list(range(50)), 2)
+    next(results)
+    results.close()  # type: ignore[attr-defined]
+    assert not multiprocessing.active_children()
+
+
+def test_there_is_a_core() -> None:
+    assert cores() >= 1

@@ -1,0 +1,161 @@
+"""The development server, over real HTTP, as a browser uses it."""
+
+import json
+import queue
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from site_tools import CACHE, REPOSITORY, make_site, options, tree
+
+from pylit.serve import serve
+
+
+class Site:
+    """A running ``--serve``."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        command = [sys.executable, "-u", REPOSITORY / "build_site.py", "--serve", "--port", "0"]
+        command += ["--source", root / "pkg", "--out", root / "site", "--cache", CACHE]
+        self.process = subprocess.Popen(
+            [str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        assert self.process.stdout is not None
+        self.said: list[str] = []
+        for line in self.process.stdout:
+            self.said.append(line)
+            found = re.match(r"http://127\.0\.0\.1:\d+/", line)
+            if found:
+                self.address = found[0]
+                break
+        # What else it says must be read, or it stops at a full pipe.
+        self.listeners = [threading.Thread(target=self._read, daemon=True)]
+        self.listeners[0].start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        self.said.extend(self.process.stdout)
+
+    def get(self, path: str) -> tuple[int, str, str]:
+        """Status, content type and text."""
+        try:
+            with urllib.request.urlopen(self.address + path, timeout=20) as answer:
+                return answer.status, answer.headers["Content-Type"], answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.headers["Content-Type"], error.read().decode()
+
+    def events(self) -> "queue.Queue[dict[str, str]]":
+        """The states that a browser is told of, from now on."""
+        states: queue.Queue[dict[str, str]] = queue.Queue()
+        answer = urllib.request.urlopen(self.address + "__pylit__/events", timeout=60)
+
+        def listen() -> None:
+            with answer:
+                for line in answer:
+                    if line.startswith(b"data: "):
+                        states.put(json.loads(line[6:]))
+
+        self.listeners.append(threading.Thread(target=listen, daemon=True))
+        self.listeners[-1].start()
+        return states
+
+    def close(self) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        try:
+            status = self.process.wait(timeout=20)
+        finally:
+            self.process.kill()
+        for listener in self.listeners:
+            listener.join(timeout=20)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return status
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    running = Site(make_site(tmp_path))
+    yield running
+    running.close()
+
+
+def until(
+    states: "queue.Queue[dict[str, str]]", *, fault: bool = False, after: str = ""
+) -> dict[str, str]:
+    """The first state with a fault or without one, of another version than `after`."""
+    while True:
+        state = states.get(timeout=60)
+        if bool(state["fault"]) == fault and state["version"] != after:
+            return state
+
+
+def test_a_site_while_it_is_written(site: Site) -> None:
+    status, kind, home = site.get("")
+    assert (status, kind) == (200, "text/html; charset=utf-8")
+    version = re.search(r'reload.js" data-version="(\w+)"', home)
+    assert version and 'href="pkg/one.html"' in home
+    assert site.get("__pylit__/reload.js")[1].startswith("text/javascript")
+    assert site.get("assets/site.css")[1].startswith("text/css")
+    status, _, missing = site.get("pkg/nowhere.html")
+    assert status == 404 and "Page not found" in missing and "reload.js" in missing
+    assert site.get("%2e%2e/%2e%2e/etc/passwd")[0] == 404
+    assert site.get(".pylit-manifest.json")[0] == 404
+    assert site.get("pkg")[2] == site.get("pkg/")[2] == site.get("pkg/index.html")[2]
+    for path in (site.root / "site").rglob("*.html"):
+        assert "__pylit__" not in path.read_text(), "the reload script is never written"
+
+    states = site.events()
+    first = states.get(timeout=30)
+    assert first == {"version": version[1], "fault": ""}
+    one = site.root / "pkg/one.py"
+    one.write_text(one.read_text().replace("More than none", "Fewer than two"))
+    until(states, after=first["version"])
+    assert "Fewer than two" in site.get("pkg/one.html")[2]
+
+    good = tree(site.root / "site")
+    one.rename(site.root / "pkg/one.txt")
+    (site.root / "pkg/sub").mkdir()
+    (site.root / "site/pkg/three.html").write_text("in the way")
+    (site.root / "pkg/three.py").write_text("x = 1\n")
+    broken = until(states, fault=True)
+    assert "in the way" in broken["fault"]
+    (site.root / "site/pkg/three.html").unlink()
+    assert tree(site.root / "site") == good, "the last good site stays"
+    (site.root / "pkg/one.txt").rename(one)
+    until(states)
+
+    assert site.close() == 0
+    assert "Traceback" not in "".join(site.said)
+
+
+def test_a_busy_port_is_said_clearly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
+        port = busy.getsockname()[1]
+        assert serve(options(tmp_path), port, lambda: 0) == 1
+    said = capsys.readouterr().err
+    assert f"Port {port}" in said and "in use" in said and f"--port {port + 1}" in said
+
+
+def test_a_reload_comes_soon_after_the_page(site: Site) -> None:
+    """The page is on disk, and the browser knows: what lies between is one message."""
+    states = site.events()
+    first = states.get(timeout=30)
+    one, page = site.root / "pkg/one.py", site.root / "site/pkg/one.html"
+    one.write_text(one.read_text().replace("More than none", "Something new"))
+    while "Something new" not in page.read_text():
+        time.sleep(0.001)
+    state = until(states, after=first["version"])
+    assert state["version"] in site.get("pkg/one.html")[2]
