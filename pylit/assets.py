@@ -1,4 +1,4 @@
-"""Style sheet, scripts, fonts and drawings of the site, from the small files of its theme.
+"""Style sheet, scripts and fonts of the site, from the small files of its theme.
 
 A page loads one style sheet and one script; each is put together here from files that are short
 enough to read. Nothing is rewritten on the way but comments and indentation, which readers of the
@@ -40,8 +40,6 @@ def assets(theme: Path, node_modules: Path, cache: Path | None) -> Mapping[str, 
         files[f"assets/{name}"] = script(parts).encode()
     library = compact(node_modules.joinpath(MINISEARCH).read_text(encoding="utf-8"))
     files["assets/search.js"] = library.encode() + files["assets/search.js"]
-    for path in sorted((theme / "files").iterdir()):
-        files[f"assets/{path.name}"] = path.read_bytes()
     return files
 
 

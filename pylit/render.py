@@ -1,13 +1,14 @@
 """Pages to HTML: the templates of a theme, filled in.
 
 A template gets the `PageView` as ``page``, its sections as ``rows``, the `SiteView` as ``site``,
-and ``href``, which turns an address from the site's root into one that leads there from the page, so
-that a site works wherever it lies: on a server, in a folder of a server, or on a disk.
+and ``href``, which turns an address from the site's root into one that leads there from the page,
+so that a site works wherever it lies: on a server, in a folder of a server, or on a disk.
 """
 
 import posixpath
 import re
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -15,6 +16,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pylit.model import PageView, SiteView
 from pylit.rows import rows
 from pylit.sitemap import canonical
+
+#: Fonts of every page, and those that a formula needs to be laid out, by what it contains.
+FONTS = ("serif", "sans", "mono", "serif-italic")
+MATH_FONTS = {"<mjx-c": ("mjx-ncm-n", "mjx-ncm-zero"), "<mjx-break": ("mjx-ncm-brk",)}
 
 _ABSOLUTE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|//")
 
@@ -45,9 +50,17 @@ class Renderer:
             page=view,
             site=self._site,
             rows=rows(view.sections),
+            preloads=_preloads(view),
             href=partial(relative, view.url),
             canonical=canonical(base, view.url) if base else "",
         )
+
+
+def _preloads(view: PageView) -> tuple[str, ...]:
+    """The fonts that a page surely uses: asked for at once, they come before it is painted."""
+    notes = (view.title_html, view.summary_html, view.body, *(s.note for s in view.sections))
+    used = [fonts for sign, fonts in MATH_FONTS.items() if any(sign in note for note in notes)]
+    return FONTS + tuple(chain.from_iterable(used))
 
 
 def relative(from_url: str, to_url: str) -> str:

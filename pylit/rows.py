@@ -13,9 +13,13 @@ from pylit.model import CodeLine, SectionView
 
 #: Letters of a note from which on an introduction takes the whole width, although it has code.
 LONG = 700
-#: Notes of the whole width within these bounds are set in two columns where there is room: a
+#: Notes of the whole width with so many letters are set in two columns where there is room: a
 #: shorter one needs none, and the columns of a longer one would not fit on a screen.
 COLUMNS = range(900, 3800)
+#: What goes across both columns. More than one of them would chop the text; then they go to the
+#: right of a single column.
+_ACROSS = re.compile(r"<(table|pre|figure|h[23])\b")
+_FOLDED = re.compile(r"<details.*?</details>", re.DOTALL)
 #: A note of so few letters may stay in sight while its code, if it is longer than `SCREENFUL`,
 #: passes by.
 BRIEF = 600
@@ -47,7 +51,7 @@ class Row:
             return "brief" if self.lines > SCREENFUL and _is_brief(self.note) else ""
         if self.blocks:
             return "bare"
-        return "wide columns" if letters(self.note) in COLUMNS else "wide"
+        return " ".join(["wide", *_columns(self.note)])
 
     @property
     def tall(self) -> bool:
@@ -91,6 +95,18 @@ def _opening(section: SectionView) -> Iterator[Row]:
 def letters(note: str) -> int:
     """About how many letters a reader sees; formulas count as little as they take."""
     return len(_TAG.sub("", _HEARD.sub("", note)))
+
+
+def _columns(note: str) -> tuple[str, ...]:
+    """Classes of a note alone: two parts side by side, two columns of text, or none."""
+    shown = _FOLDED.sub("", note)
+    if letters(shown) >= COLUMNS.stop:
+        return ()
+    across = [match[1] for match in _ACROSS.finditer(shown)]
+    opens = note.startswith(("<h2", "<h3"))
+    if across == ["h2", "h2"] and opens:
+        return ("columns", "pair")
+    return ("columns",) if len(across) - opens <= 1 and letters(shown) in COLUMNS else ()
 
 
 def _is_brief(note: str) -> bool:
