@@ -1,6 +1,6 @@
-"""The programs shown on the pages of the library run as they stand.
+"""The programs shown in notes, on prose pages and in the README run as they stand.
 
-A fenced block of Python in a note that begins with an import is a whole program: it is executed in
+A fenced block of Python that begins with an import is a whole program: it is executed in
 a namespace of its own, and its assertions speak for themselves.
 """
 
@@ -10,13 +10,18 @@ from pathlib import Path
 import pytest
 import torch
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
+SHOWN = [
+    *sorted((ROOT / "labml_nn").rglob("*.py")),
+    *sorted((ROOT / "docs_src/pages").glob("*.md")),
+    ROOT / "README.md",
+]
 #: The opening fence, behind the indentation of a docstring or the ``# `` of a comment.
 FENCE = re.compile(r"( *(?:# )?)```python")
 
 
 def blocks(text):
-    """Line number and text of every fenced block of Python in the notes of a module."""
+    """Line number and text of every fenced block of Python."""
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
         if fence := FENCE.fullmatch(line):
@@ -30,7 +35,7 @@ def blocks(text):
 
 
 def programs():
-    for path in sorted((ROOT / "labml_nn").rglob("*.py")):
+    for path in SHOWN:
         for number, code in blocks(path.read_text(encoding="utf-8")):
             if code.startswith(("import ", "from ")):
                 yield pytest.param(code, id=f"{path.relative_to(ROOT).as_posix()}:{number}")
