@@ -26,7 +26,7 @@ from pylit.links import AuditedPage, audit
 from pylit.maths import MathRenderer
 from pylit.model import Module, SiteView, SourceFile
 from pylit.node import NodeError
-from pylit.pages import Place, place
+from pylit.pages import Place, front_matter_faults, place
 from pylit.progress import Silent, Watcher
 from pylit.prose import read_pages, read_static
 from pylit.stages import Page, Parsed, Stages, Tally, Theme
@@ -123,6 +123,9 @@ class Builder:
         drafts = stages.draft(parsed, self._maths)
         view = self._view(config, drafts, report)
         theme = Theme(options.theme, view)
+        for draft, source in zip(drafts, parsed, strict=True):
+            if draft.own:
+                front_matter_faults(draft, source.module.source.lines, options.root, report)
         pages = stages.finish(
             drafts, parsed, self._places(config, drafts, parsed, view), theme, self._maths
         )

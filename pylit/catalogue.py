@@ -62,7 +62,7 @@ def _find(
 def rest_of(groups: Iterable[PageGroup], drafts: Iterable[Draft]) -> tuple[PageGroup, ...]:
     """The pages that no group names, as a group of their own, so that each can be found."""
     named = {page.url for group in groups for page in group.pages}
-    rest = [d for d in drafts if d.url not in named and (d.sections or d.prose)]
+    rest = [d for d in drafts if d.url not in named and (d.sections or d.front_matter)]
     links = tuple(page_link(draft) for draft in sorted(rest, key=lambda d: d.name))
     return (PageGroup(REST, "", links),) if links else ()
 
@@ -81,7 +81,7 @@ def package_groups(drafts: Iterable[Draft]) -> tuple[PageGroup, ...]:
         home = parts if draft.name in packages else parts[:-1]
         key = ".".join(home[: depth + 1])
         links = groups.setdefault(key, [])
-        if draft.sections:
+        if draft.sections or draft.front_matter:
             links.append(page_link(draft))
     filled = sorted((key, pages) for key, pages in groups.items() if pages)
     return tuple(PageGroup(key or "Modules", "", tuple(pages)) for key, pages in filled)

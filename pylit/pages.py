@@ -1,8 +1,9 @@
 """Drafts, formulas and neighbours put together: what the templates show, and what readers find."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
@@ -28,6 +29,8 @@ Typeset = Callable[[str, bool], Rendered]
 
 _ARXIV = re.compile(r"(?:arxiv:)?(\d{4}\.\d{4,5}(?:v\d+)?)", re.IGNORECASE)
 _SPECIAL: Mapping[str, Literal["home", "missing"]] = {HOME: "home", MISSING: "missing"}
+#: What the front matter of a page may say.
+FRONT_MATTER = ("title", "summary", "paper", "notebook")
 #: As many names as an import line shows without becoming a paragraph.
 _IMPORTED = 4
 
@@ -144,6 +147,26 @@ def paper_url(paper: str) -> str:
     if number:
         return f"https://arxiv.org/abs/{number[1]}"
     return paper.strip() if paper.strip().startswith(("https://", "http://")) else ""
+
+
+def front_matter_faults(draft: Draft, lines: Sequence[str], root: Path, report: Report) -> None:
+    """Report keys of an own page that nobody reads, and values that lead nowhere."""
+    for key, value in draft.front_matter.items():
+        if key not in FRONT_MATTER:
+            near = get_close_matches(key, FRONT_MATTER, n=1)
+            hint = f"did you mean `{near[0]}`?" if near else f"known: {', '.join(FRONT_MATTER)}"
+            message = f"unknown key `{key}`"
+        elif key == "paper" and not paper_url(value):
+            message = f"`paper` is `{value}`"
+            hint = "write an address, https://…, or an arXiv number, 1706.03762"
+        elif key == "notebook" and not (root / value).is_file():
+            message = f"`notebook` is `{value}`, and there is no such file"
+            hint = "write its path from the root of the repository"
+        else:
+            continue
+        line = next((n for n, text in enumerate(lines, 1) if text.strip().startswith(key)), 0)
+        source = lines[line - 1] if line else ""
+        report.add(Diagnostic(draft.display, line, 0, "front-matter", message, hint, source))
 
 
 def tex_faults(draft: Draft, lines: list[str], typeset: Typeset, report: Report) -> None:

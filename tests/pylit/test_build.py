@@ -268,7 +268,8 @@ def test_all_faults_are_found_in_one_build_and_again_in_the_next(tmp_path: Path)
     }
     first = faults(build(make_site(tmp_path, bad)))
     assert {code for _, _, code in first} == {"tex", "link-broken", "slug-duplicate"}
-    assert len(first) == 4 and first == sorted(first)
+    assert [line for _, line, _ in first] == [1, 1, 1, 4]
+    assert [path for path, _, _ in first] == sorted(path for path, _, _ in first)
     assert faults(build(tmp_path)) == first
     assert not (tmp_path / "site").exists()
 
@@ -304,3 +305,14 @@ def test_a_site_without_a_home_page_gets_one(tmp_path: Path) -> None:
     succeed(make_site(tmp_path, {"docs_src/pages/index.md": ""}))
     home = (tmp_path / "site/index.html").read_text()
     assert "Small" in home and 'href="pkg/one.html"' in home
+
+
+def test_without_node_the_site_stays_and_the_way_out_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pylit.maths.FONTS", tmp_path / "no fonts")
+    new = {"pkg/one.py": f'"""$x_{{{tmp_path.name}}} + {random.random()}$"""\n'}
+    outcome = build(make_site(tmp_path, new))
+    (fault,) = outcome.report
+    assert fault.code == "node" and "make" in fault.hint
+    assert not (tmp_path / "site").exists()

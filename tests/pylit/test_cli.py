@@ -207,3 +207,13 @@ def test_killed_in_the_middle_the_next_build_recovers(package: Path, tmp_path: P
         child.communicate(timeout=60)
     assert child.returncode == 0
     assert tree(tmp_path / "out") == tree(tmp_path / "clean")
+
+
+def test_the_order_of_sets_leaves_no_trace(tmp_path: Path) -> None:
+    for seed in ("1", "2"):
+        root = make_site(tmp_path / seed)
+        command = [sys.executable, REPOSITORY / "build_site.py", "--source", root / "pkg"]
+        command += ["--out", root / "out", "--cache", CACHE]
+        environment = os.environ | {"PYTHONHASHSEED": seed}
+        subprocess.run([str(c) for c in command], check=True, env=environment, capture_output=True)
+    assert tree(tmp_path / "1/out") == tree(tmp_path / "2/out")

@@ -1,0 +1,124 @@
+from pathlib import Path
+
+from pylit.addresses import Addresses, file_path, module_url, prose_url
+from pylit.catalogue import neighbours, package_groups, rest_of
+from pylit.diagnostics import Report
+from pylit.drafts import Draft, DraftSection
+from pylit.model import NoteHtml, PageGroup, PageLink, SourceFile
+
+
+def source(name: str, *, package: bool = False, own: bool = True) -> SourceFile:
+    display = name.replace(".", "/") + ("/__init__.py" if package else ".py")
+    return SourceFile(Path(display), name, display, package, own, "", "")
+
+
+def draft(name: str, *, package: bool = False, empty: bool = False) -> Draft:
+    one = source(name, package=package)
+    sections = () if empty else (DraftSection("", (NoteHtml("x"),), ()),)
+    nothing = NoteHtml("")
+    return Draft(
+        name=name,
+        url=module_url(one),
+        display=one.display,
+        own=True,
+        prose=False,
+        front_matter={},
+        title=name,
+        title_note=nothing,
+        summary="",
+        summary_note=nothing,
+        sections=sections,
+        warning="",
+        diagnostics=(),
+        answers={},
+        stamp="",
+    )
+
+
+def test_the_dotted_name_is_the_path() -> None:
+    assert module_url(source("pkg.mha")) == "pkg/mha.html"
+    assert module_url(source("pkg.sub", package=True)) == "pkg/sub/index.html"
+    assert prose_url("guide/start") == "guide/start.html"
+
+
+def test_modules_never_take_the_place_of_their_package_or_of_special_pages() -> None:
+    assert module_url(source("pkg.index")) == "pkg/index.py.html"
+    assert module_url(source("pkg.Index")) == "pkg/Index.py.html"
+    assert module_url(source("404")) == "404.py.html"
+    assert module_url(source("pkg.404")) == "pkg/404.html"
+
+
+def test_odd_names_become_addresses_and_come_back() -> None:
+    url = module_url(source("pkg.a b#ä"))
+    assert url == "pkg/a%20b%23%C3%A4.html"
+    assert file_path(url) == "pkg/a b#ä.html"
+
+
+def test_an_address_belongs_to_one_source() -> None:
+    report = Report()
+    addresses = Addresses(report)
+    assert addresses.claim("a.html", source("one"))
+    assert not addresses.claim("a.html", source("two"))
+    assert addresses.claim("A.html", source("three"))
+    assert addresses.claim("b.html", source("four"))
+    assert [(d.path, d.code) for d in report] == [
+        ("three.py", "page-collision"),
+        ("two.py", "page-collision"),
+    ]
+    assert "`one.py`" in next(iter(report)).message
+
+
+def test_where_a_foreign_package_tells_names_apart_by_case_so_do_we() -> None:
+    report = Report()
+    addresses = Addresses(report)
+    assert addresses.claim("a.html", source("one", own=False))
+    assert addresses.claim("A.html", source("two", own=False))
+    assert len(report) == 1 and not report.failed
+
+
+def names(groups: tuple[PageGroup, ...]) -> list[tuple[str, list[str]]]:
+    return [(group.title, [page.title for page in group.pages]) for group in groups]
+
+
+def test_a_foreign_package_is_grouped_by_what_is_right_below_its_top() -> None:
+    drafts = [
+        draft("p", package=True),
+        draft("p.x"),
+        draft("p.a", package=True, empty=True),
+        draft("p.a.one"),
+        draft("p.a.deep", package=True),
+        draft("p.a.deep.two"),
+        draft("p.b", package=True),
+    ]
+    assert names(package_groups(drafts)) == [
+        ("p", ["p", "p.x"]),
+        ("p.a", ["p.a.deep", "p.a.deep.two", "p.a.one"]),
+        ("p.b", ["p.b"]),
+    ]
+
+
+def test_the_parts_that_all_names_share_make_no_group() -> None:
+    drafts = [draft("t.n.m", package=True), draft("t.n.m.a"), draft("t.n.m.b.c")]
+    assert names(package_groups(drafts)) == [
+        ("t.n.m", ["t.n.m", "t.n.m.a"]),
+        ("t.n.m.b", ["t.n.m.b.c"]),
+    ]
+
+
+def test_loose_scripts_are_one_group() -> None:
+    assert names(package_groups([draft("one"), draft("two")])) == [("Modules", ["one", "two"])]
+
+
+def test_what_no_group_names_is_listed_and_empty_packages_are_not() -> None:
+    named = (PageGroup("g", "", (PageLink("p/a.html", "p.a"),)),)
+    rest = rest_of(named, [draft("p.b"), draft("p.a"), draft("p", package=True, empty=True)])
+    assert names(rest) == [("More", ["p.b"])]
+    assert rest_of(named, [draft("p.a")]) == ()
+
+
+def test_neighbours_are_those_of_the_first_group_that_has_the_page() -> None:
+    a, b, c = (PageLink(f"{n}.html", n) for n in "abc")
+    found = neighbours([PageGroup("path", "", (a, b)), PageGroup("group", "", (c, b, a))])
+    assert (found["a.html"].previous, found["a.html"].next) == (None, b)
+    assert (found["b.html"].previous, found["b.html"].next) == (a, None)
+    assert (found["c.html"].next, found["c.html"].path_title) == (b, "group")

@@ -1,0 +1,252 @@
+"""What templates get of a page, and what readers find of it."""
+
+import hashlib
+import re
+from pathlib import Path
+
+import pytest
+
+from pylit.addresses import HOME
+from pylit.catalogue import Neighbours
+from pylit.config import SiteConfig
+from pylit.diagnostics import Report
+from pylit.drafts import TEMPLATE_IDS, Draft, Drafter, Order, prose_target
+from pylit.maths import Rendered
+from pylit.model import Crumb, Module, PageLink, SourceFile, Target
+from pylit.pages import (
+    Place,
+    front_matter_faults,
+    import_line,
+    page_view,
+    paper_url,
+    place,
+    search_documents,
+    tex_faults,
+)
+from pylit.parse import parse_module
+from pylit.xref import targets
+
+REPOSITORY = Path(__file__).parents[2]
+TEXT = '''"""
+---
+title: A *title* with $t$
+summary: A summary with `code` and $s$.
+paper: 1706.03762
+---
+
+An opening.
+"""
+
+
+class Memory:
+    """
+    ## What is remembered, $m$
+
+    All of it.
+    """
+
+    def read(self) -> int:
+        """Read it."""
+        return 1
+
+    def _hidden(self) -> int:
+        return 2
+
+
+def helper() -> Memory:
+    """Make a `Memory`; see [the notes](../notes.md)."""
+    return Memory()
+'''
+CONFIG = SiteConfig("t", "s", "https://e.org/", "me/repo", "main", "en", ())
+
+
+def parse(text: str, name: str = "pkg.mod", *, own: bool = True) -> Module:
+    path = Path("/root/src") / (name.replace(".", "/") + ".py")
+    display = name.replace(".", "/") + ".py"
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return parse_module(SourceFile(path, name, display, False, own, text, digest), Report())
+
+
+def draft_of(module: Module, others: dict[str, Target] | None = None) -> Draft:
+    url = module.source.name.replace(".", "/") + ".html"
+    known = targets(module, url) | (others or {})
+    return Drafter(known)(Order(module, url, False, "key"))
+
+
+def typeset(tex: str, display: bool) -> Rendered:
+    if "bad" in tex:
+        return Rendered("?", error="Missing close brace", offset=tex.index("bad"))
+    return Rendered(f"<math>{tex}</math>", (f"1rule-{tex}",))
+
+
+def view_of(text: str, where: Place | None = None):  # type: ignore[no-untyped-def]
+    module = parse(text)
+    return page_view(draft_of(module), module, where or Place(), typeset)
+
+
+def test_title_and_summary_come_from_the_front_matter() -> None:
+    view = view_of(TEXT)
+    assert view.title == "A title with t"
+    assert view.title_html == "A <em>title</em> with <math>t</math>"
+    assert view.summary == "A summary with code and s."
+    assert view.summary_html == "A summary with <code>code</code> and <math>s</math>."
+    assert view.paper_url == "https://arxiv.org/abs/1706.03762"
+
+
+@pytest.mark.parametrize(
+    "heading", ["# 1. The *heading*", "The *heading*\n====", "# 1. The *heading* #"]
+)
+def test_a_heading_that_opens_the_page_is_its_title_and_leaves_the_text(heading: str) -> None:
+    view = view_of(f'"""\n{heading}\n\nBody.\n"""\n')
+    assert view.title in ("1. The heading", "The heading")
+    assert view.title_html.endswith("The <em>heading</em>")
+    assert view.sections[0].note.strip() == "<p>Body.</p>"
+    assert view.summary == "Body." and view.summary_html == ""
+
+
+def test_a_page_without_a_word_is_called_after_its_module() -> None:
+    view = view_of("x = 1\n")
+    assert (view.title, view.title_html, view.summary) == ("pkg.mod", "pkg.mod", "")
+
+
+def test_the_outline_has_headings_and_the_names_of_what_has_none() -> None:
+    entries = [(e.level, e.anchor, e.html) for e in view_of(TEXT).outline]
+    assert entries == [
+        (2, "what-is-remembered-m", "What is remembered, <math>m</math>"),
+        (3, "Memory.read", "<code>read</code>"),
+        (2, "helper", "<code>helper</code>"),
+    ]
+
+
+def test_sections_carry_names_and_the_lines_of_their_code() -> None:
+    view = view_of(TEXT)
+    anchors = [section.anchor for section in view.sections if section.anchor]
+    assert anchors == ["Memory", "Memory.read", "Memory._hidden", "helper"]
+    numbers = [line.number for section in view.sections for line in section.code]
+    assert numbers == sorted(set(numbers))
+
+
+def test_a_link_to_a_markdown_file_leads_to_its_page() -> None:
+    source = SourceFile(Path("n.md"), "notes", "docs_src/pages/notes.md", False, True, "", "")
+    notes = {"notes.md": prose_target(source, "notes.html")}
+    draft = draft_of(parse(TEXT), notes)
+    assert 'href="../notes.html"' in draft.sections[-2].notes[0].html
+
+
+def test_a_draft_stands_while_the_answers_do() -> None:
+    module = parse("from pkg.other import thing\nthing()\n")
+    other = parse("def thing():\n    pass\n", "pkg.other")
+    draft = draft_of(module, targets(other, "pkg/other.html"))
+    assert draft.answers
+
+    moved = targets(parse("\n\n# Moved.\ndef thing(x):\n    pass\n", "pkg.other"), "pkg/other.html")
+    gone = targets(parse("def things():\n    pass\n", "pkg.other"), "pkg/other.html")
+    own = targets(module, "pkg/mod.html")
+    assert Drafter(own | moved).answers.hold(draft.answers)
+    assert not Drafter(own | gone).answers.hold(draft.answers)
+    assert draft_of(module, moved) == draft
+    assert draft_of(module, gone).stamp != draft.stamp
+
+
+def test_headings_leave_the_ids_of_the_templates_alone() -> None:
+    theme = REPOSITORY / "docs_src/theme"
+    found = {
+        identity
+        for path in theme.glob("*.html")
+        for identity in re.findall(r'\bid="([\w-]+)"', path.read_text(encoding="utf-8"))
+    }
+    assert found == TEMPLATE_IDS
+    assert 'id="results-section"' in view_of('"""\n## Results\n"""\n').sections[0].note
+
+
+def test_a_page_knows_its_place() -> None:
+    module = parse("x = 1\n", "pkg.sub.mod")
+    draft, urls = draft_of(module), {"pkg": "pkg/index.html", "pkg.sub.mod": "…"}
+    where = place(draft, module.source.path, Path("/root"), CONFIG, urls)
+    assert where.crumbs == (Crumb("pkg", "pkg/index.html"), Crumb("sub"), Crumb("mod"))
+    around = Neighbours(PageLink("a.html", "A"), PageLink("b.html", "B"), "The path")
+    view = page_view(draft, module, Place(around=around), typeset)
+    assert (view.previous, view.next, view.path_title) == (around.previous, around.next, "The path")
+    assert view.source_url == ""
+    view = page_view(draft, module, where, typeset)
+    assert view.source_url == "https://github.com/me/repo/blob/main/src/pkg/sub/mod.py"
+    outside = place(draft, module.source.path, Path("/elsewhere"), CONFIG, urls)
+    assert page_view(draft, module, outside, typeset).source_url == ""
+
+
+def test_a_notebook_opens_on_github_and_in_colab() -> None:
+    module = parse('"""\n---\ntitle: T\nnotebook: notebooks/t.ipynb\n---\n"""\n')
+    draft = draft_of(module)
+    where = place(draft, module.source.path, Path("/root"), CONFIG, {})
+    view = page_view(draft, module, where, typeset)
+    assert view.notebook_url == "https://github.com/me/repo/blob/main/notebooks/t.ipynb"
+    colab = "https://colab.research.google.com/github/me/repo/blob/main/notebooks/t.ipynb"
+    assert view.colab_url == colab
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "line"),
+    [
+        (TEXT, "pkg.mod", "from pkg.mod import Memory"),
+        ("def f(): ...\ndef _g(): ...\n", "pkg.mod", "from pkg.mod import f"),
+        ("X = 1\n", "pkg.mod", "from pkg import mod"),
+        ("X = 1\n", "mod", "import mod"),
+        ("".join(f"class C{i}: ...\n" for i in range(5)), "pkg.mod", "from pkg import mod"),
+        ("class C: ...\n", "pkg.my-script", ""),
+        ("def f(:\n", "pkg.mod", ""),
+    ],
+)
+def test_what_to_type_to_import_it(text: str, name: str, line: str) -> None:
+    assert import_line(parse(text, name)) == line
+
+
+def test_papers() -> None:
+    assert paper_url("arXiv:2002.09402v3") == "https://arxiv.org/abs/2002.09402v3"
+    assert paper_url(" https://doi.org/10.1/x ") == "https://doi.org/10.1/x"
+    assert paper_url("Vaswani et al.") == ""
+
+
+def test_faults_of_the_front_matter(tmp_path: Path) -> None:
+    text = '"""\n---\ntitel: T\npaper: somewhere\nnotebook: none.ipynb\nsummary: s\n---\n"""\n'
+    report = Report()
+    front_matter_faults(draft_of(parse(text)), text.split("\n"), tmp_path, report)
+    found = {(d.line, d.code): (d.message, d.hint) for d in report}
+    assert found.keys() == {(3, "front-matter"), (4, "front-matter"), (5, "front-matter")}
+    assert "`title`" in found[3, "front-matter"][1]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [
+        ('"""\nSee $x + bad$.\n"""\n', 2, 10),
+        ('"""\n    $$\n    a\n    + bad\n    $$\n"""\n', 4, 7),
+        ("def f():\n    # So $bad$.\n    return 1\n", 2, 11),
+        ('"""\n---\ntitle: A $bad$\n---\n"""\n', 3, 11),
+    ],
+)
+def test_a_bad_formula_is_found_in_its_source(text: str, line: int, column: int) -> None:
+    report = Report()
+    draft = draft_of(parse(text))
+    tex_faults(draft, text.split("\n"), typeset, report)
+    (fault,) = report
+    assert (fault.path, fault.line, fault.column) == ("pkg/mod.py", line, column)
+    assert text.split("\n")[fault.line - 1][fault.column - 1 :].startswith("bad")
+    assert "Missing close brace" in fault.message
+
+
+def test_readers_find_pages_headings_definitions_and_notes() -> None:
+    module = parse(TEXT)
+    documents = {d.url: d for d in search_documents(draft_of(module), module)}
+    assert documents["pkg/mod.html"].kind == "page"
+    assert "An opening." in documents["pkg/mod.html"].text
+    heading = documents["pkg/mod.html#what-is-remembered-m"]
+    assert heading.kind == "heading" and "All of it." in heading.text
+    read = documents["pkg/mod.html#Memory.read"]
+    assert (read.kind, read.title, read.page) == ("definition", "Memory.read", "A title with t")
+    assert "Read it." in read.text
+
+
+def test_home_is_a_page_of_its_own_kind() -> None:
+    module = parse('"""# Home"""\n', "index")
+    draft = Drafter({})(Order(module, HOME, True, "key"))
+    assert page_view(draft, module, Place(), typeset).kind == "home"
