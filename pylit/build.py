@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 
+from jinja2 import TemplateSyntaxError
+
 from pylit.addresses import Addresses, file_path, module_url, prose_url
 from pylit.cache import Cache, digest
 from pylit.catalogue import named_groups, neighbours, package_groups, rest_of
@@ -107,6 +109,10 @@ class Builder:
         except NodeError as error:
             hint = "run `make install`, which sets up Node and its packages"
             outcome.report.add(Diagnostic("node", 0, 0, "node", str(error), hint))
+        except TemplateSyntaxError as error:
+            path, line = error.filename or str(self.options.theme), error.lineno
+            hint = "mend the template"
+            outcome.report.add(Diagnostic(path, line, 0, "theme", error.message or "", hint))
         outcome.seconds = time.perf_counter() - start
         return outcome
 

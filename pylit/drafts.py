@@ -30,8 +30,8 @@ from pylit.xref import Index, Lookup, Resolver
 
 #: Element ids of the templates, which headings must not take.
 TEMPLATE_IDS = frozenset(
-    "help help-button help-title main outline outline-button outline-title results search"
-    " search-button single-keys theme-button".split()
+    {"help", "help-button", "help-title", "main", "outline", "outline-button", "outline-title"}
+    | {"results", "search", "search-button", "single-keys", "theme-button"}
 )
 #: A heading of level 1 that opens a text, in both of Markdown's forms.
 _H1 = re.compile(r"\s*(?:#[ \t]+(?P<atx>[^\n]*\S)|(?P<setext>[^\s#>|`~-][^\n]*)\n=+)[ \t]*(?:\n|$)")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from site_tools import (
     FILES,
+    REPOSITORY,
     SITE,
     build,
     faults,
@@ -316,3 +317,20 @@ def test_without_node_the_site_stays_and_the_way_out_is_said(
     (fault,) = outcome.report
     assert fault.code == "node" and "make" in fault.hint
     assert not (tmp_path / "site").exists()
+
+
+def test_a_broken_template_is_a_fault_with_its_line(tmp_path: Path) -> None:
+    theme = shutil.copytree(REPOSITORY / "docs_src/theme", tmp_path / "theme")
+    (theme / "module.html").write_text("fine\n{% if %}\n")
+    outcome = build(make_site(tmp_path), theme=theme)
+    assert faults(outcome) == [(str(theme / "module.html"), 2, "theme")]
+    assert not (tmp_path / "site").exists()
+
+
+def test_an_edit_to_the_theme_makes_all_pages_and_drafts_none(tmp_path: Path) -> None:
+    theme = shutil.copytree(REPOSITORY / "docs_src/theme", tmp_path / "theme")
+    succeed(make_site(tmp_path), theme=theme)
+    edit(tmp_path, "theme/base.html", "</body>", "<p>New.</p></body>")
+    outcome = succeed(tmp_path, theme=theme)
+    assert (outcome.tally.drafted, outcome.tally.rendered) == (0, 5)
+    assert "<p>New.</p>" in (tmp_path / "site/pkg/one.html").read_text()
