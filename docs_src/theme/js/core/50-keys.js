@@ -10,6 +10,7 @@ const search = find("#search");
 const prepareSearch = () => load("search.js").then(() => load("search-index.js"));
 const openSearch = () => {
   if (!search.open) search.showModal();
+  search.querySelector("input").select();
   prepareSearch().then(
     () => window.pylit.search(),
     () => { search.querySelector("[role=status]").textContent = "The index of the site did not load."; },

@@ -7,7 +7,7 @@ window.pylit.previews = (entries) => {
 
 const tip = document.createElement("div");
 Object.assign(tip, { id: "preview", role: "tooltip", popover: "manual" });
-document.body.append(tip);
+document.querySelector("main").append(tip);
 let owner;
 let timer;
 
@@ -85,7 +85,14 @@ const onFocus = (event) => {
 
 addEventListener("pointerover", onPointer);
 addEventListener("focusin", onFocus);
-addEventListener("scroll", () => owner && hide(), { passive: true });
+// The focus may have scrolled the page; a link that has left the window takes its preview along.
+const follow = () => {
+  if (!owner) return;
+  const { top, bottom } = owner.getBoundingClientRect();
+  if (bottom < 0 || top > innerHeight) hide();
+  else place(owner);
+};
+addEventListener("scroll", follow, { capture: true, passive: true });
 addEventListener("keydown", (event) => {
   if (event.key === "Escape" && owner) hide();
 });

@@ -28,7 +28,7 @@ window.pylit.index = (data) => {
 
 // What holds all of the words, or where nothing does, what holds any of them.
 const query = (text) => {
-  if (!text.trim()) return [];
+  if (!index || !text.trim()) return [];
   const all = index.search(text, { combineWith: "AND" });
   return (all.length ? all : index.search(text)).slice(0, MOST);
 };

@@ -14,8 +14,8 @@ const element = (name, ...children) => {
 // A text with the words that were found in it marked; a word counts from its start.
 const marked = (text, words) => {
   if (!words.length) return [text];
-  const pattern = words.map((word) => word.replace(/[^\p{L}\p{N}]/gu, "\\$&")).join("|");
-  const parts = text.split(new RegExp(`((?:${pattern})(?![a-z]))`, "iu"));
+  // Terms are letters, digits and underscores, so none of them means anything to the pattern.
+  const parts = text.split(new RegExp(`((?:${words.join("|")})(?![a-z]))`, "iu"));
   return parts.map((part, at) => (at % 2 ? element("mark", part) : part));
 };
 
@@ -44,8 +44,9 @@ const update = () => {
   input.ariaExpanded = String(results.length > 0);
   select(list.firstElementChild);
   const count = results.length === MOST ? `${MOST} or more` : results.length;
-  const hint = "Type the name of a class, or a word of a note.";
-  status.textContent = input.value.trim() ? `${count} result${count === 1 ? "" : "s"}` : hint;
+  const hint = index ? "Type the name of a class, or a word of a note." : "Loading…";
+  const told = index && input.value.trim();
+  status.textContent = told ? `${count} result${count === 1 ? "" : "s"}` : hint;
 };
 
 const move = (by) => {
@@ -72,8 +73,4 @@ list.addEventListener("pointermove", (event) => {
   if (link && link.ariaSelected !== "true") select(link);
 });
 
-window.pylit.search = () => {
-  input.focus();
-  input.select();
-  update();
-};
+window.pylit.search = update;

@@ -1,0 +1,67 @@
+"""A window on the site, and what it has seen."""
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, ConsoleMessage, Page
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+HEIGHTS = {320: 640, 390: 844, 1024: 768, 1440: 900, 1920: 1080}
+NODE_MODULES = Path(__file__).parents[2] / "docs_src" / "node_modules"
+MHA = "labml_nn/transformers/mha.html"
+FEEDBACK = "labml_nn/transformers/feedback/index.html"
+
+
+class Visit:
+    """One window. `page` is Playwright's; requests and faults are kept."""
+
+    def __init__(
+        self, browser: Browser, server: str, width: int, theme: str, options: dict[str, Any]
+    ) -> None:
+        self.server = server
+        self.requests: list[str] = []
+        self.faults: list[str] = []
+        self._context = browser.new_context(
+            viewport={"width": width, "height": HEIGHTS[width]}, color_scheme=theme, **options
+        )
+        self.page: Page = self._context.new_page()
+        self.page.on("console", self._console)
+        self.page.on("pageerror", lambda error: self.faults.append(f"{self.page.url}: {error}"))
+        self.page.on("request", lambda request: self._request(request.url))
+
+    def open(self, url: str) -> None:
+        """Go to a page of the site, or to an address of its own."""
+        self.page.goto(url if ":" in url else self.server + url)
+
+    def close(self) -> list[str]:
+        """The faults that the window has seen."""
+        self._context.close()
+        return self.faults
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.faults.append(f"{self.page.url}: {message.type}: {message.text}")
+
+    def _request(self, url: str) -> None:
+        self.requests.append(url)
+        if not url.startswith((self.server, "file:", "data:", "blob:")):
+            self.faults.append(f"{self.page.url} asks for {url}")
+
+
+def pages(site: Path) -> list[str]:
+    """All pages of the site."""
+    return sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html"))
+
+
+def packed(data: bytes) -> int:
+    """Bytes on the wire."""
+    return len(gzip.compress(data, 9))

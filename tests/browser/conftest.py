@@ -1,0 +1,92 @@
+"""The site of the real modules, built once, and a Chromium that looks at it."""
+
+import functools
+import http.server
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from browser_tools import FLAGS, Visit
+from playwright.sync_api import Browser, sync_playwright
+
+from pylit.cli import main
+
+CHROMIUM = "/usr/bin/chromium"
+
+
+def required(what: str, found: bool) -> None:
+    """Skip where a tool is missing; in CI that is a failure, or nobody would notice."""
+    if found:
+        return
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{what} is missing, and CI must not skip these tests")
+    pytest.skip(f"{what} is missing")
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the finished site."""
+    folder = tmp_path_factory.mktemp("built") / "site"
+    assert main(["--out", str(folder)]) == 0
+    return folder
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    """Serves a folder as GitHub's pages do: what is not there is answered with ``404.html``."""
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        page = Path(self.directory, "404.html").read_bytes()
+        self.send_response(code)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(page)))
+        self.end_headers()
+        self.wfile.write(page)
+
+
+@pytest.fixture(scope="session")
+def server(site: Path) -> Iterator[str]:
+    """The address of the site's root."""
+    handler = functools.partial(Handler, directory=str(site))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as listening:
+        thread = threading.Thread(target=listening.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.server_port}/"
+        listening.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    required("Chromium (/usr/bin/chromium)", Path(CHROMIUM).exists())
+    with sync_playwright() as playwright:
+        yield playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+
+
+@pytest.fixture(scope="session")
+def java() -> str:
+    found = shutil.which("java")
+    required("Java", found is not None)
+    assert found
+    return found
+
+
+@pytest.fixture
+def visit(browser: Browser, server: str) -> Iterator[Callable[..., Visit]]:
+    """Opens a page of the site in a window of its own; faults of the page fail the test."""
+    opened: list[Visit] = []
+
+    def open_page(url: str, width: int = 1440, theme: str = "light", **options: object) -> Visit:
+        visit = Visit(browser, server, width, theme, options)
+        opened.append(visit)
+        visit.open(url)
+        return visit
+
+    yield open_page
+    faults = [fault for one in opened for fault in one.close()]
+    assert not faults

@@ -1,0 +1,59 @@
+"""axe finds nothing, in both themes, at five widths, and with everything open."""
+
+from collections.abc import Callable
+
+import pytest
+from browser_tools import FEEDBACK, HEIGHTS, MHA, NODE_MODULES, Visit
+
+pytestmark = pytest.mark.browser
+
+AXE = (NODE_MODULES / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+RUN = "axe.run(document, {resultTypes: ['violations'], elementRef: false})"
+
+
+def violations(window: Visit) -> list[str]:
+    """What axe objects to, and where."""
+    if not window.page.evaluate("'axe' in window"):
+        window.page.evaluate(AXE)
+    found = window.page.evaluate(RUN)["violations"]
+    return [f"{one['id']}: {node['html'][:120]}" for one in found for node in one["nodes"][:3]]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("url", [MHA, "index.html"])
+def test_axe_at_every_width(url: str, theme: str, visit: Callable[..., Visit]):
+    window = visit(url, 320, theme)
+    for width, height in HEIGHTS.items():
+        window.page.set_viewport_size({"width": width, "height": height})
+        window.page.wait_for_timeout(50)
+        assert violations(window) == [], f"{url} at {width} px, {theme}"
+
+
+@pytest.mark.parametrize(("width", "theme"), [(320, "dark"), (1440, "light")])
+def test_axe_on_other_kinds_of_pages(width: int, theme: str, visit: Callable[..., Visit]):
+    window = visit("notation.html", width, theme)
+    for url in ("notation.html", "annotate.html", "404.html", FEEDBACK):
+        window.open(url)
+        assert violations(window) == [], url
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_with_dialogs_and_previews_open(theme: str, visit: Callable[..., Visit]):
+    window = visit(f"{MHA}#L100", 1024, theme)
+    page = window.page
+    assert violations(window) == []
+    page.locator("#outline-button").click()
+    assert violations(window) == []
+    page.keyboard.press("Escape")
+    page.keyboard.press("?")
+    page.locator("#help[open]").wait_for()
+    assert violations(window) == []
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
+    page.locator("#search input").fill("attention")
+    page.locator("#results [aria-selected=true]").wait_for()
+    assert violations(window) == []
+    page.keyboard.press("Escape")
+    page.locator("pre a.x:not(.e)").first.focus()
+    page.locator("#preview:popover-open").wait_for()
+    assert violations(window) == []

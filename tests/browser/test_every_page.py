@@ -1,0 +1,88 @@
+"""What holds for each page of the site: no faults, no strangers, no overflow, and the budgets."""
+
+import json
+import math
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from browser_tools import FEEDBACK, MHA, NODE_MODULES, Visit, packed, pages
+
+pytestmark = pytest.mark.browser
+
+SHIFTS = """new Promise(done => {
+  let sum = 0;
+  new PerformanceObserver(list => {
+    for (const shift of list.getEntries()) sum += shift.value;
+  }).observe({ type: "layout-shift", buffered: true });
+  document.fonts.ready.then(() => setTimeout(() => done(sum), 100));
+})"""
+
+
+def test_at_320_px_no_page_is_wider_than_its_window(site: Path, visit: Callable[..., Visit]):
+    window = visit("index.html", 320)
+    wide = {}
+    for url in pages(site):
+        window.open(url)
+        width = window.page.evaluate("document.documentElement.scrollWidth")
+        if width > 320:
+            wide[url] = width
+    assert wide == {}
+
+
+def test_every_page_stays_under_3500_elements(site: Path, visit: Callable[..., Visit]):
+    window = visit("index.html")
+    counts = {}
+    for url in pages(site):
+        window.open(url)
+        counts[url] = window.page.evaluate("document.querySelectorAll('*').length")
+    assert max(counts.values()) < 3500, counts
+
+
+@pytest.mark.parametrize("url", ["index.html", MHA, FEEDBACK, "notation.html"])
+@pytest.mark.parametrize("width", [390, 1440])
+def test_nothing_moves_while_a_page_loads(url: str, width: int, visit: Callable[..., Visit]):
+    assert visit(url, width).page.evaluate(SHIFTS) == 0
+
+
+def test_html_is_small(site: Path):
+    sizes = sorted(packed((site / url).read_bytes()) for url in pages(site))
+    assert sizes[math.ceil(len(sizes) * 0.95) - 1] <= 25 * 1024
+    assert sizes[-1] <= 40 * 1024
+
+
+def test_style_sheet_and_script_are_small(site: Path):
+    parts = [site / "assets" / name for name in ("site.css", "site.js")]
+    assert sum(packed(part.read_bytes()) for part in parts) <= 12 * 1024
+
+
+def test_the_typefaces_are_small(site: Path):
+    names = ("serif", "serif-italic", "sans", "mono")
+    fonts = [site / "assets" / "fonts" / f"{name}.woff2" for name in names]
+    assert sum(font.stat().st_size for font in fonts) <= 75 * 1024
+
+
+def test_a_first_view_takes_four_requests_before_fonts(site: Path, visit: Callable[..., Visit]):
+    window = visit(MHA)
+    window.page.wait_for_load_state("networkidle")
+    asked = [url.removeprefix(window.server) for url in window.requests]
+    before_fonts = [path for path in asked if not path.endswith(".woff2")]
+    assert sorted(before_fonts) == sorted(
+        [MHA, "assets/site.css", "assets/math.css", "assets/site.js"]
+    )
+    assert sum(packed((site / path).read_bytes()) for path in before_fonts) <= 110 * 1024
+
+
+def test_the_validator_finds_no_errors(site: Path, java: str, tmp_path: Path):
+    broken = tmp_path / "broken.html"
+    broken.write_text("<!doctype html><title>x</title><p id=a><p id=a>", encoding="utf-8")
+    jar = NODE_MODULES / "vnu-jar" / "build" / "dist" / "vnu.jar"
+    command = [java, "-Xss8m", "-jar", str(jar), "--errors-only", "--format", "json"]
+    command += ["--exit-zero-always", "--skip-non-html", str(broken), str(site)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    messages = json.loads(run.stderr)["messages"]
+    errors = [f"{m['url']}:{m['lastLine']}: {m['message']}" for m in messages]
+    # The file that is wrong on purpose shows that the validator looked.
+    assert [error for error in errors if "broken.html" not in error] == []
+    assert errors

@@ -1,0 +1,249 @@
+"""What a reader does with a page: look, go on, copy, switch the theme, and print."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from browser_tools import MHA, Visit, pages
+from playwright.sync_api import Locator, expect
+
+pytestmark = pytest.mark.browser
+
+SOURCE = Path(__file__).parents[2] / "labml_nn" / "transformers" / "mha.py"
+CLIPBOARD = {"permissions": ["clipboard-read", "clipboard-write"]}
+READ = "navigator.clipboard.readText()"
+
+
+def box(window: Visit, selector: str) -> dict[str, float]:
+    """Where an element is."""
+    found = window.page.locator(selector).first.bounding_box()
+    assert found is not None
+    return found
+
+
+def some_line(window: Visit) -> Locator:
+    """The number of a line of code in the middle of a page."""
+    return window.page.locator(".s:not(.wide, .bare) .n").nth(60)
+
+
+@pytest.mark.parametrize("width", [390, 1024, 1440, 1920])
+def test_the_three_layouts(width: int, visit: Callable[..., Visit]):
+    window = visit(MHA, width)
+    note = box(window, ".s:not(.wide, .bare) > .d")
+    code = box(window, ".s:not(.wide, .bare) > .c")
+    if width < 960:
+        assert note["width"] == code["width"] == width
+        assert note["y"] + note["height"] == pytest.approx(code["y"])
+    elif width < 1680:
+        assert note["width"] / code["width"] == pytest.approx(3 / 5, abs=0.01)
+        assert note["y"] == code["y"]
+    else:
+        assert note["width"] == 36 * 16
+        outline = box(window, "#outline")
+        assert outline["x"] == 0
+        assert outline["x"] + outline["width"] == pytest.approx(note["x"])
+    assert window.page.locator("#outline").is_visible() == (width >= 1680)
+    assert box(window, ".bar")["height"] == 48
+
+
+def test_the_outline_opens_from_the_bar_and_closes_when_it_has_been_used(
+    visit: Callable[..., Visit],
+):
+    window = visit(MHA, 1024)
+    outline = window.page.locator("#outline")
+    window.page.locator("#outline-button").click()
+    expect(outline).to_be_visible()
+    entry = outline.get_by_role("link").nth(2)
+    anchor = entry.get_attribute("href")
+    entry.click()
+    expect(outline).to_be_hidden()
+    assert window.page.url.endswith(str(anchor))
+
+
+def test_the_outline_follows_the_reader(visit: Callable[..., Visit]):
+    window = visit(MHA, 1920)
+    some_line(window).scroll_into_view_if_needed()
+    expect(window.page.locator("#outline [aria-current]")).to_have_count(1)
+    first = window.page.locator("#outline [aria-current]").inner_text()
+    window.page.keyboard.press("End")
+    expect(window.page.locator("#outline [aria-current]")).not_to_have_text(first)
+
+
+def test_a_line_that_a_link_leads_to_is_marked_and_in_sight(visit: Callable[..., Visit]):
+    window = visit(MHA)
+    line = some_line(window)
+    window.open(f"{MHA}#{line.get_attribute('id')}")
+    top = line.evaluate("element => element.getBoundingClientRect().top")
+    assert 48 <= top < 900
+    mark = "element => getComputedStyle(element, '::before').backgroundColor"
+    other = window.page.locator(".n:not(:target)").first
+    assert line.evaluate(mark) != other.evaluate(mark)
+
+
+def test_j_and_k_go_through_the_sections(visit: Callable[..., Visit]):
+    window = visit(MHA)
+    at = "[...document.querySelectorAll('.s')].indexOf(document.activeElement)"
+    steps = []
+    for key in "jjjk":
+        window.page.keyboard.press(key)
+        steps.append(window.page.evaluate(at))
+        window.page.wait_for_function("document.activeElement.matches('.on')")
+    assert steps == [steps[0], steps[0] + 1, steps[0] + 2, steps[0] + 1]
+
+
+def test_single_keys_can_be_switched_off_and_stay_off(visit: Callable[..., Visit]):
+    window = visit(MHA)
+    window.page.keyboard.press("?")
+    expect(window.page.locator("#help")).to_be_visible()
+    window.page.locator("#single-keys").uncheck()
+    window.page.keyboard.press("Escape")
+    expect(window.page.locator("#help")).to_be_hidden()
+    window.open("notation.html")
+    for key in "?/":
+        window.page.keyboard.press(key)
+    expect(window.page.locator("dialog[open]")).to_have_count(0)
+    window.page.keyboard.press("Control+k")
+    expect(window.page.locator("#search")).to_be_visible()
+
+
+def test_the_theme_is_switched_and_remembered_before_anything_is_painted(
+    visit: Callable[..., Visit],
+):
+    window = visit(MHA, theme="light")
+    background = "getComputedStyle(document.body).backgroundColor"
+    seen = []
+    for _ in range(3):
+        window.page.locator("#theme-button").click()
+        name = window.page.locator("#theme-button").get_attribute("aria-label")
+        seen.append((name, window.page.evaluate(background)))
+    white, black = "rgb(255, 255, 255)", "rgb(20, 23, 28)"
+    assert seen == [
+        ("Theme: light", white),
+        ("Theme: dark", black),
+        ("Theme: as the system", white),
+    ]
+    window.page.locator("#theme-button").click(click_count=2)
+    watch = """new MutationObserver((changes, observer) => {
+      if (!document.body) return;
+      window.first = document.documentElement.dataset.theme;
+      observer.disconnect();
+    }).observe(document, { childList: true, subtree: true })"""
+    window.page.add_init_script(watch)
+    window.open("notation.html")
+    assert window.page.evaluate("window.first") == "dark"
+    assert window.page.evaluate(background) == black
+
+
+def test_copying_takes_no_numbers(visit: Callable[..., Visit]):
+    page = visit(MHA, **CLIPBOARD).page
+    block = page.locator(".c", has_text="attn").first
+    numbers = [int(text) for text in block.locator(".n").all_inner_texts()]
+    lines = SOURCE.read_text(encoding="utf-8").split("\n")
+    expected = "\n".join(lines[number - 1] for number in numbers)
+    block.hover()
+    block.get_by_role("button").click()
+    expect(block.get_by_role("button")).to_have_text("Copied")
+    assert page.evaluate(READ) == expected
+    block.locator("pre").evaluate("element => getSelection().selectAllChildren(element)")
+    page.keyboard.press("Control+c")
+    copied = page.evaluate(READ)
+    assert [line for line in copied.split("\n") if line] == [
+        line for line in expected.split("\n") if line
+    ]
+
+
+def test_the_import_line_is_copied(visit: Callable[..., Visit]):
+    page = visit(MHA, **CLIPBOARD).page
+    page.locator(".import").get_by_role("button").click()
+    expect(page.locator(".import").get_by_role("button")).to_have_text("Copied")
+    assert page.evaluate(READ) == page.locator(".import code").inner_text()
+
+
+def test_formulas_are_copied_as_tex(visit: Callable[..., Visit]):
+    page = visit(MHA, **CLIPBOARD).page
+    formula = page.locator(".d p mjx-container").first
+    formula.evaluate("element => getSelection().selectAllChildren(element.closest('p'))")
+    page.keyboard.press("Control+c")
+    assert f"${formula.get_attribute('data-tex')}$" in page.evaluate(READ)
+
+
+def test_what_scrolls_sideways_can_be_reached_with_tab(visit: Callable[..., Visit]):
+    window = visit(MHA, 390)
+    check = """elements => elements.filter(element =>
+      (element.scrollWidth > element.clientWidth) !== (element.tabIndex === 0)).length"""
+    scrollers = window.page.locator(".c pre, .table-scroll")
+    expect(window.page.locator(".c pre[tabindex='0']").first).to_have_role("group")
+    assert scrollers.evaluate_all(check) == 0
+
+
+def test_code_stays_in_sight_beside_a_longer_note(visit: Callable[..., Visit]):
+    window = visit(MHA)
+    tallest = """rows => {
+      const height = (row, part) => row.querySelector(part).offsetHeight;
+      const gap = row => height(row, '.d') - height(row, 'pre');
+      const row = rows.toSorted((a, b) => gap(b) - gap(a))[0];
+      scrollTo(0, row.getBoundingClientRect().top + scrollY + gap(row) / 2);
+      return row.querySelector('pre').getBoundingClientRect().top;
+    }"""
+    rows = window.page.locator(".s:not(.wide, .bare)")
+    assert 48 <= rows.evaluate_all(tallest) < 80
+
+
+def test_every_page_is_read_without_scripts(site: Path, visit: Callable[..., Visit]):
+    window = visit(MHA, 1024, java_script_enabled=False)
+    page = window.page
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    expect(page.locator("pre").first).to_contain_text("import")
+    expect(page.locator(".js").first).to_be_hidden()
+    page.locator("#outline-button").click()
+    expect(page.locator("#outline")).to_be_visible()
+    # Without scripts the 404 page knows the address of the real site only.
+    for url in set(pages(site)) - {"404.html"}:
+        window.open(url)
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+
+
+def test_pages_work_from_a_disk(site: Path, visit: Callable[..., Visit]):
+    window = visit((site / MHA).as_uri())
+    page = window.page
+    page.keyboard.press("/")
+    page.locator("#search input").fill("FeedbackAttention")
+    expect(page.locator("#results [aria-selected=true] b")).to_have_text("FeedbackAttention")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/feedback/**")
+    page.locator("pre a.x:not(.e)").first.focus()
+    expect(page.locator("#preview")).to_be_visible()
+
+
+def test_at_any_address_the_404_page_finds_its_way_home(visit: Callable[..., Visit]):
+    window = visit("index.html")
+    window.page.goto(window.server + "no/such/page.html")
+    # The answer's status is a fault to Chromium, and what is wanted here.
+    window.faults = [fault for fault in window.faults if "404" not in fault]
+    expect(window.page.get_by_role("heading", level=1)).to_be_visible()
+    assert box(window, ".bar")["height"] == 48
+    window.page.get_by_role("link", name="the list of all pages").click()
+    assert window.page.url == window.server + "index.html"
+
+
+def test_on_paper_there_is_one_column_and_links_show_where_they_lead(
+    visit: Callable[..., Visit],
+):
+    window = visit(MHA)
+    window.page.emulate_media(media="print")
+    note = box(window, ".s:not(.wide, .bare) > .d")
+    code = box(window, ".s:not(.wide, .bare) > .c")
+    assert note["y"] + note["height"] <= code["y"]
+    assert window.page.locator(".bar").is_hidden()
+    shown = "element => getComputedStyle(element, '::after').content"
+    assert "arxiv.org" in window.page.locator(".links a").first.evaluate(shown)
+
+
+def test_marks_remain_in_forced_colours(visit: Callable[..., Visit]):
+    window = visit(MHA, forced_colors="active")
+    line = some_line(window)
+    window.open(f"{MHA}#{line.get_attribute('id')}")
+    width = "element => getComputedStyle(element, '::before').borderLeftWidth"
+    assert line.evaluate(width) == "3px"
+    bar = "element => getComputedStyle(element, '::after').borderLeftWidth"
+    assert window.page.locator(".s.on").evaluate(bar) == "2px"

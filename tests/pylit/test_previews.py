@@ -1,0 +1,68 @@
+"""What a preview shows of a definition."""
+
+import json
+
+from pylit.maths import Rendered
+from pylit.model import Definition, Target
+from pylit.previews import preview_files
+
+
+def target(
+    kind: str, qualname: str, signature: str, summary: str, module: str = "pkg.mod"
+) -> Target:
+    definition = Definition(kind, module, qualname, 1, signature, summary)  # type: ignore[arg-type]
+    return Target(definition, f"{module.replace('.', '/')}.html#{qualname}".rstrip("#"))
+
+
+def read(files: dict[str, bytes], path: str) -> dict[str, list[str]]:
+    text = files[path].decode()
+    return json.loads(text.removeprefix("pylit.previews(").removesuffix(");\n"))
+
+
+def test_one_script_per_page_beside_its_address():
+    files = preview_files(
+        [
+            target("function", "f", "f(x: int) -> int", "Add `1`."),
+            target("class", "C", "C(nn.Module)", ""),
+            target("module", "", "", "Modules.", "pkg.other"),
+        ]
+    )
+    assert list(files) == ["assets/previews/pkg/mod.js", "assets/previews/pkg/other.js"]
+    shown = read(dict(files), "assets/previews/pkg/mod.js")
+    assert shown["pkg.mod.f"][0].startswith(
+        '<span class="hk">def</span> <span class="hd">f</span>('
+    )
+    assert shown["pkg.mod.f"][1] == "<p>Add <code>1</code>.</p>"
+    assert shown["pkg.mod.C"][0].startswith('<span class="hk">class</span>')
+    assert shown["pkg.mod.C"][1] == ""
+    assert read(dict(files), "assets/previews/pkg/other.js")["pkg.other"][0] == "pkg.other"
+
+
+def test_a_preview_holds_no_links_no_anchors_and_no_raw_html():
+    text = 'See [it](x.html) and <b onclick="f()">this</b>.[^1]\n\n[^1]: Note.'
+    files = preview_files([target("function", "f", "f()", text)])
+    shown = read(dict(files), "assets/previews/pkg/mod.js")["pkg.mod.f"][1]
+    assert "<a" not in shown
+    assert " id=" not in shown
+    assert "&lt;b onclick=" in shown
+
+
+def test_formulas_are_set_where_somebody_sets_them():
+    one = target("function", "f", "f()", "Is $a<b$.")
+    plain = read(dict(preview_files([one])), "assets/previews/pkg/mod.js")
+    assert plain["pkg.mod.f"][1] == "<p>Is <code>a&lt;b</code>.</p>"
+    files = preview_files([one], typeset=lambda tex, display: Rendered(f"<m>{len(tex)}</m>"))
+    assert read(dict(files), "assets/previews/pkg/mod.js")["pkg.mod.f"][1] == "<p>Is <m>3</m>.</p>"
+
+
+def test_a_long_signature_is_cut_between_arguments():
+    signature = f"f({', '.join(f'argument_{n}' for n in range(100))})"
+    files = preview_files([target("function", "f", signature, "")])
+    shown = read(dict(files), "assets/previews/pkg/mod.js")["pkg.mod.f"][0]
+    assert shown.endswith(", …")
+    assert len(shown) < 600
+
+
+def test_the_same_targets_give_the_same_bytes():
+    targets = [target("function", name, f"{name}()", "x") for name in "fgh"]
+    assert preview_files(targets) == preview_files(reversed(targets))

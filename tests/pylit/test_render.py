@@ -1,0 +1,108 @@
+"""Templates filled in, and addresses as a page writes them."""
+
+import html5lib
+import pytest
+from page_tools import SITE, THEME, code, section, view
+
+from pylit.model import Crumb, OutlineEntry, PageLink
+from pylit.render import Renderer, relative
+
+RENDERER = Renderer(THEME, SITE)
+
+
+@pytest.mark.parametrize(
+    ("from_url", "to_url", "expected"),
+    [
+        ("a/b.html", "a/b.html#x", "#x"),
+        ("a/b.html", "#x", "#x"),
+        ("a/b.html", "a/b.html", "b.html"),
+        ("a/b.html", "a/c.html", "c.html"),
+        ("a/b.html", "index.html", "../index.html"),
+        ("a/b/c.html", "a/index.html#Y.z", "../index.html#Y.z"),
+        ("index.html", "a/b.html", "a/b.html"),
+        ("index.html", "assets/fonts/", "assets/fonts/"),
+        ("a/b.html", "https://pytorch.org/x", "https://pytorch.org/x"),
+        ("a/b.html", "//cdn/x", "//cdn/x"),
+        ("a/b.html", "mailto:a@b", "mailto:a@b"),
+        ("index.html", "sub/c:d.html", "sub/c:d.html"),
+        ("sub/b.html", "sub/1:d.html", "./1:d.html"),
+        ("a/b.html", "", ""),
+    ],
+)
+def test_relative(from_url: str, to_url: str, expected: str):
+    assert relative(from_url, to_url) == expected
+
+
+def test_text_is_escaped_and_html_is_not():
+    page = RENDERER.page(view(title_html="A &amp; <em>B</em>", summary_html="<p>S</p>"))
+    assert "<title>A &amp; B · The &lt;site&gt;</title>" in page
+    assert '<meta name="description" content="Say &#34;x&#34;.">' in page
+    assert "<h1>A &amp; <em>B</em></h1>" in page
+    assert "<h1>A &amp; B</h1>" in RENDERER.page(view())
+
+
+def test_every_line_has_a_number_an_anchor_and_its_code():
+    page = RENDERER.page(view(sections=(section("<p>n</p>", code(7, 2), "Thing"),)))
+    lines = [
+        f'<a class="n" id="L{n}" href="#L{n}" tabindex="-1">{n}</a>x = <span class="hn">{n}</span>'
+        for n in (7, 8)
+    ]
+    assert f"<pre><code>{lines[0]}\n{lines[1]}</code></pre>" in page
+    assert '<div class="s" id="Thing">' in page
+
+
+def test_a_page_is_parsed_without_errors_whatever_is_given():
+    link = PageLink("pkg/x.html", "X < Y")
+    full = view(
+        summary_html="<p>S</p>",
+        crumbs=(Crumb("pkg", "pkg/index.html"), Crumb("sub"), Crumb("mod")),
+        outline=(OutlineEntry(2, "Thing", "<code>Thing</code>"),),
+        sections=(section("<p>n</p>", code(1), "Thing"), section("<p>m</p>"), section("", code(3))),
+        previous=link,
+        next=link,
+        path_title="Path",
+        import_line="import pkg",
+        source_url="https://github.com/s",
+        notebook_url="https://github.com/n",
+        colab_url="https://colab.research.google.com/n",
+        paper_url="https://arxiv.org/abs/1",
+        warning="Cannot be parsed.",
+    )
+    kinds = [view(kind=kind, url=f"{kind}.html") for kind in ("prose", "home", "missing")]
+    for page in (full, view(), *kinds):
+        html5lib.HTMLParser(strict=True).parse(RENDERER.page(page))
+
+
+def test_links_are_relative_to_the_page():
+    page = RENDERER.page(view(next=PageLink("pkg/other.html", "Other")))
+    assert 'href="../../assets/site.css"' in page
+    assert '<a class="brand" href="../../index.html">' in page
+    assert '<a rel="next" href="../other.html">' in page
+
+
+def test_the_canonical_address_is_absolute_and_that_of_the_folder():
+    assert 'rel="canonical" href="https://example.org/docs/pkg/sub/mod.html"' in RENDERER.page(
+        view()
+    )
+    index = RENDERER.page(view(url="pkg/index.html"))
+    assert 'rel="canonical" href="https://example.org/docs/pkg/"' in index
+    assert 'property="og:url" content="https://example.org/docs/pkg/"' in index
+
+
+def test_the_home_page_lists_paths_as_steps_and_groups_with_summaries():
+    page = RENDERER.page(view(kind="home", url="index.html"))
+    assert '<ol>\n<li><a href="pkg/a.html">A &amp; B</a></li>' in page
+    assert '<ul>\n<li><a href="pkg/a.html">A &amp; B</a><p>First.</p></li>' in page
+
+
+def test_the_missing_page_finds_the_root_from_any_address():
+    page = RENDERER.page(view(kind="missing", url="404.html"))
+    assert '<base href="https://example.org/docs/">' in page
+    assert "canonical" not in page
+    assert 'name="robots" content="noindex"' in page
+
+
+def test_a_page_asks_early_for_the_fonts_that_it_uses():
+    assert '["serif", "sans", "mono", "serif-italic"]' in RENDERER.page(view())
+    formula = section('<p><mjx-container><mjx-c class="a">x</mjx-c></mjx-container></p>')
+    assert "mjx-ncm-n" in RENDERER.page(view(sections=(formula,)))
