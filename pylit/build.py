@@ -16,7 +16,7 @@ from types import TracebackType
 from jinja2 import TemplateSyntaxError
 
 from pylit.addresses import Addresses, file_path, module_url, prose_url
-from pylit.cache import Cache, digest
+from pylit.cache import Cache, digest, forget_old
 from pylit.catalogue import named_groups, neighbours, package_groups, rest_of
 from pylit.companions import Site, companions, generated_pages
 from pylit.config import SiteConfig, load_config
@@ -35,6 +35,8 @@ from pylit.stages import Page, Parsed, Stages, Tally, Theme
 from pylit.write import Written, check_output, publish
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+#: Days after which what was kept for a package that is not built any more is deleted.
+_MONTH = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +155,8 @@ class Builder:
             outcome.written = publish(options.out, files, report)
         if not report.failed:
             stages.forget_others(pages)
+            if self.remembered is not None:
+                forget_old(self.remembered.parent, _MONTH)
 
     def _config(self, report: Report) -> SiteConfig | None:
         if not self.options.sources:

@@ -8,7 +8,9 @@ delay. Entries are pickles, so the folder is as trusted as the source code besid
 
 import hashlib
 import pickle
+import shutil
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -66,6 +68,17 @@ class Cache:
     def _path(self, name: str) -> Path:
         assert self._folder is not None
         return self._folder / digest(name)[:32]
+
+
+def forget_old(folder: Path, days: int) -> None:
+    """Delete the folders in `folder` in which nothing was written for so long."""
+    if not folder.is_dir():
+        return
+    oldest = time.time() - days * 86_400
+    for path in folder.iterdir():
+        with suppress(OSError):
+            if path.is_dir() and path.stat().st_mtime < oldest:
+                shutil.rmtree(path)
 
 
 def _read(path: Path) -> tuple[str, Any] | None:

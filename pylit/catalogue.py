@@ -1,7 +1,7 @@
 """How pages stand to each other: groups, reading paths, and what comes before and after."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from pylit.config import Group, PageName, SiteConfig
@@ -97,10 +97,13 @@ def _common_depth(names: Sequence[str]) -> int:
 
 
 def neighbours(groups: Iterable[PageGroup]) -> dict[str, Neighbours]:
-    """Each page's neighbours in the first of the groups that holds it."""
+    """Each page's neighbours in the first of the groups that holds it.
+
+    Of a neighbour only the title is shown; without the summary, an edit to that stays where it is.
+    """
     found: dict[str, Neighbours] = {}
     for group in groups:
-        around = (None, *group.pages, None)
+        around = (None, *(replace(page, summary="") for page in group.pages), None)
         for previous, page, following in zip(around, around[1:], around[2:], strict=False):
             assert page is not None
             found.setdefault(page.url, Neighbours(previous, following, group.title))

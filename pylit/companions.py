@@ -16,7 +16,8 @@ from pylit.drafts import Draft
 from pylit.feed import Entry, feed
 from pylit.inventory import inventory
 from pylit.links import facts
-from pylit.maths import Rendered, font_file, stylesheet
+from pylit.mathfonts import math_fonts
+from pylit.maths import Rendered, stylesheet
 from pylit.model import PageView, SiteView, Target
 from pylit.pages import search_documents
 from pylit.search import search_files
@@ -79,7 +80,7 @@ def companions(
         for document in search_documents(draft, parsed.module)
     ]
     files = dict(assets(theme, node_modules, cache))
-    files |= _mathematics(site)
+    files |= _mathematics(site, cache)
     files |= search_files(documents)
     files |= {file_path(url): data for url, data in previews.items()}
     files |= _for_programs(site, report)
@@ -89,10 +90,12 @@ def companions(
     return files
 
 
-def _mathematics(site: Site) -> dict[str, bytes]:
+def _mathematics(site: Site, cache: Path | None) -> dict[str, bytes]:
     """The style sheet of all formulas together, and the fonts that it uses."""
-    css, fonts = stylesheet(page.formulas for page in site.pages)
-    files = {f"assets/fonts/{name}": font_file(name).read_bytes() for name in fonts}
+    formulas = [page.formulas for page in site.pages]
+    css, names = stylesheet(formulas)
+    fonts = math_fonts(names, formulas, cache / "mathfonts" if cache else None)
+    files = {f"assets/fonts/{name}": data for name, data in fonts.items()}
     return {"assets/math.css": css.encode(), **files}
 
 

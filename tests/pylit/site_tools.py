@@ -80,13 +80,21 @@ def make_site(root: Path, files: dict[str, str] | None = None) -> Path:
     return root
 
 
-def options(root: Path, **changes: object) -> Options:
-    """Build the site at `root` into ``root/site``.
+def cache(root: Path) -> Path:
+    """A cache that is new but for fonts and formulas, which all tests share."""
+    folder = root / ".cache"
+    folder.mkdir(exist_ok=True)
+    for name in ("fonts", "maths", "mathfonts"):
+        (CACHE / name).mkdir(parents=True, exist_ok=True)
+        if not (folder / name).exists():
+            (folder / name).symlink_to(CACHE / name)
+    return folder
 
-    All tests share one cache, for the sake of fonts and formulas; what belongs to pages is kept
-    there for each root by itself.
-    """
-    values = {"root": root, "out": root / "site", "cache": CACHE, "jobs": 1} | changes
+
+def options(root: Path, **changes: object) -> Options:
+    """Build the site at `root` into ``root/site``."""
+    values = {"root": root, "out": root / "site", "jobs": 1} | changes
+    values.setdefault("cache", cache(root))
     return Options(**values)  # type: ignore[arg-type]
 
 

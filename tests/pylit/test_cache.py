@@ -1,8 +1,10 @@
+import os
+import time
 from pathlib import Path
 
 import pytest
 
-from pylit.cache import Cache, digest
+from pylit.cache import Cache, digest, forget_old
 
 
 def test_a_value_comes_back_for_its_key_and_for_no_other(tmp_path: Path) -> None:
@@ -57,3 +59,14 @@ def test_a_digest_keeps_its_parts_apart() -> None:
     assert digest("ab", "c") != digest("a", "bc")
     assert digest("a", "") != digest("a")
     assert digest("é") == digest("é".encode())
+
+
+def test_what_nobody_builds_any_more_is_forgotten(tmp_path: Path) -> None:
+    for name, age in (("old", 40), ("new", 20)):
+        Cache(tmp_path / name).store("page", "k", 1)
+        stamp = time.time() - age * 86_400
+        os.utime(tmp_path / name, (stamp, stamp))
+    (tmp_path / "file").write_text("not a folder of the cache")
+    forget_old(tmp_path, days=30)
+    assert {path.name for path in tmp_path.iterdir()} == {"new", "file"}
+    forget_old(tmp_path / "none", days=30)

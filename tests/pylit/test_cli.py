@@ -4,18 +4,23 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from site_tools import CACHE, REPOSITORY, make_site, pages, tree
+from site_tools import REPOSITORY, cache, make_site, pages, tree
 
 from pylit.build import Options, Outcome
 from pylit.cli import main, summary, tell
 from pylit.diagnostics import Diagnostic, Report, Severity
 
+Run = Callable[..., int]
 
-def run(*arguments: str | Path) -> int:
-    return main([str(a) for a in (*arguments, "--cache", CACHE)])
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """The command, in this process."""
+    return lambda *arguments: main([str(a) for a in (*arguments, "--cache", cache(tmp_path))])
 
 
 @pytest.fixture
@@ -25,7 +30,7 @@ def package(tmp_path: Path) -> Path:
 
 
 def test_a_package_is_rendered_without_being_run(
-    package: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Run, package: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (package / "trap.py").write_text("raise SystemExit('I was run')\n")
     assert run("--source", package, "--out", tmp_path / "out") == 0
@@ -36,7 +41,7 @@ def test_a_package_is_rendered_without_being_run(
     assert re.search(r"4 pages in \d+\.\d\d s; 4 made, 0 reused; \d+ files changed in .*out/", said)
 
 
-def test_two_sources_a_title_and_an_address(package: Path, tmp_path: Path) -> None:
+def test_two_sources_a_title_and_an_address(run: Run, package: Path, tmp_path: Path) -> None:
     (tmp_path / "other.py").write_text('"""Another."""\n')
     out = tmp_path / "out"
     arguments = ["--source", package, "--source", tmp_path / "other.py", "--out", out]
@@ -47,7 +52,7 @@ def test_two_sources_a_title_and_an_address(package: Path, tmp_path: Path) -> No
 
 
 def test_somebody_elses_html_is_text_and_faults_are_warnings(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "m.py").write_text(
         '"""A <script>alert(1)</script> Tuple[<T>] $\\nosuch$ [x](y.md)"""\n'
@@ -87,7 +92,7 @@ def test_a_wrong_command_exits_with_2_and_says_what_was_meant(
 
 @pytest.mark.parametrize("kind", ["missing", "empty", "text"])
 def test_a_source_without_python_is_an_error(
-    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Run, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = tmp_path / "source"
     if kind == "empty":
@@ -117,7 +122,7 @@ BAD_FILES: dict[str, bytes] = {
 }
 
 
-def test_odd_files_all_get_their_page(tmp_path: Path) -> None:
+def test_odd_files_all_get_their_page(run: Run, tmp_path: Path) -> None:
     source = tmp_path / "odd"
     source.mkdir()
     (source / "__init__.py").write_bytes(b"")
@@ -139,7 +144,7 @@ def test_odd_files_all_get_their_page(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_decoded_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src/good.py").write_text("x = 1\n")
@@ -194,9 +199,10 @@ def test_ctrl_c_ends_it_cleanly_and_the_site_stays(package: Path, tmp_path: Path
     assert not (tmp_path / "out").exists()
 
 
-def test_killed_in_the_middle_the_next_build_recovers(package: Path, tmp_path: Path) -> None:
-    arguments = ["--source", package, "--out", tmp_path / "out", "--cache", tmp_path / "cache"]
-    (tmp_path / "cache").symlink_to(CACHE)
+def test_killed_in_the_middle_the_next_build_recovers(
+    run: Run, package: Path, tmp_path: Path
+) -> None:
+    arguments = ["--source", package, "--out", tmp_path / "out", "--cache", cache(tmp_path)]
     assert run("--source", package, "--out", tmp_path / "clean") == 0
     for delay in (0.3, 0.6, 0.9):
         with start(*arguments) as child:
@@ -209,11 +215,11 @@ def test_killed_in_the_middle_the_next_build_recovers(package: Path, tmp_path: P
     assert tree(tmp_path / "out") == tree(tmp_path / "clean")
 
 
-def test_the_order_of_sets_leaves_no_trace(tmp_path: Path) -> None:
+def test_the_order_of_sets_leaves_no_trace(run: Run, tmp_path: Path) -> None:
     for seed in ("1", "2"):
         root = make_site(tmp_path / seed)
         command = [sys.executable, REPOSITORY / "build_site.py", "--source", root / "pkg"]
-        command += ["--out", root / "out", "--cache", CACHE]
+        command += ["--out", root / "out", "--cache", cache(root)]
         environment = os.environ | {"PYTHONHASHSEED": seed}
         subprocess.run([str(c) for c in command], check=True, env=environment, capture_output=True)
     assert tree(tmp_path / "1/out") == tree(tmp_path / "2/out")

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from site_tools import REPOSITORY, build, pages, tree
+from site_tools import CACHE, REPOSITORY, build, pages, tree
 
 from pylit.addresses import module_url
 from pylit.diagnostics import Report, Severity
@@ -42,7 +42,7 @@ def test_a_foreign_package_becomes_a_site_with_every_line_of_it(name: str, tmp_p
     source, least = PACKAGES[name]
     if not source.is_dir():
         pytest.skip(f"{source} is not installed; `make install` does it")
-    outcome = build(REPOSITORY, sources=(source,), out=tmp_path / "out", jobs=2)
+    outcome = build(REPOSITORY, sources=(source,), out=tmp_path / "out", cache=CACHE, jobs=2)
     assert not [d for d in outcome.report if d.severity is Severity.ERROR]
     modules = [parse_module(s, Report()) for s in discover(source, own=False, report=Report())]
     assert len(modules) >= least

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from site_tools import CACHE, REPOSITORY, make_site, options, tree
+from site_tools import REPOSITORY, cache, make_site, options, tree
 
 from pylit.serve import serve
 
@@ -26,7 +26,7 @@ class Site:
     def __init__(self, root: Path) -> None:
         self.root = root
         command = [sys.executable, "-u", REPOSITORY / "build_site.py", "--serve", "--port", "0"]
-        command += ["--source", root / "pkg", "--out", root / "site", "--cache", CACHE]
+        command += ["--source", root / "pkg", "--out", root / "site", "--cache", cache(root)]
         self.process = subprocess.Popen(
             [str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
