@@ -5,18 +5,17 @@ stand-in, a font that readers have, scaled so that a line of it is as long and a
 real font: with ``font-display: optional`` a slow connection shows the stand-in for one visit.
 """
 
-import io
-import logging
 from dataclasses import dataclass
 from pathlib import Path
-
-from fontTools.subset import Options, Subsetter  # type: ignore[import-untyped]
-from fontTools.ttLib import TTFont  # type: ignore[import-untyped]
-from fontTools.varLib.instancer import (  # type: ignore[import-untyped]
-    instantiateVariableFont,
-)
+from typing import TYPE_CHECKING
 
 from pylit.cache import Cache, digest
+
+if TYPE_CHECKING:
+    from pylit.fontcut import Metrics
+
+#: Whatever decides how a font is cut: kept fonts are those that this code made.
+CODE = tuple(Path(__file__).with_name(name).read_bytes() for name in ("fontcut.py", "fonts.py"))
 
 #: Latin with the letters of Western European names, and the punctuation of good typesetting.
 CHARACTERS: frozenset[int] = frozenset(
@@ -81,57 +80,40 @@ def fonts(node_modules: Path, cache: Path | None) -> tuple[dict[str, bytes], str
     rules: list[str] = []
     for face in FACES:
         source = (node_modules / "@fontsource-variable" / f"{face.source}.woff2").read_bytes()
-        key = digest(Path(__file__).read_bytes(), source, repr(face))
+        key = digest(*CODE, source, repr(face))
         made: tuple[bytes, str] | None = kept.load(face.name, key)
         if made is None:
-            data = subset(source, face.weights)
-            made = data, _rules(face, TTFont(io.BytesIO(data)))
+            made = _cut(face, source)
             kept.store(face.name, key, made)
         files[f"{face.name}.woff2"] = made[0]
         rules.append(made[1])
     return files, "".join(rules)
 
 
-def subset(source: bytes, weights: tuple[int, int]) -> bytes:
-    """A variable font cut down to `CHARACTERS` and to a weight or a range of weights."""
-    # Inter's tables name characters that its Latin file does not hold; nobody can act on that.
-    logging.getLogger("fontTools").setLevel(logging.ERROR)
-    font = TTFont(io.BytesIO(source), recalcTimestamp=False)
-    options = Options(hinting=False, layout_features=["kern", "liga", "ccmp", "mark", "tnum"])
-    subsetter = Subsetter(options)
-    subsetter.populate(unicodes=CHARACTERS)
-    subsetter.subset(font)
-    low, high = weights
-    font = instantiateVariableFont(font, {"wght": low if low == high else (low, high)})
-    font.flavor = "woff2"
-    out = io.BytesIO()
-    font.save(out)
-    return out.getvalue()
+def _cut(face: Face, source: bytes) -> tuple[bytes, str]:
+    # Slow to import, and rarely needed: cut fonts are kept.
+    from pylit import fontcut
+
+    features = ["kern", "liga", "ccmp", "mark", "tnum"]
+    data = fontcut.cut(source, CHARACTERS, features=features, weights=face.weights)
+    return data, _rules(face, fontcut.measure(data, _FREQUENCY))
 
 
-def _rules(face: Face, font: TTFont) -> str:
+def _rules(face: Face, metrics: "Metrics") -> str:
     low, high = face.weights
     weight = f"{low}" if low == high else f"{low} {high}"
     common = f"font-style:{face.style};font-weight:{weight}"
     local = ",".join(f'local("{name}")' for name in face.fallback.local)
-    scale = _mean_width(font) / face.fallback.width
-    unit, metrics = font["head"].unitsPerEm, font["hhea"]
-    heights = (metrics.ascent, -metrics.descent, metrics.lineGap)
-    names = ("ascent", "descent", "line-gap")
-    overrides = ";".join(
-        f"{name}-override:{height / unit / scale:.1%}"
-        for name, height in zip(names, heights, strict=True)
-    )
+    scale = metrics.letter / face.fallback.width
+    heights = {
+        "ascent": metrics.ascent,
+        "descent": metrics.descent,
+        "line-gap": metrics.line_gap,
+    }
+    overrides = ";".join(f"{name}-override:{em / scale:.1%}" for name, em in heights.items())
     return (
         f'@font-face{{font-family:"{face.family}";{common};font-display:optional;'
         f'src:url("fonts/{face.name}.woff2")format("woff2")}}\n'
         f'@font-face{{font-family:"{face.family} fallback";{common};src:{local};'
         f"size-adjust:{scale:.1%};{overrides}}}\n"
     )
-
-
-def _mean_width(font: TTFont) -> float:
-    """How wide a letter of English text is on average, in em."""
-    characters, widths = font.getBestCmap(), font["hmtx"]
-    total = sum(widths[characters[ord(letter)]][0] * count for letter, count in _FREQUENCY.items())
-    return float(total / sum(_FREQUENCY.values()) / font["head"].unitsPerEm)

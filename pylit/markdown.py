@@ -98,8 +98,12 @@ class MarkdownRenderer:
 def parser(own: bool) -> MarkdownIt:
     """The Markdown parser with everything that notes may hold."""
     options = {"html": own, "xhtmlOut": False, "tasklists": True, "alerts": True}
+    options["typographer"] = own
     md = MarkdownIt("commonmark", options, renderer_cls=NoteRenderer)
     md.enable(["table", "strikethrough"])
+    if own:
+        # Another's notes may hold code outside of backticks, where a straight quote is meant.
+        md.enable("smartquotes")
     md.use(deflist_plugin)
     # Notes in brackets at the end of a word, x^[1], are mathematics more often than footnotes.
     md.use(footnote_plugin, inline=False)

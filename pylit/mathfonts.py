@@ -5,15 +5,14 @@ them; what those need is about 20 KB. The other fonts are small, and loaded only
 one of their characters.
 """
 
-import io
 from collections.abc import Iterable
 from pathlib import Path
 
-from fontTools.subset import Options, Subsetter  # type: ignore[import-untyped]
-from fontTools.ttLib import TTFont  # type: ignore[import-untyped]
-
 from pylit.cache import Cache, digest
 from pylit.maths import Rendered, font_file
+
+#: Whatever decides how a font is cut: kept fonts are those that this code made.
+CODE = tuple(Path(__file__).with_name(name).read_bytes() for name in ("fontcut.py", "mathfonts.py"))
 
 #: Smaller fonts are left as they are.
 LARGE = 32_000
@@ -35,22 +34,13 @@ def math_fonts(
     files = {name: font_file(name).read_bytes() for name in sorted(names)}
     for name, source in files.items():
         if len(source) >= LARGE:
-            key = digest(Path(__file__).read_bytes(), source, repr(characters))
+            key = digest(*CODE, source, repr(characters))
             data: bytes | None = kept.load(name, key)
             if data is None:
-                data = subset(source, characters)
+                # Slow to import, and rarely needed: cut fonts are kept.
+                from pylit import fontcut
+
+                data = fontcut.cut(source, characters, drop_tables=["FFTM", "ltag"])
                 kept.store(name, key, data)
             files[name] = data
     return files
-
-
-def subset(source: bytes, characters: list[int]) -> bytes:
-    """A font with only some characters: the same bytes for the same ones."""
-    font = TTFont(io.BytesIO(source), recalcTimestamp=False)
-    subsetter = Subsetter(Options(hinting=False, layout_features=[], drop_tables=["FFTM", "ltag"]))
-    subsetter.populate(unicodes=characters)
-    subsetter.subset(font)
-    font.flavor = "woff2"
-    out = io.BytesIO()
-    font.save(out)
-    return out.getvalue()

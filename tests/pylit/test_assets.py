@@ -9,7 +9,7 @@ import pytest
 from fontTools.ttLib import TTFont
 from page_tools import NODE_MODULES, THEME
 
-from pylit import fonts
+from pylit import fontcut, fonts
 from pylit.assets import assets, compact, style_sheet
 
 if not (NODE_MODULES / "@fontsource-variable").is_dir():
@@ -36,7 +36,7 @@ def test_the_files(made: dict[str, bytes]):
 def test_the_second_build_takes_fonts_from_the_cache(
     made: dict[str, bytes], cache: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(fonts, "subset", lambda *arguments: pytest.fail("cut again"))
+    monkeypatch.setattr(fontcut, "cut", lambda *_, **__: pytest.fail("cut again"))
     assert dict(assets(THEME, NODE_MODULES, cache)) == made
 
 

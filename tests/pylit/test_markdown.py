@@ -224,3 +224,11 @@ def test_whatever_is_written_is_rendered(text: str, own: bool) -> None:
 )
 def test_text_that_only_looks_like_mathematics(text: str) -> None:
     assert not render(text).formulas
+
+
+def test_quotes_are_typographic_in_our_own_notes_and_never_in_code() -> None:
+    text = """The token's "place", `a["b"]`, and $f'$."""
+    assert readable(render(text)) == (
+        """<p>The token’s “place”, <code>a[&quot;b&quot;]</code>, and « f' ».</p>\n"""
+    )
+    assert "token's &quot;place&quot;" in render(text, own=False).html

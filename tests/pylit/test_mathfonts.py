@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from fontTools.ttLib import TTFont
 
-from pylit import mathfonts
+from pylit import fontcut
 from pylit.mathfonts import math_fonts
 from pylit.maths import MathRenderer, Rendered, font_file, stylesheet
 
@@ -58,8 +58,8 @@ def test_a_font_is_cut_once(
 ) -> None:
     first = math_fonts([TEXT], rendered, tmp_path)
     with monkeypatch.context() as patch:
-        patch.delattr(mathfonts, "subset")
+        patch.delattr(fontcut, "cut")
         assert math_fonts([TEXT], rendered, tmp_path) == first
-        with pytest.raises(NameError):
+        with pytest.raises(AttributeError):
             math_fonts([TEXT], rendered[:1], tmp_path)
     assert math_fonts([TEXT], rendered[:1], tmp_path) != first

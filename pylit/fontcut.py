@@ -1,0 +1,73 @@
+"""Cutting fonts with fontTools, and measuring them. Only a build that cuts one imports this module:
+fontTools takes longer to import than most builds take to run.
+"""
+
+import io
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from fontTools.subset import Options, Subsetter  # type: ignore[import-untyped]
+from fontTools.ttLib import TTFont  # type: ignore[import-untyped]
+from fontTools.varLib.instancer import (  # type: ignore[import-untyped]
+    instantiateVariableFont,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """Measures of a font, in em."""
+
+    ascent: float
+    descent: float
+    line_gap: float
+    #: Mean width of a letter of the text that was asked about.
+    letter: float
+
+
+def cut(
+    source: bytes,
+    characters: Iterable[int],
+    *,
+    features: Sequence[str] = (),
+    drop_tables: Sequence[str] = (),
+    weights: tuple[int, int] | None = None,
+) -> bytes:
+    """A font with only some characters, as WOFF2: the same bytes for the same ones.
+
+    Args:
+        source: The font file.
+        characters: Code points to keep.
+        features: OpenType features to keep.
+        drop_tables: Tables to leave out besides those that fontTools leaves out.
+        weights: Of a variable font, the weight or the range of weights to keep.
+    """
+    # Some tables name characters that their font does not hold; nobody can act on that.
+    logging.getLogger("fontTools").setLevel(logging.ERROR)
+    font = TTFont(io.BytesIO(source), recalcTimestamp=False)
+    options = Options(hinting=False, layout_features=list(features))
+    options.drop_tables += drop_tables
+    subsetter = Subsetter(options)
+    subsetter.populate(unicodes=characters)
+    subsetter.subset(font)
+    if weights is not None:
+        low, high = weights
+        font = instantiateVariableFont(font, {"wght": low if low == high else weights})
+    font.flavor = "woff2"
+    out = io.BytesIO()
+    font.save(out)
+    return out.getvalue()
+
+
+def measure(source: bytes, frequency: Mapping[str, int]) -> Metrics:
+    """Heights of a font, and its mean width over letters that occur with `frequency`."""
+    font = TTFont(io.BytesIO(source))
+    unit, heights = font["head"].unitsPerEm, font["hhea"]
+    names, widths = font.getBestCmap(), font["hmtx"]
+    total = sum(widths[names[ord(letter)]][0] * count for letter, count in frequency.items())
+    return Metrics(
+        ascent=heights.ascent / unit,
+        descent=-heights.descent / unit,
+        line_gap=heights.lineGap / unit,
+        letter=total / sum(frequency.values()) / unit,
+    )
