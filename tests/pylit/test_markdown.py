@@ -231,4 +231,4 @@ def test_quotes_are_typographic_in_our_own_notes_and_never_in_code() -> None:
     assert readable(render(text)) == (
         """<p>The token’s “place”, <code>a["b"]</code>, and « f' ».</p>\n"""
     )
-    assert 'token\'s "place"' in render(text, own=False).html
+    assert "token's &quot;place&quot;" in render(text, own=False).html
