@@ -19,6 +19,7 @@ COLUMNS = range(900, 3800)
 #: What goes across both columns. More than one of them would chop the text; then they go to the
 #: right of a single column.
 _ACROSS = re.compile(r"<(table|pre|figure|h[23])\b")
+_TABLE = re.compile(r"<table.*?</table>", re.DOTALL)
 _FOLDED = re.compile(r"<details.*?</details>", re.DOTALL)
 #: A note of so few letters may stay in sight while its code, if it is longer than `SCREENFUL`,
 #: passes by.
@@ -98,15 +99,18 @@ def letters(note: str) -> int:
 
 
 def _columns(note: str) -> tuple[str, ...]:
-    """Classes of a note alone: two parts side by side, two columns of text, or none."""
+    """Classes of a note alone: how it makes use of the width, where there is any."""
     shown = _FOLDED.sub("", note)
-    if letters(shown) >= COLUMNS.stop:
-        return ()
     across = [match[1] for match in _ACROSS.finditer(shown)]
     opens = note.startswith(("<h2", "<h3"))
+    length = letters(shown)
+    if length >= COLUMNS.stop:
+        return ()
+    if across == ["table"] and letters(_TABLE.sub("", shown)) < COLUMNS.start:
+        return ("beside",)
     if across == ["h2", "h2"] and opens:
         return ("columns", "pair")
-    return ("columns",) if len(across) - opens <= 1 and letters(shown) in COLUMNS else ()
+    return ("columns",) if len(across) - opens <= 1 and length in COLUMNS else ()
 
 
 def _is_brief(note: str) -> bool:

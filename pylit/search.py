@@ -31,9 +31,10 @@ def search_files(documents: Sequence[SearchDocument]) -> Mapping[str, bytes]:
 
 def terms(text: str) -> Iterator[str]:
     """The terms of a text, in order: each word, and its parts where it is put together."""
-    folded = unicodedata.normalize("NFKD", text)
-    folded = "".join(c for c in folded if not unicodedata.category(c).startswith("M"))
-    for word in _WORD.findall(folded):
+    if not text.isascii():
+        split = unicodedata.normalize("NFKD", text)
+        text = "".join(c for c in split if not unicodedata.category(c).startswith("M"))
+    for word in _WORD.findall(text):
         yield word.lower()
         parts = _PARTS.findall(word)
         if len(parts) > 1:

@@ -48,6 +48,8 @@ def test_columns_are_for_text_that_fits_on_a_screen_and_is_not_chopped():
         f"<h2>A</h2>{text}": "wide columns",
         "<h2>A</h2><p>a</p><h2>B</h2><p>b</p>": "wide columns pair",
         "<h2>A</h2><p>a</p><h2>B</h2><details><pre></pre></details>": "wide columns pair",
+        f"<p>short</p>{table}": "wide beside",
+        f"<p>short</p>{table}{table}": "wide",
         "<p>short</p>": "wide",
     }
     assert {note: rows([section(note)])[0].classes for note in notes} == notes
