@@ -60,8 +60,11 @@ def _find(
 
 
 def rest_of(groups: Iterable[PageGroup], drafts: Iterable[Draft]) -> tuple[PageGroup, ...]:
-    """The pages that no group names, as a group of their own, so that each can be found."""
-    named = {page.url for group in groups for page in group.pages}
+    """The pages that no group names, as a group of their own, so that each can be found.
+
+    The home page shows the groups; it is not one of them.
+    """
+    named = {page.url for group in groups for page in group.pages} | {"index.html"}
     rest = [d for d in drafts if d.url not in named and (d.sections or d.front_matter)]
     links = tuple(page_link(draft) for draft in sorted(rest, key=lambda d: d.name))
     return (PageGroup(REST, "", links),) if links else ()

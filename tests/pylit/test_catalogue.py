@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 from pylit.addresses import Addresses, file_path, module_url, prose_url
@@ -113,7 +114,7 @@ def test_what_no_group_names_is_listed_and_empty_packages_are_not() -> None:
     named = (PageGroup("g", "", (PageLink("p/a.html", "p.a"),)),)
     rest = rest_of(named, [draft("p.b"), draft("p.a"), draft("p", package=True, empty=True)])
     assert names(rest) == [("More", ["p.b"])]
-    assert rest_of(named, [draft("p.a")]) == ()
+    assert rest_of(named, [draft("p.a"), replace(draft("index"), url="index.html")]) == ()
 
 
 def test_neighbours_are_those_of_the_first_group_that_has_the_page() -> None:
