@@ -105,12 +105,12 @@ def _columns(note: str) -> tuple[str, ...]:
     opens = note.startswith(("<h2", "<h3"))
     length = letters(shown)
     if length >= COLUMNS.stop:
-        return ()
+        return ("single",)
     if across == ["table"] and letters(_TABLE.sub("", shown)) < COLUMNS.start:
         return ("beside",)
     if across == ["h2", "h2"] and opens:
         return ("columns", "pair")
-    return ("columns",) if len(across) - opens <= 1 and length in COLUMNS else ()
+    return ("columns",) if len(across) - opens <= 1 and length in COLUMNS else ("single",)
 
 
 def _is_brief(note: str) -> bool:

@@ -222,10 +222,11 @@ class MultiHeadAttention(nn.Module):
         r"""
         ### Attention, line by line
 
-        $$A_{tsbh} = \underset{s}{\operatorname{softmax}}
-            \left(\frac{E_{tsbh}}{\sqrt{d_k}}\right)
-        \qquad
-        \mathrm{head}_{tbhk} = \sum_s A_{tsbh} \, V_{sbhk}$$
+        \begin{align}
+        A_{tsbh} &= \underset{s}{\operatorname{softmax}}
+            \left(\frac{E_{tsbh}}{\sqrt{d_k}}\right) \\
+        \mathrm{head}_{tbhk} &= \sum_s A_{tsbh} \, V_{sbhk}
+        \end{align}
         """
         scores = self.get_scores(query, key) * self.scale
 

@@ -31,7 +31,7 @@ def test_code_that_an_author_left_alone_stays_alone():
 def test_a_long_introduction_takes_the_whole_width_and_its_code_comes_after():
     long = f"<p>{'word ' * 150}</p>"
     assert shown(section(long, code(1)), section(long, code(5))) == [
-        (long[:9], [], "wide"),
+        (long[:9], [], "wide single"),
         ("", [1], "bare"),
         (long[:9], [5], ""),
     ]
@@ -42,15 +42,15 @@ def test_columns_are_for_text_that_fits_on_a_screen_and_is_not_chopped():
     table = "<table></table>"
     notes = {
         text: "wide columns",
-        text * 5: "wide",
+        text * 5: "wide single",
         text + table: "wide columns",
-        text + table + text + table: "wide",
+        text + table + text + table: "wide single",
         f"<h2>A</h2>{text}": "wide columns",
         "<h2>A</h2><p>a</p><h2>B</h2><p>b</p>": "wide columns pair",
         "<h2>A</h2><p>a</p><h2>B</h2><details><pre></pre></details>": "wide columns pair",
         f"<p>short</p>{table}": "wide beside",
-        f"<p>short</p>{table}{table}": "wide",
-        "<p>short</p>": "wide",
+        f"<p>short</p>{table}{table}": "wide single",
+        "<p>short</p>": "wide single",
     }
     assert {note: rows([section(note)])[0].classes for note in notes} == notes
 
