@@ -8,12 +8,13 @@ that one build finds them all; then the site is written as a whole, or not at al
 """
 
 import time
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 
-from jinja2 import TemplateSyntaxError
+from jinja2 import TemplateError, TemplateSyntaxError
 
 from pylit.addresses import Addresses, file_path, module_url, prose_url
 from pylit.cache import Cache, digest, forget_old
@@ -111,10 +112,8 @@ class Builder:
         except NodeError as error:
             hint = "run `make install`, which sets up Node and its packages"
             outcome.report.add(Diagnostic("node", 0, 0, "node", str(error), hint))
-        except TemplateSyntaxError as error:
-            path, line = error.filename or str(self.options.theme), error.lineno
-            hint = "mend the template"
-            outcome.report.add(Diagnostic(path, line, 0, "theme", error.message or "", hint))
+        except TemplateError as error:
+            outcome.report.add(_theme_fault(error, self.options.theme))
         outcome.seconds = time.perf_counter() - start
         return outcome
 
@@ -242,3 +241,16 @@ def _audit(
     ]
     pages += [AuditedPage(page.url, page.facts, page.url, (), True) for page in generated]
     audit(pages, files, report)
+
+
+def _theme_fault(error: TemplateError, theme: Path) -> Diagnostic:
+    """What is wrong with a template, at its line where that is known."""
+    path, line = str(theme), 0
+    if isinstance(error, TemplateSyntaxError):
+        path, line = error.filename or path, error.lineno
+    else:
+        # Jinja gives the frames of its templates their files and lines.
+        for frame in traceback.extract_tb(error.__traceback__):
+            if Path(frame.filename).is_relative_to(theme):
+                path, line = frame.filename, frame.lineno or 0
+    return Diagnostic(path, line, 0, "theme", error.message or "", "mend the template")

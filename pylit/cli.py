@@ -27,11 +27,11 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what is wrong with the command, and what was probably meant."""
         options = [o for action in self._actions for o in action.option_strings]
-        for word in message.split():
-            if word.startswith("-") and word not in options:
-                near = get_close_matches(word.partition("=")[0], options, n=1)
-                if near:
-                    message += f"; did you mean {near[0]}?"
+        unknown = message.removeprefix("unrecognized arguments:") != message
+        for word in message.split() if unknown else ():
+            near = get_close_matches(word.partition("=")[0], options, n=1)
+            if word.startswith("-") and near:
+                message += f"; did you mean {near[0]}?"
         self.exit(2, f"{self.prog}: {message}\nTry `{self.prog} --help`.\n")
 
 

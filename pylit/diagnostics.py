@@ -24,7 +24,7 @@ CODES: dict[str, str] = {
     "link-broken": "a link leads to a page that is not there",
     "anchor-broken": "a link leads to an anchor that its page does not have",
     "navigation": "`site.toml` names a page that is not there",
-    "theme": "a template of the theme is not Jinja",
+    "theme": "a template of the theme is not Jinja, or asks for what is not there",
     "node": "Node.js or MathJax is missing, or failed",
     "output": "the output folder cannot be written, or holds files that a build did not write",
 }

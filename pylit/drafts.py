@@ -28,6 +28,8 @@ from pylit.model import (
 from pylit.render import relative
 from pylit.xref import Index, Lookup, Resolver
 
+#: Characters of the text that stands for a summary.
+LONGEST_OPENING = 200
 #: Element ids of the templates, which headings must not take.
 TEMPLATE_IDS = frozenset(
     {"help", "help-button", "help-title", "main", "outline", "outline-button", "outline-title"}
@@ -285,7 +287,12 @@ def _dotted(path: str) -> str:
 
 
 def _opening(sections: list[DraftSection]) -> str:
-    """The first words of a page without a summary."""
-    texts = (" ".join(note.text.split()) for section in sections[:1] for note in section.notes)
-    words = next(filter(None, texts), "")
-    return words if len(words) <= 200 else words[:200].rpartition(" ")[0] + " …"
+    """The first paragraph of a page without a summary; of a long one, the words that fit."""
+    notes = (note for section in sections[:1] for note in section.notes)
+    paragraphs = (line for note in notes for line in note.text.split("\n"))
+    words = next(filter(None, (" ".join(line.split()) for line in paragraphs)), "")
+    if len(words) <= LONGEST_OPENING:
+        return words
+    # One character more shows whether the last word is whole; an endless word has no end to keep.
+    whole = words[: LONGEST_OPENING + 1].rpartition(" ")[0]
+    return (whole or words[:LONGEST_OPENING]).rstrip(" ,;:") + " …"

@@ -24,7 +24,7 @@ from pylit.diagnostics import Report
 from pylit.mdhtml import NoteRenderer
 from pylit.mdmath import BLOCK_END, math_plugin
 from pylit.mdresolve import NoteContext, resolve
-from pylit.mdrules import anchor, known_block, known_inline, located
+from pylit.mdrules import anchor, details, known_block, known_inline, located
 from pylit.model import Link, NoteHtml
 from pylit.slugs import Slugs
 
@@ -39,8 +39,8 @@ LOCATED = ("link", "image", "autolink", "html_inline", "math_inline", "anchor")
 class MarkdownRenderer:
     """Renders the notes of the site's own sources (`own`), or those of another package.
 
-    In another's notes raw HTML is shown as text, and ``data:`` addresses are refused as well as
-    ``javascript:`` ones, which never become links.
+    In another's notes raw HTML, all but ``<details>``, is shown as text, and ``data:`` addresses
+    are refused as well as ``javascript:`` ones, which never become links.
     """
 
     def __init__(self, own: bool) -> None:
@@ -117,6 +117,8 @@ def parser(own: bool) -> MarkdownIt:
         md.validateLink = lambda url: (  # type: ignore[method-assign]
             validate(url) and not url.strip().lower().startswith("data:")
         )
+    if not own:
+        md.block.ruler.before("html_block", "details", details, {"alt": list(BLOCK_END[:3])})
     md.block.ruler.at("html_block", known_block(html_block), {"alt": list(BLOCK_END[:3])})
     md.inline.ruler.at("html_inline", known_inline(html_inline))
     rules = {rule.name: rule.fn for rule in md.inline.ruler.__rules__}

@@ -60,6 +60,8 @@ class NoteRenderer(RendererHTML):
         """An image of the site. One from elsewhere is not fetched: its text links to it."""
         token = tokens[idx]
         address, alt = escape(str(token.attrs["src"])), escape(token.meta["alt"])
+        if token.meta["absent"]:
+            return alt or address
         if token.meta["elsewhere"]:
             text = alt or address
             return text if token.meta["linked"] else f'<a href="{address}">{text}</a>'
@@ -94,6 +96,10 @@ class NoteRenderer(RendererHTML):
         """A list; one of tasks has its own signs instead of bullets."""
         tasks = "contains-task-list" in str(tokens[idx].attrs.get("class", ""))
         return '<ul class="tasks">\n' if tasks else "<ul>\n"
+
+    def details_open(self, tokens: Tokens, idx: int, options: OptionsDict, env: Env) -> str:
+        """What opens when asked."""
+        return "<details open>\n" if tokens[idx].meta["open"] else "<details>\n"
 
     def alert_open(self, tokens: Tokens, idx: int, options: OptionsDict, env: Env) -> str:
         """An admonition."""

@@ -246,6 +246,18 @@ def resolve_image(token: Token, place: Place, context: NoteContext, *, linked: b
     token.meta["alt"] = alt
     token.meta["linked"] = linked
     token.meta["elsewhere"] = bool(SCHEME.match(address)) and not address.startswith("data:")
+    # Only the site's own pictures are part of it: another's would be a hole in the page.
+    token.meta["absent"] = not (context.own or token.meta["elsewhere"])
+    if token.meta["absent"]:
+        hint = "pictures beside a package's modules are not copied; a full address becomes a link"
+        context.fault(
+            "link-broken",
+            f"image `{address}` is not shown, only its words are",
+            hint,
+            place.line,
+            place.column,
+        )
+        return
     context.references.append(Reference(address, context.first_line + place.line))
     if not alt:
         hint = f"say in words what it shows, ![a curve that falls]({address})"

@@ -10,6 +10,8 @@ InlineRule = Callable[[StateInline, bool], bool]
 BlockRule = Callable[[StateBlock, int, int, bool], bool]
 
 ANCHOR = re.compile(r"""<a\s+(?:id|name)=(["'])([^"'\s<>]+)\1\s*>\s*</a>""")
+SUMMARY = re.compile(r"<summary>(?P<summary>.*)</summary>", re.IGNORECASE)
+DETAILS = re.compile(rf"<details(?P<open> open)?>\s*(?:{SUMMARY.pattern})?", re.IGNORECASE)
 TAG = re.compile(r"</?([A-Za-z][A-Za-z0-9-]*)")
 #: Elements of HTML and of the pictures inside it that prose may hold.
 ELEMENTS = frozenset(
@@ -38,6 +40,56 @@ def anchor(state: StateInline, silent: bool) -> bool:
         token.content = match[2]
     state.pos = match.end()
     return True
+
+
+def details(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
+    """``<details><summary>…</summary>`` up to its ``</details>``, for notes without raw HTML.
+
+    One that is not closed stays text, so that no note can swallow the rest of its page.
+    """
+    opening = (
+        None if state.is_code_block(start_line) else DETAILS.fullmatch(_line(state, start_line))
+    )
+    end = _end_of_details(state, start_line, end_line) if opening else 0
+    if opening is None or not end:
+        return False
+    if silent:
+        return True
+    body, summary = start_line + 1, opening["summary"]
+    below = SUMMARY.fullmatch(_line(state, body)) if summary is None else None
+    if below:
+        body, summary = body + 1, below["summary"]
+    token = state.push("details_open", "details", 1)
+    token.block, token.map = True, [start_line, end + 1]
+    token.meta["open"] = bool(opening["open"])
+    state.push("summary_open", "summary", 1)
+    inline = state.push("inline", "", 0)
+    inline.content, inline.map, inline.children = summary or "Details", [body - 1, body], []
+    state.push("summary_close", "summary", -1)
+    outer, state.lineMax = state.lineMax, end
+    state.md.block.tokenize(state, body, end)
+    state.lineMax = outer
+    state.push("details_close", "details", -1).block = True
+    state.line = end + 1
+    return True
+
+
+def _line(state: StateBlock, line: int) -> str:
+    return state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]].rstrip()
+
+
+def _end_of_details(state: StateBlock, start_line: int, end_line: int) -> int:
+    """The line that closes what the first one opens; 0 if none does."""
+    depth = 0
+    for line in range(start_line, end_line):
+        text = _line(state, line)
+        # Outside of the list or quotation that it began in, nothing can close it.
+        if text and state.sCount[line] < state.blkIndent:
+            return 0
+        depth += bool(DETAILS.fullmatch(text)) - (text.lower() == "</details>")
+        if not depth:
+            return line
+    return 0
 
 
 def known_element(text: str, pos: int) -> bool:

@@ -321,9 +321,11 @@ def test_without_node_the_site_stays_and_the_way_out_is_said(
 
 def test_a_broken_template_is_a_fault_with_its_line(tmp_path: Path) -> None:
     theme = shutil.copytree(REPOSITORY / "docs_src/theme", tmp_path / "theme")
-    (theme / "module.html").write_text("fine\n{% if %}\n")
-    outcome = build(make_site(tmp_path), theme=theme)
-    assert faults(outcome) == [(str(theme / "module.html"), 2, "theme")]
+    make_site(tmp_path)
+    for wrong in ("{% if %}", "{{ no.such.thing }}", "{% include 'no.html' %}"):
+        (theme / "module.html").write_text(f"fine\n{wrong}\n")
+        outcome = build(tmp_path, theme=theme)
+        assert faults(outcome) == [(str(theme / "module.html"), 2, "theme")], wrong
     assert not (tmp_path / "site").exists()
 
 

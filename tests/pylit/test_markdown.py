@@ -146,6 +146,50 @@ def test_an_image_needs_words() -> None:
     assert (found.code, found.line, found.column) == ("image-alt", 3, 10)
 
 
+def test_a_picture_beside_a_foreign_module_is_its_words() -> None:
+    report = Report()
+    note = render("Text ![a curve](a.svg)", own=False, report=report, first_line=3, column=4)
+    assert note.html == "<p>Text a curve</p>\n"
+    assert note.references == ()
+    (found,) = report
+    assert (found.code, found.line, found.column) == ("link-broken", 3, 10)
+    assert found.severity is Severity.WARNING
+
+
+DETAILS = [
+    ("<details><summary>A `b`</summary>\n\n**C**\n\n</details>\nD", "A <code>b</code>", "<strong>"),
+    ("Text\n<details open>\n<summary>A</summary>\nC\n</details>", "A", "<p>C</p>"),
+    ("- <details>\n  - $x$\n  </details>\n- two", "Details", "\ue0000\ue001"),
+    ("<details>\n<details>\nC\n</details>\n</details>", "Details", "<p>C</p>"),
+]
+
+
+@pytest.mark.parametrize(("text", "summary", "inside"), DETAILS)
+def test_details_open_in_foreign_notes(text: str, summary: str, inside: str) -> None:
+    html = render(text, own=False).html
+    before, _, rest = html.partition("<details")
+    assert f"<summary>{summary}</summary>" in rest
+    assert inside in rest.rpartition("</details>")[0]
+    assert html.count("<details") == html.count("</details>") == text.count("<details")
+    assert "&lt;" not in before + rest
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<details>\n\nNever closed",
+        "> <details>\n\n</details>",
+        '<details onclick="x()">\n\nText\n\n</details>',
+        "    <details>\n    </details>",
+        "</details>",
+    ],
+)
+def test_what_is_not_details_stays_text(text: str) -> None:
+    html = render(text, own=False).html
+    assert "<details" not in html and "</details" not in html
+    assert "details" in html
+
+
 def test_a_footnote_that_is_not_there() -> None:
     report = Report()
     render("One\ntwo[^here] [^there]\n\n[^here]: Yes.", report=report)

@@ -104,6 +104,21 @@ def test_a_heading_that_opens_the_page_is_its_title_and_leaves_the_text(heading:
     assert view.summary == "Body." and view.summary_html == ""
 
 
+@pytest.mark.parametrize(
+    ("text", "summary"),
+    [
+        ("What it is,\nin a line.\n\nMore.", "What it is, in a line."),
+        ("word " * 40, "word " * 39 + "word"),
+        ("word " * 41, "word " * 39 + "word …"),
+        ("x" + "word " * 40 + "x", "xword" + " word" * 39 + " …"),
+        ("so, " * 60, "so, " * 49 + "so …"),
+        ("x" * 300, "x" * 200 + " …"),
+    ],
+)
+def test_without_a_summary_the_first_paragraph_stands_for_it(text: str, summary: str) -> None:
+    assert view_of(f'"""\n{text}\n"""\n').summary == summary
+
+
 def test_a_page_without_a_word_is_called_after_its_module() -> None:
     view = view_of("x = 1\n")
     assert (view.title, view.title_html, view.summary) == ("pkg.mod", "pkg.mod", "")
