@@ -25,15 +25,17 @@ _ID = re.compile(r' id="[^"]*"')
 
 
 def preview_files(
-    targets: Iterable[Target], *, typeset: Typeset | None = None
+    targets: Iterable[Target], *, typeset: Typeset | None = None, own: bool = False
 ) -> Mapping[str, bytes]:
     """Scripts by path, ``assets/previews/labml_nn/utils.js`` for ``labml_nn/utils.html``.
 
     Args:
         targets: What links may lead to.
         typeset: Sets a formula; without it, previews show TeX.
+        own: Whether the notes are the site's own, so that they look as on their page: with
+            typographic quotes, and with raw HTML as such.
     """
-    markdown = MarkdownRenderer(own=False)
+    markdown = MarkdownRenderer(own=own)
     pages: dict[str, dict[str, list[str]]] = {}
     for target in targets:
         page = target.url.partition("#")[0]

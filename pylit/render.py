@@ -12,6 +12,7 @@ from itertools import chain
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from pylit.model import PageView, SiteView
 from pylit.rows import rows
@@ -22,6 +23,9 @@ FONTS = ("serif", "sans", "mono", "serif-italic")
 MATH_FONTS = {"<mjx-c": ("mjx-ncm-n", "mjx-ncm-zero"), "<mjx-break": ("mjx-ncm-brk",)}
 
 _ABSOLUTE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|//")
+#: Inline code and formulas of up to 20 characters, such as ``[T, B, C]``, stay on one line; in the
+#: narrowest window they fit into a list inside a list. Longer ones are marked, for they are few.
+_LONG = re.compile(r'<code(?=>[^<]{21})|<mjx-container(?=[^>]* data-tex="[^"]{21})')
 
 
 class Renderer:
@@ -34,7 +38,7 @@ class Renderer:
 
     def __init__(self, theme: Path, site: SiteView) -> None:
         self._site = site
-        self._environment = Environment(
+        self._environment = environment = Environment(
             loader=FileSystemLoader(theme),
             autoescape=True,
             undefined=StrictUndefined,
@@ -42,6 +46,7 @@ class Renderer:
             lstrip_blocks=True,
             keep_trailing_newline=True,
         )
+        environment.filters["breakable"] = breakable
 
     def page(self, view: PageView) -> str:
         """The HTML of a page."""
@@ -61,6 +66,11 @@ def _preloads(view: PageView) -> tuple[str, ...]:
     notes = (view.title_html, view.summary_html, view.body, *(s.note for s in view.sections))
     used = [fonts for sign, fonts in MATH_FONTS.items() if any(sign in note for note in notes)]
     return FONTS + tuple(chain.from_iterable(used))
+
+
+def breakable(note: str) -> Markup:
+    """The HTML of a note, with the class ``l`` on what is too long for a line of its own."""
+    return Markup(_LONG.sub(r'\g<0> class="l"', note))
 
 
 def relative(from_url: str, to_url: str) -> str:

@@ -183,7 +183,9 @@ class Stages:
         for one in parsed:
             made: dict[str, bytes] | None = self._cache.load(f"previews {one.url}", one.key)
             if made is None:
-                made = dict(preview_files(one.targets.values(), typeset=typeset))
+                made = dict(
+                    preview_files(one.targets.values(), typeset=typeset, own=one.module.source.own)
+                )
                 self._cache.store(f"previews {one.url}", one.key, made)
             files |= made
         return files

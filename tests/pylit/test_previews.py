@@ -47,6 +47,14 @@ def test_a_preview_holds_no_links_no_anchors_and_no_raw_html():
     assert "&lt;b onclick=" in shown
 
 
+def test_own_notes_look_as_on_their_page_and_foreign_ones_as_they_are_written():
+    one = target("function", "f", "f()", 'Not "x".')
+    own = read(dict(preview_files([one], own=True)), "assets/previews/pkg/mod.js")
+    assert own["pkg.mod.f"][1] == "<p>Not \u201cx\u201d.</p>"
+    foreign = read(dict(preview_files([one])), "assets/previews/pkg/mod.js")
+    assert foreign["pkg.mod.f"][1] == "<p>Not &quot;x&quot;.</p>"
+
+
 def test_formulas_are_set_where_somebody_sets_them():
     one = target("function", "f", "f()", "Is $a<b$.")
     plain = read(dict(preview_files([one])), "assets/previews/pkg/mod.js")

@@ -5,7 +5,7 @@ import pytest
 from page_tools import SITE, THEME, code, section, view
 
 from pylit.model import Crumb, OutlineEntry, PageLink
-from pylit.render import Renderer, relative
+from pylit.render import Renderer, breakable, relative
 
 RENDERER = Renderer(THEME, SITE)
 
@@ -106,3 +106,14 @@ def test_a_page_asks_early_for_the_fonts_that_it_uses():
     assert '["serif", "sans", "mono", "serif-italic"]' in RENDERER.page(view())
     formula = section('<p><mjx-container><mjx-c class="a">x</mjx-c></mjx-container></p>')
     assert "mjx-ncm-n" in RENDERER.page(view(sections=(formula,)))
+
+
+def test_only_long_code_and_long_formulas_may_break():
+    short = '<code>[T or 1, S, B or 1]</code> <mjx-container data-tex="C = H \\cdot K">'
+    assert breakable(short) == short
+    assert breakable(f"<code>{'x' * 20}</code>") == f"<code>{'x' * 20}</code>"
+    assert breakable(f"<code>{'x' * 21}</code>") == f'<code class="l">{"x" * 21}</code>'
+    formula = f'<mjx-container data-tex="{"x" * 21}">'
+    assert breakable(formula) == formula.replace(" ", ' class="l" ', 1)
+    page = RENDERER.page(view(sections=(section(f"<p><code>{'x' * 21}</code></p>"),)))
+    assert f'<p><code class="l">{"x" * 21}</code></p>' in page
