@@ -141,13 +141,13 @@ class Builder:
                 report.extend(one.diagnostics)
         site = Site(config, view, drafts, parsed, pages)
         generated = generated_pages(site, theme)
-        files = self._static(report)
         previews = stages.previews(parsed, self._maths.result)
-        files |= companions(
+        files = companions(
             site, options.theme, options.node_modules, options.cache, previews, report
         )
         for page in (*pages, *generated):
             files[file_path(page.url)] = page.html.encode()
+        files = self._static(files, report) | files
         outcome.pages = len(pages)
         _audit(site, generated, files, report)
         if not report.failed and not options.check:
@@ -164,7 +164,7 @@ class Builder:
         names = ", ".join(path.resolve().name for path in self.options.sources)
         return SiteConfig(
             title=self.options.title or names,
-            summary=f"The source of {names}, its notes beside its code.",
+            summary=f"The source of {names}: notes beside the code that they speak about.",
             base_url=self.options.base_url,
             repository="",
             branch="",
@@ -184,11 +184,16 @@ class Builder:
         pages = [p for p in prose if addresses.claim(prose_url(p.source.name), p.source)]
         return sources, pages
 
-    def _static(self, report: Report) -> dict[str, bytes]:
-        """Files that the author put beside the Markdown pages."""
+    def _static(self, made: Mapping[str, bytes], report: Report) -> dict[str, bytes]:
+        """Files that the author put beside the Markdown pages; `made` are those of the build."""
         if self.options.sources:
             return {}
-        return read_static(self.options.docs / "pages", "docs_src/pages", report)
+        files = read_static(self.options.docs / "pages", "docs_src/pages", report)
+        for name in sorted(files.keys() & made.keys()):
+            message = f"would be written to `{name}`, which the build makes itself"
+            path, hint = f"docs_src/pages/{name}", "rename it, or remove it"
+            report.add(Diagnostic(path, 0, 0, "page-collision", message, hint))
+        return files
 
     def _view(self, config: SiteConfig, drafts: Sequence[Draft], report: Report) -> SiteView:
         """The site as templates see it, its catalogue and reading paths with it."""

@@ -8,7 +8,7 @@ answers, the draft is what a fresh run would make, so an edit elsewhere costs th
 import html
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from pylit.cache import digest
@@ -36,7 +36,11 @@ TEMPLATE_IDS = frozenset(
     | {"results", "search", "search-button", "single-keys", "theme-button"}
 )
 #: A heading of level 1 that opens a text, in both of Markdown's forms.
-_H1 = re.compile(r"\s*(?:#[ \t]+(?P<atx>[^\n]*\S)|(?P<setext>[^\s#>|`~-][^\n]*)\n=+)[ \t]*(?:\n|$)")
+#: In reStructuredText a title often has a line above it too.
+_H1 = re.compile(
+    r"\s*(?:#[ \t]+(?P<atx>[^\n]*\S)"
+    r"|(?:=+[ \t]*\n[ \t]*)?(?P<setext>[^\s=#>|`~-][^\n]*)\n=+)[ \t]*(?:\n|$)"
+)
 _FILE = re.compile(r"[^\s:?#]+\.(?:py|md)")
 _PARAGRAPH = re.compile(r"\s*<p>((?:(?!</?p\b).)*)</p>\s*", re.DOTALL)
 
@@ -217,7 +221,7 @@ class _Page:
             front_matter=front_matter,
             title=" ".join(title.split()),
             title_note=title_note,
-            summary=" ".join(summary_note.text.split()) or _opening(sections),
+            summary=" ".join(summary_note.text.split()) or self._opening(sections),
             summary_note=summary_note,
             sections=tuple(s for s in sections if s.code or any(n.html for n in s.notes)),
             warning=self.order.warning,
@@ -225,6 +229,20 @@ class _Page:
             answers={},
             stamp="",
         )
+
+    def _opening(self, sections: list[DraftSection]) -> str:
+        """The first paragraph of a page without a summary: of its docstring, if it has one.
+
+        What stands above a docstring is a licence more often than not.
+        """
+        docstrings = []
+        for shown, section in zip(sections, self.order.module.sections, strict=True):
+            if section.definition:
+                break
+            notes = zip(section.notes, shown.notes, strict=True)
+            docstrings += [note.text for written, note in notes if written.kind == "docstring"]
+        opening = [note.text for section in sections[:1] for note in section.notes]
+        return first_words([*docstrings, *opening])
 
     def _title(self, text: str, line: int) -> NoteHtml:
         """A title, rendered as a heading is, so that ``1. Attention`` is no list."""
@@ -286,10 +304,9 @@ def _dotted(path: str) -> str:
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
-def _opening(sections: list[DraftSection]) -> str:
-    """The first paragraph of a page without a summary; of a long one, the words that fit."""
-    notes = (note for section in sections[:1] for note in section.notes)
-    paragraphs = (line for note in notes for line in note.text.split("\n"))
+def first_words(texts: Iterable[str]) -> str:
+    """The first paragraph with words in it; of a long one, the words that fit."""
+    paragraphs = (line for text in texts for line in text.split("\n"))
     words = next(filter(None, (" ".join(line.split()) for line in paragraphs)), "")
     if len(words) <= LONGEST_OPENING:
         return words

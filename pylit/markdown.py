@@ -24,7 +24,7 @@ from pylit.diagnostics import Report
 from pylit.mdhtml import NoteRenderer
 from pylit.mdmath import BLOCK_END, math_plugin
 from pylit.mdresolve import NoteContext, resolve
-from pylit.mdrules import anchor, details, known_block, known_inline, located
+from pylit.mdrules import anchor, details, doctest, known_block, known_inline, located
 from pylit.model import Link, NoteHtml
 from pylit.slugs import Slugs
 
@@ -117,6 +117,7 @@ def parser(own: bool) -> MarkdownIt:
         md.validateLink = lambda url: (  # type: ignore[method-assign]
             validate(url) and not url.strip().lower().startswith("data:")
         )
+    md.block.ruler.before("blockquote", "doctest", doctest, {"alt": list(BLOCK_END[:3])})
     if not own:
         md.block.ruler.before("html_block", "details", details, {"alt": list(BLOCK_END[:3])})
     md.block.ruler.at("html_block", known_block(html_block), {"alt": list(BLOCK_END[:3])})

@@ -12,6 +12,7 @@ BlockRule = Callable[[StateBlock, int, int, bool], bool]
 ANCHOR = re.compile(r"""<a\s+(?:id|name)=(["'])([^"'\s<>]+)\1\s*>\s*</a>""")
 SUMMARY = re.compile(r"<summary>(?P<summary>.*)</summary>", re.IGNORECASE)
 DETAILS = re.compile(rf"<details(?P<open> open)?>\s*(?:{SUMMARY.pattern})?", re.IGNORECASE)
+PROMPT = re.compile(r">>>(?:\s|$)")
 TAG = re.compile(r"</?([A-Za-z][A-Za-z0-9-]*)")
 #: Elements of HTML and of the pictures inside it that prose may hold.
 ELEMENTS = frozenset(
@@ -39,6 +40,22 @@ def anchor(state: StateInline, silent: bool) -> bool:
         token = state.push("anchor", "", 0)
         token.content = match[2]
     state.pos = match.end()
+    return True
+
+
+def doctest(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
+    """An interactive session, up to a blank line: ``>>>`` is a prompt, not three quotations."""
+    if state.is_code_block(start_line) or not PROMPT.match(_line(state, start_line)):
+        return False
+    if silent:
+        return True
+    end = start_line + 1
+    while end < end_line and not state.isEmpty(end) and state.sCount[end] >= state.blkIndent:
+        end += 1
+    token = state.push("fence", "code", 0)
+    token.info, token.map = "pycon", [start_line, end]
+    token.content = state.getLines(start_line, end, state.sCount[start_line], False) + "\n"
+    state.line = end
     return True
 
 

@@ -226,6 +226,8 @@ def test_the_cache_forgets_what_is_gone(tmp_path: Path) -> None:
             "# Mine\n",
             ("docs_src/pages/pkg/one.md", 0, "page-collision"),
         ),
+        ("docs_src/pages/robots.txt", "Mine", ("docs_src/pages/robots.txt", 0, "page-collision")),
+        ("docs_src/pages/notes.html", "Mine", ("docs_src/pages/notes.html", 0, "page-collision")),
         ("docs_src/pages/Notes.md", "# Mine\n", ("docs_src/pages/notes.md", 0, "page-collision")),
         (
             "docs_src/site.toml",

@@ -1,5 +1,6 @@
 """Notes in, HTML out: the golden files, and what they cannot show."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -154,6 +155,27 @@ def test_a_picture_beside_a_foreign_module_is_its_words() -> None:
     (found,) = report
     assert (found.code, found.line, found.column) == ("link-broken", 3, 10)
     assert found.severity is Severity.WARNING
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize(
+    ("text", "before", "after"),
+    [
+        (">>> f(1)\n[1,\n 2]\n\nText", "", "<p>Text</p>"),
+        ("Text\n>>> f(1)\n[1,\n 2]", "<p>Text</p>", ""),
+        ("- Text\n\n  >>> f(1)\n  [1,\n   2]\n- two", "Text", "<li>"),
+    ],
+)
+def test_an_interactive_session_is_code(text: str, before: str, after: str, own: bool) -> None:
+    html = render(text, own=own).html
+    first, _, rest = html.partition('<pre class="fence"><code class="language-pycon">')
+    code, _, last = rest.partition("</code></pre>")
+    assert re.sub("<[^>]*>", "", code) == "&gt;&gt;&gt; f(1)\n[1,\n 2]\n"
+    assert before in first and after in last and "blockquote" not in html
+
+
+def test_quotations_in_quotations_are_no_sessions() -> None:
+    assert render(">>>b\n\n> > c").html.count("<blockquote>") == 5
 
 
 DETAILS = [

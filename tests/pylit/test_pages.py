@@ -94,7 +94,13 @@ def test_title_and_summary_come_from_the_front_matter() -> None:
 
 
 @pytest.mark.parametrize(
-    "heading", ["# 1. The *heading*", "The *heading*\n====", "# 1. The *heading* #"]
+    "heading",
+    [
+        "# 1. The *heading*",
+        "The *heading*\n====",
+        "# 1. The *heading* #",
+        "====\nThe *heading*\n====",
+    ],
 )
 def test_a_heading_that_opens_the_page_is_its_title_and_leaves_the_text(heading: str) -> None:
     view = view_of(f'"""\n{heading}\n\nBody.\n"""\n')
@@ -117,6 +123,13 @@ def test_a_heading_that_opens_the_page_is_its_title_and_leaves_the_text(heading:
 )
 def test_without_a_summary_the_first_paragraph_stands_for_it(text: str, summary: str) -> None:
     assert view_of(f'"""\n{text}\n"""\n').summary == summary
+
+
+def test_a_docstring_says_more_than_the_licence_above_it() -> None:
+    assert view_of('# Copyright.\n\n"""What it is."""\n').summary == "What it is."
+    assert view_of('# Copyright.\n\n""""""\n').summary == "Copyright."
+    inner = '# Copyright.\n\ndef f():\n    """What it does."""\n'
+    assert view_of(inner).summary == "Copyright."
 
 
 def test_a_page_without_a_word_is_called_after_its_module() -> None:
