@@ -5,9 +5,8 @@ summary: Small, exact PyTorch modules, each a page to read and a module to impor
 ---
 
 Every file of this package is a page of the site, and every page is a module that you
-can import. Nothing is loaded before you ask for it:
-`import labml_nn.transformers.feedback` needs PyTorch,
-[jaxtyping](https://docs.kidger.site/jaxtyping/) for the shapes in its signatures, and
+can import. They need PyTorch,
+[jaxtyping](https://docs.kidger.site/jaxtyping/) for the shapes in their signatures, and
 nothing else.
 
 - `labml_nn.transformers`: attention and what is built of it, from one attention head to

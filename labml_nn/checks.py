@@ -6,14 +6,21 @@ summary: What the modules say when they are given something that cannot work.
 
 An error is worth reading when it says four things: what was wrong, the value, what was
 expected, and a way out. PyTorch finds most mistakes too, but later and in its own
-words: a head count that does not divide the width turns up as "shape '[5, 2, 4, 3]' is
-invalid for input of size 100". These functions look where a value enters.
+words: without a check, four heads for a width of ten turn up in the last line of the
+forward pass, as "mat1 and mat2 shapes cannot be multiplied (10x8 and 10x10)". These
+functions look where a value enters.
 
 A value of the wrong kind is a `TypeError`, an impossible value a `ValueError`.
 """
 
+from numbers import Integral, Real
+
 import torch
 from torch import Tensor
+
+# Whole numbers are Python's and NumPy's, and the symbols that stand for "any number"
+# while `torch.export` traces a model.
+WHOLE = (Integral, torch.SymInt)
 
 
 def check_sizes(**sizes: int) -> None:
@@ -23,7 +30,7 @@ def check_sizes(**sizes: int) -> None:
     `check_sizes(d_model=512, heads=8)` names the argument that is not one.
     """
     for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, int):
+        if isinstance(size, bool) or not isinstance(size, WHOLE):
             raise TypeError(
                 f"`{name}` ({size!r}) must be a whole number, not a "
                 f"{type(size).__name__}; convert it with int(...)"
@@ -39,7 +46,7 @@ def check_probability(**probabilities: float) -> None:
     `check_probability(dropout_prob=0.1)` names the argument that does not.
     """
     for name, probability in probabilities.items():
-        if isinstance(probability, bool) or not isinstance(probability, int | float):
+        if isinstance(probability, bool) or not isinstance(probability, Real):
             raise TypeError(
                 f"`{name}` ({probability!r}) must be a number from 0 to 1, not a "
                 f"{type(probability).__name__}"
@@ -85,13 +92,22 @@ def check_features(
             f"`{name}` has dtype {x.dtype}; expected floating-point vectors: embed "
             "tokens first (nn.Embedding)"
         )
-    if weight is None or torch.is_autocast_enabled(x.device.type):
-        return
-    if x.dtype != weight.dtype:
+    if weight is not None and x.dtype != weight.dtype and not autocast_is_on(x):
         raise TypeError(
             f"`{name}` has dtype {x.dtype} but the parameters have {weight.dtype}; "
             f"convert one: {name}.to({weight.dtype}) or module.to({x.dtype})"
         )
+
+
+def autocast_is_on(x: Tensor) -> bool:
+    """
+    ## Whether PyTorch converts types by itself
+
+    It never does on devices that only pretend to compute, such as `meta`, and there the
+    plain question would be an error.
+    """
+    device = x.device.type
+    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
 
 
 def check_sequence(
@@ -122,8 +138,8 @@ def check_attention(
     ## Queries, keys and values belong together
 
     Each of them is a sequence of its own, and then they have to fit: PyTorch would
-    stretch a batch of one to meet the others, and every sequence would attend to the
-    wrong one without a word.
+    stretch a batch of one to meet the others, and all sequences would attend to the
+    same one without a word.
     """
     check_sequence("query", query, d_model, weight)
     check_sequence("key", key, d_model, weight)
@@ -182,10 +198,11 @@ def check_lengths(lengths: Tensor, max_len: int | None) -> None:
     """
     ## Lengths are `[B]`, and none is beyond the longest
 
-    A compiled graph cannot look at the numbers, and takes them as they are.
+    A compiled graph cannot look at the numbers, and takes them as they are; on the
+    device `meta` there are none.
     """
     check_integers("lengths", lengths, "B")
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or lengths.is_meta:
         return
     shortest, longest = (int(bound) for bound in lengths.aminmax())
     limit = longest if max_len is None else max_len

@@ -26,6 +26,7 @@ better (Vaswani et al. 2017, §5.4).
 """
 
 import math
+from numbers import Integral, Real
 from typing import Literal
 
 import torch
@@ -65,7 +66,8 @@ class LabelSmoothingLoss(nn.Module):
         * `reduction` is `"sum"`; `"mean"`, over the tokens that are not padding; or
           `"none"`, one number per token
 
-        Raises `ValueError` for a value outside these ranges.
+        Raises `ValueError` for a value outside these ranges, `TypeError` for another
+        kind of value.
         """
         super().__init__()
         _check_arguments(size, padding_idx, smoothing, reduction)
@@ -197,6 +199,16 @@ def _check_arguments(
     size: int, padding_idx: int | None, smoothing: float, reduction: str
 ) -> None:
     check_sizes(size=size)
+    if isinstance(smoothing, bool) or not isinstance(smoothing, Real):
+        raise TypeError(
+            f"`smoothing` ({smoothing!r}) must be a number from 0 up to 1, not a "
+            f"{type(smoothing).__name__}"
+        )
+    if not isinstance(padding_idx, Integral | None) or isinstance(padding_idx, bool):
+        raise TypeError(
+            f"`padding_idx` ({padding_idx!r}) must be a token, a whole number, or "
+            f"None, not a {type(padding_idx).__name__}"
+        )
     if padding_idx is not None and not 0 <= padding_idx < size:
         raise ValueError(
             f"`padding_idx` must be a token, from 0 to size - 1 = {size - 1}, or None; "
@@ -247,8 +259,8 @@ def _check_input(x: Tensor, target: Tensor, size: int) -> None:
 # * **Who gets a share.** Szegedy et al. mix the target with a uniform distribution over
 #   all $K$ labels, the right one included; so does
 #   `torch.nn.functional.cross_entropy(label_smoothing=...)`. Here, as in version 0.5.1,
-#   the right token keeps exactly $1 - \varepsilon$. The two agree when theirs is
-#   $\varepsilon K / (K - 1)$, with $K$ the number of tokens that are not padding.
+#   the right token keeps exactly $1 - \varepsilon$. Where no token means padding, the
+#   two agree if theirs is $\varepsilon V / (V - 1)$; PyTorch's gives padding a share.
 # * **Zero point.** The divergence is the cross entropy less the entropy of $q$: a
 #   constant, which makes zero the smallest possible loss.
 #

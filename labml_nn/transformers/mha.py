@@ -110,9 +110,10 @@ class PrepareForMultiHeadAttention(nn.Module):
         * `x` has shape `[T, B, C]`, or `[B, C]` in models that take one step at a time
 
         Returns the same with the last axis mapped and cut into `[H, K]`. Raises
-        `ValueError` if that axis is not `d_model` long, `TypeError` for integers.
+        `ValueError` if that axis is not `d_model` long, and `TypeError` for a dtype
+        other than that of the parameters.
         """
-        check_features("x", x, self.linear.in_features)
+        check_features("x", x, self.linear.in_features, self.linear.weight)
         return torch.unflatten(self.linear(x), -1, (self.heads, self.d_k))
 
 
@@ -173,7 +174,7 @@ class MultiHeadAttention(nn.Module):
         # heads would make large scores, and a softmax of large scores picks one key
         # and forgets the rest, with next to no gradient to change its mind. With 32
         # random keys and $d_k = 64$ the largest weight is 0.82 on average; divided by
-        # $\sqrt{d_k}$ the scores have variance 1 again, and it is 0.16.
+        # $\sqrt{d_k}$ the scores have variance 1 again, and it is 0.17.
         #
         # Scores are `[T, S, B, H]`, so the weights of one query lie along axis 1. They
         # are the largest tensor of the computation, and not kept unless asked for.

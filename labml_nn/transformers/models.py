@@ -30,7 +30,7 @@ model, as GPT is; an encoder that sees everything is a reader, as BERT is.
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from labml_nn.checks import check_sizes
+from labml_nn.checks import check_features, check_sizes
 from labml_nn.transformers.embeddings import (
     EmbeddingsWithLearnedPositionalEncoding,
     EmbeddingsWithPositionalEncoding,
@@ -162,7 +162,11 @@ class Generator(nn.Module):
         self.projection = nn.Linear(d_model, n_vocab)
 
     def forward(self, x: Float[Tensor, "*T C"]) -> Float[Tensor, "*T V"]:
-        r"""`x` has any shape that ends in $C$; the result ends in $V$ instead."""
+        r"""
+        `x` has any shape that ends in $C$; the result ends in $V$ instead. Raises
+        `ValueError` for another width and `TypeError` for another dtype.
+        """
+        check_features("x", x, self.projection.in_features, self.projection.weight)
         logits: Tensor = self.projection(x)
         return logits
 

@@ -160,9 +160,8 @@ def check_mask(
     r"""
     ## The mask at the door
 
-    Every attention of the library calls this once on what it is given, so that a mask
-    of the wrong shape is named before it is stretched into something that runs and
-    means something else.
+    Attention calls this on the mask that it is given, so that one of the wrong shape is
+    named before it is stretched into something that runs and means something else.
 
     * `query_len`, `key_len`, `batch_size` are $T$, $S$ and $B$ of the call
 

@@ -1,5 +1,6 @@
 """The checks that other tests do not reach through a module."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -39,3 +40,27 @@ def test_types_may_differ_under_autocast():
 def test_tokens(tokens, error, message):
     with pytest.raises(error, match=message):
         checks.check_tokens(tokens, 5, name="src")
+
+
+@pytest.mark.parametrize("whole", [np.int64(12), np.int32(12), np.uint8(12)])
+def test_numbers_of_numpy_are_numbers(unhooked, whole):
+    checks = unhooked("labml_nn.checks")
+    checks.check_sizes(d_model=whole)
+    checks.check_heads(3, whole)
+    checks.check_probability(dropout=np.float32(0.1))
+    for wrong in (np.float32(12), torch.tensor(12), "12", True):
+        with pytest.raises(TypeError, match=r"`d_model` .* must be a whole number"):
+            checks.check_sizes(d_model=wrong)
+
+
+def test_autocast_is_asked_for_the_device_of_the_tensor():
+    x = torch.zeros(5)
+    assert not checks.autocast_is_on(x)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert checks.autocast_is_on(x)
+        assert not checks.autocast_is_on(x.to("meta"))
+
+
+def test_devices_without_numbers_are_taken_at_their_word():
+    checks.check_lengths(torch.zeros(2, dtype=torch.int64, device="meta"), 3)
+    checks.check_tokens(torch.zeros(5, 2, dtype=torch.int64, device="meta"), 7)

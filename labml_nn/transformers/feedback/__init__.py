@@ -204,7 +204,7 @@ class FeedbackTransformer(nn.Module):
         shares = self.weights.softmax(0)
 
         # Up through the layers, then the memory vector, a weighted mean of all their
-        # outputs (Fan et al. 2020, §3, "Feedback memory"):
+        # outputs (Fan et al. 2020, "Feedback Memory"):
         #
         # $$m_t = \sum_{l=0}^{L} \operatorname{softmax}(w)_l \; x_t^l$$
         #
@@ -231,11 +231,11 @@ class FeedbackTransformer(nn.Module):
 
         $$x_t^l = \operatorname{layer}_l(x_t^{l-1}, \; [m_0, \dots, m_{t-1}])$$
 
-        (Fan et al. 2020, §3). In an ordinary decoder the second argument would be
+        In an ordinary decoder the second argument would be
         $[x_0^{l-1}, \dots, x_t^{l-1}]$, the outputs of the layer below. Here it has no
-        $l$: all layers get the same. And it ends with $t - 1$, because $m_t$ is not
-        known before the last layer is done; the token itself goes up by way of
-        $x_t^{l-1}$.
+        $l$: all layers get the same (Fan et al. 2020, "Feedback Memory"). And it ends
+        with $t - 1$, because $m_t$ is not known before the last layer is done; the
+        token itself goes up by way of $x_t^{l-1}$.
 
         Returns $x_t^0, \dots, x_t^L$.
         """
@@ -294,10 +294,9 @@ class FeedbackTransformerKV(FeedbackTransformer):
     $$k_t = W_K m_t, \qquad v_t = W_V m_t$$
 
     Each row is projected once, when it is written, and read as it is by every layer at
-    every later step. (The paper shares them for speed; `share_proj_kv` in its authors'
-    code.) With $L = 6$ and $C = 512$ it also saves $2 (L - 1) C^2 = 2.6$ million
-    parameters. Layers still differ in what they ask for, $W_Q$, in how they judge
-    distance, and in $W_O$.
+    every later step. (In the authors' code it is an option, `share_proj_kv`.) With
+    $L = 6$ and $C = 512$ it also saves $2 (L - 1) C^2 = 2.6$ million parameters. Layers
+    still differ in what they ask for, $W_Q$, in how they judge distance, and in $W_O$.
     """
 
     is_kv_precomputed = True
@@ -355,12 +354,12 @@ class FeedbackTransformerKV(FeedbackTransformer):
 # * **Horizon.** The paper's memory is a window of the last $\tau$ steps. Here it keeps
 #   everything. In the authors' code the window is full of zeros at first, and attended
 #   to; here the first token has no memory and skips attention.
-# * **Normalisation.** The paper's layers normalise after each sum; these do before
-#   (`FeedbackTransformerLayer`), with one more normalisation at the top. Memory rows
-#   are projected as they are. The authors' code normalises them if it normalises first.
+# * **Normalisation.** Layers normalise before attention and feed-forward, with one more
+#   normalisation at the top, as in the authors' experiments. There memory rows are
+#   normalised too before they are projected; here they are projected as they are.
 # * **Positions.** Each head has its own, see `FeedbackAttention`.
-# * **Curriculum.** For speed, the paper also trains with short texts first. That is up
-#   to who trains; the model takes any length.
+# * **Curriculum.** To save time, the paper discusses training on short texts first.
+#   That is up to whoever trains; the model takes any length.
 #
 # ## Exercises
 #

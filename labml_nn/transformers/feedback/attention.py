@@ -274,7 +274,9 @@ class FeedbackAttention(nn.Module):
         return dropped
 
     def _overrides_scores(self) -> bool:
-        return type(self).get_scores is not FeedbackAttention.get_scores
+        # In a subclass, or on this one object.
+        scores = getattr(self.get_scores, "__func__", None)
+        return scores is not FeedbackAttention.get_scores
 
     def forward(
         self,

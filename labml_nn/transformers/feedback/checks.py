@@ -9,8 +9,9 @@ own beside the [common ones](../../checks.html). Most of them run at every step 
 layer: a few comparisons of numbers that PyTorch has at hand.
 """
 
-import torch
 from torch import Tensor
+
+from labml_nn.checks import autocast_is_on
 
 
 def check_query(query: Tensor, d_model: int, weight: Tensor) -> None:
@@ -79,10 +80,3 @@ def check_memory(rows: Tensor, x_seq: Tensor, features: tuple[int, ...]) -> None
             f"`memory` has dtype {rows.dtype} but `x_seq` has {x_seq.dtype}; read the "
             "whole sequence in one dtype, inside or outside autocast"
         )
-
-
-def autocast_is_on(x: Tensor) -> bool:
-    """
-    ## Whether PyTorch converts by itself
-    """
-    return torch.is_autocast_enabled(x.device.type)

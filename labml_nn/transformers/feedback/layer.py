@@ -35,8 +35,8 @@ class FeedbackTransformerLayer(nn.Module):
 
     with dropout on both branches. The normalisation stands *before* attention and
     feed-forward, so that a path of plain additions leads from the top of a stack to its
-    bottom, and gradients need not pass through anything on their way. The paper's
-    layers normalise afterwards, as the first transformers did.
+    bottom, and gradients need not pass through anything on their way. The authors'
+    code can normalise before or after; their published experiments normalise before.
     """
 
     def __init__(

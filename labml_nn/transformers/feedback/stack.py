@@ -65,7 +65,6 @@ class Append(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: FunctionCtx,
         rows: Float[Tensor, "t ..."],
         row: Float[Tensor, "..."],
         storage: Float[Tensor, "capacity ..."],
@@ -88,6 +87,15 @@ class Append(torch.autograd.Function):
         # make by using it, rows below `length` are never written again, is kept by
         # `PersistentStack`.
         return storage.data[: length + 1]
+
+    @staticmethod
+    def setup_context(
+        ctx: FunctionCtx, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor
+    ) -> None:
+        r"""
+        The way back needs nothing from the way forth. That this is said apart from
+        `forward` lets `torch.func.grad` in.
+        """
 
     @staticmethod
     def backward(

@@ -244,3 +244,18 @@ def test_what_cannot_be_scored(unhooked, x, target, error, message):
     loss = unhooked(MODULE).LabelSmoothingLoss(5, 0, 0.1)
     with pytest.raises(error, match=message):
         loss(x, target)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((5, 0, "0.1"), r"`smoothing` \('0.1'\) must be a number from 0 up to 1, not a str"),
+        ((5, 0, None), r"`smoothing` \(None\) must be a number"),
+        ((5, 0, True), r"`smoothing` \(True\) must be a number"),
+        ((5, 0.5, 0.1), r"`padding_idx` \(0.5\) must be a token, a whole number, or None"),
+        ((5, True), r"`padding_idx` \(True\) must be a token"),
+    ],
+)
+def test_another_kind_of_value(unhooked, arguments, message):
+    with pytest.raises(TypeError, match=message):
+        unhooked(MODULE).LabelSmoothingLoss(*arguments)

@@ -361,6 +361,8 @@ def test_prepare_refuses_another_width(unhooked):
     prepare = unhooked("labml_nn.transformers.mha").PrepareForMultiHeadAttention(C, H, 5, True)
     with pytest.raises(ValueError, match=r"`x` has shape \[2, 10\]; .* d_model = 12 features"):
         prepare(torch.randn(2, 10))
+    with pytest.raises(TypeError, match=r"float64 but the parameters have torch\.float32"):
+        prepare(torch.randn(2, C, dtype=torch.float64))
 
 
 @BOTH

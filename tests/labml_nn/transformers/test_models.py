@@ -336,3 +336,45 @@ def test_masks_of_integers_from_old_code_are_read_as_booleans(unhooked):
     transformer, (src, tgt), causal = without_hook(unhooked), texts(), subsequent_mask(T)
     expected = transformer(src, tgt, None, causal)
     assert torch.equal(transformer(src, tgt, None, causal.to(torch.uint8)), expected)
+
+
+def test_shapes_and_types_without_numbers():
+    """On the device `meta`, where large models are laid out before they are loaded."""
+    with torch.device("meta"):
+        transformer = model()
+        src, tgt = texts()
+    logits = transformer.logits(src, tgt, None, subsequent_mask(T, device="meta"))
+    assert logits.is_meta
+    assert logits.shape == (T, B, V)
+
+
+@pytest.mark.filterwarnings("ignore:While compiling, we found certain side effects")
+@pytest.mark.parametrize("strict", [True, False])
+def test_exported_for_any_length(unhooked, strict):
+    """`torch.export` puts a symbol where a length would be, and our checks let it pass."""
+    mha = unhooked("labml_nn.transformers.mha")
+    masks = unhooked("labml_nn.transformers.utils")
+
+    class Causal(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attn = mha.MultiHeadAttention(H, C, 0.0)
+
+        def forward(self, x: Tensor) -> Tensor:
+            mask = masks.subsequent_mask(x.shape[0])
+            return self.attn(query=x, key=x, value=x, mask=mask)
+
+    module, lengths = Causal().eval(), {0: torch.export.Dim("T", min=2, max=100)}
+    exported = torch.export.export(
+        module, (torch.randn(T, B, C),), dynamic_shapes=(lengths,), strict=strict
+    )
+    x = torch.randn(9, B, C)
+    torch.testing.assert_close(exported.module()(x), module(x))
+
+
+def test_generator_refuses_what_does_not_fit(unhooked):
+    generator = unhooked(MODULE).Generator(V, C)
+    with pytest.raises(ValueError, match=rf"`x` has shape \[5, 7\]; .* d_model = {C}"):
+        generator(torch.zeros(5, 7))
+    with pytest.raises(TypeError, match=r"float64 but the parameters have torch\.float32"):
+        generator(torch.zeros(5, C, dtype=torch.float64))

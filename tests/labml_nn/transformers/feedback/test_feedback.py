@@ -443,3 +443,30 @@ def test_layers_of_the_other_kind():
         FeedbackTransformerKV(layer[True], L, C, 5)
     with pytest.raises(ValueError, match=r"`n` \(0\) must be at least 1"):
         FeedbackTransformer(layer[False], 0)
+
+
+@BOTH
+def test_functional_gradients(shared):
+    """`torch.func` differentiates a model as a function of its parameters."""
+    model = build(shared)
+    parameters, x = dict(model.named_parameters()), tokens()
+
+    def loss(given):
+        return torch.func.functional_call(model, given, (x,)).square().sum()
+
+    got = torch.func.grad(loss)(parameters)
+    expected = torch.autograd.grad(loss(parameters), list(parameters.values()))
+    for name, gradient in zip(parameters, expected, strict=True):
+        torch.testing.assert_close(
+            got[name], gradient, msg=lambda text, name=name: f"{name}: {text}"
+        )
+
+
+@BOTH
+def test_shapes_without_numbers(shared):
+    with torch.device("meta"):
+        model = build(shared)
+    y, memory = model.scan(torch.empty(T, B, C, device="meta"))
+    assert y.is_meta
+    assert y.shape == (T, B, C)
+    assert len(memory) == T

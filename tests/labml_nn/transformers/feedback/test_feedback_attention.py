@@ -299,3 +299,13 @@ def test_wrong_dtype(unhooked):
     mixed = {**inputs(), "value": given["value"]}
     with pytest.raises(TypeError, match=r"`value` has dtype torch.float64 but `query` has.*32"):
         attention(**mixed)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_scores_replaced_on_one_object_are_used(shared):
+    attention = build(shared)
+    given = inputs(shared)
+    attention.get_scores = lambda query, key: torch.zeros(S, B, H)
+    value = given["value"] if shared else attention.value(given["value"])
+    expected = attention.output(value.mean(0).flatten(1))
+    torch.testing.assert_close(attention(**given), expected)
