@@ -116,7 +116,7 @@ def check_sequence(
     """
     ## Sequences of vectors are `[T, B, C]`
 
-    They have a position at least, and their vectors pass `check_features`.
+    They have at least one position, and their vectors pass `check_features`.
     """
     if x.dim() != 3 or x.shape[-1] != d_model:
         raise ValueError(
@@ -188,7 +188,7 @@ def check_tokens(tokens: Tensor, n_vocab: int, *, name: str = "tokens") -> None:
     """
     ## Token sequences are `[T, B]`
 
-    They have a token at least, and all of them are in the vocabulary.
+    They hold at least one token, and all of them are in the vocabulary.
     """
     check_integers(name, tokens, "T B")
     check_vocabulary(tokens, n_vocab, name=name)

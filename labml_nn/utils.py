@@ -39,9 +39,9 @@ def independent_copies(module: nn.Module, n: int) -> nn.ModuleList:
 
     Layers that start identical are a poor start for a stack: they compute the same
     function, and only their place in the stack tells their gradients apart. Here the
-    first copy keeps the parameters of `module`, and the others draw theirs anew, in the
-    way in which each part of it begins. If you want to start layers in a way of your
-    own, do so after this.
+    first copy keeps the parameters of `module`, and the others draw new ones, as their
+    parts do when they are built. To start layers in a way of your own, do it
+    afterwards.
 
     Raises `ValueError` or `TypeError` if `n` is not a positive whole number.
     """

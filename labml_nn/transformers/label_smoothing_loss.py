@@ -133,8 +133,8 @@ class LabelSmoothingLoss(nn.Module):
         $q$ holds two numbers besides zero, so the sum over the vocabulary falls apart
         into the right token $y$ and a plain sum over all tokens but padding. No table
         as large as the logits has to be made. For 2,048 tokens and a vocabulary of
-        10,000, forward and backward took 0.20 s on one processor core, and 0.61 s with
-        the table.
+        10,000, forward and backward took less than half as long as with the table, on
+        one processor core.
 
         $$
         -\sum_v q_v \log p_v =

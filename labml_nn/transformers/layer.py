@@ -194,8 +194,8 @@ class TransformerLayer(nn.Module):
 # With pre-norm the rows come out as they went in, and so does the gradient. With
 # post-norm the first normalisation gives each row mean 0 and variance 1, whatever went
 # in, and the others change nothing more; the gradient comes back without its mean and
-# without its component along the row. A deep pre-norm stack begins near the identity
-# and learns to depart from it.
+# without its component along the row, divided by the row's standard deviation. A deep
+# pre-norm stack begins near the identity and learns to depart from it.
 #
 # </details>
 #

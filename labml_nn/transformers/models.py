@@ -202,7 +202,8 @@ class EncoderDecoder(nn.Module):
 
         # All matrices start after Glorot and Bengio (2010), uniform with variance
         # $2 / (\text{fan}_{in} + \text{fan}_{out})$. A layer then neither swells nor
-        # shrinks what passes through it, forwards or backwards.
+        # shrinks what passes through it, forwards or backwards. A learned table of
+        # positions is drawn too, and starts close to zero.
         for parameter in self.parameters():
             if parameter.dim() > 1:
                 nn.init.xavier_uniform_(parameter)
