@@ -235,6 +235,9 @@ def test_on_paper_there_is_one_column_and_links_show_where_they_lead(
     code = box(window, ".s:not(.wide, .bare) > .c")
     assert note["y"] + note["height"] <= code["y"]
     assert window.page.locator(".bar").is_hidden()
+    cut = "element => element.scrollWidth > element.clientWidth"
+    window.page.set_viewport_size({"width": 680, "height": 900})
+    assert not window.page.locator(".import code").evaluate(cut)
     shown = "element => getComputedStyle(element, '::after').content"
     assert "arxiv.org" in window.page.locator(".links a").first.evaluate(shown)
 

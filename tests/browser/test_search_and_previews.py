@@ -51,7 +51,7 @@ def test_words_and_slips_of_the_finger(text: str, expected: str, visit: Callable
 def test_nothing_found_is_said(visit: Callable[..., Visit]):
     page = visit("index.html").page
     assert search(page, "xyzzyqwert") == []
-    expect(page.locator("#search [role=status]")).to_have_text("0 results")
+    expect(page.locator("#search [role=status]")).to_contain_text("No results")
     expect(page.locator("#search input")).to_have_attribute("aria-expanded", "false")
 
 
@@ -80,6 +80,16 @@ def test_a_preview_opens_with_tab_and_closes_with_escape(visit: Callable[..., Vi
     expect(preview).to_be_hidden()
     assert link.get_attribute("aria-describedby") is None
     assert link.evaluate("element => element === document.activeElement")
+
+
+def test_who_goes_on_while_previews_load_sees_that_of_the_second_link(
+    visit: Callable[..., Visit],
+):
+    page = visit(MHA).page
+    links = page.locator("pre a.x:not(.e)", has_text="check_")
+    links.evaluate_all("links => { links[0].focus(); links[1].focus(); }")
+    expect(links.nth(1)).to_have_attribute("aria-describedby", "preview")
+    expect(page.locator("#preview")).to_contain_text(f"def {links.nth(1).inner_text()}(")
 
 
 def test_the_pointer_may_go_into_a_preview(visit: Callable[..., Visit]):

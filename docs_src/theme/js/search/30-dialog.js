@@ -46,7 +46,8 @@ const update = () => {
   const count = results.length === MOST ? `${MOST} or more` : results.length;
   const hint = index ? "Type the name of a class, or a word of a note." : "Loading…";
   const told = index && input.value.trim();
-  status.textContent = told ? `${count} result${count === 1 ? "" : "s"}` : hint;
+  const found = count ? `${count} result${count === 1 ? "" : "s"}` : "No results. Try the start of a word, or another word.";
+  status.textContent = told ? found : hint;
 };
 
 const move = (by) => {
