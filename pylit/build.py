@@ -178,6 +178,8 @@ class Builder:
         own = not options.sources
         roots = [options.root / name for name in config.sources] if own else options.sources
         found = [source for root in roots for source in discover(root, own=own, report=report)]
+        # A folder and a package in it may both be named.
+        found = list({(source.path, source.name): source for source in found}.values())
         prose = read_pages(options.docs / "pages", "docs_src/pages", report) if own else []
         addresses = Addresses(report)
         sources = [source for source in found if addresses.claim(module_url(source), source)]

@@ -187,8 +187,8 @@ class _Server:
 
     def _concerns(self, _: Change, path: str) -> bool:
         changed = Path(path)
-        outputs = [self._options.out.resolve(), self._options.cache]
-        if any(folder and changed.is_relative_to(folder) for folder in outputs):
+        outputs = [folder for folder in (self._options.out, self._options.cache) if folder]
+        if any(changed.is_relative_to(folder.resolve()) for folder in outputs):
             return False
         return changed.suffix in _SUFFIXES and not changed.name.startswith((".", "__pycache__"))
 

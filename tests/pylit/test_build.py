@@ -321,6 +321,13 @@ def test_without_node_the_site_stays_and_the_way_out_is_said(
     assert not (tmp_path / "site").exists()
 
 
+def test_a_file_that_two_sources_hold_is_one_page(tmp_path: Path) -> None:
+    make_site(tmp_path)
+    outcome = build(tmp_path, sources=(tmp_path / "pkg", tmp_path / "pkg", tmp_path / "pkg/one.py"))
+    assert not outcome.report.failed
+    assert outcome.pages == build(tmp_path, sources=(tmp_path / "pkg",)).pages
+
+
 def test_a_broken_template_is_a_fault_with_its_line(tmp_path: Path) -> None:
     theme = shutil.copytree(REPOSITORY / "docs_src/theme", tmp_path / "theme")
     make_site(tmp_path)

@@ -16,8 +16,10 @@ from pathlib import Path
 
 import pytest
 from site_tools import REPOSITORY, cache, make_site, options, tree
+from watchfiles import Change
 
-from pylit.serve import serve
+from pylit.build import Options
+from pylit.serve import _Server, serve
 
 
 class Site:
@@ -137,6 +139,15 @@ def test_a_site_while_it_is_written(site: Site) -> None:
 
     assert site.close() == 0
     assert "Traceback" not in "".join(site.said)
+
+
+def test_what_a_build_writes_is_no_edit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = Options(out=Path("out"), cache=Path("kept"), sources=(Path(),))
+    with socket.socket() as unused:
+        server = _Server(settings, unused)
+    for name, concerns in [("a.py", True), ("out/a.html", False), ("kept/pages/ab", False)]:
+        assert server._concerns(Change.modified, str(tmp_path / name)) is concerns, name
 
 
 def test_a_busy_port_is_said_clearly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
