@@ -14,7 +14,8 @@ from playwright.sync_api import Browser, sync_playwright
 
 from pylit.cli import main
 
-CHROMIUM = "/usr/bin/chromium"
+#: As Debian, Ubuntu and Google name it.
+NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
 def required(what: str, found: bool) -> None:
@@ -63,9 +64,10 @@ def server(site: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    required("Chromium (/usr/bin/chromium)", Path(CHROMIUM).exists())
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    required("Chromium", found is not None)
     with sync_playwright() as playwright:
-        yield playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield playwright.chromium.launch(executable_path=found, args=FLAGS)
 
 
 @pytest.fixture(scope="session")

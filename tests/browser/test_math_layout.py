@@ -1,18 +1,21 @@
 """Our formulas have fewer elements than those of MathJax, and every glyph stands where it stood."""
 
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser
 
 from pylit.maths import FONTS, MODULES, MathRenderer, stylesheet
 from pylit.node import find_node
 
+pytestmark = pytest.mark.browser
+
 HERE = Path(__file__).parent
+FORMULAS = HERE.parent / "pylit/golden/formulas.txt"
 PAGE = """<!doctype html><meta charset="utf-8"><style>
 body {{ width: {width}px; font: 17px/1.6 serif }} {css}
 </style>{body}"""
@@ -29,7 +32,7 @@ BOXES = r"""() => [...document.querySelectorAll("p")].map((paragraph) => {
 
 
 def formulas() -> list[tuple[str, bool]]:
-    text = (HERE / "golden" / "formulas.txt").read_text(encoding="utf-8")
+    text = FORMULAS.read_text(encoding="utf-8")
     lines = [*text.splitlines(), r"\class{mark}{x}_i \in \mathcal{L}", r"a = b + c = d - e \le f"]
     return [(tex, display) for tex in lines if tex for display in (True, False)]
 
@@ -62,26 +65,18 @@ def test_fewer_elements(both: list[tuple[list[str], str]]) -> None:
     assert ours < 0.8 * theirs
 
 
-@pytest.mark.browser
 @pytest.mark.parametrize("width", [1000, 190])
 def test_every_glyph_stands_where_it_stood(
-    both: list[tuple[list[str], str]], tmp_path: Path, width: int
+    both: list[tuple[list[str], str]], browser: Browser, tmp_path: Path, width: int
 ) -> None:
-    playwright = pytest.importorskip("playwright.sync_api")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
-        assert not os.environ.get("CI"), "continuous integration installs Chromium"
-        pytest.skip("Chromium is not installed")
     shutil.copytree(FONTS, tmp_path / "fonts")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium)
-        tab = browser.new_page()
-        measured = []
-        for number, (html, css) in enumerate(both):
-            tab.goto(page(tmp_path / f"{number}.html", html, css, width))
-            tab.evaluate("document.fonts.ready")
-            measured.append(tab.evaluate(BOXES))
-        browser.close()
+    tab = browser.new_page()
+    measured = []
+    for number, (html, css) in enumerate(both):
+        tab.goto(page(tmp_path / f"{number}.html", html, css, width))
+        tab.evaluate("document.fonts.ready")
+        measured.append(tab.evaluate(BOXES))
+    tab.close()
     for formula, theirs, ours in zip(formulas(), *measured, strict=True):
         assert ours[0] == pytest.approx(theirs[0], abs=0.1), formula
         assert len(ours[1]) == len(theirs[1]), formula
