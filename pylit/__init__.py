@@ -1,1 +1,18 @@
-"""A generator of annotated source: notes on the left, code on the right, as static pages."""
+"""A generator of annotated source: notes on the left, code on the right, as static pages.
+
+Frozen values (`pylit.model`) flow through plain functions, from room to room:
+
+=========== =====================================================================================
+`source`    Python files, found and parsed, become modules with sections of notes and code
+`code`      names become links, lines become HTML
+`prose`     notes become HTML
+`tex`       formulas become HTML, style rules and fonts
+`page`      what a reader's browser gets: templates, styles, scripts, fonts, search, previews
+`site`      pages together: settings, addresses, neighbours, the files beside the pages, the folder
+`pipeline`  one build: the stages in their order, what is remembered, the processes
+`serving`   the site over HTTP while its author works
+=========== =====================================================================================
+
+A room imports those above it and none below. Faults in the input are `pylit.diagnostics`; the
+command line is `pylit.cli`. Start reading at `pylit.pipeline.build`.
+"""

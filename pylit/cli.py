@@ -12,13 +12,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import NoReturn
 
-from pylit.build import REPOSITORY, Builder, Options, Outcome
-from pylit.diagnostics import Diagnostic, Severity
-from pylit.pool import cores
-from pylit.progress import Silent, Watcher
-
-#: Warnings shown without --verbose; a foreign package can have thousands.
-SHOWN = 20
+from pylit.pipeline.build import REPOSITORY, Builder, Options
+from pylit.pipeline.pool import cores
+from pylit.pipeline.progress import Silent, Watcher
+from pylit.pipeline.summary import tell
 
 
 class Parser(argparse.ArgumentParser):
@@ -91,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     try:
         if given.serve:
-            from pylit.serve import serve  # A web server takes time to import.
+            from pylit.serving.serve import serve  # A web server takes time to import.
 
             port = 8000 if given.port is None else given.port
             return serve(settings, port, lambda: build(settings, verbose=given.verbose))
@@ -140,52 +137,6 @@ def _bar() -> AbstractContextManager[Watcher]:
         return nullcontext(Silent())
     from rich.console import Console  # Only a terminal has to wait for it.
 
-    from pylit.bar import Bar
+    from pylit.pipeline.bar import Bar
 
     return Bar(Console(stderr=True))
-
-
-def tell(outcome: Outcome, options: Options, *, verbose: bool = False) -> None:
-    """Print what was found and what was done."""
-    errors = [d for d in outcome.report if d.severity is Severity.ERROR]
-    warnings = [d for d in outcome.report if d.severity is Severity.WARNING]
-    shown = warnings if verbose else warnings[:SHOWN]
-    for diagnostic in (*shown, *errors):
-        print(diagnostic, file=sys.stderr)
-    if len(shown) < len(warnings):
-        rest = len(warnings) - len(shown)
-        print(f"… and {_count(rest, 'more warning')}; --verbose shows all", file=sys.stderr)
-    print(summary(outcome, options, errors, warnings), file=sys.stderr if errors else sys.stdout)
-
-
-def summary(
-    outcome: Outcome, options: Options, errors: list[Diagnostic], warnings: list[Diagnostic]
-) -> str:
-    """One line: how many pages, in what time, what was reused; or how many faults."""
-    time = f"{outcome.seconds:.2f} s" if outcome.seconds < 10 else f"{outcome.seconds:.0f} s"
-    found = [_count(len(errors), "error")] if errors else []
-    found += [_count(len(warnings), "warning")] if warnings else []
-    faults = ", ".join(found)
-    if errors:
-        return f"{faults} in {time}; the site is as it was."
-    made = outcome.tally.rendered
-    parts = [
-        f"{_count(outcome.pages, 'page')} in {time}",
-        f"{made} made, {outcome.pages - made} reused",
-    ]
-    if options.check:
-        parts.append("checked, nothing written")
-    else:
-        changed = len(outcome.written.written) + len(outcome.written.deleted)
-        parts.append(f"{_count(changed, 'file')} changed in {_shown(options.out)}")
-    return "; ".join([*parts, faults] if faults else parts) + "."
-
-
-def _shown(path: Path) -> str:
-    absolute = path.absolute()
-    inside = absolute.is_relative_to(Path.cwd())
-    return f"{absolute.relative_to(Path.cwd()) if inside else absolute}/"
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"

@@ -121,6 +121,24 @@ def test_the_generator_does_not_know_the_library(path):
         assert not within(name, {"labml_nn", "torch"}), f"{path.name} imports {name}"
 
 
+#: The rooms of the generator, each of which may import those before it.
+ROOMS = ("source", "code", "prose", "tex", "page", "site", "pipeline", "serving", "cli")
+
+
+def room_of(name):
+    """How far along a module of the generator stands; -1 for what all rooms share."""
+    part = name.split(".")[1] if "." in name else ""
+    return ROOMS.index(part) if part in ROOMS else -1
+
+
+@pytest.mark.parametrize("path", GENERATOR)
+def test_rooms_of_the_generator_lean_on_those_before_them(path):
+    own = room_of(dotted(path)) if path.name != "build_site.py" else len(ROOMS)
+    for name in imports(path):
+        if within(name, {"pylit"}):
+            assert room_of(name) <= own, f"{dotted(path)} imports {name}"
+
+
 def test_the_door_holds_no_logic():
     path = ROOT / "build_site.py"
     inside = [name for name in imports(path) if name.split(".")[0] not in sys.stdlib_module_names]

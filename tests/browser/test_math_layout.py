@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from pylit.maths import FONTS, MODULES, MathRenderer, stylesheet
 from pylit.node import find_node
+from pylit.tex.maths import FONTS, MODULES, MathRenderer, stylesheet
 
 pytestmark = pytest.mark.browser
 

@@ -4,12 +4,12 @@ import re
 import textwrap
 from pathlib import Path
 
+from pylit.code.facts import targets
+from pylit.code.index import Index
+from pylit.code.xref import Resolver
 from pylit.diagnostics import Report
-from pylit.facts import targets
-from pylit.index import Index
 from pylit.model import Link, Module, SourceFile
-from pylit.parse import parse_module
-from pylit.xref import Resolver
+from pylit.source.parse import parse_module
 
 
 def module(path: str, text: str) -> Module:

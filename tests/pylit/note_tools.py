@@ -1,9 +1,9 @@
 """How tests render a note: what it links to, and where it is said to stand."""
 
 from pylit.diagnostics import Report
-from pylit.markdown import MarkdownRenderer
 from pylit.model import Link, NoteHtml, formula_slot
-from pylit.slugs import Slugs
+from pylit.prose.markdown import MarkdownRenderer
+from pylit.prose.slugs import Slugs
 
 PAGE = "labml_nn/transformers/mha.html"
 LINKS = {

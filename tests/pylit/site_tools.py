@@ -3,8 +3,8 @@
 import hashlib
 from pathlib import Path
 
-from pylit.build import REPOSITORY, Builder, Options, Outcome
-from pylit.write import MANIFEST
+from pylit.pipeline.build import REPOSITORY, Builder, Options, Outcome
+from pylit.site.write import MANIFEST
 
 CACHE = REPOSITORY / ".cache" / "tests"
 

@@ -9,8 +9,9 @@ import pytest
 from fontTools.ttLib import TTFont
 from page_tools import NODE_MODULES, THEME
 
-from pylit import fontcut, fonts
-from pylit.assets import assets, compact, style_sheet
+from pylit import fontcut
+from pylit.page import fonts
+from pylit.page.assets import assets, compact, style_sheet
 
 if not (NODE_MODULES / "@fontsource-variable").is_dir():
     pytest.skip("npm packages are not installed", allow_module_level=True)

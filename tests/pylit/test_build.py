@@ -19,7 +19,7 @@ from site_tools import (
     tree,
 )
 
-from pylit.build import Builder
+from pylit.pipeline.build import Builder
 
 
 def edit(root: Path, name: str, old: str, new: str) -> None:
@@ -313,7 +313,7 @@ def test_a_site_without_a_home_page_gets_one(tmp_path: Path) -> None:
 def test_without_node_the_site_stays_and_the_way_out_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pylit.maths.FONTS", tmp_path / "no fonts")
+    monkeypatch.setattr("pylit.tex.maths.FONTS", tmp_path / "no fonts")
     new = {"pkg/one.py": f'"""$x_{{{tmp_path.name}}} + {random.random()}$"""\n'}
     outcome = build(make_site(tmp_path, new))
     (fault,) = outcome.report

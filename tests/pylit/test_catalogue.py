@@ -1,11 +1,11 @@
 from dataclasses import replace
 from pathlib import Path
 
-from pylit.addresses import Addresses, file_path, module_url, prose_url
-from pylit.catalogue import neighbours, package_groups, rest_of
 from pylit.diagnostics import Report
-from pylit.drafts import Draft, DraftSection
 from pylit.model import NoteHtml, PageGroup, PageLink, SourceFile
+from pylit.site.addresses import Addresses, file_path, module_url, prose_url
+from pylit.site.catalogue import neighbours, package_groups, rest_of
+from pylit.site.drafts import Draft, DraftSection
 
 
 def source(name: str, *, package: bool = False, own: bool = True) -> SourceFile:

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from site_tools import REPOSITORY, cache, make_site, pages, tree
 
-from pylit.build import Options, Outcome
-from pylit.cli import main, summary, tell
+from pylit.cli import main
 from pylit.diagnostics import Diagnostic, Report, Severity
+from pylit.pipeline.build import Options, Outcome
+from pylit.pipeline.summary import summary, tell
 
 Run = Callable[..., int]
 

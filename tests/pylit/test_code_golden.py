@@ -4,7 +4,7 @@ from pathlib import Path
 
 from linked_sources import Project
 
-from pylit.highlight import highlight
+from pylit.code.highlight import highlight
 
 GOLDEN = Path(__file__).with_name("golden") / "code"
 UTILS = "from . import masks\ndef clone_module_list(module, n): ...\n"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pylit.decode import decode
+from pylit.source.decode import decode
 
 TEXT = "# größe €\nx = 'é'\n"
 

@@ -2,8 +2,8 @@ import re
 
 import pytest
 
-from pylit import external
-from pylit.external import external_link, is_external_class, is_external_module
+from pylit.code import external
+from pylit.code.external import external_link, is_external_class, is_external_module
 
 PYTHON = "https://docs.python.org/3/"
 PYTORCH = "https://docs.pytorch.org/docs/stable/"

@@ -1,6 +1,6 @@
 from linked_sources import Project, module
 
-from pylit.facts import PUBLIC, STARS, targets
+from pylit.code.facts import PUBLIC, STARS, targets
 
 TEXT = """
     import torch.nn as nn

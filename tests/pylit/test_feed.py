@@ -1,7 +1,7 @@
 import datetime
 import xml.etree.ElementTree as ET
 
-from pylit.feed import Entry, feed
+from pylit.site.feed import Entry, feed
 
 ATOM = "{http://www.w3.org/2005/Atom}"
 BASE = "https://example.org/nn/"

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pylit.diagnostics import Report, Severity
-from pylit.frontmatter import split
+from pylit.source.frontmatter import split
 
 PAGE = """---
 title: Multi-head attention: every part

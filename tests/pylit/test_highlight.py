@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pylit.highlight import LONGEST, highlight, highlight_block
+from pylit.code.highlight import LONGEST, highlight, highlight_block
 from pylit.model import Link
 
 

@@ -1,8 +1,8 @@
 import re
 import zlib
 
-from pylit.inventory import inventory
 from pylit.model import Definition, PageLink, Target
+from pylit.site.inventory import inventory
 
 #: How Sphinx reads a line (sphinx.util.inventory, format version 2).
 LINE = re.compile(r"(.+?)\s+(\S+)\s+(-?\d+)\s+?(\S*)\s+(.*)")

@@ -1,8 +1,8 @@
 import pytest
 
 from pylit.diagnostics import Diagnostic, Report, Severity
-from pylit.links import AuditedPage, audit, facts
 from pylit.model import Reference
+from pylit.site.links import AuditedPage, audit, facts
 
 
 def page(url: str, html: str, *references: Reference, own: bool = True) -> AuditedPage:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from pylit.code.facts import targets
+from pylit.code.highlight import highlight
+from pylit.code.index import Index
+from pylit.code.xref import Resolver
 from pylit.diagnostics import Report
-from pylit.facts import targets
-from pylit.highlight import highlight
-from pylit.index import Index
 from pylit.model import SourceFile
-from pylit.parse import parse_module
-from pylit.xref import Resolver
+from pylit.source.parse import parse_module
 
 ABSENT = object()
 

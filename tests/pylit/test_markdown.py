@@ -10,7 +10,7 @@ from note_tools import readable, render
 
 from pylit.diagnostics import Report, Severity
 from pylit.model import Heading, Reference
-from pylit.slugs import Slugs
+from pylit.prose.slugs import Slugs
 
 GOLDEN = Path(__file__).parent / "golden" / "markdown"
 CASES = sorted(GOLDEN.glob("*.md"))

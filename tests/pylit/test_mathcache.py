@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pylit.mathcache import GROUP, KEPT, MathCache
+from pylit.tex.mathcache import GROUP, KEPT, MathCache
 
 FORMULA = (r"x_1 \in 日本", True)
 ANSWER = {"html": "<i>é</i>", "css": ["1a{}", "2b{}"]}
@@ -99,7 +99,7 @@ def test_old_versions_go_and_recent_ones_stay(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from pylit.mathcache import MathCache
+from pylit.tex.mathcache import MathCache
 cache = MathCache(Path(sys.argv[1]), sys.argv[2])
 for i in range(int(sys.argv[3]), int(sys.argv[4])):
     cache.store((f"x_{i}", False), {"html": f"<i>{i}</i>", "css": []})

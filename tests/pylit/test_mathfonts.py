@@ -7,8 +7,8 @@ import pytest
 from fontTools.ttLib import TTFont
 
 from pylit import fontcut
-from pylit.mathfonts import math_fonts
-from pylit.maths import MathRenderer, Rendered, font_file, stylesheet
+from pylit.tex.mathfonts import math_fonts
+from pylit.tex.maths import MathRenderer, Rendered, font_file, stylesheet
 
 TEXT = "mjx-ncm-n.woff2"
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pylit.maths import MathRenderer, Rendered, fill, font_file, stylesheet
 from pylit.model import formula_slot
 from pylit.node import NodeError
+from pylit.tex.maths import MathRenderer, Rendered, fill, font_file, stylesheet
 
 INLINE = False
 DISPLAY = True

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pylit_sources import parse
 
 from pylit.model import Note
-from pylit.notes import Comment, first_paragraph, is_pragma
+from pylit.source.notes import Comment, first_paragraph, is_pragma
 
 
 def notes(text: str) -> list[Note]:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from pylit.addresses import HOME
-from pylit.catalogue import Neighbours
-from pylit.config import SiteConfig
+from pylit.code.xref import targets
 from pylit.diagnostics import Report
-from pylit.drafts import TEMPLATE_IDS, Draft, Drafter, Order, prose_target
-from pylit.maths import Rendered
 from pylit.model import Crumb, Module, PageLink, SourceFile, Target
-from pylit.pages import (
+from pylit.site.addresses import HOME
+from pylit.site.catalogue import Neighbours
+from pylit.site.config import SiteConfig
+from pylit.site.drafts import TEMPLATE_IDS, Draft, Drafter, Order, prose_target
+from pylit.site.pages import (
     Place,
     front_matter_faults,
     import_line,
@@ -23,8 +23,8 @@ from pylit.pages import (
     search_documents,
     tex_faults,
 )
-from pylit.parse import parse_module
-from pylit.xref import targets
+from pylit.source.parse import parse_module
+from pylit.tex.maths import Rendered
 
 REPOSITORY = Path(__file__).parents[2]
 TEXT = '''"""

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from pylit_sources import listing, parse, source
 
-from pylit.decode import decode
 from pylit.diagnostics import Report, Severity
-from pylit.discover import discover
 from pylit.model import Section, Span
-from pylit.parse import parse_module
-from pylit.sections import line_faults
+from pylit.source.decode import decode
+from pylit.source.discover import discover
+from pylit.source.parse import parse_module
+from pylit.source.sections import line_faults
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from pylit.pool import FEW, cores, run
+from pylit.pipeline.pool import FEW, cores, run
 
 
 class Power:

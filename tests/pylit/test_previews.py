@@ -2,9 +2,9 @@
 
 import json
 
-from pylit.maths import Rendered
 from pylit.model import Definition, Target
-from pylit.previews import preview_files
+from pylit.page.previews import preview_files
+from pylit.tex.maths import Rendered
 
 
 def target(

@@ -5,7 +5,7 @@ import pytest
 from page_tools import SITE, THEME, code, section, view
 
 from pylit.model import Crumb, OutlineEntry, PageLink
-from pylit.render import Renderer, breakable, relative
+from pylit.page.render import Renderer, breakable, relative
 
 RENDERER = Renderer(THEME, SITE)
 

@@ -2,7 +2,7 @@
 
 from page_tools import code, section
 
-from pylit.rows import rows
+from pylit.page.rows import rows
 
 
 def shown(*sections):

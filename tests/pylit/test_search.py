@@ -9,7 +9,7 @@ from page_tools import NODE_MODULES, THEME
 
 from pylit.model import SearchDocument
 from pylit.node import find_node
-from pylit.search import EXCERPT, search_files, serialised, terms
+from pylit.page.search import EXCERPT, search_files, serialised, terms
 
 DOCUMENTS = [
     SearchDocument("a.html", "page", "Attention over a memory", "Attention over a memory", "Fan"),

@@ -13,7 +13,7 @@ from pylit_sources import listing, parse
 
 from pylit.diagnostics import Report
 from pylit.model import Module, Note, Section, Span
-from pylit.sections import line_faults, put_together
+from pylit.source.sections import line_faults, put_together
 
 GOLDEN = Path(__file__).parent / "golden" / "sections"
 

@@ -18,8 +18,8 @@ import pytest
 from site_tools import REPOSITORY, cache, make_site, options, tree
 from watchfiles import Change
 
-from pylit.build import Options
-from pylit.serve import _Server, serve
+from pylit.pipeline.build import Options
+from pylit.serving.serve import _Server, serve
 
 
 class Site:

@@ -1,6 +1,7 @@
 import xml.etree.ElementTree as ET
 
-from pylit.sitemap import canonical, robots, sitemap
+from pylit.page.render import canonical
+from pylit.site.sitemap import robots, sitemap
 
 NAMESPACE = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
 

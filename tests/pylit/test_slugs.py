@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pylit.slugs import Slugs, slugify
+from pylit.prose.slugs import Slugs, slugify
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pylit.diagnostics import Report
-from pylit.write import MANIFEST, publish
+from pylit.site.write import MANIFEST, publish
 
 FIRST = {"index.html": b"one", "a/b.html": b"two", "assets/site.css": b"three"}
 
@@ -159,7 +159,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from pylit.diagnostics import Report
-from pylit.write import publish
+from pylit.site.write import publish
 print("ready", flush=True)
 for turn in range(10**6):
     files = {f"d{i % 7}/p{i}.html": b"%d " % (turn % 2) * 500 for i in range(60)}

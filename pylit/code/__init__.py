@@ -1,0 +1,1 @@
+"""Names in code to links, without importing anything, and code to HTML."""

@@ -1,0 +1,1 @@
+"""What a reader's browser gets: templates filled in, styles, scripts, fonts, search, previews."""

@@ -1,0 +1,263 @@
+"""One build, from sources to pages: the order of the pipeline, and nothing else.
+
+    discover -> parse -> sections -> markdown, highlight, xref -> maths -> pages -> render
+    -> search, previews, sitemap, feed, inventory -> links (audit) -> write
+
+Every stage before the last only computes. A fault anywhere is reported and the rest goes on, so
+that one build finds them all; then the site is written as a whole, or not at all.
+"""
+
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+
+from jinja2 import TemplateError, TemplateSyntaxError
+
+from pylit.cache import Cache, digest, forget_old
+from pylit.diagnostics import Diagnostic, Report
+from pylit.model import Module, SiteView, SourceFile
+from pylit.node import NodeError
+from pylit.pipeline.companions import Site, companions, generated_pages
+from pylit.pipeline.generator import generator_digest
+from pylit.pipeline.progress import Silent, Watcher
+from pylit.pipeline.stages import Page, Parsed, Stages, Tally, Theme
+from pylit.site.addresses import Addresses, file_path, module_url, prose_url
+from pylit.site.catalogue import named_groups, neighbours, package_groups, rest_of
+from pylit.site.config import SiteConfig, load_config
+from pylit.site.drafts import Draft
+from pylit.site.links import AuditedPage, audit
+from pylit.site.pages import Place, front_matter_faults, place
+from pylit.site.prose import read_pages, read_static
+from pylit.site.write import Written, check_output, publish
+from pylit.source.discover import discover
+from pylit.tex.maths import MathRenderer
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+#: Days after which what was kept for a package that is not built any more is deleted.
+_MONTH = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to build, where to, and how."""
+
+    #: The folder that holds ``docs_src``.
+    root: Path = REPOSITORY
+    out: Path = REPOSITORY / "site"
+    #: Packages to render instead of the site's own sources.
+    sources: tuple[Path, ...] = ()
+    #: None keeps nothing between processes.
+    cache: Path | None = None
+    jobs: int = 1
+    #: Do everything but write.
+    check: bool = False
+    title: str = ""
+    base_url: str = ""
+    theme: Path = REPOSITORY / "docs_src/theme"
+    node_modules: Path = REPOSITORY / "docs_src/node_modules"
+
+    @property
+    def docs(self) -> Path:
+        """Where what is not Python source lies."""
+        return self.root / "docs_src"
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a build."""
+
+    report: Report
+    pages: int = 0
+    tally: Tally = field(default_factory=Tally)
+    written: Written = field(default_factory=Written)
+    seconds: float = 0.0
+
+
+class Builder:
+    """Builds one site, again and again: Node and what is in memory serve every build."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        roots = [str(path.resolve()) for path in options.sources] or [str(options.root.resolve())]
+        folder = options.cache
+        #: Where what belongs to these sources is kept between builds.
+        self.remembered = folder / "pages" / digest(*roots)[:16] if folder else None
+        self._cache = Cache(self.remembered)
+        self._maths = MathRenderer(folder / "maths" if folder else None)
+
+    def __enter__(self) -> "Builder":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End Node."""
+        self._maths.close()
+
+    def build(self, watcher: Watcher | None = None) -> Outcome:
+        """Build the site once. What is wrong is in the outcome; nothing is raised for it."""
+        start = time.perf_counter()
+        outcome = Outcome(Report())
+        try:
+            self._build(outcome, watcher or Silent())
+        except NodeError as error:
+            hint = "run `make install`, which sets up Node and its packages"
+            outcome.report.add(Diagnostic("node", 0, 0, "node", str(error), hint))
+        except TemplateError as error:
+            outcome.report.add(_theme_fault(error, self.options.theme))
+        outcome.seconds = time.perf_counter() - start
+        return outcome
+
+    def _build(self, outcome: Outcome, watcher: Watcher) -> None:
+        report, options = outcome.report, self.options
+        if not options.check:
+            check_output(options.out, report)
+        config = self._config(report)
+        if config is None or report.failed:
+            return
+        stages = Stages(self._cache, generator_digest(), options.jobs, watcher)
+        outcome.tally = stages.tally
+        parsed = stages.parse(*self._read(config, report))
+        drafts = stages.draft(parsed, self._maths)
+        view = self._view(config, drafts, report)
+        theme = Theme(options.theme, view)
+        for draft, source in zip(drafts, parsed, strict=True):
+            if draft.own:
+                front_matter_faults(draft, source.module.source.lines, options.root, report)
+        pages = stages.finish(
+            drafts, parsed, self._places(config, drafts, parsed, view), theme, self._maths
+        )
+        for stage in (parsed, drafts, pages):
+            for one in stage:
+                report.extend(one.diagnostics)
+        site = Site(config, view, drafts, parsed, pages)
+        generated = generated_pages(site, theme)
+        previews = stages.previews(parsed, self._maths.result)
+        files = companions(
+            site, options.theme, options.node_modules, options.cache, previews, report
+        )
+        for page in (*pages, *generated):
+            files[file_path(page.url)] = page.html.encode()
+        files = self._static(files, report) | files
+        outcome.pages = len(pages)
+        _audit(site, generated, files, report)
+        if not report.failed and not options.check:
+            outcome.written = publish(options.out, files, report)
+        if not report.failed:
+            stages.forget_others(pages)
+            if self.remembered is not None:
+                forget_old(self.remembered.parent, _MONTH)
+
+    def _config(self, report: Report) -> SiteConfig | None:
+        if not self.options.sources:
+            path = self.options.docs / "site.toml"
+            return load_config(path, "docs_src/site.toml", report)
+        names = ", ".join(path.resolve().name for path in self.options.sources)
+        return SiteConfig(
+            title=self.options.title or names,
+            summary=f"The source of {names}: notes beside the code that they speak about.",
+            base_url=self.options.base_url,
+            repository="",
+            branch="",
+            language="en",
+            sources=(),
+        )
+
+    def _read(self, config: SiteConfig, report: Report) -> tuple[list[SourceFile], list[Module]]:
+        """Sources and Markdown pages, each with an address of its own."""
+        options = self.options
+        own = not options.sources
+        roots = [options.root / name for name in config.sources] if own else options.sources
+        found = [source for root in roots for source in discover(root, own=own, report=report)]
+        # A folder and a package in it may both be named.
+        found = list({(source.path, source.name): source for source in found}.values())
+        prose = read_pages(options.docs / "pages", "docs_src/pages", report) if own else []
+        addresses = Addresses(report)
+        sources = [source for source in found if addresses.claim(module_url(source), source)]
+        pages = [p for p in prose if addresses.claim(prose_url(p.source.name), p.source)]
+        return sources, pages
+
+    def _static(self, made: Mapping[str, bytes], report: Report) -> dict[str, bytes]:
+        """Files that the author put beside the Markdown pages; `made` are those of the build."""
+        if self.options.sources:
+            return {}
+        files = read_static(self.options.docs / "pages", "docs_src/pages", report)
+        for name in sorted(files.keys() & made.keys()):
+            message = f"would be written to `{name}`, which the build makes itself"
+            path, hint = f"docs_src/pages/{name}", "rename it, or remove it"
+            report.add(Diagnostic(path, 0, 0, "page-collision", message, hint))
+        return files
+
+    def _view(self, config: SiteConfig, drafts: Sequence[Draft], report: Report) -> SiteView:
+        """The site as templates see it, its catalogue and reading paths with it."""
+        named = {draft.name: draft for draft in drafts}
+        if self.options.sources:
+            groups = package_groups(drafts)
+        else:
+            groups = named_groups(config, config.groups, named, report)
+            groups += rest_of(groups, drafts)
+        return SiteView(
+            title=config.title,
+            summary=config.summary,
+            base_url=config.base_url,
+            repository_url=f"https://github.com/{config.repository}" if config.repository else "",
+            language=config.language,
+            catalogue=groups,
+            paths=named_groups(config, config.paths, named, report),
+        )
+
+    def _places(
+        self,
+        config: SiteConfig,
+        drafts: Sequence[Draft],
+        parsed: Sequence[Parsed],
+        view: SiteView,
+    ) -> list[Place]:
+        """Where each page stands: the packages around it, and its neighbours in a path or group."""
+        urls = {draft.name: draft.url for draft in drafts if not draft.prose}
+        around = neighbours((*view.paths, *view.catalogue))
+        places = []
+        for draft, one in zip(drafts, parsed, strict=True):
+            where = place(draft, one.module.source.path, self.options.root, config, urls)
+            places.append(replace(where, around=around.get(draft.url, where.around)))
+        return places
+
+
+def _audit(
+    site: Site, generated: Sequence[Page], files: Mapping[str, bytes], report: Report
+) -> None:
+    pages = [
+        AuditedPage(
+            file_path(page.url),
+            page.facts,
+            draft.display,
+            page.references,
+            draft.own,
+            one.module.source.lines,
+        )
+        for page, draft, one in zip(site.pages, site.drafts, site.parsed, strict=True)
+    ]
+    pages += [AuditedPage(page.url, page.facts, page.url, (), True) for page in generated]
+    audit(pages, files, report)
+
+
+def _theme_fault(error: TemplateError, theme: Path) -> Diagnostic:
+    """What is wrong with a template, at its line where that is known."""
+    path, line = str(theme), 0
+    if isinstance(error, TemplateSyntaxError):
+        path, line = error.filename or path, error.lineno
+    else:
+        # Jinja gives the frames of its templates their files and lines.
+        for frame in traceback.extract_tb(error.__traceback__):
+            if Path(frame.filename).is_relative_to(theme):
+                path, line = frame.filename, frame.lineno or 0
+    return Diagnostic(path, line, 0, "theme", error.message or "", "mend the template")

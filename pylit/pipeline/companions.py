@@ -1,0 +1,119 @@
+"""Everything of a site that is no page of a source: the home page of a package, the 404 page,
+assets, search, previews, and the files for other programs.
+"""
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pylit.diagnostics import Report
+from pylit.model import PageView, SiteView, Target
+from pylit.page.assets import assets
+from pylit.page.render import canonical
+from pylit.page.search import search_files
+from pylit.pipeline.stages import Page, Parsed, Theme
+from pylit.site.addresses import HOME, MISSING, file_path
+from pylit.site.catalogue import find_page, page_link
+from pylit.site.config import SiteConfig
+from pylit.site.drafts import Draft
+from pylit.site.feed import Entry, feed
+from pylit.site.inventory import inventory
+from pylit.site.links import facts
+from pylit.site.pages import search_documents
+from pylit.site.sitemap import robots, sitemap
+from pylit.tex.mathfonts import math_fonts
+from pylit.tex.maths import Rendered, stylesheet
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A site before it is written. Drafts, parsed sources and pages stand in the same order."""
+
+    config: SiteConfig
+    view: SiteView
+    drafts: Sequence[Draft]
+    parsed: Sequence[Parsed]
+    pages: Sequence[Page]
+
+    def targets(self) -> dict[str, Target]:
+        """Everything that a link may lead to, by dotted name."""
+        return {name: target for one in self.parsed for name, target in one.targets.items()}
+
+
+def generated_pages(site: Site, theme: Theme) -> list[Page]:
+    """The home page and the 404 page, where ``docs_src/pages`` has none."""
+    taken = {page.url for page in site.pages}
+    title, summary = site.config.title, site.config.summary
+    views = [
+        PageView("home", HOME, title, summary, html.escape(title), html.escape(summary)),
+        PageView(
+            "missing",
+            MISSING,
+            "Page not found",
+            "There is no page at this address.",
+            "Page not found",
+            "There is no page at this address.",
+        ),
+    ]
+    pages = []
+    for view in views:
+        if view.url not in taken:
+            text = theme.page(view)
+            pages.append(Page(view.url, text, facts(text), (), Rendered(""), (), ""))
+    return pages
+
+
+def companions(
+    site: Site,
+    theme: Path,
+    node_modules: Path,
+    cache: Path | None,
+    previews: Mapping[str, bytes],
+    report: Report,
+) -> dict[str, bytes]:
+    """The files beside the pages, by path."""
+    targets = site.targets()
+    prose = [page_link(draft) for draft in site.drafts if draft.prose]
+    documents = [
+        document
+        for draft, parsed in zip(site.drafts, site.parsed, strict=True)
+        for document in search_documents(draft, parsed.module)
+    ]
+    files = dict(assets(theme, node_modules, cache))
+    files |= _mathematics(site, cache)
+    files |= search_files(documents)
+    files |= {file_path(url): data for url, data in previews.items()}
+    files |= _for_programs(site, report)
+    files["objects.inv"] = inventory(site.config.title, targets.values(), prose)
+    # GitHub's pages leave out files such as `_base.html` unless this one is there.
+    files[".nojekyll"] = b""
+    return files
+
+
+def _mathematics(site: Site, cache: Path | None) -> dict[str, bytes]:
+    """The style sheet of all formulas together, and the fonts that it uses."""
+    formulas = [page.formulas for page in site.pages]
+    css, names = stylesheet(formulas)
+    fonts = math_fonts(names, formulas, cache / "mathfonts" if cache else None)
+    files = {f"assets/fonts/{name}": data for name, data in fonts.items()}
+    return {"assets/math.css": css.encode(), **files}
+
+
+def _for_programs(site: Site, report: Report) -> Mapping[str, bytes]:
+    """For search engines and feed readers, which need absolute addresses."""
+    config = site.config
+    files = {"robots.txt": robots(config.base_url)}
+    if not config.base_url:
+        return files
+    urls = {page.url for page in site.pages} - {MISSING} | {HOME}
+    files["sitemap.xml"] = sitemap(config.base_url, urls)
+    drafts = {draft.name: draft for draft in site.drafts}
+    entries = []
+    for news in config.news:
+        url = find_page(news.page, config, drafts, report)
+        if url is not None:
+            address = canonical(config.base_url, url)
+            entries.append(Entry(news.date, news.title, news.summary, address))
+    files["feed.xml"] = feed(config.base_url, config.title, config.summary, entries)
+    return files

@@ -1,0 +1,235 @@
+"""The stages of a build that are worth remembering: parse, draft, finish, previews.
+
+Each takes everything it depends on as a value, and its result is kept in the cache under a digest
+of that. What a stage found fault with is kept with its result, so that a build which reuses it
+reports the same faults again.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from pylit.cache import Cache, digest
+from pylit.code.xref import targets
+from pylit.diagnostics import Diagnostic, Report
+from pylit.model import Module, PageView, Reference, SiteView, SourceFile, Target
+from pylit.page.previews import preview_files
+from pylit.page.render import Renderer
+from pylit.pipeline.pool import run
+from pylit.pipeline.progress import Watcher
+from pylit.site.addresses import HOME, module_url, prose_url
+from pylit.site.drafts import Draft, Drafter, Order, prose_target
+from pylit.site.links import PageFacts, facts
+from pylit.site.pages import Place, Typeset, page_view, tex_faults
+from pylit.source.parse import parse_module
+from pylit.tex.maths import MathRenderer, Rendered
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A source after parsing, with what others may link to."""
+
+    module: Module
+    url: str
+    prose: bool
+    targets: Mapping[str, Target]
+    diagnostics: tuple[Diagnostic, ...]
+    #: Digest of everything that it was made from.
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A finished page and what the stages behind it need to know of it."""
+
+    url: str
+    html: str
+    facts: PageFacts
+    references: tuple[Reference, ...]
+    #: Its formulas without their HTML: the rules they want in the site's style sheet.
+    formulas: Rendered
+    diagnostics: tuple[Diagnostic, ...]
+    key: str
+
+
+@dataclass(slots=True)
+class Tally:
+    """How much of a build was made and how much was there already."""
+
+    drafted: int = 0
+    rendered: int = 0
+
+
+class Theme:
+    """The templates, filled in with one site; what a page shows of it is part of the page's key."""
+
+    def __init__(self, folder: Path, site: SiteView) -> None:
+        self._digest = digest(*(path.read_bytes() for path in sorted(folder.rglob("*.html"))))
+        # Only the home page lists the others: without the lists, an edit to the title of one page
+        # does not render all of them anew.
+        bare = replace(site, catalogue=(), paths=())
+        self._home, self._others = Renderer(folder, site), Renderer(folder, bare)
+        self._keys = digest(self._digest, repr(site)), digest(self._digest, repr(bare))
+
+    def key(self, draft: Draft) -> str:
+        """Digest of all that a page takes from the theme and the site."""
+        return self._keys[draft.url != HOME]
+
+    def page(self, view: PageView) -> str:
+        """The HTML of a page."""
+        renderer = self._home if view.kind in ("home", "missing") else self._others
+        return renderer.page(view)
+
+
+class Stages:
+    """The stages of one build, over one cache.
+
+    Args:
+        cache: What earlier builds left.
+        generator: Digest of the code of the generator.
+        jobs: How many processes may work.
+        watcher: Who is told of the progress.
+    """
+
+    def __init__(self, cache: Cache, generator: str, jobs: int, watcher: Watcher) -> None:
+        self._cache = cache
+        self._generator = generator
+        self._jobs = jobs
+        self._watcher = watcher
+        self.tally = Tally()
+
+    def parse(self, sources: Sequence[SourceFile], prose: Sequence[Module]) -> list[Parsed]:
+        """Modules and Markdown pages, parsed, in the order given."""
+        keys = [self._source_key(source) for source in sources]
+        found: list[Parsed | None] = [
+            self._cache.load(f"parsed {module_url(source)}", key)
+            for source, key in zip(sources, keys, strict=True)
+        ]
+        missing = [index for index, parsed in enumerate(found) if parsed is None]
+        self._watcher.stage("Reading", len(missing))
+        work = [(sources[index], keys[index]) for index in missing]
+        for number, parsed in run(_Parser, work, self._jobs):
+            found[missing[number]] = parsed
+            self._cache.store(f"parsed {parsed.url}", parsed.key, parsed)
+            self._watcher.step()
+        pages = [
+            Parsed(page, prose_url(page.source.name), True, {}, (), self._source_key(page.source))
+            for page in prose
+        ]
+        return [parsed for parsed in found if parsed is not None] + pages
+
+    def draft(self, parsed: Sequence[Parsed], maths: MathRenderer) -> list[Draft]:
+        """Drafts in the order of what was parsed; formulas go to Node as they turn up."""
+        known = {dotted: t for one in parsed for dotted, t in one.targets.items()}
+        # Links name Markdown pages by their file, or as if they lay where the page will lie.
+        for one in parsed:
+            if one.prose:
+                target = prose_target(one.module.source, one.url)
+                known |= {one.module.source.display: target, one.module.source.name + ".md": target}
+        drafter = Drafter(known)
+        found: list[Draft | None] = []
+        for one in parsed:
+            draft: Draft | None = self._cache.load(f"draft {one.url}", one.key)
+            fresh = draft is not None and drafter.answers.hold(draft.answers)
+            found.append(draft if fresh else None)
+        missing = [index for index, draft in enumerate(found) if draft is None]
+        # The longest first, so that no process is left alone with one at the end.
+        missing.sort(key=lambda index: -len(parsed[index].module.source.text))
+        self._watcher.stage("Annotating", len(missing))
+        orders = [_order(parsed[index]) for index in missing]
+        make = partial(Drafter, known) if len(missing) > 1 else lambda: drafter
+        for number, draft in run(make, orders, self._jobs):
+            found[missing[number]] = draft
+            self._cache.store(f"draft {draft.url}", orders[number].key, draft)
+            maths.submit(draft.formulas())
+            self._watcher.step()
+        self.tally.drafted = len(missing)
+        return [draft for draft in found if draft is not None]
+
+    def finish(
+        self,
+        drafts: Sequence[Draft],
+        parsed: Sequence[Parsed],
+        places: Sequence[Place],
+        theme: Theme,
+        maths: MathRenderer,
+    ) -> list[Page]:
+        """Pages in the order of the drafts, formulas filled in and templates applied."""
+        keys = [
+            digest(self._generator, draft.stamp, repr(place), theme.key(draft))
+            for draft, place in zip(drafts, places, strict=True)
+        ]
+        found: list[Page | None] = [
+            self._cache.load(f"page {draft.url}", key)
+            for draft, key in zip(drafts, keys, strict=True)
+        ]
+        missing = [index for index, page in enumerate(found) if page is None]
+        for index in missing:
+            maths.submit(drafts[index].formulas())
+        self._watcher.stage("Rendering", len(missing))
+        for index in missing:
+            module = parsed[index].module
+            page = _finish(drafts[index], module, places[index], theme, maths, keys[index])
+            found[index] = page
+            self._cache.store(f"page {page.url}", page.key, page)
+            self._watcher.step()
+        self.tally.rendered = len(missing)
+        return [page for page in found if page is not None]
+
+    def previews(self, parsed: Sequence[Parsed], typeset: Typeset) -> dict[str, bytes]:
+        """What links to each module show before they are followed."""
+        files: dict[str, bytes] = {}
+        for one in parsed:
+            made: dict[str, bytes] | None = self._cache.load(f"previews {one.url}", one.key)
+            if made is None:
+                made = dict(
+                    preview_files(one.targets.values(), typeset=typeset, own=one.module.source.own)
+                )
+                self._cache.store(f"previews {one.url}", one.key, made)
+            files |= made
+        return files
+
+    def forget_others(self, pages: Sequence[Page]) -> None:
+        """Drop from the cache what belongs to pages that are no more."""
+        urls = [page.url for page in pages]
+        kinds = ("parsed", "draft", "page", "previews")
+        self._cache.prune({f"{kind} {url}" for kind in kinds for url in urls})
+
+    def _source_key(self, source: SourceFile) -> str:
+        kind = f"{source.is_package} {source.own}"
+        return digest(self._generator, source.digest, source.name, source.display, kind)
+
+
+class _Parser:
+    """Parses one source; a class, so that it can be made in another process."""
+
+    def __call__(self, work: tuple[SourceFile, str]) -> Parsed:
+        source, key = work
+        report = Report()
+        module = parse_module(source, report)
+        url = module_url(source)
+        return Parsed(module, url, False, targets(module, url), tuple(report), key)
+
+
+def _order(parsed: Parsed) -> Order:
+    """What to draft. A page without notes says why, in the words of the parser's complaint."""
+    warning = ""
+    if not parsed.module.parsed:
+        why = next((d for d in parsed.diagnostics if d.code == "syntax"), None)
+        place = f"line {why.line}: " if why and why.line else ""
+        reason = f" ({place}{why.message})" if why else ""
+        warning = f"Python cannot parse this file{reason}, so its source is shown as it stands."
+    return Order(parsed.module, parsed.url, parsed.prose, parsed.key, warning)
+
+
+def _finish(
+    draft: Draft, module: Module, place: Place, theme: Theme, maths: MathRenderer, key: str
+) -> Page:
+    report = Report()
+    tex_faults(draft, module.source.lines, maths.result, report)
+    page = theme.page(page_view(draft, module, place, maths.result))
+    rules = {rule for tex, display in draft.formulas() for rule in maths.result(tex, display).css}
+    references = tuple(reference for note in draft.notes() for reference in note.references)
+    formulas = Rendered("", tuple(sorted(rules)))
+    return Page(draft.url, page, facts(page), references, formulas, tuple(report), key)

@@ -1,0 +1,1 @@
+"""Notes to HTML: Markdown, with anchors, footnotes, mathematics and links without addresses."""

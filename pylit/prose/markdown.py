@@ -1,0 +1,128 @@
+"""Markdown in, HTML out: one note at a time.
+
+CommonMark, and beyond it tables, footnotes, definition lists, task lists, admonitions, fenced code
+with colours, mathematics, explicit anchors, and links without an address.
+
+Admonitions are quotations that begin with ``[!NOTE]``, ``[!TIP]``, ``[!IMPORTANT]``, ``[!WARNING]``
+or ``[!CAUTION]``. It is GitHub's syntax: readable as it stands, in a plain editor and on GitHub,
+where every other renderer shows a quotation and nothing breaks.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_block import html_block
+from markdown_it.rules_inline import html_inline
+from markdown_it.token import Token
+from mdit_py_plugins.deflist import deflist_plugin
+from mdit_py_plugins.footnote import footnote_plugin
+from mdit_py_plugins.gfm_autolink import gfm_autolink_plugin
+
+from pylit.diagnostics import Report
+from pylit.model import Link, NoteHtml
+from pylit.prose.mdhtml import NoteRenderer
+from pylit.prose.mdmath import BLOCK_END, math_plugin
+from pylit.prose.mdresolve import NoteContext, resolve
+from pylit.prose.mdrules import anchor, details, doctest, known_block, known_inline, located
+from pylit.prose.slugs import Slugs
+
+__all__ = ["MarkdownRenderer", "Slugs"]
+
+#: Marks the places of formulas (`pylit.model.formula_slot`); authors cannot write them.
+RESERVED = re.compile("[\ue000\ue001]")
+#: Inline rules whose tokens must know where in the source they stand.
+LOCATED = ("link", "image", "autolink", "html_inline", "math_inline", "anchor")
+
+
+class MarkdownRenderer:
+    """Renders the notes of the site's own sources (`own`), or those of another package.
+
+    In another's notes raw HTML, all but ``<details>``, is shown as text, and ``data:`` addresses
+    are refused as well as ``javascript:`` ones, which never become links.
+    """
+
+    def __init__(self, own: bool) -> None:
+        self._own = own
+        self._md = parser(own)
+
+    def render(
+        self,
+        text: str,
+        *,
+        path: str,
+        first_line: int,
+        column: int,
+        slugs: Slugs,
+        link: Callable[[str], Link | None],
+        href: Callable[[Link], str],
+        report: Report,
+    ) -> NoteHtml:
+        """Render one note: Markdown from `path`, from `first_line` on, indented by `column`.
+
+        `link` finds what inline code names, and what a link's address names: a dotted name or the
+        path of a source file. `href` makes an address for this page of what was found. The notes
+        of a page share `slugs`, and are rendered in the page's order.
+        """
+        text = RESERVED.sub("", text)
+        context = NoteContext(
+            own=self._own,
+            path=path,
+            first_line=first_line,
+            column=column,
+            lines=text.split("\n"),
+            slugs=slugs,
+            link=link,
+            href=href,
+            report=report,
+            inline=self._inline,
+        )
+        env: dict[str, object] = {}
+        tokens = resolve(self._md.parse(text, env), env, context)
+        html = self._md.renderer.render(tokens, self._md.options, {"note": context.footnotes})
+        return NoteHtml(
+            html=str(html),
+            formulas=tuple(context.formulas),
+            headings=tuple(context.headings),
+            references=tuple(context.references),
+            text="\n".join(context.text),
+        )
+
+    def _inline(self, tokens: Sequence[Token]) -> str:
+        return cast(NoteRenderer, self._md.renderer).renderInline(
+            tokens, self._md.options, {"note": 0}
+        )
+
+
+def parser(own: bool) -> MarkdownIt:
+    """The Markdown parser with everything that notes may hold."""
+    options = {"html": own, "xhtmlOut": False, "tasklists": True, "alerts": True}
+    options["typographer"] = own
+    md = MarkdownIt("commonmark", options, renderer_cls=NoteRenderer)
+    md.enable(["table", "strikethrough"])
+    if own:
+        # Another's notes may hold code outside of backticks, where a straight quote is meant.
+        md.enable("smartquotes")
+    md.use(deflist_plugin)
+    # Notes in brackets at the end of a word, x^[1], are mathematics more often than footnotes.
+    md.use(footnote_plugin, inline=False)
+    # The plugin brings its own way to show them; ours is the renderer's.
+    cast(NoteRenderer, md.renderer).rules.update(NoteRenderer().rules)
+    md.use(gfm_autolink_plugin)
+    math_plugin(md)
+    md.inline.ruler.before("html_inline", "anchor", anchor)
+    if not own:
+        validate = md.validateLink
+        md.validateLink = lambda url: (  # type: ignore[method-assign]
+            validate(url) and not url.strip().lower().startswith("data:")
+        )
+    md.block.ruler.before("blockquote", "doctest", doctest, {"alt": list(BLOCK_END[:3])})
+    if not own:
+        md.block.ruler.before("html_block", "details", details, {"alt": list(BLOCK_END[:3])})
+    md.block.ruler.at("html_block", known_block(html_block), {"alt": list(BLOCK_END[:3])})
+    md.inline.ruler.at("html_inline", known_inline(html_inline))
+    rules = {rule.name: rule.fn for rule in md.inline.ruler.__rules__}
+    for name in LOCATED:
+        md.inline.ruler.at(name, located(rules[name]))
+    return md

@@ -1,0 +1,296 @@
+"""Between parsing and rendering: give the tokens of a note what the rest of the page knows.
+
+Formulas get their numbers, headings their anchors and levels, links their addresses, and everything
+that an author may have got wrong is reported with its true line. After this, rendering is a plain
+walk over the tokens.
+"""
+
+import re
+from collections.abc import Callable, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+from markdown_it.token import Token
+
+from pylit.diagnostics import Diagnostic, Report, Severity
+from pylit.model import Formula, Heading, Link, Reference
+from pylit.prose.mdhtml import plain_text
+from pylit.prose.slugs import Slugs
+
+SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
+EXPLICIT = re.compile(r"\s*\{#([^\s{}]+)\}\s*$")
+RAW_ADDRESS = re.compile(r"""\b(?:href|src)\s*=\s*(["'])(.*?)\1""", re.IGNORECASE | re.DOTALL)
+RAW_ID = re.compile(r"""<[^>]*?\bid\s*=\s*(["'])(.*?)\1""", re.IGNORECASE | re.DOTALL)
+FOOTNOTE = re.compile(r"\[\^([^\]\s]+)\]")
+
+#: Longer formulas say nothing in a list of search results.
+LONGEST_TEX = 24
+#: What an entry of the outline, which is a link, cannot hold.
+NO_OUTLINE = ("link_open", "link_close", "footnote_ref")
+
+
+@dataclass
+class NoteContext:
+    """Where a note stands, what it may ask, and what is found in it."""
+
+    own: bool
+    path: str
+    first_line: int
+    column: int
+    lines: list[str]
+    slugs: Slugs
+    link: Callable[[str], Link | None]
+    href: Callable[[Link], str]
+    report: Report
+    #: Renders inline tokens.
+    inline: Callable[[Sequence[Token]], str]
+    formulas: list[Formula] = field(default_factory=list)
+    headings: list[Heading] = field(default_factory=list)
+    references: list[Reference] = field(default_factory=list)
+    text: list[str] = field(default_factory=list)
+    #: Number of this note among those of its page that have footnotes; 0 when it has none.
+    footnotes: int = 0
+
+    def fault(self, code: str, message: str, hint: str, line: int, column: int = 0) -> None:
+        """Report a fault at a line and column of the note, both from 0."""
+        source = self.lines[line] if line < len(self.lines) else ""
+        self.report.add(
+            Diagnostic(
+                path=self.path,
+                line=self.first_line + line,
+                column=self.column + column + 1,
+                code=code,
+                message=message,
+                hint=hint,
+                source_line=" " * self.column + source,
+                severity=Severity.ERROR if self.own else Severity.WARNING,
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line and a column of a note, both from 0."""
+
+    line: int
+    column: int
+
+
+def resolve(
+    tokens: list[Token], env: MutableMapping[str, Any], context: NoteContext
+) -> list[Token]:
+    """Fill in the tokens of a note, and return those to render."""
+    for line, opened in env.get("unclosed", {}).items():
+        closing = opened.replace("begin", "end")
+        column = max(context.lines[line].find(opened), 0)
+        hint = f"write `{closing}` where the formula ends"
+        context.fault("tex", f"`{opened}` is not closed", hint, line, column)
+    tokens = take_anchors(tokens)
+    for index, token in enumerate(tokens):
+        if token.type == "math_block":
+            block_formula(token, context)
+        elif token.type == "html_block":
+            raw_html(token.content, (token.map or [0])[0], context)
+        elif token.type == "inline":
+            heading = tokens[index - 1].type == "heading_open"
+            resolve_inline(token, context, heading=heading)
+            if heading:
+                resolve_heading(tokens[index - 1], token, tokens[index + 1], context)
+            else:
+                context.text.append(plain_text(token.children or [], LONGEST_TEX))
+        elif token.type == "footnote_block_open":
+            context.footnotes = context.slugs.note()
+    context.text = [text for text in context.text if text.strip()]
+    return tokens
+
+
+def take_anchors(tokens: list[Token]) -> list[Token]:
+    """Give headings the anchors written in them, or in a paragraph of their own before them."""
+    kept: list[Token] = []
+    waiting = ""
+    for index, token in enumerate(tokens):
+        kept.append(token)
+        if token.type == "heading_open":
+            if waiting:
+                token.meta["id"], waiting = waiting, ""
+            take_heading_anchor(token, tokens[index + 1])
+        elif token.type == "paragraph_close" and is_lone_anchor(tokens[index - 1]):
+            following = tokens[index + 1 : index + 2]
+            if following and following[0].type == "heading_open":
+                waiting = (tokens[index - 1].children or [])[0].content
+                del kept[-3:]
+    return kept
+
+
+def is_lone_anchor(token: Token) -> bool:
+    """Whether a paragraph's text is one anchor and nothing else."""
+    return token.type == "inline" and [t.type for t in token.children or []] == ["anchor"]
+
+
+def take_heading_anchor(heading: Token, inline: Token) -> None:
+    """Move ``{#name}`` at the end of a heading, or an anchor inside it, to the heading."""
+    children = inline.children or []
+    for child in children:
+        if child.type == "anchor" and "id" not in heading.meta:
+            heading.meta["id"] = child.content
+    inline.children = [child for child in children if child.type != "anchor"]
+    if inline.children and inline.children[-1].type == "text":
+        last = inline.children[-1]
+        match = EXPLICIT.search(last.content)
+        if match:
+            heading.meta["id"] = match[1]
+            last.content = last.content[: match.start()]
+        last.content = last.content.rstrip()
+
+
+def resolve_heading(opening: Token, inline: Token, closing: Token, context: NoteContext) -> None:
+    """Set a heading's level and anchor, and keep it for the outline."""
+    children = inline.children or []
+    text = plain_text(children).strip()
+    line = (opening.map or [0])[0]
+    level = context.slugs.level(int(opening.tag[1]))
+    opening.tag = closing.tag = f"h{level}"
+    anchor = opening.meta.get("id", "")
+    unique = bool(anchor) and context.slugs.claim(anchor)
+    if not unique:
+        chosen = anchor
+        anchor, unique = context.slugs.slug(chosen or text)
+        unique = unique and not chosen
+    if not unique:
+        context.fault(
+            "slug-duplicate",
+            f"another heading of this page has the anchor of “{text}”; this one became `{anchor}`",
+            "reword one of them, or end it with an anchor of its own, `{#name}`",
+            line,
+        )
+    opening.attrs = {"id": anchor}
+    html = context.inline([child for child in children if child.type not in NO_OUTLINE])
+    context.headings.append(Heading(level, anchor, text, html, context.first_line + line))
+
+
+def block_formula(token: Token, context: NoteContext) -> None:
+    """Number a display formula, and find where its TeX begins."""
+    line, _ = token.map or [0, 0]
+    tex = token.content.strip()
+    skipped = token.content[: token.content.index(tex)]
+    line += skipped.count("\n")
+    column = max(context.lines[line].find(tex.split("\n", 1)[0]), 0)
+    add_formula(token, tex, True, Place(line, column), context)
+
+
+def add_formula(token: Token, tex: str, display: bool, place: Place, context: NoteContext) -> None:
+    """Number a formula."""
+    token.meta["formula"] = len(context.formulas)
+    line, column = context.first_line + place.line, context.column + place.column + 1
+    context.formulas.append(Formula(tex, display, line, column))
+
+
+def resolve_inline(inline: Token, context: NoteContext, *, heading: bool) -> None:
+    """Resolve what stands in a line of text."""
+    inside_link = 0
+    for token in inline.children or []:
+        place = place_of(token, inline, context)
+        if token.type == "math_inline":
+            add_formula(token, token.content, bool(token.meta["display"]), place, context)
+        elif token.type == "link_open":
+            inside_link += 1
+            resolve_link(token, place, context)
+        elif token.type == "link_close":
+            inside_link -= 1
+        elif token.type == "image":
+            resolve_image(token, place, context, linked=inside_link > 0)
+        elif token.type == "anchor":
+            claim_anchor(token.content, place, context)
+        elif token.type == "html_inline":
+            raw_html(token.content, place.line, context)
+        elif token.type == "code_inline" and not heading and not inside_link:
+            found = context.link(token.content)
+            if found is not None:
+                token.meta["href"] = context.href(found)
+                token.meta["link"] = found
+        elif token.type == "text" and context.own:
+            missing_footnotes(token.content, place, context)
+
+
+def place_of(token: Token, inline: Token, context: NoteContext) -> Place:
+    """Where a token begins. Text and code do not know, and are placed at the start of the block."""
+    first = (inline.map or [0])[0]
+    at = token.meta.get("at", 0)
+    before = inline.content[:at]
+    line = min(first + before.count("\n"), len(context.lines) - 1)
+    rest = inline.content[at:].split("\n", 1)[0]
+    written = before.rsplit("\n", 1)[-1] + rest
+    column = context.lines[line].find(written.strip())
+    indent = len(written) - len(written.lstrip())
+    return Place(line, max(column, 0) + max(len(written) - len(rest) - indent, 0))
+
+
+def resolve_link(token: Token, place: Place, context: NoteContext) -> None:
+    """Turn a link's address into one that works on this page, and keep it for the audit."""
+    written = str(token.attrs["href"])
+    if token.info != "auto" and not SCHEME.match(written) and not written.startswith("#"):
+        target, mark, fragment = written.partition("#")
+        found = context.link(unquote(target)) if target else None
+        if found is not None:
+            address = context.href(found)
+            token.attrs["href"] = address.split("#")[0] + mark + fragment if fragment else address
+            token.meta["link"] = found
+    context.references.append(Reference(str(token.attrs["href"]), context.first_line + place.line))
+
+
+def resolve_image(token: Token, place: Place, context: NoteContext, *, linked: bool) -> None:
+    """An image needs words for those who do not see it; one elsewhere is not fetched."""
+    address = str(token.attrs["src"])
+    alt = plain_text(token.children or []).strip()
+    token.meta["alt"] = alt
+    token.meta["linked"] = linked
+    token.meta["elsewhere"] = bool(SCHEME.match(address)) and not address.startswith("data:")
+    # Only the site's own pictures are part of it: another's would be a hole in the page.
+    token.meta["absent"] = not (context.own or token.meta["elsewhere"])
+    if token.meta["absent"]:
+        hint = "pictures beside a package's modules are not copied; a full address becomes a link"
+        context.fault(
+            "link-broken",
+            f"image `{address}` is not shown, only its words are",
+            hint,
+            place.line,
+            place.column,
+        )
+        return
+    context.references.append(Reference(address, context.first_line + place.line))
+    if not alt:
+        hint = f"say in words what it shows, ![a curve that falls]({address})"
+        context.fault("image-alt", f"image `{address}` has no text", hint, place.line, place.column)
+
+
+def claim_anchor(anchor: str, place: Place, context: NoteContext) -> None:
+    """Report an anchor that the page has already."""
+    if not context.slugs.claim(anchor):
+        context.fault(
+            "slug-duplicate",
+            f"this page already has the anchor `{anchor}`",
+            "give one of them another name",
+            place.line,
+            place.column,
+        )
+
+
+def raw_html(html: str, line: int, context: NoteContext) -> None:
+    """Keep the addresses and anchors of raw HTML for the audit."""
+    for match in RAW_ADDRESS.finditer(html):
+        at = line + html[: match.start(2)].count("\n")
+        context.references.append(Reference(match[2], context.first_line + at))
+    for match in RAW_ID.finditer(html):
+        at = line + html[: match.start(2)].count("\n")
+        claim_anchor(match[2], Place(at, 0), context)
+
+
+def missing_footnotes(text: str, place: Place, context: NoteContext) -> None:
+    """Report references to footnotes that the note does not define: they stay plain text."""
+    for match in FOOTNOTE.finditer(text):
+        places = (i for i in range(place.line, len(context.lines)) if match[0] in context.lines[i])
+        line = next(places, place.line)
+        column = max(context.lines[line].find(match[0]), 0)
+        hint = f"add a line `[^{match[1]}]: …` to this note"
+        context.fault("anchor-broken", f"no footnote `{match[1]}`", hint, line, column)

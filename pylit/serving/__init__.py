@@ -1,0 +1,1 @@
+"""The site over HTTP while its author works."""

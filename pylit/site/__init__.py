@@ -1,0 +1,1 @@
+"""Pages together: settings, addresses, neighbours, everything beside the pages, and the folder."""

@@ -1,0 +1,226 @@
+"""Drafts, formulas and neighbours put together: what the templates show, and what readers find."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Literal
+from urllib.parse import quote
+
+from pylit.diagnostics import Diagnostic, Report, Severity
+from pylit.model import (
+    Crumb,
+    Formula,
+    Module,
+    NoteHtml,
+    OutlineEntry,
+    PageView,
+    SearchDocument,
+    SectionView,
+)
+from pylit.site.addresses import HOME, MISSING
+from pylit.site.catalogue import Neighbours
+from pylit.site.config import SiteConfig
+from pylit.site.drafts import Draft, DraftSection
+from pylit.tex.maths import Rendered, fill
+
+Typeset = Callable[[str, bool], Rendered]
+
+_ARXIV = re.compile(r"(?:arxiv:)?(\d{4}\.\d{4,5}(?:v\d+)?)", re.IGNORECASE)
+_SPECIAL: Mapping[str, Literal["home", "missing"]] = {HOME: "home", MISSING: "missing"}
+#: What the front matter of a page may say.
+FRONT_MATTER = ("title", "summary", "paper", "notebook")
+#: As many names as an import line shows without becoming a paragraph.
+_IMPORTED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a page stands in the site."""
+
+    crumbs: tuple[Crumb, ...] = ()
+    around: Neighbours = field(default_factory=Neighbours)
+    #: ``https://github.com/lab-ml/nn/blob/main/``, or empty.
+    repository: str = ""
+    #: The same for Colab, which opens notebooks of a repository.
+    colab: str = ""
+    #: Path of the page's source in the repository.
+    source: str = ""
+
+
+def place(
+    draft: Draft, source: Path, root: Path, config: SiteConfig, urls: Mapping[str, str]
+) -> Place:
+    """The place of a page without its neighbours; `urls` maps names of pages to addresses."""
+    crumbs = []
+    parts = [] if draft.prose else draft.name.split(".")
+    for count, part in enumerate(parts, start=1):
+        last = count == len(parts)
+        crumbs.append(Crumb(part, "" if last else urls.get(".".join(parts[:count]), "")))
+    if draft.prose and draft.url not in _SPECIAL:
+        crumbs.append(Crumb(draft.title))
+    if not (config.repository and draft.own and source.is_relative_to(root)):
+        return Place(tuple(crumbs))
+    tree = f"{config.repository}/blob/{config.branch}/"
+    return Place(
+        tuple(crumbs),
+        repository=f"https://github.com/{tree}",
+        colab=f"https://colab.research.google.com/github/{tree}",
+        source=quote(source.relative_to(root).as_posix()),
+    )
+
+
+def page_view(draft: Draft, module: Module, where: Place, typeset: Typeset) -> PageView:
+    """Everything that the template of one page shows."""
+    sections = tuple(_section_view(section, typeset) for section in draft.sections)
+    notebook = draft.front_matter.get("notebook", "") if where.repository else ""
+    return PageView(
+        kind=_SPECIAL.get(draft.url, "prose") if draft.prose else "module",
+        url=draft.url,
+        title=draft.title,
+        summary=draft.summary,
+        title_html=_filled(draft.title_note, typeset),
+        summary_html=_filled(draft.summary_note, typeset),
+        crumbs=where.crumbs,
+        outline=tuple(_outline(draft, module, typeset)),
+        sections=() if draft.prose else sections,
+        body="".join(section.note for section in sections) if draft.prose else "",
+        previous=where.around.previous,
+        next=where.around.next,
+        path_title=where.around.path_title,
+        import_line="" if draft.prose else import_line(module),
+        source_url=where.repository + where.source,
+        notebook_url=where.repository + notebook if notebook else "",
+        colab_url=where.colab + notebook if notebook else "",
+        paper_url=paper_url(draft.front_matter.get("paper", "")),
+        warning=draft.warning,
+    )
+
+
+def _section_view(section: DraftSection, typeset: Typeset) -> SectionView:
+    note = "".join(_filled(note, typeset) for note in section.notes)
+    return SectionView(section.definition, note, section.code)
+
+
+def _filled(note: NoteHtml, typeset: Typeset) -> str:
+    if not note.formulas:
+        return note.html
+    return fill(note.html, [typeset(f.tex, f.display) for f in note.formulas])
+
+
+def _outline(draft: Draft, module: Module, typeset: Typeset) -> Iterator[OutlineEntry]:
+    """Headings of the notes; a definition whose note has none is listed under its name."""
+    kinds = {d.qualname: d.kind for d in module.definitions}
+    for section in draft.sections:
+        named = False
+        for note in section.notes:
+            shown = [typeset(f.tex, f.display) for f in note.formulas]
+            for heading in note.headings:
+                named = True
+                if heading.level <= 3:
+                    level = max(heading.level, 2)
+                    yield OutlineEntry(level, heading.slug, fill(heading.html, shown))
+        name = section.definition.rpartition(".")[2]
+        if section.definition and not named and not name.startswith("_"):
+            level = 3 if kinds.get(section.definition) == "method" else 2
+            yield OutlineEntry(level, section.definition, f"<code>{name}</code>")
+
+
+def import_line(module: Module) -> str:
+    """What a reader types to use the module: its public classes, or functions if it has none."""
+    if not module.parsed or not all(p.isidentifier() for p in module.source.name.split(".")):
+        return ""
+    top = [d for d in module.definitions if d.qualname and "." not in d.qualname]
+    public = [d for d in top if not d.qualname.startswith("_")]
+    names = [d.qualname for d in public if d.kind == "class"]
+    names = names or [d.qualname for d in public if d.kind == "function"]
+    if 0 < len(names) <= _IMPORTED:
+        return f"from {module.source.name} import {', '.join(names)}"
+    package, _, name = module.source.name.rpartition(".")
+    return f"from {package} import {name}" if package else f"import {name}"
+
+
+def paper_url(paper: str) -> str:
+    """The address of a paper: written out, or an arXiv number."""
+    number = _ARXIV.fullmatch(paper.strip())
+    if number:
+        return f"https://arxiv.org/abs/{number[1]}"
+    return paper.strip() if paper.strip().startswith(("https://", "http://")) else ""
+
+
+def front_matter_faults(draft: Draft, lines: Sequence[str], root: Path, report: Report) -> None:
+    """Report keys of an own page that nobody reads, and values that lead nowhere."""
+    for key, value in draft.front_matter.items():
+        if key not in FRONT_MATTER:
+            near = get_close_matches(key, FRONT_MATTER, n=1)
+            hint = f"did you mean `{near[0]}`?" if near else f"known: {', '.join(FRONT_MATTER)}"
+            message = f"unknown key `{key}`"
+        elif key == "paper" and not paper_url(value):
+            message = f"`paper` is `{value}`"
+            hint = "write an address, https://…, or an arXiv number, 1706.03762"
+        elif key == "notebook" and not (root / value).is_file():
+            message = f"`notebook` is `{value}`, and there is no such file"
+            hint = "write its path from the root of the repository"
+        else:
+            continue
+        line = next((n for n, text in enumerate(lines, 1) if text.strip().startswith(key)), 0)
+        source = lines[line - 1] if line else ""
+        report.add(Diagnostic(draft.display, line, 0, "front-matter", message, hint, source))
+
+
+def tex_faults(draft: Draft, lines: list[str], typeset: Typeset, report: Report) -> None:
+    """Report the formulas of a page that are not valid TeX, each at its place in the source."""
+    for note in draft.notes():
+        for formula in note.formulas:
+            rendered = typeset(formula.tex, formula.display)
+            if rendered.error:
+                report.add(_tex_fault(draft, lines, formula, rendered))
+
+
+def _tex_fault(draft: Draft, lines: list[str], formula: Formula, bad: Rendered) -> Diagnostic:
+    before = formula.tex[: bad.offset]
+    line = formula.line + before.count("\n")
+    source = lines[line - 1] if line <= len(lines) else ""
+    # Of a formula on several lines, only the place within the last of them is known.
+    start = formula.column if "\n" not in before else 1
+    column = start + len(before.rpartition("\n")[2])
+    rest = formula.tex[bad.offset :].partition("\n")[0]
+    found = source.find(rest, max(column - 1, 0)) if rest else -1
+    return Diagnostic(
+        path=draft.display,
+        line=line,
+        column=found + 1 if found >= 0 else min(column, len(source) + 1),
+        code="tex",
+        message=f"{bad.error} in `{' '.join(formula.tex.split())[:80]}`",
+        hint="mend the formula, or write `\\$` for a dollar sign",
+        source_line=source,
+        severity=Severity.ERROR if draft.own else Severity.WARNING,
+    )
+
+
+def search_documents(draft: Draft, module: Module) -> Iterator[SearchDocument]:
+    """The page, its headings and its definitions, each with the notes that belong to it."""
+    texts: dict[str, list[str]] = {"": [draft.summary]}
+    titles: dict[str, str] = {}
+    definitions = {d.qualname: d for d in module.definitions if d.qualname}
+    for section in draft.sections:
+        current = ""
+        if section.definition in definitions:
+            current = section.definition
+            titles.setdefault(current, current)
+        for note in section.notes:
+            for heading in note.headings:
+                current = heading.slug
+                titles.setdefault(current, heading.text)
+            texts.setdefault(current, []).append(note.text)
+    yield SearchDocument(draft.url, "page", draft.title, draft.title, _joined(texts[""]))
+    for anchor, title in titles.items():
+        kind = "definition" if anchor in definitions else "heading"
+        text = _joined(texts.get(anchor, ()))
+        url = f"{draft.url}#{anchor}"
+        yield SearchDocument(url, kind, title, draft.title, text)  # type: ignore[arg-type]
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return " ".join(" ".join(text.split()) for text in texts if text)

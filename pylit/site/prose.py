@@ -1,0 +1,68 @@
+"""``docs_src/pages``: Markdown pages, and the images and other files that go with them.
+
+A Markdown page is read as a module that is one note and no code.
+"""
+
+import hashlib
+from pathlib import Path
+
+from pylit.diagnostics import Diagnostic, Report
+from pylit.model import Module, Note, Section, SourceFile, Span
+from pylit.source import frontmatter
+
+
+def read_pages(folder: Path, display: str, report: Report) -> list[Module]:
+    """The pages in a folder, sorted by name; a missing folder holds none.
+
+    `display` is what diagnostics call the folder.
+    """
+    paths = sorted(path for path in folder.rglob("*.md") if path.is_file())
+    pages = (_read(path, folder, display, report) for path in paths)
+    return [page for page in pages if page is not None]
+
+
+def read_static(folder: Path, display: str, report: Report) -> dict[str, bytes]:
+    """The other files in the folder, hidden ones left out, by their path in the site."""
+    files: dict[str, bytes] = {}
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        relative = path.relative_to(folder)
+        if path.suffix == ".md" or any(part.startswith(".") for part in relative.parts):
+            continue
+        try:
+            files[relative.as_posix()] = path.read_bytes()
+        except OSError as error:
+            report.add(_unreadable(f"{display}/{relative.as_posix()}", error))
+    return files
+
+
+def _unreadable(shown: str, error: OSError) -> Diagnostic:
+    message = f"cannot be read: {error.strerror}"
+    return Diagnostic(shown, 0, 0, "source-unreadable", message, "check its permissions")
+
+
+def _read(path: Path, folder: Path, display: str, report: Report) -> Module | None:
+    relative = path.relative_to(folder).as_posix()
+    shown = f"{display}/{relative}"
+    try:
+        data = path.read_bytes()
+        text = data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    except OSError as error:
+        report.add(_unreadable(shown, error))
+        return None
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        message = f"byte {error.start} is not UTF-8"
+        report.add(Diagnostic(shown, line, 0, "source-encoding", message, "save it as UTF-8"))
+        return None
+    source = SourceFile(
+        path=path,
+        name=relative.removesuffix(".md"),
+        display=shown,
+        is_package=False,
+        own=True,
+        text=text,
+        digest=hashlib.sha256(data).hexdigest(),
+    )
+    values, rest, taken = frontmatter.split(text, path=shown, report=report)
+    note = Note("docstring", Span(1, text.count("\n") + 1), rest, taken + 1, 0)
+    return Module(source, values, (), (Section((note,), None),))

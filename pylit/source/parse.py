@@ -1,0 +1,212 @@
+"""Source text to `Module`: its definitions, and its sections of notes and code.
+
+Nothing is imported or run, and no string is evaluated. A module that Python cannot parse becomes
+one section of plain source, with a warning that says where Python stopped.
+"""
+
+import ast
+import io
+import sys
+import tokenize
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+
+from pylit.diagnostics import Diagnostic, Report, Severity
+from pylit.model import Definition, Module, Note, Section, SourceFile, Span
+from pylit.source import definitions, frontmatter
+from pylit.source.definitions import Header
+from pylit.source.notes import (
+    Comment,
+    comment_notes,
+    docstring_note,
+    docstring_text,
+    first_paragraph,
+    is_pragma,
+    trimmed_note,
+)
+from pylit.source.sections import Opening, build_sections
+
+
+def parse_module(source: SourceFile, report: Report) -> Module:
+    """Parse one source file. Faults go to `report`; the result always shows the whole file."""
+    lines = source.lines
+    tree = _tree(source, lines, report)
+    if tree is None:
+        return _plain(source, lines)
+    comments = {comment.line: comment for comment in _comments(source.text, lines)}
+    alone = frozenset(comment.line for comment in comments.values() if comment.alone)
+    headers = definitions.headers(tree, lines, alone)
+    docstrings: dict[ast.AST, Note] = {}
+    for node in (tree, *(header.node for header in headers)):
+        docstring = docstring_note(node, lines, comments)
+        if docstring is not None:
+            docstrings[node] = docstring
+    values: Mapping[str, str] = {}
+    if tree in docstrings:
+        values, docstrings[tree] = _front_matter(docstrings[tree], source, report)
+    blocks = comment_notes(comments.values(), [_unsplit(h, docstrings) for h in headers])
+    openings = _openings(headers, docstrings, comments)
+    sections = build_sections(lines, [*docstrings.values(), *blocks], openings)
+    above = {block.span.last + 1: block.text for block in blocks}
+    return Module(
+        source=source,
+        front_matter=values,
+        definitions=tuple(_definitions(source, tree, headers, openings, values, above)),
+        sections=sections,
+    )
+
+
+def _tree(source: SourceFile, lines: Sequence[str], report: Report) -> ast.Module | None:
+    """The syntax tree, or None and a diagnostic."""
+    line, column = 0, 0
+    nul = source.text.find("\0")
+    try:
+        with warnings.catch_warnings():
+            # `"\d"` in someone's string is theirs to mend.
+            warnings.simplefilter("ignore")
+            return ast.parse(source.text)
+    except SyntaxError as error:
+        message = error.msg
+        line = min(error.lineno or 0, len(lines))
+        column = max(error.offset or 1, 1) if line else 0
+    except ValueError as error:
+        message = str(error)
+    except (RecursionError, MemoryError):
+        message = "expressions nested too deeply for Python's parser"
+    if nul >= 0:
+        message = "a NUL character; Python source is text"
+        line = source.text.count("\n", 0, nul) + 1
+        column = nul - source.text.rfind("\n", 0, nul)
+    version = ".".join(map(str, sys.version_info[:2]))
+    report.add(
+        Diagnostic(
+            path=source.display,
+            line=line,
+            column=column,
+            code="syntax",
+            message=message,
+            hint="its page shows the source without notes; mend it, or, if its syntax is newer than"
+            f" Python {version}, build with a newer Python",
+            source_line=lines[line - 1][:200] if line else "",
+            severity=Severity.WARNING,
+        )
+    )
+    return None
+
+
+def _plain(source: SourceFile, lines: Sequence[str]) -> Module:
+    """A module that does not parse: one section of code."""
+    filled = [number for number, line in enumerate(lines, start=1) if line.strip()]
+    return Module(
+        source=source,
+        front_matter={},
+        definitions=(Definition("module", source.name, "", 1, "", ""),),
+        sections=(Section((), Span(filled[0], filled[-1])),) if filled else (),
+        parsed=False,
+    )
+
+
+def _comments(text: str, lines: Sequence[str]) -> Iterator[Comment]:
+    """The comments of a module, in order, except those within f-strings."""
+    strings = 0
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT and not strings:
+                line, column = token.start
+                alone = not lines[line - 1][:column].strip()
+                yield Comment(line, column, token.string, alone)
+            elif token.type in _STRING_STARTS:
+                strings += 1
+            elif token.type in _STRING_ENDS:
+                strings -= 1
+    except (tokenize.TokenError, SyntaxError):
+        # The parser took what the tokenizer does not. Its further comments stay in the code.
+        return
+
+
+# From Python 3.12 (f-strings) and 3.14 (t-strings) on, what they hold is tokens of its own.
+_STRING_STARTS = {getattr(tokenize, name, -1) for name in ("FSTRING_START", "TSTRING_START")}
+_STRING_ENDS = {getattr(tokenize, name, -1) for name in ("FSTRING_END", "TSTRING_END")}
+
+
+def _front_matter(note: Note, source: SourceFile, report: Report) -> tuple[Mapping[str, str], Note]:
+    """The front matter of a module's docstring, and the docstring without it."""
+    values, rest, taken = frontmatter.split(
+        note.text,
+        path=source.display,
+        first_line=note.first_line,
+        column=note.column,
+        own=source.own,
+        report=report,
+    )
+    if not taken:
+        return values, note
+    first_line = note.first_line + taken
+    return values, trimmed_note(note.kind, note.span, rest.split("\n"), first_line, note.column)
+
+
+def _unsplit(header: Header, docstrings: Mapping[ast.AST, Note]) -> Span:
+    """The lines of a header that comments do not split.
+
+    With a docstring the whole signature stands beside it; without one, comments may annotate
+    single arguments, and only what leads to the ``def`` holds together.
+    """
+    if header.node in docstrings:
+        return header.span
+    return Span(header.span.first, header.node.lineno)
+
+
+def _openings(
+    headers: Sequence[Header], docstrings: Mapping[ast.AST, Note], comments: Mapping[int, Comment]
+) -> list[Opening]:
+    """Where headers open sections: words to tools directly above a header open it too."""
+    chosen = definitions.preferred(headers)
+    openings: list[Opening] = []
+    for header in headers:
+        line = header.span.first
+        while line - 1 in comments and comments[line - 1].alone and is_pragma(comments[line - 1]):
+            line -= 1
+        name = header.qualname if chosen.get(header.qualname) is header else ""
+        docstring = docstrings.get(header.node)
+        openings.append(Opening(line, name, docstring.span.first if docstring else 0))
+    return openings
+
+
+def _definitions(
+    source: SourceFile,
+    tree: ast.Module,
+    headers: Sequence[Header],
+    openings: Sequence[Opening],
+    values: Mapping[str, str],
+    above: Mapping[int, str],
+) -> Iterator[Definition]:
+    """The module, then what it defines in the order of lines; each name once.
+
+    `above` maps a line to the text of the comment block that ends on the line before it.
+    """
+    lines = source.lines
+    summary = values.get("summary") or first_paragraph(_body(docstring_text(tree, lines)))
+    yield Definition("module", source.name, "", 1, "", summary)
+    found: dict[str, Definition] = {}
+    for constant in definitions.constants(tree, lines).values():
+        note = first_paragraph(above.get(constant.line, ""))
+        found[constant.name] = Definition(
+            "constant", source.name, constant.name, constant.line, constant.signature, note
+        )
+    for header, opening in zip(headers, openings, strict=True):
+        if opening.definition:
+            text = docstring_text(header.node, lines) or above.get(opening.line, "")
+            found[header.qualname] = Definition(
+                header.kind,
+                source.name,
+                header.qualname,
+                header.node.lineno,
+                definitions.signature(header.node, lines),
+                first_paragraph(text),
+            )
+    yield from sorted(found.values(), key=lambda definition: definition.line)
+
+
+def _body(docstring: str) -> str:
+    """A module's docstring without its front matter."""
+    return frontmatter.split(docstring)[1]

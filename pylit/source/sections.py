@@ -1,0 +1,155 @@
+"""A module as sections: notes, and the code they stand beside.
+
+The rules that authors of this style rely on:
+
+1. A leading module docstring is the first note. Code after it joins it.
+2. ``class`` and ``def`` open a section together with their decorators; a comment block directly
+   above them is their note.
+3. A docstring under a header becomes the header's note, the whole signature its code; the body
+   opens a new section.
+4. A comment block on lines of its own opens a section; a blank line separates two blocks. Comments
+   split expressions too.
+5. A lone ``#`` opens a section with no note: "unannotated from here".
+6. Trailing comments stay in the code. Blank lines around a section are trimmed.
+7. Nothing is lost: `line_faults` of a module is empty.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from pylit.model import Module, Note, Section, Span
+from pylit.source.notes import RULE
+
+# What may stand on a note's line beside its text. Behind a docstring that is a word to a tool.
+_MARKS = {
+    "comment": re.compile(r"[\s#:]*"),
+    "docstring": re.compile(r"\s*[rRuU]?[\"']*\\?\s*[\"']*\s*(#.*)?"),
+}
+_BANNER = re.compile(r"[\s#=*~+_/-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """Where a class or function begins, and the name its section carries."""
+
+    line: int
+    definition: str
+    #: First line of the docstring that the header waits for; notes up to it are the header's.
+    docstring: int = 0
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A section while its lines arrive: notes, then code, then perhaps the notes of a header."""
+
+    notes: list[Note] = field(default_factory=list)
+    first: int = 0
+    last: int = 0
+    definition: str = ""
+    closed: bool = False
+
+    def empty(self) -> bool:
+        """Whether it holds nothing yet, or only lone ``#``."""
+        return not self.first and not any(n.text or n.kind == "docstring" for n in self.notes)
+
+    def annotates(self, line: int) -> bool:
+        """Whether it is so far a comment block that ends directly above `line`."""
+        if self.first or not self.notes:
+            return False
+        return self.notes[-1].kind == "comment" and self.notes[-1].span.last == line - 1
+
+    def take(self, line: int) -> None:
+        """Add one line of code."""
+        self.first = self.first or line
+        self.last = line
+
+    def finish(self) -> Section:
+        """The section; a lone ``#`` that nothing follows is shown as the code it is."""
+        if self.empty():
+            span = Span(self.notes[0].span.first, self.notes[-1].span.last)
+            return Section((), span, self.definition)
+        code = Span(self.first, self.last) if self.first else None
+        return Section(tuple(self.notes), code, self.definition)
+
+
+def build_sections(
+    lines: Sequence[str], notes: Iterable[Note], openings: Iterable[Opening]
+) -> tuple[Section, ...]:
+    """Pair the notes of a module with its code, line after line."""
+    note_at = {note.span.first: note for note in notes}
+    opening_at = {opening.line: opening for opening in openings}
+    drafts = [_Draft()]
+    waiting_for = 0
+    number = 1
+    while number <= len(lines):
+        draft = drafts[-1]
+        note = note_at.get(number)
+        if note is not None:
+            if number > waiting_for and not draft.empty():
+                draft = _Draft()
+                drafts.append(draft)
+            draft.notes.append(note)
+            draft.closed = bool(draft.first)
+            number = note.span.last + 1
+            continue
+        if lines[number - 1].strip():
+            opening = opening_at.get(number)
+            if (opening and not draft.annotates(number) and not draft.empty()) or draft.closed:
+                draft = _Draft()
+                drafts.append(draft)
+            if opening:
+                draft.definition = opening.definition
+                waiting_for = opening.docstring
+            draft.take(number)
+        number += 1
+    return tuple(draft.finish() for draft in drafts if draft.notes or draft.first)
+
+
+def put_together(sections: Iterable[Section]) -> Iterator[int]:
+    """The numbers of all lines that notes and code take, in the order in which they are shown."""
+    for section in sections:
+        spans = [note.span for note in section.notes]
+        if section.code is not None:
+            spans.append(section.code)
+        for span in sorted(spans, key=lambda span: span.first):
+            yield from range(span.first, span.last + 1)
+
+
+def line_faults(module: Module) -> list[str]:
+    """What the sections of a module lose, repeat or misplace; empty, or the generator is wrong."""
+    faults: list[str] = []
+    previous = 0
+    seen: set[int] = set()
+    for number in put_together(module.sections):
+        if number <= previous:
+            faults.append(f"line {number} is shown after line {previous}")
+        previous = number
+        seen.add(number)
+    lines = module.source.lines
+    for number, line in enumerate(lines, start=1):
+        if line.strip() and number not in seen:
+            faults.append(f"line {number} is in no section: {line.strip()[:60]!r}")
+    faults.extend(f"line {n} is not in the file" for n in seen if not 1 <= n <= len(lines))
+    for section in module.sections:
+        if not section.notes and section.code is None:
+            faults.append("a section has neither note nor code")
+        for note in section.notes:
+            faults.extend(_note_faults(note, lines, bool(module.front_matter)))
+    return faults
+
+
+def _note_faults(note: Note, lines: Sequence[str], front_matter: bool) -> Iterator[str]:
+    """Where a note is not what stands on its lines, less its quotes and ``#``."""
+    texts = dict(enumerate(note.text.split("\n"), start=note.first_line))
+    for number in sorted(texts.keys() - range(note.span.first, note.span.last + 1)):
+        yield f"a note reaches line {number}, outside its lines {note.span}"
+    for number in range(note.span.first, note.span.last + 1):
+        line, text = lines[number - 1], texts.get(number, "")
+        left = line.replace(text, "", 1) if text else line
+        if front_matter and number < note.first_line:
+            continue
+        if text == RULE and _BANNER.fullmatch(line):
+            continue
+        if text not in line or not _MARKS[note.kind].fullmatch(left):
+            yield f"line {number} reads {line!r}, but its note {text!r}"

@@ -1,0 +1,1 @@
+"""TeX to HTML, style rules and fonts, by MathJax in Node, with a cache."""
