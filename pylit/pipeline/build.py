@@ -3,6 +3,9 @@
     discover -> parse -> sections -> markdown, highlight, xref -> maths -> pages -> render
     -> search, previews, sitemap, feed, inventory -> links (audit) -> write
 
+What a run of a module could tell of it, such as the shapes of its tensors, belongs between drafts
+and pages: drafts know every line of code, and pages are where something can be added to one.
+
 Every stage before the last only computes. A fault anywhere is reported and the rest goes on, so
 that one build finds them all; then the site is written as a whole, or not at all.
 """
