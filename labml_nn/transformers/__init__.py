@@ -16,6 +16,7 @@ these models is there to make good use of it.
 | [Multi-head attention](mha.py) | each position looks at the others |
 | [Masks](utils.py) | what it must not see |
 | [Feed-forward network](feed_forward.py) | what it makes of what it saw |
+| [Layer normalisation](layer_norm.py) | vectors kept to one size on their way |
 | [Positional encoding](positional_encoding.py) | where it stands |
 | [Embeddings](embeddings.py) | how a token becomes a vector, and gets its position |
 | [The transformer layer](layer.py) | attention, then feed-forward, each added on top |
