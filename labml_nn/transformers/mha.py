@@ -64,20 +64,43 @@ same code.
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from labml_nn.checks import (
-    check_attention,
     check_features,
     check_heads,
     check_probability,
+    check_sequence,
     check_sizes,
 )
+from labml_nn.transformers.scaled_dot_product import (
+    attention_weights,
+    check_attention_heads,
+    dot_products,
+    fused_attention,
+    weighted_mean,
+)
 from labml_nn.transformers.utils import check_mask
+
+
+class KeysValues(NamedTuple):
+    r"""
+    ## What can be kept
+
+    The keys and values of a position depend on that position alone. They stay what they
+    are when the sequence goes on, so a model that writes one token at a time keeps them
+    and adds a row, instead of computing all rows again.
+
+    * `keys` are $K$, `[S, B, H, K]`
+    * `values` are $V$, `[S, B, H, D]`, with $D = d_v$
+    """
+
+    keys: Float[Tensor, "S B H K"]
+    values: Float[Tensor, "S B H D"]
 
 
 class PrepareForMultiHeadAttention(nn.Module):
@@ -137,25 +160,36 @@ class MultiHeadAttention(nn.Module):
         *,
         output_bias: bool | None = None,
         store_attn: bool = False,
+        d_k: int | None = None,
+        d_v: int | None = None,
     ) -> None:
         r"""
         * `heads` is the number of heads, $H$
-        * `d_model` is the number of features of a position, $C$, a multiple of `heads`
+        * `d_model` is the number of features of a position, $C$
         * `dropout_prob` is the probability of dropping a weight during training
         * `bias` is whether the four linear maps have biases
         * `output_bias` decides it for values and output alone; `None` follows `bias`
         * `store_attn` is whether each call keeps its weights in `attn`
+        * `d_k` and `d_v` are the number of features that one head has for a query or a
+          key, and for a value; `d_model / heads` if not given
 
-        Raises `ValueError` if `heads` does not divide `d_model`, or `ValueError` or
-        `TypeError` for a size or a probability that cannot be.
+        Raises `ValueError` if a width is not given and `heads` does not divide
+        `d_model`, or `ValueError` or `TypeError` for a size or a probability that
+        cannot be.
         """
         super().__init__()
-        check_heads(heads, d_model)
         check_probability(dropout_prob=dropout_prob)
+        check_sizes(heads=heads, d_model=d_model)
 
-        # The heads divide the width of the model among themselves.
+        # The heads divide the width of the model among themselves, unless they are told
+        # their own.
+        if d_k is None or d_v is None:
+            check_heads(heads, d_model)
         self.heads = heads
-        self.d_k = d_model // heads
+        self.d_model = d_model
+        self.d_k = d_model // heads if d_k is None else d_k
+        self.d_v = d_model // heads if d_v is None else d_v
+        check_sizes(d_k=self.d_k, d_v=self.d_v)
 
         # One map for each role: the same vector asks, is found and is handed out in
         # three different forms.
@@ -166,8 +200,8 @@ class MultiHeadAttention(nn.Module):
             output_bias = bias
         self.query = PrepareForMultiHeadAttention(d_model, heads, self.d_k, bias)
         self.key = PrepareForMultiHeadAttention(d_model, heads, self.d_k, bias)
-        self.value = PrepareForMultiHeadAttention(d_model, heads, self.d_k, output_bias)
-        self.output = nn.Linear(d_model, d_model, bias=output_bias)
+        self.value = PrepareForMultiHeadAttention(d_model, heads, self.d_v, output_bias)
+        self.output = nn.Linear(heads * self.d_v, d_model, bias=output_bias)
 
         # If the components of a query and a key are independent, with mean 0 and
         # variance 1, their dot product has variance $d_k$ (§3.2.1, footnote 4). Wide
@@ -197,7 +231,7 @@ class MultiHeadAttention(nn.Module):
         Override this method to let something else count, such as the distance between
         $t$ and $s$. Scaling and masking come after it.
         """
-        return torch.einsum("tbhk,sbhk->tsbh", query, key)
+        return dot_products(query, key)
 
     def prepare_mask(
         self,
@@ -217,91 +251,71 @@ class MultiHeadAttention(nn.Module):
         self,
         query: Float[Tensor, "T B H K"],
         key: Float[Tensor, "S B H K"],
-        value: Float[Tensor, "S B H K"],
-        mask: Bool[Tensor, "#T S #B 1"] | None = None,
-    ) -> Float[Tensor, "T B H K"]:
+        value: Float[Tensor, "S B H D"],
+        mask: Bool[Tensor, "#T S #B #H"] | None = None,
+    ) -> Float[Tensor, "T B H D"]:
         r"""
         ### Attention, line by line
 
         \begin{align}
         A_{tsbh} &= \underset{s}{\operatorname{softmax}}
             \left(\frac{E_{tsbh}}{\sqrt{d_k}}\right) \\
-        \mathrm{head}_{tbhk} &= \sum_s A_{tsbh} \, V_{sbhk}
+        \mathrm{head}_{tbhd} &= \sum_s A_{tsbh} \, V_{sbhd}
         \end{align}
         """
         scores = self.get_scores(query, key) * self.scale
-
-        # A score of $-\infty$ becomes a weight of $e^{-\infty} = 0$, and the others
-        # share the sum of one among them.
-        #
-        # A query that may see nothing at all would be left with $0 / 0$. We call it
-        # blind, let it see everything for the moment, so that the softmax has numbers
-        # to work with, and take its weights away afterwards. It gets a mean of nothing,
-        # which is zero, and sends no gradient anywhere.
-        if mask is not None:
-            blind = ~mask.any(dim=1, keepdim=True)
-            scores = scores.masked_fill(~(mask | blind), -math.inf)
-        attn = self.softmax(scores)
-        if mask is not None:
-            attn = attn.masked_fill(blind, 0.0)
+        attn = attention_weights(scores, mask, softmax=self.softmax)
 
         # Before dropout each row still sums to one. These are the weights to look at.
         # Then, in training, some are dropped, so that none becomes indispensable.
         if self.store_attn:
             self.attn = attn.detach()
-        return torch.einsum("tsbh,sbhk->tbhk", self.dropout(attn), value)
+        return weighted_mean(self.dropout(attn), value)
 
     def attend_fast(
         self,
         query: Float[Tensor, "T B H K"],
         key: Float[Tensor, "S B H K"],
-        value: Float[Tensor, "S B H K"],
-        mask: Bool[Tensor, "#T S #B 1"] | None = None,
-    ) -> Float[Tensor, "T B H K"]:
+        value: Float[Tensor, "S B H D"],
+        mask: Bool[Tensor, "#T S #B #H"] | None = None,
+    ) -> Float[Tensor, "T B H D"]:
         r"""
         ### The same in one call
-
-        `attend` writes all $T \cdot S \cdot B \cdot H$ scores to memory, and several
-        times: scaled, masked, as weights. For 1,024 positions, 8 sequences and 8 heads
-        each copy takes 256 MiB. PyTorch's kernels go through the keys block by block
-        instead, keep running sums, and never hold more than a block
-        ([Dao et al. 2022](https://arxiv.org/abs/2205.14135)). On one processor core
-        and 1,024 positions, 8 heads of 32 features and a causal mask, forward and
-        backward took about 80 ms; `attend` took over four times as long.
         """
-        # Kernels want `[B, H, T, K]`. Permuting moves no numbers, it only reads them in
-        # another order. Blind queries see everything for the moment, here too.
-        attn_mask = None
-        if mask is not None:
-            blind = ~mask.any(dim=1, keepdim=True)
-            attn_mask = (mask | blind).permute(2, 3, 0, 1)
-        x = F.scaled_dot_product_attention(
-            query.permute(1, 2, 0, 3),
-            key.permute(1, 2, 0, 3),
-            value.permute(1, 2, 0, 3),
-            attn_mask=attn_mask,
-            dropout_p=self.dropout.p if self.dropout.training else 0.0,
-            scale=self.scale,
-        ).permute(2, 0, 1, 3)
+        dropout_prob = self.dropout.p if self.dropout.training else 0.0
+        return fused_attention(
+            query, key, value, mask, scale=self.scale, dropout_prob=dropout_prob
+        )
 
-        # The call returns no weights to take from the blind, so we take their result.
-        if mask is not None:
-            x = x.masked_fill(blind.squeeze(1)[..., None], 0.0)
-        return x
+    def project(
+        self, *, key: Float[Tensor, "S B C"], value: Float[Tensor, "S B C"]
+    ) -> KeysValues:
+        r"""
+        ### Half of the work: keys and values
 
-    def forward(
+        * `key` and `value` have shape `[S, B, C]`
+
+        Returns keys and values of all heads, which `attend_to` takes, as often as it is
+        asked. Those of a longer sequence are these with more rows: join them with
+        `torch.cat`.
+        """
+        parameter = next(self.parameters(), None)
+        check_sequence("key", key, self.d_model, parameter)
+        check_sequence("value", value, self.d_model, parameter)
+        return KeysValues(self.key(key), self.value(value))
+
+    def attend_to(
         self,
         *,
         query: Float[Tensor, "T B C"],
-        key: Float[Tensor, "S B C"],
-        value: Float[Tensor, "S B C"],
+        past: KeysValues,
         mask: Bool[Tensor, "#T S #B"] | None = None,
     ) -> Float[Tensor, "T B C"]:
         r"""
-        ### From vectors to vectors
+        ### The other half: queries
 
         * `query` has shape `[T, B, C]`
-        * `key` and `value` have shape `[S, B, C]`
+        * `past` are keys and values of $S$ positions, from `project`
         * `mask` is boolean, `[T or 1, S, B or 1]`; `True` where the query may see the
           key. [Masks](utils.py) makes them; integers will do, with 0 for `False`.
 
@@ -310,10 +324,16 @@ class MultiHeadAttention(nn.Module):
         for shapes that do not fit or an empty sequence, `TypeError` for a dtype other
         than that of the parameters or a mask of floating-point numbers.
         """
-        parameter = next(self.parameters(), None)
-        check_attention(query, key, value, self.heads * self.d_k, parameter)
+        check_sequence("query", query, self.d_model, next(self.parameters(), None))
+        queries = self.query(query)
+        check_attention_heads(queries, past.keys, past.values)
+        if past.values.shape[3] != self.d_v:
+            raise ValueError(
+                f"`past.values` has shape {list(past.values.shape)}; expected d_v = "
+                f"{self.d_v} features in each head: was it made by another module?"
+            )
         if mask is not None:
-            mask = self.prepare_mask(mask, query.shape, key.shape)
+            mask = self.prepare_mask(mask, queries.shape, past.keys.shape)
 
         # The readable form runs when its weights are wanted, or when anything between
         # scores and mean was replaced; what the kernels compute cannot be changed.
@@ -327,11 +347,28 @@ class MultiHeadAttention(nn.Module):
         )
         attend = self.attend_fast if fast else self.attend
 
-        # Into heads, `[T, B, H, K]`, and out of them again: flattening lays them end to
-        # end, which is the $\operatorname{Concat}$ of the equation.
-        x = attend(self.query(query), self.key(key), self.value(value), mask)
+        # Out of heads again: flattening `[T, B, H, D]` lays them end to end, which is
+        # the $\operatorname{Concat}$ of the equation.
+        x = attend(queries, past.keys, past.values, mask)
         output: Tensor = self.output(x.flatten(-2))
         return output
+
+    def forward(
+        self,
+        *,
+        query: Float[Tensor, "T B C"],
+        key: Float[Tensor, "S B C"],
+        value: Float[Tensor, "S B C"],
+        mask: Bool[Tensor, "#T S #B"] | None = None,
+    ) -> Float[Tensor, "T B C"]:
+        r"""
+        ### From vectors to vectors
+
+        Both halves at once. Arguments are those of `project` and `attend_to`, and so
+        are the result and the errors.
+        """
+        past = self.project(key=key, value=value)
+        return self.attend_to(query=query, past=past, mask=mask)
 
 
 # ## Differences from the paper

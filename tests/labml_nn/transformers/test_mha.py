@@ -312,7 +312,7 @@ def with_changed(vectors, **changes):
         (
             {"key": lambda x: x[:, :1], "value": lambda x: x[:, :1]},
             ValueError,
-            r"batches of 2, 1 and 1; expected the same: use \.expand\(-1, B, -1\)",
+            r"batches of 2, 1 and 1; expected the same: use \.expand\(-1, B, ",
         ),
         (
             {"query": lambda x: x.long()},
