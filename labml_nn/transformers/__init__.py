@@ -20,7 +20,8 @@ these models is there to make good use of it.
 | [Positional encoding](positional_encoding.py) | where it stands |
 | [Embeddings](embeddings.py) | how a token becomes a vector, and gets its position |
 | [The transformer layer](layer.py) | attention, then feed-forward, each added on top |
-| [Encoder and decoder](models.py) | layers make a stack, two stacks a translator |
+| [Stacks of layers](stacks.py) | layers on layers: an encoder, a decoder |
+| [Encoder and decoder](models.py) | two stacks make a translator |
 | [Label smoothing](label_smoothing_loss.py) | a loss that leaves room for doubt |
 | [Feedback Transformer](feedback/__init__.py) | a memory of its own highest thoughts |
 

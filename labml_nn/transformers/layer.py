@@ -20,17 +20,70 @@ source say?
 | $x$ | `x` | `[T, B, C]` | the rows: one vector for each position and sequence |
 | $z$ | `z` | `[T, B, C]` | what a part of the layer reads |
 | $m$ | `src` | `[S, B, C]` | the encoder's result, for a decoder to read |
+| $K$, $V$ | `past` | `[S, B, H, K]` | keys and values of what was read before |
 | $M$ | `mask` | `[T\|1, T, B\|1]` | who may attend to whom; `None`: all to all |
 | | `src_mask` | `[T\|1, S, B\|1]` | the same, for positions of the source |
 | $C$ | `d_model`, `size` | | features per row |
 """
 
 from collections.abc import Callable
+from typing import Protocol, runtime_checkable
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from labml_nn.checks import check_probability, check_sequence, check_sizes
+from labml_nn.transformers.mha import KeysValues
+
+
+@runtime_checkable
+class Reusable(Protocol):
+    """
+    ## Attention whose keys and values can be kept
+
+    `TransformerLayer.forward` works with any attention that can be called, such as one
+    of your own. `extend` takes the work apart: keys and values once, then one answer
+    after the other. `MultiHeadAttention` knows both halves.
+    """
+
+    def project(self, *, key: Tensor, value: Tensor) -> KeysValues: ...
+
+    def attend_to(
+        self, *, query: Tensor, past: KeysValues, mask: Tensor | None = None
+    ) -> Tensor: ...
+
+
+def _reusable(attention: nn.Module, name: str) -> Reusable:
+    if not isinstance(attention, Reusable):
+        raise TypeError(
+            f"`{name}` is a {type(attention).__name__}, which has no `project` and "
+            "`attend_to`, so its keys and values cannot be kept; use a "
+            "MultiHeadAttention, or call `forward` on the whole text"
+        )
+    return attention
+
+
+def join(past: KeysValues | None, new: KeysValues) -> KeysValues:
+    """
+    ## Old and new, one behind the other
+
+    Returns a new value and leaves `past` as it was, so that one can go on from the same
+    point twice: keep what `TransformerLayer.extend` returned for a prompt, and write
+    several continuations. Raises `ValueError` if the two do not belong together.
+    """
+    if past is None:
+        return new
+    for old, added in zip(past, new, strict=True):
+        if old.dim() != added.dim() or old.shape[1:] != added.shape[1:]:
+            raise ValueError(
+                f"`past` has shape {list(old.shape)} and new positions make "
+                f"{list(added.shape)}; expected the same after the first axis: [S, B, "
+                "H, K]. It was written by another model, or for another batch"
+            )
+    return KeysValues(
+        *(torch.cat([old, added]) for old, added in zip(past, new, strict=True))
+    )
 
 
 class TransformerLayer(nn.Module):
@@ -127,37 +180,92 @@ class TransformerLayer(nn.Module):
         check_sequence("x", x, self.size, self.norm_ff.weight)
         self._check_source(x, src, src_mask)
 
-        # What do the other positions know? Queries, keys and values all come from $z$.
-        x = self._add(
-            x,
-            self.norm_self_attn,
-            lambda z: self.self_attn(query=z, key=z, value=z, mask=mask),
-        )
+        # Queries, keys and values of the first part all come from $z$. In the second,
+        # the queries are ours, keys and values the source's. It is not normalised
+        # again: an encoder's result has been.
+        def look_around(z: Tensor) -> Tensor:
+            attended: Tensor = self.self_attn(query=z, key=z, value=z, mask=mask)
+            return attended
 
-        # What does the source say? The queries are ours, keys and values the source's.
-        # It is not normalised again: an encoder's result has been.
-        if src is not None:
-            x = self._add(
-                x,
-                self.norm_src_attn,
-                lambda z: self._attend_to_source(z, src, src_mask),
-            )
+        def ask_source(z: Tensor) -> Tensor:
+            assert self.src_attn is not None
+            said: Tensor = self.src_attn(query=z, key=src, value=src, mask=src_mask)
+            return said
 
-        # What follows from it? Each position for itself.
+        return self._pass(x, look_around, None if src is None else ask_source)
+
+    def extend(
+        self,
+        *,
+        x: Float[Tensor, "T B C"],
+        mask: Bool[Tensor, "#T S_T #B"] | None,
+        past: KeysValues | None,
+        source: KeysValues | None = None,
+        src_mask: Bool[Tensor, "#T S_src #B"] | None = None,
+    ) -> tuple[Float[Tensor, "T B C"], KeysValues]:
+        r"""
+        ### Going on from what was read
+
+        A model that writes adds a position at a time, and all positions before it stay
+        what they are: a causal mask lets none of them see the new one. All that the new
+        one needs of them is their keys and values. So we keep those, and a step costs
+        one row of queries instead of a whole text.
+
+        * `x` are the rows of the new positions, `[T, B, C]`
+        * `mask` says which of them may attend to which of all, `[T|1, S + T, B|1]`; the
+          $S$ old ones come first
+        * `past` are keys and values of the $S$ old positions in this layer, as the call
+          before returned them; `None` at the beginning
+        * `source` are those of the source, `src_attn.project(key=src, value=src)`, the
+          same at every step; `src_mask` masks it
+
+        Returns the rows of the new positions, `[T, B, C]`, which `forward` would have
+        had there, and keys and values of all $S + T$. The attention has to know
+        `project` and `attend_to`, as a `MultiHeadAttention` does, or this is a
+        `TypeError`; other errors are those of `forward`.
+        """
+        check_sequence("x", x, self.size, self.norm_ff.weight)
+        self._check_source_given(source is not None, src_mask)
+        attention, kept = _reusable(self.self_attn, "self_attn"), past
+
+        # The new rows offer keys and values too, to each other and to those to come.
+        def look_back(z: Tensor) -> Tensor:
+            nonlocal kept
+            kept = join(kept, attention.project(key=z, value=z))
+            return attention.attend_to(query=z, past=kept, mask=mask)
+
+        def ask_source(z: Tensor) -> Tensor:
+            assert self.src_attn is not None and source is not None
+            attention = _reusable(self.src_attn, "src_attn")
+            return attention.attend_to(query=z, past=source, mask=src_mask)
+
+        x = self._pass(x, look_back, None if source is None else ask_source)
+        assert kept is not None
+        return x, kept
+
+    def _pass(
+        self,
+        x: Tensor,
+        look_around: Callable[[Tensor], Tensor],
+        ask_source: Callable[[Tensor], Tensor] | None,
+    ) -> Tensor:
+        r"""
+        ### Two questions and a conclusion
+
+        What do the other positions know? What does the source say? What follows from
+        it, for each position alone?
+        """
+        x = self._add(x, self.norm_self_attn, look_around)
+        if ask_source is not None:
+            x = self._add(x, self.norm_src_attn, ask_source)
         return self._add(x, self.norm_ff, self._think)
 
     def _check_source(
         self, x: Tensor, src: Tensor | None, src_mask: Tensor | None
     ) -> None:
+        self._check_source_given(src is not None, src_mask)
         if src is None:
-            if src_mask is not None:
-                raise ValueError("`src_mask` was given without the `src` that it masks")
             return
-        if self.src_attn is None:
-            raise ValueError(
-                "`src` was given to a layer without `src_attn`, which cannot attend to "
-                "it; build the layer with src_attn=MultiHeadAttention(...)"
-            )
         check_sequence("src", src, self.size, self.norm_ff.weight)
         if src.shape[1] != x.shape[1]:
             raise ValueError(
@@ -165,10 +273,14 @@ class TransformerLayer(nn.Module):
                 "the same number of sequences, B, in both"
             )
 
-    def _attend_to_source(self, z: Tensor, src: Tensor, mask: Tensor | None) -> Tensor:
-        assert self.src_attn is not None
-        attended: Tensor = self.src_attn(query=z, key=src, value=src, mask=mask)
-        return attended
+    def _check_source_given(self, given: bool, src_mask: Tensor | None) -> None:
+        if not given and src_mask is not None:
+            raise ValueError("`src_mask` was given without the `src` that it masks")
+        if given and self.src_attn is None:
+            raise ValueError(
+                "`src` was given to a layer without `src_attn`, which cannot attend to "
+                "it; build the layer with src_attn=MultiHeadAttention(...)"
+            )
 
     def _think(self, z: Tensor) -> Tensor:
         if self.is_save_ff_input:

@@ -10,13 +10,11 @@ paper: https://arxiv.org/abs/1706.03762
 
 The Transformer (Vaswani et al. 2017, §3) reads one sequence and writes another: German
 in, English out; a question in, an answer out. It has two halves. The **encoder** is a
-stack of layers (`TransformerLayer`) over the source, and every position may look at
-every other. The **decoder** is a stack over the target whose layers also attend to the
-encoder's result. It writes token after token, so it must not peek at those to come: in
-training, when the whole target is there at once, a mask hides them.
-
-The halves are useful alone. An encoder with a mask that hides the future is a language
-model, as GPT is; an encoder that sees everything is a reader, as BERT is.
+stack of layers over the source, and every position may look at every other. The
+**decoder** is a stack over the target whose layers also attend to the encoder's result.
+It writes token after token, so it must not peek at those to come: in training, when the
+whole target is there at once, a mask hides them. [The stacks](stacks.py) have a page of
+their own; here they come together.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
@@ -36,10 +34,10 @@ from labml_nn.transformers.embeddings import (
     EmbeddingsWithPositionalEncoding,
 )
 from labml_nn.transformers.layer import TransformerLayer
-from labml_nn.utils import independent_copies
+from labml_nn.transformers.stacks import Decoder, Encoder
 
-# The layer and the embeddings have pages of their own; code written for version 0.5.1
-# imports them from here, and still can.
+# The layer, the stacks and the embeddings have pages of their own; code written for
+# version 0.5.1 imports them from here, and still can.
 __all__ = [
     "Decoder",
     "EmbeddingsWithLearnedPositionalEncoding",
@@ -49,98 +47,6 @@ __all__ = [
     "Generator",
     "TransformerLayer",
 ]
-
-
-class Encoder(nn.Module):
-    r"""
-    ## Encoder: a stack of layers
-
-    The layers are alike in shape, but each starts with random parameters of its own. In
-    version 0.5.1 they started as exact copies.
-
-    With pre-norm nothing limits the sum that a row has become after $L$ layers, so one
-    last normalisation stands at the end. It matters to the decoder, which reads the
-    result as it is.
-    """
-
-    def __init__(
-        self, layer: TransformerLayer, n_layers: int, *, final_norm: bool = True
-    ) -> None:
-        r"""
-        * `layer` is the pattern. The first layer keeps its parameters, the others draw
-          new ones; see `independent_copies`
-        * `n_layers` is the number of layers, $L$
-        * `final_norm`: post-norm layers end in a normalisation already, and the paper
-          adds no other. Give `False` to leave it out
-        """
-        super().__init__()
-        self.layers = independent_copies(layer, n_layers)
-        self.norm = nn.LayerNorm([layer.size]) if final_norm else nn.Identity()
-        self.size = layer.size
-
-    def forward(
-        self, x: Float[Tensor, "T B C"], mask: Bool[Tensor, "#T T #B"] | None
-    ) -> Float[Tensor, "T B C"]:
-        r"""
-        * `x` are embedded tokens, `[T, B, C]`
-        * `mask` hides padding, `[1, T, B]`; or, where the stack is used as a language
-          model, what comes later, `[T, T, 1]`. `None` hides nothing
-
-        Returns `[T, B, C]`. Raises `ValueError` or `TypeError` for shapes and dtypes
-        that do not fit.
-        """
-        for layer in self.layers:
-            x = layer(x=x, mask=mask)
-        encoded: Tensor = self.norm(x)
-        return encoded
-
-
-class Decoder(nn.Module):
-    r"""
-    ## Decoder: a stack that also reads the source
-
-    Every layer reads the *last* result of the encoder; it is computed once for all of
-    them.
-    """
-
-    def __init__(
-        self, layer: TransformerLayer, n_layers: int, *, final_norm: bool = True
-    ) -> None:
-        r"""
-        Arguments are those of `Encoder`, but `layer` must have `src_attn`: without it
-        nothing of the source would reach the target, which is a `ValueError`.
-        """
-        super().__init__()
-        if layer.src_attn is None:
-            raise ValueError(
-                "the `layer` of a Decoder has no `src_attn`, so it could not read the "
-                "source; build it with src_attn=MultiHeadAttention(...), or use Encoder"
-            )
-        self.layers = independent_copies(layer, n_layers)
-        self.norm = nn.LayerNorm([layer.size]) if final_norm else nn.Identity()
-        self.size = layer.size
-
-    def forward(
-        self,
-        x: Float[Tensor, "T B C"],
-        memory: Float[Tensor, "S B C"],
-        src_mask: Bool[Tensor, "#T S #B"] | None,
-        tgt_mask: Bool[Tensor, "#T T #B"] | None,
-    ) -> Float[Tensor, "T B C"]:
-        r"""
-        * `x` are the embedded tokens of the target, `[T, B, C]`
-        * `memory` is the encoder's result, `[S, B, C]`
-        * `src_mask` hides positions of the source, `[1, S, B]`
-        * `tgt_mask` hides what comes later in the target, `[T, T, 1]`:
-          `subsequent_mask`
-
-        Returns `[T, B, C]`. Raises `ValueError` or `TypeError` for shapes and dtypes
-        that do not fit.
-        """
-        for layer in self.layers:
-            x = layer(x=x, mask=tgt_mask, src=memory, src_mask=src_mask)
-        decoded: Tensor = self.norm(x)
-        return decoded
 
 
 class Generator(nn.Module):
