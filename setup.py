@@ -44,7 +44,7 @@ setup(
     python_requires=">=3.11",
     packages=find_packages(include=["labml_nn", "labml_nn.*"]),
     package_data={"labml_nn": ["py.typed"]},
-    install_requires=["torch>=2.4", "jaxtyping>=0.3", "safetensors>=0.5"],
+    install_requires=["torch>=2.4", "jaxtyping>=0.3", "safetensors>=0.5", "numpy>=1.26"],
     extras_require={"site": SITE, "test": SITE + TEST},
     keywords="deep learning, attention, transformer, annotated, literate programming",
     classifiers=[

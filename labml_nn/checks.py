@@ -13,6 +13,8 @@ functions look where a value enters.
 A value of the wrong kind is a `TypeError`, an impossible value a `ValueError`.
 """
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from numbers import Integral, Real
 
 import torch
@@ -55,6 +57,21 @@ def check_probability(**probabilities: float) -> None:
             raise ValueError(
                 f"`{name}` ({probability}) must be from 0 to 1; 0 switches dropout off"
             )
+
+
+def check_known(what: str, name: str, known: Iterable[str]) -> None:
+    """
+    ## Names are spelt as they are known
+
+    `check_known("model", "fedback", ["elman", "feedback"])` asks whether `feedback` was
+    meant. What resembles nothing gets the list alone.
+    """
+    names = list(known)
+    if name in names:
+        return
+    close = get_close_matches(name, names, n=1)
+    meant = f"did you mean {close[0]!r}? " if close else ""
+    raise ValueError(f"there is no {what} {name!r}; {meant}known: {', '.join(names)}")
 
 
 def check_heads(heads: int, d_model: int) -> None:

@@ -6,12 +6,46 @@ summary: >
   saved and loaded.
 ---
 
-A language model reads tokens and says, at every position, which token may come next.
+*But, soft! what light through yonder win* — what is the next letter? You would put most
+of your money on *d*, some on *e*, and nothing on *x*. A **language model** does the
+same. It reads a row of tokens (letters here, pieces of words elsewhere) and bets on the
+one that follows, with probabilities that sum to one.
+
+That sounds like a parlour game, and it is a model of whole texts. The probability of a
+text is the product of all the bets along the way, each made with what came before it in
+view:
+
+$$p(w_0, w_1, \dots, w_{T-1}) = \prod_{t=0}^{T-1} p(w_t \mid w_0, \dots, w_{t-1})$$
+
+Nothing was left out: it is the chain rule of probability. So a model that bets well
+knows which texts are likely, and by betting, drawing a token and going on from there it
+[writes texts](sampling/generation.py) of its own.
+
+The models of this library read in very different ways. An Elman net keeps one vector in
+mind, a transformer looks back at everything, an encoder–decoder answers. Whoever
+trains, judges or samples them should not have to care. So all of them have these doors:
+
+| Door | Question |
+|:--|:--|
+| `forward` | What may follow each position? Where do I go on reading? |
+| `loss` | How surprised were you by this text? |
+| `predict` | What may come next? |
+| `begin` | What do you need before you can go on writing? |
+| `save`, `load` | [Files](saving/__init__.py) |
+
+| Symbol | Code | Shape | Meaning |
+|:--|:--|:--|:--|
+| $w$ | `tokens` | `[T, B]` | the text, numbers from 0 to $V - 1$ |
+| $y$ | `targets` | `[T, B]` | what follows: $y_t = w_{t+1}$ |
+| $z$ | `logits` | `[T, B, V]` | $p(w_{t+1} = v) = e^{z_{tv}} / \sum_u e^{z_{tu}}$ |
+| $L$ | `loss` | | surprise per token, in nats |
+| $\varepsilon$ | `label_smoothing` | | what is taken from the right token in training |
+| | `state` | | what the model remembers of the text so far |
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import torch
@@ -19,56 +53,149 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from labml_nn.checks import check_sizes, check_tokens
+from labml_nn.checks import check_lengths, check_tokens
+from labml_nn.configuration import LanguageModelConfig
+from labml_nn.saving import (
+    Description,
+    Folder,
+    load_parameters,
+    read_description,
+    same_random_state,
+    save_model,
+)
+
+__all__ = ["LanguageModel", "LanguageModelConfig", "evaluating"]
 
 State = TypeVar("State")
 
 
-@dataclass(frozen=True, kw_only=True)
-class LanguageModelConfig:
-    """
-    ## What every configuration says
-
-    * `n_vocab` is the number of tokens, $V$
-    * `padding_token` fills up short sequences, is never attended to and never asked
-      for; `None` means that there is none
-    * `label_smoothing` is the probability taken from the right token in training
-    """
-
-    n_vocab: int
-    padding_token: int | None = None
-    label_smoothing: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_sizes(n_vocab=self.n_vocab)
-
-
 class LanguageModel(nn.Module, Generic[State]):
-    """
+    r"""
     ## A language model
 
-    A subclass sets `Config` and writes `forward`; the other doors are the same for all.
+    A subclass says what it is called and how it is configured, and writes `forward`:
+
+    ```python
+    import torch
+    from torch import nn
+    from labml_nn.language_model import LanguageModel, LanguageModelConfig
+
+    class Bigrams(LanguageModel[None]):
+        "Bets on the next token with only the last one in view."
+
+        name = "bigrams"
+        Config = LanguageModelConfig
+
+        def __init__(self, config):
+            super().__init__(config)
+            self.table = nn.Embedding(config.n_vocab, config.n_vocab)
+
+        def forward(self, tokens, state=None):
+            return self.table(tokens), None
+
+    model = Bigrams.from_config({"n_vocab": 65})
+    text = torch.randint(65, (11, 2))  # [T, B]
+    model.loss(text[:-1], text[1:]).backward()
+    assert model.predict(text).shape == (2, 65)  # [B, V]
+    ```
+
+    Everything else works for it: training, saving, [writing](sampling/generation.py).
     """
 
+    name: ClassVar[str] = ""
     Config: ClassVar[type[LanguageModelConfig]] = LanguageModelConfig
 
     def __init__(self, config: LanguageModelConfig) -> None:
+        """`config` is a value of the class `Config`."""
         super().__init__()
         self.config = config
 
     @classmethod
     def from_config(cls, config: LanguageModelConfig | Mapping[str, Any]) -> Self:
-        """A new model of a configuration, or of its fields."""
+        """
+        * `config` is a value of the class `Config`, or its fields by name
+
+        Returns a new model with random parameters. Raises `ValueError` for a field that
+        does not exist, is missing or holds what cannot be, and `TypeError` for the
+        configuration of another model.
+        """
         if isinstance(config, Mapping):
-            config = cls.Config(**config)
+            config = cls.Config.of(config)
+        if not isinstance(config, cls.Config):
+            raise TypeError(
+                f"`config` is a {type(config).__name__}; {cls.__name__} needs a "
+                f"{cls.Config.__name__}, or its fields by name"
+            )
         return cls(config)
+
+    def extra_repr(self) -> str:
+        """The configuration, which `print(model)` shows before the parts."""
+        names = (field.name for field in fields(self.config))
+        return ", ".join(f"{name}={getattr(self.config, name)!r}" for name in names)
+
+    def forward(self, tokens, state=None):
+            return self.table(tokens), None
+
+    model = Bigrams.from_config({"n_vocab": 65})
+    text = torch.randint(65, (11, 2))  # [T, B]
+    model.loss(text[:-1], text[1:]).backward()
+    assert model.predict(text).shape == (2, 65)  # [B, V]
+    ```
+
+    Everything else works for it: training, saving, [writing](sampling/generation.py).
+    """
+
+    name: ClassVar[str] = ""
+    Config: ClassVar[type[LanguageModelConfig]] = LanguageModelConfig
+
+    def __init__(self, config: LanguageModelConfig) -> None:
+        """`config` is a value of the class `Config`."""
+        super().__init__()
+        self.config = config
+
+    @classmethod
+    def from_config(cls, config: LanguageModelConfig | Mapping[str, Any]) -> Self:
+        """
+        * `config` is a value of the class `Config`, or its fields by name
+
+        Returns a new model with random parameters. Raises `ValueError` for a field that
+        does not exist, is missing or holds what cannot be, and `TypeError` for the
+        configuration of another model.
+        """
+        if isinstance(config, Mapping):
+            config = cls.Config.of(config)
+        if not isinstance(config, cls.Config):
+            raise TypeError(
+                f"`config` is a {type(config).__name__}; {cls.__name__} needs a "
+                f"{cls.Config.__name__}, or its fields by name"
+            )
+        return cls(config)
+
+    def extra_repr(self) -> str:
+        """The configuration, which `print(model)` shows before the parts."""
+        values = (
+            (field.name, getattr(self.config, field.name))
+            for field in fields(self.config)
+        )
+        return ", ".join(f"{name}={value!r}" for name, value in values)
 
     def forward(
         self, tokens: Int[Tensor, "T B"], state: State | None = None
     ) -> tuple[Float[Tensor, "T B V"], State]:
-        """
-        Logits for what follows each position, and the state after the last one, without
-        its gradient history. Give the state back to go on reading.
+        r"""
+        ### Read on
+
+        * `tokens` is a batch of texts, or of the next pieces of them, `[T, B]`
+        * `state` is what was returned with the pieces before; `None` at the beginning
+
+        Returns the logits of what follows each position, `[T, B, V]`, and the state
+        after the last. It does not matter how a text is cut into calls: twice 50 tokens
+        give the logits of 100.
+
+        A state is a value. Reading makes a new one and leaves the old as it was, so
+        that you can go on from it twice, with two different endings. It also comes
+        without its history of gradients: otherwise training on a long text, piece after
+        piece, would keep every activation since the first one in memory.
         """
         raise NotImplementedError
 
@@ -78,48 +205,189 @@ class LanguageModel(nn.Module, Generic[State]):
         targets: Int[Tensor, "T B"],
         state: State | None = None,
     ) -> Float[Tensor, ""]:
-        """The mean cross entropy in nats per token of `targets` that is not padding."""
+        """
+        ### How surprising was it?
+
+        * `tokens` is what the model reads, `[T, B]`
+        * `targets` is what follows each of them, `[T, B]`: the same text, one later
+        * `state` is what was read before
+
+        Returns what `loss_of` does. Training piece after piece needs the state as well;
+        take both from `forward`, and give the logits to `loss_of`.
+        """
         logits, _ = self(tokens, state)
         return self.loss_of(logits, targets)
 
     def loss_of(
         self, logits: Float[Tensor, "T B V"], targets: Int[Tensor, "T B"]
     ) -> Float[Tensor, ""]:
-        """The same of logits at hand. Smoothed in training only, like dropout."""
+        r"""
+        ### The same, of logits at hand
+
+        $$L = -\frac{1}{n} \sum_{y_{tb} \ne \text{padding}}
+            \log p(y_{tb} \mid w_{0b}, \dots, w_{tb})$$
+
+        $n$ is the number of targets that are not padding. A token that was given
+        probability 1 costs nothing, one that was given $1/2$ costs $\log 2 = 0.69$
+        nats. Who knows nothing and bets evenly on 65 characters pays $\log 65 = 4.17$.
+
+        * `logits` is what `forward` returned, `[T, B, V]`
+        * `targets` are the tokens that did follow, `[T, B]`
+
+        Returns a scalar, a mean in nats per token. Raises `ValueError` for shapes that
+        do not fit or targets outside the vocabulary, `TypeError` for targets that are
+        not integers.
+        """
         check_tokens(targets, self.config.n_vocab, name="targets")
+        if targets.shape != logits.shape[:2]:
+            raise ValueError(
+                f"`targets` has shape {list(targets.shape)} and the logits "
+                f"{list(logits.shape)}; expected one target for each position, "
+                f"{list(logits.shape[:2])}"
+            )
+
+        # Smoothing is a handicap for training, like dropout, and like dropout it is off
+        # in evaluation. The smoothed loss of a model that is right about everything is
+        # not zero, and it grows with $\varepsilon$: with it, nobody could tell whether
+        # a model trained with $\varepsilon = 0.1$ is better than one without.
+        smoothing = self.config.label_smoothing if self.training else 0.0
+
+        # We sum and divide ourselves. A batch of nothing but padding has a mean of
+        # $0 / 0$; here it costs nothing and moves nothing, where `reduction="mean"`
+        # would put NaN into every parameter.
         padding = self.config.padding_token
-        return F.cross_entropy(
-            logits.flatten(0, 1),
+        total = F.cross_entropy(
+            at_least_single(logits).flatten(0, 1),
             targets.flatten().long(),
             ignore_index=-100 if padding is None else padding,
-            label_smoothing=self.config.label_smoothing if self.training else 0.0,
+            label_smoothing=smoothing,
+            reduction="sum",
         )
+        if padding is None:
+            return total / max(targets.numel(), 1)
+        return total / (targets != padding).sum().clamp(min=1)
 
     @torch.no_grad()
     def predict(
         self, tokens: Int[Tensor, "T B"], state: State | None = None
     ) -> Float[Tensor, "B V"]:
-        """Probabilities of the token that follows `tokens`, without dropout."""
-        raise NotImplementedError
+        """
+        ### What may come next?
+
+        * `tokens` and `state` are those of `forward`
+
+        Returns the probabilities of the token that follows the last one, `[B, V]`.
+        Dropout is off for as long as it takes, and no gradients are kept.
+        """
+        with evaluating(self):
+            logits, _ = self(tokens, state)
+        return at_least_single(logits[-1]).softmax(-1)
 
     def begin(
         self, prompt: Int[Tensor, "S B"], lengths: Int[Tensor, " B"] | None = None
     ) -> tuple[State | None, Int[Tensor, "T B"], Int[Tensor, " B"] | None]:
         """
-        What `generate` goes on from: a state, the text to continue, and its lengths.
+        ### Before writing
 
-        A model that continues its prompt returns `(None, prompt, lengths)`; one that
-        answers it reads the prompt into a state, and continues an empty reply.
+        There are two ways to take a prompt. Most models *continue* it: what they write
+        stands behind it. An encoder–decoder *answers* it: it reads the prompt first,
+        and then writes a text that begins from nothing.
+
+        * `prompt` is what to continue, or to answer, `[S, B]`
+        * `lengths` says how many tokens of each prompt are real, `[B]`, the others
+          stand at its end and mean nothing; `None` says all of them
+
+        Returns a state, the text to go on from, `[T, B]`, and its lengths. Who
+        continues has read nothing yet, and hands back the prompt; who answers returns a
+        state that knows the prompt, and a token with which answers start. Raises
+        `ValueError` and `TypeError` for a prompt that cannot be.
         """
+        check_tokens(prompt, self.config.n_vocab, name="prompt")
+        if lengths is not None:
+            check_prompt_lengths(lengths, prompt)
         return None, prompt, lengths
 
-    def save(self, folder: str | Path) -> None:
-        """Write `config.json` and `model.safetensors` into `folder`."""
-        raise NotImplementedError
+    @property
+    def end_token(self) -> int | None:
+        """The token that ends a text, or `None`; a field of some configurations."""
+        token: int | None = getattr(self.config, "end_token", None)
+        return token
+
+    def save(self, folder: Folder) -> None:
+        """
+        ### To files
+
+        Write `config.json` and `model.safetensors` into `folder`, which is made if it
+        does not exist. Raises what [`save_model`](saving/__init__.py) does.
+        """
+        save_model(self, Description.of(type(self), self.config), folder)
 
     @classmethod
-    def load(
-        cls, folder: str | Path, *, device: torch.device | str | None = None
-    ) -> Self:
-        """The model that `save` wrote."""
-        raise NotImplementedError
+    def load(cls, folder: Folder, *, device: torch.device | str | None = None) -> Self:
+        """
+        ### From files
+
+        * `folder` is where `save` wrote
+        * `device` is where the model shall live; `None` means the CPU
+
+        Returns the same model, bit for bit, in training mode like any new one. Raises
+        `FileNotFoundError` for files that are not there, and `ValueError` for files
+        that are damaged or belong to another model.
+        """
+        description = read_description(folder)
+        description.check_class(cls)
+        with same_random_state(), torch.device("cpu"):
+            model = cls.from_config(description.config)
+        load_parameters(model, description, folder)
+        return model if device is None else model.to(device)
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """
+    ## Dropout off, for a while
+
+    ```python
+    with evaluating(model):
+        loss = model.loss(tokens, targets)
+    ```
+
+    On the way out every part of the model gets its own mode back, whatever happened
+    inside: an exception, or Ctrl-C in the middle of a long text. `model.train()` would
+    not do, because it also wakes the parts that somebody had switched off on purpose.
+    """
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def at_least_single(x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
+    """
+    ## Probabilities need more than half precision
+
+    A number in bfloat16 has 8 significant bits. The sum of 10,000 losses would move in
+    steps of 256, and in float16, which ends at 65,504, soon be infinite.
+    """
+    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+
+
+def check_prompt_lengths(lengths: Tensor, prompt: Tensor) -> None:
+    """
+    ## Every prompt has something to go on from
+
+    One length for each, and none of them zero.
+    """
+    check_lengths(lengths, prompt.shape[0])
+    if lengths.shape[0] != prompt.shape[1]:
+        raise ValueError(
+            f"`lengths` has {lengths.shape[0]} numbers for {prompt.shape[1]} prompts; "
+            "expected one for each, [B]"
+        )
+    if not lengths.is_meta and int(lengths.min()) < 1:
+        raise ValueError(
+            "`lengths` holds 0: a prompt is empty; expected at least one token in each"
+        )
