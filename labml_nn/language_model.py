@@ -133,52 +133,6 @@ class LanguageModel(nn.Module, Generic[State]):
         names = (field.name for field in fields(self.config))
         return ", ".join(f"{name}={getattr(self.config, name)!r}" for name in names)
 
-    def forward(self, tokens, state=None):
-            return self.table(tokens), None
-
-    model = Bigrams.from_config({"n_vocab": 65})
-    text = torch.randint(65, (11, 2))  # [T, B]
-    model.loss(text[:-1], text[1:]).backward()
-    assert model.predict(text).shape == (2, 65)  # [B, V]
-    ```
-
-    Everything else works for it: training, saving, [writing](sampling/generation.py).
-    """
-
-    name: ClassVar[str] = ""
-    Config: ClassVar[type[LanguageModelConfig]] = LanguageModelConfig
-
-    def __init__(self, config: LanguageModelConfig) -> None:
-        """`config` is a value of the class `Config`."""
-        super().__init__()
-        self.config = config
-
-    @classmethod
-    def from_config(cls, config: LanguageModelConfig | Mapping[str, Any]) -> Self:
-        """
-        * `config` is a value of the class `Config`, or its fields by name
-
-        Returns a new model with random parameters. Raises `ValueError` for a field that
-        does not exist, is missing or holds what cannot be, and `TypeError` for the
-        configuration of another model.
-        """
-        if isinstance(config, Mapping):
-            config = cls.Config.of(config)
-        if not isinstance(config, cls.Config):
-            raise TypeError(
-                f"`config` is a {type(config).__name__}; {cls.__name__} needs a "
-                f"{cls.Config.__name__}, or its fields by name"
-            )
-        return cls(config)
-
-    def extra_repr(self) -> str:
-        """The configuration, which `print(model)` shows before the parts."""
-        values = (
-            (field.name, getattr(self.config, field.name))
-            for field in fields(self.config)
-        )
-        return ", ".join(f"{name}={value!r}" for name, value in values)
-
     def forward(
         self, tokens: Int[Tensor, "T B"], state: State | None = None
     ) -> tuple[Float[Tensor, "T B V"], State]:
