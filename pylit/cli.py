@@ -12,10 +12,13 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import NoReturn
 
+from pylit.diagnostics import Report
 from pylit.pipeline.build import REPOSITORY, Builder, Options
 from pylit.pipeline.pool import cores
 from pylit.pipeline.progress import Silent, Watcher
 from pylit.pipeline.summary import tell
+from pylit.site.config import load_config
+from pylit.skeleton import SkeletonError, begin_page
 
 
 class Parser(argparse.ArgumentParser):
@@ -65,6 +68,12 @@ def parser() -> Parser:
         action="store_true",
         help="build and check everything, write nothing, and fail on warnings too",
     )
+    add(
+        "--new",
+        type=Path,
+        metavar="FILE",
+        help="write the skeleton of a page, such as labml_nn/foo.py, and stop",
+    )
     add("--verbose", action="store_true", help="show every warning")
     add("--title", default="", help="title of a site made with --source")
     add("--base-url", default="", metavar="URL", help="address of a site made with --source")
@@ -77,6 +86,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser()
     given = options.parse_args(argv)
     _check_combination(options, given)
+    if given.new:
+        return new_page(given.new)
     settings = Options(
         out=given.out or REPOSITORY / "site",
         sources=tuple(given.source),
@@ -106,7 +117,27 @@ def build(options: Options, *, verbose: bool) -> int:
     return 1 if outcome.report.failed or (options.check and len(outcome.report)) else 0
 
 
+def new_page(path: Path) -> int:
+    """Begin a page of this repository's site; the result is the exit status."""
+    report = Report()
+    docs = REPOSITORY / "docs_src"
+    config = load_config(docs / "site.toml", "docs_src/site.toml", report)
+    if config is None:
+        print(*report, sep="\n", file=sys.stderr)
+        return 1
+    template = docs / "skeleton.py.jinja"
+    try:
+        begun = begin_page(path, root=REPOSITORY, sources=config.sources, template=template)
+    except SkeletonError as error:
+        print(f"build_site.py: {error}", file=sys.stderr)
+        return 2
+    print(f"{begun} is begun. See it beside the others with `python build_site.py --serve`.")
+    return 0
+
+
 def _check_combination(options: Parser, given: argparse.Namespace) -> None:
+    if given.new and (given.source or given.serve or given.check or given.out):
+        options.error("--new writes one file and builds nothing; give it alone")
     if given.check and given.serve:
         options.error("--check writes nothing, so there is nothing to --serve; choose one")
     if given.port is not None and not given.serve:
