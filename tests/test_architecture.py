@@ -1,6 +1,7 @@
 """Who may import whom, read from the source of every module.
 
-utils, checks <- transformers, recurrent, sampling <- experiments
+checks, utils, language_model, saving <- transformers, recurrent, sampling
+    <- attention_maps, registry, labml_nn itself <- experiments
 a model imports neither data nor logging; the library and the generator do not know each other
 """
 
@@ -15,10 +16,19 @@ ROOT = Path(__file__).parents[1]
 
 #: Parts of the library, from the ground up: a part may import itself and the parts below it.
 LAYERS = [
-    {"labml_nn.checks", "labml_nn.utils"},
+    {
+        "labml_nn.checks",
+        "labml_nn.utils",
+        "labml_nn.configuration",
+        "labml_nn.language_model",
+        "labml_nn.saving",
+    },
     {"labml_nn.transformers", "labml_nn.recurrent", "labml_nn.sampling"},
+    {"labml_nn.attention_maps", "labml_nn.registry"},
     {"labml_nn.experiments"},
 ]
+#: The package itself and the experiments stand on all that are below them.
+ROOF, EXPERIMENTS = 2, 3
 #: Data, training and logging: for experiments only.
 EXPERIMENTAL = {
     "labml",
@@ -32,6 +42,9 @@ EXPERIMENTAL = {
 OUTSIDE = {"torch", "jaxtyping"}
 #: What a model needs to do with text and files: nothing.
 NO_FILES = {"pathlib", "urllib", "json", "io", "shutil", "os"}
+#: The one part that reads and writes files, and what it may use for it.
+FILES = "labml_nn.saving"
+FOR_FILES = {"pathlib", "json", "os", "safetensors"}
 
 
 def sources(folder):
@@ -64,15 +77,15 @@ def within(name, parts):
 
 def is_model(path):
     """Everything below the experiments; `experiment.py` beside a model is one of them."""
-    return not within(dotted(path), LAYERS[2]) and path.name != "experiment.py"
+    return not within(dotted(path), LAYERS[EXPERIMENTS]) and path.name != "experiment.py"
 
 
 def layer_of(path_or_name):
-    """How high a module stands, -1 for what belongs to no part: the package itself."""
+    """How high a module stands; the package itself, and names that it offers, are the roof."""
     if isinstance(path_or_name, Path) and not is_model(path_or_name):
-        return 2
+        return EXPERIMENTS
     name = dotted(path_or_name) if isinstance(path_or_name, Path) else path_or_name
-    return next((i for i, parts in enumerate(LAYERS) if within(name, parts)), -1)
+    return next((i for i, parts in enumerate(LAYERS) if within(name, parts)), ROOF)
 
 
 def case(path):
@@ -88,7 +101,13 @@ GENERATOR = [case(path) for path in [*sources("pylit"), ROOT / "build_site.py"] 
 def test_arrows_point_down(path):
     for name in imports(path):
         if within(name, {"labml_nn"}):
-            assert 0 <= layer_of(name) <= layer_of(path), f"{dotted(path)} imports {name}"
+            assert layer_of(name) <= layer_of(path), f"{dotted(path)} imports {name}"
+
+
+@pytest.mark.parametrize("path", LIBRARY)
+def test_each_module_belongs_to_a_part(path):
+    parts = set().union(*LAYERS)
+    assert dotted(path) == "labml_nn" or within(dotted(path), parts), f"where is {dotted(path)}?"
 
 
 @pytest.mark.parametrize("path", LIBRARY)
@@ -102,10 +121,12 @@ def test_siblings_do_not_lean_on_each_other(path):
 
 @pytest.mark.parametrize("path", MODELS)
 def test_models_import_neither_data_nor_training_nor_logging(path):
+    files = FOR_FILES if within(dotted(path), {FILES}) else set()
     for name in imports(path):
-        assert not within(name, EXPERIMENTAL | NO_FILES), f"{dotted(path)} imports {name}"
+        refused = EXPERIMENTAL | NO_FILES - files
+        assert not within(name, refused), f"{dotted(path)} imports {name}"
         top = name.split(".")[0]
-        known = OUTSIDE | {"labml_nn"} | sys.stdlib_module_names
+        known = OUTSIDE | {"labml_nn"} | files | sys.stdlib_module_names
         assert top in known, f"{dotted(path)} imports {name}"
 
 
@@ -148,12 +169,11 @@ def test_the_door_holds_no_logic():
     assert not [node for node in statements if isinstance(node, ast.FunctionDef | ast.ClassDef)]
 
 
-def test_importing_a_model_loads_torch_and_jaxtyping_only():
-    """Nothing else from outside, not even by way of an `__init__.py`."""
+def loaded_by(*modules):
+    """What the imports of `modules` load beside torch and jaxtyping, in a process of its own."""
     code = (
         "import sys, torch, jaxtyping; before = set(sys.modules); "
-        "import labml_nn.transformers.feedback, labml_nn.transformers.models; "
-        "print(*sorted({m.split('.')[0] for m in set(sys.modules) - before}))"
+        f"import {', '.join(modules)}; print(*sorted(set(sys.modules) - before))"
     )
     child = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
@@ -162,9 +182,23 @@ def test_importing_a_model_loads_torch_and_jaxtyping_only():
         cwd=ROOT,
         check=True,
     )
-    loaded = set(child.stdout.split())
-    assert "labml_nn" in loaded
-    assert loaded <= {"labml_nn", "torch", "jaxtyping", *sys.stdlib_module_names}
+    return set(child.stdout.split())
+
+
+def test_importing_a_model_loads_torch_and_jaxtyping_only():
+    """Nothing else from outside, not even by way of an `__init__.py`."""
+    loaded = loaded_by("labml_nn.transformers.feedback", "labml_nn.transformers.models")
+    tops = {name.split(".")[0] for name in loaded}
+    assert "labml_nn" in tops
+    assert tops <= {"labml_nn", "torch", "jaxtyping", *sys.stdlib_module_names}
+
+
+def test_importing_the_library_is_light():
+    """Models are imported when they are asked for, and safetensors when a file is."""
+    loaded = loaded_by("labml_nn")
+    assert "labml_nn.registry" in loaded
+    heavy = {"safetensors", "numpy", "labml_nn.transformers", "labml_nn.recurrent"}
+    assert not {name for name in loaded if within(name, heavy)}
 
 
 # The tests above prove something only if the reader of imports sees them all.
