@@ -4,11 +4,11 @@ A fenced block of Python that begins with an import is a whole program: it is ex
 a namespace of its own, and its assertions speak for themselves.
 """
 
-import re
 from pathlib import Path
 
 import pytest
 import torch
+from shown_programs import blocks, is_program
 
 ROOT = Path(__file__).parents[1]
 SHOWN = [
@@ -16,28 +16,12 @@ SHOWN = [
     *sorted((ROOT / "docs_src/pages").glob("*.md")),
     ROOT / "README.md",
 ]
-#: The opening fence, behind the indentation of a docstring or the ``# `` of a comment.
-FENCE = re.compile(r"( *(?:# )?)```python")
-
-
-def blocks(text):
-    """Line number and text of every fenced block of Python."""
-    lines = text.split("\n")
-    for number, line in enumerate(lines, 1):
-        if fence := FENCE.fullmatch(line):
-            prefix = fence[1]
-            # An empty line of a comment is a bare `#`.
-            body = [
-                line.removeprefix(prefix if line.startswith(prefix) else prefix.rstrip())
-                for line in lines[number:]
-            ]
-            yield number, "\n".join(body[: body.index("```")])
 
 
 def programs():
     for path in SHOWN:
         for number, code in blocks(path.read_text(encoding="utf-8")):
-            if code.startswith(("import ", "from ")):
+            if is_program(code):
                 yield pytest.param(code, id=f"{path.relative_to(ROOT).as_posix()}:{number}")
 
 

@@ -138,7 +138,39 @@ def _embed(table: nn.Embedding, tokens: Tensor) -> Tensor:
 #
 # ## Exercises
 #
-# **1.** Used alone, `nn.Embedding` draws its entries from a normal distribution of
+# **1.** Looking a token up is the same as multiplying a one-hot vector with the table.
+# Show it, for the result and for the gradient. Why does nobody do it?
+#
+# <details><summary>Answer</summary>
+#
+# The product costs $V C$ multiplications per token, all but $C$ of them with zero. The
+# gradient shows what it means to share a table: only rows of tokens that were read are
+# moved, and a token that was read twice collects from both places.
+#
+# ```python
+# import torch
+# from torch.nn import functional as F
+# from labml_nn.transformers.embeddings import EmbeddingsWithPositionalEncoding
+#
+# embed = EmbeddingsWithPositionalEncoding(d_model=12, n_vocab=7)
+# tokens = torch.tensor([[2], [5], [2]])  # [T, B]
+# x = embed(tokens)
+#
+# one_hot = F.one_hot(tokens, 7).float()  # [T, B, V]
+# table = embed.linear.weight
+# product = 12**0.5 * one_hot @ table + embed.positional_encodings[:3]
+# torch.testing.assert_close(x, product)
+#
+# (looked_up,) = torch.autograd.grad(x.sum(), table)
+# (multiplied,) = torch.autograd.grad(product.sum(), table)
+# torch.testing.assert_close(looked_up, multiplied)
+# counts = torch.tensor([0.0, 0.0, 2.0, 0.0, 0.0, 1.0, 0.0])
+# torch.testing.assert_close(looked_up, 12**0.5 * counts[:, None].expand(7, 12))
+# ```
+#
+# </details>
+#
+# **2.** Used alone, `nn.Embedding` draws its entries from a normal distribution of
 # variance 1. How large are tokens beside positions at the start of training, with
 # $C = 512$?
 #
@@ -146,14 +178,62 @@ def _embed(table: nn.Embedding, tokens: Tensor) -> Tensor:
 #
 # An entry has a root mean square of $\sqrt{512} \approx 22.6$, a sinusoid $0.71$: the
 # tokens are 32 times as large. A model that starts like this first has to find out that
-# order matters. Draw smaller entries:
+# order matters. With entries of variance $1 / C$ the two are of comparable size:
 #
 # ```python
+# import torch
+# from torch import nn
+# from labml_nn.transformers.embeddings import EmbeddingsWithPositionalEncoding
+#
 # embed = EmbeddingsWithPositionalEncoding(d_model=512, n_vocab=1000)
-# nn.init.normal_(embed.linear.weight, std=512**-0.5)
 # tokens = torch.randint(1000, (100, 1))
 # positions = embed.positional_encodings[:100]
-# print((embed(tokens) - positions).std())  # about 1
+#
+# def ratio():
+#     words = embed(tokens) - positions
+#     return words.square().mean().sqrt() / positions.square().mean().sqrt()
+#
+# assert abs(ratio() - 32) < 1
+# nn.init.normal_(embed.linear.weight, std=512**-0.5)
+# assert abs(ratio() - 2**0.5) < 0.1
+# ```
+#
+# </details>
+#
+# **3.** The paper uses the table a second time, as the matrix of the generator. Which
+# variance of its entries suits both uses, and what has the factor $\sqrt{C}$ to do with
+# it? What does a model lose at the start whose table has variance 1?
+#
+# <details><summary>Answer</summary>
+#
+# The logit of a token is the product of its row with a normalised row of the decoder,
+# of length $\sqrt{C}$. Entries of variance $1 / C$ make logits of variance 1. Looked up
+# as they are, such rows would be a tiny start; the factor gives them variance 1, and
+# one matrix does for both. With entries of variance 1 the logits have variance $C$, and
+# the untrained model is sure of something, nearly always wrong:
+#
+# ```python
+# import math
+# import torch
+# from torch import nn
+# from labml_nn.transformers.embeddings import EmbeddingsWithPositionalEncoding
+#
+# V, C = 1000, 512
+# embed = EmbeddingsWithPositionalEncoding(C, V)
+# rows = nn.functional.layer_norm(torch.randn(200, C), (C,))
+# targets = torch.randint(V, (200,))
+#
+# def loss_and_size(std):
+#     nn.init.normal_(embed.linear.weight, std=std)
+#     logits = rows @ embed.linear.weight.T
+#     words = embed(targets[:, None]) - embed.positional_encodings[:200]
+#     return nn.functional.cross_entropy(logits, targets), words.std()
+#
+# loss, size = loss_and_size(C**-0.5)
+# assert abs(size - 1) < 0.05
+# assert math.log(V) < loss < math.log(V) + 1  # 7.4 beside 6.9
+# loss, size = loss_and_size(1.0)
+# assert loss > 50
 # ```
 #
 # </details>

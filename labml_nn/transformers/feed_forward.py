@@ -203,4 +203,80 @@ class FeedForward(nn.Module):
 # output is a polynomial of degree two in the features, and can still tell whether two
 # features appear *together*. It is the bilinear variant of the table.
 #
+# ```python
+# import torch
+# from torch import nn
+# from labml_nn.transformers.feed_forward import FeedForward
+#
+# x = torch.randn(5, 2, 12)
+# plain = FeedForward(12, 28, activation=nn.Identity()).eval()
+# matrix = plain.layer2.weight @ plain.layer1.weight  # [C, C]
+# bias = plain.layer2.weight @ plain.layer1.bias + plain.layer2.bias
+# torch.testing.assert_close(plain(x), x @ matrix.T + bias, rtol=1e-4, atol=1e-5)
+#
+# no_bias = {"bias1": False, "bias2": False, "bias_gate": False}
+# gated = FeedForward(12, 28, activation=nn.Identity(), is_gated=True, **no_bias).eval()
+# torch.testing.assert_close(gated(3 * x), 9 * gated(x))  # of degree two
+# a, b = torch.eye(12)[:2]
+# assert not torch.allclose(gated(a + b), gated(a) + gated(b))  # together is more
+# ```
+#
+# </details>
+#
+# **3.** Write the network as the memory of the introduction, a sum over keys and
+# values, and count how many of the patterns a text of random vectors finds.
+#
+# <details><summary>Answer</summary>
+#
+# Half of them, at the start: a random key points towards a random vector as often as
+# away from it. In trained models with ReLU it is a few percent (Li et al.
+# [2022](https://arxiv.org/abs/2210.06313)): they learn to be silent about most things.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.feed_forward import FeedForward
+#
+# ffn = FeedForward(d_model=64, d_ff=256, bias1=False).eval()
+# x = torch.randn(50, 2, 64)
+# keys, values = ffn.layer1.weight, ffn.layer2.weight.T  # [F, C] each
+#
+# output, found = ffn.layer2.bias, 0.0
+# for key, value in zip(keys, values, strict=True):
+#     match = (x @ key).relu()  # [T, B]: how well it fits at every position
+#     output = output + match[..., None] * value
+#     found += (match > 0).float().mean() / len(keys)
+#
+# torch.testing.assert_close(ffn(x), output, rtol=1e-4, atol=1e-5)
+# assert abs(found - 0.5) < 0.05
+# ```
+#
+# </details>
+#
+# **4.** LLaMA (Touvron et al. [2023](https://arxiv.org/abs/2302.13971)) uses SwiGLU
+# without biases. Its models of $C = 4096$ and $C = 5120$ have 11,008 and 13,824 hidden
+# features. Where do these numbers come from?
+#
+# <details><summary>Answer</summary>
+#
+# Two thirds of $4C$, for as many weights as a plain network has, rounded up to a
+# multiple of 256, which suits matrix units.
+#
+# ```python
+# import math
+# import torch
+# from torch import nn
+# from labml_nn.transformers.feed_forward import FeedForward
+#
+# def hidden(C):
+#     return 256 * math.ceil(8 * C / 3 / 256)
+#
+# assert (hidden(4096), hidden(5120)) == (11_008, 13_824)
+#
+# biases = {"bias1": False, "bias2": False, "bias_gate": False}
+# with torch.device("meta"):
+#     ffn = FeedForward(4096, hidden(4096), 0.0, nn.SiLU(), is_gated=True, **biases)
+# size = sum(p.numel() for p in ffn.parameters())
+# assert 1 <= size / (8 * 4096**2) < 1.01
+# ```
+#
 # </details>

@@ -275,13 +275,38 @@ def _check_input(x: Tensor, target: Tensor, size: int) -> None:
 # $\log \frac{1 - \varepsilon}{s} = \log \frac{0.9 \cdot 36\,999}{0.1} \approx 12.7$:
 # wide, but finite. Going beyond it costs.
 #
+# ```python
+# import math
+# import torch
+# from labml_nn.transformers.label_smoothing_loss import LabelSmoothingLoss
+#
+# loss = LabelSmoothingLoss(37_001, padding_idx=0, smoothing=0.1)
+# gap = math.log(0.9 * 36_999 / 0.1)
+# assert round(gap, 1) == 12.7
+#
+# def cost(gap):
+#     logits = torch.zeros(1, 37_001, dtype=torch.float64)
+#     logits[0, 0], logits[0, 3] = -math.inf, gap
+#     return loss(logits.log_softmax(-1), torch.tensor([3])).item()
+#
+# assert abs(cost(gap)) < 1e-9
+# assert cost(gap - 1) > 0.03 and cost(gap + 1) > 0.03
+# ```
+#
 # </details>
 #
 # **2.** Get the same gradient from PyTorch's own loss.
 #
 # <details><summary>Answer</summary>
 #
+# PyTorch gives the right token a share as well. Of $\varepsilon'$, spread over all $V$,
+# the wrong ones keep $\varepsilon' (V - 1) / V$, and that shall be $\varepsilon$.
+#
 # ```python
+# import torch
+# from torch import nn
+# from labml_nn.transformers.label_smoothing_loss import LabelSmoothingLoss
+#
 # logits = torch.randn(7, 5, requires_grad=True)
 # target = torch.randint(5, (7,))
 # ours = LabelSmoothingLoss(5, None, smoothing=0.2)
@@ -301,5 +326,49 @@ def _check_input(x: Tensor, target: Tensor, size: int) -> None:
 # With $p = \operatorname{softmax}(z)$ it is $\partial L / \partial z = p - q$, as for
 # any cross entropy. Where $p_y > 1 - \varepsilon$ the gradient of the right logit is
 # positive: a descent step makes it *smaller*. Certainty is pulled back.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.label_smoothing_loss import LabelSmoothingLoss
+#
+# target = torch.tensor([2])
+#
+# def gradient(smoothing):
+#     logits = torch.tensor([[0.0, 0.0, 9.0, 0.0, 0.0]], requires_grad=True)
+#     loss = LabelSmoothingLoss(5, None, smoothing)
+#     loss(logits.log_softmax(-1), target).backward()
+#     q = loss.target_distribution(target)
+#     torch.testing.assert_close(logits.grad, logits.detach().softmax(-1) - q)
+#     return logits.grad[0, 2]
+#
+# assert gradient(smoothing=0.1) > 0.09  # back to 0.9
+# assert -0.001 < gradient(smoothing=0.0) < 0  # on and on, and ever more slowly
+# ```
+#
+# </details>
+#
+# **4.** Why did smoothing make the paper's perplexity worse? How low can the cross
+# entropy of a model be that has learned its targets perfectly, $p = q$?
+#
+# <details><summary>Answer</summary>
+#
+# Cross entropy counts only the right token, and such a model gives it
+# $1 - \varepsilon$. That is $-\log 0.9 = 0.105$ nats for each token, a perplexity of
+# $1 / 0.9$, even where there is no doubt at all. The paper pays this price for better
+# accuracy and BLEU (§5.4).
+#
+# ```python
+# import math
+# import torch
+# from torch.nn import functional as F
+# from labml_nn.transformers.label_smoothing_loss import LabelSmoothingLoss
+#
+# target = torch.randint(11, (100,))
+# loss = LabelSmoothingLoss(11, None, smoothing=0.1)
+# perfect = loss.target_distribution(target, dtype=torch.float64).log()
+# assert abs(loss(perfect, target)) < 1e-9
+# cross_entropy = F.nll_loss(perfect, target)
+# assert math.isclose(cross_entropy.exp(), 1 / 0.9, rel_tol=1e-9)
+# ```
 #
 # </details>

@@ -303,11 +303,36 @@ class TransformerLayer(nn.Module):
 #
 # <details><summary>Answer</summary>
 #
-# With pre-norm the rows come out as they went in, and so does the gradient. With
-# post-norm the first normalisation gives each row mean 0 and variance 1, whatever went
-# in, and the others change nothing more; the gradient comes back without its mean and
-# without its component along the row, divided by the row's standard deviation. A deep
-# pre-norm stack begins near the identity and learns to depart from it.
+# With pre-norm rows and gradient come out as they went in: a deep stack begins near the
+# identity and learns to depart from it. With post-norm the first normalisation gives
+# each row mean 0 and variance 1, and the others change nothing more; the gradient comes
+# back without its mean and without its component along the row. Dropping everything
+# that a part adds makes such layers:
+#
+# ```python
+# import torch
+# from labml_nn.transformers import MultiHeadAttention, TransformerLayer
+# from labml_nn.transformers.feed_forward import FeedForward
+#
+# parts = {"self_attn": MultiHeadAttention(3, 12), "feed_forward": FeedForward(12, 28)}
+# x, cotangent = torch.randn(5, 2, 12, requires_grad=True), torch.randn(5, 2, 12)
+#
+# def through_100_layers(norm_first):
+#     options = {"dropout_prob": 1.0, "norm_first": norm_first}
+#     layer, rows = TransformerLayer(d_model=12, **parts, **options), x
+#     for _ in range(100):
+#         rows = layer(x=rows, mask=None)
+#     return rows, *torch.autograd.grad(rows, x, cotangent)
+#
+# rows, gradient = through_100_layers(norm_first=True)
+# assert torch.equal(rows, x) and torch.equal(gradient, cotangent)
+#
+# rows, gradient = through_100_layers(norm_first=False)
+# once = torch.nn.functional.layer_norm(x, (12,))
+# torch.testing.assert_close(rows, once, rtol=0.0, atol=0.01)
+# assert gradient.mean(-1).abs().max() < 0.01
+# assert (gradient * once).mean(-1).abs().max() < 0.01
+# ```
 #
 # </details>
 #
@@ -317,14 +342,59 @@ class TransformerLayer(nn.Module):
 # <details><summary>Answer</summary>
 #
 # The order is a choice: in a stack the parts alternate anyway, and only the first and
-# the last differ. A subclass that reuses the pieces:
+# the last differ. A thought after a layer that thinks first is the same as a thought
+# before one that looks first:
 #
 # ```python
+# import torch
+# from labml_nn.transformers import MultiHeadAttention, TransformerLayer
+# from labml_nn.transformers.feed_forward import FeedForward
+#
 # class ThinkFirst(TransformerLayer):
-#     def forward(self, *, x, mask, src=None, src_mask=None):
+#     def forward(self, *, x, mask):
 #         x = x + self.dropout(self.feed_forward(self.norm_ff(x)))
 #         z = self.norm_self_attn(x)
 #         return x + self.dropout(self.self_attn(query=z, key=z, value=z, mask=mask))
+#
+# parts = {"self_attn": MultiHeadAttention(3, 12), "feed_forward": FeedForward(12, 28)}
+# look_first = TransformerLayer(d_model=12, dropout_prob=0.1, **parts).eval()
+# think_first = ThinkFirst(d_model=12, dropout_prob=0.1, **parts).eval()
+#
+# def think(x):
+#     return x + look_first.feed_forward(look_first.norm_ff(x))
+#
+# x = torch.randn(5, 2, 12)
+# after = think(think_first(x=x, mask=None))
+# torch.testing.assert_close(after, look_first(x=think(x), mask=None))
+# ```
+#
+# </details>
+#
+# **3.** How many parameters does an encoder's layer have, with $F = 4C$? And a
+# decoder's?
+#
+# <details><summary>Answer</summary>
+#
+# Attention has four maps and biases, $4 C^2 + 4 C$; feed-forward $8 C^2 + 5 C$, two
+# thirds of the layer; two norms $4 C$. Together $12 C^2 + 13 C$. A decoder's layer has
+# one attention and one norm more. On the device `meta` large models cost nothing:
+#
+# ```python
+# import torch
+# from labml_nn.transformers import MultiHeadAttention, TransformerLayer
+# from labml_nn.transformers.feed_forward import FeedForward
+#
+# def parameters(C, **more):
+#     attention, network = MultiHeadAttention(8, C), FeedForward(C, 4 * C)
+#     parts = {"self_attn": attention, "feed_forward": network, **more}
+#     layer = TransformerLayer(d_model=C, dropout_prob=0.1, **parts)
+#     return sum(p.numel() for p in layer.parameters())
+#
+# with torch.device("meta"):
+#     for C in (512, 1024, 12_288):  # the paper's base and big models, and GPT-3
+#         assert parameters(C) == 12 * C**2 + 13 * C
+#         more = {"src_attn": MultiHeadAttention(8, C)}
+#         assert parameters(C, **more) == 16 * C**2 + 19 * C
 # ```
 #
 # </details>

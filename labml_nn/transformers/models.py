@@ -174,10 +174,23 @@ class EncoderDecoder(nn.Module):
 
 # ## Putting it together
 #
-# The base model of the paper (Table 3): six layers on each side, 512 features, eight
-# heads.
+# The base model of the paper (§3.1 to §3.4, Table 3): six layers on each side, 512
+# features, eight heads, and one matrix for both embeddings and the generator. On the
+# device `meta` tensors have shapes and no numbers, so there is nothing to wait for.
 #
 # ```python
+# import torch
+# from labml_nn.transformers.feed_forward import FeedForward
+# from labml_nn.transformers.mha import MultiHeadAttention
+# from labml_nn.transformers.models import (
+#     Decoder,
+#     EmbeddingsWithPositionalEncoding,
+#     Encoder,
+#     EncoderDecoder,
+#     Generator,
+#     TransformerLayer,
+# )
+#
 # def attention():
 #     return MultiHeadAttention(heads=8, d_model=512, dropout_prob=0.1)
 #
@@ -190,74 +203,185 @@ class EncoderDecoder(nn.Module):
 #         dropout_prob=0.1,
 #     )
 #
-# model = EncoderDecoder(
-#     Encoder(layer(), n_layers=6),
-#     Decoder(layer(attention()), n_layers=6),
-#     EmbeddingsWithPositionalEncoding(512, n_vocab=37_000),
-#     EmbeddingsWithPositionalEncoding(512, n_vocab=37_000),
-#     Generator(n_vocab=37_000, d_model=512),
-# )
+# with torch.device("meta"):
+#     model = EncoderDecoder(
+#         Encoder(layer(), n_layers=6),
+#         Decoder(layer(attention()), n_layers=6),
+#         EmbeddingsWithPositionalEncoding(512, n_vocab=37_000),
+#         EmbeddingsWithPositionalEncoding(512, n_vocab=37_000),
+#         Generator(n_vocab=37_000, d_model=512),
+#     )
+# assert sum(p.numel() for p in model.parameters()) == 101_009_544
+#
+# matrix = model.generator.projection.weight
+# model.src_embed.linear.weight = model.tgt_embed.linear.weight = matrix
+# assert sum(p.numel() for p in model.parameters()) == 63_121_544
 # ```
+#
+# A row of the matrix is now used in two ways: as the vector of a token that is read,
+# and as the direction in which the decoder must point to write it.
 #
 # ## Differences from the paper
 #
 # * **Pre-norm**, with one normalisation after each stack; see `TransformerLayer`.
-# * **No matrix is shared** between the embeddings and the generator (§3.4), as in
-#   version 0.5.1; the first exercise shares them.
+# * **No matrix is shared** between the embeddings and the generator (§3.4) unless you
+#   join them, as above. Version 0.5.1 shares none.
 # * **A softmax** belongs to the loss here, not to the model: the generator ends in
 #   logits.
 #
 # ## Exercises
 #
-# **1.** The paper uses one matrix for both embeddings and the generator. Do so with the
-# model above, and count parameters: Table 3 says 65 million.
+# **1.** Where do the 63,121,544 parameters of the model above lie? Find a formula for
+# any $L$, $C$ and $V$, with $F = 4C$. Table 3 of the paper says 65 million for this
+# model and 213 million for the big one, which has $C = 1024$ and 16 heads. How close do
+# you come?
 #
 # <details><summary>Answer</summary>
 #
-# ```python
-# model.src_embed.linear.weight = model.generator.projection.weight
-# model.tgt_embed.linear.weight = model.generator.projection.weight
-# print(sum(p.numel() for p in model.parameters()))
-# ```
+# A layer of the encoder has $12 C^2 + 13 C$ and one of the decoder $16 C^2 + 19 C$, as
+# counted in the exercises of [the layer](layer.py). There are $L$ of each, two last
+# norms of $2C$, the shared matrix $V C$ and the biases of the generator, $V$:
 #
-# It prints 63,121,544; untied there are 101,009,544. One row of the matrix is now used
-# in two ways: as the vector of a token that is read, and as the direction in which the
-# decoder must point to write it.
+# $$L \, (28 C^2 + 32 C) + 4 C + V C + V$$
+#
+# The number of heads does not appear: they share the width. The two counts are 3 %
+# below and 1 % above the table, which does not say what it counts, or with which
+# vocabulary; "about 37000" tokens is all there is (§5.1).
+#
+# ```python
+# import torch
+# from labml_nn.transformers import Decoder, Encoder, EncoderDecoder, Generator
+# from labml_nn.transformers import MultiHeadAttention, TransformerLayer
+# from labml_nn.transformers.feed_forward import FeedForward
+# from labml_nn.transformers.models import EmbeddingsWithPositionalEncoding
+#
+# def formula(L, C, V):
+#     return L * (28 * C**2 + 32 * C) + 4 * C + V * C + V
+#
+# def counted(L, C, V, heads):
+#     def layer(src_attn=None):
+#         return TransformerLayer(
+#             d_model=C,
+#             self_attn=MultiHeadAttention(heads, C),
+#             src_attn=src_attn,
+#             feed_forward=FeedForward(C, 4 * C),
+#             dropout_prob=0.1,
+#         )
+#
+#     def embed():
+#         return EmbeddingsWithPositionalEncoding(C, V, max_len=1)
+#
+#     with torch.device("meta"):
+#         stacks = Encoder(layer(), L), Decoder(layer(MultiHeadAttention(heads, C)), L)
+#         model = EncoderDecoder(*stacks, embed(), embed(), Generator(V, C))
+#     matrix = model.generator.projection.weight
+#     model.src_embed.linear.weight = model.tgt_embed.linear.weight = matrix
+#     return sum(p.numel() for p in model.parameters())
+#
+# assert formula(6, 512, 37_000) == counted(6, 512, 37_000, heads=8) == 63_121_544
+# assert formula(6, 1024, 37_000) == counted(6, 1024, 37_000, heads=16) == 214_286_472
+# ```
 #
 # </details>
 #
-# **2.** Let the model write: greedily, one token at a time, starting from the token
-# `1`.
+# **2.** Teach a small model to turn sequences of four digits round, and let it write:
+# greedily, one token at a time, starting from a token that means "begin".
 #
 # <details><summary>Answer</summary>
 #
+# The target goes in shifted by one: to predict digit $t$ the decoder reads "begin" and
+# the digits before it. Writing does for one token after the other what training does
+# for all at once. Here it computes all rows anew for each token; `Decoder.extend` keeps
+# keys and values instead.
+#
 # ```python
+# import torch
+# from torch import nn
+# from labml_nn.transformers import Decoder, Encoder, EncoderDecoder, Generator
+# from labml_nn.transformers import MultiHeadAttention, TransformerLayer
+# from labml_nn.transformers.feed_forward import FeedForward
+# from labml_nn.transformers.models import EmbeddingsWithPositionalEncoding
+# from labml_nn.transformers.utils import subsequent_mask
+#
+# def layer(decoder):
+#     return TransformerLayer(
+#         d_model=32,
+#         self_attn=MultiHeadAttention(4, 32, 0.0),
+#         src_attn=MultiHeadAttention(4, 32, 0.0) if decoder else None,
+#         feed_forward=FeedForward(32, 64, 0.0),
+#         dropout_prob=0.0,
+#     )
+#
+# def embed():
+#     return EmbeddingsWithPositionalEncoding(32, n_vocab=11)
+#
+# stacks = Encoder(layer(decoder=False), 1), Decoder(layer(decoder=True), 1)
+# model = EncoderDecoder(*stacks, embed(), embed(), Generator(11, 32))
+# optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+# BEGIN = torch.full((1, 64), 10)
+#
+# for _ in range(80):
+#     src = torch.randint(10, (4, 64))
+#     tgt = src.flip(0)
+#     shifted = torch.cat([BEGIN, tgt[:-1]])
+#     logits = model.logits(src, shifted, None, subsequent_mask(4))
+#     loss = nn.functional.cross_entropy(logits.flatten(0, 1), tgt.flatten())
+#     optimizer.zero_grad()
+#     loss.backward()
+#     optimizer.step()
+#
 # @torch.no_grad()
 # def write(model, src, length):
-#     memory = model.encode(src, None)
-#     tgt = src.new_ones(1, src.shape[1])
+#     memory, text = model.encode(src, None), BEGIN
 #     for _ in range(length):
-#         rows = model.decode(memory, None, tgt, subsequent_mask(len(tgt)))
+#         rows = model.decode(memory, None, text, subsequent_mask(len(text)))
 #         best = model.generator(rows[-1]).argmax(-1)
-#         tgt = torch.cat([tgt, best[None]])
-#     return tgt
-# ```
+#         text = torch.cat([text, best[None]])
+#     return text[1:]
 #
-# Call `model.eval()` first, or dropout makes every attempt a different one. The loop
-# computes all rows again for each token; a cache of keys and values would save that.
+# src = torch.randint(10, (4, 64))
+# assert (write(model.eval(), src, 4) == src.flip(0)).float().mean() > 0.9
+# ```
 #
 # </details>
 #
 # **3.** Make a language model of an `Encoder`: one that predicts the next token of its
-# own input.
+# own input. Which loss do you expect before any training, and why check it?
 #
 # <details><summary>Answer</summary>
 #
-# Hide the future, and put a generator on top:
+# Hide the future, and put a generator on top. A model that knows nothing should find
+# all $V$ tokens about equally likely, which costs $\ln V$ nats. Much more than that
+# means that it starts with wrong opinions, and has to unlearn them first.
 #
 # ```python
-# rows = encoder(embed(tokens), subsequent_mask(len(tokens)))
+# import math
+# import torch
+# from torch import nn
+# from labml_nn.transformers import Encoder, Generator
+# from labml_nn.transformers import MultiHeadAttention, TransformerLayer
+# from labml_nn.transformers.feed_forward import FeedForward
+# from labml_nn.transformers.models import EmbeddingsWithPositionalEncoding
+# from labml_nn.transformers.utils import subsequent_mask
+#
+# layer = TransformerLayer(
+#     d_model=64,
+#     self_attn=MultiHeadAttention(heads=4, d_model=64),
+#     feed_forward=FeedForward(d_model=64, d_ff=256),
+#     dropout_prob=0.1,
+# )
+# embed = EmbeddingsWithPositionalEncoding(64, n_vocab=65)
+# encoder, generator = Encoder(layer, n_layers=3), Generator(65, 64)
+#
+# text = torch.randint(65, (33, 8))
+# rows = encoder(embed(text[:-1]), subsequent_mask(32))
 # logits = generator(rows)
+# loss = nn.functional.cross_entropy(logits.flatten(0, 1), text[1:].flatten())
+# assert math.log(65) < loss < math.log(65) + 0.5
 # ```
+#
+# A normalised row has 64 features of variance 1, and the weights of `nn.Linear` the
+# variance $1 / (3 \cdot 64)$. So logits have a variance of $1/3$, and that costs about
+# half as much, $1/6$, beyond $\ln 65 = 4.17$.
 #
 # </details>

@@ -208,3 +208,128 @@ def _extend(
         )
         kept.append(now)
     return x, tuple(kept)
+
+
+# ## Exercises
+#
+# **1.** Let an encoder read a text token by token, with `extend`, and check that it
+# computes what it computes at once. How many numbers does it keep for each token, and
+# how many for GPT-3, with 96 layers of 12,288 features?
+#
+# <details><summary>Answer</summary>
+#
+# A key and a value in every layer, $2 L C$ numbers. For GPT-3 that is 2.4 million per
+# token, or 4.5 MiB in 16 bits: 2,048 tokens take 9 GiB, for one text. The price of
+# memory is what later models save on, with fewer heads for keys than for queries.
+#
+# ```python
+# import torch
+# from labml_nn.transformers import Encoder, MultiHeadAttention, TransformerLayer
+# from labml_nn.transformers.feed_forward import FeedForward
+# from labml_nn.transformers.utils import subsequent_mask
+#
+# T, B, C, L = 7, 2, 12, 3
+# layer = TransformerLayer(
+#     d_model=C,
+#     self_attn=MultiHeadAttention(3, C),
+#     feed_forward=FeedForward(C, 28),
+#     dropout_prob=0.1,
+# )
+# encoder, x, past, rows = Encoder(layer, L).eval(), torch.randn(T, B, C), None, []
+# for token in x.split(1):
+#     row, past = encoder.extend(token, None, past)  # all that is kept may be seen
+#     rows.append(row)
+#
+# at_once = encoder(x, subsequent_mask(T))
+# torch.testing.assert_close(torch.cat(rows), at_once, rtol=1e-5, atol=1e-5)
+# kept = sum(pair.keys.numel() + pair.values.numel() for pair in past)
+# assert kept == 2 * L * C * T * B
+# assert 2 * 96 * 12_288 * 2 / 2**20 == 4.5  # MiB
+# ```
+#
+# </details>
+#
+# **2.** Why does a pre-norm stack need a normalisation at its end? Measure how rows
+# grow on their way up.
+#
+# <details><summary>Answer</summary>
+#
+# Every part adds to the row. What it adds has about the same size in each layer,
+# because it works on normalised rows, and has little to do with what is there. So
+# variances add up, and after $L$ layers the row is about $\sqrt{L}$ times as large as
+# what one layer adds. With post-norm each layer ends as it began.
+#
+# ```python
+# import torch
+# from torch import nn
+# from labml_nn.transformers import Encoder, MultiHeadAttention, TransformerLayer
+# from labml_nn.transformers.feed_forward import FeedForward
+#
+# def sizes(norm_first):
+#     """Root mean square of a row after 0, 1, ... 32 layers."""
+#     layer = TransformerLayer(
+#         d_model=64,
+#         self_attn=MultiHeadAttention(4, 64),
+#         feed_forward=FeedForward(64, 256),
+#         dropout_prob=0.0,
+#         norm_first=norm_first,
+#     )
+#     encoder = Encoder(layer, 32).eval()
+#     for parameter in encoder.parameters():
+#         if parameter.dim() > 1:
+#             nn.init.xavier_uniform_(parameter)
+#     rows = [torch.randn(10, 8, 64)]
+#     for each in encoder.layers:
+#         rows.append(each(x=rows[-1], mask=None))
+#     return [row.square().mean().sqrt().item() for row in rows]
+#
+# before, after = sizes(norm_first=True), sizes(norm_first=False)
+# assert before[8] < before[16] < before[32]
+# assert 1.2 < before[32] / before[16] < 1.7  # about the root of 2
+# assert all(abs(size - 1) < 0.01 for size in after[1:])
+# ```
+#
+# </details>
+#
+# **3.** Xiong et al. ([2020](https://arxiv.org/abs/2002.04745)) say why post-norm needs
+# a warm-up: at the start, the gradient of the last layer is as large in a deep stack as
+# in a shallow one, while with pre-norm it shrinks like $1 / \sqrt{L}$. Measure it.
+#
+# <details><summary>Answer</summary>
+#
+# With pre-norm the last normalisation divides by the size of a row that has grown with
+# every layer. With post-norm it divides by the same number in any stack.
+#
+# ```python
+# import torch
+# from torch import nn
+# from labml_nn.transformers import Encoder, MultiHeadAttention, TransformerLayer
+# from labml_nn.transformers.feed_forward import FeedForward
+#
+# def gradient_of_the_last_layer(n_layers, norm_first):
+#     torch.manual_seed(0)
+#     layer = TransformerLayer(
+#         d_model=64,
+#         self_attn=MultiHeadAttention(4, 64),
+#         feed_forward=FeedForward(64, 256),
+#         dropout_prob=0.0,
+#         norm_first=norm_first,
+#     )
+#     encoder = Encoder(layer, n_layers, final_norm=norm_first).eval()
+#     for parameter in encoder.parameters():
+#         if parameter.dim() > 1:
+#             nn.init.xavier_uniform_(parameter)
+#     rows = encoder(torch.randn(10, 8, 64), None)
+#     weight = encoder.layers[-1].feed_forward.layer2.weight
+#     loss = (rows * torch.randn_like(rows)).mean()
+#     return torch.autograd.grad(loss, weight)[0].norm()
+#
+# def shallow_over_deep(norm_first):
+#     shallow = gradient_of_the_last_layer(6, norm_first)
+#     return shallow / gradient_of_the_last_layer(24, norm_first)
+#
+# assert 1.7 < shallow_over_deep(norm_first=True) < 2.3  # the root of 24 / 6
+# assert 0.9 < shallow_over_deep(norm_first=False) < 1.1
+# ```
+#
+# </details>
