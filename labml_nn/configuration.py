@@ -28,9 +28,11 @@ Each model adds its fields to the three of `LanguageModelConfig`, and its checks
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, TypeVar
 
 from labml_nn.checks import check_known, check_sizes
+
+Config = TypeVar("Config", bound="LanguageModelConfig")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +60,7 @@ class LanguageModelConfig:
         _check_label_smoothing(self.label_smoothing)
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Self:
+    def of(cls: type[Config], values: Mapping[str, Any]) -> Config:
         """
         * `values` are the fields by name, from a file or a command line
 

@@ -46,7 +46,7 @@ trains, judges or samples them should not have to care. So all of them have thes
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -67,6 +67,7 @@ from labml_nn.saving import (
 __all__ = ["LanguageModel", "LanguageModelConfig", "evaluating"]
 
 State = TypeVar("State")
+Model = TypeVar("Model", bound="LanguageModel[Any]")
 
 
 class LanguageModel(nn.Module, Generic[State]):
@@ -111,7 +112,9 @@ class LanguageModel(nn.Module, Generic[State]):
         self.config = config
 
     @classmethod
-    def from_config(cls, config: LanguageModelConfig | Mapping[str, Any]) -> Self:
+    def from_config(
+        cls: type[Model], config: LanguageModelConfig | Mapping[str, Any]
+    ) -> Model:
         """
         * `config` is a value of the class `Config`, or its fields by name
 
@@ -277,7 +280,9 @@ class LanguageModel(nn.Module, Generic[State]):
         save_model(self, Description.of(type(self), self.config), folder)
 
     @classmethod
-    def load(cls, folder: Folder, *, device: torch.device | str | None = None) -> Self:
+    def load(
+        cls: type[Model], folder: Folder, *, device: torch.device | str | None = None
+    ) -> Model:
         """
         ### From files
 

@@ -34,7 +34,7 @@ from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -66,7 +66,7 @@ class Description:
     config: Mapping[str, Any]
 
     @classmethod
-    def of(cls, model: type, config: Any) -> Self:
+    def of(cls, model: type, config: Any) -> "Description":
         """`model` is a class, and `config` a dataclass from which it can be built."""
         values = {field.name: getattr(config, field.name) for field in fields(config)}
         return cls(_name_of(model), dotted(model), values)
@@ -93,7 +93,7 @@ class Description:
         return json.dumps(document, indent=2, default=_number) + "\n"
 
     @classmethod
-    def parse(cls, text: str | bytes, source: Path) -> Self:
+    def parse(cls, text: str | bytes, source: Path) -> "Description":
         """
         From JSON; `source` is the name of the file, for messages. Raises `ValueError`
         for what is no description, or one that a newer version of the library wrote.
