@@ -148,19 +148,21 @@ def check_sequence(
     check_features(name, x, d_model, weight)
 
 
-def check_attention(
-    query: Tensor, key: Tensor, value: Tensor, d_model: int, weight: Tensor | None
-) -> None:
+def check_attention_heads(query: Tensor, key: Tensor, value: Tensor) -> None:
     """
     ## Queries, keys and values belong together
 
-    Each of them is a sequence of its own, and then they have to fit: PyTorch would
-    stretch a batch of one to meet the others, and all sequences would attend to the
-    same one without a word.
+    They are `[T, B, H, K]`, `[S, B, H, K]` and `[S, B, H, D]`. PyTorch would stretch a
+    batch of one to meet the others, and all sequences would attend to the same one
+    without a word.
     """
-    check_sequence("query", query, d_model, weight)
-    check_sequence("key", key, d_model, weight)
-    check_sequence("value", value, d_model, weight)
+    axes = {"query": "T, B, H, K", "key": "S, B, H, K", "value": "S, B, H, D"}
+    for (name, letters), x in zip(axes.items(), (query, key, value), strict=True):
+        if x.dim() != 4 or x.shape[0] == 0:
+            raise ValueError(
+                f"`{name}` has shape {list(x.shape)}; expected [{letters}] (sequence, "
+                "batch, heads, features of a head) with at least one position"
+            )
     if key.shape[0] != value.shape[0]:
         raise ValueError(
             f"`key` has {key.shape[0]} positions and `value` {value.shape[0]}; "
@@ -170,7 +172,23 @@ def check_attention(
         raise ValueError(
             f"`query`, `key` and `value` have batches of {query.shape[1]}, "
             f"{key.shape[1]} and {value.shape[1]}; expected the same: use "
-            ".expand(-1, B, -1) to share one sequence among all"
+            ".expand(-1, B, ...) to share one sequence among all"
+        )
+    if not query.shape[2] == key.shape[2] == value.shape[2]:
+        raise ValueError(
+            f"`query`, `key` and `value` have {query.shape[2]}, {key.shape[2]} and "
+            f"{value.shape[2]} heads; expected the same number: use "
+            ".expand(-1, -1, H, -1) to share one head among all"
+        )
+    if query.shape[3] != key.shape[3]:
+        raise ValueError(
+            f"`query` has {query.shape[3]} features per head and `key` {key.shape[3]}; "
+            "expected the same number, d_k: their dot product is the score"
+        )
+    if not query.dtype == key.dtype == value.dtype and not autocast_is_on(query):
+        raise TypeError(
+            f"`query`, `key` and `value` have dtypes {query.dtype}, {key.dtype} and "
+            f"{value.dtype}; expected the same: convert with .to({query.dtype})"
         )
 
 

@@ -12,20 +12,14 @@ sun.* To understand *it* we look back at *light*, and to understand *sun* we loo
 at *Juliet*. Attention lets a network do the same: each position of a sequence looks at
 all positions, decides how much each of them matters, and takes over what it finds.
 
-It works like looking something up. A position that wants to know something has a
-**query**. Every position offers a **key**, which says what there is to be found, and a
-**value**, which is what is found. The dot product of query and key says how well they
-fit. A dictionary would hand out the one value whose key fits; attention hands out a
-mean of all values, weighted by how well their keys fit. A weighted mean changes
-smoothly when the weights do, so gradients can teach queries what to ask for and keys
-what to offer:
+Each position has a **query**, which says what it wants to know, a **key**, which says
+what there is to be found, and a **value**, which is what is found. How values are
+weighed by how well their keys fit a query is
+[scaled dot-product attention](scaled_dot_product.py) (Vaswani et al. 2017, §3.2.1,
+eq. 1):
 
 $$\operatorname{Attention}(Q, K, V)
     = \operatorname{softmax}\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
-
-This is Vaswani et al. 2017, §3.2.1, eq. 1. The rows of $Q$, $K$ and $V$ are queries,
-keys and values. The softmax works along each row of $Q K^\top$ and turns the scores of
-one query into weights: positive numbers that sum to one.
 
 One set of weights makes one mean, and a mean blurs what it mixes. A word that needs its
 subject *and* its verb would get something halfway between the two. So attention runs
@@ -39,8 +33,8 @@ small queries, keys and values with them, and learns to look for something of it
     &= \operatorname{Attention}(X^Q W^Q_h, \; X^K W^K_h, \; X^V W^V_h)
 \end{align}
 
-Heads are narrow: with $d_k = C / H$ features each, all of them together cost as many
-multiplications as a single head of full width.
+Heads are narrow: with $d_k = d_v = C / H$ features each, all of them together cost as
+many multiplications as a single head of full width.
 
 When queries, keys and values are made from the same sequence, this is
 *self-attention*. When a decoder asks about the sentence that it translates, its queries
@@ -51,93 +45,42 @@ same code.
 |:--|:--|:--|:--|
 | $X^Q$ | `query` of `forward` | `[T, B, C]` | the vectors that ask |
 | $X^K$, $X^V$ | `key`, `value` of `forward` | `[S, B, C]` | the vectors that answer |
-| $Q$ | `query` of `attend` | `[T, B, H, K]` | queries of all heads |
-| $K$, $V$ | `key`, `value` of `attend` | `[S, B, H, K]` | keys, values of all heads |
+| $Q$ | `query` of `attend` | `[T, B, H, K]` | queries of all heads, $d_k$ each |
+| $K$ | `keys` of `KeysValues` | `[S, B, H, K]` | keys of all heads |
+| $V$ | `values` of `KeysValues` | `[S, B, H, D]` | values of all heads, $d_v$ each |
 | $M$ | `mask` | `[T or 1, S, B or 1]` | which keys a query may see |
 | $E$ | `scores` | `[T, S, B, H]` | how well each key fits each query |
 | $A$ | `attn` | `[T, S, B, H]` | the weights, $\sum_s A_{tsbh} = 1$ |
-| $W^Q$, $W^K$, $W^V$ | `query.linear.weight`, … | `[H·K, C]` | the maps of all heads |
-| $W^O$ | `output.weight` | `[C, C]` | the map that joins the heads |
+| $W^Q$, $W^K$ | `query.linear.weight`, … | `[H·K, C]` | the maps of all heads |
+| $W^V$ | `value.linear.weight` | `[H·D, C]` | the map of all heads |
+| $W^O$ | `output.weight` | `[C, H·D]` | the map that joins the heads |
 
-[Shapes and symbols](../../notation.md) explains the shapes; `K` there is $d_k$.
+[Shapes and symbols](../../notation.md) explains the shapes.
 """
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from labml_nn.checks import (
-    check_features,
+    check_attention_heads,
     check_heads,
     check_probability,
     check_sequence,
     check_sizes,
 )
+from labml_nn.transformers.heads import KeysValues, PrepareForMultiHeadAttention
 from labml_nn.transformers.scaled_dot_product import (
     attention_weights,
-    check_attention_heads,
     dot_products,
     fused_attention,
     weighted_mean,
 )
 from labml_nn.transformers.utils import check_mask
 
-
-class KeysValues(NamedTuple):
-    r"""
-    ## What can be kept
-
-    The keys and values of a position depend on that position alone. They stay what they
-    are when the sequence goes on, so a model that writes one token at a time keeps them
-    and adds a row, instead of computing all rows again.
-
-    * `keys` are $K$, `[S, B, H, K]`
-    * `values` are $V$, `[S, B, H, D]`, with $D = d_v$
-    """
-
-    keys: Float[Tensor, "S B H K"]
-    values: Float[Tensor, "S B H D"]
-
-
-class PrepareForMultiHeadAttention(nn.Module):
-    r"""
-    ## One map for all heads
-
-    Every head has a matrix $W_h$ of its own, of shape $C \times d_k$. We never multiply
-    with one of them. All $H$ stand side by side in one large matrix, and what comes out
-    is cut into heads:
-
-    $$x \, [W_1, W_2, \dots, W_H] = [x W_1, \; x W_2, \; \dots, \; x W_H]$$
-
-    The arithmetic is the same, in one call instead of $H$.
-    """
-
-    def __init__(self, d_model: int, heads: int, d_k: int, bias: bool) -> None:
-        """
-        * `d_model` is the number of features that come in, $C$
-        * `heads` and `d_k` are the number of heads and of features of each, $H$, $d_k$
-        * `bias` is whether a learned vector is added
-        """
-        super().__init__()
-        check_sizes(d_model=d_model, heads=heads, d_k=d_k)
-        self.linear = nn.Linear(d_model, heads * d_k, bias=bias)
-        self.heads = heads
-        self.d_k = d_k
-
-    def forward(self, x: Float[Tensor, "*axes C"]) -> Float[Tensor, "*axes H K"]:
-        """
-        * `x` has shape `[T, B, C]`, or `[B, C]` in models that take one step at a time
-
-        Returns the same with the last axis mapped and cut into `[H, K]`. Raises
-        `ValueError` if that axis is not `d_model` long, and `TypeError` for a dtype
-        other than that of the parameters.
-        """
-        check_features("x", x, self.linear.in_features, self.linear.weight)
-        return torch.unflatten(self.linear(x), -1, (self.heads, self.d_k))
+__all__ = ["KeysValues", "MultiHeadAttention", "PrepareForMultiHeadAttention"]
 
 
 class MultiHeadAttention(nn.Module):
@@ -203,12 +146,16 @@ class MultiHeadAttention(nn.Module):
         self.value = PrepareForMultiHeadAttention(d_model, heads, self.d_v, output_bias)
         self.output = nn.Linear(heads * self.d_v, d_model, bias=output_bias)
 
-        # If the components of a query and a key are independent, with mean 0 and
-        # variance 1, their dot product has variance $d_k$ (§3.2.1, footnote 4). Wide
-        # heads would make large scores, and a softmax of large scores picks one key
-        # and forgets the rest, with next to no gradient to change its mind. With 32
-        # random keys and $d_k = 64$ the largest weight is 0.82 on average; divided by
-        # $\sqrt{d_k}$ the scores have variance 1 again, and it is 0.17.
+        # Scores are divided by the root of the width of *one head*, which is what the
+        # dot product sums over.
+        #
+        # > [!WARNING]
+        # > Some code divides by $\sqrt{C}$, which looks alike and is $\sqrt{H}$ times
+        # > too much. With $C = 512$, 8 heads and 32 random keys, the largest weight is
+        # > 0.06 on average instead of 0.16. Each query weighs 30 of the 32 keys as if
+        # > they were the same, instead of 21 ($e$ to the entropy of its weights), and
+        # > it has to learn larger numbers to say what it means.
+        # > `test_tutorial_faults.py::test_scores_have_variance_one`
         #
         # Scores are `[T, S, B, H]`, so the weights of one query lie along axis 1. They
         # are the largest tensor of the computation, and not kept unless asked for.
@@ -221,12 +168,8 @@ class MultiHeadAttention(nn.Module):
     def get_scores(
         self, query: Float[Tensor, "T B H K"], key: Float[Tensor, "S B H K"]
     ) -> Float[Tensor, "T S B H"]:
-        r"""
+        """
         ### How well does each key fit each query?
-
-        The dot product of every query with every key, in every head:
-
-        $$E_{tsbh} = \sum_{k=1}^{d_k} Q_{tbhk} \, K_{sbhk}$$
 
         Override this method to let something else count, such as the distance between
         $t$ and $s$. Scaling and masking come after it.
@@ -254,14 +197,11 @@ class MultiHeadAttention(nn.Module):
         value: Float[Tensor, "S B H D"],
         mask: Bool[Tensor, "#T S #B #H"] | None = None,
     ) -> Float[Tensor, "T B H D"]:
-        r"""
+        """
         ### Attention, line by line
 
-        \begin{align}
-        A_{tsbh} &= \underset{s}{\operatorname{softmax}}
-            \left(\frac{E_{tsbh}}{\sqrt{d_k}}\right) \\
-        \mathrm{head}_{tbhd} &= \sum_s A_{tsbh} \, V_{sbhd}
-        \end{align}
+        The lines of `einsum_attention`, each of which can be replaced here: the scores
+        by overriding a method, softmax and dropout by setting another module.
         """
         scores = self.get_scores(query, key) * self.scale
         attn = attention_weights(scores, mask, softmax=self.softmax)
@@ -279,8 +219,10 @@ class MultiHeadAttention(nn.Module):
         value: Float[Tensor, "S B H D"],
         mask: Bool[Tensor, "#T S #B #H"] | None = None,
     ) -> Float[Tensor, "T B H D"]:
-        r"""
+        """
         ### The same in one call
+
+        [In three forms](scaled_dot_product.py) says what it saves.
         """
         dropout_prob = self.dropout.p if self.dropout.training else 0.0
         return fused_attention(
@@ -387,6 +329,16 @@ class MultiHeadAttention(nn.Module):
 #
 # The output is shuffled in the same way, and that is all. A sum over $s$ has no order;
 # to attention a sequence is a bag, until [positions](positional_encoding.py) are added.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.mha import MultiHeadAttention
+#
+# attention = MultiHeadAttention(heads=4, d_model=64).eval()
+# x, order = torch.randn(10, 2, 64), torch.randperm(10)
+# shuffled = attention(query=x[order], key=x[order], value=x[order])
+# torch.testing.assert_close(shuffled, attention(query=x, key=x, value=x)[order])
+# ```
 #
 # </details>
 #

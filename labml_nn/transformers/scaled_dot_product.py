@@ -7,10 +7,12 @@ summary: >
 paper: https://arxiv.org/abs/1706.03762
 ---
 
-Ask a dictionary for *Verona*, and it finds the one entry with that name. Attention asks
-a softer question. Each **query** is compared with every **key**; how well they fit is a
-number, and the answer is a mean of all **values** in which the keys that fit best count
-most. Nothing is found or missed, everything is weighed, and a weight can be learned.
+Ask a dictionary for *Verona*, and it finds the one entry of that name, or none.
+Attention asks a softer question. A **query** is compared with every **key**. How well
+they fit is a number, and the answer is a mean of all **values** in which those with the
+best keys count most. Nothing is found or missed; everything is weighed. And a weighted
+mean changes smoothly when the weights do, so gradients can teach queries what to ask
+for and keys what to offer:
 
 $$\operatorname{Attention}(Q, K, V)
     = \operatorname{softmax}\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
@@ -19,24 +21,23 @@ This is Vaswani et al. 2017, §3.2.1, eq. 1. The rows of $Q$, $K$ and $V$ are qu
 keys and values. The softmax works along each row of $Q K^\top$ and turns the scores of
 one query into weights: positive numbers that sum to one.
 
-The equation has no parameters. What queries and keys *are* is decided elsewhere, by the
-maps of [multi-head attention](mha.py), which makes them for $B$ sequences and $H$ heads
-at once. So the tensors here have those two axes besides, and the equation holds for
-each sequence and each head by itself.
+The equation has no parameters. What queries and keys *are* is decided elsewhere:
+[multi-head attention](mha.py) makes them, for $B$ sequences and $H$ heads at once. So
+the tensors have these two axes as well, and the equation holds for each sequence and
+each head by itself.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
-| $Q$ | `query` | `[T, B, H, K]` | what each position asks |
+| $Q$ | `query` | `[T, B, H, K]` | what each position asks, $d_k$ features |
 | $K$ | `key` | `[S, B, H, K]` | what each position can be asked for |
-| $V$ | `value` | `[S, B, H, D]` | what it has to say, $D = d_v$ features |
-| $E$ | `scores` | `[T, S, B, H]` | how well each key fits each query |
+| $V$ | `value` | `[S, B, H, D]` | what it has to say, $d_v$ features |
 | $M$ | `mask` | `[T or 1, S, B or 1, H or 1]` | which keys a query may see |
-| $A$ | `weights` | `[T, S, B, H]` | the weights, $\sum_s A_{tsbh} = 1$ |
+| $E$ | `scores` | `[T, S, B, H]` | how well each key fits each query, scaled |
+| $A$ | `weights` | `[T, S, B, H]` | how much each value counts, $\sum_s A_{tsbh} = 1$ |
+| $O$ | what is returned | `[T, B, H, D]` | a mean of values for each query |
 
-The same function stands here three times. `einsum_attention` is the one to read: each
-line is a line of mathematics. `matmul_attention` is how it was written before there
-were kernels for it, and still is in most tutorials. `fused_attention` is the one to
-use.
+The same function stands here three times: `einsum_attention` to read,
+`matmul_attention` as it was written for years, `fused_attention` to use.
 """
 
 import math
@@ -47,7 +48,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from labml_nn.checks import autocast_is_on
+from labml_nn.checks import check_attention_heads, check_probability
 
 
 def dot_products(
@@ -56,10 +57,12 @@ def dot_products(
     r"""
     ## How well does each key fit each query?
 
-    $$E_{tsbh} = \sum_{k=1}^{d_k} Q_{tbhk} \, K_{sbhk}$$
+    $$(Q K^\top)_{tsbh} = \sum_{k=1}^{d_k} Q_{tbhk} \, K_{sbhk}$$
 
-    The letters of the string are those of the equation. The one that is missing on the
-    right, `k`, is summed over.
+    A dot product is large where two vectors point the same way. `[T, B, H, K]` meets
+    `[S, B, H, K]`: the letters `b` and `h` stand in both and in the result, so each
+    sequence and head stays by itself; `k` is missing in the result, so it is summed
+    over; `t` and `s` stand in one each, so every query meets every key.
     """
     return torch.einsum("tbhk,sbhk->tsbh", query, key)
 
@@ -74,33 +77,46 @@ def attention_weights(
     r"""
     ## From scores to weights
 
-    $$A_{tsbh} = \begin{cases}
-        \dfrac{e^{E_{tsbh}}}{\sum_{s'} M_{ts'bh} \, e^{E_{ts'bh}}}
-            & \text{if } M_{tsbh} \\
-        0 & \text{otherwise}
-    \end{cases}$$
+    $$A_{tsbh} = \frac{M_{tsbh} \, e^{E_{tsbh}}}{\sum_{s'} M_{ts'bh} \, e^{E_{ts'bh}}}$$
 
-    * `scores` are $E$, already scaled
-    * `mask` is boolean and has the axes of `scores`, any of them 1 where it says the
-      same for all; `True` where the query may see the key
-    * `axis` is the one along which the keys lie, and the weights sum to one
+    * `scores` is $E$, `[T, S, B, H]`, or with the axes in another order
+    * `mask` is $M$, boolean, with the axes of `scores`; any may be 1, that of the keys
+      excepted
+    * `axis` is that of the keys, along which the weights sum to one
     * `softmax` takes the place of PyTorch's along that axis
+
+    Returns $A$, of the shape of `scores`. A query that may see nothing has weights of
+    zero.
     """
     # A score of $-\infty$ becomes a weight of $e^{-\infty} = 0$, and the others share
     # the sum of one among them.
+    #
+    # > [!WARNING]
+    # > Tutorials fill in `-1e4` or `-1e9` instead, because a row of $-\infty$ is
+    # > $0 / 0$. What comes of that, measured:
+    #
+    # | Filled in | float32, bfloat16 | float16 |
+    # |:--|:--|:--|
+    # | `-1e4` | scores of −12,000: the hidden keys get **all** the weight | the same |
+    # | `-1e9` | of 8 hidden keys, each gets a weight of **0.125** | `RuntimeError` |
+    # | `(1 - mask) * -1e9`, added | the same | **NaN** in rows with nothing to see |
+    # | $-\infty$ and the rule below | hidden keys get 0 | 0 |
+    #
+    # The largest number of float16 is 65,504; `-1e9` does not exist there. Whoever
+    # converts it first, `torch.tensor(-1e9).half()`, gets $-\infty$, and then
+    # $0 \cdot (-\infty)$ is NaN for the keys that *may* be seen.
+    # `test_tutorial_faults.py::test_hidden_keys_get_nothing_in_any_precision`
     if mask is not None:
         visible, blind = _open_blind(mask, axis)
         scores = scores.masked_fill(~visible, -math.inf)
     weights = torch.softmax(scores, axis) if softmax is None else softmax(scores)
-    if mask is not None:
-        weights = weights.masked_fill(blind, 0.0)
-    return weights
+    return weights if mask is None else weights.masked_fill(blind, 0.0)
 
 
-# A query that may see nothing at all would be left with $0 / 0$. We call it blind, let
-# it see everything for the moment, so that the softmax has numbers to work with, and
-# take its weights away afterwards. It gets a mean of nothing, which is zero, and sends
-# no gradient anywhere.
+# A query that may see nothing at all is *blind*. It may see everything for the moment,
+# so that the softmax has numbers to work with, and its weights are taken away
+# afterwards. It gets a mean of nothing, which is zero, and sends no gradient anywhere.
+# For a mask `[T, S, B, 1]`, `blind` is `[T, 1, B, 1]`.
 def _open_blind(mask: Tensor, axis: int) -> tuple[Tensor, Tensor]:
     blind = ~mask.any(dim=axis, keepdim=True)
     return mask | blind, blind
@@ -113,6 +129,9 @@ def weighted_mean(
     ## The mean of the values
 
     $$O_{tbhd} = \sum_s A_{tsbh} \, V_{sbhd}$$
+
+    `[T, S, B, H]` and `[S, B, H, D]` make `[T, B, H, D]`: the keys are summed away, and
+    what is left of $S$ positions is one vector for each query.
     """
     return torch.einsum("tsbh,sbhd->tbhd", weights, value)
 
@@ -128,10 +147,41 @@ def einsum_attention(
 ) -> Float[Tensor, "T B H D"]:
     r"""
     ## The equation, line by line
+
+    * `query`, `key` and `value` have shapes `[T, B, H, K]`, `[S, B, H, K]` and
+      `[S, B, H, D]`
+    * `mask` is boolean, `[T or 1, S, B or 1, H or 1]`, `True` where a query may see a
+      key. [Masks](utils.py) are `[T, S, B]`; `mask[..., None]` is the same for all
+      heads
+    * `scale` is what scores are multiplied with, $1 / \sqrt{d_k}$ if not given
+    * `dropout_prob` is the probability of dropping a weight; give it in training only
+
+    Returns `[T, B, H, D]`, zeros for a query that may see nothing. Raises `ValueError`
+    for shapes that do not fit or a probability that cannot be, and `TypeError` for
+    different dtypes or a mask that is not boolean.
     """
-    check_attention_heads(query, key, value, mask)
-    scores = dot_products(query, key) * default_scale(query, scale)
+    _check(query, key, value, mask, dropout_prob)
+
+    # Why divide? If the components of a query and a key are independent, with mean 0
+    # and variance 1, their dot product has variance $d_k$ (§3.2.1, footnote 4). Wide
+    # heads would make large scores, and a softmax of large scores picks one key and
+    # forgets the rest, with next to no gradient to change its mind. With 32 random keys
+    # and $d_k = 64$ the largest weight is 0.82 on average; divided by $\sqrt{d_k}$ the
+    # scores have variance 1 again, and it is 0.16.
+    scores = dot_products(query, key) * _scale(query, scale)
     weights = attention_weights(scores, mask)
+
+    # Dropout takes whole keys away from a query, so that none becomes indispensable.
+    # What is left is scaled up, and the mean over many draws stays what it was.
+    #
+    # > [!WARNING]
+    # > Before the softmax, `softmax(dropout(scores))`, dropout does something else. A
+    # > score of 0 is no weight of 0: of 640,000 weights **none** was dropped. And a
+    # > hidden key whose `-1e9` becomes 0 is hidden no more: of the weights under a
+    # > causal mask of 128 positions with dropout of 0.1, **12 %** fell on the future,
+    # > and 90 % in the first row. Scores of $-\infty$ become $-\infty \cdot 0$, NaN, in
+    # > 92 % of the rows.
+    # > `test_tutorial_faults.py::test_dropout_shows_nothing_of_the_future`
     return weighted_mean(F.dropout(weights, dropout_prob), value)
 
 
@@ -146,16 +196,24 @@ def matmul_attention(
 ) -> Float[Tensor, "T B H D"]:
     r"""
     ## The same with matrix products
-    """
-    check_attention_heads(query, key, value, mask)
 
-    # `[B, H, T, K]` times `[B, H, K, S]` is `[B, H, T, S]`.
+    `@` multiplies the last two axes and treats those before them as a batch. So
+    sequences and heads move to the front, and eq. 1 reads as it is printed. Arguments,
+    result and errors are those of `einsum_attention`.
+    """
+    _check(query, key, value, mask, dropout_prob)
+
+    # `[B, H, T, K]` times `[B, H, K, S]` is `[B, H, T, S]`: $Q K^\top$ with the keys
+    # last, where a softmax reads one row of memory from end to end.
     scores = query.permute(1, 2, 0, 3) @ key.permute(1, 2, 3, 0)
-    scores = scores * default_scale(query, scale)
+    scores = scores * _scale(query, scale)
     if mask is not None:
         mask = mask.permute(2, 3, 0, 1)
-    weights = F.dropout(attention_weights(scores, mask, axis=-1), dropout_prob)
-    return (weights @ value.permute(1, 2, 0, 3)).permute(2, 0, 1, 3)
+    weights = attention_weights(scores, mask, axis=-1)
+
+    # `[B, H, T, S]` times `[B, H, S, D]` is `[B, H, T, D]`, and back to `[T, B, H, D]`.
+    x = F.dropout(weights, dropout_prob) @ value.permute(1, 2, 0, 3)
+    return x.permute(2, 0, 1, 3)
 
 
 def fused_attention(
@@ -169,8 +227,15 @@ def fused_attention(
 ) -> Float[Tensor, "T B H D"]:
     r"""
     ## The same in one call
+
+    Both forms above write all $T \cdot S \cdot B \cdot H$ scores to memory, and several
+    times: scaled, masked, as weights. For 1,024 positions, 8 sequences and 8 heads each
+    copy takes 256 MiB. PyTorch's kernels go through the keys block by block instead,
+    keep running sums, and never hold more than a block
+    ([Dao et al. 2022](https://arxiv.org/abs/2205.14135)). The last exercise does it by
+    hand. Arguments, result and errors are those of `einsum_attention`.
     """
-    check_attention_heads(query, key, value, mask)
+    _check(query, key, value, mask, dropout_prob)
 
     # Kernels want `[B, H, T, K]`. Permuting moves no numbers, it only reads them in
     # another order. Blind queries see everything for the moment, here too.
@@ -187,75 +252,121 @@ def fused_attention(
     )
 
     # The call returns no weights to take from the blind, so we take their result.
+    # `blind` is `[B, H, T, 1]`, or 1 for an axis that the mask leaves open.
     if blind is not None:
         x = x.masked_fill(blind, 0.0)
     return x.permute(2, 0, 1, 3)
 
 
-def default_scale(query: Tensor, scale: float | None) -> float:
+def _scale(query: Tensor, scale: float | None) -> float:
     return 1 / math.sqrt(query.shape[-1]) if scale is None else scale
 
 
-def check_attention_heads(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
+# Whether arguments fit each other, with the axes of the scores for the mask.
+def _check(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_prob: float
 ) -> None:
-    """
-    ## What belongs together
-
-    PyTorch would stretch a batch of one to meet the others, and all sequences would
-    attend to the same one without a word.
-
-    Raises `ValueError` for shapes that do not fit, `TypeError` for dtypes.
-    """
-    axes = {"query": "T, B, H, K", "key": "S, B, H, K", "value": "S, B, H, D"}
-    for (name, letters), x in zip(axes.items(), (query, key, value), strict=True):
-        if x.dim() != 4 or x.shape[0] == 0:
-            raise ValueError(
-                f"`{name}` has shape {list(x.shape)}; expected [{letters}] (sequence, "
-                "batch, heads, features of a head) with at least one position"
-            )
-    if key.shape[0] != value.shape[0]:
-        raise ValueError(
-            f"`key` has {key.shape[0]} positions and `value` {value.shape[0]}; "
-            "expected the same number: each key belongs to one value"
-        )
-    if not query.shape[1] == key.shape[1] == value.shape[1]:
-        raise ValueError(
-            f"`query`, `key` and `value` have batches of {query.shape[1]}, "
-            f"{key.shape[1]} and {value.shape[1]}; expected the same: use "
-            ".expand(-1, B, ...) to share one sequence among all"
-        )
-    if not query.shape[2] == key.shape[2] == value.shape[2]:
-        raise ValueError(
-            f"`query`, `key` and `value` have {query.shape[2]}, {key.shape[2]} and "
-            f"{value.shape[2]} heads; expected the same number"
-        )
-    if query.shape[3] != key.shape[3]:
-        raise ValueError(
-            f"`query` has {query.shape[3]} features per head and `key` {key.shape[3]}; "
-            "expected the same number, d_k: their dot product is the score"
-        )
-    if not query.dtype == key.dtype == value.dtype and not autocast_is_on(query):
-        raise TypeError(
-            f"`query`, `key` and `value` have dtypes {query.dtype}, {key.dtype} and "
-            f"{value.dtype}; expected the same: convert with .to({query.dtype})"
-        )
-    if mask is not None:
-        _check_mask(mask, (query.shape[0], key.shape[0], *query.shape[1:3]))
-
-
-def _check_mask(mask: Tensor, scores: tuple[int, ...]) -> None:
+    check_attention_heads(query, key, value)
+    check_probability(dropout_prob=dropout_prob)
+    if mask is None:
+        return
     if mask.dtype != torch.bool:
         raise TypeError(
             f"`mask` has dtype {mask.dtype}; expected torch.bool with True = may attend"
         )
-    fits = mask.dim() == 4 and mask.shape[1] == scores[1]
-    if not fits or any(
-        m not in (1, n) for m, n in zip(mask.shape, scores, strict=True)
+    shape = (query.shape[0], key.shape[0], query.shape[1], query.shape[2])
+    stretched = mask.dim() == 4 and mask.shape[1] == shape[1]
+    if not stretched or any(
+        m not in (1, n) for m, n in zip(mask.shape, shape, strict=True)
     ):
-        t, s, b, h = scores
         raise ValueError(
             f"`mask` has shape {list(mask.shape)}; expected [T or 1, S, B or 1, H or "
-            f"1] with T = {t}, S = {s}, B = {b}, H = {h}. A mask [T, S, B] lacks the "
-            "heads: add them with mask[..., None]"
+            "1] with T = {}, S = {}, B = {}, H = {}. A mask [T, S, B] lacks the heads: "
+            "add them with mask[..., None]".format(*shape)
         )
+
+
+# ## What the three forms cost
+#
+# TABLE
+#
+# ## Exercises
+#
+# **1.** On the page, `einsum_attention` takes nearly twice as long as
+# `matmul_attention`, although both do the same sums. Change two strings of it, and it
+# is as fast.
+#
+# <details><summary>Answer</summary>
+#
+# The sums are the same; the order of the axes in memory is not. A softmax along `s` of
+# `[T, S, B, H]` finds neighbouring keys $B \cdot H$ numbers apart. Put the keys last:
+#
+# ```python
+# import torch
+# from labml_nn.transformers.scaled_dot_product import einsum_attention
+#
+# query, key = torch.randn(5, 2, 3, 4), torch.randn(7, 2, 3, 4)
+# value = torch.randn(7, 2, 3, 6)
+# scores = torch.einsum("tbhk,sbhk->bhts", query, key) / 4**0.5
+# x = torch.einsum("bhts,sbhd->tbhd", scores.softmax(dim=-1), value)
+# torch.testing.assert_close(x, einsum_attention(query, key, value))
+# ```
+#
+# For 1,024 positions of the table above it then took 466 ms where the form on the page
+# took 767 and matrix products 459. Version 0.5.1 has `[T, S, B, H]`, and code that
+# replaces its softmax counts on that.
+#
+# </details>
+#
+# **2.** In *multi-query* attention ([Shazeer 2019](https://arxiv.org/abs/1911.02150))
+# all heads share one key and one value, and only queries are many. Use the functions of
+# this page. How much smaller is what a model keeps of the positions it has read?
+#
+# <details><summary>Answer</summary>
+#
+# By a factor of $H$. `expand` shows the one head $H$ times without copying it.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.scaled_dot_product import fused_attention
+#
+# query = torch.randn(5, 2, 3, 4)
+# key, value = torch.randn(7, 2, 1, 4), torch.randn(7, 2, 1, 6)
+# heads = (-1, -1, 3, -1)
+# x = fused_attention(query, key.expand(heads), value.expand(heads))
+# for h in range(3):
+#     alone = fused_attention(query[:, :, h : h + 1], key, value)
+#     torch.testing.assert_close(x[:, :, h : h + 1], alone)
+# ```
+#
+# </details>
+#
+# **3.** Compute attention without ever holding the scores of more than two keys. A mean
+# over blocks is easy if the weights are $e^{E}$ and their sum is kept beside it; but
+# $e^{E}$ overflows. Divide by the largest so far, and correct what was added before.
+#
+# <details><summary>Answer</summary>
+#
+# When a larger score turns up, sum and mean so far shrink by $e^{\text{old} -
+# \text{new}}$ (Milakov & Gimelshein 2018,
+# [arXiv:1805.02867](https://arxiv.org/abs/1805.02867)). It is what the kernels do.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.scaled_dot_product import dot_products, einsum_attention
+#
+# query, key = torch.randn(5, 2, 3, 4), torch.randn(7, 2, 3, 4)
+# value = torch.randn(7, 2, 3, 6)
+# largest = torch.full((5, 2, 3), -torch.inf)  # [T, B, H]
+# total, x = torch.zeros(5, 2, 3), torch.zeros(5, 2, 3, 6)
+# for k, v in zip(key.split(2), value.split(2)):
+#     scores = dot_products(query, k) / 4**0.5  # [T, 2, B, H]
+#     larger = torch.maximum(largest, scores.amax(dim=1))
+#     weights, shrink = (scores - larger[:, None]).exp(), (largest - larger).exp()
+#     total = total * shrink + weights.sum(dim=1)
+#     x = x * shrink[..., None] + torch.einsum("tsbh,sbhd->tbhd", weights, v)
+#     largest = larger
+# torch.testing.assert_close(x / total[..., None], einsum_attention(query, key, value))
+# ```
+#
+# </details>

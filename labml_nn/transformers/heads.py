@@ -1,0 +1,154 @@
+r"""
+---
+title: Heads
+summary: >
+  How one vector becomes many small ones, a question or an answer for each head, and
+  what of them a model can keep.
+paper: https://arxiv.org/abs/1706.03762
+---
+
+A vector of a transformer says many things at once: what the word is, where it stands,
+what the sentence is about. [Attention](scaled_dot_product.py) compares vectors as
+wholes, with one number for each pair. So that several comparisons can go on side by
+side, the vector is first mapped to $H$ small ones, one for each **head**, and each head
+compares those of its own (Vaswani et al. 2017, §3.2.2).
+
+| Symbol | Code | Shape | Meaning |
+|:--|:--|:--|:--|
+| $x$ | `x` | `[T, B, C]` | vectors, one for each position |
+| $W_h$ | rows of `linear.weight`, turned round | `[C, K]` | the map of head $h$ |
+| $x W_h$ | `forward(x)[..., h, :]` | `[T, B, K]` | what head $h$ gets |
+"""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from labml_nn.checks import check_features, check_sizes
+
+
+class PrepareForMultiHeadAttention(nn.Module):
+    r"""
+    ## One map for all heads
+
+    Every head has a matrix $W_h$ of its own, of shape $C \times d_k$. We never multiply
+    with one of them. All $H$ stand side by side in one large matrix, and what comes out
+    is cut into heads:
+
+    $$x \, [W_1, W_2, \dots, W_H] = [x W_1, \; x W_2, \; \dots, \; x W_H]$$
+
+    The arithmetic is the same, in one call instead of $H$.
+    """
+
+    def __init__(self, d_model: int, heads: int, d_k: int, bias: bool) -> None:
+        """
+        * `d_model` is the number of features that come in, $C$
+        * `heads` and `d_k` are the number of heads and of features of each, $H$, $d_k$
+        * `bias` is whether a learned vector is added
+        """
+        super().__init__()
+        check_sizes(d_model=d_model, heads=heads, d_k=d_k)
+        self.linear = nn.Linear(d_model, heads * d_k, bias=bias)
+        self.heads = heads
+        self.d_k = d_k
+
+    def forward(self, x: Float[Tensor, "*axes C"]) -> Float[Tensor, "*axes H K"]:
+        """
+        * `x` has shape `[T, B, C]`, or `[B, C]` in models that take one step at a time
+
+        Returns the same with the last axis mapped and cut into `[H, K]`. Raises
+        `ValueError` if that axis is not `d_model` long, and `TypeError` for a dtype
+        other than that of the parameters.
+        """
+        check_features("x", x, self.linear.in_features, self.linear.weight)
+        return torch.unflatten(self.linear(x), -1, (self.heads, self.d_k))
+
+
+class KeysValues(NamedTuple):
+    r"""
+    ## What can be kept
+
+    The keys and values of a position depend on that position alone. They stay what they
+    are when the sequence goes on, so a model that writes one token at a time keeps them
+    and adds a row, instead of computing all rows again.
+
+    * `keys` are $K$, `[S, B, H, K]`
+    * `values` are $V$, `[S, B, H, D]`, with $D = d_v$
+    """
+
+    keys: Float[Tensor, "S B H K"]
+    values: Float[Tensor, "S B H D"]
+
+
+# ## Exercises
+#
+# **1.** Take the large matrix apart and give each head its own.
+#
+# <details><summary>Answer</summary>
+#
+# `nn.Linear` computes $x W^\top$, so that the features of head $h$ are *rows* $hK$ to
+# $(h + 1)K$ of its weight.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.mha import PrepareForMultiHeadAttention
+#
+# prepare = PrepareForMultiHeadAttention(d_model=12, heads=3, d_k=4, bias=False)
+# x = torch.randn(5, 2, 12)
+# for h, weight in enumerate(prepare.linear.weight.split(4)):
+#     torch.testing.assert_close(x @ weight.T, prepare(x)[..., h, :])
+# ```
+#
+# </details>
+#
+# **2.** Somebody cuts `[T, B, C]` into `[T, B, K, H]`, the heads last, and then swaps
+# the two axes. Does the model learn anything else?
+#
+# <details><summary>Answer</summary>
+#
+# No. It is the same map with its rows in another order, and training begins with random
+# rows anyway. But a checkpoint means one of the two. Read the other way, all shapes
+# fit, nothing fails, and every head gets a little of each. Put the rows in order first:
+#
+# ```python
+# import torch
+# from torch import nn
+# from labml_nn.transformers.mha import PrepareForMultiHeadAttention
+#
+# prepare = PrepareForMultiHeadAttention(d_model=12, heads=3, d_k=4, bias=False)
+# x = torch.randn(5, 2, 12)
+# other = prepare.linear(x).unflatten(-1, (4, 3)).transpose(-1, -2)  # [T, B, H, K]
+# assert not torch.allclose(prepare(x), other)
+# rows = torch.arange(12).view(4, 3).T.flatten()
+# prepare.linear.weight = nn.Parameter(prepare.linear.weight[rows])
+# torch.testing.assert_close(prepare(x), other)
+# ```
+#
+# </details>
+#
+# **3.** A model has written 9 tokens and kept their keys and values. Let the tenth
+# attend to all ten without projecting the nine again.
+#
+# <details><summary>Answer</summary>
+#
+# No mask is needed: what comes after the tenth is not there yet.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.mha import KeysValues, MultiHeadAttention
+# from labml_nn.transformers.utils import subsequent_mask
+#
+# attention = MultiHeadAttention(heads=4, d_model=64).eval()
+# x = torch.randn(10, 2, 64)
+# past = attention.project(key=x[:9], value=x[:9])
+# new = attention.project(key=x[9:], value=x[9:])
+# past = KeysValues(*map(torch.cat, zip(past, new)))
+# tenth = attention.attend_to(query=x[9:], past=past)
+#
+# whole = attention(query=x, key=x, value=x, mask=subsequent_mask(10))
+# torch.testing.assert_close(tenth, whole[9:])
+# ```
+#
+# </details>
