@@ -117,11 +117,13 @@ class Temperature(Sampler):
 
     def adjust(self, logits: Float[Tensor, "B V"]) -> Float[Tensor, "B V"]:
         r"""
-        The largest logit is subtracted first. The softmax does not notice, and at a
-        temperature of $10^{-38}$ the others go to $-\infty$, not the largest to
-        $+\infty$.
+        The largest logit is subtracted first. The softmax does not notice, and in great
+        cold the others go to $-\infty$, not the largest to $+\infty$. A temperature too
+        small for the precision of the logits would be zero, and is the smallest number
+        that is not.
         """
-        return (logits - logits.amax(-1, keepdim=True)) / self.temperature
+        temperature = max(self.temperature, torch.finfo(logits.dtype).tiny)
+        return (logits - logits.amax(-1, keepdim=True)) / temperature
 
 
 @dataclass(frozen=True)
