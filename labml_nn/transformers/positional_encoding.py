@@ -80,7 +80,15 @@ def get_positional_encoding(
     check_sizes(d_model=d_model, max_len=max_len)
 
     # $\omega_i = 10000^{-2i/C} = \exp(-2i \cdot \ln 10000 / C)$, one for each even
-    # feature.
+    # feature, `[⌈C/2⌉]`.
+    #
+    # > [!WARNING]
+    # > Some tutorials forget to divide by $C$. Then the second hand needs 628 million
+    # > positions for a turn, and of $C = 512$ features **2** move in a text of 1,000
+    # > positions, where 503 should. Only the first hand is left, and it comes round: in
+    # > the first 100 positions there are two that lie 0.018 apart, and in 1,000 two at
+    # > a distance of 0.00006. Divided by $C$, no two of them come nearer than 3.7.
+    # > `test_tutorial_faults.py::test_every_position_looks_different`
     even = torch.arange(0, d_model, 2, dtype=dtype, device=device)
     frequencies = torch.exp(even * -(math.log(10000.0) / d_model))
 
@@ -269,6 +277,18 @@ class LearnedPositionalEncoding(nn.Module):
 # so the whole product is $\sum_i \cos \omega_i k$. It is largest, $C / 2$, at $k = 0$.
 # It is also the same for $k$ and $-k$: by itself it cannot tell before from after.
 #
+# ```python
+# import torch
+# from labml_nn.transformers.positional_encoding import get_positional_encoding
+#
+# table = get_positional_encoding(32, 100, dtype=torch.float64)[:, 0]
+# products = table @ table.T  # [T, T]
+# for k in range(100):
+#     same = products.diagonal(k)
+#     torch.testing.assert_close(same, same[:1].expand(100 - k))
+# assert (products.diagonal() - 16).abs().max() < 1e-9
+# ```
+#
 # </details>
 #
 # **2.** Which positions look alike if only the first hand is there, $C = 2$? Try
@@ -276,17 +296,42 @@ class LearnedPositionalEncoding(nn.Module):
 #
 # <details><summary>Answer</summary>
 #
-# ```python
-# table = get_positional_encoding(2, 711, dtype=torch.float64)
-# print((table[710] - table[0]).abs().max())  # 6.0e-05
-# ```
-#
 # 710 is nearly 113 turns, because $355 / 113$ is nearly $\pi$. A second, slower hand
 # tells them apart, just as the hour hand does when the minute hand comes round again.
 #
+# ```python
+# import torch
+# from labml_nn.transformers.positional_encoding import get_positional_encoding
+#
+# one, two = (get_positional_encoding(d_model, 711, dtype=torch.float64)
+#             for d_model in (2, 4))
+# assert (one[710] - one[0]).abs().max() < 6.1e-5
+# assert (two[710] - two[0]).abs().max() > 0.3
+# ```
+#
 # </details>
 #
-# **3.** Why are learned positions a poor choice for a model that should read texts
+# **3.** "Three tokens back" is one matrix for all positions, says the note on the
+# table. Write it down for $C = 6$, and move a whole table with it.
+#
+# <details><summary>Answer</summary>
+#
+# Each hand has a block of two rows and columns, turned by $-3 \omega_i$.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.positional_encoding import get_positional_encoding
+#
+# table = get_positional_encoding(6, 50, dtype=torch.float64)[:, 0]
+# angles = -3 * 10000 ** (-torch.arange(0, 6, 2, dtype=torch.float64) / 6)
+# blocks = [torch.tensor([[a.cos(), a.sin()], [-a.sin(), a.cos()]]) for a in angles]
+# back = torch.block_diag(*blocks).double()
+# torch.testing.assert_close(table[3:] @ back.T, table[:-3], rtol=0, atol=1e-6)
+# ```
+#
+# </details>
+#
+# **4.** Why are learned positions a poor choice for a model that should read texts
 # longer than those it was trained on, even if `max_len` is large enough?
 #
 # <details><summary>Answer</summary>
@@ -294,5 +339,15 @@ class LearnedPositionalEncoding(nn.Module):
 # A row is trained only when a training text is long enough to reach it. With texts of
 # 128 tokens the rows from 128 on are still the zeros they began with: to the model,
 # those tokens stand nowhere. Fixed positions at least go on by the rule that it knows.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.positional_encoding import LearnedPositionalEncoding
+#
+# positions = LearnedPositionalEncoding(d_model=8, dropout_prob=0.0, max_len=512)
+# positions(torch.randn(128, 2, 8)).square().sum().backward()
+# learned = positions.positional_encodings.grad.abs().amax(dim=(1, 2)) > 0
+# assert learned[:128].all() and not learned[128:].any()
+# ```
 #
 # </details>
