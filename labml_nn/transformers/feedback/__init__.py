@@ -57,26 +57,28 @@ transformer keeps keys and values for each of its layers.
 | $w$ | `weights` | `[L + 1]` | how much each layer counts, before the softmax |
 | $m_t$ | `vector` | `[B, C]` | memory of step $t$ |
 | $k_t$, $v_t$ | `keys`, `values` | `[B, H, K]` | its key and value, if shared |
+| $\tau$ | `horizon` | | how many steps back memory goes |
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from labml_nn.checks import check_heads, check_sequence
+from labml_nn.checks import check_sequence, check_sizes
 from labml_nn.transformers.feed_forward import FeedForward
-from labml_nn.transformers.feedback.attention import (
-    FeedbackAttention,
-    RelativePositions,
+from labml_nn.transformers.feedback.attention import FeedbackAttention
+from labml_nn.transformers.feedback.checks import (
+    check_memory,
+    check_origin,
+    check_real,
 )
-from labml_nn.transformers.feedback.checks import check_memory
 from labml_nn.transformers.feedback.layer import FeedbackTransformerLayer
+from labml_nn.transformers.feedback.memory import FeedbackMemory, scan_real
+from labml_nn.transformers.feedback.positions import RelativePositions
 from labml_nn.transformers.feedback.stack import PersistentStack, Stack
-from labml_nn.transformers.mha import PrepareForMultiHeadAttention
 from labml_nn.utils import independent_copies
 
 __all__ = [
@@ -92,32 +94,6 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, eq=False)
-class FeedbackMemory:
-    r"""
-    ## What a model remembers
-
-    A value, not a place: `FeedbackTransformer.step` takes one and returns another, and
-    the one that it took is still good. Keep it to go on from the same point twice.
-
-    * `keys`, `values` are what the layers attend to, one row per step. For
-      `FeedbackTransformer` both are the same stack of memory vectors, `[S, B, C]`; for
-      `FeedbackTransformerKV` they are projected, `[S, B, H, K]` each
-    * `n_layers` is the number of layers of the model that wrote it
-    """
-
-    keys: PersistentStack
-    values: PersistentStack
-    n_layers: int
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    def detach(self) -> "FeedbackMemory":
-        """The same memory without gradients, to train on a long text in pieces."""
-        return FeedbackMemory(self.keys.detach(), self.values.detach(), self.n_layers)
-
-
 class FeedbackTransformer(nn.Module):
     r"""
     ## Feedback transformer
@@ -129,14 +105,25 @@ class FeedbackTransformer(nn.Module):
 
     is_kv_precomputed = False
 
-    def __init__(self, layer: FeedbackTransformerLayer, n_layers: int) -> None:
+    def __init__(
+        self,
+        layer: FeedbackTransformerLayer,
+        n_layers: int,
+        *,
+        horizon: int | None = None,
+    ) -> None:
         r"""
         * `layer` is the pattern for the layers; each gets parameters of its own
         * `n_layers` is their number $L$
+        * `horizon` is $\tau$, how many rows memory keeps: step $t$ attends to
+          $m_{t-\tau}, \dots, m_{t-1}$. `None` keeps everything
 
         Raises `ValueError` if the layer expects another kind of memory.
         """
         super().__init__()
+        if horizon is not None:
+            check_sizes(horizon=horizon)
+        self.horizon = horizon
         if layer.attn.is_kv_precomputed != self.is_kv_precomputed:
             raise ValueError(
                 f"{type(self).__name__} needs layers with FeedbackAttention(..., "
@@ -180,27 +167,45 @@ class FeedbackTransformer(nn.Module):
         return y_seq[0], memory
 
     def scan(
-        self, x_seq: Float[Tensor, "T B C"], memory: FeedbackMemory | None = None
+        self,
+        x_seq: Float[Tensor, "T B C"],
+        memory: FeedbackMemory | None = None,
+        *,
+        real: Bool[Tensor, "T B"] | None = None,
     ) -> tuple[Float[Tensor, "T B C"], FeedbackMemory]:
         r"""
         ### Token after token
 
         * `x_seq` goes on where `memory` ends, `[T, B, C]`, at least one token
         * `memory` is what was read before
+        * `real` is `False` where `x_seq` holds padding, `[T, B]`. Such steps are not
+          taken: their outputs are zero, and [memory](memory.py) has no trace of them
 
         Returns the outputs, `[T, B, C]`, and the memory of everything read so far.
         Raises `ValueError` for shapes, an empty sequence, or a memory of another model,
         and `TypeError` for dtypes.
         """
         check_sequence("x_seq", x_seq, self.d_model, self.weights)
-        if memory is not None:
-            self._check_memory(memory, x_seq)
+        if memory is None:
+            row = (x_seq.shape[1], *self._row_features())
+            memory = FeedbackMemory.empty(x_seq, row, len(self.layers))
+        self._check_memory(memory, x_seq)
+        if real is not None:
+            check_real(real, x_seq)
+            return scan_real(self.scan, x_seq, real, memory)
 
         # What is the same at every step is worked out once: the shares of the layers,
         # and positions for the longest memory that a layer will see.
-        capacity = x_seq.shape[0] + (0 if memory is None else len(memory))
+        #
+        # A memory that will never have more than $\tau$ rows lives in blocks of
+        # $2 \tau$, however long the text is.
+        capacity = x_seq.shape[0] + len(memory)
+        longest = capacity - 1
+        if self.horizon is not None:
+            capacity = min(capacity, 2 * self.horizon)
+            longest = min(longest, self.horizon)
         layers = [cast(FeedbackTransformerLayer, layer) for layer in self.layers]
-        positions = [layer.attn.relative_positions(capacity - 1) for layer in layers]
+        positions = [layer.attn.relative_positions(longest) for layer in layers]
         shares = self.weights.softmax(0)
 
         # Up through the layers, then the memory vector, a weighted mean of all their
@@ -217,13 +222,12 @@ class FeedbackTransformer(nn.Module):
             vector = torch.einsum("lbc,l->bc", torch.stack(outputs), shares)
             memory = self._remember(vector, memory, capacity)
             top.append(outputs[-1])
-        assert memory is not None
         return self.norm(torch.stack(top)), memory
 
     def _climb(
         self,
         x: Float[Tensor, "B C"],
-        memory: FeedbackMemory | None,
+        memory: FeedbackMemory,
         positions: Sequence[RelativePositions],
     ) -> list[Float[Tensor, "B C"]]:
         r"""
@@ -240,8 +244,9 @@ class FeedbackTransformer(nn.Module):
         Returns $x_t^0, \dots, x_t^L$.
         """
         outputs = [x]
+        mask = memory.mask()
         for layer, table in zip(self.layers, positions, strict=True):
-            if memory is None:
+            if len(memory) == 0:
                 x = layer(x=x, key=None, value=None)
             else:
                 x = layer(
@@ -249,12 +254,13 @@ class FeedbackTransformer(nn.Module):
                     key=memory.keys.rows,
                     value=memory.values.rows,
                     positions=table.last(len(memory)),
+                    mask=mask,
                 )
             outputs.append(x)
         return outputs
 
     def _remember(
-        self, vector: Float[Tensor, "B C"], memory: FeedbackMemory | None, capacity: int
+        self, vector: Float[Tensor, "B C"], memory: FeedbackMemory, capacity: int
     ) -> FeedbackMemory:
         r"""
         ### One step: into memory
@@ -263,97 +269,29 @@ class FeedbackTransformer(nn.Module):
         its own, and `FeedbackAttention.attend_absorbed` applies them without a copy of
         the memory per layer. So a step keeps $C$ numbers per sequence.
         """
-        keys = _push(None if memory is None else memory.keys, vector, capacity)
-        return FeedbackMemory(keys, keys, len(self.layers))
+        return memory.push(vector, capacity=capacity, horizon=self.horizon)
 
     def _row_features(self) -> tuple[int, ...]:
         return (self.d_model,)
 
     def _check_memory(self, memory: FeedbackMemory, x_seq: Tensor) -> None:
-        if memory.n_layers != len(self.layers):
-            raise ValueError(
-                f"`memory` was written by {memory.n_layers} layers, and this model has "
-                f"{len(self.layers)}; give a memory back to the model it is from"
-            )
+        check_origin(len(memory), memory.n_layers, self.horizon, len(self.layers))
         check_memory(memory.keys.rows, x_seq, self._row_features())
 
 
-def _push(stack: PersistentStack | None, row: Tensor, capacity: int) -> PersistentStack:
-    if stack is None:
-        return PersistentStack.start(row, capacity=capacity)
-    return stack.append(row, capacity=capacity)
-
-
-class FeedbackTransformerKV(FeedbackTransformer):
-    r"""
-    ## Keys and values shared by all layers
-
-    All layers look at the same memory; what if they looked at it in the same way, too?
-    Let there be one $W_K$ and one $W_V$ for the whole model instead of one per layer:
-
-    $$k_t = W_K m_t, \qquad v_t = W_V m_t$$
-
-    Each row is projected once, when it is written, and read as it is by every layer at
-    every later step. (In the authors' code it is an option, `share_proj_kv`.) With
-    $L = 6$ and $C = 512$ it also saves $2 (L - 1) C^2 = 2.6$ million parameters. Layers
-    still differ in what they ask for, $W_Q$, in how they judge distance, and in $W_O$.
-    """
-
-    is_kv_precomputed = True
-
-    def __init__(
-        self, layer: FeedbackTransformerLayer, n_layers: int, d_model: int, heads: int
-    ) -> None:
-        r"""
-        * `layer` is the pattern for the layers; its attention has
-          `is_kv_precomputed=True`
-        * `n_layers` is their number $L$
-        * `d_model`, `heads` are $C$ and $H$, those of the layer
-
-        Raises `ValueError` if layer and arguments disagree.
-        """
-        check_heads(heads, d_model)
-        super().__init__(layer, n_layers)
-        if (d_model, heads) != (layer.size, layer.attn.heads):
-            raise ValueError(
-                f"the layer has d_model = {layer.size} and {layer.attn.heads} heads, "
-                f"the model d_model = {d_model} and {heads} heads; they must agree"
-            )
-        self.heads = heads
-        self.d_k = d_model // heads
-        self.key = PrepareForMultiHeadAttention(d_model, heads, self.d_k, bias=False)
-        self.value = PrepareForMultiHeadAttention(d_model, heads, self.d_k, bias=False)
-
-    def _remember(
-        self, vector: Float[Tensor, "B C"], memory: FeedbackMemory | None, capacity: int
-    ) -> FeedbackMemory:
-        r"""
-        ### One step: into memory, projected
-
-        A step keeps $2 C$ numbers per sequence, key and value, for all layers together.
-        """
-        keys, values = (None, None) if memory is None else (memory.keys, memory.values)
-        return FeedbackMemory(
-            _push(keys, self.key(vector), capacity),
-            _push(values, self.value(vector), capacity),
-            len(self.layers),
-        )
-
-    def _row_features(self) -> tuple[int, ...]:
-        return (self.heads, self.d_k)
-
-    def free(self) -> None:
-        r"""
-        Does nothing: the model keeps no memory. Version 0.5.1 did, and code that was
-        written for it may ask to let go of it.
-        """
-
+# ## Two kinds
+#
+# All layers look at the same memory. [`FeedbackTransformerKV`](shared.py) lets them
+# look at it in the same way, too. It builds on the model above, so it is imported below
+# it; version 0.5.1 has both here.
+from labml_nn.transformers.feedback.shared import FeedbackTransformerKV  # noqa: E402
 
 # ## Differences from the paper
 #
-# * **Horizon.** The paper's memory is a window of the last $\tau$ steps. Here it keeps
-#   everything. In the authors' code the window is full of zeros at first, and attended
-#   to; here the first token has no memory and skips attention.
+# * **Horizon.** The paper's memory is a window of the last $\tau$ steps. Here it is one
+#   if you give a `horizon`, and keeps everything if you don't, as version 0.5.1 did. In
+#   the authors' code the window is full of zeros at first, and attended to; here memory
+#   begins empty, and the first token skips attention.
 # * **Normalisation.** Layers normalise before attention and feed-forward, with one more
 #   normalisation at the top, as in the authors' experiments. There memory rows are
 #   normalised too before they are projected; here they are projected as they are.
@@ -372,26 +310,68 @@ class FeedbackTransformerKV(FeedbackTransformer):
 # positions can go up together, in $L$ steps, and chains of conclusions are at most $L$
 # layers long again. With weight on any $l \geq 1$ it takes $L \cdot T$.
 #
+# ```python
+# import torch
+# from labml_nn.transformers.feedback.language_model import FeedbackLanguageModel
+#
+# config = {"n_vocab": 5, "d_model": 12, "heads": 3, "shared_kv": False}
+# model = FeedbackLanguageModel.from_config(config).transformer
+# with torch.no_grad():
+#     model.weights[0] = 100
+# x_seq = torch.randn(7, 2, 12)
+# _, memory = model.scan(x_seq)
+# assert torch.equal(memory.keys.rows, x_seq)
+# ```
+#
 # </details>
 #
 # **2.** Train on a text that is too long to keep all its activations.
 #
 # <details><summary>Answer</summary>
 #
+# Each piece still reads all the pieces before it; only gradients stop where it begins.
+#
 # ```python
-# attention = FeedbackAttention(heads=3, d_model=12, is_kv_precomputed=True)
-# layer = FeedbackTransformerLayer(
-#     d_model=12, attn=attention, feed_forward=FeedForward(12, 28), dropout_prob=0.1
-# )
-# model = FeedbackTransformerKV(layer, n_layers=2, d_model=12, heads=3)
+# import torch
+# from labml_nn.transformers.feedback.language_model import FeedbackLanguageModel
+#
+# config = {"n_vocab": 5, "d_model": 12, "heads": 3, "n_layers": 2}
+# model = FeedbackLanguageModel.from_config(config).transformer
 # memory = None
 # for piece in torch.randn(20, 2, 12).split(5):
 #     y, memory = model.scan(piece, memory)
 #     y.square().mean().backward()  # your loss
 #     memory = memory.detach()
-# print(len(memory))  # 20
+# assert len(memory) == 20
 # ```
 #
-# Each piece still reads all the pieces before it; only gradients stop where it begins.
+# </details>
+#
+# **3.** With a horizon of $\tau = 2$, how far back can a token make itself felt?
+#
+# <details><summary>Answer</summary>
+#
+# As far as you like: $m_t$ was made with $m_{t-2}$ in view, that one with $m_{t-4}$,
+# and so on. The window limits how far a step *looks*, not how far news travels. It
+# travels through memory alone; where memory holds nothing but embeddings, as in the
+# first exercise, nothing gets past the window.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.feedback.language_model import FeedbackLanguageModel
+#
+# config = {"n_vocab": 5, "d_model": 12, "heads": 3, "max_len": 2}
+# model = FeedbackLanguageModel.from_config(config).transformer.eval()
+#
+# def reach():  # how many steps back the last output has a gradient
+#     x_seq = torch.randn(9, 1, 12, requires_grad=True)
+#     (gradient,) = torch.autograd.grad(model(x_seq)[-1].square().sum(), x_seq)
+#     return 8 - int(gradient.abs().sum((1, 2)).nonzero()[0])
+#
+# assert reach() == 8
+# with torch.no_grad():
+#     model.weights[0] = 1000
+# assert reach() == 2
+# ```
 #
 # </details>

@@ -10,8 +10,7 @@ paper: https://arxiv.org/abs/2002.09402
 
 A [feedback transformer](index.html) reads one token at a time. So its attention has one
 query per sequence, the token that is being read, and $S$ rows of memory to compare it
-with, one for each token before. There is no mask, because there is no future to hide:
-it has not been computed yet.
+with, one for each token before. No mask hides the future: it has not been computed yet.
 
 $$\operatorname{Attn}(x, m) = W_O \sum_{j=0}^{S-1} a_j \, (W_V m_j + b_V) + b_O, \qquad
 a = \operatorname{softmax}_j \left( \frac{A_j}{\sqrt K} \right)$$
@@ -26,40 +25,24 @@ back it lies. Every head does this for itself, with $K = C / H$ features.
 | $q$ | `query`, projected | `[B, H, K]` | $W_Q x$ |
 | $E_d$, $b_d$ | `RelativePositions` | `[S, H, K]`, `[S, H]` | what distance $d$ means |
 | $u$ | `query_pos_bias` | `[H, K]` | what every query asks for |
+| | `mask` | `[S, B]` | which rows are a sequence's own, if not all |
 | $a_j$ | `attn` | `[B, H, S]` | attention weights |
 """
 
 import math
-from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from labml_nn.checks import check_heads, check_probability, check_sizes
-from labml_nn.transformers.feedback.checks import check_query, check_rows
+from labml_nn.transformers.feedback.checks import (
+    check_query,
+    check_row_mask,
+    check_rows,
+)
+from labml_nn.transformers.feedback.positions import RelativePositions
 from labml_nn.transformers.mha import PrepareForMultiHeadAttention
-
-
-class RelativePositions(NamedTuple):
-    r"""
-    ## What each distance means
-
-    Row $j$ of $S$ rows lies $d = S - j$ steps back; the last one is at distance 1.
-
-    * `embeddings` holds $E_d$, of shape `[S, H, K]`
-    * `bias` holds $b_d$, of shape `[S, H]`
-    """
-
-    embeddings: Float[Tensor, "S H K"]
-    bias: Float[Tensor, "S H"]
-
-    def last(self, length: int) -> "RelativePositions":
-        r"""
-        The nearest `length` distances, for a memory that is still that short.
-        """
-        first = self.embeddings.shape[0] - length
-        return RelativePositions(self.embeddings[first:], self.bias[first:])
 
 
 class FeedbackAttention(nn.Module):
@@ -139,26 +122,11 @@ class FeedbackAttention(nn.Module):
 
     def relative_positions(self, length: int) -> RelativePositions:
         r"""
-        ### The rows for a memory of some length
-
-        Farther back than `max_distance`, a row is treated like the farthest one that
-        has parameters. The model knows nothing better, and "very long ago" is a fair
-        thing to say about it.
-
-        * `length` is $S$, 0 or more
-
-        Returns the parameters of distances $S, \dots, 2, 1$.
+        The parameters of distances $S, \dots, 2, 1$, with `length` for $S$.
         """
-        first = self.P - length
-        if first >= 0:
-            return RelativePositions(
-                self.key_pos_embeddings[first:], self.key_pos_bias[first:]
-            )
-
-        # Row 0 is the farthest distance; all that lie beyond it point there too.
-        rows = torch.arange(first, self.P, device=self.key_pos_bias.device)
-        rows = rows.clamp(min=0)
-        return RelativePositions(self.key_pos_embeddings[rows], self.key_pos_bias[rows])
+        return RelativePositions.look_up(
+            self.key_pos_embeddings, self.key_pos_bias, length
+        )
 
     def get_scores(
         self,
@@ -192,7 +160,7 @@ class FeedbackAttention(nn.Module):
 
         # A and C share the key, so the sum $q + u$ does both at once.
         content = torch.einsum("bhk,sbhk->sbh", query + self.query_pos_bias, key)
-        return content + _position_scores(query, positions)
+        return content + positions.scores(query)
 
     def attend(
         self,
@@ -200,6 +168,7 @@ class FeedbackAttention(nn.Module):
         key: Float[Tensor, "S B H K"],
         value: Float[Tensor, "S B H K"],
         positions: RelativePositions,
+        mask: Bool[Tensor, "S #B"] | None = None,
     ) -> Float[Tensor, "B H K"]:
         r"""
         ### The readable form
@@ -210,7 +179,7 @@ class FeedbackAttention(nn.Module):
             scores = self.get_scores(query, key)
         else:
             scores = self.get_scores(query, key, positions)
-        return torch.einsum("bhs,sbhk->bhk", self._weights(scores), value)
+        return torch.einsum("bhs,sbhk->bhk", self._weights(scores, mask), value)
 
     def attend_absorbed(
         self,
@@ -220,6 +189,7 @@ class FeedbackAttention(nn.Module):
         positions: RelativePositions,
         to_key: nn.Linear,
         to_value: nn.Linear,
+        mask: Bool[Tensor, "S #B"] | None = None,
     ) -> Float[Tensor, "B H K"]:
         r"""
         ### The fast form: leave the memory as it is
@@ -253,7 +223,7 @@ class FeedbackAttention(nn.Module):
         # features per head.
         probe = torch.einsum("bhk,hkc->bhc", query + self.query_pos_bias, w_key)
         content = torch.einsum("bhc,sbc->sbh", probe, key)
-        weights = self._weights(content + _position_scores(query, positions))
+        weights = self._weights(content + positions.scores(query), mask)
 
         # $\sum_j a_j$ is 1 except under dropout, which removes weights and scales up
         # the others.
@@ -264,11 +234,21 @@ class FeedbackAttention(nn.Module):
             x = x + weights.sum(-1, keepdim=True) * bias
         return x
 
-    def _weights(self, scores: Float[Tensor, "S B H"]) -> Float[Tensor, "B H S"]:
+    def _weights(
+        self, scores: Float[Tensor, "S B H"], mask: Bool[Tensor, "S #B"] | None
+    ) -> Float[Tensor, "B H S"]:
+        # Sequences that have read less than others of their batch have fewer rows. As
+        # in `MultiHeadAttention.attend`, one that has none is blind and gets zeros.
+        if mask is not None:
+            blind = ~mask.any(0, keepdim=True)
+            scores = scores.masked_fill(~(mask | blind)[..., None], -math.inf)
+
         # $a = \operatorname{softmax}(A / \sqrt K)$. Putting the rows last is free,
         # for that is how the product left them in memory, and the sums that follow run
         # along it.
         attn = (scores * self.scale).movedim(0, -1).softmax(-1)
+        if mask is not None:
+            attn = attn.masked_fill(blind.T[..., None], 0.0)
         self.attn = attn.detach().movedim(-1, 0) if self.store_attn else None
         dropped: Tensor = self.dropout(attn)
         return dropped
@@ -285,6 +265,7 @@ class FeedbackAttention(nn.Module):
         key: Float[Tensor, "S B *row"],
         value: Float[Tensor, "S B *row"],
         positions: RelativePositions | None = None,
+        mask: Bool[Tensor, "S #B"] | None = None,
     ) -> Float[Tensor, "B C"]:
         r"""
         ### Choose a form
@@ -293,6 +274,8 @@ class FeedbackAttention(nn.Module):
         * `key`, `value` are the memory, `[S, B, C]`, at least one row; with
           `is_kv_precomputed` they are its keys and values, `[S, B, H, K]`
         * `positions` are those of $S$ rows, if they have been looked up
+        * `mask` is `True` for the rows that a sequence may attend to, `[S, B or 1]`;
+          `None`: all
 
         Returns `[B, C]`. Raises `ValueError` for shapes and `TypeError` for dtypes that
         do not fit.
@@ -302,6 +285,8 @@ class FeedbackAttention(nn.Module):
         check_rows(
             key, value, query, (self.heads, self.d_k) if shared else (self.d_model,)
         )
+        if mask is not None:
+            check_row_mask(mask, key)
         query = self.query(query)
 
         # A transformer looks positions up once and passes them on: each look-up in the
@@ -311,31 +296,18 @@ class FeedbackAttention(nn.Module):
 
         # Somebody who replaced a projection, or the scores, means it to be used.
         if self.key is None or self.value is None:
-            x = self.attend(query, key, value, positions)
+            x = self.attend(query, key, value, positions, mask)
         elif self._overrides_scores() or not (
             type(self.key.linear) is type(self.value.linear) is nn.Linear
         ):
-            x = self.attend(query, self.key(key), self.value(value), positions)
+            x = self.attend(query, self.key(key), self.value(value), positions, mask)
         else:
-            x = self.attend_absorbed(
-                query, key, value, positions, self.key.linear, self.value.linear
-            )
+            linear = (self.key.linear, self.value.linear)
+            x = self.attend_absorbed(query, key, value, positions, *linear, mask)
 
         # Heads side by side again, and $W_O$.
         output: Tensor = self.output(x.flatten(1))
         return output
-
-
-def _position_scores(
-    query: Float[Tensor, "B H K"], positions: RelativePositions
-) -> Float[Tensor, "S B H"]:
-    r"""
-    ## Terms B and D
-
-    $q^\top E_d + b_d$: what distance alone contributes, the same in both forms.
-    """
-    by_query = torch.einsum("bhk,shk->sbh", query, positions.embeddings)
-    return by_query + positions.bias.unsqueeze(1)
 
 
 # ## Differences from the paper
@@ -344,8 +316,8 @@ def _position_scores(
 #   [their code](https://github.com/facebookresearch/transformer-sequential) they are
 #   term B alone, with one table for all heads and layers. Here every head of every
 #   layer has its own, and there are $u$ and $b_d$ besides, as in Transformer-XL.
-# * **No horizon.** There the memory is a window of fixed size, filled with zeros at
-#   first. Here it is as long as what was read, and begins empty.
+# * **No zeros.** There the memory is filled with zeros at first. Here it begins empty,
+#   and is as long as what was read, up to the horizon of the model.
 # * **Biases.** The output has one here, and so do values that are projected here.
 #   Their code has none.
 #

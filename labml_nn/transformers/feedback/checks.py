@@ -9,6 +9,7 @@ own beside the [common ones](../../checks.html). Most of them run at every step 
 layer: a few comparisons of numbers that PyTorch has at hand.
 """
 
+import torch
 from torch import Tensor
 
 from labml_nn.checks import autocast_is_on
@@ -59,6 +60,54 @@ def check_rows(
         raise ValueError(
             "the memory is empty (S = 0) and a softmax needs something to choose from; "
             "on the first step give the layer key=None, value=None"
+        )
+
+
+def check_row_mask(mask: Tensor, rows: Tensor) -> None:
+    """
+    ## A mask for the rows of a memory
+
+    One answer per row and sequence, `[S, B or 1]`. There is one query per sequence, so
+    the axis of queries that other masks have is missing.
+    """
+    length, batch = rows.shape[:2]
+    if mask.dtype != torch.bool or mask.shape not in ((length, batch), (length, 1)):
+        raise ValueError(
+            f"`mask` is {list(mask.shape)} of {mask.dtype}; expected [S, B or 1] with "
+            f"S = {length}, B = {batch} of torch.bool, True = may attend"
+        )
+
+
+def check_real(real: Tensor, x_seq: Tensor) -> None:
+    """
+    ## What is real and what is padding
+
+    One answer per token, `[T, B]`.
+    """
+    if real.dtype != torch.bool or real.shape != x_seq.shape[:2]:
+        raise ValueError(
+            f"`real` is {list(real.shape)} of {real.dtype}; expected [T, B] = "
+            f"{list(x_seq.shape[:2])} of torch.bool, False = padding"
+        )
+
+
+def check_origin(
+    length: int, memory_layers: int, horizon: int | None, n_layers: int
+) -> None:
+    """
+    ## A memory that this model can have written
+
+    It had as many layers, and kept as many rows.
+    """
+    if memory_layers != n_layers:
+        raise ValueError(
+            f"`memory` was written by {memory_layers} layers, and this model has "
+            f"{n_layers}; give a memory back to the model it is from"
+        )
+    if horizon is not None and length > horizon:
+        raise ValueError(
+            f"`memory` has {length} rows, and this model keeps horizon = {horizon}; "
+            "give a memory back to the model it is from"
         )
 
 

@@ -13,15 +13,13 @@ outputs of the layer *below* it; this one gets a memory that holds something of 
 layers, and the [transformer around it](index.html) is in charge of that.
 """
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from labml_nn.checks import check_probability, check_sizes
 from labml_nn.transformers.feed_forward import FeedForward
-from labml_nn.transformers.feedback.attention import (
-    FeedbackAttention,
-    RelativePositions,
-)
+from labml_nn.transformers.feedback.attention import FeedbackAttention
+from labml_nn.transformers.feedback.positions import RelativePositions
 
 
 class FeedbackTransformerLayer(nn.Module):
@@ -77,12 +75,13 @@ class FeedbackTransformerLayer(nn.Module):
         key: Float[Tensor, "S B *row"] | None,
         value: Float[Tensor, "S B *row"] | None,
         positions: RelativePositions | None = None,
+        mask: Bool[Tensor, "S #B"] | None = None,
     ) -> Float[Tensor, "B C"]:
         r"""
         * `x` is one token of each sequence, `[B, C]`
         * `key`, `value` are the memory as `FeedbackAttention.forward` takes it, or
           `None` if there is none yet
-        * `positions` are passed on to the attention
+        * `positions` and `mask` are passed on to the attention
 
         Returns `[B, C]`. Raises `ValueError` if only one of `key` and `value` is given,
         and what the attention raises.
@@ -93,10 +92,15 @@ class FeedbackTransformerLayer(nn.Module):
             )
 
         # The first token has no past. Attention has nothing to add then, and the token
-        # passes by.
+        # passes by. In a batch some may have no past while others have one: what
+        # attention says of nothing, a bias, is not added to theirs.
         if key is not None:
             z = self.norm_self_attn(x)
-            attended = self.attn(query=z, key=key, value=value, positions=positions)
+            attended: Tensor = self.attn(
+                query=z, key=key, value=value, positions=positions, mask=mask
+            )
+            if mask is not None:
+                attended = attended.masked_fill(~mask.any(0).unsqueeze(1), 0.0)
             x = x + self.dropout(attended)
 
         output: Tensor = x + self.dropout(self.feed_forward(self.norm_ff(x)))

@@ -29,6 +29,7 @@ $t$" is a *view* of the first $t$ rows. What is left to do is to convince autogr
 |:--|:--|:--|:--|
 | $M_t$ | `rows` | `[t, ...]` | the stack after $t$ steps |
 | $m_t$ | `row` | `[...]` | the row that step $t$ adds |
+| $\tau$ | `horizon` | | how many rows are kept, if not all |
 | | `storage` | `[capacity, ...]` | the block that all the stacks share |
 """
 
@@ -58,7 +59,8 @@ class Append(torch.autograd.Function):
 
     Both are views of $G$, so the way back copies no more than the way forth. Along the
     chain of stacks autograd adds up, for each row, what all the later steps have to say
-    about it. Nothing is stored in the module or in the block, and therefore two forward
+    about it. A row that is dropped, because the stack is a window, gets a zero from
+    there. Nothing is stored in the module or in the block, and therefore two forward
     passes before a backward pass, a graph that is walked twice, or second derivatives
     need no care at all.
     """
@@ -68,45 +70,54 @@ class Append(torch.autograd.Function):
         rows: Float[Tensor, "t ..."],
         row: Float[Tensor, "..."],
         storage: Float[Tensor, "capacity ..."],
+        end: int,
+        drop: int,
     ) -> Float[Tensor, "longer ..."]:
         r"""
-        * `rows` is $M_t$, a view of the first $t$ rows of `storage`
+        * `rows` is $M_t$; all of it but the rows to be dropped lies in `storage`
         * `row` is $m_t$
-        * `storage` has room for at least $t + 1$ rows
+        * `storage` has room for at least `end + 1` rows
+        * `end` is where $M_t$ ends in it
+        * `drop` is how many of the oldest rows are left out
 
-        Returns $M_{t+1}$, of shape `[t + 1, ...]`.
+        Returns $M_{t+1}$, of shape `[t - drop + 1, ...]`.
         """
         # Autograd counts the writes to a tensor, and refuses to go backwards through
         # one that was written to after it had been saved. All views of a tensor share
         # its count, so this line would condemn every earlier stack, although it leaves
         # their rows alone.
-        length = rows.shape[0]
-        storage[length] = row
+        storage[end] = row
 
         # `.data` gives the same memory under a count of its own. The promise that we
-        # make by using it, rows below `length` are never written again, is kept by
+        # make by using it, rows below `end` are never written again, is kept by
         # `PersistentStack`.
-        return storage.data[: length + 1]
+        return storage.data[end - rows.shape[0] + drop : end + 1]
 
     @staticmethod
     def setup_context(
-        ctx: FunctionCtx, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor
+        ctx: FunctionCtx,
+        inputs: tuple[Tensor, Tensor, Tensor, int, int],
+        output: Tensor,
     ) -> None:
         r"""
-        The way back needs nothing from the way forth. That this is said apart from
+        The way back needs no tensor from the way forth. That this is said apart from
         `forward` lets `torch.func.grad` in.
         """
+        ctx.drop = inputs[-1]  # type: ignore[attr-defined]
 
     @staticmethod
     def backward(
         ctx: FunctionCtx, grad: Float[Tensor, "longer ..."]
-    ) -> tuple[Float[Tensor, "t ..."], Float[Tensor, "..."], None]:
+    ) -> tuple[Float[Tensor, "t ..."], Float[Tensor, "..."], None, None, None]:
         r"""
-        * `grad` is $G$, of shape `[t + 1, ...]`
+        * `grad` is $G$, of shape `[t - drop + 1, ...]`
 
-        Returns the gradients of `rows` and `row`; `storage` has none.
+        Returns the gradients of `rows` and `row`; the others have none.
         """
-        return grad[:-1], grad[-1], None
+        older, drop = grad[:-1], ctx.drop  # type: ignore[attr-defined]
+        if drop:
+            older = torch.cat([grad.new_zeros((drop, *grad.shape[1:])), older])
+        return older, grad[-1], None, None, None
 
 
 class Storage:
@@ -121,13 +132,13 @@ class Storage:
         self.tensor = tensor
         self.used = used
 
-    def takes_row(self, length: int) -> bool:
+    def takes_row(self, end: int) -> bool:
         r"""
-        Whether a stack of `length` rows may write its next row into this block.
+        Whether a stack whose rows end at `end` may write its next row into this block.
         """
         # There has to be room, and nobody may have written there before: of two stacks
         # that grow from the same one, the first gets the place and the second a copy.
-        free = self.used == length < self.tensor.shape[0]
+        free = self.used == end < self.tensor.shape[0]
         # A block made under `torch.inference_mode()` may be written only there. A
         # compiled graph cannot ask, and need not: it is traced for one of the two.
         return free and (
@@ -150,10 +161,12 @@ class PersistentStack:
 
     * `rows` is the stack as a tensor, `[t, ...]`, with its gradient history
     * `storage` is the block that `rows` is a view of
+    * `first` is where in it they begin: not at 0 in a stack that has dropped rows
     """
 
     rows: Float[Tensor, "t ..."]
     storage: Storage
+    first: int = 0
 
     @staticmethod
     def start(row: Float[Tensor, "..."], *, capacity: int = 16) -> "PersistentStack":
@@ -170,8 +183,20 @@ class PersistentStack:
     def __len__(self) -> int:
         return self.rows.shape[0]
 
+    @staticmethod
+    def of(rows: Float[Tensor, "t ..."]) -> "PersistentStack":
+        r"""
+        A stack of rows that are there already, even none. They are not copied, so
+        nobody else may write to them.
+        """
+        return PersistentStack(rows, Storage(rows.detach(), used=rows.shape[0]))
+
     def append(
-        self, row: Float[Tensor, "..."], *, capacity: int = 0
+        self,
+        row: Float[Tensor, "..."],
+        *,
+        capacity: int = 0,
+        horizon: int | None = None,
     ) -> "PersistentStack":
         r"""
         The stack with one more row.
@@ -179,6 +204,8 @@ class PersistentStack:
         * `row` has the shape and dtype of the other rows
         * `capacity` is how many rows there will be, if known; used when the block is
           full
+        * `horizon` is how many rows to keep, $\tau$, at least 1; the oldest go. `None`
+          keeps all
 
         Raises `ValueError` or `TypeError` for a row that does not fit.
         """
@@ -198,20 +225,27 @@ class PersistentStack:
         # A full block is left to the stacks that use it, and its rows are copied into
         # one of twice the size. Then $t$ rows have been copied after $t$ more were
         # added, which makes it one copy per row on average, however long it goes on.
-        length, storage = len(self), self.storage
-        if not storage.takes_row(length):
-            size = max(capacity, 2 * length, length + 1)
-            storage = Storage(row.new_empty((size, *row.shape)), used=length)
-            storage.tensor[:length] = self.rows.detach()
-        storage.used = length + 1
-        longer: Tensor = Append.apply(self.rows, row, storage.tensor)  # type: ignore[no-untyped-call]
-        return PersistentStack(longer, storage)
+        #
+        # A window of $\tau$ rows moves along its block, away from the rows that it has
+        # dropped. When it meets the end, the $\tau - 1$ rows that are still needed move
+        # to the front of a new block, and the old one is free as soon as nobody holds a
+        # view of it. Again that is one copy per row, and at most two blocks at a time.
+        kept = len(self) if horizon is None else min(len(self), horizon - 1)
+        drop = len(self) - kept
+        storage, end = self.storage, self.first + len(self)
+        if not storage.takes_row(end):
+            size = max(capacity, 2 * kept, kept + 1)
+            storage, end = Storage(row.new_empty((size, *row.shape)), used=kept), kept
+            storage.tensor[:kept] = self.rows[drop:].detach()
+        storage.used = end + 1
+        longer: Tensor = Append.apply(self.rows, row, storage.tensor, end, drop)  # type: ignore[no-untyped-call]
+        return PersistentStack(longer, storage, end - kept)
 
     def detach(self) -> "PersistentStack":
         r"""
         The same rows without their history, to cut backpropagation through time.
         """
-        return PersistentStack(self.rows.detach(), self.storage)
+        return PersistentStack(self.rows.detach(), self.storage, self.first)
 
 
 class Stack:

@@ -11,7 +11,17 @@ COMPILED = pytest.mark.filterwarnings("ignore:.*should not be instantiated:Depre
 BOTH = pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
 
 
-def build(shared, *, dropout=0.0, n_layers=L, d_model=C, heads=H, package=None, **options):
+def build(
+    shared,
+    *,
+    dropout=0.0,
+    n_layers=L,
+    d_model=C,
+    heads=H,
+    horizon=None,
+    package=None,
+    **options,
+):
     """A model whose parameters are all random; `package` is the library without its hook."""
     names = vars(package or feedback)
     torch.manual_seed(0)
@@ -23,9 +33,9 @@ def build(shared, *, dropout=0.0, n_layers=L, d_model=C, heads=H, package=None, 
         dropout_prob=dropout,
     )
     if shared:
-        model = names["FeedbackTransformerKV"](layer, n_layers, d_model, heads)
+        model = names["FeedbackTransformerKV"](layer, n_layers, d_model, heads, horizon=horizon)
     else:
-        model = names["FeedbackTransformer"](layer, n_layers)
+        model = names["FeedbackTransformer"](layer, n_layers, horizon=horizon)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) / 8)
@@ -37,14 +47,16 @@ def tokens(*shape, seed=0, dtype=torch.float32):
     return torch.randn(*(shape or (T, B, C)), generator=generator, dtype=dtype)
 
 
-def plain(model, x_seq):
+def plain(model, x_seq, horizon=1000):
     """The paper's loop with nothing clever: lists, `torch.stack`, one layer after the other."""
     keys, values, top = [], [], []
     for x in x_seq:
         outputs = [x]
         for layer in model.layers:
             if keys:
-                x = layer(x=x, key=torch.stack(keys), value=torch.stack(values))
+                x = layer(
+                    x=x, key=torch.stack(keys[-horizon:]), value=torch.stack(values[-horizon:])
+                )
             else:
                 x = layer(x=x, key=None, value=None)
             outputs.append(x)
