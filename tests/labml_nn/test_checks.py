@@ -64,3 +64,13 @@ def test_autocast_is_asked_for_the_device_of_the_tensor():
 def test_devices_without_numbers_are_taken_at_their_word():
     checks.check_lengths(torch.zeros(2, dtype=torch.int64, device="meta"), 3)
     checks.check_tokens(torch.zeros(5, 2, dtype=torch.int64, device="meta"), 7)
+
+
+def test_names_that_are_known():
+    checks.check_known("model", "elman", ["elman", "feedback"])
+    for name, message in [
+        ("fedback", "no model 'fedback'; did you mean 'feedback'? known: elman, feedback"),
+        ("xyz", "no model 'xyz'; known: elman, feedback"),
+    ]:
+        with pytest.raises(ValueError, match=message.replace("?", r"\?")):
+            checks.check_known("model", name, ["elman", "feedback"])
