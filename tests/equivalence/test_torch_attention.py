@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch_twins import attention_pairs, precise
 
 from labml_nn.transformers.mha import MultiHeadAttention
 from labml_nn.transformers.utils import subsequent_mask
@@ -10,11 +11,11 @@ from labml_nn.transformers.utils import subsequent_mask
 T, S, B, C, H = 5, 7, 2, 12, 3
 
 
-def pair(bias=True, store_attn=False):
-    """Theirs and ours, with the same weights, in double precision."""
+def pair(dtype, bias=True, store_attn=False):
+    """Theirs and ours, with the same weights."""
     torch.manual_seed(0)
-    theirs = nn.MultiheadAttention(C, H, bias=bias).double()
-    ours = MultiHeadAttention(H, C, dropout_prob=0.0, bias=bias, store_attn=store_attn).double()
+    theirs = nn.MultiheadAttention(C, H, bias=bias, dtype=dtype)
+    ours = MultiHeadAttention(H, C, dropout_prob=0.0, bias=bias, store_attn=store_attn).to(dtype)
     maps = (ours.query.linear, ours.key.linear, ours.value.linear)
     with torch.no_grad():
         if bias:  # they start at zero
@@ -29,10 +30,10 @@ def pair(bias=True, store_attn=False):
     return theirs, ours
 
 
-def inputs():
+def inputs(dtype):
     torch.manual_seed(1)
     shapes = ((T, B, C), (S, B, C), (S, B, C))
-    return [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
+    return [torch.randn(shape, dtype=dtype, requires_grad=True) for shape in shapes]
 
 
 MASKS = {
@@ -48,39 +49,37 @@ MASKS = {
 }
 
 
+@precise
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("store_attn", [False, True], ids=["fast", "readable"])
 @pytest.mark.parametrize("mask", MASKS)
-def test_outputs_weights_and_gradients(mask, store_attn, bias):
-    theirs, ours = pair(bias, store_attn)
+def test_outputs_weights_and_gradients(mask, store_attn, bias, dtype, tolerance):
+    close = {"rtol": tolerance, "atol": tolerance}
+    theirs, ours = pair(dtype, bias, store_attn)
     our_mask, their_masks = MASKS[mask]
-    their_inputs, our_inputs = inputs(), inputs()
+    their_inputs, our_inputs = inputs(dtype), inputs(dtype)
     query, key, value = our_inputs
 
     expected, weights = theirs(*their_inputs, average_attn_weights=False, **their_masks)
     result = ours(query=query, key=key, value=value, mask=our_mask)
-    torch.testing.assert_close(result, expected)
+    torch.testing.assert_close(result, expected, **close)
     if store_attn:
-        torch.testing.assert_close(ours.attn.permute(2, 3, 0, 1), weights)
+        torch.testing.assert_close(ours.attn.permute(2, 3, 0, 1), weights, **close)
 
     cotangent = torch.randn_like(expected)
     expected.backward(cotangent)
     result.backward(cotangent)
     for ours_in, theirs_in in zip(our_inputs, their_inputs, strict=True):
-        torch.testing.assert_close(ours_in.grad, theirs_in.grad)
-    projections = [getattr(ours, name).linear for name in ("query", "key", "value")]
-    gradient = torch.cat([linear.weight.grad for linear in projections])
-    torch.testing.assert_close(gradient, theirs.in_proj_weight.grad)
-    torch.testing.assert_close(ours.output.weight.grad, theirs.out_proj.weight.grad)
-    if bias:
-        gradient = torch.cat([linear.bias.grad for linear in projections])
-        torch.testing.assert_close(gradient, theirs.in_proj_bias.grad)
+        torch.testing.assert_close(ours_in.grad, theirs_in.grad, **close)
+    for our_parameter, parameter, rows in attention_pairs(ours, theirs):
+        torch.testing.assert_close(our_parameter.grad, parameter.grad[rows], **close)
 
 
-def test_causal_self_attention():
-    theirs, ours = pair()
-    x = inputs()[0]
-    forbidden = nn.Transformer.generate_square_subsequent_mask(T, dtype=torch.float64)
+@precise
+def test_causal_self_attention(dtype, tolerance):
+    theirs, ours = pair(dtype)
+    x = inputs(dtype)[0]
+    forbidden = nn.Transformer.generate_square_subsequent_mask(T, dtype=dtype)
     expected, _ = theirs(x, x, x, attn_mask=forbidden, is_causal=True, need_weights=False)
     result = ours(query=x, key=x, value=x, mask=subsequent_mask(T))
-    torch.testing.assert_close(result, expected)
+    torch.testing.assert_close(result, expected, rtol=tolerance, atol=tolerance)
