@@ -4,6 +4,7 @@
     parse    -> Module  (with its Definitions and Sections of Notes and code Spans)
     markdown -> NoteHtml (with its Formulas, Headings and References)
     xref     -> Target, Link
+    shapes   -> ModuleShapes (in `pylit.shapes.model`)
     pages    -> PageView (what a template shows), SearchDocument
 
 Lines count from 1 everywhere; columns count from 1 in what a person reads and from 0 in offsets.
@@ -212,6 +213,13 @@ class CodeLine:
 
     number: int
     html: str
+    #: What a run made of it, shown at its end; empty where there is nothing to tell.
+    chip: str = ""
+    #: As many columns as it takes to show the chip beside the line, rounded up; empty if there is
+    #: always room, "over" if there hardly ever is.
+    room: str = ""
+    #: False if the runs of the module came to other lines only.
+    ran: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +277,9 @@ class PageView:
     colab_url: str = ""
     #: Link to the paper named in the front matter.
     paper_url: str = ""
+    #: Whether its lines show shapes, and the page, from the site's root, that explains the letters.
+    shapes: bool = False
+    letters_url: str = ""
     #: Shown above everything: why a page has no notes.
     warning: str = ""
 

@@ -24,7 +24,7 @@ its end.
 |:--|:--|:--|:--|
 | $p$ | `positions` | `[T]` | position of a token, counted from 0 |
 | $\omega_i$ | `frequencies` | `[⌈C/2⌉]` | radians that hand $i$ turns per position |
-| $PE$ | `encodings` | `[T, 1, C]` | one vector per position |
+| $PE$ | `encodings` | `[T, C]` | one vector per position |
 | $T$, $B$, $C$ | `d_model` is $C$ | | length, batch size, features per token |
 """
 

@@ -1,10 +1,11 @@
 """One build, from sources to pages: the order of the pipeline, and nothing else.
 
-    discover -> parse -> sections -> markdown, highlight, xref -> maths -> pages -> render
+    discover -> parse -> sections -> markdown, highlight, xref -> shapes -> maths -> pages -> render
     -> search, previews, sitemap, feed, inventory -> links (audit) -> write
 
-What a run of a module could tell of it, such as the shapes of its tensors, belongs between drafts
-and pages: drafts know every line of code, and pages are where something can be added to one.
+What runs of a module tell of it comes between drafts and pages: drafts know every line of code, and
+pages are where something can be added to one. The runs begin before the drafts, in a process of
+their own.
 
 Every stage before the last only computes. A fault anywhere is reported and the rest goes on, so
 that one build finds them all; then the site is written as a whole, or not at all.
@@ -27,6 +28,7 @@ from pylit.pipeline.companions import Site, companions, generated_pages
 from pylit.pipeline.generator import generator_digest
 from pylit.pipeline.progress import Silent, Watcher
 from pylit.pipeline.stages import Page, Parsed, Stages, Tally, Theme
+from pylit.shapes.trace import Tracing
 from pylit.site.addresses import Addresses, file_path, module_url, prose_url
 from pylit.site.catalogue import named_groups, neighbours, package_groups, rest_of
 from pylit.site.config import SiteConfig, load_config
@@ -130,15 +132,16 @@ class Builder:
         stages = Stages(self._cache, generator_digest(), options.jobs, watcher)
         outcome.tally = stages.tally
         parsed = stages.parse(*self._read(config, report))
-        drafts = stages.draft(parsed, self._maths)
+        with self._tracing(parsed) as tracing:
+            drafts = stages.draft(parsed, self._maths)
+            shapes = tracing.finish(report)
         view = self._view(config, drafts, report)
         theme = Theme(options.theme, view)
         for draft, source in zip(drafts, parsed, strict=True):
             if draft.own:
                 front_matter_faults(draft, source.module.source.lines, options.root, report)
-        pages = stages.finish(
-            drafts, parsed, self._places(config, drafts, parsed, view), theme, self._maths
-        )
+        places = self._places(config, drafts, parsed, view)
+        pages = stages.finish(drafts, parsed, places, theme, self._maths, shapes)
         for stage in (parsed, drafts, pages):
             for one in stage:
                 report.extend(one.diagnostics)
@@ -156,9 +159,15 @@ class Builder:
         if not report.failed and not options.check:
             outcome.written = publish(options.out, files, report)
         if not report.failed:
-            stages.forget_others(pages)
+            stages.forget_others(pages, shapes)
             if self.remembered is not None:
                 forget_old(self.remembered.parent, _MONTH)
+
+    def _tracing(self, parsed: Sequence[Parsed]) -> Tracing:
+        """The runs of the site's own modules, begun. Another's package is never imported."""
+        options = self.options
+        own = [] if options.sources else [one.module for one in parsed if not one.prose]
+        return Tracing(own, options.docs, options.root, self._cache, generator_digest())
 
     def _config(self, report: Report) -> SiteConfig | None:
         if not self.options.sources:

@@ -5,7 +5,7 @@ of that. What a stage found fault with is kept with its result, so that a build 
 reports the same faults again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,8 @@ from pylit.page.previews import preview_files
 from pylit.page.render import Renderer
 from pylit.pipeline.pool import run
 from pylit.pipeline.progress import Watcher
+from pylit.shapes.model import ModuleShapes
+from pylit.shapes.trace import kept_as
 from pylit.site.addresses import HOME, module_url, prose_url
 from pylit.site.drafts import Draft, Drafter, Order, prose_target
 from pylit.site.links import PageFacts, facts
@@ -154,11 +156,13 @@ class Stages:
         places: Sequence[Place],
         theme: Theme,
         maths: MathRenderer,
+        shapes: Mapping[str, ModuleShapes],
     ) -> list[Page]:
         """Pages in the order of the drafts, formulas filled in and templates applied."""
+        told = [shapes.get(draft.name, ModuleShapes()) for draft in drafts]
         keys = [
-            digest(self._generator, draft.stamp, repr(place), theme.key(draft))
-            for draft, place in zip(drafts, places, strict=True)
+            digest(self._generator, draft.stamp, repr(place), theme.key(draft), one.stamp)
+            for draft, place, one in zip(drafts, places, told, strict=True)
         ]
         found: list[Page | None] = [
             self._cache.load(f"page {draft.url}", key)
@@ -170,7 +174,8 @@ class Stages:
         self._watcher.stage("Rendering", len(missing))
         for index in missing:
             module = parsed[index].module
-            page = _finish(drafts[index], module, places[index], theme, maths, keys[index])
+            work = _Finish(drafts[index], module, places[index], told[index], keys[index])
+            page = work.page(theme, maths)
             found[index] = page
             self._cache.store(f"page {page.url}", page.key, page)
             self._watcher.step()
@@ -190,11 +195,12 @@ class Stages:
             files |= made
         return files
 
-    def forget_others(self, pages: Sequence[Page]) -> None:
-        """Drop from the cache what belongs to pages that are no more."""
+    def forget_others(self, pages: Sequence[Page], shaped: Iterable[str]) -> None:
+        """Drop from the cache what belongs to pages that are no more; of `shaped` it has runs."""
         urls = [page.url for page in pages]
         kinds = ("parsed", "draft", "page", "previews")
-        self._cache.prune({f"{kind} {url}" for kind in kinds for url in urls})
+        names = {f"{kind} {url}" for kind in kinds for url in urls}
+        self._cache.prune(names | {kept_as(module) for module in shaped})
 
     def _source_key(self, source: SourceFile) -> str:
         kind = f"{source.is_package} {source.own}"
@@ -223,13 +229,23 @@ def _order(parsed: Parsed) -> Order:
     return Order(parsed.module, parsed.url, parsed.prose, parsed.key, warning)
 
 
-def _finish(
-    draft: Draft, module: Module, place: Place, theme: Theme, maths: MathRenderer, key: str
-) -> Page:
-    report = Report()
-    tex_faults(draft, module.source.lines, maths.result, report)
-    page = theme.page(page_view(draft, module, place, maths.result))
-    rules = {rule for tex, display in draft.formulas() for rule in maths.result(tex, display).css}
-    references = tuple(reference for note in draft.notes() for reference in note.references)
-    formulas = Rendered("", tuple(sorted(rules)))
-    return Page(draft.url, page, facts(page), references, formulas, tuple(report), key)
+@dataclass(frozen=True, slots=True)
+class _Finish:
+    """A page to finish."""
+
+    draft: Draft
+    module: Module
+    place: Place
+    shapes: ModuleShapes
+    key: str
+
+    def page(self, theme: Theme, maths: MathRenderer) -> Page:
+        draft, report = self.draft, Report()
+        tex_faults(draft, self.module.source.lines, maths.result, report)
+        view = page_view(draft, self.module, self.place, maths.result, self.shapes)
+        page = theme.page(view)
+        shown = [maths.result(tex, display) for tex, display in draft.formulas()]
+        rules = {rule for formula in shown for rule in formula.css}
+        references = tuple(reference for note in draft.notes() for reference in note.references)
+        formulas = Rendered("", tuple(sorted(rules)))
+        return Page(draft.url, page, facts(page), references, formulas, tuple(report), self.key)

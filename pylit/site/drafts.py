@@ -33,7 +33,7 @@ LONGEST_OPENING = 200
 #: Element ids of the templates, which headings must not take.
 TEMPLATE_IDS = frozenset(
     {"help", "help-button", "help-title", "main", "outline", "outline-button", "outline-title"}
-    | {"results", "search", "search-button", "single-keys", "theme-button"}
+    | {"results", "search", "search-button", "shapes-button", "single-keys", "theme-button"}
 )
 #: A heading of level 1 that opens a text, in both of Markdown's forms.
 #: In reStructuredText a title often has a line above it too.

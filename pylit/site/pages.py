@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.model import (
+    CodeLine,
     Crumb,
     Formula,
     Module,
@@ -19,6 +20,7 @@ from pylit.model import (
     SearchDocument,
     SectionView,
 )
+from pylit.shapes.model import ModuleShapes
 from pylit.site.addresses import HOME, MISSING
 from pylit.site.catalogue import Neighbours
 from pylit.site.config import SiteConfig
@@ -31,6 +33,9 @@ _ARXIV = re.compile(r"(?:arxiv:)?(\d{4}\.\d{4,5}(?:v\d+)?)", re.IGNORECASE)
 _SPECIAL: Mapping[str, Literal["home", "missing"]] = {HOME: "home", MISSING: "missing"}
 #: What the front matter of a page may say.
 FRONT_MATTER = ("title", "summary", "paper", "notebook")
+#: Columns that a line of code and its chip may take beside each other: up to the first there is
+#: always room beside a note; `css/55-shapes.css` has a rule for each of the others.
+ROOMS = range(64, 129, 8)
 #: As many names as an import line shows without becoming a paragraph.
 _IMPORTED = 4
 
@@ -71,9 +76,15 @@ def place(
     )
 
 
-def page_view(draft: Draft, module: Module, where: Place, typeset: Typeset) -> PageView:
+def page_view(
+    draft: Draft,
+    module: Module,
+    where: Place,
+    typeset: Typeset,
+    shapes: ModuleShapes = ModuleShapes(),  # noqa: B008 - a value that never changes
+) -> PageView:
     """Everything that the template of one page shows."""
-    sections = tuple(_section_view(section, typeset) for section in draft.sections)
+    sections = tuple(_section_view(section, typeset, shapes) for section in draft.sections)
     notebook = draft.front_matter.get("notebook", "") if where.repository else ""
     return PageView(
         kind=_SPECIAL.get(draft.url, "prose") if draft.prose else "module",
@@ -95,12 +106,28 @@ def page_view(draft: Draft, module: Module, where: Place, typeset: Typeset) -> P
         colab_url=where.colab + notebook if notebook else "",
         paper_url=paper_url(draft.front_matter.get("paper", "")),
         warning=draft.warning,
+        shapes=bool(shapes.chips),
+        letters_url=shapes.page,
     )
 
 
-def _section_view(section: DraftSection, typeset: Typeset) -> SectionView:
+def _section_view(section: DraftSection, typeset: Typeset, shapes: ModuleShapes) -> SectionView:
     note = "".join(_filled(note, typeset) for note in section.notes)
-    return SectionView(section.definition, note, section.code)
+    code = tuple(_with_shapes(line, shapes) for line in section.code)
+    return SectionView(section.definition, note, code)
+
+
+def _with_shapes(line: CodeLine, shapes: ModuleShapes) -> CodeLine:
+    chip = shapes.chips.get(line.number, "")
+    room = _room(shapes.widths[line.number]) if chip else ""
+    return replace(line, chip=chip, room=room, ran=line.number not in shapes.unreached)
+
+
+def _room(columns: int) -> str:
+    """The class of a line of code with a chip; the style sheet knows how wide each of them is."""
+    if columns <= ROOMS.start:
+        return ""
+    return next((f"w{room}" for room in ROOMS if columns <= room), "over")
 
 
 def _filled(note: NoteHtml, typeset: Typeset) -> str:

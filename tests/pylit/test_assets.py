@@ -84,7 +84,7 @@ COLOURS = dict(re.findall(r"--(\w+): light-dark\((#\w+,#\w+)\)", style_sheet(THE
 #: Where each colour of text stands.
 GROUNDS = {
     "page": "text muted link good bad number definition line",
-    "code": "text muted link keyword string number definition builtin line",
+    "code": "text muted link keyword string number definition builtin line shape",
     "chip": "text muted link",
     "mark": "text muted link",
 }

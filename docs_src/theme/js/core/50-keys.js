@@ -32,6 +32,7 @@ for (const dialog of [help, search]) {
 const SINGLE = {
   j: () => step(1),
   k: () => step(-1),
+  s: switchShapes,
   "/": openSearch,
   "?": () => help.showModal(),
 };

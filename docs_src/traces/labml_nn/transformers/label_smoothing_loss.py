@@ -1,0 +1,14 @@
+"""Runs of the loss."""
+
+import torch
+
+from labml_nn.transformers.label_smoothing_loss import LabelSmoothingLoss
+
+
+def trace_loss(N, V):
+    """With padding and without, and the table to look at."""
+    predicted, target = torch.randn(N, V).log_softmax(-1), torch.randint(V, (N,))
+    for padding, reduction in ((0, "none"), (None, "sum"), (0, "mean")):
+        loss = LabelSmoothingLoss(V, padding, smoothing=0.1, reduction=reduction)
+        loss(predicted, target)
+    assert loss.true_dist is not None

@@ -1,0 +1,59 @@
+"""Who imports whom in a site, read from the sources: what a run may read."""
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from pylit.model import Module
+
+
+class Imports:
+    """Who imports whom, read from the sources."""
+
+    def __init__(self, modules: Sequence[Module]) -> None:
+        self._named = {module.source.name: module for module in modules}
+        self._files = {str(module.source.path.resolve()): module for module in modules}
+
+    def closure(self, module: Module, trace: str) -> list[str]:
+        """Digests of all modules that a run reads, and their names."""
+        source = module.source
+        todo = [source.name, *_imported(trace, "", False)]
+        seen: dict[str, None] = {}
+        while todo:
+            name = todo.pop()
+            # To import a.b.c is to run a and a.b first, and c may be a name in a.b.
+            parts = name.split(".")
+            for count in range(1, len(parts) + 1):
+                prefix = ".".join(parts[:count])
+                if prefix in self._named and prefix not in seen:
+                    seen[prefix] = None
+                    found = self._named[prefix].source
+                    todo += _imported(found.text, found.name, found.is_package)
+        return [f"{name}={self._named[name].source.digest}" for name in sorted(seen)]
+
+    def digests(self, files: set[str]) -> dict[str, str]:
+        """Of the modules among files that ran."""
+        found = {str(Path(file).resolve()) for file in files if file.endswith(".py")}
+        modules = [self._files[file].source for file in found & self._files.keys()]
+        return {source.name: source.digest for source in modules}
+
+    def hold(self, digests: Mapping[str, str]) -> bool:
+        """Whether modules are as they were."""
+        named = self._named
+        return all(name in named and named[name].source.digest == d for name, d in digests.items())
+
+
+def _imported(text: str, name: str, is_package: bool) -> Iterator[str]:
+    """Dotted names that a source imports, wherever in it."""
+    package = name.split(".") if is_package else name.split(".")[:-1]
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) + 1 - node.level] if node.level else []
+            base += node.module.split(".") if node.module else []
+            yield from (".".join([*base, alias.name]) for alias in node.names)

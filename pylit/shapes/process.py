@@ -1,0 +1,168 @@
+"""The child process, seen from outside: what it is given, and what its answers mean."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from pylit.shapes.model import Run, TraceFunction, read_value
+
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+_GENERATOR = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one run may take."""
+
+    #: Of processor time.
+    seconds: float = 5.0
+    bytes: int = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The traces of one module."""
+
+    #: Its name, for the answers.
+    module: str
+    source: Path
+    trace: Path
+    functions: tuple[TraceFunction, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why there is no run."""
+
+    #: "failed", "slow", "hungry" or "died".
+    kind: str
+    message: str
+    #: In the file of traces; 0 if it is not known.
+    line: int = 0
+    #: Where below it.
+    file: str = ""
+    file_line: int = 0
+    #: The module that could not be found.
+    missing: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of one trace function, or of a whole file if it could not be loaded."""
+
+    module: str
+    function: str
+    runs: tuple[Run, ...]
+    failure: Failure | None = None
+
+
+class Child:
+    """A child process at work; it starts at once, and `answers` waits for it."""
+
+    def __init__(self, work: Sequence[Work], roots: Sequence[Path], limits: Limits) -> None:
+        self._work = work
+        self._limits = limits
+        self._out: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+        # The folder of the generator is for itself; packages come from their own roots.
+        environment = {"PYTHONPATH": str(_GENERATOR)} | dict.fromkeys(_THREADS, "1")
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "pylit.shapes.child"],
+            stdin=subprocess.PIPE,
+            stdout=self._out,
+            stderr=subprocess.DEVNULL,
+            env=dict(os.environ) | environment,
+        )
+        assert self._process.stdin is not None
+        with self._process.stdin as pipe:
+            pipe.write(json.dumps(self._order(roots)).encode())
+
+    def _order(self, roots: Sequence[Path]) -> dict[str, Any]:
+        return {
+            "roots": [str(root) for root in roots],
+            "seconds": self._limits.seconds,
+            "bytes": self._limits.bytes,
+            "work": [
+                {
+                    "module": work.module,
+                    "source": str(work.source),
+                    "trace": str(work.trace),
+                    "functions": [
+                        {"name": f.name, "sizes": [dict(sizes) for sizes in f.sizes]}
+                        for f in work.functions
+                    ],
+                }
+                for work in self._work
+            ],
+        }
+
+    def answers(self) -> list[Answer]:
+        """Everything that the child told; what it did not come to has failed."""
+        count = sum(len(work.functions) + 1 for work in self._work)
+        try:
+            self._process.wait(120 + 25 * count * self._limits.seconds)
+        except subprocess.TimeoutExpired:
+            self.close()
+        self._out.seek(0)
+        lines = self._out.read().decode("utf-8").splitlines()
+        found = [_answer(json.loads(line), self._functions()) for line in lines]
+        self._out.close()
+        status = self._process.returncode
+        told = {(answer.module, answer.function) for answer in found}
+        for work in self._work:
+            for function in work.functions:
+                if status and not told & {(work.module, function.name), (work.module, "")}:
+                    message = f"the process ended with status {status}"
+                    failure = Failure("died", message, function.line)
+                    return [*found, Answer(work.module, function.name, (), failure)]
+        return found
+
+    def close(self) -> None:
+        """End it, if it is still there."""
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+    def _functions(self) -> dict[tuple[str, str], TraceFunction]:
+        return {(work.module, f.name): f for work in self._work for f in work.functions}
+
+
+def _answer(data: dict[str, Any], functions: dict[tuple[str, str], TraceFunction]) -> Answer:
+    function = functions.get((data["module"], data["function"]))
+    error = data.get("error")
+    if error is not None:
+        line = error["line"] or (function.line if function else 0)
+        failure = Failure(
+            error["kind"],
+            error["message"],
+            line,
+            error["file"],
+            error["file_line"],
+            error["missing"] or "",
+        )
+        return Answer(data["module"], data["function"], (), failure)
+    assert function is not None
+    runs = zip(data["runs"], function.sizes, strict=True)
+    return Answer(data["module"], data["function"], tuple(_run(run, s) for run, s in runs))
+
+
+def _run(data: dict[str, Any], sizes: Any) -> Run:
+    return Run(
+        sizes,
+        {
+            (line, kind, name): tuple(map(read_value, values))
+            for line, kind, name, values in data["values"]
+        },
+        {
+            line: tuple({name: read_value(v) for name, v in call.items()} for call in calls)
+            for line, calls in data["calls"]
+        },
+        {(name, part): tuple(map(read_value, seen)) for name, part, seen in data["fields"]},
+        frozenset(data["lines"]),
+        frozenset(data["files"]),
+    )

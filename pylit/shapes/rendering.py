@@ -1,0 +1,134 @@
+"""Shapes of two runs as one text: ``[T, B, C]``, ``[1…T, B]``, ``L × [B, C]``."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from pylit.shapes.naming import UNKNOWN, Names
+from pylit.shapes.values import Value
+
+#: Different shapes of one name that are shown.
+MOST = 3
+#: What most tensors hold: not worth a word.
+USUAL = "float32"
+
+Vector = tuple[int, ...]
+
+
+class Part(NamedTuple):
+    """One tensor of a value, as text; `shape` is ``None`` for None."""
+
+    path: str
+    shape: str
+    dtype: str
+
+
+Parts = tuple[Part, ...]
+
+
+def alternatives(first: Sequence[Value], second: Sequence[Value], names: Names) -> list[Parts]:
+    """The different forms of a value in two runs, those that differ in a number only as a range.
+
+    A form that one of the runs did not have is left out: nobody could name it.
+    """
+    found = []
+    for kind in dict.fromkeys(map(_kind, first)):
+        ours = [_numbers(value) for value in first if _kind(value) == kind]
+        theirs = [_numbers(value) for value in second if _kind(value) == kind]
+        if ours and theirs:
+            found += [_parts(kind, texts) for texts in _texts(ours, theirs, names)]
+    return list(dict.fromkeys(found))
+
+
+Kind = tuple[tuple[str, int | None, str, bool], ...]
+
+
+def _kind(value: Value) -> Kind:
+    """All of a value but its numbers."""
+    return tuple(
+        (leaf.path, None if leaf.dims is None else len(leaf.dims), leaf.dtype, leaf.times is None)
+        for leaf in value
+    )
+
+
+def _numbers(value: Value) -> Vector:
+    result: list[int] = []
+    for leaf in value:
+        result += [] if leaf.times is None else [leaf.times]
+        result += leaf.dims or ()
+    return tuple(result)
+
+
+def _parts(kind: Kind, texts: Sequence[str]) -> Parts:
+    rest = iter(texts)
+    parts = []
+    for path, rank, dtype, single in kind:
+        if rank is None:
+            parts.append(Part(path, "None", ""))
+            continue
+        count = "" if single else f"{next(rest)} × "
+        shape = f"[{', '.join(next(rest) for _ in range(rank))}]" if rank else "scalar"
+        parts.append(Part(path, count + shape, "" if dtype == USUAL else dtype))
+    return tuple(parts)
+
+
+def _texts(ours: list[Vector], theirs: list[Vector], names: Names) -> Iterator[Sequence[str]]:
+    """What to say of vectors of the same length: one by one, or ranges of them."""
+    if len(ours) == len(theirs) <= MOST and not _is_run(ours):
+        pairs = [_named(a, b, names) for a, b in zip(ours, theirs, strict=True)]
+        if not any(UNKNOWN in text for text in pairs):
+            yield from pairs
+            return
+    ranged = _ranged(ours, theirs, names)
+    if ranged:
+        yield ranged
+        return
+    for index in range(len(ours[0])):
+        clusters = _clusters(ours, index), _clusters(theirs, index)
+        if len(clusters[0]) == len(clusters[1]) <= MOST:
+            texts = [_ranged(a, b, names) for a, b in zip(*clusters, strict=True)]
+            if all(texts):
+                yield from (text for text in texts if text)
+                return
+    shown = [_named(a, b, names) for a, b in zip(ours, theirs, strict=False)][:MOST]
+    yield from shown
+    if len(shown) < max(len(ours), len(theirs)):
+        yield ["…"] * len(ours[0])
+
+
+def _named(first: Vector, second: Vector, names: Names) -> list[str]:
+    return [names.name(a, b) for a, b in zip(first, second, strict=True)]
+
+
+def _is_run(vectors: list[Vector]) -> bool:
+    """Whether they are the steps of a loop: three or more, one more each time."""
+    return len(vectors) >= 3 and any(
+        len(column) > 2 and _contiguous(column) for column in map(set, zip(*vectors, strict=True))
+    )
+
+
+def _ranged(first: list[Vector], second: list[Vector], names: Names) -> list[str]:
+    """One text for all, with a range where a number grows; empty where numbers jump."""
+    texts = []
+    for ours, theirs in zip(zip(*first, strict=True), zip(*second, strict=True), strict=True):
+        mine, yours = set(ours), set(theirs)
+        low = names.name(min(mine), min(yours))
+        high = names.name(max(mine), max(yours))
+        if len(mine) == len(yours) == 1:
+            texts.append(low)
+        elif _contiguous(mine) and _contiguous(yours):
+            texts.append(f"{low}…{high}")
+        else:
+            return []
+    return texts
+
+
+def _contiguous(numbers: set[int]) -> bool:
+    return max(numbers) - min(numbers) == len(numbers) - 1
+
+
+def _clusters(vectors: list[Vector], index: int) -> list[list[Vector]]:
+    """Vectors that differ at one place only, together."""
+    found: dict[Vector, list[Vector]] = {}
+    for vector in vectors:
+        found.setdefault(vector[:index] + vector[index + 1 :], []).append(vector)
+    return list(found.values())

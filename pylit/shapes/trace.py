@@ -1,0 +1,213 @@
+"""All runs of a site: which of them are needed, and what the pages get of them.
+
+What a module's runs told is kept under a digest of everything that they read: the file of traces,
+the module, and every module of the site that these import, by way of others too.
+"""
+
+import importlib.metadata
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pylit.cache import Cache, digest
+from pylit.diagnostics import Diagnostic, Report, Severity
+from pylit.model import Module
+from pylit.shapes.check import check
+from pylit.shapes.files import FOLDER, read_axes, read_traces, trace_files
+from pylit.shapes.imports import Imports
+from pylit.shapes.lines import module_lines
+from pylit.shapes.model import Axes, ModuleShapes, Traced
+from pylit.shapes.plan import read_plan
+from pylit.shapes.process import Answer, Child, Failure, Limits, Work
+
+_KINDS = {
+    "failed": "trace-failed",
+    "died": "trace-failed",
+    "slow": "trace-slow",
+    "hungry": "trace-hungry",
+}
+
+
+@dataclass(slots=True)
+class _Job:
+    """A module whose runs are needed."""
+
+    module: Module
+    #: Of its file of traces, for messages.
+    shown: str
+    work: Work
+    key: str
+    traced: list[Traced] = field(default_factory=list)
+    failed: bool = False
+
+
+def kept_as(name: str) -> str:
+    """The name in the cache of what the runs of a module told."""
+    return f"shapes {name}"
+
+
+class Tracing:
+    """The runs of one build. On entering it a child begins to work; `finish` waits for it.
+
+    Args:
+        modules: The site's own modules.
+        docs: The folder ``docs_src``.
+        root: The folder of the site; paths in messages begin there.
+        cache: What earlier builds left.
+        generator: Digest of the code of the generator.
+        limits: What a run may take.
+    """
+
+    def __init__(
+        self,
+        modules: Sequence[Module],
+        docs: Path,
+        root: Path,
+        cache: Cache,
+        generator: str,
+        limits: Limits | None = None,
+    ) -> None:
+        self._modules = {module.source.display: module for module in modules if module.parsed}
+        self._folder = docs / FOLDER
+        self._shown = self._folder.relative_to(root).as_posix()
+        self._cache = cache
+        self._generator = generator
+        self._limits = limits or Limits()
+        self._report = Report()
+        self._jobs: dict[str, _Job] = {}
+        self._found: dict[str, ModuleShapes] = {}
+        self._child: Child | None = None
+
+    def __enter__(self) -> "Tracing":
+        """See what is kept, and begin with the rest."""
+        self._start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _start(self) -> None:
+        files = trace_files(self._folder)
+        axes = read_axes(self._folder, self._shown, self._report)
+        self._axes = axes
+        if not files or not self._modules or self._report.failed:
+            return
+        imports = Imports(list(self._modules.values()))
+        for path in files:
+            self._prepare(path, axes, imports)
+        if self._jobs:
+            self._child = Child(
+                [job.work for job in self._jobs.values()], self._roots(), self._limits
+            )
+
+    def _prepare(self, path: str, axes: Axes, imports: Imports) -> None:
+        shown = f"{self._shown}/{path}"
+        module = self._modules.get(path)
+        if module is None:
+            message = f"there is no module `{path}` that it could run"
+            hint = "a file of traces has the path of its module"
+            self._report.add(Diagnostic(shown, 0, 0, "trace-file", message, hint))
+            return
+        text = (self._folder / path).read_text(encoding="utf-8")
+        read = imports.closure(module, text)
+        key = digest(
+            self._generator, *_versions(), axes.text, path, text, repr(self._limits), *read
+        )
+        kept: ModuleShapes | None = self._cache.load(kept_as(module.source.name), key)
+        if kept is not None and imports.hold(kept.others):
+            self._found[module.source.name] = kept
+            return
+        report = Report()
+        functions = read_traces(text, shown, axes, report)
+        self._report.extend(report)
+        if not report.failed:
+            work = Work(module.source.name, module.source.path, self._folder / path, functions)
+            self._jobs[module.source.name] = _Job(module, shown, work, key)
+
+    def finish(self, report: Report) -> dict[str, ModuleShapes]:
+        """Shapes by the names of modules; faults go to the report."""
+        try:
+            for answer in self._child.answers() if self._child else ():
+                self._take(answer)
+        finally:
+            self.close()
+        imports = Imports(list(self._modules.values()))
+        for name, job in self._jobs.items():
+            if not job.failed:
+                self._found[name] = shapes = self._shapes(job, imports)
+                self._cache.store(kept_as(name), job.key, shapes)
+        for shapes in self._found.values():
+            report.extend(shapes.diagnostics)
+        report.extend(self._report)
+        return self._found
+
+    def close(self) -> None:
+        """End the child."""
+        if self._child is not None:
+            self._child.close()
+
+    def _take(self, answer: Answer) -> None:
+        job = self._jobs[answer.module]
+        if answer.failure is not None:
+            job.failed = True
+            self._report.add(_fault(job, answer.failure, self._limits))
+            return
+        first, second = answer.runs
+        line = next(f.line for f in job.work.functions if f.name == answer.function)
+        job.traced.append(Traced(f"{job.shown}:{line}", (first, second)))
+
+    def _shapes(self, job: _Job, imports: Imports) -> ModuleShapes:
+        text = job.module.source.text
+        plan = read_plan(text)
+        ran = {file for one in job.traced for run in one.runs for file in run.files}
+        return replace(
+            module_lines(text, plan, job.traced),
+            page=self._axes.page,
+            diagnostics=check(job.module, plan, job.traced, self._axes),
+            others=imports.digests(ran),
+        )
+
+    def _roots(self) -> list[Path]:
+        """Where Python finds the packages."""
+        roots = []
+        for module in self._modules.values():
+            up = module.source.name.count(".") + module.source.is_package
+            roots.append(module.source.path.resolve().parents[up])
+        return list(dict.fromkeys(roots))
+
+
+def _versions() -> tuple[str, ...]:
+    found = [sys.version]
+    for package in ("torch", "jaxtyping", "numpy"):
+        try:
+            found.append(importlib.metadata.version(package))
+        except importlib.metadata.PackageNotFoundError:
+            found.append("none")
+    return tuple(found)
+
+
+def _fault(job: _Job, failure: Failure, limits: Limits) -> Diagnostic:
+    lines = job.work.trace.read_text(encoding="utf-8").split("\n")
+    source = lines[failure.line - 1] if 0 < failure.line <= len(lines) else ""
+    if failure.missing == "torch":
+        message = "torch is not installed, so pages are built without shapes"
+        hint = "`pip install torch`, and build again"
+        folder = job.shown.split(f"/{job.module.source.display}")[0]
+        return Diagnostic(folder, 0, 0, "shapes-off", message, hint, severity=Severity.WARNING)
+    message = failure.message
+    if failure.kind == "slow":
+        message = f"the run took more than {limits.seconds:g} s of processor time"
+    elif failure.kind == "hungry":
+        message = f"the run asked for more than {limits.bytes / 2**30:g} GiB of memory"
+    hint = {"slow": "make its tensors smaller", "hungry": "make its tensors smaller"}.get(
+        failure.kind, "mend the run, or what it runs"
+    )
+    if failure.file and failure.kind == "failed":
+        file = Path(failure.file)
+        display = next(
+            (m for m in (job.module.source.path,) if m.resolve() == file.resolve()), file
+        )
+        shown = job.module.source.display if display != file else file.name
+        message += f", at {shown}:{failure.file_line}"
+    return Diagnostic(job.shown, failure.line, 1, _KINDS[failure.kind], message, hint, source)
