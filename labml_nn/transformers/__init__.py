@@ -23,11 +23,14 @@ these models is there to make good use of it.
 | [Stacks of layers](stacks.py) | layers on layers: an encoder, a decoder |
 | [Encoder and decoder](models.py) | two stacks make a translator |
 | [Label smoothing](label_smoothing_loss.py) | a loss that leaves room for doubt |
+| [A context that slides](window.py) | texts longer than what a model can see at once |
+| [Autoregressive transformer](autoregressive/__init__.py) | bets on what follows |
 | [Feedback Transformer](feedback/__init__.py) | a memory of its own highest thoughts |
 
 All of them work on sequences of vectors in the order `[T, B, C]`, sequence first;
 [shapes and symbols](../../notation.md) explains the letters. Here is a language model
-of 65 tokens and three layers. It lacks only a loss and a text:
+of 65 tokens and three layers, put together by hand. It lacks only a loss, a memory and
+a text; the [autoregressive transformer](autoregressive/__init__.py) lacks only a text:
 
 ```python
 import torch
@@ -58,6 +61,10 @@ assert logits.shape == (10, 2, 65)  # [T, B, V]
 """
 
 # What `labml_nn.transformers` offered in version 0.5.1 is offered here too.
+from labml_nn.transformers.autoregressive import (
+    AutoregressiveConfig,
+    AutoregressiveTransformer,
+)
 from labml_nn.transformers.mha import MultiHeadAttention
 from labml_nn.transformers.models import (
     Decoder,
@@ -68,6 +75,8 @@ from labml_nn.transformers.models import (
 )
 
 __all__ = [
+    "AutoregressiveConfig",
+    "AutoregressiveTransformer",
     "Decoder",
     "Encoder",
     "EncoderDecoder",

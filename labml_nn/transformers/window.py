@@ -162,8 +162,14 @@ def _room(window: Window, real: Bool[Tensor, "T B"], max_len: int, padded: bool)
     `max_len`.
     """
     used, new = window.tokens.shape[0], real.shape[0]
-    if not padded or used + new <= max_len:
-        return min(new, max_len - used)
+    if used + new <= max_len:
+        return new
+    if not padded:
+        return max_len - used
+
+    # What has become twice as long is mostly padding, and gets pressed out.
+    if used >= 2 * max_len:
+        return 0
     counts = window.real.sum(0) + real.cumsum(0)
     return int((counts <= max_len).all(1).sum())
 

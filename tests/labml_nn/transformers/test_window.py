@@ -106,6 +106,20 @@ def test_positions_stay_in_the_window_and_work_is_bounded():
     assert set(reads) == {1, 5}  # one token, or what stays of the window and one token
 
 
+def test_padding_alone_does_not_make_the_window_longer():
+    """A batch in which nobody has anything left to say costs what it costs."""
+    _, window = read_by_halves(
+        column([1, 2, 3]).expand(-1, B), None, read, max_len=4, padding_token=PAD
+    )
+    for _ in range(50):
+        padding = torch.full((1, B), PAD)
+        _, window = read_by_halves(padding, window, read, max_len=4, padding_token=PAD)
+        assert len(window.tokens) <= 8
+    token = torch.full((1, B), 4)
+    rows, _ = read_by_halves(token, window, read, max_len=4, padding_token=PAD)
+    assert rows.flatten().tolist() == [4_03_02_01] * B
+
+
 def test_one_token_needs_no_mask_unless_there_is_padding():
     masks = []
 

@@ -1,0 +1,382 @@
+r"""
+---
+title: Autoregressive transformer
+summary: >
+  A model that reads a text and bets on what comes next, after every token of it at
+  once; and that writes, one token after the other, without reading anything twice. A
+  GPT, whole, on one page.
+paper: https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf
+---
+
+> *To be, or not to be, that is the questio*
+
+You know the next letter. To know it you needed English spelling, and a bit of
+Shakespeare. A model that is always asked for the next letter, for millions of letters,
+has to learn both. Nobody has to label anything: **the text is its own answer**, moved
+by one place.
+
+This is the model that GPT made famous. It is half of the
+[Transformer](../models.py): the decoder, without anything to translate (Liu et al.
+[2018](https://arxiv.org/abs/1801.10198), §4.2.3). Tokens become vectors, a stack of
+layers lets each of them look back, and a last map turns each vector into bets:
+
+```text
+   read   T o   b e ,   o r   n o        w   [T, B]
+              │                              embedding · √C, plus positions
+              ▼                          x   [T, B, C]
+    L times: look back, think                TransformerLayer
+              │
+              ▼                              normalise, then the embedding again,
+   bet    o   b e ,   o r   n o t        z   [T, B, V]     as a map to V scores
+```
+
+*Autoregressive* means: predicted from its own past. A text is likely if each of its
+tokens is, given those before it,
+
+$$p(w_0, \dots, w_{T-1}) = \prod_{t} p(w_t \mid w_0, \dots, w_{t-1})$$
+
+and all that is needed for this to be true of the model is that **no position sees a
+later one**. One mask takes care of that. The gain is large: since row $t$ depends on
+$w_0, \dots, w_t$ alone, one pass over a text asks $T$ questions, each with a past of
+another length, and answers them side by side. A recurrent network has to go through the
+text one step at a time; this model trains on all positions at once.
+
+**Writing** is another matter. The next token has to be drawn before the one after it
+can be thought of, so it goes step by step. But by the same mask nothing that was
+computed for the past will ever change. A step needs of every earlier position only the
+keys and values that its layers have offered, and those can be kept. They are the
+**state**, which `forward` hands out and takes back. With the state, a step reads one
+token; without it, the whole text again. On one processor core and with 256 tokens of
+context that is 0.8 ms against 14 ms for the model of the default configuration, and 55
+ms against 1,270 ms for one of 12 layers and 768 features, the size of GPT-2's smallest.
+
+```python
+import torch
+from labml_nn.transformers.autoregressive import (
+    AutoregressiveConfig,
+    AutoregressiveTransformer,
+)
+
+model = AutoregressiveTransformer(AutoregressiveConfig(n_vocab=65)).eval()
+text = torch.randint(65, (300, 2))  # [T, B]
+
+logits, state = model(text[:-1])
+assert logits.shape == (299, 2, 65)  # [T, B, V]: after each token, what follows?
+last, state = model(text[-1:], state)  # one token more, and only that one is read
+assert torch.allclose(last, model(text)[0][-1:], atol=1e-5)
+
+loss = model.loss(text[:-1], text[1:])  # the answers are the text, moved by one
+assert loss < 5  # nats per token; blind guessing has log(65) = 4.17
+```
+
+| Symbol | Code | Shape | Meaning |
+|:--|:--|:--|:--|
+| $w$ | `tokens` | `[T, B]` | the text, numbers from 0 to $V - 1$ |
+| $p$ | `positions` | `[T, B\|1]` | where in the context each token stands |
+| $E$ | `embedding.tokens.weight` | `[V, C]` | one vector per token |
+| $P$ | `embedding.table` | `[max_len, C]` | one vector per position |
+| $x^l$ | `x`, `rows` | `[T, B, C]` | the text after $l$ layers |
+| $K^l$, $V^l$ | `state.layers[l]` | `[S, B, H, K]` | keys and values of what was read |
+| $z$ | `logits` | `[T, B, V]` | scores of what may follow |
+| $L$, $H$ | `n_layers`, `heads` | | layers, and attention heads in each |
+"""
+
+import math
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from labml_nn.checks import check_tokens
+from labml_nn.language_model import LanguageModel
+from labml_nn.transformers.autoregressive.config import AutoregressiveConfig
+from labml_nn.transformers.autoregressive.embedding import PlacedEmbedding
+from labml_nn.transformers.feed_forward import FeedForward
+from labml_nn.transformers.layer import TransformerLayer
+from labml_nn.transformers.mha import KeysValues, MultiHeadAttention
+from labml_nn.transformers.models import Generator
+from labml_nn.transformers.stacks import Encoder
+from labml_nn.transformers.window import Window, read_by_halves
+
+__all__ = [
+    "AutoregressiveConfig",
+    "AutoregressiveTransformer",
+    "PlacedEmbedding",
+    "Window",
+]
+
+
+class AutoregressiveTransformer(LanguageModel[Window]):
+    r"""
+    ## The model
+
+    Three parts in a row: embedding, stack, and a map to the vocabulary. Everything that
+    is hard was done on other pages.
+    """
+
+    name = "autoregressive"
+    Config = AutoregressiveConfig
+    config: AutoregressiveConfig
+
+    def __init__(self, config: AutoregressiveConfig) -> None:
+        """`config` describes the model; each field is explained with it."""
+        super().__init__(config)
+        self.embedding = PlacedEmbedding(config)
+
+        # A stack whose mask hides the future. Pre-norm layers leave their sum as it is,
+        # and one normalisation follows at the end; post-norm layers end in one each.
+        layer = TransformerLayer(
+            d_model=config.d_model,
+            self_attn=MultiHeadAttention(
+                config.heads,
+                config.d_model,
+                config.dropout_prob,
+                d_k=config.d_k,
+                d_v=config.d_v,
+            ),
+            feed_forward=FeedForward(
+                config.d_model, config.feed_forward_size, config.dropout_prob
+            ),
+            dropout_prob=config.dropout_prob,
+            norm_first=config.norm_first,
+        )
+        self.stack = Encoder(layer, config.n_layers, final_norm=config.norm_first)
+
+        # ### One matrix at both ends
+        #
+        # To read a token is to take its row of $E$. To bet on a token is to ask how
+        # well the last vector agrees with ... a row, one per token. It can be the same
+        # one (§3.4 of Vaswani et al. 2017; Press and Wolf
+        # [2016](https://arxiv.org/abs/1608.05859)):
+        #
+        # $$z_{tv} = x^L_t \cdot E_v + b_v$$
+        #
+        # That saves $V C$ parameters, and each row learns from both of its uses: also
+        # rows of tokens that are rarely read, because they are bet on, or rather
+        # against, at every position. The bias $b$ knows how frequent each token is.
+        self.generator = Generator(config.n_vocab, config.d_model)
+        if config.tied:
+            self.generator.projection.weight = self.embedding.tokens.weight
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        r"""
+        ### How it begins
+
+        All matrices and tables start with normal numbers of standard deviation 0.02,
+        all biases at zero (Radford et al. 2018, *Improving Language Understanding by
+        Generative Pre-Training*, §4.1). Small enough for no token to be a favourite:
+        the first loss is close to $\ln V$, that of somebody who has no idea.
+
+        Matrices that *add to the rows*, the last one of each attention and of each
+        feed-forward network, are made smaller by $1 / \sqrt{2 L}$. There are $2 L$ of
+        them, what they add is independent at first, and so variances add up:
+        $2 L \cdot (0.02 / \sqrt{2 L})^2 = 0.02^2$. The sum is as large as if there were
+        one, however deep the model (Radford et al. 2019, §2.3: "we scale the weights of
+        residual layers at initialization by a factor of $1 / \sqrt{N}$ where $N$ is the
+        number of residual layers").
+
+        With `init_lower` and `init_upper` all matrices and tables are uniform between
+        the two instead.
+        """
+        last = ("self_attn.output.weight", "feed_forward.layer2.weight")
+        for name, parameter in self.named_parameters():
+            if name.endswith("bias"):
+                nn.init.zeros_(parameter)
+            elif parameter.dim() > 1 and self.config.init_bounds is not None:
+                nn.init.uniform_(parameter, *self.config.init_bounds)
+            elif parameter.dim() > 1:
+                share = 2 * self.config.n_layers if name.endswith(last) else 1
+                nn.init.normal_(parameter, std=0.02 / math.sqrt(share))
+
+    def forward(
+        self, tokens: Int[Tensor, "T B"], state: Window | None = None
+    ) -> tuple[Float[Tensor, "T B V"], Window]:
+        r"""
+        ### Read on
+
+        * `tokens` go on where `state` ends, `[T, B]`; any number of them, of which
+          `padding_token` is none
+        * `state` is what the call before returned; `None` at the beginning of a text.
+          It is a value: it can be used again
+
+        Returns logits, `[T, B, V]`, for what follows each token, and the state after
+        the last one, without gradients. It does not matter how a text is cut into
+        calls, and texts may be longer than `max_len`: then the context [slides by
+        halves](../window.py). Logits at padding are finite and mean nothing.
+
+        Raises `TypeError` or `ValueError` for tokens outside the vocabulary, for an
+        empty text, and for the state of another model or of another batch.
+        """
+        check_tokens(tokens, self.config.n_vocab)
+        rows, state = read_by_halves(
+            tokens,
+            state,
+            self._read,
+            max_len=self.config.max_len,
+            padding_token=self.config.padding_token,
+        )
+        logits: Tensor = self.generator(rows)
+        return logits, state
+
+    def _read(
+        self,
+        tokens: Int[Tensor, "T B"],
+        positions: Int[Tensor, "T #B"],
+        mask: Tensor | None,
+        past: tuple[KeysValues, ...] | None,
+    ) -> tuple[Float[Tensor, "T B C"], tuple[KeysValues, ...]]:
+        """
+        ### Embed, and up through the layers
+
+        Whole texts in training and single tokens in writing take the same way: with the
+        past, or without one.
+        """
+        return self.stack.extend(self.embedding(tokens, positions), mask, past)
+
+
+# ## Differences from GPT-2
+#
+# GPT-2 (Radford et al. 2019, §2.3; and its [code](https://github.com/openai/gpt-2),
+# where the paper is silent) is the nearest relative.
+#
+# * **Scaled embeddings.** The factor $\sqrt{C}$ is that of the original Transformer.
+#   GPT-2 adds tokens and positions as they are.
+# * **Positions** of GPT-2 start with a standard deviation of 0.01, not 0.02.
+# * **ReLU**, where GPT-2 has GELU, and a **bias** in the output, where it has none.
+# * **Longer texts** slide through the context. GPT-2's end at 1,024 tokens.
+#
+# ## Differences from the paper of the Transformer
+#
+# * **One stack.** Nothing is translated, so there is no encoder and nobody asks it.
+# * **Pre-norm and learned positions** by default. `norm_first=False` and
+#   `positions="sinusoidal"` are the paper's.
+# * **Dropout** falls on attention weights and hidden features, too.
+# * **How it begins** is GPT-2's; the paper does not say.
+#
+# ## Exercises
+#
+# **1.** Let the model write, greedily, until there are `n` tokens more. Each call may
+# read one token only. What goes wrong if you forget `model.eval()`?
+#
+# <details><summary>Answer</summary>
+#
+# Read the prompt, then feed each best guess back with the state. With dropout the guess
+# is drawn by a model that is damaged in another way at each step, and what is kept was
+# computed by damaged ones too. (`labml_nn.sampling` has a `generate` for all models,
+# which takes care of that and of much more.)
+#
+# ```python
+# import torch
+# from labml_nn.transformers.autoregressive import (
+#     AutoregressiveConfig,
+#     AutoregressiveTransformer,
+# )
+#
+# @torch.no_grad()
+# def write(model, prompt, n):
+#     logits, state = model(prompt)
+#     text = [prompt]
+#     for _ in range(n):
+#         text.append(logits[-1:].argmax(-1))
+#         logits, state = model(text[-1], state)
+#     return torch.cat(text)
+#
+# config = AutoregressiveConfig(n_vocab=65, d_model=32, n_layers=2, max_len=16)
+# model = AutoregressiveTransformer(config).eval()
+# prompt = torch.randint(65, (5, 2))
+# text = write(model, prompt, 10)
+# assert text.shape == (15, 2)
+# assert (model(text)[0][4:-1].argmax(-1) == text[5:]).all()  # each is the best guess
+# ```
+#
+# </details>
+#
+# **2.** The first loss of a new model lies a little *above* $\ln V$, if its weights are
+# tied, and hardly at all, if not. What does a tied model bet on, before it has learned
+# anything?
+#
+# <details><summary>Answer</summary>
+#
+# On hearing the last token again. The layers add little at first, so that the last
+# vector still points where it pointed when it was embedded: along $E_{w_t}$. And its
+# score for a token $v$ is how well it agrees with $E_v$.
+#
+# ```python
+# import math
+# import torch
+# from labml_nn.transformers.autoregressive import (
+#     AutoregressiveConfig,
+#     AutoregressiveTransformer,
+# )
+#
+# text = torch.randint(65, (200, 4))
+# for tied in (True, False):
+#     config = AutoregressiveConfig(n_vocab=65, tied=tied)
+#     logits, _ = AutoregressiveTransformer(config).eval()(text)
+#     again = logits.softmax(-1).gather(-1, text[:, :, None]).mean()
+#     assert (again > 4 / 65) if tied else (again < 2 / 65)
+# ```
+#
+# </details>
+#
+# **3.** Weights of attention fall off nowhere: what stands at the very beginning of the
+# context can change the bet at its end. How far back can *one* layer look, and how far
+# back can a model of $L$ layers, when its context slides? Find out with gradients.
+#
+# <details><summary>Answer</summary>
+#
+# As far as the context goes, and not one token further, whatever $L$ is: after a slide
+# everything was read anew. Had the keys been kept when the window moved, what they knew
+# of tokens long gone would come through, and $L$ layers would look back $L$ windows.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.autoregressive import (
+#     AutoregressiveConfig,
+#     AutoregressiveTransformer,
+# )
+#
+# config = AutoregressiveConfig(n_vocab=40, n_layers=3, max_len=8, tied=False)
+# model = AutoregressiveTransformer(config).eval()
+# text = torch.arange(40)[:, None]  # each token once, so that its row is its gradient
+# for t in (7, 8, 11, 12, 39):
+#     logits, _ = model(text[: t + 1])
+#     (gradient,) = torch.autograd.grad(logits[-1].sum(), model.embedding.tokens.weight)
+#     begin = 4 * max(0, (t - 8) // 4 + 1)
+#     seen = gradient.abs().sum(1).nonzero().flatten()
+#     assert seen.tolist() == list(range(begin, t + 1))
+# ```
+#
+# </details>
+#
+# **4.** Count the parameters without looking at them, for $V$ tokens, $L$ layers of $C$
+# features, $F = 4 C$ and `max_len` positions. Which part is the largest in the default
+# configuration, and in GPT-2 with 50,257 tokens, 12 layers, 768 features and 1,024
+# positions?
+#
+# <details><summary>Answer</summary>
+#
+# Attention has four $C \times C$ maps and the feed-forward network two of
+# $4 C \times C$, so a layer has $12 C^2$ weights, and $13 C$ numbers in biases and
+# normalisations. Around the layers there are $V C$ for tokens, $V$ biases, $C$ for each
+# position and $2 C$ for the last normalisation. By default the layers hold 95 % of
+# 834,497; in GPT-2 85 million of 124, and the tokens 39 million.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.autoregressive import (
+#     AutoregressiveConfig,
+#     AutoregressiveTransformer,
+# )
+#
+# def count(V, L, C, max_len):
+#     return L * (12 * C**2 + 13 * C) + V * C + V + max_len * C + 2 * C
+#
+# with torch.device("meta"):  # shapes without numbers
+#     model = AutoregressiveTransformer(AutoregressiveConfig(n_vocab=65))
+# assert sum(p.numel() for p in model.parameters()) == count(65, 4, 128, 256) == 834_497
+# gpt_2 = count(50_257, 12, 768, 1024) - 50_257  # no bias in the output
+# assert gpt_2 == 124_439_808
+# ```
+#
+# </details>
