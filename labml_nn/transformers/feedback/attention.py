@@ -323,13 +323,25 @@ class FeedbackAttention(nn.Module):
 #
 # ## Exercises
 #
-# **1.** Set $E$, $b$ and $u$ to zero (they are at first). What does attention to a
-# memory whose rows are all the same give?
+# **1.** What does attention to a memory give whose rows are all the same? Does the
+# length of the memory leave a trace, or the distance?
 #
 # <details><summary>Answer</summary>
 #
-# All scores are equal, so each weight is $1 / S$, and the weighted sum is the value of
-# that one row: the length of the memory leaves no trace. With $b_d$ it could.
+# Neither does. Weights sum to one, so the mean of equal values is that value, whatever
+# the weights are: $E$, $b$ and $u$ may say what they like.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.feedback import FeedbackAttention
+#
+# attention = FeedbackAttention(heads=3, d_model=12, dropout_prob=0.0)
+# torch.nn.init.normal_(attention.key_pos_bias)
+# x, one = torch.randn(2, 12), torch.randn(1, 2, 12)
+# seven = one.expand(7, 2, 12)
+# attended = attention(query=x, key=one, value=one)
+# torch.testing.assert_close(attention(query=x, key=seven, value=seven), attended)
+# ```
 #
 # </details>
 #
@@ -338,26 +350,51 @@ class FeedbackAttention(nn.Module):
 # <details><summary>Answer</summary>
 #
 # ```python
+# import torch
+# from labml_nn.transformers.feedback import FeedbackAttention
+#
 # attention = FeedbackAttention(heads=3, d_model=12, dropout_prob=0.0)
 # x, memory = torch.randn(2, 12), torch.randn(5, 2, 12)
 # fast = attention(query=x, key=memory, value=memory)
-# heads = attention.attend(
-#     attention.query(x),
-#     attention.key(memory),
-#     attention.value(memory),
-#     attention.relative_positions(5),
-# )
-# print((fast - attention.output(heads.flatten(1))).abs().max())  # about 1e-7
+# projected = attention.query(x), attention.key(memory), attention.value(memory)
+# heads = attention.attend(*projected, attention.relative_positions(5))
+# torch.testing.assert_close(fast, attention.output(heads.flatten(1)))
 # ```
 #
 # </details>
 #
 # **3.** For how many rows $S$ does the fast form multiply less than the readable one?
+# Let PyTorch count.
 #
 # <details><summary>Answer</summary>
 #
 # $2 C^2 + 2 S H C < 2 S C^2 + 2 S C$ means $C < S (C + 1 - H)$. With $H = 1$ that is
 # any $S > 1$, and with $C = 256$ and $H = 8$ too. For one row, the readable form is
-# ahead by $(H - 1) / C$ of the work.
+# ahead by $(H - 1) / C$ of the work. PyTorch counts two operations per multiplication,
+# and both forms multiply $S C$ times for term B.
+#
+# ```python
+# import torch
+# from torch.utils.flop_counter import FlopCounterMode
+# from labml_nn.transformers.feedback import FeedbackAttention
+#
+# C, H = 256, 8
+# attention = FeedbackAttention(H, C).eval()
+# to_key, to_value = attention.key.linear, attention.value.linear
+#
+# def multiplications(S, fast):
+#     q, m = torch.randn(1, H, C // H), torch.randn(S, 1, C)
+#     positions = attention.relative_positions(S)
+#     with FlopCounterMode(display=False) as counter:
+#         if fast:
+#             attention.attend_absorbed(q, m, m, positions, to_key, to_value)
+#         else:
+#             attention.attend(q, attention.key(m), attention.value(m), positions)
+#     return counter.get_total_flops() // 2 - S * C
+#
+# for S in (2, 16, 128):  # of one row no product is made
+#     assert multiplications(S, fast=True) == 2 * C**2 + 2 * S * H * C
+#     assert multiplications(S, fast=False) == 2 * S * C**2 + 2 * S * C
+# ```
 #
 # </details>

@@ -105,3 +105,102 @@ class FeedbackTransformerLayer(nn.Module):
 
         output: Tensor = x + self.dropout(self.feed_forward(self.norm_ff(x)))
         return output
+
+
+# ## Exercises
+#
+# **1.** Build the same layer out of an ordinary `MultiHeadAttention`: one query, the
+# memory as keys and values, and no distances.
+#
+# <details><summary>Answer</summary>
+#
+# While the tables of distances are zero, as at the start, nothing else is left of
+# feedback attention. Queries and keys have no bias here, so theirs have to be zero.
+#
+# ```python
+# import torch
+# from labml_nn.transformers import MultiHeadAttention
+# from labml_nn.transformers.feedback import (
+#     FeedbackAttention,
+#     FeedbackTransformerLayer,
+#     FeedForward,
+# )
+#
+# ours = FeedbackAttention(heads=3, d_model=12, dropout_prob=0.0)
+# network = FeedForward(12, 28, dropout=0.0)
+# layer = FeedbackTransformerLayer(
+#     d_model=12, attn=ours, feed_forward=network, dropout_prob=0.0
+# )
+# ordinary = MultiHeadAttention(heads=3, d_model=12, dropout_prob=0.0)
+# shared = {k: v for k, v in ours.state_dict().items() if "pos" not in k}
+# ordinary.load_state_dict(shared, strict=False)
+# for part in (ordinary.query, ordinary.key):
+#     torch.nn.init.zeros_(part.linear.bias)
+#
+# x, memory = torch.randn(2, 12), torch.randn(5, 2, 12)
+# z = layer.norm_self_attn(x)
+# z = x + ordinary(query=z[None], key=memory, value=memory)[0]
+# by_hand = z + network(layer.norm_ff(z))
+# torch.testing.assert_close(layer(x=x, key=memory, value=memory), by_hand)
+# ```
+#
+# </details>
+#
+# **2.** The authors' code begins with a memory full of zeros, and the first token
+# attends to it. What does attention tell it?
+#
+# <details><summary>Answer</summary>
+#
+# The value of a zero row is $b_V$, so attention says $W_O b_V + b_O$, to every token
+# the same. Their maps have no biases, and there it says zero: the token passes by, as
+# it does here.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.feedback import FeedbackAttention
+#
+# attention = FeedbackAttention(heads=3, d_model=12, dropout_prob=0.0)
+# zeros = torch.zeros(5, 2, 12)
+# told = attention(query=torch.randn(2, 12), key=zeros, value=zeros)
+# expected = attention.output(attention.value.linear.bias)
+# torch.testing.assert_close(told, expected.expand(2, 12))
+#
+# for bias in (attention.value.linear.bias, attention.output.bias):
+#     torch.nn.init.zeros_(bias)
+# assert (attention(query=torch.randn(2, 12), key=zeros, value=zeros) == 0).all()
+# ```
+#
+# </details>
+#
+# **3.** How many parameters has the layer with $F = 4C$, without the tables of
+# distances? How many less if keys and values come projected?
+#
+# <details><summary>Answer</summary>
+#
+# Four maps, biases for values and output, $H K = C$ numbers $u$, a network of
+# $8 C^2 + 5 C$ and two norms: $12 C^2 + 12 C$. Without $W_K$, $W_V$ and $b_V$ it is
+# $10 C^2 + 11 C$, a sixth less. `FeedbackTransformerKV` has the two maps once, for all
+# of its layers.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.feedback import (
+#     FeedbackAttention,
+#     FeedbackTransformerLayer,
+#     FeedForward,
+# )
+#
+# def parameters(C, shared):
+#     attention = FeedbackAttention(8, C, is_kv_precomputed=shared, max_distance=1)
+#     parts = {"attn": attention, "feed_forward": FeedForward(C, 4 * C)}
+#     layer = FeedbackTransformerLayer(d_model=C, dropout_prob=0.1, **parts)
+#     tables = C + 8  # E and b of one distance
+#     return sum(p.numel() for p in layer.parameters()) - tables
+#
+# with torch.device("meta"):
+#     for C in (128, 512):
+#         assert parameters(C, shared=False) == 12 * C**2 + 12 * C
+#         assert parameters(C, shared=True) == 10 * C**2 + 11 * C
+# ```
+#
+# </details>

@@ -290,4 +290,17 @@ def _length(memory: FeedbackMemory, b: int) -> int:
 # go on with fewer texts after each end, as `torch.nn.utils.rnn.pack_padded_sequence`
 # does for recurrent networks; then every end costs a copy of the memory.
 #
+# ```python
+# import torch
+#
+# lengths = torch.tensor([1000] + 31 * [10])
+#
+# def in_vain(batches):  # the share of all steps that read padding
+#     steps = sum(int(batch.max()) * len(batch) for batch in batches)
+#     return 1 - int(lengths.sum()) / steps
+#
+# assert round(in_vain([lengths]), 2) == 0.96
+# assert in_vain([lengths[:1], lengths[1:]]) == 0  # sorted, in two batches
+# ```
+#
 # </details>

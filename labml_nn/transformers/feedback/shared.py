@@ -166,4 +166,21 @@ class FeedbackTransformerKV(FeedbackTransformer):
 # [arXiv:1911.02150](https://arxiv.org/abs/1911.02150)) saves along the other axis, and
 # both could be done at once.
 #
+# ```python
+# import torch
+# from labml_nn.transformers import Encoder, MultiHeadAttention, TransformerLayer
+# from labml_nn.transformers.feed_forward import FeedForward
+# from labml_nn.transformers.feedback.language_model import FeedbackLanguageModel
+#
+# config = {"n_vocab": 5, "d_model": 12, "heads": 3, "n_layers": 6}
+# _, memory = FeedbackLanguageModel.from_config(config)(torch.tensor([[1], [2]]))
+# kept = memory.keys.rows.numel() + memory.values.rows.numel()
+#
+# parts = {"self_attn": MultiHeadAttention(3, 12), "feed_forward": FeedForward(12, 48)}
+# layer = TransformerLayer(d_model=12, dropout_prob=0.1, **parts)
+# _, past = Encoder(layer, 6).extend(torch.randn(2, 1, 12), None, None)
+# ordinary = sum(pair.keys.numel() + pair.values.numel() for pair in past)
+# assert ordinary == 6 * kept == 2 * 6 * 12 * 2
+# ```
+#
 # </details>

@@ -306,13 +306,27 @@ class Stack:
 # ## Exercises
 #
 # **1.** `PersistentStack.append` doubles a full block. Suppose it added 16 rows
-# instead. How many rows would $T = 4096$ steps copy?
+# instead. How many rows would $T = 1024$ steps copy?
 #
 # <details><summary>Answer</summary>
 #
-# It would copy at 16, 32, 48, … rows: $16 (1 + 2 + \dots + 255) = 522{,}240$ rows, and
+# It would copy at 16, 32, 48, … rows: $16 (1 + 2 + \dots + 63) = 32{,}256$ rows, and
 # four times as many for each doubling of $T$. With doubling it is
-# $16 + 32 + \dots + 2048 = 4080$, less than $T$.
+# $16 + 32 + \dots + 512 = 1008$, less than $T$.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.feedback.stack import PersistentStack
+#
+# stack, copied = PersistentStack.start(torch.zeros(1), capacity=16), 0
+# with torch.no_grad():
+#     for _ in range(1023):
+#         longer = stack.append(torch.zeros(1))
+#         copied += len(stack) if longer.storage is not stack.storage else 0
+#         stack = longer
+# assert copied == 1008 == sum(16 * 2**i for i in range(6))
+# assert sum(range(16, 1024, 16)) == 32_256
+# ```
 #
 # </details>
 #
@@ -327,11 +341,39 @@ class Stack:
 # say.
 #
 # ```python
+# import torch
+# from labml_nn.transformers.feedback.stack import PersistentStack
+#
 # rows = [torch.randn(3, requires_grad=True) for _ in range(2)]
 # first = PersistentStack.start(rows[0])
 # second = first.append(rows[1])
 # (first.rows.sum() + second.rows.sum()).backward()
-# print(rows[0].grad, rows[1].grad)  # tensor([2., 2., 2.]) tensor([1., 1., 1.])
+# assert rows[0].grad.tolist() == [2.0, 2.0, 2.0]
+# assert rows[1].grad.tolist() == [1.0, 1.0, 1.0]
+# ```
+#
+# </details>
+#
+# **3.** Two stacks grow from the same one. Which rows do they share in memory, and how
+# does the second know that the place behind the last row is taken?
+#
+# <details><summary>Answer</summary>
+#
+# The first to grow writes behind the others, in the block that all share, and the block
+# counts one row more as used than the old stack has. So the second sees that somebody
+# was there before it, and moves to a block of its own. Neither changes what the other,
+# or the old stack, reads.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.feedback.stack import PersistentStack
+#
+# old = PersistentStack.start(torch.tensor([0.0])).append(torch.tensor([1.0]))
+# left, right = old.append(torch.tensor([2.0])), old.append(torch.tensor([3.0]))
+# assert old.rows.flatten().tolist() == [0, 1]
+# assert left.rows.flatten().tolist() == [0, 1, 2]
+# assert right.rows.flatten().tolist() == [0, 1, 3]
+# assert left.rows.data_ptr() == old.rows.data_ptr() != right.rows.data_ptr()
 # ```
 #
 # </details>
