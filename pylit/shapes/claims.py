@@ -38,6 +38,8 @@ _NAME = r"`[A-Za-z_][\w.]*(?:\[\w+\])?`"
 _ITEM = re.compile(rf"[*-] +({_NAME}(?:(?:, and |, | and ){_NAME})*)(.*)", re.DOTALL)
 _LINK = r",?(?: (?:is|are|has|have))?(?: of| the)?(?: shapes?)?:? *"
 _PLAIN = re.compile(rf"({_NAME}){_LINK}(`\[[^\]`\n]+\]`)")
+#: What stands right before the shape of something.
+_SAID = re.compile(r"(?:[,:(]|\b(?:is|are|Returns?|shapes?|tensor|vectors|mask))\s*$")
 _RETURNS = re.compile(r"(?:^|(?<=\s))Returns?\b(.*?)(?:\bRaises\b|\.\s+[A-Z`]|\Z)", re.DOTALL)
 _CELL = re.compile(r"(?<!\\)\|")
 _OF = re.compile(r"\bof `(\w+)`")
@@ -86,7 +88,7 @@ def _claims_of(text: str, scope: str, words: Mapping[str, str]) -> Iterator[tupl
     if item:
         first = _SHAPE.search(item[2])
         before = item[2][: first.start()] if first else ""
-        if first and not _CODE.search(before):
+        if first and _SAID.search(before) and not _CODE.search(before):
             shapes = _shapes(item[2], words)
             offset = item.start(2) + first.start()
             if shapes:
@@ -99,10 +101,11 @@ def _claims_of(text: str, scope: str, words: Mapping[str, str]) -> Iterator[tupl
             name = match[1].strip("`")
             yield match.start(), Claim(name, shapes, 0, scope, match[2].strip("`"))
     returns = _RETURNS.search(text) if scope else None
-    if returns and (shapes := _shapes(returns[1], words)):
-        first = _SHAPE.search(text, returns.start())
-        assert first is not None
-        yield first.start(), Claim("", shapes, 0, scope, first[0].strip("`"))
+    first = _SHAPE.search(text, returns.start()) if returns else None
+    if returns and first and _SAID.search(text[: first.start()]):
+        shapes = _shapes(returns[1], words)
+        if shapes:
+            yield first.start(), Claim("", shapes, 0, scope, first[0].strip("`"))
 
 
 def _tables(note: Note, words: Mapping[str, str]) -> Iterator[Claim]:

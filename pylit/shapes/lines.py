@@ -8,7 +8,7 @@ from pylit.shapes.annotations import shown, written
 from pylit.shapes.model import Key, ModuleShapes, Traced
 from pylit.shapes.naming import Names
 from pylit.shapes.plan import Plan
-from pylit.shapes.rendering import MOST, Part, Parts, alternatives
+from pylit.shapes.rendering import MORE, MOST, Part, Parts, alternatives
 
 #: Letters of a chip, and of one value in it: as much as fits into the narrowest column of code that
 #: stands beside a note.
@@ -30,7 +30,9 @@ def module_lines(text: str, plan: Plan, traced: Sequence[Traced]) -> ModuleShape
     chips, widths = {}, {}
     for line, entries in by_line.items():
         texts = list(_entries(entries))
-        chips[line] = " ".join(f"<b>{html.escape(n)}</b> {html.escape(s)}" for n, s in texts)
+        chips[line] = " ".join(
+            f"<b>{html.escape(n)}</b> {html.escape(s)}".strip() for n, s in texts
+        )
         # Two blanks before the chip, and one between its entries.
         shown_length = sum(len(name) + len(shape) + 2 for name, shape in texts)
         widths[line] = len(lines[line - 1]) + 2 + shown_length
@@ -79,25 +81,30 @@ def _entries(entries: list[tuple[str, list[Parts]]]) -> Iterator[tuple[str, str]
         named = _named_parts(found[0]) if len(found) == 1 else []
         # Of the only value of a line, the line itself says the name.
         prefix = name if len(entries) > 1 and name != "returns" else ""
-        pairs += [(prefix + path, text) for path, text in named] or [(name, _text(found))]
+        if named and all(path for path, _ in named):
+            pairs += [(prefix + path, text) for path, text in named]
+        else:
+            pairs.append((name, _text(found)))
     room = _LONGEST
     for name, text in pairs:
         room -= len(name) + len(text) + 2
         if room < 0:
-            yield "…", ""
+            yield MORE, ""
             return
         yield name, text
 
 
 def _named_parts(parts: Parts) -> list[tuple[str, str]]:
-    """Names, those of alike tensors together, and texts; none if a part has no name."""
-    names: dict[str, list[str]] = {}
+    """Names, those of alike tensors that follow each other together, and texts."""
+    found: list[tuple[str, str]] = []
     for part in parts:
         steps = [step for step in part.path.split(".") if step and not step.isdigit()]
-        if not steps:
-            return []
-        names.setdefault(_with_dtype(part), []).append("." + ".".join(steps))
-    return [(", ".join(found), text) for text, found in names.items()]
+        name, text = "".join(f".{step}" for step in steps), _with_dtype(part)
+        if found and name and found[-1][0] and found[-1][1] == text:
+            found[-1] = (f"{found[-1][0]}, {name}", text)
+        else:
+            found.append((name, text))
+    return found
 
 
 def _text(found: list[Parts]) -> str:
@@ -108,8 +115,9 @@ def _text(found: list[Parts]) -> str:
     shared = dtypes.pop() if len(dtypes) == 1 and all(len(parts) == 1 for parts in forms) else ""
     texts = []
     for parts in forms:
-        named = _named_parts(parts)
-        whole = [f"{name} {text}" for name, text in named] or map(_with_dtype, parts)
+        whole = [f"{name} {text}".strip() for name, text in _named_parts(parts)]
+        while len(whole) > 1 and len(", ".join(whole)) > _LONG:
+            whole[-2:] = [MORE]
         texts.append(", ".join(whole).removesuffix(f" {shared}" if shared else ""))
     tensors = [text for text in texts if text != "None"]
     if shared:
@@ -117,7 +125,7 @@ def _text(found: list[Parts]) -> str:
     shown = texts[:MOST]
     while len(shown) > 1 and sum(map(len, shown)) > _LONG:
         shown.pop()
-    return " | ".join([*shown, "…"] if len(shown) < len(texts) else shown)
+    return " | ".join([*shown, MORE] if len(shown) < len(texts) else shown)
 
 
 def _with_dtype(part: Part) -> str:

@@ -14,6 +14,8 @@ from pylit.shapes.expressions import evaluate
 Sizes = Mapping[str, int]
 Derived = Mapping[str, str]
 _PRIMES = (5, 7, 3, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47)
+#: Smaller numbers than this have too many long names to be called by one.
+_SMALL = 5
 #: What stands for a size that has no name.
 UNKNOWN = "?"
 
@@ -56,12 +58,15 @@ class Names:
 
     def __init__(self, first: Sizes, second: Sizes) -> None:
         self._known: dict[tuple[int, int], str] = {}
-        for level in _levels(tuple(first)):
+        levels = _levels(tuple(first))
+        for level in levels:
             found: dict[tuple[int, int], list[str]] = {}
             for shown, text in level:
                 pair = (evaluate(text, first) or 0, evaluate(text, second) or 0)
                 found.setdefault(pair, []).append(shown)
             for pair, texts in found.items():
+                if level is levels[-1] and min(pair) < _SMALL:
+                    continue
                 # Two names that are as simple: nobody can tell which is meant.
                 self._known.setdefault(pair, texts[0] if len(texts) == 1 else UNKNOWN)
 

@@ -8,6 +8,8 @@ from pylit.shapes.values import Value
 
 #: Different shapes of one name that are shown.
 MOST = 3
+#: What stands for forms that are too many to tell.
+MORE = "…"
 #: What most tensors hold: not worth a word.
 USUAL = "float32"
 
@@ -66,8 +68,11 @@ def _parts(kind: Kind, texts: Sequence[str]) -> Parts:
             parts.append(Part(path, "None", ""))
             continue
         count = "" if single else f"{next(rest)} × "
-        shape = f"[{', '.join(next(rest) for _ in range(rank))}]" if rank else "scalar"
-        parts.append(Part(path, count + shape, "" if dtype == USUAL else dtype))
+        sizes = [next(rest) for _ in range(rank)]
+        shape = count + (f"[{', '.join(sizes)}]" if sizes else "scalar")
+        if sizes and set(sizes) == {MORE}:
+            shape = MORE
+        parts.append(Part(path, shape, "" if dtype == USUAL else dtype))
     return tuple(parts)
 
 
@@ -92,7 +97,7 @@ def _texts(ours: list[Vector], theirs: list[Vector], names: Names) -> Iterator[S
     shown = [_named(a, b, names) for a, b in zip(ours, theirs, strict=False)][:MOST]
     yield from shown
     if len(shown) < max(len(ours), len(theirs)):
-        yield ["…"] * len(ours[0])
+        yield [MORE] * len(ours[0])
 
 
 def _named(first: Vector, second: Vector, names: Names) -> list[str]:

@@ -127,7 +127,9 @@ class Tracer:
         if statement.body is None or statement.body[0] <= line <= statement.body[1]:
             kind = "set" if statement.body is None else "loop"
             for at, path in statement.targets:
-                value = self._see(follow(names, path))
+                bound = follow(names, path)
+                # A loop goes through modules that were made elsewhere.
+                value = () if kind == "loop" and is_module(bound) else self._see(bound)
                 if value and not (value == NONE and statement.nothing):
                     self._keep(at, kind, ".".join(path), value)
         for path, before in watched.marks.items():

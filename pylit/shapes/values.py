@@ -64,10 +64,14 @@ def _sequence(value: Any, path: str, depth: int) -> list[Leaf]:
     items = [_leaves(item, "", depth + 1) for item in value[:200]]
     if not any(items):
         return []
-    alike = all(item == items[0] for item in items)
-    # A list is as long as it happens to be; the parts of a tuple are different things.
-    if isinstance(value, list) and alike and len(items[0]) == 1 and items[0][0].times is None:
-        return [items[0][0]._replace(path=path, times=len(value))]
+    one, alike = items[0], all(item == items[0] for item in items)
+    # A list is as long as it happens to be. The parts of a tuple are different things, unless they
+    # are of one class of their own.
+    many = isinstance(value, list) or (len(items) > 1 and all(leaf.path for leaf in one))
+    if many and alike and all(leaf.times is None for leaf in one):
+        inside = (".".join(filter(None, (path, leaf.path))) for leaf in one)
+        places = zip(one, inside, strict=True)
+        return [leaf._replace(path=place, times=len(value)) for leaf, place in places]
     if isinstance(value, list):
         return []
     return [

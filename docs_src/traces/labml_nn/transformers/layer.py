@@ -28,3 +28,12 @@ def trace_decoder(T, S, B, H, K, C, F):
         model = layer(H, C, F, norm_first=norm_first)
         model.is_save_ff_input = norm_first
         model(x=x, mask=masks[0], src=src, src_mask=masks[1])
+
+
+def trace_going_on(T, S, B, H, K, C, F):
+    """New rows, after S rows whose keys and values were kept."""
+    model = layer(H, C, F)
+    x, mask = torch.randn(S + T, B, C), subsequent_mask(S + T)
+    source = model.src_attn.project(key=x[:S], value=x[:S])
+    _, past = model.extend(x=x[:S], mask=mask[:S, :S], past=None)
+    model.extend(x=x[S:], mask=mask[S:], past=past, source=source)
