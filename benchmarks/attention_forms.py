@@ -4,8 +4,9 @@
     python benchmarks/attention_forms.py --lengths 128 512 --rounds 51 --threads 2
 
 prints the table of `labml_nn/transformers/scaled_dot_product.py`. The forms take turns, round by
-round, so that whatever else the machine does meets all of them; the median of the rounds is
-reported. Memory is the most that PyTorch's allocator held at once beyond the inputs.
+round, so that whatever else the machine does meets all of them, and the median of the rounds is
+reported. Time is the processor's, summed over threads. Memory is the most that PyTorch's allocator
+held at once beyond the inputs.
 """
 
 import argparse
@@ -60,10 +61,10 @@ def peak_memory(run: Callable[[], None]) -> int:
 
 
 def milliseconds(run: Callable[[], None]) -> float:
-    """How long one call takes."""
-    start = time.perf_counter()
+    """How long the processor works at one call."""
+    start = time.process_time()
     run()
-    return 1000 * (time.perf_counter() - start)
+    return 1000 * (time.process_time() - start)
 
 
 def measure(length: int, shape: tuple[int, ...], rounds: int) -> dict[str, tuple[float, float]]:

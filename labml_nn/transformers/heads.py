@@ -58,9 +58,9 @@ class PrepareForMultiHeadAttention(nn.Module):
         """
         * `x` has shape `[T, B, C]`, or `[B, C]` in models that take one step at a time
 
-        Returns the same with the last axis mapped and cut into `[H, K]`. Raises
-        `ValueError` if that axis is not `d_model` long, and `TypeError` for a dtype
-        other than that of the parameters.
+        Returns `[T, B, H, K]`, or `[B, H, K]`: the last axis mapped and cut into heads.
+        Raises `ValueError` if that axis is not `d_model` long, and `TypeError` for a
+        dtype other than that of the parameters.
         """
         check_features("x", x, self.linear.in_features, self.linear.weight)
         return torch.unflatten(self.linear(x), -1, (self.heads, self.d_k))

@@ -154,8 +154,8 @@ class MultiHeadAttention(nn.Module):
         # > too much. With $C = 512$, 8 heads and 32 random keys, the largest weight is
         # > 0.06 on average instead of 0.16. Each query weighs 30 of the 32 keys as if
         # > they were the same, instead of 21 ($e$ to the entropy of its weights), and
-        # > it has to learn larger numbers to say what it means.
-        # > `test_tutorial_faults.py::test_scores_have_variance_one`
+        # > it has to learn larger numbers to say what it means. Found by
+        # > `test_scores_have_variance_one`; [five more faults](../../faults.md).
         #
         # Scores are `[T, S, B, H]`, so the weights of one query lie along axis 1. They
         # are the largest tensor of the computation, and not kept unless asked for.

@@ -88,7 +88,8 @@ def get_positional_encoding(
     # > positions, where 503 should. Only the first hand is left, and it comes round: in
     # > the first 100 positions there are two that lie 0.018 apart, and in 1,000 two at
     # > a distance of 0.00006. Divided by $C$, no two of them come nearer than 3.7.
-    # > `test_tutorial_faults.py::test_every_position_looks_different`
+    # > Found by `test_every_position_looks_different`;
+    # > [five more faults](../../faults.md).
     even = torch.arange(0, d_model, 2, dtype=dtype, device=device)
     frequencies = torch.exp(even * -(math.log(10000.0) / d_model))
 

@@ -90,27 +90,29 @@ def attention_weights(
     """
     # A score of $-\infty$ becomes a weight of $e^{-\infty} = 0$, and the others share
     # the sum of one among them.
-    #
-    # > [!WARNING]
-    # > Tutorials fill in `-1e4` or `-1e9` instead, because a row of $-\infty$ is
-    # > $0 / 0$. What comes of that, measured:
-    #
-    # | Filled in | float32, bfloat16 | float16 |
-    # |:--|:--|:--|
-    # | `-1e4` | scores of −12,000: the hidden keys get **all** the weight | the same |
-    # | `-1e9` | of 8 hidden keys, each gets a weight of **0.125** | `RuntimeError` |
-    # | `(1 - mask) * -1e9`, added | the same | **NaN** in rows with nothing to see |
-    # | $-\infty$ and the rule below | hidden keys get 0 | 0 |
-    #
-    # The largest number of float16 is 65,504; `-1e9` does not exist there. Whoever
-    # converts it first, `torch.tensor(-1e9).half()`, gets $-\infty$, and then
-    # $0 \cdot (-\infty)$ is NaN for the keys that *may* be seen.
-    # `test_tutorial_faults.py::test_hidden_keys_get_nothing_in_any_precision`
     if mask is not None:
         visible, blind = _open_blind(mask, axis)
         scores = scores.masked_fill(~visible, -math.inf)
     weights = torch.softmax(scores, axis) if softmax is None else softmax(scores)
     return weights if mask is None else weights.masked_fill(blind, 0.0)
+
+
+# ### Fault: not quite infinity
+#
+# Tutorials fill in `-1e4` or `-1e9`, because a row of nothing but $-\infty$ becomes
+# $0 / 0$. What comes of it, measured with 8 keys:
+#
+# | Filled in | float32, bfloat16 | float16 |
+# |:--|:--|:--|
+# | `-1e4`, scores of −12,000 | the hidden keys get **all** the weight | the same |
+# | `-1e9`, nothing to see | each hidden key gets a weight of **1/8** | `RuntimeError` |
+# | `(1 - mask) * -1e9` added, nothing to see | the same, 1/8 | **NaN** |
+# | $-\infty$ and the rule below, any of these | hidden keys get 0 | hidden keys get 0 |
+#
+# The largest number of float16 is 65,504, so `-1e9` does not exist there. Converted
+# first, `torch.tensor(-1e9).half()`, it is $-\infty$, and $0 \cdot (-\infty)$ makes NaN
+# of the keys that *may* be seen. `test_hidden_keys_get_nothing_in_any_precision` builds
+# all of these. [Five more faults](../../faults.md) of this kind.
 
 
 # A query that may see nothing at all is *blind*. It may see everything for the moment,
@@ -173,16 +175,19 @@ def einsum_attention(
 
     # Dropout takes whole keys away from a query, so that none becomes indispensable.
     # What is left is scaled up, and the mean over many draws stays what it was.
-    #
-    # > [!WARNING]
-    # > Before the softmax, `softmax(dropout(scores))`, dropout does something else. A
-    # > score of 0 is no weight of 0: of 640,000 weights **none** was dropped. And a
-    # > hidden key whose `-1e9` becomes 0 is hidden no more: of the weights under a
-    # > causal mask of 128 positions with dropout of 0.1, **12 %** fell on the future,
-    # > and 90 % in the first row. Scores of $-\infty$ become $-\infty \cdot 0$, NaN, in
-    # > 92 % of the rows.
-    # > `test_tutorial_faults.py::test_dropout_shows_nothing_of_the_future`
     return weighted_mean(F.dropout(weights, dropout_prob), value)
+
+
+# ### Fault: dropout too early
+#
+# `softmax(dropout(scores))` looks much like `dropout(softmax(scores))`. But a score of
+# 0 is no weight of 0: with 32 keys for each of 20,000 queries, not one weight was
+# dropped. And a hidden key whose `-1e9` becomes 0 is hidden no more. With scores from a
+# normal distribution, a causal mask of 128 positions and dropout of 0.1, **12 %** of
+# the weight fell on the future, and 90 % in the first row. Scores of $-\infty$ become
+# $-\infty \cdot 0$, and 92 % of the rows are NaN.
+# `test_dropout_shows_nothing_of_the_future` asks all three forms of this page, and
+# [a page of faults](../../faults.md) has the program.
 
 
 def matmul_attention(
@@ -262,7 +267,8 @@ def _scale(query: Tensor, scale: float | None) -> float:
     return 1 / math.sqrt(query.shape[-1]) if scale is None else scale
 
 
-# Whether arguments fit each other, with the axes of the scores for the mask.
+# A mask has the axes of the scores, heads included. PyTorch would take a mask of
+# `[T, S, B]` for one of `[1, T, S, B]`, and fail, or not, depending on the sizes.
 def _check(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_prob: float
 ) -> None:
@@ -288,18 +294,32 @@ def _check(
 
 # ## What the three forms cost
 #
-# TABLE
+# Forward and backward of 2 sequences that attend to themselves, 8 heads of 32 features,
+# a causal mask, float32, on one of two processor cores: time of the processor (median
+# of 15, the forms in turn), and the most memory held at once beyond the inputs.
+#
+# | $T = S$ | einsum | matmul | fused |
+# |--:|--:|--:|--:|
+# | 128 | 6.4 ms, 4 MiB | 3.9 ms, 4 MiB | 2.6 ms, 2 MiB |
+# | 512 | 89 ms, 64 MiB | 47 ms, 64 MiB | 31 ms, 8 MiB |
+# | 1,024 | 847 ms, 258 MiB | 496 ms, 258 MiB | 126 ms, 19 MiB |
+#
+# Twice the length is four times the scores, and the first two forms hold them four
+# times over. The fused one needs little more than twice the memory. Between the first
+# two, only the order of the axes differs: see the first exercise.
+# `benchmarks/attention_forms.py` prints this table for other sizes and other machines.
 #
 # ## Exercises
 #
-# **1.** On the page, `einsum_attention` takes nearly twice as long as
+# **1.** On the page, `einsum_attention` takes 1.7 times as long as
 # `matmul_attention`, although both do the same sums. Change two strings of it, and it
 # is as fast.
 #
 # <details><summary>Answer</summary>
 #
-# The sums are the same; the order of the axes in memory is not. A softmax along `s` of
-# `[T, S, B, H]` finds neighbouring keys $B \cdot H$ numbers apart. Put the keys last:
+# The sums are the same; the order of the axes in memory is not. The products come out
+# with the keys of a query side by side. The softmax of `[T, S, B, H]` first copies them
+# into that order, where neighbouring keys lie $B \cdot H$ numbers apart. Put them last:
 #
 # ```python
 # import torch
@@ -312,9 +332,9 @@ def _check(
 # torch.testing.assert_close(x, einsum_attention(query, key, value))
 # ```
 #
-# For 1,024 positions of the table above it then took 466 ms where the form on the page
-# took 767 and matrix products 459. Version 0.5.1 has `[T, S, B, H]`, and code that
-# replaces its softmax counts on that.
+# In one run at the largest size of the table it took 509 ms, the form on the page 911
+# and matrix products 508. The page keeps `[T, S, B, H]`, because version 0.5.1 has it,
+# and code that replaces a part of its attention counts on that.
 #
 # </details>
 #

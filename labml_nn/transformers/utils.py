@@ -88,8 +88,8 @@ def padding_mask(
     # > *ask*, while everybody may still look at it. Where $T = S$ that runs, if the
     # > attention stretches the axis of the keys; ours refuses to. For a sequence of 32
     # > tokens beside one of 128, **75 %** of the weight of the real tokens falls on
-    # > padding then, and what a layer without training makes of them is 45 % off.
-    # > `test_tutorial_faults.py::test_no_weight_falls_on_padding`
+    # > padding then, and what a layer without training makes of them is 45 % off. Found
+    # > by `test_no_weight_falls_on_padding`; [five more faults](../../faults.md).
     positions = torch.arange(max_len, device=lengths.device)
     return (positions[:, None] < lengths).unsqueeze(0)
 
@@ -150,7 +150,8 @@ def combine_masks(
     > should foretell. For one of 8 random tokens the lowest honest loss is $\ln 8 =
     > 2.08$; a layer with that mask had **0.18** after 400 steps. Asked to go on from a
     > prefix, where there is nothing to read yet, it had **8.0**, far worse than a
-    > guess. `test_tutorial_faults.py::test_no_model_is_better_than_chance`
+    > guess. Found by `test_no_model_is_better_than_chance`;
+    > [five more faults](../../faults.md).
 
     Returns a mask as long as the longest of each axis, or `None` if nothing restricts
     anything. Raises `ValueError` if shapes do not fit each other, and `TypeError` for a
