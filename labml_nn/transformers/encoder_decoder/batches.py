@@ -48,7 +48,11 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from labml_nn.checks import check_integers, check_lengths, check_sizes
+from labml_nn.checks import check_integers, check_sizes
+from labml_nn.transformers.encoder_decoder.checks import (
+    check_one_end,
+    check_real_lengths,
+)
 
 
 class Batch(NamedTuple):
@@ -165,12 +169,16 @@ def _fill(
 
 
 def to_front(
-    tokens: Int[Tensor, "T B"], padding_token: int, *, name: str = "tokens"
+    tokens: Int[Tensor, "T B"],
+    padding_token: int,
+    lengths: Int[Tensor, " B"] | None = None,
+    *,
+    name: str = "tokens",
 ) -> tuple[Int[Tensor, "T B"], Int[Tensor, " B"]]:
     r"""
     ## Padding goes to the end
 
-    $$x'_{tb} = x_{(t + f_b) mod T, \, b}$$
+    $$x'_{tb} = x_{(t + f_b) \bmod T, \, b}$$
 
     where $f_b$ is the position of the first real token of sequence $b$. Each column is
     turned like a ring, until that token stands at position 0. What was padding in front
@@ -182,36 +190,28 @@ def to_front(
 
     * `tokens` have shape `[T, B]`, padded at one side
     * `padding_token` is the token that fills up
+    * `lengths`, if given, says how many tokens of each column are real, `[B]`. Those
+      come first then, and may be followed by anything
     * `name` is what errors call the tokens
 
     Returns the tokens, and the number of real ones in each column, `[B]`. Raises
-    `ValueError` if padding stands between real tokens, on a processor;
-    a GPU or a compiled graph would have to wait to ask.
+    `ValueError` if padding stands between real tokens, on a processor; a GPU or a
+    compiled graph would have to wait to ask.
     """
     check_integers(name, tokens, "T B")
-    real = tokens != padding_token
-    lengths = real.sum(0)
     rows = torch.arange(len(tokens), device=tokens.device)[:, None]
+    if lengths is not None:
+        check_real_lengths(name, lengths, tokens)
+        tokens = tokens.masked_fill(rows >= lengths, padding_token)
+    real = tokens != padding_token
+    counted = real.sum(0)
 
     # The first of the largest numbers is the first real token; a column of nothing but
     # padding gives 0 and stays.
     first = real.int().argmax(0)
     turned = tokens.gather(0, (rows + first) % len(tokens))
-    if can_look(tokens) and not torch.equal(turned != padding_token, rows < lengths):
-        wrong = ((turned != padding_token) != (rows < lengths)).any(0)
-        raise ValueError(
-            f"`{name}` have the padding token ({padding_token}) between other tokens, "
-            f"in sequence {int(wrong.int().argmax())}; expected padding at one end"
-        )
-    return turned, lengths
-
-
-def can_look(tokens: Tensor) -> bool:
-    """
-    Whether an error may depend on the numbers: a graph that is being compiled has none
-    yet, and those of a GPU would have to be waited for.
-    """
-    return tokens.device.type == "cpu" and not torch.compiler.is_compiling()
+    check_one_end(turned != padding_token, counted, lengths, padding_token, name)
+    return turned, counted
 
 
 def shift(
@@ -236,14 +236,16 @@ def shift(
     ```
 
     Both have one row more than the reply. The dot is padding; nobody is asked for it.
+    Where the reply ends is another row in each column, so the end is put in by number.
 
     * `target` are replies without special tokens, padded last, `[T, B]`
     * `lengths` says how many tokens of each are real, `[B]`
 
-    Returns what the decoder reads and what it is asked for, `[T + 1, B]` each.
+    Returns what the decoder reads and what it is asked for, `[T + 1, B]` each. Raises
+    `ValueError` for lengths that do not fit.
     """
     check_integers("target", target, "T B")
-    check_lengths(lengths, len(target))
+    check_real_lengths("target", lengths, target)
     read = torch.cat([torch.full_like(target[:1], start_token), target])
     asked = torch.cat([target, torch.full_like(target[:1], padding_token)])
     end = torch.full_like(asked[:1], end_token)

@@ -189,5 +189,5 @@ def test_padding_stands_at_one_end_only(column):
 def test_shift_refuses_lengths_that_cannot_be(unhooked):
     tokens = {"padding_token": PAD, "start_token": START, "end_token": END}
     target = torch.tensor([[3, 4], [5, 0]])
-    with pytest.raises(ValueError, match=r"`lengths` go from 1 to 3; expected 0 to max_len \(2\)"):
+    with pytest.raises(ValueError, match=r"`lengths` are \[3, 1\]; expected 0 to 2"):
         unhooked(MODULE).shift(target, torch.tensor([3, 1]), **tokens)
