@@ -286,8 +286,9 @@ def unroll(
 #
 # Without inputs the states would stay at zero, where tanh has slope 1, and the columns
 # would be $\rho^t$: a rotation would lose nothing. Inputs push the states up the
-# shoulders of tanh, where it is flat, and each of them takes its toll. With $\rho = 1.5$
-# the two are in balance, but only for inputs of just this size. Exercise 2 measures it.
+# shoulders of tanh, where it is flat, and each of them takes its toll. With
+# $\rho = 1.5$ the two are in balance, but only for inputs of just this size. Exercise 2
+# measures it.
 #
 # Clipping the norm of the gradients cures those that explode
 # ([Pascanu et al. 2013](https://arxiv.org/abs/1211.5063)). Nothing brings back what has
