@@ -13,6 +13,8 @@ these models is there to make good use of it.
 
 | Page | What it adds |
 |:--|:--|
+| [Scaled dot-product attention](scaled_dot_product.py) | the one equation |
+| [Heads](heads.py) | one vector becomes many small ones |
 | [Multi-head attention](mha.py) | each position looks at the others |
 | [Masks](utils.py) | what it must not see |
 | [Feed-forward network](feed_forward.py) | what it makes of what it saw |

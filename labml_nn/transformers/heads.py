@@ -70,9 +70,10 @@ class KeysValues(NamedTuple):
     r"""
     ## What can be kept
 
-    The keys and values of a position depend on that position alone. They stay what they
-    are when the sequence goes on, so a model that writes one token at a time keeps them
-    and adds a row, instead of computing all rows again.
+    The key and the value of a position are made of its own vector alone. Where nobody
+    looks ahead, that vector stays what it is when the sequence goes on. So a model that
+    writes one token at a time keeps both and adds a row, instead of computing all rows
+    again.
 
     * `keys` are $K$, `[S, B, H, K]`
     * `values` are $V$, `[S, B, H, D]`, with $D = d_v$

@@ -222,7 +222,8 @@ class MultiHeadAttention(nn.Module):
         """
         ### The same in one call
 
-        [In three forms](scaled_dot_product.py) says what it saves.
+        Attention [in three forms](scaled_dot_product.py) has what that saves in time
+        and memory.
         """
         dropout_prob = self.dropout.p if self.dropout.training else 0.0
         return fused_attention(
