@@ -11,7 +11,7 @@ from pylit.shapes.matching import Matcher
 from pylit.shapes.model import Axes, Run, Traced
 from pylit.shapes.naming import Names
 from pylit.shapes.plan import Function, Plan
-from pylit.shapes.rendering import alternatives
+from pylit.shapes.rendering import alternatives, text_of
 from pylit.shapes.values import Leaf, Value
 
 
@@ -31,13 +31,13 @@ def _signatures(
 ) -> Iterator[Diagnostic]:
     for one in traced:
         first, second = one.runs
-        for line in first.calls.keys() & second.calls.keys():
+        for line in sorted(first.calls.keys() & second.calls.keys()):
             function = plan.functions.get(line)
             if function is None:
                 continue
             ours = dict(_misfits(function, first, line, axes))
             theirs = dict(_misfits(function, second, line, axes))
-            for name in ours.keys() & theirs.keys():
+            for name in (name for name in ours if name in theirs):
                 ran = _named((ours[name],), (theirs[name],), one)
                 yield _misdeclared(module, function, name, ran, one)
 
@@ -209,5 +209,5 @@ def _named(ours: Sequence[Value], theirs: Sequence[Value], one: Traced) -> str:
     """What ran, in letters."""
     names = Names(one.runs[0].sizes, one.runs[1].sizes)
     found = alternatives(ours, theirs, names)
-    texts = [", ".join(" ".join(filter(None, part)) for part in parts) for parts in found]
+    texts = [text_of([parts]) for parts in found]
     return " or ".join(f"`{text}`" for text in texts) or "something else"

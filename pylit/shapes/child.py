@@ -23,8 +23,6 @@ from typing import Any
 from pylit.shapes.plan import Plan, read_plan
 from pylit.shapes.tracer import Tracer
 
-#: Libraries that take long to import; they come first, and count for no trace.
-_HEAVY = ("torch", "jaxtyping")
 #: A run that waits instead of working ends after so many times its limit.
 _PATIENCE = 12
 
@@ -40,7 +38,7 @@ def main() -> None:
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     with Path(os.devnull).open("w") as nowhere:
         os.dup2(nowhere.fileno(), 1)
-    for name in _HEAVY:
+    for name in order["heavy"]:
         with suppress(ImportError):
             importlib.import_module(name)
     # What is read from here on is read from its source: compiled files may be a second old.

@@ -14,13 +14,15 @@ class Imports:
         self._named = {module.source.name: module for module in modules}
         self._files = {str(module.source.path.resolve()): module for module in modules}
 
-    def closure(self, module: Module, trace: str) -> list[str]:
-        """Digests of all modules that a run reads, and their names."""
+    def closure(self, module: Module, trace: str) -> tuple[list[str], set[str]]:
+        """Modules of the site that a run reads, with their digests; and what else it imports."""
         source = module.source
         todo = [source.name, *_imported(trace, "", False)]
         seen: dict[str, None] = {}
+        outside: set[str] = set()
         while todo:
             name = todo.pop()
+            outside.add(name.split(".")[0])
             # To import a.b.c is to run a and a.b first, and c may be a name in a.b.
             parts = name.split(".")
             for count in range(1, len(parts) + 1):
@@ -29,7 +31,8 @@ class Imports:
                     seen[prefix] = None
                     found = self._named[prefix].source
                     todo += _imported(found.text, found.name, found.is_package)
-        return [f"{name}={self._named[name].source.digest}" for name in sorted(seen)]
+        digests = [f"{name}={self._named[name].source.digest}" for name in sorted(seen)]
+        return digests, outside - {name.split(".")[0] for name in self._named}
 
     def digests(self, files: set[str]) -> dict[str, str]:
         """Of the modules among files that ran."""

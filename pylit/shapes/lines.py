@@ -8,12 +8,10 @@ from pylit.shapes.annotations import shown, written
 from pylit.shapes.model import Key, ModuleShapes, Traced
 from pylit.shapes.naming import Names
 from pylit.shapes.plan import Plan
-from pylit.shapes.rendering import MORE, MOST, Part, Parts, alternatives
+from pylit.shapes.rendering import MORE, NONE_PARTS, Parts, alternatives, named_parts, text_of
 
-#: Letters of a chip, and of one value in it: as much as fits into the narrowest column of code that
-#: stands beside a note.
-_LONGEST, _LONG = 76, 54
-_NONE: Parts = (Part("", "None", ""),)
+#: Letters of a chip: as many as fit into the narrowest column of code that stands beside a note.
+_LONGEST = 76
 
 #: The forms that a name had on a line.
 Forms = Mapping[Key, list[Parts]]
@@ -36,7 +34,7 @@ def module_lines(text: str, plan: Plan, traced: Sequence[Traced]) -> ModuleShape
         # Two blanks before the chip, and one between its entries.
         shown_length = sum(len(name) + len(shape) + 2 for name, shape in texts)
         widths[line] = len(lines[line - 1]) + 2 + shown_length
-    return ModuleShapes(chips, widths, _unreached(text, plan, traced))
+    return ModuleShapes(chips, widths, _unreached(plan, traced))
 
 
 def _forms(traced: Iterable[Traced]) -> dict[Key, list[Parts]]:
@@ -60,31 +58,33 @@ def _worth_saying(
     if kind == "change":
         return (line, "set", name) not in forms and (line, "loop", name) not in forms
     if kind != "arg":
-        return found != [_NONE] or _ever_tensor(name, forms)
+        return found != [NONE_PARTS] or _ever_tensor(name, forms)
     function = plan.function_at(line)
     annotation = written(function.node, name) if function else None
-    tensors = [parts for parts in found if parts != _NONE]
+    tensors = [parts for parts in found if parts != NONE_PARTS]
     if not tensors:
         return annotation is not None and shown(annotation) != ""
-    return annotation is None or shown(annotation) != _text(tensors)
+    return annotation is None or shown(annotation) != text_of(tensors)
 
 
 def _ever_tensor(name: str, forms: Forms) -> bool:
     """Whether a name that was None is that of a tensor elsewhere in the module."""
-    return bool(name) and any(key[2] == name and found != [_NONE] for key, found in forms.items())
+    return bool(name) and any(
+        key[2] == name and found != [NONE_PARTS] for key, found in forms.items()
+    )
 
 
 def _entries(entries: list[tuple[str, list[Parts]]]) -> Iterator[tuple[str, str]]:
     """Names and texts of a chip. The tensors of one value have names of their own: ``.weight``."""
     pairs: list[tuple[str, str]] = []
     for name, found in entries:
-        named = _named_parts(found[0]) if len(found) == 1 else []
+        named = named_parts(found[0]) if len(found) == 1 else []
         # Of the only value of a line, the line itself says the name.
         prefix = name if len(entries) > 1 and name != "returns" else ""
         if named and all(path for path, _ in named):
             pairs += [(prefix + path, text) for path, text in named]
         else:
-            pairs.append((name, _text(found)))
+            pairs.append((name, text_of(found)))
     room = _LONGEST
     for name, text in pairs:
         room -= len(name) + len(text) + 2
@@ -94,48 +94,10 @@ def _entries(entries: list[tuple[str, list[Parts]]]) -> Iterator[tuple[str, str]
         yield name, text
 
 
-def _named_parts(parts: Parts) -> list[tuple[str, str]]:
-    """Names, those of alike tensors that follow each other together, and texts."""
-    found: list[tuple[str, str]] = []
-    for part in parts:
-        steps = [step for step in part.path.split(".") if step and not step.isdigit()]
-        name, text = "".join(f".{step}" for step in steps), _with_dtype(part)
-        if found and name and found[-1][0] and found[-1][1] == text:
-            found[-1] = (f"{found[-1][0]}, {name}", text)
-        else:
-            found.append((name, text))
-    return found
-
-
-def _text(found: list[Parts]) -> str:
-    """``[T, B] | [S, B] | None``; a tuple's tensors are separated by commas."""
-    forms = sorted(found, key=lambda parts: parts == _NONE)
-    dtypes = {part.dtype for parts in forms for part in parts if parts != _NONE}
-    # A kind of number that all forms share is said once, behind the last.
-    shared = dtypes.pop() if len(dtypes) == 1 and all(len(parts) == 1 for parts in forms) else ""
-    texts = []
-    for parts in forms:
-        whole = [f"{name} {text}".strip() for name, text in _named_parts(parts)]
-        while len(whole) > 1 and len(", ".join(whole)) > _LONG:
-            whole[-2:] = [MORE]
-        texts.append(", ".join(whole).removesuffix(f" {shared}" if shared else ""))
-    tensors = [text for text in texts if text != "None"]
-    if shared:
-        texts[len(tensors) - 1] += f" {shared}"
-    shown = texts[:MOST]
-    while len(shown) > 1 and sum(map(len, shown)) > _LONG:
-        shown.pop()
-    return " | ".join([*shown, MORE] if len(shown) < len(texts) else shown)
-
-
-def _with_dtype(part: Part) -> str:
-    return f"{part.shape} {part.dtype}" if part.dtype else part.shape
-
-
-def _unreached(text: str, plan: Plan, traced: Sequence[Traced]) -> frozenset[int]:
+def _unreached(plan: Plan, traced: Sequence[Traced]) -> frozenset[int]:
     """Lines of functions that hold code which ran in none of the runs."""
     ran = frozenset(line for one in traced for run in one.runs for line in run.lines)
-    code = _code_lines(compile(text, "<page>", "exec", dont_inherit=True), inside=False)
+    code = _code_lines(plan.code, inside=False)
     found: set[int] = set()
     for line in code:
         statement = plan.statements.get(line)

@@ -6,6 +6,8 @@ where both runs agree on it, and on no other name as simple.
 """
 
 import itertools
+import random
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
@@ -14,6 +16,8 @@ from pylit.shapes.expressions import evaluate
 Sizes = Mapping[str, int]
 Derived = Mapping[str, str]
 _PRIMES = (5, 7, 3, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47)
+#: Orders of the primes that are tried for the second run.
+_TRIES = 60
 #: Smaller numbers than this have too many long names to be called by one.
 _SMALL = 5
 #: What stands for a size that has no name.
@@ -22,35 +26,43 @@ UNKNOWN = "?"
 
 def assign(axes: Sequence[str], derived: Derived) -> tuple[dict[str, int], ...]:
     """Two sizes for each axis. Derived axes, ``C = H*K``, get what follows for them."""
-    free = [axis for axis in axes if axis not in derived]
+    free = tuple(axis for axis in axes if axis not in derived)
+    return tuple(map(dict, _assigned(free, tuple(derived.items()))))
+
+
+@lru_cache
+def _assigned(
+    free: tuple[str, ...], derived: tuple[tuple[str, str], ...]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """The first order of the primes in which simple names are told apart, or the best of many."""
     first = _sized(free, derived, _PRIMES)
-    for shift in range(1, len(_PRIMES)):
-        turned = _PRIMES[shift:] + _PRIMES[:shift]
-        second = _sized(free, derived, turned)
-        if _tell_apart(first, second):
+    shuffle = random.Random(1)
+    best: tuple[int, dict[str, int]] | None = None
+    for _ in range(_TRIES):
+        second = _sized(free, derived, shuffle.sample(_PRIMES[: len(free) + 4], len(free)))
+        confused = _confused(first, second)
+        if best is None or confused < best[0]:
+            best = confused, second
+        if not confused:
             break
-    return first, second
+    assert best is not None
+    return first, best[1]
 
 
-def _sized(free: Sequence[str], derived: Derived, primes: Sequence[int]) -> dict[str, int]:
+def _sized(
+    free: Sequence[str], derived: Sequence[tuple[str, str]], primes: Sequence[int]
+) -> dict[str, int]:
     sizes = dict(zip(free, primes, strict=False))
-    return sizes | {axis: evaluate(text, sizes) or 0 for axis, text in derived.items()}
+    return sizes | {axis: evaluate(text, sizes) or 0 for axis, text in derived}
 
 
-def _tell_apart(first: Sizes, second: Sizes) -> bool:
-    """Whether every axis differs between the runs, and all differ from each other in each."""
-    pairs = {(first[axis], second[axis]) for axis in first}
-    products = {
-        (first[a] * first[b], second[a] * second[b])
-        for a, b in itertools.combinations_with_replacement(first, 2)
-    }
-    count = len(first) * (len(first) + 1) // 2
-    return (
-        len(pairs) == len(first)
-        and all(one != two for one, two in pairs)
-        and len(set(second.values())) == len(second)
-        and len(products) == count
-    )
+def _confused(first: Sizes, second: Sizes) -> int:
+    """How many simple names are not the only one of their sizes; axes that are not, count most."""
+    axes, simple, _ = _levels(tuple(first))
+    pairs = [(first[axis], second[axis]) for axis, _ in axes]
+    alike = sum(one == two for one, two in pairs) + len(pairs) - len({two for _, two in pairs})
+    known = Counter((evaluate(text, first), evaluate(text, second)) for _, text in (*axes, *simple))
+    return 1000 * alike + sum(count - 1 for count in known.values())
 
 
 class Names:

@@ -4,8 +4,10 @@ Used in the child process, and by the checks: plain `ast`, nothing of the module
 """
 
 import ast
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from types import CodeType
 
 #: A name, or a chain of attributes that begins with one: ``("self", "attn")``.
 Path = tuple[str, ...]
@@ -50,11 +52,13 @@ class Function:
 class Plan:
     """Everything that the tracer and the checks ask of a module's syntax."""
 
+    #: The module compiled, for the lines that have code. Nobody runs it.
+    code: CodeType
     statements: dict[int, Statement] = field(default_factory=dict)
     functions: dict[int, Function] = field(default_factory=dict)
     #: First line of a comprehension -> the names that it binds, with their lines.
     comprehensions: dict[int, list[tuple[int, str]]] = field(default_factory=dict)
-    #: Qualified name and lines of each class.
+    #: Classes by their qualified names.
     classes: dict[str, ast.ClassDef] = field(default_factory=dict)
 
     def function_at(self, line: int) -> Function | None:
@@ -65,8 +69,12 @@ class Plan:
 
 def read_plan(text: str) -> Plan:
     """The plan of a module; its source must parse."""
-    plan = Plan()
-    tree = ast.parse(text)
+    with warnings.catch_warnings():
+        # An odd escape in a string is no business of ours.
+        warnings.simplefilter("ignore", SyntaxWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        tree = ast.parse(text)
+        plan = Plan(compile(tree, "<page>", "exec", dont_inherit=True))
     _definitions(tree, "", plan)
     for node in ast.walk(tree):
         if isinstance(node, ast.stmt):

@@ -34,6 +34,8 @@ class Work:
     source: Path
     trace: Path
     functions: tuple[TraceFunction, ...]
+    #: Libraries that are imported before any run, and count for none.
+    heavy: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ class Child:
             "roots": [str(root) for root in roots],
             "seconds": self._limits.seconds,
             "bytes": self._limits.bytes,
+            "heavy": list(dict.fromkeys(name for work in self._work for name in work.heavy)),
             "work": [
                 {
                     "module": work.module,

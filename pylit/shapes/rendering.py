@@ -6,8 +6,8 @@ from typing import NamedTuple
 from pylit.shapes.naming import UNKNOWN, Names
 from pylit.shapes.values import Value
 
-#: Different shapes of one name that are shown.
-MOST = 3
+#: Different shapes of one name that are shown, and letters of all of them.
+MOST, LONG = 3, 54
 #: What stands for forms that are too many to tell.
 MORE = "…"
 #: What most tensors hold: not worth a word.
@@ -25,6 +25,7 @@ class Part(NamedTuple):
 
 
 Parts = tuple[Part, ...]
+NONE_PARTS: Parts = (Part("", "None", ""),)
 
 
 def alternatives(first: Sequence[Value], second: Sequence[Value], names: Names) -> list[Parts]:
@@ -137,3 +138,41 @@ def _clusters(vectors: list[Vector], index: int) -> list[list[Vector]]:
     for vector in vectors:
         found.setdefault(vector[:index] + vector[index + 1 :], []).append(vector)
     return list(found.values())
+
+
+def named_parts(parts: Parts) -> list[tuple[str, str]]:
+    """Names, those of alike tensors that follow each other together, and texts."""
+    found: list[tuple[str, str]] = []
+    for part in parts:
+        steps = [step for step in part.path.split(".") if step and not step.isdigit()]
+        name, text = "".join(f".{step}" for step in steps), _with_dtype(part)
+        if found and name and found[-1][0] and found[-1][1] == text:
+            found[-1] = (f"{found[-1][0]}, {name}", text)
+        else:
+            found.append((name, text))
+    return found
+
+
+def text_of(found: list[Parts]) -> str:
+    """``[T, B] | [S, B] | None``; a tuple's tensors are separated by commas."""
+    forms = sorted(found, key=lambda parts: parts == NONE_PARTS)
+    dtypes = {part.dtype for parts in forms for part in parts if parts != NONE_PARTS}
+    # A kind of number that all forms share is said once, behind the last.
+    shared = dtypes.pop() if len(dtypes) == 1 and all(len(parts) == 1 for parts in forms) else ""
+    texts = []
+    for parts in forms:
+        whole = [f"{name} {text}".strip() for name, text in named_parts(parts)]
+        while len(whole) > 1 and len(", ".join(whole)) > LONG:
+            whole[-2:] = [MORE]
+        texts.append(", ".join(whole).removesuffix(f" {shared}" if shared else ""))
+    tensors = [text for text in texts if text != "None"]
+    if shared:
+        texts[len(tensors) - 1] += f" {shared}"
+    shown = texts[:MOST]
+    while len(shown) > 1 and sum(map(len, shown)) > LONG:
+        shown.pop()
+    return " | ".join([*shown, MORE] if len(shown) < len(texts) else shown)
+
+
+def _with_dtype(part: Part) -> str:
+    return f"{part.shape} {part.dtype}" if part.dtype else part.shape

@@ -21,6 +21,8 @@ from pylit.shapes.model import Axes, ModuleShapes, Traced
 from pylit.shapes.plan import read_plan
 from pylit.shapes.process import Answer, Child, Failure, Limits, Work
 
+#: Libraries that take long to import.
+_HEAVY = ("torch", "numpy", "jaxtyping")
 _KINDS = {
     "failed": "trace-failed",
     "died": "trace-failed",
@@ -110,7 +112,7 @@ class Tracing:
             self._report.add(Diagnostic(shown, 0, 0, "trace-file", message, hint))
             return
         text = (self._folder / path).read_text(encoding="utf-8")
-        read = imports.closure(module, text)
+        read, outside = imports.closure(module, text)
         key = digest(
             self._generator, *_versions(), axes.text, path, text, repr(self._limits), *read
         )
@@ -122,7 +124,9 @@ class Tracing:
         functions = read_traces(text, shown, axes, report)
         self._report.extend(report)
         if not report.failed:
-            work = Work(module.source.name, module.source.path, self._folder / path, functions)
+            file = self._folder / path
+            heavy = tuple(name for name in _HEAVY if name in outside)
+            work = Work(module.source.name, module.source.path, file, functions, heavy)
             self._jobs[module.source.name] = _Job(module, shown, work, key)
 
     def finish(self, report: Report) -> dict[str, ModuleShapes]:

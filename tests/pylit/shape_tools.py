@@ -1,0 +1,99 @@
+"""Small modules of one's own, run under the tracer in this process."""
+
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from textwrap import dedent
+from types import ModuleType
+
+from pylit.diagnostics import Diagnostic, Report
+from pylit.model import Module, SourceFile
+from pylit.shapes.check import check
+from pylit.shapes.files import read_traces
+from pylit.shapes.lines import module_lines
+from pylit.shapes.model import Axes, ModuleShapes, Run, Traced
+from pylit.shapes.plan import read_plan
+from pylit.shapes.tracer import Tracer
+from pylit.source.parse import parse_module
+
+AXES = Axes(
+    words={"seq_len": "T", "batch_size": "B", "d_model": "C"},
+    derived={"C": "H*K"},
+    lengths=frozenset({"T", "S"}),
+)
+HEAD = "import torch\nfrom jaxtyping import Bool, Float, Int\nfrom torch import Tensor, nn\n\n\n"
+
+
+def module_of(text: str, folder: Path) -> Module:
+    """A module ``m`` in a folder; line 6 is the first after the imports."""
+    path = folder / "m.py"
+    path.write_text(text, encoding="utf-8")
+    report = Report()
+    module = parse_module(SourceFile(path, "m", "m.py", False, True, text, "digest"), report)
+    assert not len(report), [str(d) for d in report]
+    return module
+
+
+def run(module: Module, trace: str, axes: Axes = AXES) -> list[Traced]:
+    """Every trace function of a text, run twice."""
+    path = str(module.source.path)
+    plan = read_plan(module.source.text)
+    module_type = ModuleType("m")
+    sys.modules["m"] = module_type
+    exec(compile(module.source.text, path, "exec"), vars(module_type))
+    text = dedent(trace)
+    names = dict(vars(module_type))
+    exec(compile(text, "traces/m.py", "exec"), names)
+    report = Report()
+    functions = read_traces(text, "traces/m.py", axes, report)
+    assert not len(report), [str(d) for d in report]
+    found = []
+    for function in functions:
+        runs = [_one(names[function.name], sizes, plan, path) for sizes in function.sizes]
+        found.append(Traced(f"traces/m.py:{function.line}", (runs[0], runs[1])))
+    return found
+
+
+def _one(function, sizes, plan, path) -> Run:
+    tracer = Tracer(plan, lambda name: name == path)
+    sys.settrace(tracer)
+    try:
+        function(**sizes)
+    finally:
+        sys.settrace(None)
+    return Run(
+        sizes,
+        {key: tuple(found) for key, found in tracer.values.items()},
+        {line: tuple(calls) for line, calls in tracer.calls.items()},
+        {(n, p): tuple(seen) for n, parts in tracer.fields.items() for p, seen in parts.items()},
+        frozenset(tracer.lines),
+        frozenset(tracer.files),
+    )
+
+
+def shapes_of(code: str, trace: str, folder: Path, axes: Axes = AXES) -> ModuleShapes:
+    """What the page of a module would show."""
+    module = module_of(HEAD + dedent(code), folder)
+    return module_lines(module.source.text, read_plan(module.source.text), run(module, trace, axes))
+
+
+def told(code: str, trace: str, folder: Path, axes: Axes = AXES) -> dict[str, str]:
+    """Lines of code, stripped, with the text of their chips."""
+    shapes = shapes_of(code, trace, folder, axes)
+    lines = (HEAD + dedent(code)).split("\n")
+    return {lines[n - 1].strip(): plain(chip) for n, chip in sorted(shapes.chips.items())}
+
+
+def plain(chip: str) -> str:
+    """The text of a chip."""
+    return re.sub(r"<[^>]*>", "", chip).replace("&lt;", "<")
+
+
+def faults(
+    code: str, trace: str, folder: Path, axes: Axes = AXES, words: Mapping[str, str] | None = None
+) -> list[Diagnostic]:
+    """What the checks say of a module."""
+    module = module_of(HEAD + dedent(code), folder)
+    plan = read_plan(module.source.text)
+    return list(check(module, plan, run(module, trace, axes), axes))

@@ -1,0 +1,279 @@
+"""Shapes that signatures, docstrings, notes and tables declare, held against a run."""
+
+from pathlib import Path
+
+import pytest
+from shape_tools import AXES, HEAD, faults, module_of, run
+
+from pylit.shapes.check import check
+from pylit.shapes.plan import read_plan
+
+FIRST = HEAD.count("\n") + 1
+TRACE = "def trace(T, B, H, K, C): f(torch.zeros(T, B, C))"
+
+
+def codes(code: str, trace: str, folder: Path) -> list[tuple[int, str, str]]:
+    """Line (from that of the code), code and message of each fault."""
+    found = faults(code, trace, folder)
+    return [(d.line - FIRST + 1, d.code, d.message) for d in found]
+
+
+def body(note: str, line: str = "return x") -> str:
+    """A function with a docstring."""
+    return f'def f(x):\n    """\n    {note}\n    """\n    {line}\n'
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        'Float[Tensor, "T B C"]',
+        'Float[Tensor, "S B C"]',
+        'Float[Tensor, "rows B C"]',
+        'Float[Tensor, "*axes C"]',
+        'Float[Tensor, "... C"]',
+        'Float[Tensor, "T #B C"]',
+        'Float[Tensor, "T B H*K"]',
+        'Float[Tensor, "_ _ C"]',
+        'Float[Tensor, "rows=5 B C"] | Float[Tensor, "T B C"]',
+        'Float[Tensor, "T B C"] | None',
+        "Tensor",
+        "int",
+    ],
+)
+def test_signatures_that_are_right(declared: str, tmp_path: Path):
+    assert codes(f"def f(x: {declared}): return x\n", TRACE, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        'Float[Tensor, "B T C"]',
+        'Float[Tensor, "T B"]',
+        'Float[Tensor, "T B H"]',
+        'Float[Tensor, "T T C"]',
+        'Float[Tensor, "T B 3"]',
+        'Float[Tensor, "T B H+K"]',
+        'Float[Tensor, "*axes B"]',
+        'Float[Tensor, "T #H C"]',
+        'Int[Tensor, "T B C"]',
+        'Bool[Tensor, "T B C"] | None',
+    ],
+)
+def test_signatures_that_are_wrong(declared: str, tmp_path: Path):
+    assert codes(f"def f(x: {declared}): return x\n", TRACE, tmp_path) == [
+        (
+            1,
+            "shape-declared",
+            "`x` of `f` is declared otherwise than it ran: `[T, B, C]`, at traces/m.py:1",
+        )
+    ]
+
+
+def test_the_place_of_a_wrong_signature(tmp_path: Path):
+    code = 'def f(\n    n: int,\n    x: Float[Tensor, "T C B"],\n): return x\n'
+    (fault,) = faults(code, "def trace(T, B, C): f(1, torch.zeros(T, B, C))", tmp_path)
+    assert str(fault) == (
+        f"m.py:{FIRST + 2}:8: error[shape-declared]: `x` of `f` is declared otherwise than it ran: "
+        "`[T, B, C]`, at traces/m.py:1\n"
+        '        x: Float[Tensor, "T C B"],\n'
+        "           ^\n"
+        "    hint: mend the declared shape, or the run"
+    )
+
+
+def test_results_and_the_names_of_one_call(tmp_path: Path):
+    code = """\
+    def f(x: Float[Tensor, "n d"]) -> Float[Tensor, "d n"]:
+        return x
+
+    def g(x: Float[Tensor, "n d"]) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n"]]:
+        return x, x[0]
+    """
+    trace = "def trace(T, B):\n    f(torch.zeros(T, B))\n    g(torch.zeros(T, B))"
+    assert codes(code, trace, tmp_path) == [
+        (
+            1,
+            "shape-declared",
+            "the result of `f` is declared otherwise than it ran: `[T, B]`, at traces/m.py:1",
+        ),
+        (
+            4,
+            "shape-declared",
+            "the result of `g` is declared otherwise than it ran: `[T, B], [B]`, at traces/m.py:1",
+        ),
+    ]
+
+
+def test_a_call_binds_its_names_anew(tmp_path: Path):
+    code = 'def f(x: Float[Tensor, "n"], y: Float[Tensor, "n"]): return x\n'
+    right = "def trace(T, B):\n    for n in (T, B): f(torch.zeros(n), torch.zeros(n))"
+    wrong = "def trace(T, B): f(torch.zeros(T), torch.zeros(B))"
+    assert codes(code, right, tmp_path) == []
+    assert [message for *_, message in codes(code, wrong, tmp_path)] == [
+        "`y` of `f` is declared otherwise than it ran: `[B]`, at traces/m.py:1"
+    ]
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "* `x` has shape `[T, B, C]`",
+        "* `x` has shape `[seq_len, batch_size, d_model]`",
+        "* `x` has shape `[S, B, C]`: another length",
+        "* `x` is the text, `[T or 1, B, H·K]`",
+        "* `x` has shape `[..., C]`, or any other",
+        "* `x` has shape `[B, C]`, or `[T, B, C]` when it comes whole",
+        "* `x` goes through `torch.zeros`, `[B, T]`, and is something else then",
+        "* `y` has shape `[B, B]`, and nobody ran it",
+        "* `x` is like `[0.5, 1.5]`",
+        "The list `[B, T]` has nothing to do with it.",
+        "Returns `[T, B, C]`.",
+        "Returns the last axis cut into `[H, K]`.",
+    ],
+)
+def test_notes_that_are_right_or_speak_of_something_else(note: str, tmp_path: Path):
+    assert codes(body(note), TRACE, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("note", "said", "what"),
+    [
+        ("* `x` has shape `[B, T, C]`", "[B, T, C]", "`x`"),
+        ("* `x` has shape `[batch_size, seq_len, d_model]`", None, "`x`"),
+        ("* `x` and `other` are of shape `[T, B, H]`", "[T, B, H]", "`x`"),
+        ("* `x` is the text,\n      `[T, C]`", "[T, C]", "`x`"),
+        ("Here `x` is `[T, B, 3]`, as always.", "[T, B, 3]", "`x`"),
+        ("Here `x`: `[T|1, B|1, H]`.", "[T|1, B|1, H]", "`x`"),
+        ("Returns `[T, C, B]`. Raises `ValueError`.", "[T, C, B]", "what is returned"),
+    ],
+)
+def test_docstrings_that_are_wrong(note: str, said: str | None, what: str, tmp_path: Path):
+    said = said or "[batch_size, seq_len, d_model]"
+    code = body(note)
+    where = 1 if what == "`x`" else 5 + note.count("\n")
+    line = 3 + note.count("\n")
+    assert codes(code, TRACE, tmp_path) == [
+        (
+            line,
+            "shape-note",
+            f"{what} is said to be `{said}`; it was `[T, B, C]` "
+            f"at m.py:{FIRST + where - 1}, run by traces/m.py:1",
+        )
+    ]
+
+
+def test_the_place_of_a_wrong_note(tmp_path: Path):
+    code = "def f(x):\n    y = x[0]\n    # One step: `y` has shape `[T, C]`.\n    return y\n"
+    (fault,) = faults(code, "def trace(T, B, C): f(torch.zeros(T, B, C))", tmp_path)
+    assert str(fault) == (
+        f"m.py:{FIRST + 2}:32: error[shape-note]: `y` is said to be `[T, C]`; it was `[B, C]` "
+        f"at m.py:{FIRST + 1}, run by traces/m.py:1\n"
+        "        # One step: `y` has shape `[T, C]`.\n"
+        "                                   ^\n"
+        "    hint: mend the note, or the run"
+    )
+
+
+def test_a_name_in_another_function_is_another_name(tmp_path: Path):
+    code = """\
+    def f(x):
+        # `x` has shape `[T, B]`.
+        y = x[0]
+        return g(y)
+
+
+    def g(x):
+        # `x` has shape `[B]`, and `y` has shape `[T, T]`.
+        return x
+    """
+    assert codes(code, "def trace(T, B): f(torch.zeros(T, B))", tmp_path) == []
+
+
+def test_attributes_and_fields_in_the_note_of_a_class(tmp_path: Path):
+    code = '''\
+    from typing import NamedTuple
+
+    class Pair(NamedTuple):
+        """
+        * `keys` has shape `[T, B]`
+        * `values` has shape `[T, B]`
+        """
+
+        keys: Tensor
+        values: Tensor
+
+    class M:
+        """
+        * `kept` has shape `[T, C]`
+        * `x` has shape `[B, B]`, and is no attribute
+        """
+
+        def __init__(self, x):
+            self.kept = x
+            self.pair = Pair(x, x[0])
+    '''
+    found = codes(code, "def trace(T, B, C): M(torch.zeros(T, B))", tmp_path)
+    assert [(line, message.split(" at ")[0]) for line, _, message in found] == [
+        (6, "`values` is said to be `[T, B]`; it was `[B]`"),
+        (14, "`kept` is said to be `[T, C]`; it was `[T, B]`"),
+    ]
+
+
+TABLE = '''r"""
+| Symbol | Code | Shape | Meaning |
+|:--|:--|:--|:--|
+{}
+"""
+
+import torch
+from torch import nn
+
+
+class M(nn.Module):
+    def __init__(self, c, f):
+        super().__init__()
+        self.map = nn.Linear(c, f)
+
+    def forward(self, x):
+        y = self.map(x)
+        return y
+
+    def other(self, x):
+        return x
+
+
+def g(x):
+    x = x.transpose(0, 1)
+    return x
+'''
+
+
+@pytest.mark.parametrize(
+    ("row", "wrong"),
+    [
+        ("| $x$ | `x` | `[T, B, C]` | m |", ""),
+        ("| $x$ | `x` | `[B, T, C]` | as `g` has it |", ""),
+        ("| $x$ | `x` of `forward` | `[B, T, C]` | m |", "`x` is said to be `[B, T, C]`"),
+        ("| $x$ | `x` | `[B, C]` | m |", "`x` is said to be `[B, C]`"),
+        ("| $y$ | `y` | `[T, B, F]` | m |", ""),
+        ("| $y$ | `y` | `[T\\|1, B, C]` | m |", "`y` is said to be `[T\\|1, B, C]`"),
+        ("| $W$, $b$ | `map.weight`, `.bias` | `[F, C]`, `[F]` | m |", ""),
+        ("| $W$ | `map.weight` | `[C, F]` | m |", "`map.weight` is said to be `[C, F]`"),
+        ("| $b$ | `map.weight`, `.bias` | `[F, C]`, `[C]` | m |", "`map.bias`"),
+        ("| $y$ | `y`, projected | `[T, T]` | m |", ""),
+        ("| $n$ | `n` | | m |", ""),
+        ("| $x$ | `unknown` | `[T, T]` | m |", ""),
+    ],
+)
+def test_tables_of_symbols(row: str, wrong: str, tmp_path: Path):
+    trace = """
+    def trace(T, B, C, F):
+        m = M(C, F)
+        m(torch.zeros(T, B, C))
+        m.other(torch.zeros(T, B, C))
+        g(torch.zeros(T, B, C))
+    """
+    module = module_of(TABLE.format(row), tmp_path)
+    found = check(module, read_plan(module.source.text), run(module, trace), AXES)
+    assert [d.line for d in found] == ([4] if wrong else [])
+    assert all(wrong in d.message for d in found)

@@ -1,0 +1,352 @@
+"""What a line shows, for each kind of thing that a line can do to a tensor."""
+
+from pathlib import Path
+
+import pytest
+from shape_tools import HEAD, shapes_of, told
+
+FIRST = HEAD.count("\n") + 1
+
+
+def line_of(code: str, text: str) -> int:
+    """The number of a line of a module."""
+    return FIRST + next(i for i, line in enumerate(code.split("\n")) if text in line)
+
+
+def test_assignments_returns_and_names_that_are_bound_anew(tmp_path: Path):
+    code = """\
+    def f(x):
+        y = x.transpose(0, 1)
+        y = y[:1]
+        same = y
+        return same.sum(-1)
+    """
+    assert told(code, "def trace(T, B, C): f(torch.zeros(T, B, C))", tmp_path) == {
+        "def f(x):": "x [T, B, C]",
+        "y = x.transpose(0, 1)": "y [B, T, C]",
+        "y = y[:1]": "y [1, T, C]",
+        "same = y": "same [1, T, C]",
+        "return same.sum(-1)": "returns [1, T]",
+    }
+
+
+def test_tuples_of_targets_and_the_rest_of_them(tmp_path: Path):
+    code = """\
+    def f(x):
+        (a, b), c = (x, x[0]), 3
+        first, *others = x.unbind(0)
+        return a, b
+    """
+    assert told(code, "def trace(T, B): f(torch.zeros(T, B))", tmp_path) == {
+        "def f(x):": "x [T, B]",
+        "(a, b), c = (x, x[0]), 3": "a [T, B] b [B]",
+        "first, *others = x.unbind(0)": "first [B] others T−1 × [B]",
+        "return a, b": "returns [T, B], [B]",
+    }
+
+
+def test_attributes_and_the_parameters_of_a_layer(tmp_path: Path):
+    code = """\
+    class M(nn.Module):
+        def __init__(self, c, f):
+            super().__init__()
+            self.map = nn.Linear(c, f)
+            self.scale = nn.Parameter(torch.ones(c))
+            self.last = None
+
+        def forward(self, x):
+            self.last = self.map(x * self.scale)
+            return self.last
+    """
+    assert told(code, "def trace(T, C, F): M(C, F)(torch.zeros(T, C))", tmp_path) == {
+        "self.map = nn.Linear(c, f)": ".weight [F, C] .bias [F]",
+        "self.scale = nn.Parameter(torch.ones(c))": "self.scale [C]",
+        "def forward(self, x):": "x [T, C]",
+        "self.last = self.map(x * self.scale)": "self.last [T, F]",
+        "return self.last": "returns [T, F]",
+    }
+
+
+def test_changes_in_place(tmp_path: Path):
+    code = """\
+    def f(x, out):
+        x += 1
+        x[0] = 2
+        x.mul_(3)
+        torch.add(x, 1, out=out)
+        nn.init.zeros_(x)
+        x.sum()
+    """
+    trace = "def trace(T, B): f(torch.zeros(T, B), torch.zeros(T, B))"
+    assert told(code, trace, tmp_path) == {
+        "def f(x, out):": "x [T, B] out [T, B]",
+        "x += 1": "x [T, B]",
+        "x[0] = 2": "x [T, B]",
+        "x.mul_(3)": "x [T, B]",
+        "torch.add(x, 1, out=out)": "out [T, B]",
+        "nn.init.zeros_(x)": "x [T, B]",
+    }
+
+
+def test_loops_comprehensions_and_lambdas(tmp_path: Path):
+    code = """\
+    def f(x):
+        for i, row in enumerate(x):
+            row = row.unsqueeze(0)
+        lengths = [len(part) for part in x.unbind(1)]
+        every = {i: half.shape for i, half in enumerate(x.split(1))}
+        total = sum(one.sum() for one in x)
+        apply = lambda z: z.sum(0)
+        return apply(x)
+    """
+    assert told(code, "def trace(T, B): f(torch.zeros(T, B))", tmp_path) == {
+        "def f(x):": "x [T, B]",
+        "for i, row in enumerate(x):": "row [B]",
+        "row = row.unsqueeze(0)": "row [1, B]",
+        "lengths = [len(part) for part in x.unbind(1)]": "part [T]",
+        "every = {i: half.shape for i, half in enumerate(x.split(1))}": "half [1, B]",
+        "total = sum(one.sum() for one in x)": "one [B] total scalar",
+        "apply = lambda z: z.sum(0)": "z [T, B] returns [B]",
+        "return apply(x)": "returns [B]",
+    }
+
+
+def test_what_a_loop_grows_is_a_range(tmp_path: Path):
+    code = """\
+    def f(x):
+        memory, rows = x[:0], []
+        for row in x:
+            memory = torch.cat([memory, row[None]])
+            rows.append(row)
+        return memory
+    """
+    assert told(code, "def trace(T, B): f(torch.zeros(T, B))", tmp_path) == {
+        "def f(x):": "x [T, B]",
+        "memory, rows = x[:0], []": "memory [0, B]",
+        "for row in x:": "row [B]",
+        "memory = torch.cat([memory, row[None]])": "memory [1…T, B]",
+        "rows.append(row)": "rows 1…T × [B]",
+        "return memory": "returns [T, B]",
+    }
+
+
+def test_each_form_of_a_function_that_is_called_with_several(tmp_path: Path):
+    code = """\
+    def f(x, mask=None):
+        y = None if mask is None else x[mask]
+        return x.sum(0)
+    """
+    trace = """
+    def trace(T, S, B):
+        f(torch.zeros(T, B))
+        f(torch.zeros(S, B), torch.ones(S, B, dtype=torch.bool))
+    """
+    assert told(code, trace, tmp_path) == {
+        "def f(x, mask=None):": "x [T, B] | [S, B] mask [S, B] bool | None",
+        "y = None if mask is None else x[mask]": "y [S·B] | None",
+        "return x.sum(0)": "returns [B]",
+    }
+
+
+def test_kinds_of_number_that_are_not_the_usual_one(tmp_path: Path):
+    code = """\
+    def f(n):
+        tokens = torch.arange(n)
+        mask = tokens > 1
+        exact = mask.double()
+        return mask.sum()
+    """
+    assert told(code, "def trace(T): f(T)", tmp_path) == {
+        "tokens = torch.arange(n)": "tokens [T] int64",
+        "mask = tokens > 1": "mask [T] bool",
+        "exact = mask.double()": "exact [T] float64",
+        "return mask.sum()": "returns scalar int64",
+    }
+
+
+def test_a_statement_of_several_lines_is_told_at_its_name(tmp_path: Path):
+    code = """\
+    def f(x):
+        x = torch.cat(
+            [
+                x,
+                x.clone(),
+            ]
+        ).transpose(0, 1)
+        return torch.sum(
+            x,
+            0,
+        )
+    """
+    assert told(code, "def trace(T, B): f(torch.zeros(T, B))", tmp_path) == {
+        "def f(x):": "x [T, B]",
+        "x = torch.cat(": "x [B, 2T]",
+        "return torch.sum(": "returns [2T]",
+    }
+
+
+def test_with_walrus_and_generators(tmp_path: Path):
+    code = """\
+    from contextlib import nullcontext
+
+    def rows(x):
+        for row in x:
+            yield row[None]
+
+    def f(x):
+        with nullcontext(x[0]) as first:
+            pass
+        if (half := first[:1]).sum() < 9:
+            return list(rows(x))
+    """
+    assert told(code, "def trace(T, B): f(torch.zeros(T, B))", tmp_path) == {
+        "def rows(x):": "x [T, B]",
+        "for row in x:": "row [B]",
+        "yield row[None]": "returns [1, B]",
+        "def f(x):": "x [T, B]",
+        "with nullcontext(x[0]) as first:": "first [B]",
+        "if (half := first[:1]).sum() < 9:": "half [1]",
+        "return list(rows(x))": "returns T × [1, B]",
+    }
+
+
+def test_what_an_exception_cut_short_has_made_nothing(tmp_path: Path):
+    code = """\
+    def f(x):
+        try:
+            x = x.view(-1, 10_007)
+        except RuntimeError:
+            x = x[None]
+        return x
+    """
+    assert told(code, "def trace(T, B): f(torch.zeros(T, B))", tmp_path) == {
+        "def f(x):": "x [T, B]",
+        "x = x[None]": "x [1, T, B]",
+        "return x": "returns [1, T, B]",
+    }
+
+
+def test_values_that_hold_tensors(tmp_path: Path):
+    code = """\
+    from dataclasses import dataclass
+    from typing import NamedTuple
+
+    class Pair(NamedTuple):
+        keys: Tensor
+        values: Tensor
+
+    @dataclass
+    class State:
+        pair: Pair
+        length: int
+
+    def f(x):
+        pair = Pair(x, x)
+        layers = (pair, pair)
+        return State(pair, 1), x[0]
+    """
+    assert told(code, "def trace(T, B): f(torch.zeros(T, B))", tmp_path) == {
+        "def f(x):": "x [T, B]",
+        "pair = Pair(x, x)": ".keys, .values [T, B]",
+        "layers = (pair, pair)": ".keys, .values 2 × [T, B]",
+        "return State(pair, 1), x[0]": "returns .pair.keys, .pair.values [T, B], [B]",
+    }
+
+
+def test_a_signature_is_told_only_where_it_says_something_else(tmp_path: Path):
+    code = """\
+    def f(
+        x: Float[Tensor, "T B"],
+        mask: Bool[Tensor, "T #B"],
+        ids: Int[Tensor, "T"],
+        any: Float[Tensor, "*axes B"],
+        n: int | None = None,
+        other: Float[Tensor, "T B"] | None = None,
+    ) -> Float[Tensor, "T B"]:
+        return x
+    """
+    trace = """
+    def trace(T, B):
+        f(torch.zeros(T, B), torch.ones(T, 1) > 0, torch.arange(T), torch.zeros(T, B))
+    """
+    assert told(code, trace, tmp_path) == {
+        'mask: Bool[Tensor, "T #B"],': "mask [T, 1] bool",
+        'any: Float[Tensor, "*axes B"],': "any [T, B]",
+        'other: Float[Tensor, "T B"] | None = None,': "other None",
+        "return x": "returns [T, B]",
+    }
+
+
+def test_lines_that_no_run_came_to(tmp_path: Path):
+    code = '''\
+def f(x):
+    """Says nothing."""
+    if x.shape[0] == 0:
+        raise ValueError(
+            "empty"
+        )
+    elif x.dim() > 5:
+        y = 1
+    else:
+        y = 2
+    return y
+
+
+class C:
+    a = 1
+
+    def never(self):
+        return 1
+
+
+def stub(x): ...
+'''
+    shapes = shapes_of(code, "def trace(T): f(torch.zeros(T))", tmp_path)
+    lines = (HEAD + code).split("\n")
+    assert [lines[n - 1].strip() for n in sorted(shapes.unreached)] == [
+        "raise ValueError(",
+        '"empty"',
+        ")",
+        "y = 1",
+        "return 1",
+    ]
+    assert line_of(code, "y = 2") not in shapes.unreached
+
+
+def test_properties_are_not_asked(tmp_path: Path):
+    code = """\
+    class C:
+        asked = 0
+
+        @property
+        def grows(self):
+            C.asked += 1
+            return torch.zeros(1)
+
+    def f(c):
+        other = c.grows if False else 1
+        assert C.asked == 0
+    """
+    assert told(code, "def trace(T): f(C())", tmp_path) == {}
+
+
+def test_a_long_chip_is_cut(tmp_path: Path):
+    code = """\
+    def f(*tensors):
+        first, second, third, fourth = tensors
+        return first
+    """
+    trace = "def trace(T, B, H, K): f(*[torch.zeros(T, B, H, K, T, B)] * 4)"
+    chips = told(code, trace, tmp_path)
+    assert chips["first, second, third, fourth = tensors"] == (
+        "first [T, B, H, K, T, B] second [T, B, H, K, T, B] third [T, B, H, K, T, B] …"
+    )
+    assert max(map(len, chips.values())) <= 80
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_several_runs_are_told_together(runs: int, tmp_path: Path):
+    code = "def f(x):\n    return x\n"
+    trace = "\n".join(f"def trace{i}(T, B): f(torch.zeros({'TB'[i]}, 2))" for i in range(runs))
+    expected = "[T, 2] | [B, 2]" if runs == 2 else "[T, 2]"
+    assert told(code, trace, tmp_path)["return x"] == f"returns {expected}"

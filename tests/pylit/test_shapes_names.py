@@ -1,0 +1,170 @@
+"""Sizes for axes, names for sizes, and the texts that runs become."""
+
+import itertools
+
+import pytest
+
+from pylit.shapes.expressions import evaluate, names, parse
+from pylit.shapes.naming import UNKNOWN, Names, assign
+from pylit.shapes.rendering import alternatives
+from pylit.shapes.values import NONE, Leaf
+
+LETTERS = ["T", "S", "B", "H", "K", "F", "V", "L"]
+SIZES = assign([*LETTERS, "C"], {"C": "H*K"})
+NAMES = Names(*SIZES)
+
+
+def shown(text: str) -> str:
+    """The name of the size that an expression gives in both runs."""
+    first, second = (evaluate(text, sizes) for sizes in SIZES)
+    assert first is not None and second is not None
+    return NAMES.name(first, second)
+
+
+@pytest.mark.parametrize("count", range(1, 9))
+@pytest.mark.parametrize("derived", [{}, {"C": "H*K"}])
+def test_axes_get_sizes_that_can_be_told_apart(count: int, derived: dict[str, str]):
+    axes = ["H", "K", *LETTERS[:3], "F", "V", "L"][:count]
+    made = derived if count >= 2 else {}
+    first, second = assign([*axes, *made], made)
+    assert len(set(first.values())) == len(set(second.values())) == len(first)
+    assert all(first[axis] != second[axis] for axis in first)
+    products = [
+        (first[a] * first[b], second[a] * second[b])
+        for a, b in itertools.combinations_with_replacement(first, 2)
+    ]
+    assert len(set(products)) == len(products)
+
+
+def test_an_axis_that_is_made_of_others():
+    for sizes in SIZES:
+        assert sizes["C"] == sizes["H"] * sizes["K"]
+
+
+@pytest.mark.parametrize(
+    ("size", "name"),
+    [
+        ("T", "T"),
+        ("C", "C"),
+        ("H*K", "C"),
+        ("H*F", "H·F"),
+        ("T*T", "T²"),
+        ("2*C", "2C"),
+        ("S+T", "T+S"),
+        ("T-1", "T−1"),
+        ("L+1", "L+1"),
+        ("S*B*H", "S·B·H"),
+        ("(C+1)//2", "⌈C/2⌉"),
+        ("C//2", "⌊C/2⌋"),
+        ("T-T+3", "3"),
+        ("V*V+T*T+17", UNKNOWN),
+    ],
+)
+def test_names_of_sizes(size: str, name: str):
+    assert shown(size) == name
+
+
+def test_one_run_alone_would_mistake_a_product_for_an_axis():
+    """35 is T·B or C by the first run; the second says which."""
+    first, second = {"T": 5, "B": 7, "C": 35}, {"T": 7, "B": 11, "C": 13}
+    known = Names(first, second)
+    assert known.name(35, 77) == "T·B"
+    assert known.name(35, 13) == "C"
+    assert known.name(35, 35) == "35"
+
+
+def test_a_size_with_two_names_as_simple_has_none():
+    first, second = {"T": 3, "B": 5, "H": 15, "K": 1}, {"T": 5, "B": 7, "H": 35, "K": 1}
+    assert Names(first, second).name(15, 35) == "H"
+    del first["H"], second["H"]
+    first["D"], second["D"] = 15, 35
+    first["E"], second["E"] = 15, 35
+    assert Names(first, second).name(15, 35) == UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("H·K", 33),
+        ("2T", 10),
+        ("S + T", 12),
+        ("T−1", 4),
+        ("⌈K/2⌉", 6),
+        ("⌊K/2⌋", 5),
+        ("K//2", 5),
+        ("7", 7),
+        ("T/0", None),
+        ("unknown+1", None),
+        ("f(T)", None),
+        ("T if B else S", None),
+        ("1.5", None),
+        ("", None),
+    ],
+)
+def test_expressions(text: str, value: int | None):
+    assert evaluate(text, {"T": 5, "S": 7, "H": 3, "K": 11}) == value
+
+
+def test_names_in_expressions():
+    assert names("2T + max_len") == {"T", "max_len"}
+    assert names("[T]") == frozenset()
+    assert parse("T B") is None
+
+
+def sized(*dims: int, path: str = "", dtype: str = "float32", times: int | None = None):
+    return (Leaf(path, dims, dtype, times),)
+
+
+def texts(first, second) -> list[str]:
+    return [
+        " ".join(filter(None, part))
+        for parts in alternatives(first, second, NAMES)
+        for part in parts
+    ]
+
+
+def size(letter: str) -> tuple[int, int]:
+    return SIZES[0][letter], SIZES[1][letter]
+
+
+def test_forms_are_named_one_by_one_in_the_order_they_came():
+    (t1, t2), (s1, s2) = size("T"), size("S")
+    assert texts([sized(t1), sized(s1)], [sized(t2), sized(s2)]) == ["[T]", "[S]"]
+    assert texts([NONE, sized(t1)], [NONE, sized(t2)]) == ["None", "[T]"]
+    assert texts([sized()], [sized()]) == ["scalar"]
+
+
+def test_steps_of_a_loop_become_a_range():
+    (t1, t2), (b1, b2) = size("T"), size("B")
+    ours = [sized(n, b1) for n in range(1, t1 + 1)]
+    theirs = [sized(n, b2) for n in range(1, t2 + 1)]
+    assert texts(ours, theirs) == ["[1…T, B]"]
+    both = [sized(n, n) for n in range(2, t1)], [sized(n, n) for n in range(2, t2)]
+    assert texts(*both) == ["[2…T−1, 2…T−1]"]
+    listed = [sized(b1, times=n) for n in range(t1)], [sized(b2, times=n) for n in range(t2)]
+    assert texts(*listed) == ["0…T−1 × [B]"]
+
+
+def test_two_loops_of_one_name():
+    """Each over rows of its own width."""
+    (t1, t2), (b1, b2), (h1, h2) = size("T"), size("B"), size("H")
+    ours = [sized(n, width) for width in (b1, h1) for n in range(1, t1 + 1)]
+    theirs = [sized(n, width) for width in (b2, h2) for n in range(1, t2 + 1)]
+    assert texts(ours, theirs) == ["[1…T, B]", "[1…T, H]"]
+
+
+def test_what_jumps_is_cut_after_three():
+    ours = [sized(n) for n in (2, 4, 8, 16)]
+    assert texts(ours, [*ours, sized(32)]) == ["[2]", "[4]", "[8]", "…"]
+
+
+def test_kinds_of_number_and_ranks_are_different_forms():
+    t1, t2 = size("T")
+    ours = [sized(t1), sized(t1, dtype="int64"), sized(t1, 1)]
+    theirs = [sized(t2), sized(t2, dtype="int64"), sized(t2, 1)]
+    assert texts(ours, theirs) == ["[T]", "[T] int64", "[T, 1]"]
+
+
+def test_a_form_of_one_run_alone_is_left_out():
+    t1, t2 = size("T")
+    assert texts([sized(t1), sized(t1, 1)], [sized(t2)]) == ["[T]"]
