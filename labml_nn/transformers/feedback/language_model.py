@@ -217,3 +217,96 @@ def _transformer(config: FeedbackConfig) -> FeedbackTransformer:
             layer, n_layers, config.d_model, config.heads, horizon=horizon
         )
     return FeedbackTransformer(layer, n_layers, horizon=horizon)
+
+
+# ## Exercises
+#
+# **1.** How many numbers does the model remember of a text of a million tokens? Let it
+# read, and look at its state.
+#
+# <details><summary>Answer</summary>
+#
+# A key and a value of $C$ numbers for each of the last $\tau$ steps, $2 \tau C$, and
+# not one more. A transformer of $L$ layers with a context as long keeps $2 \tau L C$.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.feedback.language_model import FeedbackLanguageModel
+#
+# config = {"n_vocab": 65, "d_model": 12, "heads": 3, "n_layers": 4, "max_len": 8}
+# model = FeedbackLanguageModel.from_config(config).eval()
+#
+# def numbers(state):
+#     return state.keys.rows.numel() + state.values.rows.numel()
+#
+# kept, state = [], None
+# for piece in torch.randint(65, (24, 1)).split(6):
+#     _, state = model(piece, state)
+#     kept.append(numbers(state))
+# assert kept == [2 * 6 * 12] + 3 * [2 * 8 * 12]
+# ```
+#
+# </details>
+#
+# **2.** Measure the loss on a text that is too long to be read at once.
+#
+# <details><summary>Answer</summary>
+#
+# Read piece after piece, hand the state on, and add up losses, each times the number of
+# its tokens: the last piece may be shorter. The sum is that of the whole text, to the
+# last digits. Who forgets the state measures a model with a memory of one piece.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.feedback.language_model import FeedbackLanguageModel
+#
+# config = {"n_vocab": 65, "d_model": 12, "heads": 3, "n_layers": 2, "max_len": 8}
+# model = FeedbackLanguageModel.from_config(config).double().eval()
+# for parameter in model.parameters():
+#     torch.nn.init.normal_(parameter, std=0.4)  # let it have opinions
+# text = torch.randint(65, (18, 2))
+# tokens, targets = text[:-1], text[1:]
+#
+# def in_pieces(keep_state):
+#     total, state = 0.0, None
+#     for piece, answer in zip(tokens.split(7), targets.split(7), strict=True):
+#         logits, read = model(piece, state)
+#         total += model.loss_of(logits, answer) * answer.numel()
+#         state = read if keep_state else None
+#     return total / targets.numel()
+#
+# torch.testing.assert_close(in_pieces(keep_state=True), model.loss(tokens, targets))
+# assert (in_pieces(keep_state=False) - model.loss(tokens, targets)).abs() > 1e-3
+# ```
+#
+# </details>
+#
+# **3.** How many parameters has the model with the default sizes and 65 tokens? What do
+# the tables of distances add for each row that memory may have?
+#
+# <details><summary>Answer</summary>
+#
+# Each layer has two maps of attention, $2 C^2 + C$, the vector $u$, $C$, a network of
+# $8 C^2 + 5 C$ and two norms. The model has $W_K$ and $W_V$ for all layers, one norm,
+# $L + 1$ weights $w$, and $V C$ numbers in its table. A distance costs $C + H$ numbers
+# in each layer: at $\tau = 256$ that is 16 % of the whole.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.feedback.language_model import FeedbackLanguageModel
+#
+# def counted(max_len):
+#     model = FeedbackLanguageModel.from_config({"n_vocab": 65, "max_len": max_len})
+#     return sum(p.numel() for p in model.parameters())
+#
+# C, H, L, V = 128, 4, 4, 65
+# layers = L * (10 * C**2 + 11 * C)
+# around = 2 * C**2 + 2 * C + (L + 1) + V * C
+# tables = 256 * L * (C + H)
+# with torch.device("meta"):
+#     assert counted(max_len=256) == layers + around + tables == 837_509
+#     assert counted(max_len=257) - counted(max_len=256) == L * (C + H)
+# assert round(tables / 837_509, 2) == 0.16
+# ```
+#
+# </details>
