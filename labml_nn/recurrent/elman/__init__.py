@@ -19,11 +19,11 @@ units did at the last step is copied, and at the next step the copy is part of t
 input.
 
 ```text
-   output      y₁          y₂          y₃
-               ▲           ▲           ▲
+   output      y₁           y₂           y₃
+               ▲            ▲            ▲
    hidden      h₁ ──copy──► h₂ ──copy──► h₃ ──►  …
-               ▲           ▲           ▲
-   input       x₁          x₂          x₃
+               ▲            ▲            ▲
+   input       x₁           x₂           x₃
 ```
 
 Nobody tells the network what to put into the copy. It has to predict what comes next,
@@ -36,8 +36,8 @@ As an equation, with the input $x_t$ and the **state** $h_t$ as columns:
 $$h_t = \tanh(W x_t + U h_{t-1} + b)$$
 
 $W$ says what an input does to the state, $U$ what the state does to the next one. Both
-are the same at each step: the network has as many parameters for a word as for a novel.
-And it works the same for each step, however long the text is, with one vector in mind.
+are the same at each step: the network has as many parameters for a word as for a novel,
+and a step of the novel costs no more than one of the word.
 
 That is its charm, and its limit. Everything there is to know about the text so far must
 fit into $N$ numbers, each new word writes over them, and a gradient has to come back
@@ -60,7 +60,7 @@ that of an Elman network never does.
 
 The first experiment of the paper. Take two random bits and their exclusive or, then two
 more, and so on: `101 110 000 011 …`. Every third bit can be predicted, if you remember
-the one before the last; the others cannot. The network is only asked for the next bit.
+the bit before the last; the others cannot. The network is only asked for the next bit.
 It is not told that there are triples.
 
 ```python

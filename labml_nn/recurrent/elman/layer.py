@@ -107,18 +107,6 @@ class ElmanLayer(nn.Module):
     `kernel` are the same, faster. The layer picks one by itself: `kernel` on a GPU,
     `unrolled` otherwise, and `loop` when `cell` is not an `ElmanCell` any more but
     something of yours, or when `readable` is set to `True`.
-
-    Milliseconds for 256 steps of 32 sequences, 256 features in and 256 units, and for a
-    single sequence of 64, on one processor core:
-
-    | | 32 × 256, forward | with backward | 1 × 64, forward | with backward |
-    |:--|--:|--:|--:|--:|
-    | `loop` | | | | |
-    | `unrolled` | | | | |
-    | `nn.RNN` | | | | |
-
-    Wide layers are all arithmetic, and all of them about equal. In narrow ones what
-    counts is how many operations there are.
     """
 
     h_0: Tensor
@@ -289,6 +277,24 @@ class ElmanLayer(nn.Module):
         return x.is_cuda and known and not torch.compiler.is_compiling()
 
 
+# ## What the forms cost
+#
+# Milliseconds of one processor core for 256 steps, with as many features going in as
+# there are units (`benchmarks/elman_forms.py`):
+#
+# | Sequences × units | `loop` | `unrolled` | `kernel` | `nn.RNN` |
+# |:--|--:|--:|--:|--:|
+# | 32 × 256, forward | 40 | 33 | 33 | 34 |
+# | with backward | 118 | 105 | 107 | 106 |
+# | 8 × 128, forward | 7.7 | 4.4 | 4.3 | 4.2 |
+# | with backward | 24 | 11 | 16 | 16 |
+# | 1 × 64, forward | 4.5 | 1.6 | 1.4 | 1.3 |
+# | with backward | 15 | 3.9 | 8.1 | 7.7 |
+#
+# A wide layer is all arithmetic, and even the loop is not far behind. In a narrow one
+# it counts how many operations there are, and `unrolled` trains up to twice as fast
+# as `nn.RNN`.
+#
 # ## Exercises
 #
 # **1.** Work out by hand: one unit, $W = 2$, $U = 1$, $b = -1$, relu, and the inputs
