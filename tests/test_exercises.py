@@ -1,0 +1,91 @@
+"""Every page that presents an idea sets at least three exercises, answered with programs.
+
+That the programs run is the business of `test_examples`; here they are counted.
+"""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from shown_programs import blocks, is_program
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted((ROOT / "labml_nn").rglob("*.py"))
+
+#: Pages that present no paper and are asked all the same.
+ASKED_BESIDES = {"labml_nn/transformers/utils.py"}
+#: Pages that name a paper and set no exercises, and why.
+EXEMPT = {
+    "labml_nn/transformers/encoder_decoder/config.py": "the words of a configuration",
+}
+EXERCISE = re.compile(r"(?m)^\*\*(\d+)\.\*\*")
+ANSWER = re.compile(r"(?s)<details><summary>Answer</summary>\n(.*?)</details>")
+
+
+def case(path):
+    return pytest.param(path, id=name(path))
+
+
+def name(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+def is_asked(path):
+    """Pages that present a paper's idea, and those named above."""
+    presents_a_paper = re.search(r"(?m)^paper: ", path.read_text(encoding="utf-8"))
+    return name(path) in ASKED_BESIDES or (presents_a_paper and name(path) not in EXEMPT)
+
+
+def exercises(text):
+    """What stands under the last heading "Exercises", without the prefix of its comment."""
+    heading = re.search(r"(?m)^# ## Exercises$", text)
+    if heading is None:
+        return None
+    return re.sub(r"(?m)^# ?", "", text[heading.end() :])
+
+
+def ends_in_a_check(code):
+    """A program that asserts nothing shows nothing: it would pass whatever it computes."""
+    last = ast.parse(code).body[-1]
+    return any(
+        isinstance(node, ast.Assert)
+        or (isinstance(node, ast.Attribute) and node.attr.startswith("assert_"))
+        for node in ast.walk(last)
+    )
+
+
+@pytest.mark.parametrize("path", [case(path) for path in PAGES if is_asked(path)])
+def test_three_exercises_with_programs(path):
+    text = exercises(path.read_text(encoding="utf-8"))
+    assert text is not None, 'this page must end in "## Exercises"'
+    answers = ANSWER.findall(text)
+    whole = [a for a in answers if any(is_program(code) for _, code in blocks(a))]
+    assert len(whole) >= 3, f"{len(whole)} of {len(answers)} answers hold a program that runs"
+
+
+@pytest.mark.parametrize("path", [case(path) for path in PAGES])
+def test_exercises_are_numbered_and_answered_and_programs_are_whole(path):
+    """On every page that sets exercises, asked or not."""
+    text = exercises(path.read_text(encoding="utf-8")) or ""
+    numbers, answers = EXERCISE.findall(text), ANSWER.findall(text)
+    assert numbers == [str(i + 1) for i in range(len(answers))]
+    for answer in answers:
+        for line, code in blocks(answer):
+            assert is_program(code), f"block at line {line} of an answer lacks its imports"
+            assert ends_in_a_check(code), f"block at line {line} of an answer checks nothing"
+
+
+@pytest.mark.parametrize("page", EXEMPT)
+def test_exempt_pages_name_a_paper_and_ask_nothing(page):
+    """One that was removed, or has exercises by now, needs no exception."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert "\npaper: " in text
+    assert exercises(text) is None
+
+
+def test_a_program_without_a_check_is_found():
+    assert not ends_in_a_check("import a\nprint(a)")
+    assert ends_in_a_check("import a\nassert a")
+    assert ends_in_a_check("import torch\ntorch.testing.assert_close(1, 1)")
+    assert ends_in_a_check("import a\nfor b in a:\n    assert b")
