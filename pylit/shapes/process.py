@@ -6,7 +6,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -104,29 +105,36 @@ class Child:
             ],
         }
 
-    def answers(self) -> list[Answer]:
-        """Everything that the child told; what it did not come to has failed."""
+    def answers(self) -> tuple[list[Answer], list[Work]]:
+        """Everything that the child told, and the work that is left if something ended it."""
         count = sum(len(work.functions) + 1 for work in self._work)
-        try:
+        with suppress(subprocess.TimeoutExpired):
             self._process.wait(120 + 25 * count * self._limits.seconds)
-        except subprocess.TimeoutExpired:
-            self.close()
+        self._kill()
         self._out.seek(0)
         lines = self._out.read().decode("utf-8").splitlines()
         found = [_answer(json.loads(line), self._functions()) for line in lines]
-        self._out.close()
         status = self._process.returncode
         told = {(answer.module, answer.function) for answer in found}
+        left = []
         for work in self._work:
-            for function in work.functions:
-                if status and not told & {(work.module, function.name), (work.module, "")}:
-                    message = f"the process ended with status {status}"
-                    failure = Failure("died", message, function.line)
-                    return [*found, Answer(work.module, function.name, (), failure)]
-        return found
+            if (work.module, "") not in told:
+                functions = [f for f in work.functions if (work.module, f.name) not in told]
+                left += [replace(work, functions=tuple(functions))] if functions else []
+        if left:
+            work, *others = left
+            culprit, *rest = work.functions
+            failure = Failure("died", f"the process ended with status {status}", culprit.line)
+            found.append(Answer(work.module, culprit.name, (), failure))
+            left = [replace(work, functions=tuple(rest)), *others] if rest else others
+        return found, left
 
     def close(self) -> None:
         """End it, if it is still there."""
+        self._kill()
+        self._out.close()
+
+    def _kill(self) -> None:
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()

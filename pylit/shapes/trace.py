@@ -6,7 +6,7 @@ the module, and every module of the site that these import, by way of others too
 
 import importlib.metadata
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -71,6 +71,8 @@ class Tracing:
         limits: Limits | None = None,
     ) -> None:
         self._modules = {module.source.display: module for module in modules if module.parsed}
+        #: A module that does not parse has been reported, and cannot run.
+        self._broken = {module.source.display for module in modules if not module.parsed}
         self._folder = docs / FOLDER
         self._shown = self._folder.relative_to(root).as_posix()
         self._cache = cache
@@ -98,20 +100,27 @@ class Tracing:
         imports = Imports(list(self._modules.values()))
         for path in files:
             self._prepare(path, axes, imports)
-        if self._jobs:
-            self._child = Child(
-                [job.work for job in self._jobs.values()], self._roots(), self._limits
-            )
+        self._begin([job.work for job in self._jobs.values()])
+
+    def _begin(self, work: Sequence[Work]) -> None:
+        """Start a child, if there is anything to do for one."""
+        self.close()
+        self._child = Child(work, self._roots(), self._limits) if work else None
 
     def _prepare(self, path: str, axes: Axes, imports: Imports) -> None:
         shown = f"{self._shown}/{path}"
         module = self._modules.get(path)
-        if module is None:
-            message = f"there is no module `{path}` that it could run"
-            hint = "a file of traces has the path of its module"
-            self._report.add(Diagnostic(shown, 0, 0, "trace-file", message, hint))
+        try:
+            text = (self._folder / path).read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            self._report.add(Diagnostic(shown, 0, 0, "trace-file", f"cannot be read: {error}"))
             return
-        text = (self._folder / path).read_text(encoding="utf-8")
+        if module is None:
+            if path not in self._broken:
+                message = f"there is no module `{path}` that it could run"
+                hint = "a file of traces has the path of its module"
+                self._report.add(Diagnostic(shown, 0, 0, "trace-file", message, hint))
+            return
         read, outside = imports.closure(module, text)
         key = digest(
             self._generator, *_versions(), axes.text, path, text, repr(self._limits), *read
@@ -132,8 +141,11 @@ class Tracing:
     def finish(self, report: Report) -> dict[str, ModuleShapes]:
         """Shapes by the names of modules; faults go to the report."""
         try:
-            for answer in self._child.answers() if self._child else ():
-                self._take(answer)
+            while self._child is not None:
+                answers, left = self._child.answers()
+                for answer in answers:
+                    self._take(answer)
+                self._begin(left)
         finally:
             self.close()
         imports = Imports(list(self._modules.values()))
@@ -155,7 +167,8 @@ class Tracing:
         job = self._jobs[answer.module]
         if answer.failure is not None:
             job.failed = True
-            self._report.add(_fault(job, answer.failure, self._limits))
+            files = {m.source.path.resolve(): m.source.display for m in self._modules.values()}
+            self._report.add(_fault(job, answer.failure, self._limits, files))
             return
         first, second = answer.runs
         line = next(f.line for f in job.work.functions if f.name == answer.function)
@@ -191,7 +204,8 @@ def _versions() -> tuple[str, ...]:
     return tuple(found)
 
 
-def _fault(job: _Job, failure: Failure, limits: Limits) -> Diagnostic:
+def _fault(job: _Job, failure: Failure, limits: Limits, files: Mapping[Path, str]) -> Diagnostic:
+    """What went wrong with a run, at its line in the file of traces."""
     lines = job.work.trace.read_text(encoding="utf-8").split("\n")
     source = lines[failure.line - 1] if 0 < failure.line <= len(lines) else ""
     if failure.missing == "torch":
@@ -199,19 +213,14 @@ def _fault(job: _Job, failure: Failure, limits: Limits) -> Diagnostic:
         hint = "`pip install torch`, and build again"
         folder = job.shown.split(f"/{job.module.source.display}")[0]
         return Diagnostic(folder, 0, 0, "shapes-off", message, hint, severity=Severity.WARNING)
-    message = failure.message
+    message, hint = failure.message, "mend the run, or what it runs"
     if failure.kind == "slow":
         message = f"the run took more than {limits.seconds:g} s of processor time"
+        hint = "make its tensors smaller"
     elif failure.kind == "hungry":
         message = f"the run asked for more than {limits.bytes / 2**30:g} GiB of memory"
-    hint = {"slow": "make its tensors smaller", "hungry": "make its tensors smaller"}.get(
-        failure.kind, "mend the run, or what it runs"
-    )
-    if failure.file and failure.kind == "failed":
+        hint = "make its tensors smaller"
+    elif failure.file:
         file = Path(failure.file)
-        display = next(
-            (m for m in (job.module.source.path,) if m.resolve() == file.resolve()), file
-        )
-        shown = job.module.source.display if display != file else file.name
-        message += f", at {shown}:{failure.file_line}"
+        message += f", at {files.get(file.resolve(), file.name)}:{failure.file_line}"
     return Diagnostic(job.shown, failure.line, 1, _KINDS[failure.kind], message, hint, source)

@@ -1,0 +1,294 @@
+"""Runs in a whole build: the child process, its limits, what is kept, and what readers get."""
+
+import re
+from pathlib import Path
+
+import pytest
+from shape_tools import plain
+from site_tools import build, faults, make_site, pages, succeed, tree
+
+from pylit.diagnostics import Severity
+from pylit.shapes import process, trace
+from pylit.shapes.process import Limits
+
+AXES = 'lengths = ["T", "S"]\npage = "notes.html"\n\n[derived]\nC = "H*K"\n'
+WORK = '''\
+"""
+---
+title: Work
+---
+
+Sums.
+"""
+
+import numpy as np
+
+
+def total(x):
+    """
+    * `x` has shape `[T, C]`
+    """
+    kept = x.sum(axis=0, dtype=np.float32)
+    if kept is None:
+        kept = 0
+    return kept
+'''
+RUN = '''\
+"""Runs."""
+
+import numpy as np
+
+from pkg.work import total
+
+
+def trace_total(T, H, K, C):
+    total(np.ones((T, C), dtype=np.float32))
+'''
+SITE = {
+    "docs_src/traces/axes.toml": AXES,
+    "docs_src/traces/pkg/work.py": RUN,
+    "pkg/work.py": WORK,
+}
+
+
+def chips(root: Path, page: str = "pkg/work.html") -> list[str]:
+    text = (root / "site" / page).read_text(encoding="utf-8")
+    return [plain(found) for found in re.findall(r"<samp[^>]*>(.*?)</samp>", text)]
+
+
+@pytest.fixture
+def children(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The modules that each child process was given."""
+    started: list[list[str]] = []
+
+    class Counted(process.Child):
+        def __init__(self, work, roots, limits):
+            started.append([one.module for one in work])
+            super().__init__(work, roots, limits)
+
+    monkeypatch.setattr(trace, "Child", Counted)
+    return started
+
+
+def test_a_page_shows_what_its_run_made(tmp_path: Path):
+    succeed(make_site(tmp_path, SITE))
+    assert chips(tmp_path) == ["x [T, C]", "kept [C]", "returns [C]"]
+    page = (tmp_path / "site/pkg/work.html").read_text(encoding="utf-8")
+    assert page.count('class="n u"') == 1 and 'class="n u" id="L18"' in page
+    assert 'id="shapes-button"' in page
+    assert '<a href="../notes.html">What the letters mean</a>' in page
+    other = (tmp_path / "site/pkg/one.html").read_text(encoding="utf-8")
+    assert "<samp" not in other and "shapes-button" not in other and ' u"' not in other
+
+
+def test_the_same_site_twice_is_the_same_bytes(tmp_path: Path):
+    for name in "ab":
+        succeed(make_site(tmp_path / name, SITE))
+    assert tree(tmp_path / "a/site") == tree(tmp_path / "b/site")
+
+
+def test_a_build_starts_a_child_for_what_has_changed_and_nothing_else(
+    tmp_path: Path, children: list[list[str]]
+):
+    files = SITE | {
+        "pkg/base.py": "def double(x):\n    return x + x\n",
+        "pkg/more.py": "from pkg.base import double\n\n\ndef more(x):\n    return double(x)\n",
+        "docs_src/traces/pkg/more.py": (
+            "import numpy as np\nfrom pkg.more import more\n\n\n"
+            'def trace_it(T): more(np.ones(T, dtype="float32"))\n'
+        ),
+    }
+    succeed(make_site(tmp_path, files))
+    assert children.pop() == ["pkg.more", "pkg.work"]
+    succeed(tmp_path)
+    assert children == []
+
+    def edit(name: str, old: str, new: str) -> list[list[str]]:
+        path = tmp_path / name
+        text = path.read_text(encoding="utf-8")
+        assert old in text
+        path.write_text(text.replace(old, new), encoding="utf-8")
+        succeed(tmp_path)
+        found = list(children)
+        children.clear()
+        return found
+
+    assert edit("pkg/two.py", "Twice one", "Two times one") == []
+    assert edit("docs_src/pages/notes.md", "A page", "One page") == []
+    assert edit("pkg/work.py", "Sums.", "Sums of rows.") == [["pkg.work"]]
+    assert edit("pkg/base.py", "x + x", "2 * x") == [["pkg.more"]]
+    assert edit("docs_src/traces/pkg/more.py", "np.ones(T,", "np.ones((T, 2),") == [["pkg.more"]]
+    assert chips(tmp_path, "pkg/more.html") == ["x [T, 2]", "returns [T, 2]"]
+    assert edit("docs_src/traces/axes.toml", "C =", "D =") == [["pkg.more", "pkg.work"]]
+
+
+def test_a_module_that_is_imported_by_its_name_counts_too(
+    tmp_path: Path, children: list[list[str]]
+):
+    """Nothing in the sources says that it is read; that it ran does."""
+    files = SITE | {
+        "pkg/work.py": WORK.replace(
+            "    kept = ", '    import_module("pkg.hidden").here()\n    kept = '
+        ).replace("import numpy", "from importlib import import_module\n\nimport numpy"),
+        "pkg/hidden.py": "def here():\n    return 1\n",
+    }
+    succeed(make_site(tmp_path, files))
+    succeed(tmp_path)
+    assert len(children) == 1
+    (tmp_path / "pkg/hidden.py").write_text("def here():\n    return 2\n", encoding="utf-8")
+    succeed(tmp_path)
+    assert len(children) == 2
+
+
+def test_without_runs_there_is_no_child(tmp_path: Path, children: list[list[str]]):
+    succeed(make_site(tmp_path))
+    assert children == []
+
+
+def test_a_package_of_somebody_else_is_never_imported(tmp_path: Path, children: list[list[str]]):
+    root = make_site(tmp_path, SITE | {"pkg/one.py": "raise SystemExit('imported')\n"})
+    succeed(root, sources=(root / "pkg",))
+    assert children == []
+
+
+BROKEN = {
+    "docs_src/traces/axes.toml": AXES,
+    "docs_src/traces/pkg/slow.py": (
+        "import numpy\nfrom pkg.slow import slow\n\n\ndef trace_a(T): slow()\n\n\n"
+        "def trace_b(T): slow()\n"
+    ),
+    "pkg/slow.py": "def slow():\n    while True:\n        try:\n            pass\n"
+    "        except Exception:\n            pass\n",
+    "docs_src/traces/pkg/hungry.py": (
+        "from pkg.hungry import hungry\n\n\ndef trace_it(T):\n    hungry()\n"
+    ),
+    "pkg/hungry.py": "import numpy\n\n\ndef hungry():\n"
+    "    return numpy.ones(300_000_000, dtype='int8')\n",
+    "docs_src/traces/pkg/failing.py": (
+        "from pkg.failing import fail\n\n\ndef trace_it(T):\n    fail(T)\n"
+    ),
+    "pkg/failing.py": 'def fail(n):\n    raise ValueError(f"not {n},\\nnever")\n',
+    "docs_src/traces/pkg/lost.py": "import pkg.lost.more\n\n\ndef trace_it(T): ...\n",
+    "pkg/lost.py": "",
+    "docs_src/traces/pkg/quits.py": (
+        "import os\nfrom pkg.quits import x\n\n\ndef trace_it(T): os._exit(3)\n"
+    ),
+    "pkg/quits.py": "x = 1\n",
+}
+
+
+def test_runs_that_fail_each_say_where_and_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(trace, "Limits", lambda: Limits(seconds=0.5, bytes=2**28))
+    files = BROKEN | {"pkg/lost.py": "x = 1\n"}
+    outcome = build(make_site(tmp_path, files))
+    shown = {(d.path.rpartition("/")[2], d.line): (d.code, d.message) for d in outcome.report}
+    assert shown == {
+        ("failing.py", 5): ("trace-failed", "ValueError: not 5,, at pkg/failing.py:2"),
+        ("hungry.py", 5): ("trace-hungry", "the run asked for more than 0.25 GiB of memory"),
+        ("lost.py", 1): (
+            "trace-failed",
+            "ModuleNotFoundError: No module named 'pkg.lost.more'; 'pkg.lost' is not a package",
+        ),
+        ("quits.py", 5): ("trace-failed", "the process ended with status 3"),
+        ("slow.py", 5): ("trace-slow", "the run took more than 0.5 s of processor time"),
+        ("slow.py", 8): ("trace-slow", "the run took more than 0.5 s of processor time"),
+    }
+    assert not (tmp_path / "site").exists()
+    assert all("Traceback" not in str(d) for d in outcome.report)
+
+
+def test_a_wrong_shape_in_a_note_keeps_the_site_as_it_was(tmp_path: Path):
+    succeed(make_site(tmp_path, SITE))
+    before = tree(tmp_path / "site")
+    wrong = WORK.replace("[T, C]", "[C, T]")
+    (tmp_path / "pkg/work.py").write_text(wrong, encoding="utf-8")
+    outcome = build(tmp_path)
+    assert [str(d) for d in outcome.report] == [
+        "pkg/work.py:14:22: error[shape-note]: `x` is said to be `[C, T]`; it was `[T, C]` "
+        "at pkg/work.py:12, run by docs_src/traces/pkg/work.py:8\n"
+        "        * `x` has shape `[C, T]`\n"
+        "                         ^\n"
+        "    hint: mend the note, or the run"
+    ]
+    assert tree(tmp_path / "site") == before
+    # A second build has not forgotten.
+    assert faults(build(tmp_path)) == [("pkg/work.py", 14, "shape-note")]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line", "message"),
+    [
+        ("pkg/nowhere.py", RUN, 0, "there is no module `pkg/nowhere.py` that it could run"),
+        ("pkg/work.py", "x = (\n", 1, "does not parse: '(' was never closed"),
+        ("pkg/work.py", "def run(T): ...\n", 0, "no function whose name begins with `trace`"),
+    ],
+)
+def test_files_of_traces_that_cannot_be_read(
+    name: str, text: str, line: int, message: str, tmp_path: Path
+):
+    outcome = build(make_site(tmp_path, SITE | {f"docs_src/traces/{name}": text}))
+    (fault,) = outcome.report
+    assert (fault.path, fault.line, fault.code) == (f"docs_src/traces/{name}", line, "trace-file")
+    assert fault.message == message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("lengths = T", "Invalid value"),
+        ("word = 1", "unknown key `word`; known: words, derived, lengths, page"),
+        ("lengths = 'T'", "`lengths` must be a list"),
+        ("[derived]\nC = 'H**'", "`derived.C` is 'H**'; expected letters, such as 'T' or 'H*K'"),
+        ("[words]\nseq_len = 1", "`words.seq_len` is 1; expected letters, such as 'T' or 'H*K'"),
+    ],
+)
+def test_axes_that_cannot_be_read(text: str, message: str, tmp_path: Path):
+    outcome = build(make_site(tmp_path, SITE | {"docs_src/traces/axes.toml": text}))
+    (fault,) = outcome.report
+    assert (fault.path, fault.code) == ("docs_src/traces/axes.toml", "axes")
+    assert message in fault.message
+
+
+def test_without_torch_pages_have_no_shapes_and_a_warning_says_so(tmp_path: Path):
+    """A module of that name which cannot be found stands for a missing installation."""
+    files = SITE | {
+        "docs_src/traces/pkg/work.py": "raise ModuleNotFoundError('no', name='torch')\n"
+        "def trace_it(T): ...\n",
+        "docs_src/traces/pkg/one.py": "raise ModuleNotFoundError('no', name='torch')\n"
+        "def trace_it(T): ...\n",
+    }
+    outcome = build(make_site(tmp_path, files))
+    assert [(d.path, d.code, d.severity) for d in outcome.report] == [
+        ("docs_src/traces", "shapes-off", Severity.WARNING)
+    ]
+    assert "pkg/work.html" in pages(tmp_path / "site")
+    assert chips(tmp_path) == []
+
+
+def test_a_parameter_with_a_value_is_no_axis(tmp_path: Path):
+    run = RUN.replace("(T, H, K, C)", "(T, C, *, n=2)").replace("(T, C)", "(T, n)")
+    run = run.replace("def trace_total(T, n)", "def trace_total(T, C, *, n=2)")
+    work = WORK.replace("[T, C]", "[T, 2]")
+    succeed(make_site(tmp_path, SITE | {"docs_src/traces/pkg/work.py": run, "pkg/work.py": work}))
+    assert chips(tmp_path) == ["x [T, 2]", "kept [2]", "returns [2]"]
+
+
+def test_the_child_ends_with_a_build_that_does_not_come_so_far(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    started: list[process.Child] = []
+    real = process.Child.__init__
+
+    def kept(self, *arguments):
+        real(self, *arguments)
+        started.append(self)
+
+    def fail(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(process.Child, "__init__", kept)
+    monkeypatch.setattr("pylit.pipeline.stages.Stages.draft", fail)
+    with pytest.raises(KeyboardInterrupt):
+        build(make_site(tmp_path, BROKEN | {"pkg/lost.py": "x = 1\n"}))
+    (child,) = started
+    assert child._process.returncode is not None
