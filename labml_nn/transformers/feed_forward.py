@@ -121,11 +121,13 @@ class FeedForward(nn.Module):
         * `is_gated` is whether there is a gate
         * `bias1`, `bias2` and `bias_gate` are whether there are $b_1$, $b_2$ and $c$
 
-        Raises `ValueError` or `TypeError` for a size or a probability that cannot be.
+        Raises `ValueError` or `TypeError` for a size or a probability that cannot be,
+        and `TypeError` for an activation that cannot be called.
         """
         super().__init__()
         check_sizes(d_model=d_model, d_ff=d_ff)
         check_probability(dropout=dropout)
+        _check_activation(activation)
 
         # The names are those of the checkpoints of version 0.5.1. Without a gate there
         # is no `linear_v`.
@@ -157,6 +159,21 @@ class FeedForward(nn.Module):
         # keep a thing in one place only.
         output: Tensor = self.layer2(self.dropout(hidden))
         return output
+
+
+# A class is callable too, and would make modules of hidden features: name it here, not
+# there.
+def _check_activation(activation: object) -> None:
+    if isinstance(activation, type):
+        raise TypeError(
+            f"`activation` is the class {activation.__name__}; give a module, such as "
+            f"{activation.__name__}(), or a function"
+        )
+    if activation is not None and not callable(activation):
+        raise TypeError(
+            f"`activation` ({activation!r}) must be a module or a function, such as "
+            "nn.GELU(), or None for nn.ReLU()"
+        )
 
 
 # ## Differences from the paper

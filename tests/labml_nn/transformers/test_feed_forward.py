@@ -130,6 +130,8 @@ def test_compiles_into_one_graph(unhooked, x):
         ((0, 28), ValueError, r"`d_model` \(0\) must be at least 1"),
         ((12, "28"), TypeError, r"`d_ff` \('28'\) must be a whole number, not a str"),
         ((12, 28, -0.1), ValueError, r"`dropout` \(-0\.1\) must be from 0 to 1"),
+        ((12, 28, 0.1, "gelu"), TypeError, r"`activation` \('gelu'\) must be a module or a func"),
+        ((12, 28, 0.1, nn.GELU), TypeError, r"`activation` is the class GELU; .* such as GELU\(\)"),
     ],
 )
 def test_impossible_networks(unhooked, arguments, error, message):
