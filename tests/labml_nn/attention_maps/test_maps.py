@@ -1,0 +1,82 @@
+"""A map of attention: axes by name, labels that stay with their texts."""
+
+import pytest
+import torch
+
+from labml_nn.attention_maps import AttentionMap
+
+T, S, B, H = 5, 7, 2, 3
+
+
+def build(package=None, **fields):
+    weights = torch.randn(T, S, B, H, generator=torch.Generator().manual_seed(0)).softmax(1)
+    labels = {
+        "queries": tuple(tuple(f"{b}q{t}" for t in range(T)) for b in range(B)),
+        "keys": tuple(tuple(f"{b}k{s}" for s in range(S)) for b in range(B)),
+    }
+    return (package or AttentionMap)("decoder.attn", weights, **labels | fields)
+
+
+def test_axes_by_name():
+    attention = build()
+    assert attention.sizes == {"query": T, "key": S, "batch": B, "head": H}
+    picked = attention.pick(head=2, batch=1)
+    assert picked.axes == ("query", "key")
+    assert torch.equal(picked.weights, attention.weights[:, :, 1, 2])
+    assert torch.equal(attention.pick(batch=-1).weights, attention.weights[:, :, -1])
+    assert torch.equal(picked.pick(query=3).weights, attention.weights[3, :, 1, 2])
+    assert attention.sizes["head"] == H  # it is a value
+
+
+def test_labels_stay_with_their_text():
+    attention = build()
+    assert attention.pick(batch=1).queries == (("1q0", "1q1", "1q2", "1q3", "1q4"),)
+    assert attention.pick(batch=-2).keys[0][6] == "0k6"
+    assert attention.pick(head=0).keys == attention.keys
+    assert build(queries=None, keys=None).pick(batch=0).queries is None
+
+
+def test_mean_and_order():
+    attention = build()
+    mean = attention.mean("head")
+    assert mean.axes == ("query", "key", "batch")
+    torch.testing.assert_close(mean.weights, attention.weights.mean(3))
+    order = attention.tensor("batch", "head", "query", "key")
+    assert order.shape == (B, H, T, S)
+    assert torch.equal(order[1, 2], attention.weights[:, :, 1, 2])
+
+
+def test_it_prints_without_its_numbers():
+    expected = "<AttentionMap 'decoder.attn' (attention): query=5, key=7, batch=2, head=3>"
+    assert repr(build()) == expected
+
+
+def test_a_notebook_shows_what_can_be_drawn():
+    assert build()._repr_svg_().startswith("<svg")
+    assert build()._repr_html_() == build()._repr_svg_()
+    assert build().pick(batch=0, query=2)._repr_html_() is None
+    assert AttentionMap("", torch.zeros(500, 500), axes=("query", "key"))._repr_svg_() is None
+
+
+def test_errors():
+    attention = build()
+    with pytest.raises(ValueError, match="no axis 'heads'; this map has query, key, batch, head"):
+        attention.pick(heads=1)
+    with pytest.raises(IndexError, match="no head 3: the axis has 3, from 0 to 2"):
+        attention.pick(head=3)
+    with pytest.raises(IndexError, match="no batch -3"):
+        attention.pick(batch=-3)
+    with pytest.raises(ValueError, match=r"mixes texts; pick one of them: pick\(batch=0\)"):
+        attention.mean("batch")
+    with pytest.raises(ValueError, match="is not an order of the axes"):
+        attention.tensor("query", "key")
+    with pytest.raises(
+        ValueError, match=r"`axes` \('query', 'key'\) must give each axis of \[5, 7, 2"
+    ):
+        build(axes=("query", "key"))
+    with pytest.raises(ValueError, match=r"must give each axis .* a name of its own"):
+        build(axes=("query", "query", "batch", "head"))
+    with pytest.raises(
+        ValueError, match=r"key axis come in rows of \[5, 5\]; expected 7 in each of 2"
+    ):
+        build(keys=attention.queries)
