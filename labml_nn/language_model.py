@@ -231,12 +231,16 @@ class LanguageModel(nn.Module, Generic[State]):
         """
         ### What may come next?
 
-        * `tokens` and `state` are those of `forward`
+        * `tokens` is what was read, or for a model that answers what it shall answer,
+          `[T, B]`
+        * `state` is what was read before; with it, `tokens` go on in any model
 
-        Returns the probabilities of the token that follows the last one, `[B, V]`.
-        Dropout is off for as long as it takes, and no gradients are kept.
+        Returns the probabilities of the next token, `[B, V]`. Dropout is off for as
+        long as it takes, and no gradients are kept.
         """
         with evaluating(self):
+            if state is None:
+                state, tokens, _ = self.begin(tokens)
             logits, _ = self(tokens, state)
         return at_least_single(logits[-1]).softmax(-1)
 

@@ -14,6 +14,8 @@ configuration or a saved folder can say which one is meant:
 import labml_nn
 
 print(labml_nn.models())
+model = labml_nn.create("elman", n_vocab=65, d_hidden=32)
+print(model)
 ```
 
 | Function | Answer |
@@ -183,3 +185,85 @@ def load(
             f"({', '.join(MODELS.names)}); import the class and use its `load`"
         )
     return known.load(folder, device=device)
+
+
+# ## Exercises
+#
+# **1.** Which of the models has the fewest parameters, with its defaults and 65 tokens?
+#
+# <details><summary>Answer</summary>
+#
+# ```python
+# import labml_nn
+#
+# def size(name):
+#     model = labml_nn.create(name, n_vocab=65)
+#     return sum(parameter.numel() for parameter in model.parameters())
+#
+# sizes = {entry.name: size(entry.name) for entry in labml_nn.models()}
+# assert min(sizes, key=sizes.get) == "elman"
+# ```
+#
+# </details>
+#
+# **2.** Write a command line with the options `--model`, which offers the names of the
+# table, and `--set field=value` for the configuration.
+#
+# <details><summary>Answer</summary>
+#
+# The values are Python literals. Whether a field exists and a value can be is known to
+# the configuration, and its errors are fit to be shown.
+#
+# ```python
+# import argparse
+# import ast
+# import labml_nn
+#
+# def field(text):
+#     name, _, value = text.partition("=")
+#     return name, ast.literal_eval(value)
+#
+# parser = argparse.ArgumentParser()
+# names = [entry.name for entry in labml_nn.models()]
+# parser.add_argument("--model", choices=names, default="autoregressive")
+# parser.add_argument("--set", type=field, action="append", default=[])
+#
+# line = "--model elman --set n_vocab=65 --set d_hiden=20"
+# given = parser.parse_args(line.split())
+# try:
+#     labml_nn.create(given.model, **dict(given.set))
+# except ValueError as error:
+#     assert "did you mean 'd_hidden'" in str(error)
+# ```
+#
+# </details>
+#
+# **3.** Make an Elman net whose bets are half as bold, save it, and load it. What does
+# `labml_nn.load` say to it, and why?
+#
+# <details><summary>Answer</summary>
+#
+# It refuses. The folder says which class it needs, and that class is not in the table.
+# To import whatever a file names would let the file decide which program runs. You
+# know the class, so you can ask it.
+#
+# ```python
+# import tempfile
+# import labml_nn
+# from labml_nn.recurrent.elman.language_model import ElmanLanguageModel
+#
+# class Shy(ElmanLanguageModel):
+#     def forward(self, tokens, state=None):
+#         logits, state = super().forward(tokens, state)
+#         return logits / 2, state
+#
+# with tempfile.TemporaryDirectory() as folder:
+#     Shy.from_config({"n_vocab": 65}).save(folder)
+#     try:
+#         labml_nn.load(folder)
+#     except ValueError as error:
+#         assert "import the class and use its `load`" in str(error)
+#     assert type(Shy.load(folder)) is Shy
+# ```
+#
+# </details>

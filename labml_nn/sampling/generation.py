@@ -53,6 +53,7 @@ No model needs to know about it, and a sequence is written as if it were alone.
 | $N$ | `n` | | how many tokens to write |
 """
 
+import math
 from collections.abc import Callable, Collection
 from numbers import Integral
 from typing import Any
@@ -103,7 +104,7 @@ def generate(
 
     Returns what was written, without the prompt, `[N, B]`. A sequence that met a stop
     token ends with it, and the rest of its column is filled with it. $N$ is `n`, or
-    less if all of them ended before.
+    less if all of them ended before. Padding is never written, unless it is a stop.
 
     Dropout is off meanwhile, and no gradients are kept. Afterwards every part of the
     model is in the mode in which it was, even if it was interrupted.
@@ -113,16 +114,15 @@ def generate(
     """
     check_sizes(n=n)
     check_integers("prompt", prompt, "T B")
-    stops = _stop_tokens(model, stop, prompt.device)
-    generator = _generator(seed, prompt.device)
+    stops = _stop_tokens(model, stop)
+    pick = _picker(model, sampler, _generator(seed, prompt.device), stops)
 
     # Inference mode is `no_grad` and more: its tensors keep no record of changes, which
     # saves time, and can never meet a gradient. So the result leaves it as a copy: you
     # may want to train on it.
     with evaluating(model), torch.inference_mode():
-        written = _write(
-            model, model.begin(prompt, lengths), n, sampler, generator, stops, on_token
-        )
+        beginning = model.begin(prompt, lengths)
+        written = _write(model, beginning, n, pick, stops, on_token)
     return written.clone()
 
 
@@ -130,9 +130,8 @@ def _write(
     model: LanguageModel[Any],
     beginning: tuple[Any, Tensor, Tensor | None],
     n: int,
-    sampler: Picker,
-    generator: torch.Generator | None,
-    stops: Tensor | None,
+    pick: Callable[[Tensor], Tensor],
+    stops: list[int],
     on_token: Listener | None,
 ) -> Tensor:
     """
@@ -153,9 +152,10 @@ def _write(
     rows: list[Tensor] = []
     over = torch.zeros(batch, dtype=torch.bool, device=text.device)
     count = torch.zeros_like(ends)
+    ending = torch.tensor(stops, device=text.device)
     last = longest + n - 1
     for t in range(shared, last + 1):
-        picked = _pick(sampler, logits[-1], generator)
+        picked = pick(logits[-1])
 
         # The sampler picks for all. Who still has prompt to read reads that instead,
         # and who is over repeats its last token until the others are done as well.
@@ -173,8 +173,8 @@ def _write(
         if on_token is not None:
             for sequence in writing.nonzero().flatten().tolist():
                 on_token(sequence, int(picked[sequence]))
-        if stops is not None:
-            over = over | (writing & torch.isin(picked, stops))
+        if stops:
+            over = over | (writing & torch.isin(picked, ending))
             if bool((over | (count == n)).all()):
                 break
         if t < last:
@@ -203,21 +203,34 @@ def _columns(
 # ## Small pieces
 #
 # Who picks, what ends a sequence, and where randomness comes from.
-def _pick(sampler: Picker, logits: Tensor, generator: torch.Generator | None) -> Tensor:
-    picked = sampler(logits, generator)
-    if picked.shape != logits.shape[:1] or picked.is_floating_point():
-        raise ValueError(
-            f"`sampler` returned {picked.dtype} of shape {list(picked.shape)}; "
-            f"expected a token for each of {logits.shape[0]} sequences, integers [B]"
-        )
-    return picked.long()
+def _picker(
+    model: LanguageModel[Any],
+    sampler: Picker,
+    generator: torch.Generator | None,
+    stops: list[int],
+) -> Callable[[Tensor], Tensor]:
+    padding = model.config.padding_token
+    never = [] if padding is None or padding in stops else [padding]
+
+    def pick(logits: Tensor) -> Tensor:
+        for token in never:
+            logits = logits.clone()
+            logits[:, token] = -math.inf
+        picked = sampler(logits, generator)
+        if picked.shape != logits.shape[:1] or picked.is_floating_point():
+            raise ValueError(
+                f"`sampler` returned {picked.dtype} of shape {list(picked.shape)}; "
+                f"expected a token for each of {logits.shape[0]} sequences, integers "
+                "[B]"
+            )
+        return picked.long()
+
+    return pick
 
 
 def _stop_tokens(
-    model: LanguageModel[Any],
-    stop: int | Collection[int] | None,
-    device: torch.device,
-) -> Tensor | None:
+    model: LanguageModel[Any], stop: int | Collection[int] | None
+) -> list[int]:
     if stop is None:
         stop = () if model.end_token is None else model.end_token
     tokens = list(stop) if isinstance(stop, Collection) else [stop]
@@ -233,7 +246,7 @@ def _stop_tokens(
                 f"`stop` holds {token}; expected tokens from 0 to {n_vocab - 1}, "
                 f"below n_vocab ({n_vocab})"
             )
-    return torch.tensor(tokens, device=device) if tokens else None
+    return [int(token) for token in tokens]
 
 
 def _generator(seed: int | None, device: torch.device) -> torch.Generator | None:

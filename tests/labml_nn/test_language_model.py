@@ -183,6 +183,17 @@ def test_predict_goes_on_from_a_state():
     torch.testing.assert_close(model.predict(tokens[3:], state), model.predict(tokens))
 
 
+def test_predict_answers_where_the_model_does():
+    class Answers(Running):
+        def begin(self, prompt, lengths=None):
+            heard = F.one_hot(prompt, V).float().sum(0)
+            return heard, torch.full((1, prompt.shape[1]), 4), None
+
+    model, prompt = make(Answers), torch.randint(V, (5, 2))
+    seen = F.one_hot(prompt, V).sum(0) + F.one_hot(torch.tensor(4), V)
+    torch.testing.assert_close(model.predict(prompt), seen.float().softmax(-1))
+
+
 def test_predict_of_half_precision_sums_to_one():
     model = make(n_vocab=5000).bfloat16()
     p = model.predict(torch.randint(5000, (3, 2)))
@@ -209,9 +220,9 @@ def test_evaluating_gives_every_part_its_own_mode_back():
     assert modes(model) == before
 
 
-def test_predict_gives_modes_back_when_it_fails(unhooked):
+def test_predict_gives_modes_back_when_it_fails():
     model = make()
-    with pytest.raises(IndexError):
+    with pytest.raises(ValueError, match=f"`prompt` holds {V}"):
         model.predict(torch.full((5, 2), V))
     assert model.training and model.dropout.training
 

@@ -163,6 +163,16 @@ def test_answers_begin_after_their_first_token():
     assert model.read == [(1, 2)] * 3
 
 
+def test_padding_is_never_written_unless_it_ends_the_text():
+    torch.manual_seed(0)
+    model = Noise(LanguageModelConfig(n_vocab=3, padding_token=1))
+    prompt = torch.zeros(2, 40, dtype=torch.long)
+    text = generate(model, prompt, 20, Sampler(), seed=0)
+    assert set(text.unique().tolist()) == {0, 2}
+    text = generate(model, prompt, 20, Sampler(), seed=0, stop=1)
+    assert (text == 1).any(0).sum() > 20
+
+
 # Watching, seeds, samplers.
 def test_tokens_are_shown_as_they_are_written():
     seen = []
