@@ -126,6 +126,7 @@ def _claimed(
 
 def _misnoted(module: Module, claim: Claim, one: Traced, seen: _Seen) -> Diagnostic:
     what = f"`{claim.name}`" if claim.name else "what is returned"
+    part = "part of " if "[" in claim.name else ""
     ours, theirs = (_parts_of(values, claim, seen) for values in seen.values)
     source = module.source.lines[claim.line - 1]
     return Diagnostic(
@@ -133,7 +134,7 @@ def _misnoted(module: Module, claim: Claim, one: Traced, seen: _Seen) -> Diagnos
         claim.line,
         max(source.find(claim.text), 0) + 1,
         "shape-note",
-        f"{what} is said to be `{claim.text}`; it was {_named(ours, theirs, one)} "
+        f"{what} is said to be `{claim.text}`; it was {part}{_named(ours, theirs, one)} "
         f"at {module.source.display}:{seen.line}, run by {one.place}",
         "mend the note, or the run",
         source,
@@ -186,8 +187,9 @@ def _ever(claim: Claim, seen: _Seen, one: Traced, axes: Axes) -> bool:
 
 def _leaf_fits(claim: Claim, leaf: Leaf, run: Run, axes: Axes) -> bool:
     dims = leaf.dims or ()
-    forms = [dims]
-    if leaf.times is not None and "[" not in claim.name:
+    part = "[" in claim.name
+    forms = [dims[1:] if part and leaf.times is None else dims]
+    if leaf.times is not None and not part:
         forms.append((leaf.times, *dims))
     return any(
         Matcher(run.sizes, axes.lengths).sizes_fit(tokens, form)

@@ -37,7 +37,8 @@ _CODE = re.compile(r"`([^`\n]+)`")
 _NAME = r"`[A-Za-z_][\w.]*(?:\[\w+\])?`"
 _ITEM = re.compile(rf"[*-] +({_NAME}(?:(?:, and |, | and ){_NAME})*)(.*)", re.DOTALL)
 _LINK = r",?(?: (?:is|are|has|have))?(?: of| the)?(?: shapes?)?:? *"
-_PLAIN = re.compile(rf"({_NAME}){_LINK}(`\[[^\]`\n]+\]`)")
+# "The rows of `tokens`" are not `tokens`.
+_PLAIN = re.compile(rf"(?<!of )({_NAME}){_LINK}(`\[[^\]`\n]+\]`)")
 #: What stands right before the shape of something.
 _SAID = re.compile(r"(?:[,:(]|\b(?:is|are|Returns?|shapes?|tensor|vectors|mask))\s*$")
 _RETURNS = re.compile(r"(?:^|(?<=\s))Returns?\b(.*?)(?:\bRaises\b|\.\s+[A-Z`]|\Z)", re.DOTALL)

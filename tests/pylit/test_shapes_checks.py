@@ -135,6 +135,15 @@ def test_notes_that_are_right_or_speak_of_something_else(note: str, tmp_path: Pa
     assert codes(body(note), TRACE, tmp_path) == []
 
 
+def test_a_part_of_something(tmp_path: Path):
+    note = "Returns a row of `x`, `[B, C]`. Each `x[t]` is `[B, C]`."
+    assert codes(body(note, "return x[0]"), TRACE, tmp_path) == []
+    wrong = codes(body("* `x[t]` has shape `[C, B]`"), TRACE, tmp_path)
+    assert [message.split(" at ")[0] for *_, message in wrong] == [
+        "`x[t]` is said to be `[C, B]`; it was part of `[T, B, C]`"
+    ]
+
+
 @pytest.mark.parametrize(
     ("note", "said", "what"),
     [
