@@ -51,8 +51,8 @@ that of an Elman network never does.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
-| $x_t$ | `x[t]` | `[B, C]` | input of step $t$ |
-| $h_t^l$ | `state[l]` | `[B, N]` | state of layer $l$ after step $t$ |
+| $x_t$ | `x` | `[T, B, C]` | the inputs |
+| $h_t^l$ | `state` | `[L, B, N]` | the states of all layers after step $t$ |
 | $h_0$ | `h_0` of a layer | `[N]` | the state before the first step |
 | $W$, $U$, $b$ | of a [layer](layer.py) | | what makes the next state |
 

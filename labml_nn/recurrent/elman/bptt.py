@@ -232,7 +232,7 @@ def unroll(
     Returns the states $h_1, \dots, h_T$, `[T, B, N]`. All tensors of numbers have one
     dtype. The [layer](layer.py) calls it, and has looked at what it gives.
     """
-    run: Operator = _Unrolled.apply
+    run: Operator = _Unrolled.apply if torch.is_grad_enabled() else run_forward
     if torch.compiler.is_compiling():
         run = _forward_op
     wait = None if mask is None else mask.unsqueeze(-1)

@@ -32,13 +32,13 @@ z_t &= E \, (Q h_t^L + q) + c
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
-| $w_t$ | `tokens[t]` | `[B]` | token $t$ |
+| $w_t$ | `tokens` | `[T, B]` | the tokens |
 | $E$ | `embedding.weight` | `[V, C]` | one vector per token, on the way in and out |
 | $P$, $p$ | `input_projection` | `[N, C]`, `[N]` | from tokens to states |
 | $h_t$ | `state` | `[L, B, N]` | the states of all layers |
 | $Q$, $q$ | `output_projection` | `[C, N]`, `[C]` | and back |
 | $c$ | `output_bias` | `[V]` | how frequent a token is anyway |
-| $z_t$ | `logits[t]` | `[B, V]` | what may follow token $t$ |
+| $z_t$ | `logits` | `[T, B, V]` | what may follow each token |
 """
 
 import math

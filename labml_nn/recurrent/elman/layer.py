@@ -17,13 +17,13 @@ and speed.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
-| $x_t$ | `x[t]` | `[B, C]` | input of step $t$ |
-| $h_t$ | `states[t]` | `[B, N]` | state after it, and the layer's output |
+| $x_t$ | `x` | `[T, B, C]` | the inputs |
+| $h_t$ | `states` | `[T, B, N]` | the states after each step |
 | $h_0$ | `h_0` | `[N]` | the state before the first step |
 | $W$, $b$ | `cell.input` | `[N, C]`, `[N]` | what an input does to the state |
 | $U$ | `cell.recurrent` | `[N, N]` | what a state does to the next |
 | $f$ | `cell.nonlinearity` | | tanh, sigmoid or relu |
-| $m_t$ | `mask[t]` | `[B]` | `True` for a token, `False` for padding |
+| $m_t$ | `mask` | `[T, B]` | `True` for a token, `False` for padding |
 """
 
 import torch
