@@ -25,6 +25,7 @@ these models is there to make good use of it.
 | [Stacks of layers](stacks.py) | layers on layers: an encoder, a decoder |
 | [Encoder and decoder](models.py) | two stacks make a translator |
 | [Label smoothing](label_smoothing_loss.py) | a loss that leaves room for doubt |
+| [Keys and values, kept](keys_values.py) | what the future needs of the past |
 | [A context that slides](window.py) | texts longer than what a model can see at once |
 | [Autoregressive transformer](autoregressive/__init__.py) | bets on what follows |
 | [Feedback Transformer](feedback/__init__.py) | a memory of its own highest thoughts |

@@ -27,63 +27,13 @@ source say?
 """
 
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from labml_nn.checks import check_probability, check_sequence, check_sizes
+from labml_nn.transformers.keys_values import join, reusable
 from labml_nn.transformers.mha import KeysValues
-
-
-@runtime_checkable
-class Reusable(Protocol):
-    """
-    ## Attention whose keys and values can be kept
-
-    `TransformerLayer.forward` works with any attention that can be called, such as one
-    of your own. `extend` takes the work apart: keys and values once, then one answer
-    after the other. `MultiHeadAttention` knows both halves.
-    """
-
-    def project(self, *, key: Tensor, value: Tensor) -> KeysValues: ...
-
-    def attend_to(
-        self, *, query: Tensor, past: KeysValues, mask: Tensor | None = None
-    ) -> Tensor: ...
-
-
-def _reusable(attention: nn.Module, name: str) -> Reusable:
-    if not isinstance(attention, Reusable):
-        raise TypeError(
-            f"`{name}` is a {type(attention).__name__}, which has no `project` and "
-            "`attend_to`, so its keys and values cannot be kept; use a "
-            "MultiHeadAttention, or call `forward` on the whole text"
-        )
-    return attention
-
-
-def join(past: KeysValues | None, new: KeysValues) -> KeysValues:
-    """
-    ## Old and new, one behind the other
-
-    Returns a new value and leaves `past` as it was, so that one can go on from the same
-    point twice: keep what `TransformerLayer.extend` returned for a prompt, and write
-    several continuations. Raises `ValueError` if the two do not belong together.
-    """
-    if past is None:
-        return new
-    for old, added in zip(past, new, strict=True):
-        if old.dim() != added.dim() or old.shape[1:] != added.shape[1:]:
-            raise ValueError(
-                f"`past` has shape {list(old.shape)} and new positions make "
-                f"{list(added.shape)}; expected the same after the first axis: [S, B, "
-                "H, K]. It was written by another model, or for another batch"
-            )
-    return KeysValues(
-        *(torch.cat([old, added]) for old, added in zip(past, new, strict=True))
-    )
 
 
 class TransformerLayer(nn.Module):
@@ -226,7 +176,7 @@ class TransformerLayer(nn.Module):
         """
         check_sequence("x", x, self.size, self.norm_ff.weight)
         self._check_source_given(source is not None, src_mask)
-        attention, kept = _reusable(self.self_attn, "self_attn"), past
+        attention, kept = reusable(self.self_attn, "self_attn"), past
 
         # The new rows offer keys and values too, to each other and to those to come.
         def look_back(z: Tensor) -> Tensor:
@@ -236,7 +186,7 @@ class TransformerLayer(nn.Module):
 
         def ask_source(z: Tensor) -> Tensor:
             assert self.src_attn is not None and source is not None
-            attention = _reusable(self.src_attn, "src_attn")
+            attention = reusable(self.src_attn, "src_attn")
             return attention.attend_to(query=z, past=source, mask=src_mask)
 
         x = self._pass(x, look_back, None if source is None else ask_source)

@@ -33,7 +33,8 @@ from typing import cast
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from labml_nn.transformers.layer import Reusable, TransformerLayer
+from labml_nn.transformers.keys_values import reusable
+from labml_nn.transformers.layer import TransformerLayer
 from labml_nn.transformers.mha import KeysValues
 from labml_nn.utils import independent_copies
 
@@ -159,7 +160,10 @@ class Decoder(nn.Module):
         the same for every token that is written: compute them once and give them to
         `extend`. Returns one pair for each layer.
         """
-        attentions = [cast(Reusable, layer.src_attn) for layer in self.layers]
+        attentions = [
+            reusable(cast(TransformerLayer, layer).src_attn, "src_attn")
+            for layer in self.layers
+        ]
         return tuple(each.project(key=memory, value=memory) for each in attentions)
 
     def extend(

@@ -125,7 +125,7 @@ def read_by_halves(
     * `padding_token` is the token that stands for nothing, if there is one. Positions
       count what is not padding, and the context is as long as if there were none
 
-    Returns the rows of `tokens`, `[T, B, C]`, and the window after them, without
+    Returns a row for each token, `[T, B, C]`, and the window after them, without
     gradients. Raises `TypeError` or `ValueError` for a window that is not one, of
     another batch, or longer than `max_len`.
     """
@@ -313,5 +313,21 @@ def _check_window(window: Window, tokens: Tensor, max_len: int | None) -> None:
 # and values came from, so the same text comes out as the same numbers. It costs time
 # and changes nothing. (To spare the time one would have to pick sequences out of the
 # batch, and put them back.)
+#
+# ```python
+# import torch
+# from labml_nn.transformers.autoregressive import (
+#     AutoregressiveConfig,
+#     AutoregressiveTransformer,
+# )
+#
+# config = AutoregressiveConfig(n_vocab=9, d_model=24, max_len=8, padding_token=0)
+# model = AutoregressiveTransformer(config).eval()
+# text = torch.randint(1, 9, (9, 2))
+# text[:4, 1] = 0  # nine tokens and five: the first slides at the last token
+# logits, _ = model(text)
+# alone, _ = model(text[4:, 1:])
+# assert torch.allclose(logits[4:, 1:], alone, atol=1e-5)
+# ```
 #
 # </details>

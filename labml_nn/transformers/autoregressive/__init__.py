@@ -3,52 +3,59 @@ r"""
 title: Autoregressive transformer
 summary: >
   A model that reads a text and bets on what comes next, after every token of it at
-  once; and that writes, one token after the other, without reading anything twice. A
-  GPT, whole, on one page.
+  once; and that writes, one token after the other, without reading it all again. A GPT,
+  whole, on one page.
 paper: https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf
 ---
 
 > *To be, or not to be, that is the questio*
 
 You know the next letter. To know it you needed English spelling, and a bit of
-Shakespeare. A model that is always asked for the next letter, for millions of letters,
-has to learn both. Nobody has to label anything: **the text is its own answer**, moved
-by one place.
-
-This is the model that GPT made famous. It is half of the
-[Transformer](../models.py): the decoder, without anything to translate (Liu et al.
-[2018](https://arxiv.org/abs/1801.10198), §4.2.3). Tokens become vectors, a stack of
-layers lets each of them look back, and a last map turns each vector into bets:
+Shakespeare. A model that is asked for the next letter, millions of times, has to learn
+both. Nobody has to label anything: **the text is its own answer**, moved by one place,
+and every letter of it is another question:
 
 ```text
-   read   T o   b e ,   o r   n o        w   [T, B]
-              │                              embedding · √C, plus positions
-              ▼                          x   [T, B, C]
-    L times: look back, think                TransformerLayer
-              │
-              ▼                              normalise, then the embedding again,
-   bet    o   b e ,   o r   n o t        z   [T, B, V]     as a map to V scores
+ T            what follows?   o
+ To           what follows?   _
+ To_          what follows?   b
+ To_b         what follows?   e
 ```
 
-*Autoregressive* means: predicted from its own past. A text is likely if each of its
-tokens is, given those before it,
+This is the model that GPT made famous: half of the [Transformer](../models.py), the
+decoder, with nothing to translate (Liu et al.
+[2018](https://arxiv.org/abs/1801.10198), §4.2.3). Tokens become vectors, a stack of
+layers lets each of them look back, and a last map turns every vector into a bet:
+
+```text
+ text      T   o   _   b          w   [T, B]
+           │   │   │   │              embedding · √C, plus positions
+           ▼   ▼   ▼   ▼          x   [T, B, C]
+ L times   look back, think           one TransformerLayer after the other
+           │   │   │   │
+           ▼   ▼   ▼   ▼              normalise, then the embedding again
+ bets      o   _   b   e          z   [T, B, V]
+```
+
+*Autoregressive* means: predicted from its own past. The probability of a text is a
+product, with one factor for each question,
 
 $$p(w_0, \dots, w_{T-1}) = \prod_{t} p(w_t \mid w_0, \dots, w_{t-1})$$
 
-and all that is needed for this to be true of the model is that **no position sees a
-later one**. One mask takes care of that. The gain is large: since row $t$ depends on
-$w_0, \dots, w_t$ alone, one pass over a text asks $T$ questions, each with a past of
-another length, and answers them side by side. A recurrent network has to go through the
-text one step at a time; this model trains on all positions at once.
+and all that has to be seen to is that **no position sees a later one**. A mask does it.
+Then row $t$ depends on $w_0, \dots, w_t$ alone, and one pass answers all the questions
+of a text side by side, each with a past of another length. A recurrent network has to
+go through the text step by step; this one learns from all positions at once.
 
-**Writing** is another matter. The next token has to be drawn before the one after it
-can be thought of, so it goes step by step. But by the same mask nothing that was
-computed for the past will ever change. A step needs of every earlier position only the
-keys and values that its layers have offered, and those can be kept. They are the
-**state**, which `forward` hands out and takes back. With the state, a step reads one
-token; without it, the whole text again. On one processor core and with 256 tokens of
-context that is 0.8 ms against 14 ms for the model of the default configuration, and 55
-ms against 1,270 ms for one of 12 layers and 768 features, the size of GPT-2's smallest.
+**Writing** does go step by step, for the next token has to be drawn before anyone can
+think about the one after it. But by the same mask, nothing that was computed for the
+past will ever change. All that a new token needs of an old one are the keys and values
+that the layers have offered, and those we keep. They are the **state**, which `forward`
+hands out and takes back. With the state, a step reads one token; without it, the whole
+text again. On one processor core and with 256 tokens of context that is 0.8 ms against
+14 ms for the default configuration, and 55 ms against 1,270 ms for 12 layers of 768
+features, the size of the smallest GPT-2. The price is memory: $2 L C$ numbers for each
+token, 4 KiB in the first model and 72 KiB in the second.
 
 ```python
 import torch
@@ -109,8 +116,10 @@ class AutoregressiveTransformer(LanguageModel[Window]):
     r"""
     ## The model
 
-    Three parts in a row: embedding, stack, and a map to the vocabulary. Everything that
-    is hard was done on other pages.
+    Three parts in a row: an [embedding](embedding.py), a [stack](../stacks.py), and a
+    map to the vocabulary. What is hard was done on other pages; here it comes together.
+    How to train it, ask it and save it, it has from the [language
+    models](../../language_model.py).
     """
 
     name = "autoregressive"
@@ -144,15 +153,15 @@ class AutoregressiveTransformer(LanguageModel[Window]):
         # ### One matrix at both ends
         #
         # To read a token is to take its row of $E$. To bet on a token is to ask how
-        # well the last vector agrees with ... a row, one per token. It can be the same
-        # one (§3.4 of Vaswani et al. 2017; Press and Wolf
+        # well the last vector agrees with a row that stands for it. It may be the same
+        # row (Vaswani et al. 2017, §3.4; Press and Wolf
         # [2016](https://arxiv.org/abs/1608.05859)):
         #
         # $$z_{tv} = x^L_t \cdot E_v + b_v$$
         #
-        # That saves $V C$ parameters, and each row learns from both of its uses: also
-        # rows of tokens that are rarely read, because they are bet on, or rather
-        # against, at every position. The bias $b$ knows how frequent each token is.
+        # That saves $V C$ parameters, and a row learns from both of its uses. A rare
+        # token is seldom read, but bet against at every position. The bias $b$ is free
+        # to say how frequent each token is.
         self.generator = Generator(config.n_vocab, config.d_model)
         if config.tied:
             self.generator.projection.weight = self.embedding.tokens.weight
@@ -202,7 +211,8 @@ class AutoregressiveTransformer(LanguageModel[Window]):
         Returns logits, `[T, B, V]`, for what follows each token, and the state after
         the last one, without gradients. It does not matter how a text is cut into
         calls, and texts may be longer than `max_len`: then the context [slides by
-        halves](../window.py). Logits at padding are finite and mean nothing.
+        halves](../window.py), on a page that also makes the mask and counts positions.
+        Padding may stand anywhere, and changes nothing. Logits there mean nothing.
 
         Raises `TypeError` or `ValueError` for tokens outside the vocabulary, for an
         empty text, and for the state of another model or of another batch.
@@ -241,15 +251,15 @@ class AutoregressiveTransformer(LanguageModel[Window]):
 #
 # * **Scaled embeddings.** The factor $\sqrt{C}$ is that of the original Transformer.
 #   GPT-2 adds tokens and positions as they are.
-# * **Positions** of GPT-2 start with a standard deviation of 0.01, not 0.02.
+# * **Sinusoids** by default. GPT-2 learns its positions, as `positions="learned"` does,
+#   from numbers that start with a standard deviation of 0.01, not 0.02.
 # * **ReLU**, where GPT-2 has GELU, and a **bias** in the output, where it has none.
 # * **Longer texts** slide through the context. GPT-2's end at 1,024 tokens.
 #
 # ## Differences from the paper of the Transformer
 #
 # * **One stack.** Nothing is translated, so there is no encoder and nobody asks it.
-# * **Pre-norm and learned positions** by default. `norm_first=False` and
-#   `positions="sinusoidal"` are the paper's.
+# * **Pre-norm** by default. `norm_first=False` is the paper's.
 # * **Dropout** falls on attention weights and hidden features, too.
 # * **How it begins** is GPT-2's; the paper does not say.
 #
@@ -299,7 +309,9 @@ class AutoregressiveTransformer(LanguageModel[Window]):
 #
 # On hearing the last token again. The layers add little at first, so that the last
 # vector still points where it pointed when it was embedded: along $E_{w_t}$. And its
-# score for a token $v$ is how well it agrees with $E_v$.
+# score for a token $v$ is how well it agrees with $E_v$. With learned positions, which
+# start small, the last token is thought ten times as likely as blind guessing would
+# have it; with sinusoids, which outweigh the young embedding, twice.
 #
 # ```python
 # import math
@@ -311,7 +323,7 @@ class AutoregressiveTransformer(LanguageModel[Window]):
 #
 # text = torch.randint(65, (200, 4))
 # for tied in (True, False):
-#     config = AutoregressiveConfig(n_vocab=65, tied=tied)
+#     config = AutoregressiveConfig(n_vocab=65, tied=tied, positions="learned")
 #     logits, _ = AutoregressiveTransformer(config).eval()(text)
 #     again = logits.softmax(-1).gather(-1, text[:, :, None]).mean()
 #     assert (again > 4 / 65) if tied else (again < 2 / 65)
@@ -350,9 +362,9 @@ class AutoregressiveTransformer(LanguageModel[Window]):
 # </details>
 #
 # **4.** Count the parameters without looking at them, for $V$ tokens, $L$ layers of $C$
-# features, $F = 4 C$ and `max_len` positions. Which part is the largest in the default
-# configuration, and in GPT-2 with 50,257 tokens, 12 layers, 768 features and 1,024
-# positions?
+# features, $F = 4 C$ and `max_len` learned positions. Which part is the largest in the
+# default configuration, and in GPT-2 with 50,257 tokens, 12 layers, 768 features and
+# 1,024 positions?
 #
 # <details><summary>Answer</summary>
 #
@@ -360,7 +372,7 @@ class AutoregressiveTransformer(LanguageModel[Window]):
 # $4 C \times C$, so a layer has $12 C^2$ weights, and $13 C$ numbers in biases and
 # normalisations. Around the layers there are $V C$ for tokens, $V$ biases, $C$ for each
 # position and $2 C$ for the last normalisation. By default the layers hold 95 % of
-# 834,497; in GPT-2 85 million of 124, and the tokens 39 million.
+# 834,497 (99 % with sinusoids); in GPT-2 85 million of 124, and the tokens 39 million.
 #
 # ```python
 # import torch
@@ -372,8 +384,9 @@ class AutoregressiveTransformer(LanguageModel[Window]):
 # def count(V, L, C, max_len):
 #     return L * (12 * C**2 + 13 * C) + V * C + V + max_len * C + 2 * C
 #
+# config = AutoregressiveConfig(n_vocab=65, positions="learned")
 # with torch.device("meta"):  # shapes without numbers
-#     model = AutoregressiveTransformer(AutoregressiveConfig(n_vocab=65))
+#     model = AutoregressiveTransformer(config)
 # assert sum(p.numel() for p in model.parameters()) == count(65, 4, 128, 256) == 834_497
 # gpt_2 = count(50_257, 12, 768, 1024) - 50_257  # no bias in the output
 # assert gpt_2 == 124_439_808

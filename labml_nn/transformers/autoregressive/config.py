@@ -4,7 +4,7 @@ title: Configuration of the autoregressive transformer
 summary: Every choice in a decoder-only language model, with what it is for.
 ---
 
-The defaults make a small model of letters: with 65 of them it has 0.83 million
+The defaults make a small model of letters: with 65 of them it has 0.80 million
 parameters. Each field can be chosen without the others.
 """
 
@@ -16,7 +16,7 @@ from typing import Literal, get_args
 from labml_nn.checks import check_heads, check_known, check_probability, check_sizes
 from labml_nn.configuration import LanguageModelConfig
 
-Positions = Literal["learned", "sinusoidal", "none"]
+Positions = Literal["sinusoidal", "learned", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class AutoregressiveConfig(LanguageModelConfig):
       if not given
     * `n_layers` is the number of layers, $L$
     * `max_len` is the longest context. Longer texts slide through it by halves
-    * `positions` is `"learned"`, `"sinusoidal"` or `"none"`
+    * `positions` is `"sinusoidal"`, `"learned"` or `"none"`
     * `dropout_prob` is the probability of dropping, in training, a feature of what is
       embedded, of what a layer adds or computes in between, or an attention weight
     * `norm_first` is `True` for layers that normalise what they read, `False` for the
@@ -52,7 +52,7 @@ class AutoregressiveConfig(LanguageModelConfig):
     d_ff: int | None = None
     n_layers: int = 4
     max_len: int = 256
-    positions: Positions = "learned"
+    positions: Positions = "sinusoidal"
     dropout_prob: float = 0.1
     norm_first: bool = True
     tied: bool = True

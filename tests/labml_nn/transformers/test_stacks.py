@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from labml_nn.transformers.feed_forward import FeedForward
-from labml_nn.transformers.layer import TransformerLayer, join
+from labml_nn.transformers.keys_values import join
+from labml_nn.transformers.layer import TransformerLayer
 from labml_nn.transformers.mha import KeysValues, MultiHeadAttention
 from labml_nn.transformers.stacks import Decoder, Encoder
 from labml_nn.transformers.utils import subsequent_mask
