@@ -4,7 +4,6 @@ title: Tokens at their positions
 summary: >
   One vector for what a token is and one for where it stands, whatever padding and a
   sliding context make of its position.
-paper: https://arxiv.org/abs/1706.03762
 ---
 
 A token comes in as a number and has to become a vector of $C$ features. Two tables do
