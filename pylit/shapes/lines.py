@@ -1,6 +1,7 @@
 """From runs to the lines of a page: the chip at a line's end, and lines that nothing came to."""
 
 import html
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import CodeType
 
@@ -31,9 +32,9 @@ def module_lines(text: str, plan: Plan, traced: Sequence[Traced]) -> ModuleShape
         chips[line] = " ".join(
             f"<b>{html.escape(n)}</b> {html.escape(s)}".strip() for n, s in texts
         )
-        # Two blanks before the chip, and one between its entries.
-        shown_length = sum(len(name) + len(shape) + 2 for name, shape in texts)
-        widths[line] = len(lines[line - 1]) + 2 + shown_length
+        # Two blanks before the chip; its letters are a little smaller than the code's.
+        letters = sum(len(name) + len(shape) + 2 for name, shape in texts)
+        widths[line] = len(lines[line - 1]) + 2 + math.ceil(letters * 12 / 13)
     return ModuleShapes(chips, widths, _unreached(plan, traced))
 
 

@@ -35,7 +35,7 @@ _SPECIAL: Mapping[str, Literal["home", "missing"]] = {HOME: "home", MISSING: "mi
 FRONT_MATTER = ("title", "summary", "paper", "notebook")
 #: Columns that a line of code and its chip may take beside each other: up to the first there is
 #: always room beside a note; `css/55-shapes.css` has a rule for each of the others.
-ROOMS = range(64, 129, 8)
+ROOMS = range(64, 129, 4)
 #: As many names as an import line shows without becoming a paragraph.
 _IMPORTED = 4
 
