@@ -104,9 +104,9 @@ class ElmanLayer(nn.Module):
     ## All steps
 
     The computation exists three times. `loop` is what you came to read. `unrolled` and
-    `kernel` are the same, faster. The layer picks one by itself: `kernel` on a GPU,
-    `unrolled` otherwise, and `loop` when `cell` is not an `ElmanCell` any more but
-    something of yours, or when `readable` is set to `True`.
+    `kernel` are the same, faster. The layer picks one by itself: `kernel` on a GPU when
+    there is no mask, `unrolled` otherwise, and `loop` when `cell` is not an `ElmanCell`
+    any more but something of yours, or when `readable` is set to `True`.
     """
 
     h_0: Tensor
