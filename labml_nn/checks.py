@@ -248,6 +248,24 @@ def check_lengths(lengths: Tensor, max_len: int | None) -> None:
         )
 
 
+def check_prompt_lengths(lengths: Tensor, prompt: Tensor) -> None:
+    """
+    ## Every prompt has something to go on from
+
+    One length for each, and none of them zero.
+    """
+    check_lengths(lengths, prompt.shape[0])
+    if lengths.shape[0] != prompt.shape[1]:
+        raise ValueError(
+            f"`lengths` has {lengths.shape[0]} numbers for {prompt.shape[1]} prompts; "
+            "expected one for each, [B]"
+        )
+    if not lengths.is_meta and int(lengths.min()) < 1:
+        raise ValueError(
+            "`lengths` holds 0: a prompt is empty; expected at least one token in each"
+        )
+
+
 def check_vocabulary(tokens: Tensor, n_vocab: int, *, name: str = "tokens") -> None:
     """
     ## Each token is in the vocabulary

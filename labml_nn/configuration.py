@@ -108,3 +108,79 @@ def _check_label_smoothing(smoothing: float) -> None:
             f"`label_smoothing` ({smoothing}) must be at least 0 and less than 1; "
             "0.1 is usual, 0 switches it off"
         )
+
+
+# ## Exercises
+#
+# **1.** Make a configuration like another but for one field.
+#
+# <details><summary>Answer</summary>
+#
+# A frozen value cannot be changed, and need not be: others are made from it. The copy
+# is checked like any other.
+#
+# ```python
+# from dataclasses import replace
+# from labml_nn.configuration import LanguageModelConfig
+#
+# config = LanguageModelConfig(n_vocab=65)
+# smoothed = replace(config, label_smoothing=0.1)
+# assert config.label_smoothing == 0 and smoothed.n_vocab == 65
+# ```
+#
+# </details>
+#
+# **2.** Try several configurations and note the result of each, by configuration.
+#
+# <details><summary>Answer</summary>
+#
+# A frozen value can be the key of a dictionary, and equal ones are the same key.
+#
+# ```python
+# import math
+# import torch
+# import labml_nn
+# from labml_nn.recurrent.elman.language_model import ElmanConfig
+#
+# text = torch.randint(65, (9, 2))
+# results = {}
+# for d_hidden in (16, 32, 16):
+#     config = ElmanConfig(n_vocab=65, d_hidden=d_hidden)
+#     if config not in results:
+#         model = labml_nn.models()["elman"].load_class().from_config(config)
+#         results[config] = model.loss(text[:-1], text[1:]).item()
+# assert len(results) == 2
+# ```
+#
+# </details>
+#
+# **3.** Write the configuration of a model that needs an even number of layers.
+#
+# <details><summary>Answer</summary>
+#
+# The checks of the parent come first, so that the child's can rely on them.
+#
+# ```python
+# from dataclasses import dataclass
+# from labml_nn.configuration import LanguageModelConfig
+#
+# @dataclass(frozen=True, kw_only=True)
+# class PairsConfig(LanguageModelConfig):
+#     n_layers: int = 4
+#
+#     def __post_init__(self):
+#         super().__post_init__()
+#         if self.n_layers % 2:
+#             raise ValueError(
+#                 f"`n_layers` ({self.n_layers}) must be even; try {self.n_layers + 1}"
+#             )
+#
+# try:
+#     PairsConfig(n_vocab=65, n_layers=3)
+# except ValueError as error:
+#     assert str(error) == "`n_layers` (3) must be even; try 4"
+# else:
+#     raise AssertionError("three layers were accepted")
+# ```
+#
+# </details>

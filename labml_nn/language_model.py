@@ -43,8 +43,7 @@ trains, judges or samples them should not have to care. So all of them have thes
 | | `state` | | what the model remembers of the text so far |
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -53,8 +52,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from labml_nn.checks import check_lengths, check_tokens
+from labml_nn.checks import check_prompt_lengths, check_tokens
 from labml_nn.configuration import LanguageModelConfig
+from labml_nn.evaluation import at_least_single, evaluating
 from labml_nn.saving import (
     Description,
     Folder,
@@ -305,52 +305,96 @@ class LanguageModel(nn.Module, Generic[State]):
         return model if device is None else model.to(device)
 
 
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """
-    ## Dropout off, for a while
-
-    ```python
-    with evaluating(model):
-        loss = model.loss(tokens, targets)
-    ```
-
-    On the way out every part of the model gets its own mode back, whatever happened
-    inside: an exception, or Ctrl-C in the middle of a long text. `model.train()` would
-    not do, because it also wakes the parts that somebody had switched off on purpose.
-    """
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
-
-
-def at_least_single(x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
-    """
-    ## Probabilities need more than half precision
-
-    A number in bfloat16 has 8 significant bits. The sum of 10,000 losses would move in
-    steps of 256, and in float16, which ends at 65,504, soon be infinite.
-    """
-    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
-
-
-def check_prompt_lengths(lengths: Tensor, prompt: Tensor) -> None:
-    """
-    ## Every prompt has something to go on from
-
-    One length for each, and none of them zero.
-    """
-    check_lengths(lengths, prompt.shape[0])
-    if lengths.shape[0] != prompt.shape[1]:
-        raise ValueError(
-            f"`lengths` has {lengths.shape[0]} numbers for {prompt.shape[1]} prompts; "
-            "expected one for each, [B]"
-        )
-    if not lengths.is_meta and int(lengths.min()) < 1:
-        raise ValueError(
-            "`lengths` holds 0: a prompt is empty; expected at least one token in each"
-        )
+# ## Exercises
+#
+# **1.** The simplest model that learns from a text counts: after each token, how often
+# did each other follow? Build it as a `LanguageModel`. How low is its loss on the text
+# that it counted?
+#
+# <details><summary>Answer</summary>
+#
+# Logits are the logarithms of the counts. The loss is the *conditional entropy* of the
+# text: what is still unknown about a letter when the one before it is known. No model
+# that looks at one letter only can do better on this text.
+#
+# ```python
+# import torch
+# from torch import nn
+# from labml_nn.language_model import LanguageModel, LanguageModelConfig
+#
+# class Counts(LanguageModel[None]):
+#     def __init__(self, config):
+#         super().__init__(config)
+#         self.table = torch.zeros(config.n_vocab, config.n_vocab)
+#
+#     def forward(self, tokens, state=None):
+#         return self.table.log()[tokens], None
+#
+# text = "she sells sea shells by the sea shore " * 20
+# letters = sorted(set(text))
+# w = torch.tensor([letters.index(letter) for letter in text])[:, None]
+# model = Counts(LanguageModelConfig(n_vocab=len(letters)))
+# model.table.index_put_((w[:-1, 0], w[1:, 0]), torch.tensor(1.0), accumulate=True)
+#
+# p = model.table / model.table.sum()  # pairs
+# entropy = -torch.xlogy(p, p / p.sum(1, keepdim=True)).nansum()
+# loss = model.loss(w[:-1], w[1:])
+# torch.testing.assert_close(loss, entropy)
+# assert 0.7 < loss < 0.8  # where 11 letters at random would cost log(11) = 2.4
+# ```
+#
+# </details>
+#
+# **2.** A long validation text is evaluated in pieces, and the last one is mostly
+# padding. Why is the mean of the losses not the loss of the text?
+#
+# <details><summary>Answer</summary>
+#
+# Each loss is a mean over its own targets, so the few tokens of the last piece count as
+# much as the many of another. Weigh each mean by its number of targets.
+#
+# ```python
+# import torch
+# import labml_nn
+# from labml_nn.evaluation import evaluating
+#
+# model = labml_nn.create("elman", n_vocab=65, padding_token=0)
+# text = torch.randint(1, 65, (13, 2))
+# text[8:] = 0  # ten targets in the first piece, four in the second
+# with evaluating(model), torch.no_grad():
+#     whole = model.loss(text[:-1], text[1:])
+#     total, count, losses, state = 0.0, 0, [], None
+#     for t in range(0, 12, 5):
+#         targets = text[t + 1 : t + 6]
+#         n = int((targets != 0).sum())
+#         logits, state = model(text[t : t + len(targets)], state)
+#         losses.append(model.loss_of(logits, targets))
+#         total, count = total + n * losses[-1], count + n
+# torch.testing.assert_close(total / count, whole)
+# assert not torch.isclose(torch.stack(losses).mean(), whole)
+# ```
+#
+# </details>
+#
+# **3.** One model has a loss of 1.1 nats per character, another, which reads words, 4.5
+# nats per word. A word with its space is 5.6 characters long on average. Which of them
+# is better? How many bits does each need for a character, and what is meant by the
+# *perplexity* of 3.0 and 90 that they are reported with?
+#
+# <details><summary>Answer</summary>
+#
+# Compare what they say of the same text: the second pays $4.5 / 5.6 = 0.80$ nats for a
+# character, and is better. A bit is $\log 2$ nats, so that is 1.16 bits, and the first
+# needs 1.59. Perplexity is $e^L$, the size of a fair die that would be as surprising.
+# It depends on what is counted, a character or a word, and so do all three.
+#
+# ```python
+# import math
+#
+# characters, words = 1.1, 4.5
+# assert math.isclose(words / 5.6 / math.log(2), 1.16, abs_tol=0.005)
+# assert math.isclose(characters / math.log(2), 1.59, abs_tol=0.005)
+# assert round(math.exp(characters), 1) == 3.0 and round(math.exp(words)) == 90
+# ```
+#
+# </details>

@@ -34,7 +34,8 @@ import torch
 
 from labml_nn.checks import check_known
 from labml_nn.language_model import LanguageModel
-from labml_nn.saving import Folder, dotted, read_description
+from labml_nn.saving import Folder, read_description
+from labml_nn.saving.description import dotted
 
 SITE = "https://lab-ml.github.io/nn/"
 

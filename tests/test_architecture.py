@@ -1,6 +1,7 @@
 """Who may import whom, read from the source of every module.
 
-checks, utils, language_model, saving <- transformers, recurrent, sampling
+checks, utils, configuration, evaluation, language_model, saving
+    <- transformers, recurrent, sampling
     <- attention_maps, registry, labml_nn itself <- experiments
 a model imports neither data nor logging; the library and the generator do not know each other
 """
@@ -20,6 +21,7 @@ LAYERS = [
         "labml_nn.checks",
         "labml_nn.utils",
         "labml_nn.configuration",
+        "labml_nn.evaluation",
         "labml_nn.language_model",
         "labml_nn.saving",
     },

@@ -300,25 +300,3 @@ def _check_number(name: str, value: float) -> None:
 # ```
 #
 # </details>
-#
-# **4.** Draw without `torch.multinomial`: add to each logit a number of its own, and
-# take the largest sum. From which distribution must the numbers come?
-#
-# <details><summary>Answer</summary>
-#
-# From the Gumbel distribution, $g = -\log E$ with $E$ exponential. For then
-# $z_v + g_v$ is largest where $E_v / e^{z_v}$ is smallest. That is an exponential
-# variable with rate $e^{z_v}$, and of several of them each is the first with a
-# probability proportional to its rate: the softmax.
-#
-# ```python
-# import torch
-#
-# probabilities = torch.tensor([0.5, 0.3, 0.2])
-# noise = -torch.empty(100_000, 3).exponential_().log()
-# drawn = (probabilities.log() + noise).argmax(-1)
-# shares = drawn.bincount() / len(drawn)
-# torch.testing.assert_close(shares, probabilities, rtol=0, atol=0.01)
-# ```
-#
-# </details>

@@ -63,7 +63,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from labml_nn.checks import check_integers, check_sizes
-from labml_nn.language_model import LanguageModel, evaluating
+from labml_nn.evaluation import evaluating
+from labml_nn.language_model import LanguageModel
 from labml_nn.sampling.sampler import Greedy
 
 # What picks the tokens: a `Sampler`, or any function of logits `[B, V]` and a generator
@@ -338,7 +339,7 @@ def _generator(seed: int | None, device: torch.device) -> torch.Generator | None
 # ```python
 # import torch
 # import labml_nn
-# from labml_nn.language_model import evaluating
+# from labml_nn.evaluation import evaluating
 # from labml_nn.sampling import Nucleus, generate
 #
 # model = labml_nn.create("elman", n_vocab=65)

@@ -25,7 +25,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from labml_nn.language_model import at_least_single
+from labml_nn.evaluation import at_least_single
 
 
 class Sampler:
@@ -167,3 +167,86 @@ def _check_logits(logits: Tensor) -> None:
             f"row {row} of `logits` has the largest value {float(largest[row])}, and "
             f"no token can be drawn from it{hint}"
         )
+
+
+# ## Exercises
+#
+# **1.** Draw without `torch.multinomial`: add to each logit a number of its own, and
+# take the largest sum. From which distribution must the numbers come?
+#
+# <details><summary>Answer</summary>
+#
+# From the Gumbel distribution, $g = -\log E$ with $E$ exponential. For then
+# $z_v + g_v$ is largest where $E_v / e^{z_v}$ is smallest. That is an exponential
+# variable with rate $e^{z_v}$, and of several of them each is the first with a
+# probability proportional to its rate: the softmax.
+#
+# ```python
+# import torch
+#
+# probabilities = torch.tensor([0.5, 0.3, 0.2])
+# noise = -torch.empty(100_000, 3).exponential_().log()
+# drawn = (probabilities.log() + noise).argmax(-1)
+# shares = drawn.bincount() / len(drawn)
+# torch.testing.assert_close(shares, probabilities, rtol=0, atol=0.01)
+# ```
+#
+# </details>
+#
+# **2.** A model of Shakespeare must not write digits. Make a sampler that rules tokens
+# out, for use in a `Chain`. Does it have to come first or last?
+#
+# <details><summary>Answer</summary>
+#
+# First. `TopK(10)` leaves ten tokens; if digits are ruled out after it, fewer than ten
+# are left, and in the worst case none.
+#
+# ```python
+# import math
+# import torch
+# from labml_nn.sampling import Chain, Sampler, TopK
+#
+# class Without(Sampler):
+#     def __init__(self, *tokens):
+#         self.tokens = tokens
+#
+#     def adjust(self, logits):
+#         logits = logits.clone()
+#         logits[:, list(self.tokens)] = -math.inf
+#         return logits
+#
+# logits = torch.tensor([[3.0, 2.0, 1.0, 0.0]])
+# first = Chain(Without(0, 1), TopK(2)).distribution(logits)
+# assert (first > 0).tolist() == [[False, False, True, True]]
+# last = Chain(TopK(2), Without(0, 1)).distribution(logits)
+# assert last.isnan().all()  # nothing is left to draw from
+# ```
+#
+# </details>
+#
+# **3.** By how much does each sampler make a text more predictable? Compare the
+# *entropies* of their distributions, $-\sum_v q_v \log q_v$.
+#
+# <details><summary>Answer</summary>
+#
+# Greedy: all the way, to zero. The entropy of a fair draw is the loss of a model that
+# knows the truth; what a sampler takes from it, it takes from the variety of the text.
+#
+# ```python
+# import torch
+# from labml_nn.sampling import Greedy, Nucleus, Sampler, Temperature, TopK
+#
+# torch.manual_seed(0)
+# logits = 3 * torch.randn(1, 65)
+#
+# def entropy(sampler):
+#     q = sampler.distribution(logits)
+#     return -torch.xlogy(q, q).sum().item()
+#
+# assert entropy(Greedy()) == 0
+# for sampler in Temperature(0.8), TopK(10), Nucleus(0.9):
+#     assert 0 < entropy(sampler) < entropy(Sampler())
+# assert entropy(Temperature(1.2)) > entropy(Sampler())
+# ```
+#
+# </details>

@@ -27,123 +27,30 @@ fault is the silent one: a model with 8 heads that is read as one with 4 has par
 of exactly the same shapes, raises no error, and talks nonsense.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
-from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from labml_nn.saving.description import CONFIG, Description
 from labml_nn.saving.files import pack, replace, unpack
 
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
+WEIGHTS = "model.safetensors"
 
-# One more than this is written when older versions of the library can no longer read
-# what the newer ones write.
-FORMAT = 1
+__all__ = [
+    "Description",
+    "Folder",
+    "load_parameters",
+    "read_description",
+    "same_random_state",
+    "save_model",
+]
 
 # A folder, by its name or as a path.
 Folder = str | PathLike[str]
-
-
-@dataclass(frozen=True)
-class Description:
-    """
-    ## What a model is
-
-    * `model` is its name, the one that `labml_nn.create` knows
-    * `class_name` is its class; classes of your own may share a name
-    * `config` holds the fields of its configuration
-    """
-
-    model: str
-    class_name: str
-    config: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, model: type, config: Any) -> "Description":
-        """`model` is a class, and `config` a dataclass from which it can be built."""
-        values = {field.name: getattr(config, field.name) for field in fields(config)}
-        return cls(_name_of(model), dotted(model), values)
-
-    def text(self) -> str:
-        """
-        As JSON. Raises `TypeError` for a field that JSON cannot hold, such as a
-        function.
-        """
-        for name, value in self.config.items():
-            try:
-                json.dumps(value, default=_number, allow_nan=False)
-            except (TypeError, ValueError) as error:
-                raise TypeError(
-                    f"the field `{name}` ({value!r}) cannot be written to {CONFIG}: "
-                    f"{error}; use numbers, text, booleans, None, or lists of them"
-                ) from error
-        document = {
-            "format": FORMAT,
-            "model": self.model,
-            "class": self.class_name,
-            "config": dict(self.config),
-        }
-        return json.dumps(document, indent=2, default=_number) + "\n"
-
-    @classmethod
-    def parse(cls, text: str | bytes, source: Path) -> "Description":
-        """
-        From JSON; `source` is the name of the file, for messages. Raises `ValueError`
-        for what is no description, or one that a newer version of the library wrote.
-        """
-        try:
-            document = json.loads(text)
-        except ValueError as error:
-            raise ValueError(
-                f"{source} is damaged, it is not JSON: {error}; save the model again"
-            ) from error
-        kinds = {"format": int, "model": str, "class": str, "config": dict}
-        for key, kind in kinds.items():
-            if not isinstance(document, dict) or not isinstance(
-                document.get(key), kind
-            ):
-                raise ValueError(
-                    f"{source} does not describe a model of this library: {key!r} is "
-                    "missing or of another kind; was it written by `save`?"
-                )
-        if document["format"] > FORMAT:
-            raise ValueError(
-                f"{source} has format {document['format']}, and this version of "
-                f"labml-nn reads up to {FORMAT}; upgrade it: pip install --upgrade "
-                "labml-nn"
-            )
-        # JSON has lists only; several numbers in a frozen configuration are a tuple.
-        config = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in document["config"].items()
-        }
-        return cls(document["model"], document["class"], config)
-
-    def check_class(self, model: type) -> None:
-        """Raises `ValueError` if `model` is another class than the one described."""
-        if self.model != _name_of(model):
-            raise ValueError(
-                f"the folder holds the model {self.model!r} ({self.class_name}), not "
-                f"{_name_of(model)!r} ({dotted(model)}); use labml_nn.load(folder), or "
-                "`load` of its own class"
-            )
-
-    def differences(self, other: "Description") -> list[str]:
-        """In what two descriptions differ, as `heads: 4 and 8`."""
-        ours = {"model": self.model, **self.config}
-        theirs = {"model": other.model, **other.config}
-        return [
-            f"{name}: {ours.get(name)!r} and {theirs.get(name)!r}"
-            for name in ours | theirs
-            if ours.get(name) != theirs.get(name)
-        ]
 
 
 def save_model(model: nn.Module, description: Description, folder: Folder) -> None:
@@ -299,16 +206,7 @@ def same_random_state() -> Iterator[None]:
 
 # ## Small pieces
 #
-# Names of classes; files; and the numbers of other libraries, which JSON does not know.
-def _name_of(model: type) -> str:
-    return getattr(model, "name", "") or model.__qualname__
-
-
-def dotted(model: type) -> str:
-    """Module and name of a class."""
-    return f"{model.__module__}.{model.__qualname__}"
-
-
+# A file that is not there is a common mistake, and gets more than its name.
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
@@ -319,9 +217,94 @@ def _read(path: Path) -> bytes:
         ) from error
 
 
-def _number(value: object) -> int | float:
-    if isinstance(value, Integral):
-        return int(value)
-    if isinstance(value, Real):
-        return float(value)
-    raise TypeError(f"a {type(value).__name__} is not JSON")
+# ## Exercises
+#
+# **1.** You have renamed a parameter of your model. Rescue the folders that were saved
+# before.
+#
+# <details><summary>Answer</summary>
+#
+# Read the numbers, give them their new names, and write them with the same metadata.
+#
+# ```python
+# import tempfile
+# from pathlib import Path
+# import labml_nn
+# from labml_nn.saving.files import pack, replace, unpack
+#
+# def rename(path, old, new):
+#     tensors, metadata = unpack(path.read_bytes(), path)
+#     tensors[new] = tensors.pop(old)
+#     replace({path: pack(tensors, metadata)})
+#
+# model = labml_nn.create("elman", n_vocab=65)
+# with tempfile.TemporaryDirectory() as folder:
+#     model.save(folder)
+#     path = Path(folder) / "model.safetensors"
+#     rename(path, "output_bias", "bias")  # as it was called once, say
+#     try:
+#         labml_nn.load(folder)
+#     except ValueError as error:
+#         assert "`output_bias` [65] is missing in the file" in str(error)
+#         assert "`bias` [65] is not in the model" in str(error)
+#     rename(path, "bias", "output_bias")
+#     assert labml_nn.load(folder).config == model.config
+# ```
+#
+# </details>
+#
+# **2.** How much smaller is the file of a model in bfloat16, and what does it cost?
+#
+# <details><summary>Answer</summary>
+#
+# Half as large. A number keeps 8 significant bits, so it is off by at most one part in
+# 256. That is little for a model that is only asked, and too much for one that is to be
+# trained on: an update smaller than that is rounded away.
+#
+# ```python
+# import tempfile
+# from pathlib import Path
+# import torch
+# import labml_nn
+#
+# model = labml_nn.create("elman", n_vocab=65)
+# with tempfile.TemporaryDirectory() as folder:
+#     path = Path(folder) / "model.safetensors"
+#     model.save(folder)
+#     whole = path.stat().st_size
+#     before = model.embedding.weight.clone()
+#     model.bfloat16().save(folder)
+#     assert 0.49 < path.stat().st_size / whole < 0.51
+#     after = labml_nn.load(folder).float().embedding.weight
+# error = (after - before).abs() / before.abs()
+# assert 0 < error.max() <= 1 / 256
+# ```
+#
+# </details>
+#
+# **3.** Start a larger model with the embeddings of a smaller one that was saved.
+#
+# <details><summary>Answer</summary>
+#
+# The rest has other shapes, and `load` would rightly refuse it. But the names tell what
+# is what.
+#
+# ```python
+# import tempfile
+# from pathlib import Path
+# import torch
+# import labml_nn
+# from labml_nn.saving.files import unpack
+#
+# small = labml_nn.create("elman", n_vocab=65, d_model=32, d_hidden=48)
+# large = labml_nn.create("elman", n_vocab=65, d_model=32, d_hidden=96)
+# with tempfile.TemporaryDirectory() as folder:
+#     small.save(folder)
+#     path = Path(folder) / "model.safetensors"
+#     tensors, _ = unpack(path.read_bytes(), path)
+# with torch.no_grad():
+#     large.embedding.weight.copy_(tensors["embedding.weight"])
+# assert torch.equal(large.embedding.weight, small.embedding.weight)
+# ```
+#
+# </details>

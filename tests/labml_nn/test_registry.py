@@ -13,7 +13,7 @@ import labml_nn
 from labml_nn.language_model import LanguageModel
 from labml_nn.recurrent.elman.language_model import ElmanLanguageModel
 from labml_nn.registry import SITE
-from labml_nn.saving import dotted
+from labml_nn.saving.description import dotted
 
 ROOT = Path(__file__).parents[2]
 NAMES = ["autoregressive", "encoder_decoder", "feedback", "elman"]
