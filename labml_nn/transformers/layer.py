@@ -41,7 +41,7 @@ class TransformerLayer(nn.Module):
     ## One layer
 
     An encoder's layer, or, with `src_attn`, a decoder's. Every part $f$ of it works on
-    the rows in the same way: normalise, compute, add.
+    the rows in the same way: [normalise](layer_norm.py), compute, add.
 
     $$x \leftarrow x + \operatorname{Dropout}\big(f(\operatorname{LayerNorm}(x))\big)$$
 

@@ -340,7 +340,8 @@ class EncoderDecoder(nn.Module):
 #     return text[1:]
 #
 # src = torch.randint(10, (4, 64))
-# assert (write(model.eval(), src, 4) == src.flip(0)).float().mean() > 0.9
+# right = write(model.eval(), src, 4) == src.flip(0)
+# assert right.float().mean() > 0.8  # by chance it would be 0.1
 # ```
 #
 # </details>
