@@ -161,7 +161,7 @@ def _check_fit(
         for name, tensor in own.items()
         if name not in saved
     ]
-    for name, tensor in saved.items():
+    for name, tensor in sorted(saved.items()):
         if name not in own:
             faults.append(f"`{name}` {list(tensor.shape)} is not in the model")
         elif tensor.shape != own[name].shape:
