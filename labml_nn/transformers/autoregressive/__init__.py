@@ -331,9 +331,9 @@ class AutoregressiveTransformer(LanguageModel[Window]):
 #
 # </details>
 #
-# **3.** Weights of attention fall off nowhere: what stands at the very beginning of the
+# **3.** Attention does not fade with distance: what stands at the beginning of the
 # context can change the bet at its end. How far back can *one* layer look, and how far
-# back can a model of $L$ layers, when its context slides? Find out with gradients.
+# a model of $L$ layers, when the context slides? Find out with gradients.
 #
 # <details><summary>Answer</summary>
 #

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from labml_nn.transformers.feed_forward import FeedForward
-from labml_nn.transformers.keys_values import join
 from labml_nn.transformers.layer import TransformerLayer
 from labml_nn.transformers.mha import KeysValues, MultiHeadAttention
 from labml_nn.transformers.stacks import Decoder, Encoder
@@ -108,29 +107,8 @@ def test_past_is_still_good_after_it_was_used():
     torch.testing.assert_close([each for pair in past for each in pair], before, rtol=0, atol=0)
 
 
-def test_join_puts_one_behind_the_other():
-    old, new = (KeysValues(torch.randn(n, B, H, K), torch.randn(n, B, H, D)) for n in (S, T))
-    both = join(old, new)
-    assert torch.equal(both.keys[:S], old.keys)
-    assert torch.equal(both.values[S:], new.values)
-    assert join(None, new) is new
-
-
 def keys_values(*shape: int) -> KeysValues:
     return KeysValues(torch.zeros(*shape, K), torch.zeros(*shape, D))
-
-
-@pytest.mark.parametrize(
-    ("past", "message"),
-    [
-        (keys_values(S, 3, H), r"`past` has shape \[5, 3, 3, 6\].*\[7, 2, 3, 6\].*another batch"),
-        (keys_values(S, B, 4), r"\[5, 2, 4, 6\]"),
-        (KeysValues(*(torch.zeros(S, B, H, 4) for _ in range(2))), r"\[5, 2, 3, 4\]"),
-    ],
-)
-def test_past_that_does_not_fit(past, message):
-    with pytest.raises(ValueError, match=message):
-        layer().extend(x=torch.zeros(T, B, C), mask=None, past=past)
 
 
 def test_keys_and_values_for_another_number_of_layers():
@@ -140,19 +118,6 @@ def test_keys_and_values_for_another_number_of_layers():
         encoder.extend(x, None, past)
     with pytest.raises(ValueError, match="`sources` has keys and values for 1 layers"):
         decoder.extend(x, None, None, decoder.project_source(torch.zeros(S, B, C))[:1], None)
-
-
-def test_attention_that_cannot_keep_anything():
-    class Mean(nn.Module):
-        def forward(self, *, query, key, value, mask):
-            return query + value.mean(0)
-
-    made = TransformerLayer(
-        d_model=C, self_attn=Mean(), feed_forward=nn.Identity(), dropout_prob=0.0
-    )
-    assert made(x=torch.zeros(T, B, C), mask=None).shape == (T, B, C)
-    with pytest.raises(TypeError, match=r"`self_attn` is a Mean, which has no `project`"):
-        made.extend(x=torch.zeros(T, B, C), mask=None, past=None)
 
 
 def test_source_where_there_is_no_attention_to_it():

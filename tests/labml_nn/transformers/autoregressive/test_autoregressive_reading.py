@@ -47,7 +47,7 @@ def test_any_cut_gives_the_logits_of_the_definition(
 
 
 def test_token_by_token_for_long():
-    made = model()
+    made = model(d_k=5, d_v=8)
     tokens, state = text(5 * W), None
     expected = made(tokens)[0]
     close(expected, naive(made, tokens))
