@@ -82,14 +82,14 @@ class LanguageModel(nn.Module, Generic[State]):
     from labml_nn.language_model import LanguageModel, LanguageModelConfig
 
     class Bigrams(LanguageModel[None]):
-        "Bets on the next token with only the last one in view."
+        "Bets with only the last token in view."
 
         name = "bigrams"
-        Config = LanguageModelConfig
 
         def __init__(self, config):
             super().__init__(config)
-            self.table = nn.Embedding(config.n_vocab, config.n_vocab)
+            size = config.n_vocab
+            self.table = nn.Embedding(size, size)
 
         def forward(self, tokens, state=None):
             return self.table(tokens), None

@@ -10,10 +10,9 @@ To write, a language model reads its own words. It reads the prompt, bets on the
 token, somebody [picks one](__init__.py), the model reads the pick, bets again:
 
 ```text
-prompt     But, soft! what light thr
-                                    │ forward
-logits                              ▼
-pick                                o ──► forward ──► u ──► forward ──► g …
+read   what light thr   o   u   g
+                    │   │   │   │
+pick                o   u   g   h
 ```
 
 What it reads again matters. The simplest program gives the model the whole text each
@@ -37,12 +36,13 @@ goes step by step, and each sequence reads a token at each step: its own, while 
 one, and then what was picked for it. They only begin to write at different times.
 
 ```text
-step          3    4    5    6    7          prompts: "But", "Romeo"
-              t ►  ,    s    o    f
-              m    e    o ►  ,    w          ► the first token that was picked
+read together   step by step
+B   u   t       [,] [s] [o] [f]
+R   o   m        e   o  [,] [w]
 ```
 
-No model needs to know about it, and a sequence is written as if it were alone.
+In brackets is what was picked. No model needs to know about it, and each sequence is
+written as if it were alone.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
