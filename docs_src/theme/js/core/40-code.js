@@ -1,9 +1,9 @@
-// Blocks of code: copied without their numbers, and reached with the keyboard where they scroll.
+// Blocks of code: copied without numbers and shapes, and reached with the keyboard where they scroll.
 const codeOf = (block) =>
   [...block.querySelectorAll("code")]
     .map((code) => {
       const copy = code.cloneNode(true);
-      copy.querySelectorAll("[aria-hidden], .n").forEach((part) => part.remove());
+      copy.querySelectorAll("[aria-hidden], .n, samp").forEach((part) => part.remove());
       return copy.textContent;
     })
     .join("\n");
@@ -68,7 +68,7 @@ const watchWidth = new ResizeObserver((changes) => {
 });
 findAll(".c pre, .fence, .import code, .table-scroll, mjx-container[display]").forEach((block) => watchWidth.observe(block));
 
-// A selection is copied with its formulas as TeX and without the numbers of lines.
+// A selection is copied with its formulas as TeX, and without the numbers and shapes of lines.
 addEventListener("copy", (event) => {
   const selection = getSelection();
   if (!selection.rangeCount) return;
@@ -80,7 +80,7 @@ addEventListener("copy", (event) => {
     const sign = formula.hasAttribute("display") ? "$$" : "$";
     formula.replaceWith(sign + formula.dataset.tex + sign);
   }
-  part.querySelectorAll(".n, .by").forEach((element) => element.remove());
+  part.querySelectorAll(".n, .by, samp").forEach((element) => element.remove());
   // `innerText` has the line breaks that are seen, for elements that are on the page.
   document.body.append(part);
   event.clipboardData.setData("text/plain", part.innerText);
