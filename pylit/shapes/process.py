@@ -1,29 +1,12 @@
 """The child process, seen from outside: what it is given, and what its answers mean."""
 
-import json
-import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+from pylit.runs.process import ChildProcess, Failure, Limits, read_failure
 from pylit.shapes.model import Run, TraceFunction, read_value
-
-_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
-_GENERATOR = Path(__file__).resolve().parents[2]
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one run may take."""
-
-    #: Of processor time.
-    seconds: float = 5.0
-    bytes: int = 2**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +23,6 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """Why there is no run."""
-
-    #: "failed", "slow", "hungry" or "died".
-    kind: str
-    message: str
-    #: In the file of traces; 0 if it is not known.
-    line: int = 0
-    #: Where below it.
-    file: str = ""
-    file_line: int = 0
-    #: The module that could not be found.
-    missing: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Answer:
     """What came of one trace function, or of a whole file if it could not be loaded."""
 
@@ -65,25 +32,13 @@ class Answer:
     failure: Failure | None = None
 
 
-class Child:
-    """A child process at work; it starts at once, and `answers` waits for it."""
+class Child(ChildProcess):
+    """A child process at work on traces; it starts at once, and `answers` waits for it."""
 
     def __init__(self, work: Sequence[Work], roots: Sequence[Path], limits: Limits) -> None:
         self._work = work
         self._limits = limits
-        self._out: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
-        # The folder of the generator is for itself; packages come from their own roots.
-        environment = {"PYTHONPATH": str(_GENERATOR)} | dict.fromkeys(_THREADS, "1")
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "pylit.shapes.child"],
-            stdin=subprocess.PIPE,
-            stdout=self._out,
-            stderr=subprocess.DEVNULL,
-            env=dict(os.environ) | environment,
-        )
-        assert self._process.stdin is not None
-        with self._process.stdin as pipe:
-            pipe.write(json.dumps(self._order(roots)).encode())
+        super().__init__("pylit.shapes.child", self._order(roots))
 
     def _order(self, roots: Sequence[Path]) -> dict[str, Any]:
         return {
@@ -108,13 +63,8 @@ class Child:
     def answers(self) -> tuple[list[Answer], list[Work]]:
         """Everything that the child told, and the work that is left if something ended it."""
         count = sum(len(work.functions) + 1 for work in self._work)
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(120 + 25 * count * self._limits.seconds)
-        self._kill()
-        self._out.seek(0)
-        lines = self._out.read().decode("utf-8").splitlines()
-        found = [_answer(json.loads(line), self._functions()) for line in lines]
-        status = self._process.returncode
+        lines, status = self.wait(120 + 25 * count * self._limits.seconds)
+        found = [_answer(line, self._functions()) for line in lines]
         told = {(answer.module, answer.function) for answer in found}
         left = []
         for work in self._work:
@@ -129,16 +79,6 @@ class Child:
             left = [replace(work, functions=tuple(rest)), *others] if rest else others
         return found, left
 
-    def close(self) -> None:
-        """End it, if it is still there."""
-        self._kill()
-        self._out.close()
-
-    def _kill(self) -> None:
-        if self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
-
     def _functions(self) -> dict[tuple[str, str], TraceFunction]:
         return {(work.module, f.name): f for work in self._work for f in work.functions}
 
@@ -147,15 +87,7 @@ def _answer(data: dict[str, Any], functions: dict[tuple[str, str], TraceFunction
     function = functions.get((data["module"], data["function"]))
     error = data.get("error")
     if error is not None:
-        line = error["line"] or (function.line if function else 0)
-        failure = Failure(
-            error["kind"],
-            error["message"],
-            line,
-            error["file"],
-            error["file_line"],
-            error["missing"] or "",
-        )
+        failure = read_failure(error, function.line if function else 0)
         return Answer(data["module"], data["function"], (), failure)
     assert function is not None
     runs = zip(data["runs"], function.sizes, strict=True)

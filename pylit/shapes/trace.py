@@ -4,8 +4,6 @@ What a module's runs told is kept under a digest of everything that they read: t
 the module, and every module of the site that these import, by way of others too.
 """
 
-import importlib.metadata
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,16 +11,15 @@ from pathlib import Path
 from pylit.cache import Cache, digest
 from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.model import Module
+from pylit.runs.imports import Imports, roots, versions
+from pylit.runs.process import HEAVY, Failure, Limits
 from pylit.shapes.check import check
 from pylit.shapes.files import FOLDER, read_axes, read_traces, trace_files
-from pylit.shapes.imports import Imports
 from pylit.shapes.lines import module_lines
 from pylit.shapes.model import Axes, ModuleShapes, Traced
 from pylit.shapes.plan import read_plan
-from pylit.shapes.process import Answer, Child, Failure, Limits, Work
+from pylit.shapes.process import Answer, Child, Work
 
-#: Libraries that take long to import.
-_HEAVY = ("torch", "numpy", "jaxtyping")
 _KINDS = {
     "failed": "trace-failed",
     "died": "trace-failed",
@@ -105,7 +102,7 @@ class Tracing:
     def _begin(self, work: Sequence[Work]) -> None:
         """Start a child, if there is anything to do for one."""
         self.close()
-        self._child = Child(work, self._roots(), self._limits) if work else None
+        self._child = Child(work, roots(self._modules.values()), self._limits) if work else None
 
     def _prepare(self, path: str, axes: Axes, imports: Imports) -> None:
         shown = f"{self._shown}/{path}"
@@ -121,10 +118,8 @@ class Tracing:
                 hint = "a file of traces has the path of its module"
                 self._report.add(Diagnostic(shown, 0, 0, "trace-file", message, hint))
             return
-        read, outside = imports.closure(module, text)
-        key = digest(
-            self._generator, *_versions(), axes.text, path, text, repr(self._limits), *read
-        )
+        read, outside = imports.closure(text, module.source.name)
+        key = digest(self._generator, *versions(), axes.text, path, text, repr(self._limits), *read)
         kept: ModuleShapes | None = self._cache.load(kept_as(module.source.name), key)
         if kept is not None and imports.hold(kept.others):
             self._found[module.source.name] = kept
@@ -134,7 +129,7 @@ class Tracing:
         self._report.extend(report)
         if not report.failed:
             file = self._folder / path
-            heavy = tuple(name for name in _HEAVY if name in outside)
+            heavy = tuple(name for name in HEAVY if name in outside)
             work = Work(module.source.name, module.source.path, file, functions, heavy)
             self._jobs[module.source.name] = _Job(module, shown, work, key)
 
@@ -184,24 +179,6 @@ class Tracing:
             diagnostics=check(job.module, plan, job.traced, self._axes),
             others=imports.digests(ran),
         )
-
-    def _roots(self) -> list[Path]:
-        """Where Python finds the packages."""
-        roots = []
-        for module in self._modules.values():
-            up = module.source.name.count(".") + module.source.is_package
-            roots.append(module.source.path.resolve().parents[up])
-        return list(dict.fromkeys(roots))
-
-
-def _versions() -> tuple[str, ...]:
-    found = [sys.version]
-    for package in ("torch", "jaxtyping", "numpy"):
-        try:
-            found.append(importlib.metadata.version(package))
-        except importlib.metadata.PackageNotFoundError:
-            found.append("none")
-    return tuple(found)
 
 
 def _fault(job: _Job, failure: Failure, limits: Limits, files: Mapping[Path, str]) -> Diagnostic:

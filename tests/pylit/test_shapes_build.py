@@ -8,8 +8,8 @@ from shape_tools import plain
 from site_tools import build, faults, make_site, pages, succeed, tree
 
 from pylit.diagnostics import Severity
+from pylit.runs.process import Limits
 from pylit.shapes import process, trace
-from pylit.shapes.process import Limits
 
 AXES = 'lengths = ["T", "S"]\npage = "notes.html"\n\n[derived]\nC = "H*K"\n'
 WORK = '''\

@@ -1,7 +1,9 @@
 """Who imports whom in a site, read from the sources: what a run may read."""
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+import importlib.metadata
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pylit.model import Module
@@ -14,10 +16,14 @@ class Imports:
         self._named = {module.source.name: module for module in modules}
         self._files = {str(module.source.path.resolve()): module for module in modules}
 
-    def closure(self, module: Module, trace: str) -> tuple[list[str], set[str]]:
-        """Modules of the site that a run reads, with their digests; and what else it imports."""
-        source = module.source
-        todo = [source.name, *_imported(trace, "", False)]
+    def closure(self, text: str, *names: str) -> tuple[list[str], set[str]]:
+        """What a file that declares runs reads: the site's modules, with digests, and others.
+
+        Args:
+            text: The file, whose imports count.
+            names: Modules that it reads whether it imports them or not.
+        """
+        todo = [*names, *_imported(text, "", False)]
         seen: dict[str, None] = {}
         outside: set[str] = set()
         while todo:
@@ -44,6 +50,26 @@ class Imports:
         """Whether modules are as they were."""
         named = self._named
         return all(name in named and named[name].source.digest == d for name, d in digests.items())
+
+
+def versions() -> tuple[str, ...]:
+    """What a run stands on besides the sources: Python, and the libraries that compute."""
+    found = [sys.version]
+    for package in ("torch", "jaxtyping", "numpy"):
+        try:
+            found.append(importlib.metadata.version(package))
+        except importlib.metadata.PackageNotFoundError:
+            found.append("none")
+    return tuple(found)
+
+
+def roots(modules: Iterable[Module]) -> list[Path]:
+    """Where Python finds the packages of some modules."""
+    found = []
+    for module in modules:
+        up = module.source.name.count(".") + module.source.is_package
+        found.append(module.source.path.resolve().parents[up])
+    return list(dict.fromkeys(found))
 
 
 def _imported(text: str, name: str, is_package: bool) -> Iterator[str]:

@@ -1,0 +1,97 @@
+"""The child process, seen from outside: what it is given, and when it has answered."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+_GENERATOR = Path(__file__).resolve().parents[2]
+#: Libraries that take long to import: before any run, so that they count for none.
+HEAVY = ("torch", "numpy", "jaxtyping")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one run may take."""
+
+    #: Of processor time.
+    seconds: float = 5.0
+    bytes: int = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why there is no run."""
+
+    #: "failed", "slow", "hungry" or "died".
+    kind: str
+    message: str
+    #: In the file that declares the run; 0 if it is not known.
+    line: int = 0
+    #: Where below it.
+    file: str = ""
+    file_line: int = 0
+    #: The module that could not be found.
+    missing: str = ""
+
+
+class ChildProcess:
+    """A child process at work on an order; it starts at once, and `wait` waits for its answers.
+
+    Args:
+        module: Of the generator, for ``python -m``.
+        order: As JSON; its ``roots`` are where packages are found.
+    """
+
+    def __init__(self, module: str, order: Mapping[str, Any]) -> None:
+        self._out: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+        # The folder of the generator is for itself; packages come from their own roots.
+        environment = {"PYTHONPATH": str(_GENERATOR)} | dict.fromkeys(_THREADS, "1")
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", module],
+            stdin=subprocess.PIPE,
+            stdout=self._out,
+            stderr=subprocess.DEVNULL,
+            env=dict(os.environ) | environment,
+        )
+        assert self._process.stdin is not None
+        with self._process.stdin as pipe:
+            pipe.write(json.dumps(order).encode())
+
+    def wait(self, seconds: float) -> tuple[list[dict[str, Any]], int]:
+        """Everything that the child told, and how it ended."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        self._kill()
+        self._out.seek(0)
+        lines = self._out.read().decode("utf-8").splitlines()
+        return [json.loads(line) for line in lines], self._process.returncode
+
+    def close(self) -> None:
+        """End it, if it is still there."""
+        self._kill()
+        self._out.close()
+
+    def _kill(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+
+def read_failure(data: Mapping[str, Any], line: int) -> Failure:
+    """A failure as the child tells it; `line` is that of the run, if nothing nearer is known."""
+    return Failure(
+        data["kind"],
+        data["message"],
+        data["line"] or line,
+        data["file"],
+        data["file_line"],
+        data["missing"] or "",
+    )
