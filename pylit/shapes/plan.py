@@ -187,7 +187,8 @@ def _targets(node: ast.expr) -> Iterator[tuple[int, Path]]:
             yield from _targets(value)
         case _:
             path = chain(node)
-            if path is not None:
+            # What is called `_` is not looked at.
+            if path is not None and path != ("_",):
                 yield node.lineno, path
 
 
