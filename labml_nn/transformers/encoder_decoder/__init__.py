@@ -66,6 +66,7 @@ from labml_nn.transformers.encoder_decoder.batches import (
 )
 from labml_nn.transformers.encoder_decoder.checks import (
     check_reply,
+    check_state,
     check_targets,
     fit_learned_positions,
 )
@@ -169,9 +170,8 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
             source = fit_learned_positions(source, lengths, config.max_len)
         real = source != config.padding_token
         memory = self.transformer.encode(source, real.unsqueeze(0))
-        return EncoderDecoderState(
-            self.transformer.decoder.project_source(memory), real
-        )
+        sources = self.transformer.decoder.project_source(memory)
+        return EncoderDecoderState(sources, real)
 
     def forward(
         self, tokens: Int[Tensor, "T B"], state: EncoderDecoderState | None = None
@@ -188,17 +188,7 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
         batch, for a reply that begins with another token and for tokens outside the
         vocabulary; `TypeError` for tokens that are not integers.
         """
-        if state is None:
-            raise ValueError(
-                "`state` is None, so there is nothing to reply to; read what was said "
-                "first: state = model.encode(source), then model(tokens, state)"
-            )
-        if not isinstance(state, EncoderDecoderState):
-            raise TypeError(
-                f"`state` is a {type(state).__name__}; expected the state of an empty "
-                "reply, from `encode` or `begin`, or the one that came with the last "
-                "logits"
-            )
+        state = check_state(state, EncoderDecoderState)
         check_tokens(tokens, self.config.n_vocab)
         check_reply(
             tokens,
@@ -379,5 +369,32 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
 # better than others: choose the $y$ with the largest
 # $\log p(y \mid x) - \lambda \log p(y)$, where $p(y)$ is how often people say it anyway
 # ([Li et al. 2016](https://arxiv.org/abs/1510.03055)).
+#
+# The same model can tell $p(y)$, if now and then in training nothing was said: a source
+# of nothing but padding is silence, and the decoder is left to what is usual.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.encoder_decoder import (
+#     EncoderDecoderConfig,
+#     EncoderDecoderLanguageModel,
+# )
+#
+# config = EncoderDecoderConfig(n_vocab=20, d_model=32, n_layers=1)
+# model = EncoderDecoderLanguageModel(config).eval()
+#
+# def log_probability(source, reply):
+#     tokens = len(reply) + 1  # with the end
+#     return -tokens * model.loss(source, torch.tensor(reply)[:, None])
+#
+# said = torch.tensor([[5], [6], [7]])
+# silence = torch.zeros_like(said)
+# replies = [[8, 9], [10], [11, 12, 13]]
+# fit = [log_probability(said, reply) for reply in replies]
+# usual = [log_probability(silence, reply) for reply in replies]
+# gain = torch.stack(fit) - torch.stack(usual)  # with lambda = 1
+# best = replies[gain.argmax()]
+# assert gain.abs().max() > 0  # what was said makes a difference
+# ```
 #
 # </details>

@@ -9,10 +9,14 @@ GPU the host would have to wait for them at every step, and a graph that is bein
 compiled has none yet; there the checks let everything pass.
 """
 
+from typing import TypeVar
+
 import torch
 from torch import Tensor
 
 from labml_nn.checks import check_integers
+
+State = TypeVar("State")
 
 
 def can_look(tokens: Tensor) -> bool:
@@ -89,6 +93,25 @@ def fit_learned_positions(source: Tensor, lengths: Tensor, max_len: int) -> Tens
             'positions="sinusoidal", which have no end'
         )
     return source[:max_len]
+
+
+def check_state(state: object, kind: type[State]) -> State:
+    """
+    ## A reply has something to reply to
+
+    Returns the state, which is one of the given kind.
+    """
+    if state is None:
+        raise ValueError(
+            "`state` is None, so there is nothing to reply to; read what was said "
+            "first: state = model.encode(source), then model(tokens, state)"
+        )
+    if not isinstance(state, kind):
+        raise TypeError(
+            f"`state` is a {type(state).__name__}; expected the state of an empty "
+            "reply, from `encode` or `begin`, or the one that came with the last logits"
+        )
+    return state
 
 
 def check_reply(
