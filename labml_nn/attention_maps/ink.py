@@ -130,18 +130,18 @@ def written(text: str, place: str, anchor: str) -> Iterator[str]:
         )
 
 
-def legend(scale: float, x: float, y: float) -> Iterator[str]:
+def legend(scale: float, more: bool, x: float, y: float) -> Iterator[str]:
     """
     ## How much ink is how much weight
 
-    From nothing to `scale`, with the upper left corner at `x`, `y`.
+    From nothing to `scale`, or `more`, with the upper left corner at `x`, `y`.
     """
     yield f'<text class="muted" x="{number(x)}" y="{number(y + 10)}">0</text>'
     yield f'<g class="ink" transform="translate({number(x + 10)} {number(y)})">'
     for i in range(11):
         yield f'<rect x="{8 * i}" y="0" width="8" height="11" fill-opacity="{i / 10}"/>'
     yield f'</g><text class="muted" x="{number(x + 104)}" y="{number(y + 10)}">'
-    yield f"{scale:.2g} or more</text>"
+    yield f"{scale:.2g}{' or more' if more else ''}</text>"
 
 
 def number(x: float) -> str:

@@ -71,7 +71,7 @@ def picture(
 
     * `attention` is a map with axes of queries and keys
     * `batch` is which of its texts to draw
-    * `heads` are those to draw; `None`: all
+    * `heads` are those to draw, counted from 0 as in `pick`; `None`: all
     * `scale` is the weight that is drawn with all the ink, as are larger ones. `None`
       takes the largest but for one in a hundred; to compare pictures, give a number
 
@@ -104,7 +104,8 @@ def picture(
         parts.append(f'<g transform="translate({number(x)} {number(top)})">')
         parts += [*panel.draw(scale, hover=squares <= HOVERED), "</g>"]
     bottom = y + lines * (panels[0].height + EDGE)
-    parts += legend(scale, EDGE, bottom)
+    largest = max(max(map(max, matrix)) for matrix in matrices.values())
+    parts += legend(scale, largest > scale, EDGE, bottom)
     return _document(attention, panels, parts, width, bottom + LINE + EDGE)
 
 

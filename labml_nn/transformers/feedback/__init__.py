@@ -111,12 +111,14 @@ class FeedbackTransformer(nn.Module):
         n_layers: int,
         *,
         horizon: int | None = None,
+        norm_memory: bool = False,
     ) -> None:
         r"""
         * `layer` is the pattern for the layers; each gets parameters of its own
         * `n_layers` is their number $L$
         * `horizon` is $\tau$, how many rows memory keeps: step $t$ attends to
           $m_{t-\tau}, \dots, m_{t-1}$. `None` keeps everything
+        * `norm_memory` is whether rows of memory are normalised
 
         Raises `ValueError` if the layer expects another kind of memory.
         """
@@ -133,6 +135,11 @@ class FeedbackTransformer(nn.Module):
         self.layers = independent_copies(layer, n_layers)
         self.norm = nn.LayerNorm([layer.size])
         self.d_model = layer.size
+
+        # What a step finds in memory goes into what it writes there. If a row comes out
+        # a little larger than those it was made from, rows grow for as long as the text
+        # is long; normalised ones cannot.
+        self.norm_memory = nn.LayerNorm([layer.size]) if norm_memory else nn.Identity()
 
         # $w$. Equal numbers give all layers, and the embedding, an equal say at first.
         self.weights = nn.Parameter(torch.ones(n_layers + 1))
@@ -220,7 +227,7 @@ class FeedbackTransformer(nn.Module):
         for x in x_seq.unbind(0):
             outputs = self._climb(x, memory, positions)
             vector = torch.einsum("lbc,l->bc", torch.stack(outputs), shares)
-            memory = self._remember(vector, memory, capacity)
+            memory = self._remember(self.norm_memory(vector), memory, capacity)
             top.append(outputs[-1])
         return self.norm(torch.stack(top)), memory
 
@@ -294,7 +301,8 @@ from labml_nn.transformers.feedback.shared import FeedbackTransformerKV  # noqa:
 #   begins empty, and the first token skips attention.
 # * **Normalisation.** Layers normalise before attention and feed-forward, with one more
 #   normalisation at the top, as in the authors' experiments. There memory rows are
-#   normalised too before they are projected; here they are projected as they are.
+#   normalised too before they are projected; here they are if you set `norm_memory`,
+#   once for all layers. Version 0.5.1 projects them as they are.
 # * **Positions.** Each head has its own, see `FeedbackAttention`.
 # * **Curriculum.** To save time, the paper discusses training on short texts first.
 #   That is up to whoever trains; the model takes any length.
@@ -315,6 +323,7 @@ from labml_nn.transformers.feedback.shared import FeedbackTransformerKV  # noqa:
 # from labml_nn.transformers.feedback.language_model import FeedbackLanguageModel
 #
 # config = {"n_vocab": 5, "d_model": 12, "heads": 3, "shared_kv": False}
+# config["norm_memory"] = False
 # model = FeedbackLanguageModel.from_config(config).transformer
 # with torch.no_grad():
 #     model.weights[0] = 100

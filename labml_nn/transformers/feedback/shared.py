@@ -52,18 +52,19 @@ class FeedbackTransformerKV(FeedbackTransformer):
         heads: int,
         *,
         horizon: int | None = None,
+        norm_memory: bool = False,
     ) -> None:
         r"""
         * `layer` is the pattern for the layers; its attention has
           `is_kv_precomputed=True`
         * `n_layers` is their number $L$
         * `d_model`, `heads` are $C$ and $H$, those of the layer
-        * `horizon` is how many rows memory keeps, $\tau$; `None` keeps everything
+        * `horizon` and `norm_memory` are those of `FeedbackTransformer`
 
         Raises `ValueError` if layer and arguments disagree.
         """
         check_heads(heads, d_model)
-        super().__init__(layer, n_layers, horizon=horizon)
+        super().__init__(layer, n_layers, horizon=horizon, norm_memory=norm_memory)
         if (d_model, heads) != (layer.size, layer.attn.heads):
             raise ValueError(
                 f"the layer has d_model = {layer.size} and {layer.attn.heads} heads, "

@@ -19,6 +19,7 @@ def build(
     d_model=C,
     heads=H,
     horizon=None,
+    norm_memory=False,
     package=None,
     **options,
 ):
@@ -32,10 +33,11 @@ def build(
         feed_forward=names["FeedForward"](d_model, F, dropout),
         dropout_prob=dropout,
     )
+    model_options = {"horizon": horizon, "norm_memory": norm_memory}
     if shared:
-        model = names["FeedbackTransformerKV"](layer, n_layers, d_model, heads, horizon=horizon)
+        model = names["FeedbackTransformerKV"](layer, n_layers, d_model, heads, **model_options)
     else:
-        model = names["FeedbackTransformer"](layer, n_layers, horizon=horizon)
+        model = names["FeedbackTransformer"](layer, n_layers, **model_options)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) / 8)
@@ -62,6 +64,7 @@ def plain(model, x_seq, horizon=1000):
             outputs.append(x)
         shares = torch.softmax(model.weights, 0)
         memory = sum(share * output for share, output in zip(shares, outputs, strict=True))
+        memory = model.norm_memory(memory)
         shared = isinstance(model, feedback.FeedbackTransformerKV)
         keys.append(model.key(memory) if shared else memory)
         values.append(model.value(memory) if shared else memory)

@@ -20,6 +20,30 @@ def test_equals_the_plain_loop(shared):
     torch.testing.assert_close(*for_x)
 
 
+@BOTH
+def test_normalised_memory_equals_the_plain_loop(shared):
+    model, x = build(shared, norm_memory=True), tokens()
+    got, expected = model(x), plain(model, x)
+    torch.testing.assert_close(got, expected)
+    torch.testing.assert_close(gradients(model, got), gradients(model, expected))
+    assert not torch.equal(build(shared)(x), got)
+
+
+def test_normalised_memory_does_not_grow():
+    """Values twice as large as the rows they come from: unnormalised, each step doubles them."""
+    sizes = []
+    for norm_memory in (False, True):
+        model = build(True, norm_memory=norm_memory)
+        with torch.no_grad():
+            for layer in model.layers:
+                layer.attn.output.weight.copy_(4 * torch.eye(C))
+            model.value.linear.weight.copy_(torch.eye(C))
+            _, memory = model.scan(tokens(40, B, C))
+        sizes.append(memory.values.rows.norm(dim=-1)[-1].max())
+    assert sizes[0] > 1e6
+    assert sizes[1] < 10
+
+
 def test_memory_by_hand():
     """Layers that add 1 and 2 to every feature, and shares of 1/2, 1/4 and 1/4."""
     model = build(False)
