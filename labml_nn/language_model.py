@@ -39,7 +39,7 @@ trains, judges or samples them should not have to care. So all of them have thes
 | $y$ | `targets` | `[T, B]` | what follows: $y_t = w_{t+1}$ |
 | $z$ | `logits` | `[T, B, V]` | $p(w_{t+1} = v) = e^{z_{tv}} / \sum_u e^{z_{tu}}$ |
 | $L$ | `loss` | | surprise per token, in nats |
-| $\varepsilon$ | `label_smoothing` | | what is taken from the right token in training |
+| $\varepsilon$ | `smoothing` | | what is taken from the right token in training |
 | | `state` | | what the model remembers of the text so far |
 """
 
@@ -204,9 +204,9 @@ class LanguageModel(nn.Module, Generic[State]):
             )
 
         # Smoothing is a handicap for training, like dropout, and like dropout it is off
-        # in evaluation. The smoothed loss of a model that is right about everything is
-        # not zero, and it grows with $\varepsilon$: with it, nobody could tell whether
-        # a model trained with $\varepsilon = 0.1$ is better than one without.
+        # in evaluation. The best smoothed loss is not zero but the entropy of what is
+        # asked for, which grows with $\varepsilon$. With it nobody could tell whether a
+        # model trained with $\varepsilon = 0.1$ is better than one without.
         smoothing = self.config.label_smoothing if self.training else 0.0
 
         # We sum and divide ourselves. A batch of nothing but padding has a mean of

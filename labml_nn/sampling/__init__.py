@@ -53,7 +53,7 @@ token = sampler(logits)  # [B]
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
 | $z$ | `logits` | `[B, V]` | what the model says; $-\infty$ for what cannot come |
-| $q$ | `distribution(logits)` | `[B, V]` | what is drawn from, $\sum_v q_{bv} = 1$ |
+| $q$ | | `[B, V]` | what is drawn from, $\sum_v q_{bv} = 1$ |
 | $\tau$ | `temperature` | | how even the distribution becomes |
 | $k$ | `k` | | how many tokens are left |
 | $p$ | `p` | | how much probability is left |

@@ -6,6 +6,7 @@ from labml_nn.sampling import Nucleus, Temperature, TopK
 
 
 def trace_samplers(B, V):
-    """One after the other."""
-    for sampler in (Temperature(0.8), TopK(2), Nucleus(0.9)):
-        sampler(torch.randn(B, V))
+    """Each of them."""
+    logits = torch.randn(B, V)
+    for sampler in (Temperature(0.8), TopK(V), Nucleus(0.9)):
+        sampler.distribution(logits)

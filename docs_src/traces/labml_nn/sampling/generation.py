@@ -1,15 +1,29 @@
-"""Runs of a model that writes."""
+"""Runs of the generator."""
 
 import torch
+from torch import nn
 
-from labml_nn.recurrent.elman.language_model import ElmanConfig, ElmanLanguageModel
-from labml_nn.sampling.generation import generate
+from labml_nn.language_model import LanguageModel, LanguageModelConfig
+from labml_nn.sampling import generate
 
 
-def trace_prompts(T, B, V, N):
-    """Prompts of T tokens and more, continued by N tokens each."""
-    config = ElmanConfig(n_vocab=V, d_model=8, d_hidden=8, n_layers=1, padding_token=0)
-    model = ElmanLanguageModel(config)
-    prompt = torch.randint(1, V, (T + 2, B))
-    lengths = T + torch.arange(B) % 3
-    generate(model, prompt, N, lengths=lengths, seed=1)
+class Bigrams(LanguageModel[None]):
+    """Logits are rows of a table."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.table = nn.Embedding(config.n_vocab, config.n_vocab)
+
+    def forward(self, tokens, state=None):
+        """Without a state, because it looks at one token only."""
+        return self.table(tokens), None
+
+
+def trace_generation(T, B, V, N):
+    """Prompts of one length, and one that is shorter, which may end before its time."""
+    model = Bigrams(LanguageModelConfig(n_vocab=V))
+    prompt = torch.randint(V, (T, B))
+    generate(model, prompt, N, stop=())
+    lengths = torch.full((B,), T)
+    lengths[0] = 1
+    generate(model, prompt, N, lengths=lengths, stop=0)
