@@ -14,7 +14,15 @@ ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "labml_nn").rglob("*.py"))
 
 #: Pages that present no paper and are asked all the same.
-ASKED_BESIDES = {"labml_nn/transformers/utils.py"}
+ASKED_BESIDES = {
+    "labml_nn/attention_maps/__init__.py",
+    "labml_nn/language_model.py",
+    "labml_nn/registry.py",
+    "labml_nn/sampling/generation.py",
+    "labml_nn/sampling/sampler.py",
+    "labml_nn/transformers/utils.py",
+    "labml_nn/transformers/window.py",
+}
 #: Pages that name a paper and set no exercises, and why.
 EXEMPT = {
     "labml_nn/transformers/encoder_decoder/config.py": "the words of a configuration",
@@ -74,6 +82,11 @@ def test_exercises_are_numbered_and_answered_and_programs_are_whole(path):
         for line, code in blocks(answer):
             assert is_program(code), f"block at line {line} of an answer lacks its imports"
             assert ends_in_a_check(code), f"block at line {line} of an answer checks nothing"
+
+
+@pytest.mark.parametrize("page", sorted(ASKED_BESIDES))
+def test_pages_asked_besides_exist(page):
+    assert (ROOT / page).exists()
 
 
 @pytest.mark.parametrize("page", EXEMPT)
