@@ -6,18 +6,18 @@ where both runs agree on it, and on no other name as simple.
 """
 
 import itertools
+import math
 import random
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from pylit.shapes.expressions import evaluate
+from pylit.shapes.expressions import evaluate, names
 
 Sizes = Mapping[str, int]
 Derived = Mapping[str, str]
-_PRIMES = (5, 7, 3, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47)
-#: Orders of the primes that are tried for the second run.
-_TRIES = 60
+_PRIMES = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47)
+#: Orders of the primes that are tried.
+_TRIES = 400
 #: Smaller numbers than this have too many long names to be called by one.
 _SMALL = 5
 #: What stands for a size that has no name.
@@ -34,35 +34,44 @@ def assign(axes: Sequence[str], derived: Derived) -> tuple[dict[str, int], ...]:
 def _assigned(
     free: tuple[str, ...], derived: tuple[tuple[str, str], ...]
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """The first order of the primes in which simple names are told apart, or the best of many."""
-    first = _sized(free, derived, _PRIMES)
+    """Of many orders of the primes two in which simple names are told apart, and small ones."""
+    # Factors of others get small primes: their product is as large as it is slow.
+    factors = [axis for axis in free if any(axis in names(text) for _, text in derived)]
+    others = [axis for axis in free if axis not in factors]
     shuffle = random.Random(1)
-    best: tuple[int, dict[str, int]] | None = None
+    best: tuple[tuple[int, int], dict[str, int], dict[str, int]] | None = None
     for _ in range(_TRIES):
-        second = _sized(free, derived, shuffle.sample(_PRIMES[: len(free) + 4], len(free)))
-        confused = _confused(first, second)
-        if best is None or confused < best[0]:
-            best = confused, second
-        if not confused:
-            break
+        runs = []
+        for _ in range(2):
+            small = shuffle.sample(_PRIMES[: len(factors) + 3], len(factors)) if factors else []
+            rest = [n for n in _PRIMES[1 : len(free) + 3] if n not in small]
+            primes = [*small, *shuffle.sample(rest, len(others))]
+            sizes = dict(zip([*factors, *others], primes, strict=True))
+            runs.append(sizes | {axis: evaluate(text, sizes) or 0 for axis, text in derived})
+        first, second = runs
+        worth = _confused(first, second), math.prod(first.values()) + math.prod(second.values())
+        if best is None or worth < best[0]:
+            best = worth, first, second
     assert best is not None
-    return first, best[1]
-
-
-def _sized(
-    free: Sequence[str], derived: Sequence[tuple[str, str]], primes: Sequence[int]
-) -> dict[str, int]:
-    sizes = dict(zip(free, primes, strict=False))
-    return sizes | {axis: evaluate(text, sizes) or 0 for axis, text in derived}
+    return best[1], best[2]
 
 
 def _confused(first: Sizes, second: Sizes) -> int:
     """How many simple names are not the only one of their sizes; axes that are not, count most."""
-    axes, simple, _ = _levels(tuple(first))
-    pairs = [(first[axis], second[axis]) for axis, _ in axes]
-    alike = sum(one == two for one, two in pairs) + len(pairs) - len({two for _, two in pairs})
-    known = Counter((evaluate(text, first), evaluate(text, second)) for _, text in (*axes, *simple))
-    return 1000 * alike + sum(count - 1 for count in known.values())
+    axes = tuple(first)
+    pairs = list(zip(first.values(), second.values(), strict=True))
+    alike = sum(one == two for one, two in pairs)
+    alike += sum(len(axes) - len(set(run.values())) for run in (first, second))
+    simple = list(zip(*(_simple(axes)(*run.values()) for run in (first, second)), strict=True))
+    return 1000 * alike + len(axes) + len(simple) - len({*pairs, *simple})
+
+
+@lru_cache
+def _simple(axes: tuple[str, ...]) -> Callable[..., tuple[int, ...]]:
+    """The sizes of all simple names at once, from those of the axes, which are identifiers."""
+    texts = "".join(f"{text}, " for _, text in _levels(axes)[1])
+    found: Callable[..., tuple[int, ...]] = eval(f"lambda {', '.join(axes)}: ({texts})")
+    return found
 
 
 class Names:

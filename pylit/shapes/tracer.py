@@ -159,8 +159,9 @@ class Tracer:
 
     def _comprehended(self, frame: FrameType, first: int) -> None:
         for line, name in self._plan.comprehensions.get(first, ()):
-            if name in frame.f_locals:
-                self._keep(line, "loop", name, self._see(frame.f_locals[name]))
+            bound = frame.f_locals.get(name)
+            if bound is not None and not is_module(bound):
+                self._keep(line, "loop", name, self._see(bound))
 
     def _inlined(self, frame: FrameType) -> None:
         for first in {frame.f_lineno} & self._plan.comprehensions.keys():

@@ -53,7 +53,7 @@ def test_an_axis_that_is_made_of_others():
         ("S+T", "T+S"),
         ("T-1", "T−1"),
         ("L+1", "L+1"),
-        ("S*B*H", "S·B·H"),
+        ("H*S*B", "H·S·B"),
         ("(C+1)//2", "⌈C/2⌉"),
         ("C//2", "⌊C/2⌋"),
         ("T-T+3", "3"),
