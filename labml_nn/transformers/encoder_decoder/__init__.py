@@ -43,7 +43,7 @@ for it takes 31 ms, 11 of them for the source.
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
 | $x$ | `source` | `[S, B]` | what was said, padded |
-| $y$ | `tokens`, `target` | `[T, B]` | the reply |
+| $y$ | `tokens`, `targets` | `[T, B]` | the reply |
 | $n$ | `lengths` | `[B]` | real tokens of a sequence |
 | $m$ | `memory` | `[S, B, C]` | the encoder's result |
 | $K$, $V$ | `sources[l]` | `[S, B, H, K]` | what layer $l$ of the decoder reads of it |

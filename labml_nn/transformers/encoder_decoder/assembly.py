@@ -14,9 +14,9 @@ order a layer normalises, and whether a token has one vector for all its uses.
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
 | $y$ | `tokens` | `[T, B]` | tokens of what was said, or of the reply |
-| $E$ | `projection.weight` | `[V, C]` | one vector per token; $e$ is a row |
-| $PE$ | `positional_encodings` | `[max_len, 1, C]` | one vector per position |
-| $\sigma$ | `std` | | standard deviation of the numbers in $E$ at the start |
+| $E$ | `generator.projection.weight` | `[V, C]` | one vector per token; $e$ is a row |
+| $PE$ | `positions.positional_encodings` | `[max_len, 1, C]` | one vector per position |
+| $\sigma$ | | | standard deviation of the numbers in $E$ at the start |
 """
 
 import math

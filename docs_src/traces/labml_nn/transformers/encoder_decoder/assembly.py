@@ -2,7 +2,7 @@
 
 import torch
 
-from labml_nn.transformers.encoder_decoder.assembly import PlacedTokens
+from labml_nn.transformers.encoder_decoder.assembly import PlacedTokens, assemble
 from labml_nn.transformers.encoder_decoder.config import EncoderDecoderConfig
 
 
@@ -15,6 +15,11 @@ def trace_reply(T, B, H, K, C, V):
     """A position for each token of each reply."""
     positions = torch.arange(T)[:, None].expand(T, B)
     embedding(H, C, V, T)(torch.randint(V, (T, B)), positions)
+
+
+def trace_assemble(H, K, C, F, V):
+    """One layer on each side."""
+    assemble(EncoderDecoderConfig(n_vocab=V, d_model=C, heads=H, d_ff=F, n_layers=1))
 
 
 def embedding(H, C, V, T):
