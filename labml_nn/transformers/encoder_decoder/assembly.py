@@ -15,7 +15,7 @@ order a layer normalises, and whether a token has one vector for all its uses.
 |:--|:--|:--|:--|
 | $y$ | `tokens` | `[T, B]` | tokens of what was said, or of the reply |
 | $E$ | `generator.projection.weight` | `[V, C]` | one vector per token; $e$ is a row |
-| $PE$ | `positions.positional_encodings` | `[max_len, 1, C]` | one vector per position |
+| $PE$ | `positions.positional_encodings` | `[max_len, 1, C]` | one per position |
 | $\sigma$ | | | standard deviation of the numbers in $E$ at the start |
 """
 
