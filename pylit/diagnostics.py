@@ -24,6 +24,8 @@ CODES: dict[str, str] = {
     "link-broken": "a link leads to a page that is not there",
     "anchor-broken": "a link leads to an anchor that its page does not have",
     "navigation": "`site.toml` names a page that is not there",
+    "symbol-unknown": "a table of symbols names a variable that the code does not have",
+    "symbol-pairs": "a row of a table of symbols has as many symbols as names, or one of either",
     "axes": "`docs_src/traces/axes.toml` cannot be read, or holds what it cannot",
     "trace-file": "a file of traces does not parse, has no run, or no module",
     "trace-failed": "a run of a module raised an error, or ended its process",

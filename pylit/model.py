@@ -116,6 +116,8 @@ class Formula:
     display: bool
     line: int
     column: int
+    #: The TeX with the classes of its symbols; empty if none of them is in the page's table.
+    marked: str = ""
 
 
 def formula_slot(index: int) -> str:

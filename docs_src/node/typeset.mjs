@@ -108,6 +108,7 @@ export function typesetter(macros = {}) {
       return { error: error.message, offset: errorOffset(error, source) };
     }
     const visible = shown(container);
+    compiled.walkTree(dropMark);
     const html = write(present(container, visible, compiled, source));
     return { html, css: styleRules(output, visible) };
   };
@@ -129,6 +130,11 @@ function present(container, visible, math, source) {
     visible,
     element("mjx-assistive-mml", {}, [heard(math)]),
   ]);
+}
+
+// Marks of symbols, `\class{y1}{Q}`, are for eyes only: what is heard is as if they were not there.
+function dropMark(node) {
+  if (/^y\d+$/.test(node.attributes?.getExplicit("class"))) node.attributes.unset("class");
 }
 
 // MathJax repeats the TeX of every part of a formula in attributes; nothing of ours reads them.

@@ -43,16 +43,18 @@ same code.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
-| $X^Q$ | `query` of `forward` | `[T, B, C]` | the vectors that ask |
-| $X^K$, $X^V$ | `key`, `value` of `forward` | `[S, B, C]` | the vectors that answer |
-| $Q$ | `query` of `attend` | `[T, B, H, K]` | queries of all heads, $d_k$ each |
-| $K$ | `keys` of `KeysValues` | `[S, B, H, K]` | keys of all heads |
-| $V$ | `values` of `KeysValues` | `[S, B, H, D]` | values of all heads, $d_v$ each |
+| $X^Q$ | `query` of `forward` and `attend_to` | `[T, B, C]` | the vectors that ask |
+| $X^K$ | `key` of `forward` and `project` | `[S, B, C]` | the vectors that answer |
+| $X^V$ | `value` of `forward` and `project` | `[S, B, C]` | what they hand out |
+| $Q$ | `query` of `attend`, `queries` of `attend_to` | `[T, B, H, K]` | the queries |
+| $K$ | `key` of `attend`, `keys` of `KeysValues` | `[S, B, H, K]` | the keys |
+| $V$ | `value` of `attend`, `values` of `KeysValues` | `[S, B, H, D]` | the values |
 | $M$ | `mask` | `[T or 1, S, B or 1]` | which keys a query may see |
-| $E$ | `scores` | `[T, S, B, H]` | how well each key fits each query |
+| $E$ | `scores` of `attend` | `[T, S, B, H]` | how well each key fits each query |
 | $A$ | `attn` | `[T, S, B, H]` | the weights, $\sum_s A_{tsbh} = 1$ |
-| $W^Q$, $W^K$ | `query.linear.weight`, … | `[H·K, C]` | the maps of all heads |
-| $W^V$ | `value.linear.weight` | `[H·D, C]` | the map of all heads |
+| $W^Q$ | `query.linear.weight` | `[H·K, C]` | the map of all heads |
+| $W^K$ | `key.linear.weight` | `[H·K, C]` | the same for keys |
+| $W^V$ | `value.linear.weight` | `[H·D, C]` | the same for values |
 | $W^O$ | `output.weight` | `[C, H·D]` | the map that joins the heads |
 
 [Shapes and symbols](../../notation.md) explains the shapes.

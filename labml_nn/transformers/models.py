@@ -20,9 +20,9 @@ their own; here they come together.
 |:--|:--|:--|:--|
 | $x$ | `x` | `[T, B, C]` | the rows: one vector for each position and sequence |
 | $m$ | `memory` | `[S, B, C]` | the encoder's result, read by the decoder |
-| $M$ | `mask`, `src_mask` | `[T\|1, S, B\|1]` | who may attend to whom; `None`: all |
+| $M$ | `src_mask`, `tgt_mask` | `[T\|1, S, B\|1]` | who may see whom; `None`: all |
 | $S$, $T$ | | | length of the source and of the target |
-| $V$, $C$, $L$ | `n_vocab`, `d_model`, `n_layers` | | vocabulary, features, layers |
+| $V$, $C$ | `n_vocab`, `d_model` | | vocabulary, features |
 """
 
 from jaxtyping import Bool, Float, Int

@@ -20,12 +20,16 @@ by the same factor, and with 512 features the last one takes 60,611 positions fo
 turn. The fast hands tell neighbours apart, the slow ones the beginning of a text from
 its end.
 
+![Three of 32 hands. Each shows its sine and its
+cosine.](figure:positional_encoding.waves)
+
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
 | $p$ | `positions` | `[T]` | position of a token, counted from 0 |
 | $\omega_i$ | `frequencies` | `[⌈C/2⌉]` | radians that hand $i$ turns per position |
 | $PE$ | `encodings` | `[T, C]` | one vector per position |
-| $T$, $B$, $C$ | `d_model` is $C$ | | length, batch size, features per token |
+| $C$ | `d_model` | | features per token |
+| $T$, $B$ | | | length, batch size |
 """
 
 import math

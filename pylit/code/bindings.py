@@ -51,6 +51,7 @@ class _Walk:
             self.scopes.uses.append((node, scope))
         else:
             scope.bind(node.id, OPAQUE)
+            self.scopes.stored.append((node, scope))
 
     def attribute(self, node: ast.Attribute, scope: Scope) -> None:
         if isinstance(node.ctx, ast.Load):
@@ -65,6 +66,7 @@ class _Walk:
 
     def _set_attribute(self, node: ast.Attribute, scope: Scope, how: AttributeBinding) -> None:
         """Record ``self.attr = …`` for the class whose receiver `self` is."""
+        self.scopes.stored.append((node, scope))
         if not isinstance(node.value, ast.Name):
             return
         home = scope.find(node.value.id)
@@ -96,6 +98,7 @@ class _Walk:
         for target in node.targets:
             if isinstance(target, ast.Name):
                 scope.bind(target.id, Assigned(node.value, scope))
+                self.scopes.stored.append((target, scope))
             elif isinstance(target, ast.Attribute):
                 self._set_attribute(target, scope, Assigned(node.value, scope))
         rest = [t for t in node.targets if not isinstance(t, ast.Name | ast.Attribute)]
@@ -106,6 +109,7 @@ class _Walk:
         declared = Declared(node.annotation, scope)
         if isinstance(node.target, ast.Name):
             scope.bind(node.target.id, declared)
+            self.scopes.stored.append((node.target, scope))
         elif isinstance(node.target, ast.Attribute):
             self._set_attribute(node.target, scope, declared)
             self.push([node.target.value], scope)
@@ -121,6 +125,7 @@ class _Walk:
         while home.dotted.endswith(".<comprehension>") and home.parent is not None:
             home = home.parent
         home.bind(node.target.id, Assigned(node.value, scope))
+        self.scopes.stored.append((node.target, home))
         self.push([node.value], scope)
 
     def global_(self, node: ast.Global, scope: Scope) -> None:
@@ -166,6 +171,7 @@ class _Walk:
     def class_(self, node: ast.ClassDef, scope: Scope) -> None:
         dotted = f"{scope.dotted}.{node.name}"
         scope.bind(node.name, Defined(dotted, node.lineno))
+        self.scopes.stored.append((node, scope))
         outer = self._type_parameters(node, scope)
         body = Scope("class", dotted, outer, dotted)
         if dotted in self.scopes.classes:
@@ -181,6 +187,7 @@ class _Walk:
     def function(self, node: FunctionNode, scope: Scope) -> None:
         dotted = f"{scope.dotted}.{node.name}"
         scope.bind(node.name, Defined(dotted, node.lineno))
+        self.scopes.stored.append((node, scope))
         outer = self._type_parameters(node, scope)
         owner = scope.dotted if scope.kind == "class" else ""
         body = Scope("function", dotted, outer, owner)
@@ -213,6 +220,7 @@ class _Walk:
                 body.bind(variadic.arg, OPAQUE)
         self.push([n for n in ast.iter_child_nodes(arguments) if isinstance(n, ast.expr)], outer)
         every = [*positional, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+        self.scopes.stored += [(argument, body) for argument in every if argument]
         self.push([a.annotation for a in every if a and a.annotation], outer)
 
     def comprehension(

@@ -9,6 +9,7 @@ import html
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
+from types import MappingProxyType
 
 from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name
@@ -41,18 +42,28 @@ _CLASSES: dict[_TokenType, str] = {
 #: A stretch of one line: its class or "", and its text.
 Piece = tuple[str, str]
 
+#: Where a name begins, where it leads, and a class of its own.
+_Mark = tuple[int, Link | None, str]
+
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 
 
 def highlight(
-    text: str, links: Mapping[tuple[int, int], Link], href: Callable[[Link], str]
+    text: str,
+    links: Mapping[tuple[int, int], Link],
+    href: Callable[[Link], str],
+    marks: Mapping[tuple[int, int], str] = MappingProxyType({}),
 ) -> tuple[str, ...]:
-    """HTML of each line of a Python source; `links` by line (from 1) and offset (from 0)."""
+    """HTML of each line of a Python source; `links` by line (from 1) and offset (from 0).
+
+    `marks` are classes of names, by the same.
+    """
     lines = text.split("\n")
     shown = ["" if _opaque(line) else line for line in lines]
-    by_line: dict[int, list[tuple[int, Link]]] = {}
-    for (number, offset), link in sorted(links.items(), key=lambda item: item[0]):
-        by_line.setdefault(number, []).append((offset, link))
+    by_line: dict[int, list[_Mark]] = {}
+    for number, offset in sorted({*links, *marks}):
+        place = (number, offset)
+        by_line.setdefault(number, []).append((offset, links.get(place), marks.get(place, "")))
     result: list[str] = []
     pieces_of_lines = _lines(_python(_lex(PythonLexer(), "\n".join(shown))))
     for number, (line, pieces) in enumerate(zip(lines, pieces_of_lines, strict=True), start=1):
@@ -150,19 +161,19 @@ def _merged(pieces: Iterable[Piece]) -> Iterator[Piece]:
 
 
 def _emit(
-    pieces: Iterable[Piece], links: list[tuple[int, Link]], href: Callable[[Link], str]
+    pieces: Iterable[Piece], marks: list[_Mark], href: Callable[[Link], str]
 ) -> Iterator[str]:
     """HTML of the pieces of a line. A name in a string or comment is not linked."""
     start = 0
     for name, text in pieces:
         end = start + len(text)
         done = start
-        for offset, link in links:
+        for offset, link, mark in marks:
             word = _IDENTIFIER.match(text, offset - start) if start <= offset < end else None
             if word is not None and offset >= done and name not in ("hs", "hc"):
                 yield _span(name, text[done - start : offset - start])
                 done = offset + len(word[0])
-                yield _anchor(name, word[0], link, href)
+                yield _name(name, word[0], link, mark, href)
         yield _span(name, text[done - start :])
         start = end
 
@@ -173,10 +184,10 @@ def _span(name: str, text: str) -> str:
     return f'<span class="{name}">{escape(text)}</span>'
 
 
-def _anchor(name: str, text: str, link: Link, href: Callable[[Link], str]) -> str:
-    classes = "x e" if link.external else "x"
-    if name:
-        classes += f" {name}"
+def _name(name: str, text: str, link: Link | None, mark: str, href: Callable[[Link], str]) -> str:
+    if link is None:
+        return f'<var class="{" ".join(filter(None, (mark, name)))}">{escape(text)}</var>'
+    classes = " ".join(filter(None, ("x e" if link.external else "x", name, mark)))
     title = html.escape(link.name)
     about = f'title="{title}"' if link.external else f'data-x="{title}"'
     return f'<a class="{classes}" href="{html.escape(href(link))}" {about}>{escape(text)}</a>'

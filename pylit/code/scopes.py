@@ -119,6 +119,8 @@ class Scope:
         return None
 
 
+#: A statement that defines a thing with a name.
+Definer = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 #: What is known of an attribute, ``self.attr = value``, or of what a function returns.
 AttributeBinding = Assigned | Declared | Opaque
 
@@ -131,6 +133,10 @@ class Scopes:
     is_package: bool
     #: Names and attributes that code reads, each with the scope it stands in.
     uses: list[tuple[ast.Name | ast.Attribute, Scope]] = field(default_factory=list)
+    #: What binds a name or an attribute of something, each with the scope it stands in.
+    stored: list[tuple[ast.Name | ast.Attribute | ast.arg | Definer, Scope]] = field(
+        default_factory=list
+    )
     #: What stands before the parentheses of a call.
     called: set[ast.expr] = field(default_factory=set)
     imports: list[ast.Import | ast.ImportFrom] = field(default_factory=list)

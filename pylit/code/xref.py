@@ -15,6 +15,7 @@ from pylit.code.facts import BUILTINS, read_module, targets
 from pylit.code.index import Index, Lookup
 from pylit.code.scopes import Defined, Receiver, Scope
 from pylit.code.values import Value, Values
+from pylit.code.variables import Variables
 from pylit.model import Link, Module
 
 __all__ = ["Index", "Lookup", "Resolver", "targets"]
@@ -51,6 +52,10 @@ class Resolver:
             if text.startswith(name, column):
                 found[line, column] = link
         return found
+
+    def variables(self) -> Variables | None:
+        """The names in the module's code, for those who ask where they stand."""
+        return Variables(self._module, self._scopes, self._values) if self._scopes else None
 
     def _links(self) -> Iterator[Found]:
         """Every identifier that leads somewhere."""

@@ -23,9 +23,10 @@ from pylit.shapes.trace import kept_as
 from pylit.site.addresses import HOME, module_url, prose_url
 from pylit.site.drafts import Draft, Drafter, Order, prose_target
 from pylit.site.links import PageFacts, facts
-from pylit.site.pages import Place, Typeset, page_view, tex_faults
+from pylit.site.pages import Place, page_view, tex_faults
 from pylit.source.parse import parse_module
 from pylit.tex.maths import MathRenderer, Rendered
+from pylit.tex.symbols import Typeset, typeset_formula
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,8 +245,9 @@ class _Finish:
         tex_faults(draft, self.module.source.lines, maths.result, report)
         view = page_view(draft, self.module, self.place, maths.result, self.shapes)
         page = theme.page(view)
-        shown = [maths.result(tex, display) for tex, display in draft.formulas()]
+        formulas = (formula for note in draft.notes() for formula in note.formulas)
+        shown = [typeset_formula(formula, maths.result) for formula in formulas]
         rules = {rule for formula in shown for rule in formula.css}
         references = tuple(reference for note in draft.notes() for reference in note.references)
-        formulas = Rendered("", tuple(sorted(rules)))
-        return Page(draft.url, page, facts(page), references, formulas, tuple(report), self.key)
+        styles = Rendered("", tuple(sorted(rules)))
+        return Page(draft.url, page, facts(page), references, styles, tuple(report), self.key)

@@ -27,6 +27,7 @@ from pylit.model import (
 )
 from pylit.page.render import relative
 from pylit.prose.markdown import MarkdownRenderer, Slugs
+from pylit.site.symbols import page_symbols
 
 #: Characters of the text that stands for a summary.
 LONGEST_OPENING = 200
@@ -85,7 +86,8 @@ class Draft:
 
     def formulas(self) -> list[tuple[str, bool]]:
         """The TeX of its formulas, each with whether it stands on a line of its own."""
-        return [(f.tex, f.display) for note in self.notes() for f in note.formulas]
+        found = (f for note in self.notes() for f in note.formulas)
+        return [(formula.marked or formula.tex, formula.display) for formula in found]
 
 
 class Answers:
@@ -167,6 +169,7 @@ class _Page:
         self.report = Report()
         self.lookup = lookup
         self.resolver = Resolver(order.module, lookup)
+        self.symbols = page_symbols(order.module, self.resolver, self.report)
         self.markdown = MarkdownRenderer(self.source.own)
         names = {section.definition for section in order.module.sections}
         self.slugs = Slugs(names | TEMPLATE_IDS)
@@ -175,7 +178,7 @@ class _Page:
 
     def module(self) -> Draft:
         """Notes beside highlighted code."""
-        lines = highlight(self.source.text, self.resolver.tokens(), self._href)
+        lines = highlight(self.source.text, self.resolver.tokens(), self._href, self.symbols.code)
         sections = []
         for section in self.order.module.sections:
             notes = tuple(self._note(note, section.definition) for note in section.notes)
@@ -199,7 +202,8 @@ class _Page:
             written = (heading["atx"] or heading["setext"]).rstrip("#").strip()
             self.heading = self._title(written, first_line)
             text, first_line = text[heading.end() :], first_line + heading[0].count("\n")
-        return self._render(text, first_line, note.column, within)
+        shown = self._render(text, first_line, note.column, within)
+        return self.symbols.mark_table(note, shown)
 
     def _draft(self, sections: list[DraftSection]) -> Draft:
         front_matter = self.order.module.front_matter
@@ -266,7 +270,7 @@ class _Page:
     def _render(
         self, text: str, first_line: int, column: int, within: str, slugs: Slugs | None = None
     ) -> NoteHtml:
-        return self.markdown.render(
+        note = self.markdown.render(
             text,
             path=self.source.display,
             first_line=first_line,
@@ -278,6 +282,7 @@ class _Page:
             href=self._href,
             report=self.report,
         )
+        return self.symbols.mark(note)
 
     def _file(self, written: str) -> Link | None:
         """The page of a source file, by its path as seen from this source or from this page."""

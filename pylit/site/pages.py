@@ -1,7 +1,7 @@
 """Drafts, formulas and neighbours put together: what the templates show, and what readers find."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -26,8 +26,7 @@ from pylit.site.catalogue import Neighbours
 from pylit.site.config import SiteConfig
 from pylit.site.drafts import Draft, DraftSection
 from pylit.tex.maths import Rendered, fill
-
-Typeset = Callable[[str, bool], Rendered]
+from pylit.tex.symbols import Typeset, typeset_formula
 
 _ARXIV = re.compile(r"(?:arxiv:)?(\d{4}\.\d{4,5}(?:v\d+)?)", re.IGNORECASE)
 _SPECIAL: Mapping[str, Literal["home", "missing"]] = {HOME: "home", MISSING: "missing"}
@@ -133,7 +132,7 @@ def _room(columns: int) -> str:
 def _filled(note: NoteHtml, typeset: Typeset) -> str:
     if not note.formulas:
         return note.html
-    return fill(note.html, [typeset(f.tex, f.display) for f in note.formulas])
+    return fill(note.html, [typeset_formula(f, typeset) for f in note.formulas])
 
 
 def _outline(draft: Draft, module: Module, typeset: Typeset) -> Iterator[OutlineEntry]:
@@ -142,7 +141,7 @@ def _outline(draft: Draft, module: Module, typeset: Typeset) -> Iterator[Outline
     for section in draft.sections:
         named = False
         for note in section.notes:
-            shown = [typeset(f.tex, f.display) for f in note.formulas]
+            shown = [typeset_formula(f, typeset) for f in note.formulas]
             for heading in note.headings:
                 named = True
                 if heading.level <= 3:
@@ -200,7 +199,7 @@ def tex_faults(draft: Draft, lines: list[str], typeset: Typeset, report: Report)
     """Report the formulas of a page that are not valid TeX, each at its place in the source."""
     for note in draft.notes():
         for formula in note.formulas:
-            rendered = typeset(formula.tex, formula.display)
+            rendered = typeset_formula(formula, typeset)
             if rendered.error:
                 report.add(_tex_fault(draft, lines, formula, rendered))
 

@@ -53,7 +53,7 @@ that of an Elman network never does.
 |:--|:--|:--|:--|
 | $x_t$ | `x` | `[T, B, C]` | the inputs |
 | $h_t^l$ | `state` | `[L, B, N]` | the states of all layers after step $t$ |
-| $h_0$ | `h_0` of a layer | `[N]` | the state before the first step |
+| $h_0$ | `h_0` of `ElmanLayer` | `[N]` | the state before the first step |
 | $W$, $U$, $b$ | of a [layer](layer.py) | | what makes the next state |
 
 ## Try it: exclusive or, in time

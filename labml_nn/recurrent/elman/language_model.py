@@ -38,7 +38,7 @@ z_t &= E \, (Q h_t^L + q) + c
 | $h_t$ | `state` | `[L, B, N]` | the states of all layers |
 | $Q$, $q$ | `output_projection` | `[C, N]`, `[C]` | and back |
 | $c$ | `output_bias` | `[V]` | how frequent a token is anyway |
-| $z_t$ | `logits` | `[T, B, V]` | what may follow each token |
+| $z_t$ | | `[T, B, V]` | what may follow each token |
 """
 
 import math

@@ -20,8 +20,9 @@ and speed.
 | $x_t$ | `x` | `[T, B, C]` | the inputs |
 | $h_t$ | `states` | `[T, B, N]` | the states after each step |
 | $h_0$ | `h_0` | `[N]` | the state before the first step |
-| $W$, $b$ | `cell.input` | `[N, C]`, `[N]` | what an input does to the state |
-| $U$ | `cell.recurrent` | `[N, N]` | what a state does to the next |
+| $W$ | `input.weight` of `ElmanCell`, `cell.input.weight` | `[N, C]` | for the input |
+| $b$ | `input.bias` of `ElmanCell`, `cell.input.bias` | `[N]` | always added |
+| $U$ | `recurrent` of `ElmanCell`, `cell.recurrent` | `[N, N]` | for the state before |
 | $f$ | `cell.nonlinearity` | | tanh, sigmoid or relu |
 | $m_t$ | `mask` | `[T, B]` | `True` for a token, `False` for padding |
 """

@@ -79,13 +79,13 @@ assert loss < 5  # nats per token; blind guessing has log(65) = 4.17
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
 | $w$ | `tokens` | `[T, B]` | the text, numbers from 0 to $V - 1$ |
-| $p$ | `positions` | `[T, B\|1]` | where in the context each token stands |
+| | `positions` | `[T, B\|1]` | where in the context each token stands |
 | $E$ | `embedding.tokens.weight` | `[V, C]` | one vector per token |
 | $P$ | `embedding.table` | `[max_len, C]` | one vector per position |
-| $x^l$ | `x`, `rows` | `[T, B, C]` | the text after $l$ layers |
+| $x^l$ | `rows` | `[T, B, C]` | the text after $l$ layers |
 | $K^l$, $V^l$ | `state.layers[l]` | `[S, B, H, K]` | keys and values of what was read |
 | $z$ | `logits` | `[T, B, V]` | scores of what may follow |
-| $L$, $H$ | `n_layers`, `heads` | | layers, and attention heads in each |
+| $L$, $H$ | `config.n_layers`, `config.heads` | | layers, and attention heads in each |
 """
 
 import math

@@ -20,10 +20,10 @@ back it lies. Every head does this for itself, with $K = C / H$ features.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
-| $x$ | `query` | `[B, C]` | the token being read, normalised |
-| $m_j$ | `key`, `value` | `[S, B, C]` | memory, oldest row first |
-| $q$ | `query`, projected | `[B, H, K]` | $W_Q x$ |
-| $E_d$, $b_d$ | `RelativePositions` | `[S, H, K]`, `[S, H]` | what distance $d$ means |
+| $x$ | `query` of `forward` | `[B, C]` | the token being read, normalised |
+| $m_j$ | `key`, `value` of `attend_absorbed` | `[S, B, C]` | memory, oldest row first |
+| $q$ | `query` of `get_scores` and `attend_absorbed` | `[B, H, K]` | $W_Q x$ |
+| $E_d$, $b_d$ | `positions` | `[S, H, K]`, `[S, H]` | what distance $d$ means |
 | $u$ | `query_pos_bias` | `[H, K]` | what every query asks for |
 | | `mask` | `[S, B]` | which rows are a sequence's own, if not all |
 | $a_j$ | `attn` | `[B, H, S]` | attention weights |

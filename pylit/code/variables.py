@@ -1,0 +1,264 @@
+"""Where a variable stands in a module's code, by the name that a table of symbols has for it.
+
+``query`` of ``attend`` is a variable of one function, ``keys`` of ``KeysValues`` an attribute of
+one class wherever its instances go, and ``scores`` alone is what the module calls so everywhere.
+``query.linear.weight`` stands where the code writes it, and where it writes ``self.query``: then
+what uses the parameter is the module that holds it.
+"""
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Literal
+
+from pylit.code.scopes import Defined, Definer, Imported, Receiver, Scope, Scopes
+from pylit.code.values import Value, Values
+from pylit.model import Module
+
+#: Line from 1, offset in the line from 0.
+Position = tuple[int, int]
+
+#: Bases outside of the project that give an instance no attribute that a table would name.
+_PLAIN_BASES = frozenset({"builtins.object", "typing.NamedTuple", "typing.Generic", "abc.ABC"})
+_INNER = (".<comprehension>", ".<lambda>")
+_HEADER = re.compile(r"(?:async\s+)?(?:def|class)\s+")
+
+Kind = Literal["variable", "attribute", "definition"]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Where a name stands; or, without places, why it does not."""
+
+    places: frozenset[Position] = frozenset()
+    fault: str = ""
+    #: The nearest name that there is, or nothing.
+    near: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A name as the code writes it, with the attributes after it."""
+
+    parts: tuple[str, ...]
+    #: Of each part.
+    places: tuple[Position, ...]
+    #: What has the first part: the function or module that binds a variable, the class that an
+    #: attribute is of; empty if nobody knows.
+    owner: str
+    kind: Kind
+
+
+class Variables:
+    """The names in the code of one module."""
+
+    def __init__(self, module: Module, scopes: Scopes, values: Values) -> None:
+        self._name = module.source.name
+        self._lines = module.source.lines
+        self._scopes = scopes
+        self._values = values
+        self._written = list(self._all())
+
+    def find(self, path: tuple[str, ...], within: str = "") -> Found:
+        """The places of a name, of a function or class if `within` names one."""
+        if within:
+            return self._within(path, within)
+        # Of other modules' classes only what is defined here is meant without their names.
+        own = {self._name, *self._scopes.bodies}
+        known = [w for w in self._written if w.kind == "variable" or w.owner in own]
+        for defined in (False, True):
+            wanted = [w for w in known if (w.kind == "definition") == defined]
+            found = self._among(path, wanted)
+            if found is not None:
+                return found
+        return self._nothing(path, known, f"`{self._name}`")
+
+    def _within(self, path: tuple[str, ...], within: str) -> Found:
+        functions, classes = self._owners(within)
+        if not functions and not classes:
+            names = [*self._names_of("function"), *self._names_of("class")]
+            bare = {name.rpartition(".")[2] for name in names}
+            near = get_close_matches(within, sorted({*names, *bare}), n=1)
+            what = f"`{self._name}` has no function or class `{within}`"
+            return Found(fault=what, near=near[0] if near else "")
+        known = [
+            w
+            for w in self._written
+            if (w.kind == "variable" and w.owner in functions)
+            or (w.kind != "variable" and self._is_any(w.owner, classes))
+        ]
+        found = self._among(path, known)
+        if found is None and any(self._has(owner, path[0]) for owner in classes):
+            return Found()
+        return found or self._nothing(path, known, f"`{within}`")
+
+    def _owners(self, within: str) -> tuple[set[str], set[str]]:
+        """The functions and classes of a name, by their full names."""
+        functions = {n for n in self._names_of("function") if _is_called(n, within)}
+        classes = {n for n in self._names_of("class") if _is_called(n, within)}
+        found = {f"{self._name}.{name}" for name in classes}
+        value = self._values.named(within, self._scopes.module)
+        if not found and value is not None and self._values.is_class(value.name):
+            found.add(value.name)
+        return {f"{self._name}.{name}" for name in functions}, found
+
+    def _names_of(self, kind: str) -> Iterator[str]:
+        """The functions or classes of the module, by their names inside it."""
+        cut = len(self._name) + 1
+        for node, scope in self._scopes.stored:
+            if isinstance(node, Definer) and isinstance(node, ast.ClassDef) == (kind == "class"):
+                yield f"{scope.dotted}.{node.name}"[cut:]
+
+    def _is_any(self, owner: str, classes: Iterable[str]) -> bool:
+        order = self._values.order(owner) if owner else ()
+        return any(one in order for one in classes)
+
+    def _has(self, owner: str, name: str) -> bool:
+        """Whether a class of the project has an attribute, whatever it is."""
+        for place in self._values.order(owner):
+            target = self._values.target(place) if place else None
+            if target is not None and (
+                name in target.attributes or self._values.target(f"{place}.{name}") is not None
+            ):
+                return True
+        return False
+
+    def _among(self, path: tuple[str, ...], known: Sequence[_Written]) -> Found | None:
+        """The places of a path; None if its first name is nowhere among `known`."""
+        whole: set[Position] = set()
+        part: set[Position] = set()
+        holders: set[Position] = set()
+        seen = False
+        for written in known:
+            if written.parts[0] != path[0]:
+                continue
+            seen = True
+            length = min(len(path), len(written.parts))
+            if written.parts[:length] == path[:length]:
+                place = written.places[length - 1]
+                kind = whole if length == len(path) else part
+                (holders if kind is part and written.kind == "attribute" else kind).add(place)
+        if not seen:
+            return None
+        fault = self._missing_part(path, known)
+        # A parameter is used where the module is that holds it; a part of a variable is the part.
+        return Found(frozenset((whole | holders) or part)) if fault is None else fault
+
+    def _missing_part(self, path: tuple[str, ...], known: Sequence[_Written]) -> Found | None:
+        """A fault, if a class of the project is known to lack what the path asks of it."""
+        owners = {w.owner for w in known if w.kind == "attribute" and w.parts[0] == path[0]}
+        if len(owners) != 1:
+            return None
+        value: Value | None = Value(of=owners.pop())
+        for index, name in enumerate(path):
+            if value is None or not value.of:
+                return None
+            if index and self._lacks(value.of, name):
+                target = self._values.target(value.of)
+                names = sorted(target.attributes) if target else []
+                near = get_close_matches(name, names, n=1)
+                what = f"`{'.'.join(path[:index])}` has no `{name}`"
+                return Found(fault=what, near=".".join([*path[:index], *near]) if near else "")
+            value = self._values.attribute(value, name)
+        return None
+
+    def _lacks(self, owner: str, name: str) -> bool:
+        order = self._values.order(owner)
+        outside = [place for place in order if place and self._values.target(place) is None]
+        known = all(o in _PLAIN_BASES or o.startswith("torch.nn.") for o in outside)
+        whole = bool(order) and "" not in order and self._values.target(owner) is not None
+        own = Value(of=owner)
+        return (
+            whole
+            and known
+            and not self._has(owner, name)
+            and self._values.attribute(own, name) is None
+        )
+
+    def _nothing(self, path: tuple[str, ...], known: Iterable[_Written], where: str) -> Found:
+        names = sorted({written.parts[0] for written in known})
+        near = get_close_matches(path[0], names, n=1)
+        rest = list(path[1:])
+        hint = ".".join([*near, *rest]) if near else ""
+        return Found(fault=f"{where} has no `{path[0]}`", near=hint)
+
+    def _all(self) -> Iterator[_Written]:
+        """Everything that the code writes: names, and the attributes of things that are known."""
+        uses = [*self._scopes.uses, *self._scopes.stored]
+        above = {n.value: n for n, _ in uses if isinstance(n, ast.Attribute)}
+        for node, scope in uses:
+            chain = _chain(node, above)
+            parts = tuple(_name(part) for part in chain)
+            found = (
+                self._attribute(node, scope)
+                if isinstance(node, ast.Attribute)
+                else self._variable(parts[0], scope)
+            )
+            if found is not None:
+                yield _Written(parts, tuple(self._place(part) for part in chain), *found)
+
+    def _attribute(self, node: ast.Attribute, scope: Scope) -> tuple[str, Kind] | None:
+        """The class that an attribute is of, and whether it is a method."""
+        owner = self._values.value(node.value, scope)
+        if owner is None or not owner.of:
+            return None
+        bodies = [self._scopes.bodies.get(place) for place in self._values.order(owner.of)]
+        body = next((b for b in bodies if b is not None and node.attr in b.bindings), None)
+        method = body is not None and _is_definition(body, node.attr)
+        return owner.of, "definition" if method else "attribute"
+
+    def _variable(self, name: str, scope: Scope) -> tuple[str, Kind] | None:
+        """The scope that binds a name, and as what."""
+        home = scope.find(name)
+        if home is None or any(isinstance(b, Receiver) for b in home.bindings[name]):
+            return None
+        owner = home.dotted
+        for inner in _INNER:
+            owner = owner.partition(inner)[0]
+        if _is_definition(home, name):
+            return owner, "definition"
+        return owner, "attribute" if home.kind == "class" else "variable"
+
+    def _place(self, node: ast.AST) -> Position:
+        """Where the name of a node stands; what is before it on its line may be any text."""
+        assert isinstance(node, ast.Name | ast.Attribute | ast.arg | Definer)
+        line, column = node.lineno, node.col_offset
+        if isinstance(node, ast.Attribute):
+            assert node.end_lineno is not None and node.end_col_offset is not None
+            line, column = node.end_lineno, node.end_col_offset - len(node.attr.encode())
+        text = self._lines[line - 1]
+        if not text.isascii():
+            column = len(text.encode()[:column].decode(errors="ignore"))
+        if isinstance(node, Definer):
+            header = _HEADER.match(text, column)
+            column = header.end() if header else column
+        return line, column
+
+
+def _chain(node: ast.AST, above: dict[ast.expr, ast.Attribute]) -> list[ast.AST]:
+    """A node and the attributes after it: ``a``, ``a.b``, ``a.b.c`` for the first of them."""
+    chain = [node]
+    while isinstance(chain[-1], ast.expr) and chain[-1] in above:
+        chain.append(above[chain[-1]])
+    return chain
+
+
+def _name(node: ast.AST) -> str:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    if isinstance(node, ast.arg):
+        return node.arg
+    assert isinstance(node, Definer)
+    return node.name
+
+
+def _is_definition(home: Scope, name: str) -> bool:
+    return any(isinstance(b, Defined | Imported) for b in home.bindings[name])
+
+
+def _is_called(qualname: str, name: str) -> bool:
+    return qualname == name or qualname.endswith(f".{name}")
