@@ -116,7 +116,10 @@ class Tracer:
         watched.pending = statement
         if statement is not None and not watched.anonymous:
             names = frame.f_locals
-            watched.marks = {path: mark(follow(names, path)) for path in statement.mentions}
+            # Of a statement that binds something that is the news, and not which of the views of a
+            # tensor count its changes together.
+            mentions = () if statement.targets else statement.mentions
+            watched.marks = {path: mark(follow(names, path)) for path in mentions}
 
     def _finish(self, frame: FrameType, watched: _Watched, line: int) -> None:
         """Keep what the statement that has just run made."""

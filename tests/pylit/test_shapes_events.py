@@ -76,6 +76,7 @@ def test_changes_in_place(tmp_path: Path):
         torch.add(x, 1, out=out)
         nn.init.zeros_(x)
         x.sum()
+        y = x[0].mul_(2)
     """
     trace = "def trace(T, B): f(torch.zeros(T, B), torch.zeros(T, B))"
     assert told(code, trace, tmp_path) == {
@@ -85,6 +86,7 @@ def test_changes_in_place(tmp_path: Path):
         "x.mul_(3)": "x [T, B]",
         "torch.add(x, 1, out=out)": "out [T, B]",
         "nn.init.zeros_(x)": "x [T, B]",
+        "y = x[0].mul_(2)": "y [B]",
     }
 
 
