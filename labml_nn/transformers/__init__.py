@@ -28,6 +28,7 @@ these models is there to make good use of it.
 | [Keys and values, kept](keys_values.py) | what the future needs of the past |
 | [A context that slides](window.py) | texts longer than what a model can see at once |
 | [Autoregressive transformer](autoregressive/__init__.py) | bets on what follows |
+| [A model that replies](encoder_decoder/__init__.py) | reads a text, writes another |
 | [Feedback Transformer](feedback/__init__.py) | a memory of its own highest thoughts |
 
 All of them work on sequences of vectors in the order `[T, B, C]`, sequence first;
