@@ -35,7 +35,7 @@ In a notebook, the last line of a cell `maps[1]` draws all heads of a layer.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
-| $A_{tsbh}$ | `weights` of a map | `[T, S, B, H]` | what query $t$ takes of key $s$ |
+| $A_{tsbh}$ | `maps` | | of each call: what query $t$ takes of key $s$ |
 | $w$ | `tokens` | `[T, B]` | the text |
 | | `vocabulary` | | what token is what sign |
 

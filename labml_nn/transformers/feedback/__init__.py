@@ -56,7 +56,6 @@ transformer keeps keys and values for each of its layers.
 | $x_t^l$ | `outputs[l]` | `[B, C]` | output of layer $l$ at step $t$ |
 | $w$ | `weights` | `[L + 1]` | how much each layer counts, before the softmax |
 | $m_t$ | `vector` | `[B, C]` | memory of step $t$ |
-| $k_t$, $v_t$ | `keys`, `values` | `[B, H, K]` | its key and value, if shared |
 | $\tau$ | `horizon` | | how many steps back memory goes |
 """
 

@@ -142,13 +142,14 @@ class FeedbackLanguageModel(LanguageModel[FeedbackMemory]):
         additions of a step begins no larger than one of them (Radford et al. 2019,
         §2.3).
 
-        To begin small matters more here than in other models. Memory is not normalised
-        before it is projected, and what a step finds there it writes there: whatever
-        grows by a little from row to row grows for as long as the text is long. With
-        $C = 64$, $L = 2$ and 300 updates on 48 characters of Shakespeare at a time,
-        the loss on unseen text was 2.24 like this. With embeddings that enter at
-        variance 1 and PyTorch's own initialisation it was 2.90, and with those
-        embeddings and the matrices as they are here, training ended in NaN.
+        With $C = 64$, $L = 2$ and 200 updates on 48 characters of Shakespeare at a
+        time, the loss on unseen text was 2.36 like this, and 2.56 with embeddings that
+        enter at variance 1 and PyTorch's own initialisation.
+
+        Normalised memory forgives a poor start. Without it, and with embeddings at
+        variance 1, what one step wrote a bit larger the next wrote larger still. After
+        20 updates, values in the last of 48 rows were 700 times as large as in the
+        first, and after 39 updates the loss was NaN.
         """
         for module in self.modules():
             if isinstance(module, nn.Linear | nn.Embedding):
@@ -188,7 +189,8 @@ class FeedbackLanguageModel(LanguageModel[FeedbackMemory]):
         x_seq: Tensor = self.dropout(embedded * math.sqrt(self.config.d_model))
         y_seq, memory = self.transformer.scan(x_seq, state, real=real)
         table = self.embed if self.output is None else self.output
-        return F.linear(y_seq, table.weight), memory.detach()
+        logits = F.linear(y_seq, table.weight)
+        return logits, memory.detach()
 
     def _real(self, tokens: Tensor) -> Bool[Tensor, "T B"] | None:
         # A batch without padding takes the short way. The question splits a compiled

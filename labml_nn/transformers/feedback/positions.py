@@ -29,7 +29,7 @@ Two more terms of the score depend on what the row *says*, and
 | $E_d$ | `embeddings` | `[S, H, K]` | what distance $d$ offers to a query |
 | $b_d$ | `bias` | `[S, H]` | what distance $d$ is worth to all |
 | $S$ | `length` | | rows in memory |
-| $P$ | `max_distance` | | distances with parameters of their own |
+| $P$ | | | rows of the tables: distances with parameters of their own |
 """
 
 from typing import NamedTuple

@@ -21,7 +21,7 @@ differ in what they ask for, $W_Q$, in how they judge distance, and in $W_O$.
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
 | $m_t$ | `vector` | `[B, C]` | memory of step $t$ |
-| $k_t$, $v_t$ | rows of `keys`, `values` | `[B, H, K]` | its key and value |
+| $k_t$, $v_t$ | `key(vector)`, `value(vector)` | `[B, H, K]` | its key and value |
 | $W_K$, $W_V$ | `key.linear.weight`, `value.linear.weight` | `[H·K, C]` | the maps |
 """
 
