@@ -2,9 +2,10 @@
 
     discover -> SourceFile
     parse    -> Module  (with its Definitions and Sections of Notes and code Spans)
-    markdown -> NoteHtml (with its Formulas, Headings and References)
+    markdown -> NoteHtml (with its Formulas, Headings, References and FigureUses)
     xref     -> Target, Link
     shapes   -> ModuleShapes (in `pylit.shapes.model`)
+    figures  -> Drawn (in `pylit.figures.gallery`)
     pages    -> PageView (what a template shows), SearchDocument
 
 Lines count from 1 everywhere; columns count from 1 in what a person reads and from 0 in offsets.
@@ -129,6 +130,21 @@ def formula_slot(index: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class FigureUse:
+    """A place in a note that asks for a figure."""
+
+    #: File and function, ``masks.causal``.
+    name: str
+    line: int
+    column: int
+
+
+def figure_slot(name: str, part: Literal["picture", "below"]) -> str:
+    """The text that stands in for a part of a figure until its page is finished."""
+    return f"\ue002{part} {name}\ue003"
+
+
+@dataclass(frozen=True, slots=True)
 class Heading:
     """A heading inside a note, for the outline and the search index."""
 
@@ -158,6 +174,7 @@ class NoteHtml:
     formulas: tuple[Formula, ...] = ()
     headings: tuple[Heading, ...] = ()
     references: tuple[Reference, ...] = ()
+    figures: tuple[FigureUse, ...] = ()
     #: Plain text for the search index.
     text: str = ""
 

@@ -29,7 +29,7 @@ SCREENFUL = 18
 
 _TAG = re.compile(r"<[^>]*>")
 _HEARD = re.compile(r"<mjx-assistive-mml>.*?</mjx-assistive-mml>", re.DOTALL)
-_TALL = ("<table", "<pre", "<details", "<img", "<svg", ' display="true"')
+_TALL = ("<table", "<pre", "<details", "<img", "<figure", ' display="true"')
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
 """One build, from sources to pages: the order of the pipeline, and nothing else.
 
     discover -> parse -> sections -> markdown, highlight, xref -> shapes -> maths -> pages -> render
-    -> search, previews, sitemap, feed, inventory -> links (audit) -> write
+    -> figures -> search, previews, sitemap, feed, inventory -> links (audit) -> write
 
 What runs of a module tell of it comes between drafts and pages: drafts know every line of code, and
 pages are where something can be added to one. The runs begin before the drafts, in a process of
-their own.
+their own, and so do the figures.
 
 Every stage before the last only computes. A fault anywhere is reported and the rest goes on, so
 that one build finds them all; then the site is written as a whole, or not at all.
@@ -13,7 +13,7 @@ that one build finds them all; then the site is written as a whole, or not at al
 
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +22,7 @@ from jinja2 import TemplateError, TemplateSyntaxError
 
 from pylit.cache import Cache, digest, forget_old
 from pylit.diagnostics import Diagnostic, Report
+from pylit.figures.gallery import Asked, Gallery
 from pylit.model import Module, SiteView, SourceFile
 from pylit.node import NodeError
 from pylit.pipeline.companions import Site, companions, generated_pages
@@ -132,16 +133,17 @@ class Builder:
         stages = Stages(self._cache, generator_digest(), options.jobs, watcher)
         outcome.tally = stages.tally
         parsed = stages.parse(*self._read(config, report))
-        with self._tracing(parsed) as tracing:
+        with self._tracing(parsed) as tracing, self._gallery(parsed) as gallery:
             drafts = stages.draft(parsed, self._maths)
             shapes = tracing.finish(report)
+            figures = gallery.finish(_asked(drafts, parsed), report)
         view = self._view(config, drafts, report)
         theme = Theme(options.theme, view)
         for draft, source in zip(drafts, parsed, strict=True):
             if draft.own:
                 front_matter_faults(draft, source.module.source.lines, options.root, report)
         places = self._places(config, drafts, parsed, view)
-        pages = stages.finish(drafts, parsed, places, theme, self._maths, shapes)
+        pages = stages.finish(drafts, parsed, places, theme, self._maths, shapes, figures)
         for stage in (parsed, drafts, pages):
             for one in stage:
                 report.extend(one.diagnostics)
@@ -159,7 +161,7 @@ class Builder:
         if not report.failed and not options.check:
             outcome.written = publish(options.out, files, report)
         if not report.failed:
-            stages.forget_others(pages, shapes)
+            stages.forget_others(pages, shapes, gallery.kept)
             if self.remembered is not None:
                 forget_old(self.remembered.parent, _MONTH)
 
@@ -168,6 +170,14 @@ class Builder:
         options = self.options
         own = [] if options.sources else [one.module for one in parsed if not one.prose]
         return Tracing(own, options.docs, options.root, self._cache, generator_digest())
+
+    def _gallery(self, parsed: Sequence[Parsed]) -> Gallery:
+        """The figures of the site's own pages, begun."""
+        options = self.options
+        own = [] if options.sources else parsed
+        modules = [one.module for one in own if not one.prose]
+        texts = [one.module.source.text for one in own]
+        return Gallery(modules, texts, options.docs, options.root, self._cache, generator_digest())
 
     def _config(self, report: Report) -> SiteConfig | None:
         if not self.options.sources:
@@ -242,6 +252,14 @@ class Builder:
             where = place(draft, one.module.source.path, self.options.root, config, urls)
             places.append(replace(where, around=around.get(draft.url, where.around)))
         return places
+
+
+def _asked(drafts: Sequence[Draft], parsed: Sequence[Parsed]) -> Iterator[Asked]:
+    """Every place that asks for a figure."""
+    for draft, one in zip(drafts, parsed, strict=True):
+        lines = one.module.source.lines
+        for use in draft.figures():
+            yield Asked(draft.display, lines[use.line - 1], use)
 
 
 def _audit(

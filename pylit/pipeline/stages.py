@@ -13,6 +13,7 @@ from pathlib import Path
 from pylit.cache import Cache, digest
 from pylit.code.xref import targets
 from pylit.diagnostics import Diagnostic, Report
+from pylit.figures.gallery import Drawn, hang, stamp
 from pylit.model import Module, PageView, Reference, SiteView, SourceFile, Target
 from pylit.page.previews import preview_files
 from pylit.page.render import Renderer
@@ -158,12 +159,14 @@ class Stages:
         theme: Theme,
         maths: MathRenderer,
         shapes: Mapping[str, ModuleShapes],
+        figures: Mapping[str, Drawn],
     ) -> list[Page]:
         """Pages in the order of the drafts, formulas filled in and templates applied."""
+        shown = [stamp(draft.figures(), figures) for draft in drafts]
         told = [shapes.get(draft.name, ModuleShapes()) for draft in drafts]
         keys = [
-            digest(self._generator, draft.stamp, repr(place), theme.key(draft), one.stamp)
-            for draft, place, one in zip(drafts, places, told, strict=True)
+            digest(self._generator, draft.stamp, repr(place), theme.key(draft), one.stamp, hung)
+            for draft, place, one, hung in zip(drafts, places, told, shown, strict=True)
         ]
         found: list[Page | None] = [
             self._cache.load(f"page {draft.url}", key)
@@ -176,7 +179,7 @@ class Stages:
         for index in missing:
             module = parsed[index].module
             work = _Finish(drafts[index], module, places[index], told[index], keys[index])
-            page = work.page(theme, maths)
+            page = work.page(theme, maths, figures)
             found[index] = page
             self._cache.store(f"page {page.url}", page.key, page)
             self._watcher.step()
@@ -196,12 +199,14 @@ class Stages:
             files |= made
         return files
 
-    def forget_others(self, pages: Sequence[Page], shaped: Iterable[str]) -> None:
+    def forget_others(
+        self, pages: Sequence[Page], shaped: Iterable[str], figures: Iterable[str]
+    ) -> None:
         """Drop from the cache what belongs to pages that are no more; of `shaped` it has runs."""
         urls = [page.url for page in pages]
         kinds = ("parsed", "draft", "page", "previews")
         names = {f"{kind} {url}" for kind in kinds for url in urls}
-        self._cache.prune(names | {kept_as(module) for module in shaped})
+        self._cache.prune(names | {kept_as(module) for module in shaped} | {*figures})
 
     def _source_key(self, source: SourceFile) -> str:
         kind = f"{source.is_package} {source.own}"
@@ -240,11 +245,11 @@ class _Finish:
     shapes: ModuleShapes
     key: str
 
-    def page(self, theme: Theme, maths: MathRenderer) -> Page:
+    def page(self, theme: Theme, maths: MathRenderer, figures: Mapping[str, Drawn]) -> Page:
         draft, report = self.draft, Report()
         tex_faults(draft, self.module.source.lines, maths.result, report)
         view = page_view(draft, self.module, self.place, maths.result, self.shapes)
-        page = theme.page(view)
+        page = hang(theme.page(view), draft.figures(), figures)
         formulas = (formula for note in draft.notes() for formula in note.formulas)
         shown = [typeset_formula(formula, maths.result) for formula in formulas]
         rules = {rule for formula in shown for rule in formula.css}

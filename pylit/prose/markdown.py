@@ -22,6 +22,7 @@ from mdit_py_plugins.gfm_autolink import gfm_autolink_plugin
 
 from pylit.diagnostics import Report
 from pylit.model import Link, NoteHtml
+from pylit.prose.mdfigures import take_figures
 from pylit.prose.mdhtml import NoteRenderer
 from pylit.prose.mdmath import BLOCK_END, math_plugin
 from pylit.prose.mdresolve import NoteContext, resolve
@@ -30,8 +31,9 @@ from pylit.prose.slugs import Slugs
 
 __all__ = ["MarkdownRenderer", "Slugs"]
 
-#: Marks the places of formulas (`pylit.model.formula_slot`); authors cannot write them.
-RESERVED = re.compile("[\ue000\ue001]")
+#: Mark the places of formulas and figures (`pylit.model.formula_slot`, `figure_slot`); authors
+#: cannot write them.
+RESERVED = re.compile("[\ue000-\ue003]")
 #: Inline rules whose tokens must know where in the source they stand.
 LOCATED = ("link", "image", "autolink", "html_inline", "math_inline", "anchor")
 
@@ -79,13 +81,16 @@ class MarkdownRenderer:
             inline=self._inline,
         )
         env: dict[str, object] = {}
-        tokens = resolve(self._md.parse(text, env), env, context)
+        parsed = self._md.parse(text, env)
+        tokens = take_figures(parsed, context, lambda text: self._md.parseInline(text, env))
+        tokens = resolve(tokens, env, context)
         html = self._md.renderer.render(tokens, self._md.options, {"note": context.footnotes})
         return NoteHtml(
             html=str(html),
             formulas=tuple(context.formulas),
             headings=tuple(context.headings),
             references=tuple(context.references),
+            figures=tuple(context.figures),
             text="\n".join(context.text),
         )
 

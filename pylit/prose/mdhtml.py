@@ -8,7 +8,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
-from pylit.model import formula_slot
+from pylit.model import figure_slot, formula_slot
 
 Tokens = Sequence[Token]
 Env = MutableMapping[str, Any]
@@ -68,6 +68,15 @@ class NoteRenderer(RendererHTML):
         title = escape(str(token.attrs.get("title", "")))
         title = f' title="{title}"' if title else ""
         return f'<img src="{address}" alt="{alt}"{title} loading="lazy">'
+
+    def figure_open(self, tokens: Tokens, idx: int, options: OptionsDict, env: Env) -> str:
+        """A figure that runs, up to its caption."""
+        slot = figure_slot(tokens[idx].meta["figure"], "picture")
+        return f'<figure class="fig">{slot}<figcaption>'
+
+    def figure_close(self, tokens: Tokens, idx: int, options: OptionsDict, env: Env) -> str:
+        """The end of a figure; its numbers are part of its caption."""
+        return figure_slot(tokens[idx].meta["figure"], "below") + "</figcaption></figure>\n"
 
     def table_open(self, tokens: Tokens, idx: int, options: OptionsDict, env: Env) -> str:
         """A table inside a box that scrolls sideways where the window is narrow."""

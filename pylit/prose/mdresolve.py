@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from markdown_it.token import Token
 
 from pylit.diagnostics import Diagnostic, Report, Severity
-from pylit.model import Formula, Heading, Link, Reference
+from pylit.model import FigureUse, Formula, Heading, Link, Reference
 from pylit.prose.mdhtml import plain_text
 from pylit.prose.slugs import Slugs
 
@@ -48,6 +48,7 @@ class NoteContext:
     formulas: list[Formula] = field(default_factory=list)
     headings: list[Heading] = field(default_factory=list)
     references: list[Reference] = field(default_factory=list)
+    figures: list[FigureUse] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
     #: Number of this note among those of its page that have footnotes; 0 when it has none.
     footnotes: int = 0

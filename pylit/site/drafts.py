@@ -18,6 +18,7 @@ from pylit.diagnostics import Diagnostic, Report
 from pylit.model import (
     CodeLine,
     Definition,
+    FigureUse,
     Link,
     Module,
     Note,
@@ -88,6 +89,10 @@ class Draft:
         """The TeX of its formulas, each with whether it stands on a line of its own."""
         found = (f for note in self.notes() for f in note.formulas)
         return [(formula.marked or formula.tex, formula.display) for formula in found]
+
+    def figures(self) -> tuple[FigureUse, ...]:
+        """The figures that its notes ask for."""
+        return tuple(figure for note in self.notes() for figure in note.figures)
 
 
 class Answers:

@@ -1,0 +1,6 @@
+"""Figures that run: functions in ``docs_src/figures`` that call the modules and return a drawing.
+
+`draw` is what their authors import, `child` runs them, and `gallery` knows which of them have to
+run, and what pages show of them. Notes ask for a figure as for an image, see
+`pylit.prose.mdfigures`.
+"""

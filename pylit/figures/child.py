@@ -1,0 +1,104 @@
+"""The child process: runs the functions of ``docs_src/figures``, each within limits.
+
+``python -P -m pylit.figures.child`` reads one order as JSON from its standard input and writes a
+line of JSON for each function, in order, as it is done.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any
+
+from pylit.figures.figure import Figure
+from pylit.runs.confined import Order, limits, load, ordered, same_every_time, told
+
+
+@dataclass
+class Seen:
+    """What a run has read: sources by running them, and other files by opening them."""
+
+    sources: set[str] = field(default_factory=set)
+    files: set[str] = field(default_factory=set)
+    on: bool = False
+
+    def call(self, frame: FrameType, event: str, argument: object) -> None:
+        """For `sys.setprofile`."""
+        if event == "call":
+            self.sources.add(frame.f_code.co_filename)
+
+    def event(self, name: str, arguments: tuple[Any, ...]) -> None:
+        """For `sys.addaudithook`."""
+        if self.on and name == "open" and isinstance(arguments[0], str | bytes):
+            # Without a mode it is a file descriptor of `os.open`; read or not, it counts.
+            if isinstance(arguments[1], str) and not set(arguments[1]) & set("r+"):
+                return
+            self.files.add(os.path.realpath(os.fsdecode(arguments[0])))
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Watch what runs inside."""
+        self.sources, self.files, self.on = set(), set(), True
+        before = sys.getprofile()
+        sys.setprofile(self.call)
+        try:
+            yield
+        finally:
+            sys.setprofile(before)
+            self.on = False
+
+
+def main() -> None:
+    """Draw what is ordered."""
+    order, answer = ordered()
+    seen = Seen()
+    sys.addaudithook(seen.event)
+    loaded: dict[str, ModuleType | dict[str, Any]] = {}
+    for work in order["work"]:
+        path = Path(work["file"])
+        if work["file"] not in loaded:
+            loaded[work["file"]] = _loaded(path, order)
+        module = loaded[work["file"]]
+        if isinstance(module, ModuleType):
+            answer(_drawn(module, work["function"], path, order, seen))
+        else:
+            answer(module)
+
+
+def _loaded(path: Path, order: Order) -> ModuleType | dict[str, Any]:
+    """The module, or an answer that says why there is none."""
+    try:
+        with limits(order["seconds"], order["bytes"]):
+            return load(path, "figures_")
+    except BaseException as error:
+        return {"error": told(error, path, order)}
+
+
+def _drawn(
+    module: ModuleType, function: str, path: Path, order: Order, seen: Seen
+) -> dict[str, Any]:
+    """The answer of one function."""
+    same_every_time()
+    try:
+        with limits(order["seconds"], order["bytes"]), seen.watching():
+            figure = getattr(module, function)()
+        if not isinstance(figure, Figure):
+            kind = type(figure).__name__
+            raise TypeError(f"`{function}` returns a {kind}, expected a Figure")
+        picture, below = figure.picture(), figure.below()
+    except BaseException as error:
+        return {"error": told(error, path, order)}
+    return {
+        "picture": picture,
+        "below": below,
+        "alt": figure.alt.strip(),
+        "sources": sorted(seen.sources),
+        "files": sorted(seen.files),
+    }
+
+
+if __name__ == "__main__":
+    main()

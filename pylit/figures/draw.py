@@ -1,0 +1,25 @@
+"""What authors of figures import: ``from pylit.figures.draw import Figure, Plot``."""
+
+from pylit.figures.figure import Demo, Figure, Knob, Table
+from pylit.figures.heat import heat_map
+from pylit.figures.plot import Plot, bar_list
+from pylit.figures.svg import LETTER, LINE, WIDTH, Panel, element, line, polyline, short, text
+
+__all__ = [
+    "LETTER",
+    "LINE",
+    "WIDTH",
+    "Demo",
+    "Figure",
+    "Knob",
+    "Panel",
+    "Plot",
+    "Table",
+    "bar_list",
+    "element",
+    "heat_map",
+    "line",
+    "polyline",
+    "short",
+    "text",
+]

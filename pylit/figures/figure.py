@@ -1,0 +1,97 @@
+"""What a function of ``docs_src/figures`` returns, and how it looks in a page."""
+
+import json
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from pylit.figures.svg import Panel
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The numbers of a figure, for those who would rather read them."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    #: What opens it.
+    title: str = "The numbers"
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """A slider beside a figure."""
+
+    name: str
+    label: str
+    low: float
+    high: float
+    step: float
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """What a script needs to draw a figure anew when a knob turns.
+
+    The drawing as it stands is what the knobs' first values give. `name` is that of a function in
+    `docs_src/theme/js/figures`; elements that it changes carry ``data-p``.
+    """
+
+    name: str
+    knobs: Sequence[Knob]
+    data: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Drawings side by side, in words for those who do not see them, and in numbers."""
+
+    panels: Sequence[Panel]
+    #: What it shows, best with the numbers that the run gave.
+    alt: str
+    table: Table | None = None
+    demo: Demo | None = None
+
+    def picture(self) -> str:
+        """The HTML of its drawings and of its knobs."""
+        drawings = [panel.svg() for panel in self.panels]
+        for drawing in drawings:
+            ET.fromstring(drawing)
+        picture = (
+            f'<div class="panels" role="img" aria-label="{escape(" ".join(self.alt.split()))}">'
+            f"{''.join(drawings)}</div>"
+        )
+        return picture + (_knobs(self.demo) if self.demo else "")
+
+    def below(self) -> str:
+        """The HTML of its numbers."""
+        return _table(self.table) if self.table else ""
+
+
+def _table(table: Table) -> str:
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in table.head)
+    rows = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
+    )
+    return (
+        f"<details><summary>{escape(table.title)}</summary>"
+        f'<div class="table-scroll"><table><thead><tr>{head}</tr></thead>'
+        f"<tbody>{rows}</tbody></table></div></details>"
+    )
+
+
+def _knobs(demo: Demo) -> str:
+    data = json.dumps(demo.data, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
+    knobs = "".join(
+        f'<label>{escape(knob.label)}<input type="range" name="{escape(knob.name)}"'
+        f' min="{knob.low:g}" max="{knob.high:g}" step="{knob.step:g}" value="{knob.value:g}"'
+        f"><output>{knob.value:g}</output></label>"
+        for knob in demo.knobs
+    )
+    return (
+        f'<form class="knobs js" data-demo="{escape(demo.name)}" autocomplete="off">{knobs}'
+        f'<output class="says"></output><script type="application/json">{data}</script></form>'
+    )

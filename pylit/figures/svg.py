@@ -1,0 +1,87 @@
+"""The letters of a drawing: short numbers, texts, paths, and the panel that holds them.
+
+Everything is measured in pixels at the size at which a figure is drawn first. A panel is 288 wide,
+because that is what a page 320 wide has room for; where there is more, panels stand side by side
+and may grow a little. Colours are classes that the style sheet fills in, for both themes.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+#: Width of a panel that fits everywhere.
+WIDTH = 288.0
+#: Height of a line of text, and the width of a letter in it.
+LINE, LETTER = 14.0, 6.0
+#: How many tones there are: class ``t0`` and so on, in `css/58-figures.css`.
+TONES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One drawing of a figure: its size, and its elements."""
+
+    width: float
+    height: float
+    parts: tuple[str, ...]
+
+    def svg(self) -> str:
+        """The element."""
+        w, h = short(self.width), short(self.height)
+        return f'<svg width="{w}" height="{h}" viewBox="0 0 {w} {h}">{"".join(self.parts)}</svg>'
+
+
+def short(number: float) -> str:
+    """A length to a tenth of a pixel: short, and the same on every machine."""
+    if not math.isfinite(number):
+        raise ValueError(f"{number} is no length that can be drawn")
+    text = f"{number:.1f}".removesuffix(".0")
+    return "0" if text == "-0" else text
+
+
+def text(x: float, y: float, words: str, at: str = "start", classes: str = "") -> str:
+    """A line of text. `at` says what of it stands at `x`: its start, middle or end."""
+    anchor = "" if at == "start" else f' text-anchor="{at}"'
+    named = f' class="{classes}"' if classes else ""
+    return f'<text x="{short(x)}" y="{short(y)}"{anchor}{named}>{escape(words)}</text>'
+
+
+def element(name: str, classes: str = "", **attributes: float | str) -> str:
+    """An empty element; ``stroke_width=2`` is its attribute ``stroke-width``."""
+    named = f' class="{classes}"' if classes else ""
+    written = "".join(
+        f' {key.replace("_", "-")}="{value if isinstance(value, str) else short(value)}"'
+        for key, value in attributes.items()
+    )
+    return f"<{name}{named}{written}/>"
+
+
+def line(x1: float, y1: float, x2: float, y2: float, classes: str) -> str:
+    """A straight line."""
+    d = f"M{short(x1)} {short(y1)}L{short(x2)} {short(y2)}"
+    return element("path", classes, d=d)
+
+
+def polyline(points: Iterable[tuple[float, float]]) -> str:
+    """The path through some points. What is written of one is its distance to the one before."""
+    written: list[str] = []
+    x, y = 0, 0
+    for point in points:
+        # In tenths of a pixel, so that no error adds up.
+        to = round(point[0] * 10), round(point[1] * 10)
+        if not written:
+            written.append(f"M{short(to[0] / 10)} {short(to[1] / 10)}l")
+        else:
+            dx, dy = short((to[0] - x) / 10), short((to[1] - y) / 10)
+            space = "" if dx.startswith("-") or written[-1].endswith("l") else " "
+            written.append(f"{space}{dx}{dy if dy.startswith('-') else ' ' + dy}")
+        x, y = to
+    return "".join(written)
+
+
+def crossing(labels: Sequence[str], x: float, y: float, step: float) -> list[str]:
+    """Labels side by side, each in the middle of a cell `step` wide."""
+    return [
+        text(x + (i + 0.5) * step, y, label, "middle") for i, label in enumerate(labels) if label
+    ]
