@@ -20,6 +20,9 @@ by the same factor, and with 512 features the last one takes 60,611 positions fo
 turn. The fast hands tell neighbours apart, the slow ones the beginning of a text from
 its end.
 
+![Three of 32 hands. Each shows its sine and its
+cosine.](figure:positional_encoding.waves)
+
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
 | $p$ | `positions` | `[T]` | position of a token, counted from 0 |
