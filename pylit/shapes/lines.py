@@ -39,6 +39,11 @@ def module_lines(text: str, plan: Plan, traced: Sequence[Traced]) -> ModuleShape
 
 
 def _forms(traced: Iterable[Traced]) -> dict[Key, list[Parts]]:
+    """What each name was on each line. A run tells of that where no run before it did.
+
+    So the first function of a file tells its story alone, and the others fill in what it left out:
+    a tensor where it had None, and None where it had one.
+    """
     forms: dict[Key, list[Parts]] = {}
     for one in traced:
         first, second = one.runs
@@ -46,7 +51,9 @@ def _forms(traced: Iterable[Traced]) -> dict[Key, list[Parts]]:
         for key, values in first.values.items():
             found = alternatives(values, second.values.get(key, ()), names)
             known = forms.setdefault(key, [])
-            known += [parts for parts in found if parts not in known]
+            if known in ([], [NONE_PARTS]) or key[1] == "arg":
+                fill = found if known in ([], [NONE_PARTS]) else [NONE_PARTS]
+                known += [parts for parts in found if parts in fill and parts not in known]
     return forms
 
 

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from shape_tools import HEAD, shapes_of, told
 
 FIRST = HEAD.count("\n") + 1
@@ -346,9 +345,23 @@ def test_a_long_chip_is_cut(tmp_path: Path):
     assert max(map(len, chips.values())) <= 80
 
 
-@pytest.mark.parametrize("runs", [1, 2])
-def test_several_runs_are_told_together(runs: int, tmp_path: Path):
-    code = "def f(x):\n    return x\n"
-    trace = "\n".join(f"def trace{i}(T, B): f(torch.zeros({'TB'[i]}, 2))" for i in range(runs))
-    expected = "[T, 2] | [B, 2]" if runs == 2 else "[T, 2]"
-    assert told(code, trace, tmp_path)["return x"] == f"returns {expected}"
+def test_a_second_run_tells_of_what_the_first_did_not_come_to(tmp_path: Path):
+    code = """\
+    def f(x, mask=None):
+        y = x.sum(0)
+        if mask is not None:
+            y = y[mask]
+        return y
+    """
+    trace = """
+    def trace_first(T, B): f(torch.zeros(T, B))
+    def trace_second(T, B): f(torch.zeros(B, T), torch.ones(T) > 0)
+    """
+    assert told(code, trace, tmp_path) == {
+        "def f(x, mask=None):": "x [T, B] mask [T] bool | None",
+        "y = x.sum(0)": "y [B]",
+        "y = y[mask]": "y [T]",
+        "return y": "returns [B]",
+    }
+    shapes = shapes_of(code, trace, tmp_path)
+    assert not shapes.unreached

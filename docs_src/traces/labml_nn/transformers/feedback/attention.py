@@ -9,7 +9,8 @@ def trace_absorbed(S, B, H, K, C):
     """The memory stays as it is."""
     attention = FeedbackAttention(H, C, max_distance=S, store_attn=True)
     memory = torch.randn(S, B, C)
-    attention(query=torch.randn(B, C), key=memory, value=memory)
+    mask = torch.ones(S, B, dtype=torch.bool)
+    attention(query=torch.randn(B, C), key=memory, value=memory, mask=mask)
 
 
 def trace_projected(S, B, H, K, C):

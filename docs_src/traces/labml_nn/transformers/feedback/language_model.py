@@ -7,7 +7,9 @@ from labml_nn.transformers.feedback.language_model import FeedbackConfig, Feedba
 
 def trace_model(T, B, H, K, C, F, V):
     """A loss, and one token more."""
-    config = FeedbackConfig(n_vocab=V, d_model=C, heads=H, d_ff=F, n_layers=2, max_len=T)
+    config = FeedbackConfig(
+        n_vocab=V, d_model=C, heads=H, d_ff=F, n_layers=2, max_len=T, padding_token=0
+    )
     model = FeedbackLanguageModel(config)
     tokens = torch.randint(V, (T, B))
     _, state = model(tokens)

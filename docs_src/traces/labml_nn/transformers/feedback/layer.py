@@ -16,5 +16,5 @@ def trace_layer(S, B, H, K, C, F):
         dropout_prob=0.1,
     )
     x, memory = torch.randn(B, C), torch.randn(S, B, C)
-    layer(x=x, key=memory, value=memory)
+    layer(x=x, key=memory, value=memory, mask=torch.ones(S, B, dtype=torch.bool))
     layer(x=x, key=None, value=None)
