@@ -49,7 +49,7 @@ same code.
 | $Q$ | `query` of `attend`, `queries` of `attend_to` | `[T, B, H, K]` | the queries |
 | $K$ | `key` of `attend`, `keys` of `KeysValues` | `[S, B, H, K]` | the keys |
 | $V$ | `value` of `attend`, `values` of `KeysValues` | `[S, B, H, D]` | the values |
-| $M$ | `mask` | `[T or 1, S, B or 1]` | which keys a query may see |
+| $M$ | `mask` | `[T\|1, S, B\|1]` | which keys a query may see |
 | $E$ | `scores` of `attend` | `[T, S, B, H]` | how well each key fits each query |
 | $A$ | `attn` | `[T, S, B, H]` | the weights, $\sum_s A_{tsbh} = 1$ |
 | $W^Q$ | `query.linear.weight` | `[H·K, C]` | the map of all heads |

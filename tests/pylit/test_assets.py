@@ -87,6 +87,7 @@ GROUNDS = {
     "code": "text muted link keyword string number definition builtin line shape",
     "chip": "text muted link",
     "mark": "text muted link",
+    "lit": "text muted link definition builtin",
 }
 
 

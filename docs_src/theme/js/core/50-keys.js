@@ -33,6 +33,8 @@ const SINGLE = {
   j: () => step(1),
   k: () => step(-1),
   s: switchShapes,
+  n: () => stepLit(1),
+  p: () => stepLit(-1),
   "/": openSearch,
   "?": () => help.showModal(),
 };
