@@ -29,6 +29,7 @@ def check(
 def _signatures(
     module: Module, plan: Plan, traced: Sequence[Traced], axes: Axes
 ) -> Iterator[Diagnostic]:
+    told: set[tuple[int, str]] = set()
     for one in traced:
         first, second = one.runs
         for line in sorted(first.calls.keys() & second.calls.keys()):
@@ -37,7 +38,8 @@ def _signatures(
                 continue
             ours = dict(_misfits(function, first, line, axes))
             theirs = dict(_misfits(function, second, line, axes))
-            for name in (name for name in ours if name in theirs):
+            for name in (name for name in ours if name in theirs and (line, name) not in told):
+                told.add((line, name))
                 ran = _named((ours[name],), (theirs[name],), one)
                 yield _misdeclared(module, function, name, ran, one)
 
@@ -47,7 +49,10 @@ def _misfits(function: Function, run: Run, line: int, axes: Axes) -> Iterator[tu
     for call in run.calls[line]:
         matcher = Matcher(run.sizes, axes.lengths)
         for name, value in call.items():
+            before = dict(matcher.bound)
             if not matcher.fits(read(written(function.node, name)), value):
+                # One wrong shape must not make others look wrong.
+                matcher.bound = before
                 yield name, value
 
 

@@ -104,6 +104,20 @@ def test_results_and_the_names_of_one_call(tmp_path: Path):
     ]
 
 
+def test_one_wrong_shape_is_told_once_and_makes_no_others_look_wrong(tmp_path: Path):
+    code = """\
+    def f(x: Float[Tensor, "B T"], y: Float[Tensor, "T B"]) -> Float[Tensor, "T B"]:
+        return y
+    """
+    trace = """
+    def trace_a(T, B): f(torch.zeros(T, B), torch.zeros(T, B))
+    def trace_b(T, B): f(torch.zeros(T, B), torch.zeros(T, B))
+    """
+    assert [message for *_, message in codes(code, trace, tmp_path)] == [
+        "`x` of `f` is declared otherwise than it ran: `[T, B]`, at traces/m.py:2"
+    ]
+
+
 def test_a_call_binds_its_names_anew(tmp_path: Path):
     code = 'def f(x: Float[Tensor, "n"], y: Float[Tensor, "n"]): return x\n'
     right = "def trace(T, B):\n    for n in (T, B): f(torch.zeros(n), torch.zeros(n))"
