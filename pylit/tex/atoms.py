@@ -26,7 +26,10 @@ _WRAPS = _commands(
 _TRANSPARENT = {
     name: count
     for count, names in (
-        (1, r"\sqrt \boxed \substack \mathstrut \overbrace \underbrace \cancel \mathrel \mathbin"),
+        (
+            1,
+            r"\sqrt \boxed \substack \overbrace \underbrace \cancel \bcancel \xcancel \mathrel",
+        ),
         (2, r"\frac \dfrac \tfrac \cfrac \binom \dbinom \tbinom \overset \underset \stackrel"),
     )
     for name in names.split()
@@ -48,11 +51,14 @@ _OPERATORS = _commands(
 #: A formula with one of these means what only TeX knows.
 _REFUSED = _commands(
     r"\def \let \newcommand \renewcommand \newenvironment \DeclareMathOperator \verb \kern \hskip"
-    r" \mkern \mskip \class \cssId \style \begingroup \char \mathchoice \unicode"
+    r" \mkern \mskip \class \cssId \style \begingroup \char \mathchoice \unicode \genfrac \bbox"
+    r" \raise \lower \moveleft \moveright \rule \above \abovewithdelims"
 )
 _ENVIRONMENT = re.compile(r"array|alignat\*?|alignedat|tabular|subarray")
 
 Tokens = tuple[str, ...]
+#: The nucleus of what is no symbol but may hold some: a group, a fraction.
+_NOTHING: Tokens = ("{",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,17 +148,17 @@ class _Reader:
         token = self._tokens[index]
         if token == "{":
             self._run(index + 1, self._closing[index])
-            return self._closing[index] + 1, ("{",)
+            return self._closing[index] + 1, _NOTHING
         if token in (r"\begin", r"\end"):
-            return self._environment(index, stop), (token,)
+            return self._environment(index, stop), _NOTHING
         if token == r"\\":
-            return self._optional(index + 1, stop), (token,)
+            return self._optional(index + 1, stop), _NOTHING
         if token in _WRAPS:
             inner = index + 2 if self._at(index + 1, stop) == "*" else index + 1
             end = self._argument(inner, stop)
             return end, (token, *self._plain(inner, end))
         if token in _TRANSPARENT:
-            return self._transparent(index + 1, stop, _TRANSPARENT[token]), (token,)
+            return self._transparent(index + 1, stop, _TRANSPARENT[token]), _NOTHING
         if re.fullmatch(r"\\[A-Za-z]+", token) and token not in _PLAIN:
             end = index + 1
             while self._at(end, stop) == "{":
@@ -191,6 +197,8 @@ class _Reader:
         if self._tokens[index] == r"\begin":
             end = self._optional(end, stop)
             name = "".join(self._tokens[index + 2 : self._closing[index + 1]])
+            if name == "CD":  # there, a letter may be an arrow
+                raise KeyError(name)
             if _ENVIRONMENT.fullmatch(name):
                 end = self._closing[end] + 1
         return end

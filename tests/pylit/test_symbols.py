@@ -1,0 +1,181 @@
+"""Symbols of a table in formulas: which are the same, what is marked, and that nothing moves."""
+
+import re
+import string
+from pathlib import Path
+
+import pytest
+
+from pylit.model import Formula
+from pylit.tex.maths import FONTS, MathRenderer, Rendered
+from pylit.tex.symbols import Symbol, marked, read_symbol, typeset_formula
+
+GOLDEN = Path(__file__).parent / "golden/formulas.txt"
+MARK = re.compile(r"\\class\{(\w+)\}\{((?:\\[a-z]+ ?)?(?:\{\w+\}|\w*))\}")
+
+
+def table(*symbols: str) -> list[Symbol]:
+    """Symbols with their own TeX as class; ``d_k = d_k`` gives one the name of its variable."""
+    found = []
+    for text in symbols:
+        tex, _, variable = text.partition(" = ")
+        symbol = read_symbol(tex, "y", [variable])
+        assert symbol is not None, text
+        found.append(Symbol(re.sub(r"\W", "", tex), symbol.atoms, symbol.literal))
+    return found
+
+
+def shown(tex: str, *symbols: str) -> str:
+    """A formula with its symbols in guillemets; with several symbols, each with its class."""
+    result = marked(tex, table(*symbols))
+    mark = r"«\2»" if len(symbols) == 1 else r"«\1:\2»"
+    assert marked(tex, []) == ""
+    return MARK.sub(mark, result)
+
+
+@pytest.mark.parametrize(
+    ("tex", "expected"),
+    [
+        ("Q", "«Q»"),
+        (
+            "Q_{tbhk} + Q_t + Q_{t-1} + Q_{<t} + Q_1",
+            "«Q»_{tbhk} + «Q»_t + «Q»_{t-1} + «Q»_{<t} + «Q»_1",
+        ),
+        (r"Q^\top K", r"«Q»^\top K"),
+        ("Q^2 Q^{-1} Q^{l+1} Q_{T-1}", "«Q»^2 «Q»^{-1} «Q»^{l+1} «Q»_{T-1}"),
+        (r"\frac{Q K^\top}{\sqrt{Q}}", r"\frac{«Q» K^\top}{\sqrt{«Q»}}"),
+        (r"\left( {Q} \right)", r"\left( {«Q»} \right)"),
+        (
+            r"\begin{align} a &= Q \\[2pt] b &= Q \end{align}",
+            r"\begin{align} a &= «Q» \\[2pt] b &= «Q» \end{align}",
+        ),
+        (r"\begin{array}{lQ} Q \end{array}", r"\begin{array}{lQ} «Q» \end{array}"),
+        (r"\underbrace{Q}_{\text{Q}}", r"\underbrace{«Q»}_{\text{Q}}"),
+        ("Q % Q\n + Q", "«Q» % Q\n + «Q»"),
+        (r"\sum_{i=1}^Q x", r"\sum_{i=1}^{«Q»} x"),
+        (r"\sum\limits_{Q} x", r"\sum\limits_{«Q»} x"),
+        ("e^{Q_t} + 2^{-Q}", "e^{«Q»_t} + 2^{-«Q»}"),
+        (r"f'(Q)", r"f'(«Q»)"),
+        (r"\operatorname{softmax}(Q)", r"\operatorname{softmax}(«Q»)"),
+    ],
+)
+def test_a_symbol_is_found_with_any_index(tex: str, expected: str) -> None:
+    assert shown(tex, "Q") == expected
+
+
+@pytest.mark.parametrize(
+    "tex",
+    [
+        "Q'", "Q''", "Q_t'", "W^Q", "W_Q", "x^{Q}", "Q^K", "Q_K", r"Q_{\text{max}}", r"Q^{(1)}",
+        r"\hat{Q}", r"\hat Q", r"\mathbf{Q}", r"\mathrm{Q}", r"\text{Q}", r"\operatorname{Q}",
+        r"\operatorname*{Q}_x", r"\mathrm{Q}_t", r"\tag{Q}", r"\color{Q} x", r"\unknown{Q}{Q}",
+        r"\frac Qx", r"\sqrt Q", r"\sqrt[Q]{x}", r"\def\a{Q} Q", r"\verb|Q|", "{Q",
+        r"\class{a}{Q}", r"\begin{CD} Q @>Q>> x \end{CD}", r"\begin{Q", "q", r"\Q",
+        "Q}", "Q^", r"\hat", "Q^*",
+    ],
+)  # fmt: skip
+def test_what_is_no_such_symbol_or_in_doubt_is_left_alone(tex: str) -> None:
+    assert marked(tex, table("Q")) == ""
+
+
+@pytest.mark.parametrize(
+    ("symbol", "tex", "expected"),
+    [
+        ("W^Q", "W^Q_h W W_h W^K", "«W»^Q_h W W_h W^K"),
+        ("x_t^l", "x_t^l x^{l-1}_{t+1} x_j^L x^2_0", "«x»_t^l «x»^{l-1}_{t+1} «x»_j^L «x»^2_0"),
+        ("x_t^l", "x_t x^l x X_t^l x_t^l{}'", "x_t x^l x X_t^l «x»_t^l{}'"),
+        ("m_t", r"m_t m_{t-\tau} m_{T-1} m_0 m m_t^l",
+         r"«m»_t «m»_{t-\tau} «m»_{T-1} «m»_0 m «m»_t^l"),
+        ("h_0", "h_0 h_1 h h_{0}", "«h»_0 h_1 h «h»_{0}"),
+        (r"\sigma^2", r"\sigma^2 \sigma \sigma^3", r"«\sigma»^2 \sigma \sigma^3"),
+        (r"\hat{x}", r"\hat{x}_t \hat x \hat{y} x", r"«\hat{x}»_t «\hat x» \hat{y} x"),
+        ("x'", "x' x x''", "«x»' x x''"),
+        ("PE", "PE_{p,2i} P E_p P", "«P»«E»_{p,2i} «P» «E»_p P"),
+        (r"\log p", r"\log p_v \log q p", r"\log «p»_v \log q p"),
+        ("K_{<t}", r"K_{<t} K_{<s} K_t K", r"«K»_{<t} K_{<s} K_t K"),
+        (r"\mathrm{PE}", r"\mathrm{PE}_p PE", r"«\mathrm{PE}»_p PE"),
+        ("d_k = d_k", "d_k d_v d", "«d»_k d_v d"),
+        ("d_k = width", "d_k d_v d", "«d»_k «d»_v d"),
+    ],
+)  # fmt: skip
+def test_scripts_that_the_table_writes(symbol: str, tex: str, expected: str) -> None:
+    assert shown(tex, symbol) == expected
+
+
+def test_what_says_more_wins_and_a_draw_is_nobodys() -> None:
+    both = ("x_t^0", "x_t^l", "x")
+    assert shown("x^0_t x_t^1 x_t x", *both) == "«x_t0:x»^0_t «x_tl:x»_t^1 «x:x»_t «x:x»"
+    assert shown("PE P", "P", "PE") == "«PE:P»«PE:E» «P:P»"
+    assert shown("d_k d_v d_j", "d_k", "d_v") == "«d_k:d»_k «d_v:d»_v d_j"
+
+
+@pytest.mark.parametrize("tex", ["W x_t + b", "{x}", "", r"\frac{a}{b}", "2", "(x)", "{x", "x ="])
+def test_an_expression_is_no_symbol(tex: str) -> None:
+    assert read_symbol(tex, "y1") is None
+
+
+def plain(html: str) -> str:
+    """The HTML of a formula without marks."""
+    return re.sub(r' class="y\d+"|\by\d+ (?=[\w-])', "", html)
+
+
+@pytest.fixture(scope="module")
+def maths():
+    if not FONTS.is_dir():
+        pytest.skip("npm packages are not installed")
+    with MathRenderer(None) as renderer:
+        yield renderer
+
+
+def test_marks_change_nothing_but_classes(maths: MathRenderer) -> None:
+    """Every letter of every formula marked: the same elements, sizes and MathML, and no error."""
+    names = [
+        *string.ascii_letters,
+        r"\alpha",
+        r"\tau",
+        r"\sigma",
+        r"\omega",
+        r"\hat{x}",
+        r"\vec{v}",
+    ]
+    symbols = [s for i, name in enumerate(names) if (s := read_symbol(name, f"y{i}"))]
+    formulas = [
+        Formula(tex, display, 1, 1, marked(tex, symbols))
+        for tex in GOLDEN.read_text(encoding="utf-8").splitlines()
+        for display in (True, False)
+    ]
+    maths.submit((f.tex, f.display) for f in formulas)
+    maths.submit((f.marked, f.display) for f in formulas if f.marked)
+    compared = 0
+    for formula in formulas:
+        bare = maths.result(formula.tex, formula.display)
+        if formula.marked and not bare.error:
+            result = typeset_formula(formula, maths.result)
+            assert plain(result.html) == bare.html, formula.marked
+            assert result.css == bare.css
+            compared += result.html != bare.html
+    assert compared > 60
+
+
+def test_marks_are_seen_and_not_heard(maths: MathRenderer) -> None:
+    tex = r'Q_{t} < \text{"\&"}'
+    formula = Formula(tex, False, 1, 1, marked(tex, [read_symbol("Q", "y1")]))
+    html = typeset_formula(formula, maths.result).html
+    seen, heard = html.split("<mjx-assistive-mml>")
+    assert '<mjx-c class="y1 ' in seen and "y1" not in heard
+    assert 'data-tex="Q_{t} &lt; \\text{&quot;\\&amp;&quot;}"' in seen and "\\class" not in seen
+
+
+def test_a_fault_is_told_of_what_the_author_wrote(maths: MathRenderer) -> None:
+    tex = r"Q + \foo + Q"
+    formula = Formula(tex, False, 1, 1, marked(tex, [read_symbol("Q", "y1")]))
+    assert formula.marked.startswith(r"\class{y1}{Q} + \foo")
+    result = typeset_formula(formula, maths.result)
+    assert (result.error, result.offset) == (r"Undefined control sequence \foo", 4)
+
+
+def test_a_formula_that_marks_would_break_goes_without() -> None:
+    def typeset(tex: str, display: bool) -> Rendered:
+        return Rendered("", error="no") if "class" in tex else Rendered(f"<i>{tex}</i>")
+
+    assert typeset_formula(Formula("x", True, 1, 1, r"\class{y1}{x}"), typeset).html == "<i>x</i>"
