@@ -20,8 +20,7 @@ by the same factor, and with 512 features the last one takes 60,611 positions fo
 turn. The fast hands tell neighbours apart, the slow ones the beginning of a text from
 its end.
 
-![Three of 32 hands. Each shows its sine and its
-cosine.](figure:positional_encoding.waves)
+![Three of the 32 hands of $C = 64$ features.](figure:positional_encoding.waves)
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
@@ -71,6 +70,8 @@ def get_positional_encoding(
 
     One fixed matrix says "three tokens back", wherever you stand, and a linear layer
     such as the query projection can learn that matrix.
+
+    ![The table for $C = 32$.](figure:positional_encoding.heat)
 
     * `d_model` is the number of features $C$, even or odd
     * `max_len` is the number of positions $T$
@@ -281,6 +282,8 @@ class LearnedPositionalEncoding(nn.Module):
 #
 # so the whole product is $\sum_i \cos \omega_i k$. It is largest, $C / 2$, at $k = 0$.
 # It is also the same for $k$ and $-k$: by itself it cannot tell before from after.
+#
+# ![One position and all others, for $C = 128$.](figure:positional_encoding.products)
 #
 # ```python
 # import torch

@@ -18,6 +18,9 @@ All masks of this library are boolean and have the axes `[T, S, B]`. The first m
 when every query sees the same keys, the last may be 1 when all sequences of the batch
 share the mask; PyTorch stretches such axes where they meet a longer one.
 
+![Six positions, of which the last two are padding: full squares may be
+seen.](figure:masks.three)
+
 | Mask | Function | Shape | Depends on |
 |---|---|---|---|
 | causal | `subsequent_mask` | `[T, T, 1]` | positions only |
@@ -223,6 +226,8 @@ def check_mask(
 #
 # Six positions. Each layer moves information by two at most, from what the layer below
 # has brought there.
+#
+# ![Which keys a query can learn of, through one layer and more.](figure:masks.windows)
 #
 # </details>
 #

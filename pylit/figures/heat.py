@@ -26,6 +26,7 @@ def heat_map(
     down: str = "",
     across: str = "",
     frames: bool = False,
+    tones: tuple[int, int] = (0, 1),
     width: float = WIDTH,
 ) -> Panel:
     """A panel with one cell for each number.
@@ -37,6 +38,7 @@ def heat_map(
         most: The value that is all ink; the largest if not given.
         cell: Side of a cell; as large as the width has room for, up to 22, if not given.
         down, across: What the rows and the columns are.
+        tones: Of numbers above and below 0.
         frames: Whether cells have a thin border, for few of them.
         width: Of the panel.
     """
@@ -49,6 +51,8 @@ def heat_map(
     parts = [
         text(0, (i + 1) * LINE - 3, head, classes=kind) for i, (head, kind) in enumerate(heads)
     ]
+    if any(value < 0 for row in matrix for value in row):
+        parts += _signs(width, len(heads) * LINE - 3, tones)
     top = len(heads) * LINE + (LINE if any(columns) else 0) + 4
     parts += crossing(columns, left, top - 5, side)
     for i, label in enumerate(rows):
@@ -66,6 +70,17 @@ def heat_map(
         parts.append(_grid(left, top, w, h, side))
     parts.append(element("rect", "b", x=left, y=top, width=w, height=h))
     return Panel(width, top + h + 3, tuple(parts))
+
+
+def _signs(right: float, y: float, tones: tuple[int, int]) -> list[str]:
+    """Which tone is which sign, in the last line above the map."""
+    parts = []
+    for tone, words in zip(reversed(tones), ("below 0", "above 0"), strict=True):
+        parts.append(text(right, y, words, "end"))
+        right -= len(words) * LETTER + 12
+        parts.append(element("rect", f"f t{tone}", x=right, y=y - 8, width=8, height=8))
+        right -= 12
+    return parts
 
 
 def _paths(matrix: Matrix, most: float, side: float) -> dict[tuple[int, int], str]:

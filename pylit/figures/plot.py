@@ -54,6 +54,7 @@ class Plot:
         self.bottom = self.top + height
         self._height = self.bottom + LINE + (LINE if x_label else 0) + 2
         self._parts: list[str] = []
+        self._labels: list[tuple[str, str]] = []
         for i, words in enumerate(heads):
             bold = "h" if words == title else ""
             self._parts.append(text(0, (i + 1) * LINE - 3, words, classes=bold))
@@ -69,7 +70,9 @@ class Plot:
             parts.append(text(self.left - 5, y + 4, _shown(tick), "end"))
         for tick in self._x_ticks:
             x = self.at(tick, self._y[0])[0]
-            parts.append(text(x, self.bottom + LINE, _shown(tick), "middle"))
+            half = len(_shown(tick)) * LETTER / 2
+            at, x = ("end", WIDTH) if x + half > WIDTH else ("middle", x)
+            parts.append(text(x, self.bottom + LINE, _shown(tick), at))
         return parts
 
     def at(self, x: float, y: float) -> tuple[float, float]:
@@ -94,14 +97,13 @@ class Plot:
         dashed: bool = False,
         hook: str = "",
     ) -> None:
-        """A curve through points; its label stands at its end, or above it where it ends high."""
+        """A curve through points; its label stands above the plot, beside a piece of it."""
         points = [self.at(x, y) for x, y in zip(xs, ys, strict=True)]
         classes = f"l t{tone}" + (" d" if dashed else "")
         more = {"data_p": hook} if hook else {}
         self._parts.append(element("path", classes, d=polyline(thinned(points)), **more))
         if label:
-            x, y = points[-1]
-            self._parts.append(text(x, max(y - 5, self.top + 9), label, "end", f"t{tone}"))
+            self._labels.append((label, classes))
 
     def dots(self, xs: Sequence[float], ys: Sequence[float], tone: int = 0) -> None:
         """Points."""
@@ -135,7 +137,18 @@ class Plot:
 
     def panel(self) -> Panel:
         """The drawing."""
-        return Panel(WIDTH, self._height, tuple(self._parts))
+        return Panel(WIDTH, self._height, (*self._parts, *self._legend()))
+
+    def _legend(self) -> list[str]:
+        """What the curves are, from the right in the last line above the plot."""
+        parts: list[str] = []
+        right, y = self.right, self.top - 9
+        for label, classes in reversed(self._labels):
+            parts.append(text(right, y, label, "end"))
+            right -= len(label) * LETTER + 5
+            parts.append(line(right - 14, y - 4, right, y - 4, classes))
+            right -= 24
+        return parts
 
 
 def bar_list(

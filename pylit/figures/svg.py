@@ -12,6 +12,8 @@ from html import escape
 
 #: Width of a panel that fits everywhere.
 WIDTH = 288.0
+#: How much a panel may grow where there is room.
+GROWTH = 1.25
 #: Height of a line of text, and the width of a letter in it.
 LINE, LETTER = 14.0, 6.0
 #: How many tones there are: class ``t0`` and so on, in `css/58-figures.css`.
@@ -29,7 +31,9 @@ class Panel:
     def svg(self) -> str:
         """The element."""
         w, h = short(self.width), short(self.height)
-        return f'<svg width="{w}" height="{h}" viewBox="0 0 {w} {h}">{"".join(self.parts)}</svg>'
+        size = f'width="{w}" height="{h}" viewBox="0 0 {w} {h}"'
+        grows = f"flex:1 1 {w}px;max-width:{self.width * GROWTH:.0f}px"
+        return f'<svg {size} style="{grows}">{"".join(self.parts)}</svg>'
 
 
 def short(number: float) -> str:
