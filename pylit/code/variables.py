@@ -22,8 +22,11 @@ Position = tuple[int, int]
 
 #: Bases outside of the project that give an instance no attribute that a table would name.
 _PLAIN_BASES = frozenset({"builtins.object", "typing.NamedTuple", "typing.Generic", "abc.ABC"})
-_INNER = (".<comprehension>", ".<lambda>")
+#: What comprehensions bind is of the function around them; lambdas are functions of their own.
+_INNER = ".<comprehension>"
 _HEADER = re.compile(r"(?:async\s+)?(?:def|class)\s+")
+
+_NOWHERE = (0, 0)
 
 Kind = Literal["variable", "attribute", "definition"]
 
@@ -49,6 +52,12 @@ class _Written:
     #: attribute is of; empty if nobody knows.
     owner: str
     kind: Kind
+    #: What the first part is, if that is known.
+    value: Value | None
+
+
+#: Owner, kind and value of something written.
+_Of = tuple[str, Kind, Value | None]
 
 
 class Variables:
@@ -142,20 +151,20 @@ class Variables:
                 (holders if kind is part and written.kind == "attribute" else kind).add(place)
         if not seen:
             return None
-        fault = self._missing_part(path, known)
         # A parameter is used where the module is that holds it; a part of a variable is the part.
-        return Found(frozenset((whole | holders) or part)) if fault is None else fault
+        places = frozenset((whole | holders) or part) - {_NOWHERE}
+        return self._missing_part(path, known) or Found(places)
 
     def _missing_part(self, path: tuple[str, ...], known: Sequence[_Written]) -> Found | None:
         """A fault, if a class of the project is known to lack what the path asks of it."""
-        owners = {w.owner for w in known if w.kind == "attribute" and w.parts[0] == path[0]}
-        if len(owners) != 1:
-            return None
-        value: Value | None = Value(of=owners.pop())
-        for index, name in enumerate(path):
+        first = [written for written in known if written.parts[0] == path[0]]
+        held = [written for written in first if written.kind == "attribute"]
+        values = {written.value for written in held or first}
+        value = values.pop() if len(values) == 1 else None
+        for index, name in enumerate(path[1:], start=1):
             if value is None or not value.of:
                 return None
-            if index and self._lacks(value.of, name):
+            if self._lacks(value.of, name):
                 target = self._values.target(value.of)
                 names = sorted(target.attributes) if target else []
                 near = get_close_matches(name, names, n=1)
@@ -197,9 +206,11 @@ class Variables:
                 else self._variable(parts[0], scope)
             )
             if found is not None:
-                yield _Written(parts, tuple(self._place(part) for part in chain), *found)
+                owner, kind, value = found
+                places = tuple(self._place(part) for part in chain)
+                yield _Written(parts, places, owner, kind, value)
 
-    def _attribute(self, node: ast.Attribute, scope: Scope) -> tuple[str, Kind] | None:
+    def _attribute(self, node: ast.Attribute, scope: Scope) -> _Of | None:
         """The class that an attribute is of, and whether it is a method."""
         owner = self._values.value(node.value, scope)
         if owner is None or not owner.of:
@@ -207,19 +218,19 @@ class Variables:
         bodies = [self._scopes.bodies.get(place) for place in self._values.order(owner.of)]
         body = next((b for b in bodies if b is not None and node.attr in b.bindings), None)
         method = body is not None and _is_definition(body, node.attr)
-        return owner.of, "definition" if method else "attribute"
+        value = self._values.attribute(owner, node.attr)
+        return owner.of, "definition" if method else "attribute", value
 
-    def _variable(self, name: str, scope: Scope) -> tuple[str, Kind] | None:
+    def _variable(self, name: str, scope: Scope) -> _Of | None:
         """The scope that binds a name, and as what."""
         home = scope.find(name)
         if home is None or any(isinstance(b, Receiver) for b in home.bindings[name]):
             return None
-        owner = home.dotted
-        for inner in _INNER:
-            owner = owner.partition(inner)[0]
+        owner = home.dotted.partition(_INNER)[0]
+        value = self._values.named(name, scope)
         if _is_definition(home, name):
-            return owner, "definition"
-        return owner, "attribute" if home.kind == "class" else "variable"
+            return owner, "definition", value
+        return owner, "attribute" if home.kind == "class" else "variable", value
 
     def _place(self, node: ast.AST) -> Position:
         """Where the name of a node stands; what is before it on its line may be any text."""
@@ -234,7 +245,8 @@ class Variables:
         if isinstance(node, Definer):
             header = _HEADER.match(text, column)
             column = header.end() if header else column
-        return line, column
+        # Python's own columns inside of an f-string are not always right.
+        return (line, column) if text.startswith(_name(node), column) else _NOWHERE
 
 
 def _chain(node: ast.AST, above: dict[ast.expr, ast.Attribute]) -> list[ast.AST]:

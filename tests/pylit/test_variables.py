@@ -1,0 +1,173 @@
+"""Where a name of a table of symbols stands in the code, and why it does not."""
+
+import pytest
+from linked_sources import Project
+
+LIBRARY = """
+from typing import NamedTuple
+from torch import nn
+
+class Pair(NamedTuple):
+    keys: int
+    values: int
+
+class Head(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 5)
+
+class Loose(Unknown):
+    def __init__(self):
+        self.linear = 1
+"""
+CODE = '''
+"""Not here: query, keys."""
+from torch import nn
+from lib import Head, Loose, Pair
+
+SIZE = 3
+
+class Attention(nn.Module):
+    scale: float
+
+    def __init__(self, bias):
+        super().__init__()
+        self.query = Head()
+        self.other = Loose()
+        self.scale = SIZE  # scale
+
+    def attend(self, query, key):
+        scores = [query @ k for k in key]
+        best = lambda query: query.max()
+        return best(scores), self.scale
+
+    async def forward(self, *, query, past: Pair, **rest):
+        for step, (query, key) in enumerate(rest):
+            past.keys[step] += key
+        if (n := len(past.keys)) and "query" in f"{query}":
+            print("größe", query=query, keys=n)
+        return self.attend(self.query(query), self.query.linear.bias)
+
+    def loss(self, x):
+        return self.loss(x) + self.query.linear.weight
+
+class Deep(Attention):
+    def loss(self, x):
+        return self.scale
+'''
+PROJECT = Project({"lib.py": LIBRARY, "m.py": CODE})
+VARIABLES = PROJECT.resolver("m.py").variables()
+assert VARIABLES is not None
+LINES = PROJECT.modules["m.py"].source.lines
+
+
+def places(name: str, within: str = "") -> list[str]:
+    """The lines on which a name stands, each with the name in guillemets."""
+    assert VARIABLES is not None
+    found = VARIABLES.find(tuple(name.split(".")), within)
+    assert not found.fault
+    marked: dict[int, str] = {}
+    for line, offset in sorted(found.places, reverse=True):
+        text = marked.get(line, LINES[line - 1])
+        stop = offset
+        while stop < len(text) and (text[stop].isalnum() or text[stop] == "_"):
+            stop += 1
+        marked[line] = f"{text[:offset]}«{text[offset:stop]}»{text[stop:]}"
+    return [text.strip() for _, text in sorted(marked.items())]
+
+
+def fault(name: str, within: str = "") -> tuple[str, str]:
+    assert VARIABLES is not None
+    found = VARIABLES.find(tuple(name.split(".")), within)
+    assert not found.places
+    return found.fault, found.near
+
+
+def test_a_name_of_a_function_is_that_variable_only() -> None:
+    assert places("query", "attend") == [
+        "def attend(self, «query», key):",
+        "scores = [«query» @ k for k in key]",
+    ]
+    assert places("query", "Attention.forward") == [
+        "async def forward(self, *, «query», past: Pair, **rest):",
+        "for step, («query», key) in enumerate(rest):",
+        'if (n := len(past.keys)) and "query" in f"{«query»}":',
+        'print("größe", query=«query», keys=n)',
+        "return self.attend(self.query(«query»), self.query.linear.bias)",
+    ]
+
+
+def test_what_comprehensions_bind_is_of_the_function_around_them() -> None:
+    assert places("k", "attend") == ["scores = [query @ «k» for «k» in key]"]
+    assert places("n", "forward") == [
+        'if («n» := len(past.keys)) and "query" in f"{query}":',
+        'print("größe", query=query, keys=«n»)',
+    ]
+    assert places("rest", "forward")[0].endswith("**«rest»):")
+
+
+def test_a_name_alone_is_all_of_that_name() -> None:
+    assert places("scale") == [
+        "«scale»: float",
+        "self.«scale» = SIZE  # scale",
+        "return best(scores), self.«scale»",
+        "return self.«scale»",
+    ]
+    assert places("SIZE") == ["«SIZE» = 3", "self.scale = «SIZE»  # scale"]
+    assert len(places("query")) == 10
+
+
+def test_a_definition_is_meant_where_there_is_nothing_else_of_the_name() -> None:
+    assert places("loss") == [
+        "def «loss»(self, x):",
+        "return self.«loss»(x) + self.query.linear.weight",
+        "def «loss»(self, x):",
+    ]
+    assert places("forward") == ["async def «forward»(self, *, query, past: Pair, **rest):"]
+    assert places("Pair") == ["async def forward(self, *, query, past: «Pair», **rest):"]
+
+
+def test_a_name_of_a_class_is_an_attribute_of_its_instances() -> None:
+    assert places("keys", "Pair") == [
+        "past.«keys»[step] += key",
+        'if (n := len(past.«keys»)) and "query" in f"{query}":',
+    ]
+    assert places("values", "Pair") == []
+    assert places("scale", "Attention")[-1] == "return self.«scale»"
+    assert places("scale", "Deep") == ["return self.«scale»"]
+
+
+def test_a_path_is_where_it_is_written_or_what_holds_it() -> None:
+    assert places("query.linear.weight") == [
+        "self.«query» = Head()",
+        "return self.attend(self.«query»(query), self.query.linear.bias)",
+        "return self.loss(x) + self.query.linear.«weight»",
+    ]
+    assert places("past.keys") == places("keys", "Pair")
+
+
+@pytest.mark.parametrize(
+    ("name", "within", "expected"),
+    [
+        ("scoresz", "", ("`m` has no `scoresz`", "scores")),
+        ("scores", "forward", ("`forward` has no `scores`", "rest")),
+        ("keyz", "attend", ("`attend` has no `keyz`", "key")),
+        ("query", "atend", ("`m` has no function or class `atend`", "attend")),
+        ("keyz", "Pair", ("`Pair` has no `keyz`", "keys")),
+        ("query.lineal.weight", "", ("`query` has no `lineal`", "query.linear")),
+        ("keys", "", ("`m` has no `keys`", "key")),
+        ("past.kees", "", ("`past` has no `kees`", "past.keys")),
+        ("größe", "", ("`m` has no `größe`", "")),
+    ],
+)
+def test_what_is_not_there(name: str, within: str, expected: tuple[str, str]) -> None:
+    assert fault(name, within) == expected
+
+
+def test_of_a_class_with_unknown_bases_nothing_is_known_to_be_missing() -> None:
+    assert places("other.weight") == ["self.«other» = Loose()"]
+    assert places("query.linear.wait")[0] == "self.«query» = Head()"
+
+
+def test_a_module_that_does_not_parse_has_no_variables() -> None:
+    assert Project({"m.py": "def ("}).resolver("m.py").variables() is None
