@@ -53,7 +53,9 @@ class ChildProcess:
     def __init__(self, module: str, order: Mapping[str, Any]) -> None:
         self._out: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         # The folder of the generator is for itself; packages come from their own roots.
-        environment = {"PYTHONPATH": str(_GENERATOR)} | dict.fromkeys(_THREADS, "1")
+        # Sets come in the same order every time, or pages would differ from build to build.
+        environment = {"PYTHONPATH": str(_GENERATOR), "PYTHONHASHSEED": "0"}
+        environment |= dict.fromkeys(_THREADS, "1")
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", module],
             stdin=subprocess.PIPE,
