@@ -59,7 +59,7 @@ class Figure:
         """The HTML of its drawings and of its knobs."""
         drawings = [panel.svg() for panel in self.panels]
         for drawing in drawings:
-            ET.fromstring(drawing)
+            _check(drawing)
         picture = (
             f'<div class="panels" role="img" aria-label="{escape(" ".join(self.alt.split()))}">'
             f"{''.join(drawings)}</div>"
@@ -69,6 +69,15 @@ class Figure:
     def below(self) -> str:
         """The HTML of its numbers."""
         return _table(self.table) if self.table else ""
+
+
+def _check(drawing: str) -> None:
+    """What is not well-formed would swallow the rest of its page."""
+    try:
+        ET.fromstring(drawing)
+    except ET.ParseError as error:
+        message = str(error).partition(":")[0]
+        raise ValueError(f"the drawing is no SVG: {message}") from None
 
 
 def _table(table: Table) -> str:

@@ -270,6 +270,8 @@ class Gallery:
 
     def _nearest(self, name: str) -> str:
         known = [f"{file.name}.{f}" for file in self._files.values() for f in file.functions]
+        if name.rpartition(".")[2].startswith("_"):
+            return "a function whose name begins with an underscore is no figure"
         near = get_close_matches(name, known, n=1)
         shown = self._folder.relative_to(self._root).as_posix()
         path = name.rpartition(".")[0].replace(".", "/") or "file"

@@ -38,10 +38,14 @@ class Panel:
 
 def short(number: float) -> str:
     """A length to a tenth of a pixel: short, and the same on every machine."""
+    text = f"{_tenths(number) / 10:.1f}".removesuffix(".0")
+    return "0" if text == "-0" else text
+
+
+def _tenths(number: float) -> int:
     if not math.isfinite(number):
         raise ValueError(f"{number} is no length that can be drawn")
-    text = f"{number:.1f}".removesuffix(".0")
-    return "0" if text == "-0" else text
+    return round(number * 10)
 
 
 def text(x: float, y: float, words: str, at: str = "start", classes: str = "") -> str:
@@ -73,7 +77,7 @@ def polyline(points: Iterable[tuple[float, float]]) -> str:
     x, y = 0, 0
     for point in points:
         # In tenths of a pixel, so that no error adds up.
-        to = round(point[0] * 10), round(point[1] * 10)
+        to = _tenths(point[0]), _tenths(point[1])
         if not written:
             written.append(f"M{short(to[0] / 10)} {short(to[1] / 10)}l")
         else:

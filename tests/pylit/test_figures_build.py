@@ -1,0 +1,332 @@
+"""Figures in a whole build: what pages show, what is kept, and every fault with both its places."""
+
+from pathlib import Path
+
+import pytest
+from site_tools import build, faults, make_site, succeed, tree
+
+from pylit.diagnostics import Severity
+from pylit.figures import gallery, process
+from pylit.runs.process import Limits
+
+FIGURES = '''\
+"""Figures."""
+
+from pkg.two import two
+from pylit.figures.draw import Figure, Plot, Table
+
+
+def twice():
+    plot = Plot((0, 2), (0, 4))
+    plot.line([0, 1, 2], [0, 1, two()])
+    return Figure([plot.panel()], f"It ends at {two()}.", Table(["x"], [[str(two())]]))
+
+
+def bare():
+    return Figure([Plot((0, 1), (0, 1)).panel()], "Nothing.")
+'''
+NOTES = "# Notes\n\n![Up to `One`, in $x$ steps.](figure:growth.twice)\n"
+SITE = {"docs_src/figures/growth.py": FIGURES, "docs_src/pages/notes.md": NOTES}
+
+
+def page(root: Path, name: str = "notes.html") -> str:
+    return (root / "site" / name).read_text(encoding="utf-8")
+
+
+def edit(root: Path, name: str, old: str, new: str) -> None:
+    path = root / name
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+@pytest.fixture
+def children(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The figures that each child process was given."""
+    started: list[list[str]] = []
+
+    class Counted(process.Child):
+        def __init__(self, tasks, roots, limits):
+            started.append([f"{task.file}.{task.function}" for task in tasks])
+            super().__init__(tasks, roots, limits)
+
+    monkeypatch.setattr(gallery, "Child", Counted)
+    return started
+
+
+def test_a_page_shows_what_the_function_drew(tmp_path: Path):
+    succeed(make_site(tmp_path, SITE))
+    text = page(tmp_path)
+    start, end = text.index('<figure class="fig">'), text.index("</figure>")
+    figure = text[start:end]
+    assert '<div class="panels" role="img" aria-label="It ends at 2."><svg width="288"' in figure
+    assert '<a class="x" href="pkg/one.html#One"' in figure
+    assert "<mjx-container" in figure
+    assert figure.index("</svg>") < figure.index("<figcaption>Up to")
+    assert "<details><summary>The numbers</summary>" in figure
+    assert "<td>2</td>" in figure
+    assert "\ue002" not in text
+
+
+def test_the_same_site_twice_is_the_same_bytes(tmp_path: Path):
+    for name in "ab":
+        succeed(make_site(tmp_path / name, SITE))
+    assert tree(tmp_path / "a/site") == tree(tmp_path / "b/site")
+
+
+def test_only_what_has_changed_runs_again(tmp_path: Path, children: list[list[str]]):
+    other = FIGURES.replace("from pkg.two import two", "two = int").replace("two()", "2")
+    files = SITE | {
+        "docs_src/figures/deep/other.py": other,
+        "pkg/one.py": '"""Has one.\n\n![None.](figure:deep.other.bare)\n"""\n\n\nclass One:\n'
+        "    def say(self):\n        return 1\n",
+    }
+    succeed(make_site(tmp_path, files))
+    assert children.pop() == ["deep.other.bare", "growth.twice"]
+    assert succeed(tmp_path).tally.rendered == 0
+    assert children == []
+
+    # A module that a figure reads by way of another: the page with the figure is made anew.
+    edit(tmp_path, "pkg/one.py", "return 1", "return 1.5")
+    assert succeed(tmp_path).tally.rendered == 2
+    assert children.pop() == ["growth.twice"]
+    assert "It ends at 3.0." in page(tmp_path)
+
+    # What a figure reads changes, and what it shows does not: no page is made anew but its own.
+    edit(tmp_path, "pkg/two.py", "Twice one", "Two times one")
+    assert succeed(tmp_path).tally.rendered == 1
+    assert children.pop() == ["growth.twice"]
+
+    edit(tmp_path, "docs_src/figures/growth.py", "Nothing.", "None.")
+    assert succeed(tmp_path).tally.rendered == 0
+    assert children.pop() == ["growth.twice"]
+
+    # One more figure of a file that is kept: only that one runs.
+    edit(tmp_path, "docs_src/pages/notes.md", "# Notes\n", "# Notes\n\n![B.](figure:growth.bare)\n")
+    succeed(tmp_path)
+    assert children.pop() == ["growth.bare"]
+    assert children == []
+
+
+def test_what_is_imported_by_name_and_files_that_are_opened_count_too(
+    tmp_path: Path, children: list[list[str]]
+):
+    figures = FIGURES.replace(
+        "    plot = Plot((0, 2), (0, 4))",
+        '    import_module("pkg.hidden").here()\n'
+        "    data = Path(__file__).with_name('data.txt').read_text()\n"
+        "    plot = Plot((0, 2), (0, 4), title=data)",
+    ).replace('"""Figures."""', "from importlib import import_module\nfrom pathlib import Path\n")
+    files = {
+        "docs_src/figures/growth.py": figures,
+        "docs_src/figures/data.txt": "Alpha",
+        "pkg/hidden.py": "def here():\n    return 1\n",
+    }
+    succeed(make_site(tmp_path, SITE | files))
+    succeed(tmp_path)
+    assert len(children) == 1
+    edit(tmp_path, "pkg/hidden.py", "1", "2")
+    succeed(tmp_path)
+    assert len(children) == 2
+    edit(tmp_path, "docs_src/figures/data.txt", "Alpha", "Beta")
+    succeed(tmp_path)
+    assert len(children) == 3
+    assert ">Beta</text>" in page(tmp_path)
+    succeed(tmp_path)
+    assert len(children) == 3
+
+
+def test_without_figures_there_is_no_child(tmp_path: Path, children: list[list[str]]):
+    succeed(make_site(tmp_path))
+    succeed(make_site(tmp_path, {"docs_src/figures/growth.py": "raise SystemExit\n"}))
+    assert children == []
+
+
+def test_a_package_of_somebody_else_has_no_figures(tmp_path: Path, children: list[list[str]]):
+    root = make_site(tmp_path, {"pkg/one.py": '"""![A](figure:growth.twice)"""\n', **SITE})
+    outcome = build(root, sources=(root / "pkg",))
+    assert children == []
+    assert "<figure" not in page(root, "pkg/one.html")
+    assert not outcome.report.failed
+
+
+BROKEN = """\
+import os
+import sys
+
+from pkg.two import two
+from pylit.figures.draw import Figure, Plot
+
+
+def fails():
+    two(1)
+
+
+def deeper():
+    from pkg.deep import deep
+    deep()
+
+
+def slow():
+    while True:
+        pass
+
+
+def hungry():
+    return bytearray(2**30)
+
+
+def quits():
+    os._exit(3)
+
+
+def after():
+    return Figure([Plot((0, 1), (0, 1)).panel()], "Fine.")
+
+
+def nothing():
+    return "<svg></svg>"
+
+
+def endless():
+    plot = Plot((0, 1), (0, 1))
+    plot.line([0, 1], [0, float("nan")])
+    return Figure([plot.panel()], "Never.")
+
+
+def torn():
+    plot = Plot((0, 1), (0, 1))
+    plot.add("<g>")
+    return Figure([plot.panel()], "Never.")
+
+
+def silent():
+    return Figure([Plot((0, 1), (0, 1)).panel()], " ")
+"""
+NAMES = ("fails", "deeper", "slow", "hungry", "quits", "after", "nothing", "endless", "torn")
+FILE = "docs_src/figures/broken.py"
+
+
+def test_each_figure_that_fails_says_where_in_the_note_and_where_in_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(gallery, "Limits", lambda: Limits(seconds=0.5, bytes=2**28))
+    text = "".join(f"![It {name}.](figure:broken.{name})\n\n" for name in (*NAMES, "silent"))
+    files = {
+        "docs_src/pages/notes.md": f"# Notes\n\n{text}",
+        FILE: BROKEN,
+        "pkg/deep.py": "def deep():\n    raise ValueError('too deep')\n",
+    }
+    outcome = build(make_site(tmp_path, files))
+    shown = {d.line: (d.code, d.message) for d in outcome.report}
+    failed = "figure-failed"
+    wrong = "two() takes 0 positional arguments but 1 was given"
+    assert shown == {
+        3: (failed, f"`broken.fails` failed: TypeError: {wrong}, at {FILE}:9"),
+        5: (
+            failed,
+            f"`broken.deeper` failed: ValueError: too deep, at {FILE}:14, from pkg/deep.py:2",
+        ),
+        7: ("figure-slow", f"`broken.slow` took more than 0.5 s of processor time, at {FILE}:18"),
+        9: (
+            "figure-hungry",
+            f"`broken.hungry` asked for more than 0.25 GiB of memory, at {FILE}:23",
+        ),
+        11: (failed, f"`broken.quits` failed: the process ended with status 3, at {FILE}:26"),
+        15: (
+            failed,
+            "`broken.nothing` failed: TypeError: `nothing` returns a str, expected a Figure, "
+            f"at {FILE}:34",
+        ),
+        17: (
+            failed,
+            "`broken.endless` failed: ValueError: nan is no length that can be drawn, "
+            f"at {FILE}:40",
+        ),
+        19: (
+            failed,
+            "`broken.torn` failed: ValueError: the drawing is no SVG: mismatched tag, "
+            f"at {FILE}:44",
+        ),
+        21: (
+            "figure-alt",
+            f"`broken.silent` has no words for those who do not see it, at {FILE}:50",
+        ),
+    }
+    assert all(d.path == "docs_src/pages/notes.md" and d.column == 1 for d in outcome.report)
+    assert not (tmp_path / "site").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "message", "hint"),
+    [
+        ("growth.twicee", "figure-unknown", "no figure `growth.twicee`", "mean `growth.twice`?"),
+        ("lost.f", "figure-unknown", "no figure `lost.f`", "`def f()` in docs_src/figures/lost.py"),
+        ("growth._a", "figure-unknown", "no figure `growth._a`", "begins with an underscore"),
+        ("torn.a", "figure-failed", "torn.py` does not parse, line 2: ", "mend the file"),
+    ],
+)
+def test_what_cannot_be_found(name: str, code: str, message: str, hint: str, tmp_path: Path):
+    files = SITE | {
+        "docs_src/figures/torn.py": "\nx = (\n",
+        "docs_src/pages/notes.md": f"# Notes\n\nText.\n\n ![A.](figure:{name})\n",
+    }
+    (fault,) = build(make_site(tmp_path, files)).report
+    assert (fault.path, fault.line, fault.column, fault.code) == (
+        "docs_src/pages/notes.md",
+        5,
+        2,
+        code,
+    )
+    assert message in fault.message
+    assert hint in fault.hint
+    assert fault.source_line == f" ![A.](figure:{name})"
+
+
+def test_a_figure_needs_a_caption_and_a_paragraph_of_its_own(tmp_path: Path):
+    notes = "# Notes\n\nSee ![this.](figure:growth.bare) here.\n\n![](figure:growth.bare)\n"
+    outcome = build(make_site(tmp_path, SITE | {"docs_src/pages/notes.md": notes}))
+    assert faults(outcome) == [
+        ("docs_src/pages/notes.md", 3, "figure-place"),
+        ("docs_src/pages/notes.md", 5, "figure-caption"),
+    ]
+    assert [d.column for d in outcome.report] == [5, 1]
+
+
+def test_a_figure_that_failed_is_drawn_once_it_is_mended(tmp_path: Path):
+    broken = FIGURES.replace("two()])", "two(1)])")
+    outcome = build(make_site(tmp_path, SITE | {"docs_src/figures/growth.py": broken}))
+    assert faults(outcome) == [("docs_src/pages/notes.md", 3, "figure-failed")]
+    assert faults(build(tmp_path)) == [("docs_src/pages/notes.md", 3, "figure-failed")]
+    edit(tmp_path, "docs_src/figures/growth.py", "two(1)])", "two()])")
+    succeed(tmp_path)
+
+
+def test_without_torch_captions_stay_and_a_warning_says_so(tmp_path: Path):
+    figures = f"raise ModuleNotFoundError('no', name='torch')\n{FIGURES}"
+    outcome = build(make_site(tmp_path, SITE | {"docs_src/figures/growth.py": figures}))
+    assert [(d.path, d.code, d.severity) for d in outcome.report] == [
+        ("docs_src/figures", "figures-off", Severity.WARNING)
+    ]
+    assert '<figure class="fig"><figcaption>Up to' in page(tmp_path)
+
+
+def test_the_child_ends_with_a_build_that_does_not_come_so_far(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    started: list[process.Child] = []
+    real = process.Child.__init__
+
+    def kept(self, *arguments):
+        real(self, *arguments)
+        started.append(self)
+
+    def fail(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(process.Child, "__init__", kept)
+    monkeypatch.setattr("pylit.pipeline.stages.Stages.draft", fail)
+    with pytest.raises(KeyboardInterrupt):
+        build(make_site(tmp_path, SITE))
+    (child,) = started
+    assert child._process.returncode is not None
