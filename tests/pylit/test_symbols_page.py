@@ -1,0 +1,247 @@
+"""Tables of symbols on a page: what they link, what they are refused for, and what they cost."""
+
+import re
+from pathlib import Path
+
+import pytest
+from linked_sources import module
+from site_tools import build, make_site, succeed
+from test_build import edit
+
+from pylit.prose.symboltable import symbol_note, symbol_rows
+
+MODULE = '''\
+r"""
+---
+title: Attention
+summary: What asks and what answers.
+---
+
+$$\\operatorname{Attention}(Q, K) = \\operatorname{softmax}\\left(Q_t K^\\top / \\sqrt{d}\\right)$$
+
+| Symbol | Code | Meaning |
+|:--|:--|:--|
+| $Q$ | `query` of `attend` | what asks |
+| $K$ | `key` of `attend` | what answers |
+| $E$ | `scores` | how well $Q$ fits $K$ |
+| $W^Q$, $W^K$ | `maps` | the maps |
+| $d$ | `self.d_k` and so on | features |
+| $S$, $T$ | | lengths |
+"""
+
+
+class Attention:
+    """Multiplies $Q$ by $K_s$, and $W^Q$ by nothing."""
+
+    def __init__(self, d_k, maps):
+        # The root of $d$.
+        self.d_k = d_k
+        self.maps = maps
+
+    def attend(self, query, key):
+        scores = query @ key
+        return scores / self.d_k
+
+    def forward(self, query, key):
+        return self.attend(query @ self.maps[0], key)
+'''
+
+
+def rows(*lines: str) -> list[tuple[tuple[str, ...], list[str]]]:
+    """Symbols and names of the rows of a table."""
+    text = "\n".join(['r"""', "| Symbol | Code |", "|:--|---|", *lines, '"""'])
+    note = symbol_note(module("m.py", text))
+    if note is None:
+        return []
+    return [
+        (
+            row.symbols,
+            [".".join(n.path) + (f" of {n.within}" if n.within else "") for n in row.names],
+        )
+        for row in symbol_rows(note)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ("| $Q$ | `query` |", (("Q",), ["query"])),
+        ("| $K$, $V$ | `k`, `v` of `attend` |", (("K", "V"), ["k of attend", "v of attend"])),
+        ("| $K$ | `key` of `f`, `keys` of `G.h` |", (("K",), ["key of f", "keys of G.h"])),
+        ("| $K$ | `k` of `f` and `g`, `l` |", (("K",), ["k of f", "k of g", "l"])),
+        ("| $W$, $b$ | `layer.weight`, `.bias` |", (("W", "b"), ["layer.weight", "layer.bias"])),
+        ("| $x$ | `self.outputs[l]`, `z[..., 0]` |", (("x",), ["outputs", "z"])),
+        ("| $q$ | `distribution(logits)[0]` |", (("q",), ["distribution"])),
+        ("| $k$ | rows of `keys`, turned round |", (("k",), ["keys"])),
+        ('| $t$ | axis `"query"`, `[T, B]`, `3` |', (("t",), [])),
+        ("| $S$, $T$ | |", (("S", "T"), [])),
+        ("| | `mask` |", ((), ["mask"])),
+        (r"| $a \| b$ | `x` |", ((r"a \| b",), ["x"])),
+    ],
+)  # fmt: skip
+def test_a_row(row: str, expected: tuple[tuple[str, ...], list[str]]) -> None:
+    assert rows(row) == [expected]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"""No table."""',
+        '"""\n| Name | Code |\n|--|--|\n| $Q$ | `query` |\n"""',
+        "# | Symbol | Code |\n# |--|--|\n# | $Q$ | `query` |\n",
+        'class A:\n    """\n    | Symbol | Code |\n    |--|--|\n    | $Q$ | `query` |\n    """\n',
+        "",
+    ],
+)
+def test_what_is_no_table_of_symbols(text: str) -> None:
+    assert symbol_note(module("m.py", text)) is None
+
+
+def page(root: Path, name: str = "pkg/one.html") -> str:
+    return (root / "site" / name).read_text(encoding="utf-8")
+
+
+def code(html: str) -> str:
+    """The code of a page, its marks as ``{1:name}``."""
+    lines = "".join(re.findall(r"<code>(<a class=\"n.*?)</code>", html, re.DOTALL))
+    lines = re.sub(r'<a class="n"[^>]*>\d+</a>', "", lines)
+    marked = re.sub(r'<(var|a) class="(?:x )?y([\dy ]+)"[^>]*>(\w+)</\1>', r"{\2:\3}", lines)
+    return re.sub(r"<[^>]*>", "", marked)
+
+
+def test_symbols_and_variables_have_a_class_in_common(tmp_path: Path) -> None:
+    succeed(make_site(tmp_path, {"pkg/one.py": MODULE}))
+    html = page(tmp_path)
+    marks = re.findall(r'<mjx-c[^>]* class="(y\d+) [^>]*>(.)</mjx-c>', html)
+    # Two in the equation, one in each row, two in a meaning; then those of the notes.
+    expected = [("y1", "𝑄"), ("y2", "𝐾"), ("y1", "𝑄"), ("y2", "𝐾"), ("y6", "𝑑")]
+    expected += [("y1", "𝑄"), ("y2", "𝐾"), ("y3", "𝐸"), ("y1", "𝑄"), ("y2", "𝐾")]
+    expected += [("y4", "𝑊"), ("y5", "𝑊"), ("y6", "𝑑")]
+    expected += [("y1", "𝑄"), ("y2", "𝐾"), ("y4", "𝑊"), ("y6", "𝑑")]
+    assert marks == expected
+    shown = code(html)
+    assert "def attend(self, {1:query}, {2:key}):" in shown
+    assert "{3:scores} = {1:query} @ {2:key}" in shown
+    assert "return {3:scores} / self.{6:d_k}" in shown
+    assert "self.{4 y5:maps} = {4 y5:maps}" in shown
+    assert "def forward(self, query, key):" in shown
+    assert "self.attend(query @ self.{4 y5:maps}[0], key)" in shown
+
+
+def test_names_in_the_table_have_it_too_and_what_they_are_of_has_not(tmp_path: Path) -> None:
+    succeed(make_site(tmp_path, {"pkg/one.py": MODULE}))
+    html = page(tmp_path)
+    table = html[html.index("<table") : html.index("</table>")]
+    assert re.findall(r'<code class="([y\d ]+)">([\w.]+)</code>', table) == [
+        ("y1", "query"),
+        ("y2", "key"),
+        ("y3", "scores"),
+        ("y4 y5", "maps"),
+        ("y6", "self.d_k"),
+    ]
+
+
+def test_the_text_of_a_page_stays_as_it_was(tmp_path: Path) -> None:
+    succeed(make_site(tmp_path / "with", {"pkg/one.py": MODULE}))
+    bare = MODULE.replace("| Symbol | Code |", "| Letter | Code |")
+    succeed(make_site(tmp_path / "without", {"pkg/one.py": bare}))
+    with_marks, without = page(tmp_path / "with"), page(tmp_path / "without")
+    assert "y1" in with_marks and '"y1' not in without
+    with_marks = re.sub(r"</?var[^>]*>", "", with_marks.replace(">Symbol<", ">Letter<"))
+    with_marks = re.sub(r' class="(?:y\d+ ?)+"', "", with_marks)
+    assert re.sub(r"(?:y\d+ )+(?=mjx)", "", with_marks) == without
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (
+            "scores = query @ key\n        return scores",
+            "score = query @ key\n        return score",
+            "pkg/one.py:13:10: error[symbol-unknown]: `pkg.one` has no `scores`\n"
+            "    | $E$ | `scores` | how well $Q$ fits $K$ |\n"
+            "             ^\n"
+            "    hint: did you mean `score`?",
+        ),
+        (
+            "| `scores` |",
+            "| `score` |",
+            "pkg/one.py:13:10: error[symbol-unknown]: `pkg.one` has no `score`\n"
+            "    | $E$ | `score` | how well $Q$ fits $K$ |\n"
+            "             ^\n"
+            "    hint: did you mean `scores`?",
+        ),
+        (
+            "def attend(self, query,",
+            "def attend(self, queries,",
+            "pkg/one.py:11:10: error[symbol-unknown]: `attend` has no `query`\n"
+            "    | $Q$ | `query` of `attend` | what asks |\n"
+            "             ^\n"
+            "    hint: did you mean `queries`?",
+        ),
+        (
+            "def attend(",
+            "def atend(",
+            "pkg/one.py:11:10: error[symbol-unknown]: `pkg.one` has no function or class `attend`\n"
+            "    | $Q$ | `query` of `attend` | what asks |\n"
+            "             ^\n"
+            "    hint: did you mean `atend`?",
+        ),
+        (
+            "| $E$ |",
+            "| $E$, $F$, $G$ |",
+            "",
+        ),
+        (
+            "| $E$ | `scores` |",
+            "| $E$, $F$, $G$ | `scores`, `maps` |",
+            "pkg/one.py:13:20: error[symbol-pairs]: 3 symbols and 2 names do not pair up\n"
+            "    | $E$, $F$, $G$ | `scores`, `maps` | how well $Q$ fits $K$ |\n"
+            "                       ^\n"
+            "    hint: give each symbol a name, or all of them one, or a row to each",
+        ),
+    ],
+    ids=["variable", "table", "parameter", "function", "one-for-all", "pairs"],
+)  # fmt: skip
+def test_a_name_that_the_code_does_not_have_fails_the_build(
+    tmp_path: Path, old: str, new: str, expected: str
+) -> None:
+    assert old in MODULE
+    outcome = build(make_site(tmp_path, {"pkg/one.py": MODULE.replace(old, new, 1)}))
+    found = [str(d) for d in outcome.report if d.code.startswith("symbol")]
+    assert [text for text in found if "`key`" not in text][:1] == ([expected] if expected else [])
+    assert (tmp_path / "site").exists() != bool(expected)
+
+
+def test_a_foreign_package_is_linked_and_never_complained_of(tmp_path: Path) -> None:
+    wrong = MODULE.replace("| `scores` |", "| `score` |").replace("`maps`", "`maps`, `x`, `y`")
+    make_site(tmp_path, {"pkg/one.py": wrong})
+    succeed(tmp_path, sources=(tmp_path / "pkg",), check=False)
+    html = page(tmp_path)
+    assert "{1:query}, {2:key}" in code(html)
+    assert "y3" not in code(html).split("attend", 1)[1].split("return", 1)[0]
+
+
+TWO = """\
+class Pair:
+    def __init__(self, keys):
+        self.keys = keys
+
+    def turn(self):
+        return -self.keys
+"""
+
+
+def test_a_page_is_made_anew_when_a_name_goes_that_its_table_has(tmp_path: Path) -> None:
+    text = MODULE.replace("`query` of `attend`", "`query` of `attend`, `keys` of `Pair`")
+    text = text.replace("class Attention", "from pkg.two import Pair\n\n\nclass Attention", 1)
+    succeed(make_site(tmp_path, {"pkg/one.py": text, "pkg/two.py": TWO}))
+    assert succeed(tmp_path).tally.drafted == 0
+    edit(tmp_path, "pkg/two.py", "-self", "+self")
+    assert succeed(tmp_path).tally.drafted == 1
+    for name in ("self.keys = keys", "-self.keys"):
+        name = name.replace("-", "+")
+        edit(tmp_path, "pkg/two.py", name, name.replace("keys", "clefs"))
+    outcome = build(tmp_path)
+    assert [d.message for d in outcome.report] == ["`Pair` has no `keys`"]
+    assert outcome.tally.drafted == 2
