@@ -13,6 +13,7 @@ SITE = [
     "mdit-py-plugins>=0.6",
     "pygments>=2.19",
     "jinja2>=3.1",
+    "pybtex>=0.26",
     "rich>=14",
     "fonttools[woff]>=4.60",
     "watchfiles>=1.1",

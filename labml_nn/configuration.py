@@ -45,7 +45,7 @@ class LanguageModelConfig:
       `None` means that no token is padding
     * `label_smoothing` is $\varepsilon$, from 0 up to, but not including, 1: in
       training the right token is asked for with probability $1 - \varepsilon$, and
-      $\varepsilon$ is spread evenly over the vocabulary (Szegedy et al. 2015, §7)
+      $\varepsilon$ is spread evenly over the vocabulary ([@szegedy2015rethinking, §7])
 
     Raises `ValueError` for a value outside its range, `TypeError` for another kind.
     """

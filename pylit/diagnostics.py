@@ -23,6 +23,8 @@ CODES: dict[str, str] = {
     "image-alt": "an image has no text that says what it shows",
     "link-broken": "a link leads to a page that is not there",
     "anchor-broken": "a link leads to an anchor that its page does not have",
+    "bibliography": "`docs_src/references.bib` does not parse, or an entry lacks what readers need",
+    "citation": "a note cites a work that the bibliography does not have",
     "navigation": "`site.toml` names a page that is not there",
     "symbol-unknown": "a table of symbols names a variable that the code does not have",
     "symbol-pairs": "a row of a table of symbols has as many symbols as names, or one of either",

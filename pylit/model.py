@@ -167,6 +167,15 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
+class Citation:
+    """A work that a note cites."""
+
+    #: Key in the bibliography.
+    key: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
 class NoteHtml:
     """A note after Markdown."""
 
@@ -177,6 +186,7 @@ class NoteHtml:
     figures: tuple[FigureUse, ...] = ()
     #: Plain text for the search index.
     text: str = ""
+    citations: tuple[Citation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

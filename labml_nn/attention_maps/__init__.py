@@ -51,16 +51,15 @@ not follow.
 * A position is not its token. Above the first layer, position $s$ holds what earlier
   layers have brought there from everywhere, and most of a row goes past attention, by
   way of the residual connection.
-* Another map might have done as well. Jain and Wallace (2019,
-  [*Attention is not Explanation*](https://arxiv.org/abs/1902.10186)) trained recurrent
-  networks with attention to classify texts. Weights agreed poorly with what gradients,
-  and leaving words out, said was important, and for many texts they found very
-  different weights with next to the same prediction.
-* That is not the last word either. Wiegreffe and Pinter (2019,
-  [*Attention is not not Explanation*](https://arxiv.org/abs/1908.04626)) answer that
-  weights chosen freely for one text at a time are not weights that a model could have
-  learned, that it depends on what one calls an explanation, and propose tests. Some
-  tasks pass them, others don't.
+* Another map might have done as well. Jain and Wallace ([-@jain2019attention],
+  *Attention is not Explanation*) trained recurrent networks with attention to classify
+  texts. Weights agreed poorly with what gradients, and leaving words out, said was
+  important, and for many texts they found very different weights with next to the same
+  prediction.
+* That is not the last word either. Wiegreffe and Pinter ([-@wiegreffe2019attention],
+  *Attention is not not Explanation*) answer that weights chosen freely for one text at
+  a time are not weights that a model could have learned, that it depends on what one
+  calls an explanation, and propose tests. Some tasks pass them, others don't.
 
 So take a map for what a telescope is: good for finding where to look. Whether a head
 does what it seems to do, you learn by changing something. Switch the head off, exchange
@@ -202,8 +201,8 @@ def _labelled(attention: AttentionMap, source: Labels, target: Labels) -> Attent
 # <details><summary>Answer</summary>
 #
 # Their weights stand one place below the diagonal. Such heads come up in most trained
-# models; with them, the layer above can find what followed the last time (Olsson et al.
-# 2022, [arXiv:2209.11895](https://arxiv.org/abs/2209.11895)).
+# models; with them, the layer above can find what followed the last time
+# ([@olsson2022context]).
 #
 # ```python
 # import torch

@@ -227,8 +227,7 @@ class AttentionMap:
 # <details><summary>Answer</summary>
 #
 # A path may stay or move in each layer, so the matrices $\frac12 (A + I)$ multiply.
-# This is "attention rollout" (Abnar and Zuidema 2020,
-# [arXiv:2005.00928](https://arxiv.org/abs/2005.00928)). It takes "half" on trust, and
+# This is "attention rollout" ([@abnar2020quantifying]). It takes "half" on trust, and
 # leaves out what values, other heads and feed-forward networks do to what travels.
 #
 # ```python

@@ -12,7 +12,7 @@ pick one. Why not always the most probable?
 
 Because the most probable text is not a typical one. Ask for the likeliest next word
 again and again, and you get *I don't know. I don't know. I don't know.* A text that
-people write has a surprise every few words: Holtzman et al. 2019 (Figure 2) draw the
+people write has a surprise every few words: [@holtzman2019curious, Figure 2] draw the
 probabilities of words that people wrote beside those of a text made to be probable. The
 second is nearly all certainty; the first jumps up and down. And each time that a phrase
 comes again, a model finds it likelier to come once more (Figure 4), so greed feeds
@@ -133,7 +133,7 @@ class TopK(Sampler):
 
     The tail is cut off: all but the $k$ most probable tokens become impossible, and
     those share the probability. With $k = 10$
-    [Fan et al. 2018](https://arxiv.org/abs/1805.04833) wrote stories.
+    [@fan2018hierarchical] wrote stories.
 
     Exactly $k$ are left. Where tokens at the border are equally probable, those with
     lower numbers stay. (Comparing every logit with the $k$-th largest, as is often
@@ -166,9 +166,10 @@ class Nucleus(Sampler):
 
     How many tokens are plausible? After *to be or not to* it is one, after *my name is*
     it is thousands. No $k$ is right for both: with $k = 10$ the first would let nine
-    blunders in, the second would forget most names. The nucleus (Holtzman et al. 2019,
-    §3.1, eq. 2), also called top-p, fixes the probability instead of the number.
-    It is the smallest set $V^{(p)}$ of tokens that together have probability $p$:
+    blunders in, the second would forget most names. The nucleus
+    ([@holtzman2019curious, §3.1, eq. 2]), also called top-p, fixes the probability
+    instead of the number. It is the smallest set $V^{(p)}$ of tokens that together have
+    probability $p$:
 
     $$\sum_{v \in V^{(p)}} P(v \mid w_0, \dots, w_t) \ge p$$
 
@@ -271,9 +272,9 @@ def _check_number(name: str, value: float) -> None:
 #
 # </details>
 #
-# **3.** *Min-p* ([Nguyen et al. 2024](https://arxiv.org/abs/2407.01082)) leaves the
-# tokens that have at least a given share of the probability of the most probable one.
-# Write it as a sampler that works in a `Chain`.
+# **3.** *Min-p* ([@nguyen2024turning]) leaves the tokens that have at least a given
+# share of the probability of the most probable one. Write it as a sampler that works in
+# a `Chain`.
 #
 # <details><summary>Answer</summary>
 #

@@ -44,7 +44,7 @@ class EmbeddingsWithPositionalEncoding(nn.Module):
     r"""
     ## Tokens, at fixed positions
 
-    The factor $\sqrt{C}$ (Vaswani et al. 2017, §3.4) keeps tokens and positions of
+    The factor $\sqrt{C}$ ([@vaswani2017attention, §3.4]) keeps tokens and positions of
     comparable size. A sinusoid varies with a root mean square of $1 / \sqrt{2}$,
     whatever the width. The table of an `EncoderDecoder`, initialised after Glorot, has
     entries of $\sqrt{2 / (V + C)}$: with 10,000 tokens and 512 features that is 0.014,

@@ -14,7 +14,7 @@ through a nonlinearity $f$, and back down to $C$.
 
 $$\operatorname{FFN}(x) = f(x W_1 + b_1) \, W_2 + b_2$$
 
-This is Vaswani et al. 2017, §3.3, eq. 2, where $f(z) = \max(0, z)$ is the ReLU and
+This is [@vaswani2017attention, §3.3, eq. 2], where $f(z) = \max(0, z)$ is the ReLU and
 $F = 4C$.
 
 One can read it as a memory. Column $i$ of $W_1$ is a pattern, a *key* to which $x$ is
@@ -26,9 +26,9 @@ $$\operatorname{FFN}(x) = \sum_{i=1}^{F} f\big(x \cdot w^{(1)}_i + b_{1,i}\big) 
 
 That looks like attention, over keys and values that are learned once and stay the same
 for every text, and without the softmax, so that any number of patterns may be found.
-Geva et al. ([2021](https://arxiv.org/abs/2012.14913)) looked for such patterns in
-trained models and could read many of them. A memory has to be large: with $F = 4C$ it
-takes $8 C^2$ weights where `MultiHeadAttention` takes $4 C^2$.
+Geva et al. ([-@geva2021transformer]) looked for such patterns in trained models and
+could read many of them. A memory has to be large: with $F = 4C$ it takes $8 C^2$
+weights where `MultiHeadAttention` takes $4 C^2$.
 
 ### Gates
 
@@ -39,7 +39,7 @@ $$\operatorname{FFN}_{\text{gated}}(x)
     = \big(f(x W_1 + b_1) \otimes (x V + c)\big) \, W_2 + b_2$$
 
 where $\otimes$ multiplies feature by feature. Shazeer
-([2020](https://arxiv.org/abs/2002.05202), §2, eq. 4 to 6) tried the five gated networks
+([-@shazeer2020glu, §2, eq. 4 to 6]) tried the five gated networks
 of the table, without biases, and measured lower perplexities at the same number of
 parameters.
 
@@ -246,8 +246,8 @@ def _check_activation(activation: object) -> None:
 # <details><summary>Answer</summary>
 #
 # Half of them, at the start: a random key points towards a random vector as often as
-# away from it. In trained models with ReLU it is a few percent (Li et al.
-# [2022](https://arxiv.org/abs/2210.06313)): they learn to be silent about most things.
+# away from it. In trained models with ReLU it is a few percent ([@li2022lazy]): they
+# learn to be silent about most things.
 #
 # ```python
 # import torch
@@ -269,9 +269,9 @@ def _check_activation(activation: object) -> None:
 #
 # </details>
 #
-# **4.** LLaMA (Touvron et al. [2023](https://arxiv.org/abs/2302.13971)) uses SwiGLU
-# without biases. Its models of $C = 4096$ and $C = 5120$ have 11,008 and 13,824 hidden
-# features. Where do these numbers come from?
+# **4.** LLaMA ([@touvron2023llama]) uses SwiGLU without biases. Its models of
+# $C = 4096$ and $C = 5120$ have 11,008 and 13,824 hidden features. Where do these
+# numbers come from?
 #
 # <details><summary>Answer</summary>
 #

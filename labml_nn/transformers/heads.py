@@ -11,7 +11,7 @@ A vector of a transformer says many things at once: what the word is, where it s
 what the sentence is about. [Attention](scaled_dot_product.py) compares vectors as
 wholes, with one number for each pair. So that several comparisons can go on side by
 side, the vector is first mapped to $H$ small ones, one for each **head**, and each head
-compares those of its own (Vaswani et al. 2017, §3.2.2).
+compares those of its own ([@vaswani2017attention, §3.2.2]).
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|

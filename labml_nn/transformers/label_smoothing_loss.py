@@ -9,11 +9,11 @@ paper: https://arxiv.org/abs/1512.00567
 
 Cross entropy asks a model to give the right token a probability of exactly one. No
 finite logits do that, so training never stops pushing them apart, and the model grows
-more certain than it has reason to be. Label smoothing (Szegedy et al. 2015, §7) asks
-for a little less: probability $1 - \varepsilon$ for the right token, and $\varepsilon$
-spread over the wrong ones. That target can be reached. The original transformer was
-trained with $\varepsilon = 0.1$, which made its perplexity worse and its translations
-better (Vaswani et al. 2017, §5.4).
+more certain than it has reason to be. Label smoothing ([@szegedy2015rethinking, §7])
+asks for a little less: probability $1 - \varepsilon$ for the right token, and
+$\varepsilon$ spread over the wrong ones. That target can be reached. The original
+transformer was trained with $\varepsilon = 0.1$, which made its perplexity worse and
+its translations better ([@vaswani2017attention, §5.4]).
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|

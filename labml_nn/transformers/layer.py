@@ -53,9 +53,8 @@ class TransformerLayer(nn.Module):
     $$x \leftarrow \operatorname{LayerNorm}\big(x + \operatorname{Dropout}(f(x))\big)$$
 
     Then each normalisation stands in that way, and training needs a careful warm-up of
-    the learning rate (Xiong et al. 2020,
-    [arXiv:2002.04745](https://arxiv.org/abs/2002.04745)). *Pre-norm*, the first form,
-    does without, and is the default here.
+    the learning rate ([@xiong2020layer]). *Pre-norm*, the first form, does without, and
+    is the default here.
     """
 
     def __init__(
@@ -94,8 +93,8 @@ class TransformerLayer(nn.Module):
         self.dropout = nn.Dropout(dropout_prob)
 
         # Some models search for neighbours of the feed-forward network's input (kNN-LM,
-        # Khandelwal et al. 2019). Set this to keep it after each call, without its
-        # graph.
+        # [@khandelwal2019generalization]). Set this to keep it after each call, without
+        # its graph.
         self.is_save_ff_input = False
         self.ff_input: Tensor | None = None
 

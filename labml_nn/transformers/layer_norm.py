@@ -19,8 +19,7 @@ Then the result for one text depends on its neighbours in the batch, padding has
 left out, and a batch of one has nothing to compare. A layer norm looks at one vector
 alone, so none of this can happen, and it computes the same in training and in use.
 
-For a vector $x$ of $C$ features (Ba, Kiros and Hinton 2016, eq. 3, with $\epsilon$
-besides):
+For a vector $x$ of $C$ features ([@ba2016layer, eq. 3], with $\epsilon$ besides):
 
 \begin{align}
 \mu &= \frac{1}{C} \sum_{i=1}^{C} x_i \\
@@ -225,10 +224,9 @@ def _check_arguments(sizes: tuple[int, ...], eps: float) -> None:
 #
 # ## Exercises
 #
-# **1.** Zhang and Sennrich ([2019](https://arxiv.org/abs/1910.07467)) leave the mean
-# alone and divide by the root of the mean square: *RMSNorm*, which many of today's
-# language models use. Write it. What does it forget of a vector, and what does it keep
-# that `LayerNorm` does not?
+# **1.** Zhang and Sennrich ([-@zhang2019root]) leave the mean alone and divide by the
+# root of the mean square: *RMSNorm*, which many of today's language models use. Write
+# it. What does it forget of a vector, and what does it keep that `LayerNorm` does not?
 #
 # <details><summary>Answer</summary>
 #

@@ -15,8 +15,8 @@ all positions, decides how much each of them matters, and takes over what it fin
 Each position has a **query**, which says what it wants to know, a **key**, which says
 what there is to be found, and a **value**, which is what is found. How values are
 weighed by how well their keys fit a query is
-[scaled dot-product attention](scaled_dot_product.py) (Vaswani et al. 2017, §3.2.1,
-eq. 1):
+[scaled dot-product attention](scaled_dot_product.py)
+([@vaswani2017attention, §3.2.1, eq. 1]):
 
 $$\operatorname{Attention}(Q, K, V)
     = \operatorname{softmax}\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
@@ -366,7 +366,7 @@ class MultiHeadAttention(nn.Module):
 #
 # **3.** Make an attention that prefers what is near: subtract half the distance between
 # query and key from each score
-# ([Press et al. 2021](https://arxiv.org/abs/2108.12409) have a slope for each head).
+# ([@press2021train] have a slope for each head).
 #
 # <details><summary>Answer</summary>
 #

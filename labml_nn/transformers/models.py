@@ -8,9 +8,9 @@ summary: >
 paper: https://arxiv.org/abs/1706.03762
 ---
 
-The Transformer (Vaswani et al. 2017, §3) reads one sequence and writes another: German
-in, English out; a question in, an answer out. It has two halves. The **encoder** is a
-stack of layers over the source, and every position may look at every other. The
+The Transformer ([@vaswani2017attention, §3]) reads one sequence and writes another:
+German in, English out; a question in, an answer out. It has two halves. The **encoder**
+is a stack of layers over the source, and every position may look at every other. The
 **decoder** is a stack over the target whose layers also attend to the encoder's result.
 It writes token after token, so it must not peek at those to come: in training, when the
 whole target is there at once, a mask hides them. [The stacks](stacks.py) have a page of
@@ -106,7 +106,7 @@ class EncoderDecoder(nn.Module):
         self.tgt_embed = tgt_embed
         self.generator = generator
 
-        # All matrices start after Glorot and Bengio (2010), uniform with variance
+        # All matrices start after [@glorot2010understanding], uniform with variance
         # $2 / (\text{fan}_{in} + \text{fan}_{out})$. A layer then neither swells nor
         # shrinks what passes through it, forwards or backwards. A learned table of
         # positions is drawn too, and starts close to zero.

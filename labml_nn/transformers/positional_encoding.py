@@ -13,12 +13,12 @@ the same way: nothing in it knows that one token stands before another. *Dog bit
 and *man bites dog* would be one and the same. So before the first layer each token's
 vector gets a second vector added to it, which says where the token stands.
 
-Vaswani et al. (2017, §3.5) write the position as a row of clock hands. Each pair of
-features is one hand; it points to $(\sin \omega_i p, \cos \omega_i p)$ at position $p$.
-The first hand goes round once in $2 \pi \approx 6.3$ positions, each next one is slower
-by the same factor, and with 512 features the last one takes 60,611 positions for a
-turn. The fast hands tell neighbours apart, the slow ones the beginning of a text from
-its end.
+Vaswani et al. ([-@vaswani2017attention, §3.5]) write the position as a row of clock
+hands. Each pair of features is one hand; it points to
+$(\sin \omega_i p, \cos \omega_i p)$ at position $p$. The first hand goes round once in
+$2 \pi \approx 6.3$ positions, each next one is slower by the same factor, and with 512
+features the last one takes 60,611 positions for a turn. The fast hands tell neighbours
+apart, the slow ones the beginning of a text from its end.
 
 ![Three of the 32 hands of $C = 64$ features.](figure:positional_encoding.waves)
 
@@ -79,7 +79,8 @@ def get_positional_encoding(
     * `dtype`, `device`: where and how exactly to compute; see the end of this page
 
     Returns a tensor of shape `[T, 1, C]`; the axis of size 1 is the batch's.
-    Raises `ValueError` if a size is not positive. Source: Vaswani et al. 2017, §3.5.
+    Raises `ValueError` if a size is not positive.
+    Source: [@vaswani2017attention, §3.5].
     """
     # A width of 0 would give an empty table, and fail far from here.
     check_sizes(d_model=d_model, max_len=max_len)

@@ -17,9 +17,9 @@ for and keys what to offer:
 $$\operatorname{Attention}(Q, K, V)
     = \operatorname{softmax}\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
 
-This is Vaswani et al. 2017, §3.2.1, eq. 1. The rows of $Q$, $K$ and $V$ are queries,
-keys and values. The softmax works along each row of $Q K^\top$ and turns the scores of
-one query into weights: positive numbers that sum to one.
+This is [@vaswani2017attention, §3.2.1, eq. 1]. The rows of $Q$, $K$ and $V$ are
+queries, keys and values. The softmax works along each row of $Q K^\top$ and turns the
+scores of one query into weights: positive numbers that sum to one.
 
 The equation has no parameters. What queries and keys *are* is decided elsewhere:
 [multi-head attention](mha.py) makes them, for $B$ sequences and $H$ heads at once. So
@@ -237,8 +237,8 @@ def fused_attention(
     times: scaled, masked, as weights. For 1,024 positions, 8 sequences and 8 heads each
     copy takes 256 MiB. PyTorch's kernels go through the keys block by block instead,
     keep running sums, and never hold more than a block
-    ([Dao et al. 2022](https://arxiv.org/abs/2205.14135)). The last exercise does it by
-    hand. Arguments, result and errors are those of `einsum_attention`.
+    ([@dao2022flashattention]). The last exercise does it by hand. Arguments, result and
+    errors are those of `einsum_attention`.
     """
     _check(query, key, value, mask, dropout_prob)
 
@@ -338,9 +338,9 @@ def _check(
 #
 # </details>
 #
-# **2.** In *multi-query* attention ([Shazeer 2019](https://arxiv.org/abs/1911.02150))
-# all heads share one key and one value, and only queries are many. Use the functions of
-# this page. How much smaller is what a model keeps of the positions it has read?
+# **2.** In *multi-query* attention ([@shazeer2019fast]) all heads share one key and one
+# value, and only queries are many. Use the functions of this page. How much smaller is
+# what a model keeps of the positions it has read?
 #
 # <details><summary>Answer</summary>
 #
@@ -368,8 +368,7 @@ def _check(
 # <details><summary>Answer</summary>
 #
 # When a larger score turns up, sum and mean so far shrink by $e^{\text{old} -
-# \text{new}}$ (Milakov & Gimelshein 2018,
-# [arXiv:1805.02867](https://arxiv.org/abs/1805.02867)). It is what the kernels do.
+# \text{new}}$ ([@milakov2018online]). It is what the kernels do.
 #
 # ```python
 # import torch

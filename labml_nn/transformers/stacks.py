@@ -295,9 +295,9 @@ def _extend(
 #
 # </details>
 #
-# **3.** Xiong et al. ([2020](https://arxiv.org/abs/2002.04745)) say why post-norm needs
-# a warm-up: at the start, the gradient of the last layer is as large in a deep stack as
-# in a shallow one, while with pre-norm it shrinks like $1 / \sqrt{L}$. Measure it.
+# **3.** Xiong et al. ([-@xiong2020layer]) say why post-norm needs a warm-up: at the
+# start, the gradient of the last layer is as large in a deep stack as in a shallow one,
+# while with pre-norm it shrinks like $1 / \sqrt{L}$. Measure it.
 #
 # <details><summary>Answer</summary>
 #

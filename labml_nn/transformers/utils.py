@@ -57,7 +57,7 @@ def subsequent_mask(
     * `device` is where the mask is made, the default device if not given
 
     Returns a boolean tensor of shape `[T, T, 1]`; the 1 is the batch, which shares it.
-    Vaswani et al. 2017, §3.2.3.
+    Source: [@vaswani2017attention, §3.2.3].
     """
     check_sizes(seq_len=seq_len)
     see_all = torch.ones(seq_len, seq_len, dtype=torch.bool, device=device)

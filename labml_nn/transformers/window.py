@@ -19,7 +19,7 @@ values are void, and each new token costs a whole context.
 But a learned table ends, and of sinusoids so late the model has seen none. What is kept
 was also computed when the dropped tokens were still there: no text has these keys.
 And models break down when the first tokens go, because that is where many heads look
-when they look for nothing ([Xiao et al. 2023](https://arxiv.org/abs/2309.17453)).
+when they look for nothing ([@xiao2023efficient]).
 
 **By halves**, which is what we do. Let the window fill. When it is full, let go of its
 older half, read what remains *once*, as a text of its own that begins at position 0,

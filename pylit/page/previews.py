@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pylit.code.highlight import escape, highlight_block
 from pylit.diagnostics import Report
 from pylit.model import Target
+from pylit.prose.citations import Cite, unknown
 from pylit.prose.markdown import MarkdownRenderer, Slugs
 from pylit.tex.maths import Rendered, fill
 
@@ -25,7 +26,11 @@ _ID = re.compile(r' id="[^"]*"')
 
 
 def preview_files(
-    targets: Iterable[Target], *, typeset: Typeset | None = None, own: bool = False
+    targets: Iterable[Target],
+    *,
+    typeset: Typeset | None = None,
+    own: bool = False,
+    cite: Cite = unknown,
 ) -> Mapping[str, bytes]:
     """Scripts by path, ``assets/previews/labml_nn/utils.js`` for ``labml_nn/utils.html``.
 
@@ -34,21 +39,25 @@ def preview_files(
         typeset: Sets a formula; without it, previews show TeX.
         own: Whether the notes are the site's own, so that they look as on their page: with
             typographic quotes, and with raw HTML as such.
+        cite: Finds works of the bibliography.
     """
     markdown = MarkdownRenderer(own=own)
     pages: dict[str, dict[str, list[str]]] = {}
     for target in targets:
         page = target.url.partition("#")[0]
-        shown = [_signature(target), _summary(target, markdown, typeset)]
+        shown = [_signature(target), _summary(target, markdown, typeset, cite)]
         if any(shown):
             pages.setdefault(page, {})[target.definition.dotted] = shown
-    return {
-        f"assets/previews/{page.removesuffix('.html')}.js": _script(entries)
-        for page, entries in sorted(pages.items())
-    }
+    return {preview_path(page): preview_script(entries) for page, entries in sorted(pages.items())}
 
 
-def _script(entries: Mapping[str, list[str]]) -> bytes:
+def preview_path(page: str) -> str:
+    """Where the script for links to a page lies."""
+    return f"assets/previews/{page.removesuffix('.html')}.js"
+
+
+def preview_script(entries: Mapping[str, list[str]]) -> bytes:
+    """A script that tells what to show for each name: code or nothing, and a note or nothing."""
     data = json.dumps(entries, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     return f"pylit.previews({data.replace('</', '<' + chr(92) + '/')});\n".encode()
 
@@ -61,7 +70,9 @@ def _signature(target: Target) -> str:
     return highlight_block(_KEYWORDS[definition.kind] + text, "python")
 
 
-def _summary(target: Target, markdown: MarkdownRenderer, typeset: Typeset | None) -> str:
+def _summary(
+    target: Target, markdown: MarkdownRenderer, typeset: Typeset | None, cite: Cite
+) -> str:
     if not target.definition.summary:
         return ""
     note = markdown.render(
@@ -73,6 +84,7 @@ def _summary(target: Target, markdown: MarkdownRenderer, typeset: Typeset | None
         link=lambda name: None,
         href=lambda link: link.url,
         report=Report(),
+        cite=cite,
     )
     formulas = [
         typeset(f.tex, f.display) if typeset else Rendered(f"<code>{escape(f.tex)}</code>")

@@ -25,6 +25,7 @@ from pylit.diagnostics import Diagnostic, Report
 from pylit.figures.gallery import Asked, Gallery
 from pylit.model import Module, SiteView, SourceFile
 from pylit.node import NodeError
+from pylit.pipeline.apparatus import Apparatus, as_parsed, read_apparatus
 from pylit.pipeline.companions import Site, companions, generated_pages
 from pylit.pipeline.generator import generator_digest
 from pylit.pipeline.progress import Silent, Watcher
@@ -133,10 +134,14 @@ class Builder:
         stages = Stages(self._cache, generator_digest(), options.jobs, watcher)
         outcome.tally = stages.tally
         parsed = stages.parse(*self._read(config, report))
+        around = self._apparatus(report)
         with self._tracing(parsed) as tracing, self._gallery(parsed) as gallery:
-            drafts = stages.draft(parsed, self._maths)
+            drafts = stages.draft(parsed, self._maths, around.targets())
             shapes = tracing.finish(report)
             figures = gallery.finish(_asked(drafts, parsed), report)
+        for made in around.pages(drafts):
+            parsed.append(as_parsed(made))
+            drafts.append(made.draft)
         view = self._view(config, drafts, report)
         theme = Theme(options.theme, view)
         for draft, source in zip(drafts, parsed, strict=True):
@@ -149,7 +154,8 @@ class Builder:
                 report.extend(one.diagnostics)
         site = Site(config, view, drafts, parsed, pages)
         generated = generated_pages(site, theme)
-        previews = stages.previews(parsed, self._maths.result)
+        previews = stages.previews(parsed, self._maths.result, around.works)
+        previews |= around.previews()
         files = companions(
             site, options.theme, options.node_modules, options.cache, previews, report
         )
@@ -178,6 +184,12 @@ class Builder:
         modules = [one.module for one in own if not one.prose]
         texts = [one.module.source.text for one in own]
         return Gallery(modules, texts, options.docs, options.root, self._cache, generator_digest())
+
+    def _apparatus(self, report: Report) -> Apparatus:
+        """What the site's own pages cite. Another's package has nothing of the kind."""
+        if self.options.sources:
+            return Apparatus({})
+        return read_apparatus(self.options.docs, self._cache, generator_digest(), report)
 
     def _config(self, report: Report) -> SiteConfig | None:
         if not self.options.sources:

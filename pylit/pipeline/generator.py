@@ -12,7 +12,7 @@ _PYLIT = Path(__file__).resolve().parents[1]
 #: What pages are made with: the code, and the names that it links to.
 _CODE = {".py", ".txt"}
 #: The packages whose version can change a page.
-_PACKAGES = ("markdown-it-py", "mdit-py-plugins", "linkify-it-py", "Pygments", "Jinja2")
+_PACKAGES = ("markdown-it-py", "mdit-py-plugins", "linkify-it-py", "Pygments", "Jinja2", "pybtex")
 
 
 def generator_digest() -> str:

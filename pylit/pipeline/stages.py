@@ -19,6 +19,8 @@ from pylit.page.previews import preview_files
 from pylit.page.render import Renderer
 from pylit.pipeline.pool import run
 from pylit.pipeline.progress import Watcher
+from pylit.prose.bibliography import Work
+from pylit.prose.citations import Cited, unknown
 from pylit.shapes.model import ModuleShapes
 from pylit.shapes.trace import kept_as
 from pylit.site.addresses import HOME, module_url, prose_url
@@ -123,14 +125,20 @@ class Stages:
         ]
         return [parsed for parsed in found if parsed is not None] + pages
 
-    def draft(self, parsed: Sequence[Parsed], maths: MathRenderer) -> list[Draft]:
-        """Drafts in the order of what was parsed; formulas go to Node as they turn up."""
+    def draft(
+        self, parsed: Sequence[Parsed], maths: MathRenderer, around: Mapping[str, Target]
+    ) -> list[Draft]:
+        """Drafts in the order of what was parsed; formulas go to Node as they turn up.
+
+        `around` is what they may ask for beside the definitions of the modules.
+        """
         known = {dotted: t for one in parsed for dotted, t in one.targets.items()}
         # Links name Markdown pages by their file, or as if they lay where the page will lie.
         for one in parsed:
             if one.prose:
                 target = prose_target(one.module.source, one.url)
                 known |= {one.module.source.display: target, one.module.source.name + ".md": target}
+        known |= around
         drafter = Drafter(known)
         found: list[Draft | None] = []
         for one in parsed:
@@ -186,16 +194,27 @@ class Stages:
         self.tally.rendered = len(missing)
         return [page for page in found if page is not None]
 
-    def previews(self, parsed: Sequence[Parsed], typeset: Typeset) -> dict[str, bytes]:
+    def previews(
+        self, parsed: Sequence[Parsed], typeset: Typeset, works: Mapping[str, Work]
+    ) -> dict[str, bytes]:
         """What links to each module show before they are followed."""
+        names = {work.key: Cited(work.short, work.year, "") for work in works.values()}
+        stamp = digest(repr(sorted(names.items())))
         files: dict[str, bytes] = {}
         for one in parsed:
-            made: dict[str, bytes] | None = self._cache.load(f"previews {one.url}", one.key)
+            cites = "@" in one.module.source.text and one.module.source.own
+            key = digest(one.key, stamp) if cites else one.key
+            made: dict[str, bytes] | None = self._cache.load(f"previews {one.url}", key)
             if made is None:
                 made = dict(
-                    preview_files(one.targets.values(), typeset=typeset, own=one.module.source.own)
+                    preview_files(
+                        one.targets.values(),
+                        typeset=typeset,
+                        own=one.module.source.own,
+                        cite=lambda key: names.get(key) or unknown(key),
+                    )
                 )
-                self._cache.store(f"previews {one.url}", one.key, made)
+                self._cache.store(f"previews {one.url}", key, made)
             files |= made
         return files
 

@@ -22,6 +22,7 @@ from mdit_py_plugins.gfm_autolink import gfm_autolink_plugin
 
 from pylit.diagnostics import Report
 from pylit.model import Link, NoteHtml
+from pylit.prose.citations import Cite, citation, unknown
 from pylit.prose.mdfigures import take_figures
 from pylit.prose.mdhtml import NoteRenderer
 from pylit.prose.mdmath import BLOCK_END, math_plugin
@@ -60,12 +61,14 @@ class MarkdownRenderer:
         link: Callable[[str], Link | None],
         href: Callable[[Link], str],
         report: Report,
+        cite: Cite = unknown,
     ) -> NoteHtml:
         """Render one note: Markdown from `path`, from `first_line` on, indented by `column`.
 
         `link` finds what inline code names, and what a link's address names: a dotted name or the
-        path of a source file. `href` makes an address for this page of what was found. The notes
-        of a page share `slugs`, and are rendered in the page's order.
+        path of a source file. `href` makes an address for this page of what was found, and `cite`
+        finds works of the bibliography. The notes of a page share `slugs`, and are rendered in the
+        page's order.
         """
         text = RESERVED.sub("", text)
         context = NoteContext(
@@ -78,6 +81,7 @@ class MarkdownRenderer:
             link=link,
             href=href,
             report=report,
+            cite=cite,
             inline=self._inline,
         )
         env: dict[str, object] = {}
@@ -92,6 +96,7 @@ class MarkdownRenderer:
             references=tuple(context.references),
             figures=tuple(context.figures),
             text="\n".join(context.text),
+            citations=tuple(context.citations),
         )
 
     def _inline(self, tokens: Sequence[Token]) -> str:
@@ -117,6 +122,8 @@ def parser(own: bool) -> MarkdownIt:
     md.use(gfm_autolink_plugin)
     math_plugin(md)
     md.inline.ruler.before("html_inline", "anchor", anchor)
+    if own:
+        md.inline.ruler.before("link", "citation", citation)
     if not own:
         validate = md.validateLink
         md.validateLink = lambda url: (  # type: ignore[method-assign]

@@ -9,6 +9,7 @@ from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
 from pylit.model import figure_slot, formula_slot
+from pylit.prose.citations import citation_html
 
 Tokens = Sequence[Token]
 Env = MutableMapping[str, Any]
@@ -40,6 +41,10 @@ class NoteRenderer(RendererHTML):
         if link.external:
             return f'<a class="x e" href="{address}" title="{escape(link.name)}">{code}</a>'
         return f'<a class="x" href="{address}" data-x="{escape(link.name)}">{code}</a>'
+
+    def citation(self, tokens: Tokens, idx: int, options: OptionsDict, env: Env) -> str:
+        """The works that a note cites, as links into the bibliography."""
+        return citation_html(tokens[idx])
 
     def fence(self, tokens: Tokens, idx: int, options: OptionsDict, env: Env) -> str:
         """Fenced code, with colours where the language is known."""
@@ -161,7 +166,7 @@ def plain_text(children: Tokens, longest: int | None = None) -> str:
     """What inline tokens say, without markup; formulas as their TeX, the longer ones left out."""
     parts: list[str] = []
     for token in children:
-        if token.type in ("text", "code_inline"):
+        if token.type in ("text", "code_inline", "citation"):
             parts.append(token.content)
         elif token.type == "math_inline":
             short = longest is None or len(token.content) <= longest

@@ -14,7 +14,8 @@ from urllib.parse import unquote
 from markdown_it.token import Token
 
 from pylit.diagnostics import Diagnostic, Report, Severity
-from pylit.model import FigureUse, Formula, Heading, Link, Reference
+from pylit.model import Citation, FigureUse, Formula, Heading, Link, Reference
+from pylit.prose.citations import Cite, resolve_citation
 from pylit.prose.mdhtml import plain_text
 from pylit.prose.slugs import Slugs
 
@@ -43,6 +44,7 @@ class NoteContext:
     link: Callable[[str], Link | None]
     href: Callable[[Link], str]
     report: Report
+    cite: Cite
     #: Renders inline tokens.
     inline: Callable[[Sequence[Token]], str]
     formulas: list[Formula] = field(default_factory=list)
@@ -50,6 +52,7 @@ class NoteContext:
     references: list[Reference] = field(default_factory=list)
     figures: list[FigureUse] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
+    citations: list[Citation] = field(default_factory=list)
     #: Number of this note among those of its page that have footnotes; 0 when it has none.
     footnotes: int = 0
 
@@ -203,6 +206,8 @@ def resolve_inline(inline: Token, context: NoteContext, *, heading: bool) -> Non
             resolve_image(token, place, context, linked=inside_link > 0)
         elif token.type == "anchor":
             claim_anchor(token.content, place, context)
+        elif token.type == "citation":
+            cite_works(token, place, context, linked=not heading)
         elif token.type == "html_inline":
             raw_html(token.content, place.line, context)
         elif token.type == "code_inline" and not heading and not inside_link:
@@ -263,6 +268,17 @@ def resolve_image(token: Token, place: Place, context: NoteContext, *, linked: b
     if not alt:
         hint = f"say in words what it shows, ![a curve that falls]({address})"
         context.fault("image-alt", f"image `{address}` has no text", hint, place.line, place.column)
+
+
+def cite_works(token: Token, place: Place, context: NoteContext, *, linked: bool) -> None:
+    """Find the works that a citation names, and keep it for the bibliography."""
+    for key, hint in resolve_citation(token, context.cite, linked=linked):
+        if hint:
+            at = place.column + token.meta["written"].find(f"@{key}")
+            message = f"no work `{key}` in the bibliography"
+            context.fault("citation", message, hint, place.line, at)
+        else:
+            context.citations.append(Citation(key, context.first_line + place.line))
 
 
 def claim_anchor(anchor: str, place: Place, context: NoteContext) -> None:

@@ -10,6 +10,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pylit.cache import digest
 from pylit.code.highlight import highlight
@@ -27,6 +28,7 @@ from pylit.model import (
     Target,
 )
 from pylit.page.render import relative
+from pylit.prose.citations import find_work
 from pylit.prose.markdown import MarkdownRenderer, Slugs
 from pylit.site.symbols import page_symbols
 
@@ -286,6 +288,7 @@ class _Page:
             ),
             href=self._href,
             report=self.report,
+            cite=lambda key: find_work(key, self.lookup, partial(relative, self.order.url)),
         )
         return self.symbols.mark(note)
 

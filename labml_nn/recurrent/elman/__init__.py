@@ -14,9 +14,9 @@ there, and *time* is added to it.
 A plain network has no such mind. It maps an input to an output and forgets both. To
 read a text, it would have to get all words at once, each through weights of its own,
 and what it learned about the third word would be of no use when the same word came
-fourth. Elman (1990) gave it a memory in the simplest way there is: what the hidden
-units did at the last step is copied, and at the next step the copy is part of the
-input.
+fourth. Elman ([-@elman1990finding]) gave it a memory in the simplest way there is: what
+the hidden units did at the last step is copied, and at the next step the copy is part
+of the input.
 
 ```text
    output      y₁           y₂           y₃
@@ -42,12 +42,12 @@ and a step of the novel costs no more than one of the word.
 That is its charm, and its limit. Everything there is to know about the text so far must
 fit into $N$ numbers, each new word writes over them, and a gradient has to come back
 through every one of those overwritings. [Backpropagation through time](bptt.py) shows
-how it does, and how little of it arrives. Gates (Hochreiter and Schmidhuber 1997) help
-it through. Attention gave the problem up: a [transformer](../../transformers/mha.py)
-keeps all steps and looks back at any of them directly. It also needs no step before
-the next one can begin, so that it learns from all positions of a text at the same time,
-while a recurrent network has to go through it. But its memory grows with the text, and
-that of an Elman network never does.
+how it does, and how little of it arrives. Gates ([@hochreiter1997long]) help it
+through. Attention gave the problem up: a [transformer](../../transformers/mha.py) keeps
+all steps and looks back at any of them directly. It also needs no step before the next
+one can begin, so that it learns from all positions of a text at the same time, while a
+recurrent network has to go through it. But its memory grows with the text, and that of
+an Elman network never does.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|

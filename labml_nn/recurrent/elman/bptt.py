@@ -250,9 +250,10 @@ def unroll(
 #
 # A product of a hundred factors is hardly ever of moderate size. If the factors shrink
 # a vector by a tenth each, $0.9^{100}$ leaves three hundred-thousandths of it. If they
-# stretch it by a tenth, it is 14,000 times as long. Bengio, Simard and Frasconi (1994)
-# showed that it is no accident: a network that keeps something in mind *reliably*, so
-# that small disturbances die out, is one in which gradients die out as well.
+# stretch it by a tenth, it is 14,000 times as long. Bengio, Simard and Frasconi
+# ([-@bengio1994learning]) showed that it is no accident: a network that keeps something
+# in mind *reliably*, so that small disturbances die out, is one in which gradients die
+# out as well.
 #
 # Here is how long a gradient of length 1 at $h_t$ is when it arrives at $h_0$, for 128
 # units and $U = \rho \cdot{}$(a rotation), whose eigenvalues all have the absolute
@@ -276,9 +277,9 @@ def unroll(
 # measures it.
 #
 # Clipping the norm of the gradients cures those that explode
-# ([Pascanu et al. 2013](https://arxiv.org/abs/1211.5063)). Nothing brings back what has
-# vanished. Gated networks add to their state instead of multiplying it, and a
-# transformer has a path of length one from any step to any other.
+# ([@pascanu2013difficulty]). Nothing brings back what has vanished. Gated networks add
+# to their state instead of multiplying it, and a transformer has a path of length one
+# from any step to any other.
 #
 # ## Cut off
 #

@@ -138,9 +138,9 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 
         # A token is likely when its vector points where the output points. These can be
         # the vectors that it was read with
-        # ([Press and Wolf 2017](https://arxiv.org/abs/1608.05859)): what is alike when
-        # read is alike when written, and both places learn from both. How frequent a
-        # token is in any context is not a direction, so it has a number of its own.
+        # ([@press2017using]): what is alike when read is alike when written, and both
+        # places learn from both. How frequent a token is in any context is not a
+        # direction, so it has a number of its own.
         self.output_weight: nn.Parameter | None = None
         if not config.tied:
             self.output_weight = nn.Parameter(torch.empty(config.n_vocab, d_model))

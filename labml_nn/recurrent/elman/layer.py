@@ -81,11 +81,10 @@ class ElmanCell(nn.Module):
         #
         # $U$ is used again and again, so what counts is what it does to a vector in the
         # long run. It begins as a random *orthogonal* matrix, a rotation: it makes no
-        # vector longer or shorter, and no gradient either (Saxe et al. 2014,
-        # [arXiv:1312.6120](https://arxiv.org/abs/1312.6120)). `nn.RNN` draws it evenly
-        # from $\pm 1 / \sqrt{N}$. That matrix has a spectral radius of about
-        # $1 / \sqrt{3}$, and after ten steps without input a state is down to half a
-        # percent.
+        # vector longer or shorter, and no gradient either ([@saxe2014exact]). `nn.RNN`
+        # draws it evenly from $\pm 1 / \sqrt{N}$. That matrix has a spectral radius of
+        # about $1 / \sqrt{3}$, and after ten steps without input a state is down to
+        # half a percent.
         nn.init.orthogonal_(self.recurrent.weight)
 
     def forward(

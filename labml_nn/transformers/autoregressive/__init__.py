@@ -23,9 +23,9 @@ and every letter of it is another question:
 ```
 
 This is the model that GPT made famous: half of the [Transformer](../models.py), the
-decoder, with nothing to translate (Liu et al.
-[2018](https://arxiv.org/abs/1801.10198), §4.2.3). Tokens become vectors, a stack of
-layers lets each of them look back, and a last map turns every vector into a bet:
+decoder, with nothing to translate ([@liu2018generating, §4.2.3]). Tokens become
+vectors, a stack of layers lets each of them look back, and a last map turns every
+vector into a bet:
 
 ```text
  text      T   o   _   b          w   [T, B]
@@ -154,8 +154,7 @@ class AutoregressiveTransformer(LanguageModel[Window]):
         #
         # To read a token is to take its row of $E$. To bet on a token is to ask how
         # well the last vector agrees with a row that stands for it. It may be the same
-        # row (Vaswani et al. 2017, §3.4; Press and Wolf
-        # [2016](https://arxiv.org/abs/1608.05859)):
+        # row ([@vaswani2017attention, §3.4; @press2017using]):
         #
         # $$z_{tv} = x^L_t \cdot E_v + b_v$$
         #
@@ -172,17 +171,17 @@ class AutoregressiveTransformer(LanguageModel[Window]):
         ### How it begins
 
         All matrices and tables start with normal numbers of standard deviation 0.02,
-        all biases at zero (Radford et al. 2018, *Improving Language Understanding by
-        Generative Pre-Training*, §4.1). Small enough for no token to be a favourite:
-        the first loss is close to $\ln V$, that of somebody who has no idea.
+        all biases at zero ([@radford2018improving, §4.1]). Small enough for no token to
+        be a favourite: the first loss is close to $\ln V$, that of somebody who has no
+        idea.
 
         Matrices that *add to the rows*, the last one of each attention and of each
         feed-forward network, are made smaller by $1 / \sqrt{2 L}$. There are $2 L$ of
         them, what they add is independent at first, and so variances add up:
         $2 L \cdot (0.02 / \sqrt{2 L})^2 = 0.02^2$. The sum is as large as if there were
-        one, however deep the model (Radford et al. 2019, §2.3: "we scale the weights of
-        residual layers at initialization by a factor of $1 / \sqrt{N}$ where $N$ is the
-        number of residual layers").
+        one, however deep the model ([@radford2019language, §2.3]: "we scale the weights
+        of residual layers at initialization by a factor of $1 / \sqrt{N}$ where $N$ is
+        the number of residual layers").
 
         With `init_lower` and `init_upper` all matrices and tables are uniform between
         the two instead.
@@ -246,7 +245,7 @@ class AutoregressiveTransformer(LanguageModel[Window]):
 
 # ## Differences from GPT-2
 #
-# GPT-2 (Radford et al. 2019, §2.3; and its [code](https://github.com/openai/gpt-2),
+# GPT-2 ([@radford2019language, §2.3]; and its [code](https://github.com/openai/gpt-2),
 # where the paper is silent) is the nearest relative.
 #
 # * **Scaled embeddings.** The factor $\sqrt{C}$ is that of the original Transformer.

@@ -368,7 +368,7 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
 # doubt about $x$ can do no better. What we want is a reply that fits *this* saying
 # better than others: choose the $y$ with the largest
 # $\log p(y \mid x) - \lambda \log p(y)$, where $p(y)$ is how often people say it anyway
-# ([Li et al. 2016](https://arxiv.org/abs/1510.03055)).
+# ([@li2016diversity]).
 #
 # The same model can tell $p(y)$, if now and then in training nothing was said: a source
 # of nothing but padding is silence, and the decoder is left to what is usual.

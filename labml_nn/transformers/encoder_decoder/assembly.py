@@ -230,8 +230,8 @@ def assemble(config: EncoderDecoderConfig) -> EncoderDecoder:
 #
 # Most of them into the encoder. It runs once, on all positions side by side; the
 # decoder runs for each token, one after the other. Translation hardly suffers from a
-# decoder of a single layer ([Kasai et al. 2020](https://arxiv.org/abs/2006.10369)). And
-# a layer of the encoder is smaller, by the attention to the source:
+# decoder of a single layer ([@kasai2020deep]). And a layer of the encoder is smaller,
+# by the attention to the source:
 #
 # ```python
 # import torch

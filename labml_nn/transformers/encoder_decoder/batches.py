@@ -94,14 +94,14 @@ def collate(
     * `multiple_of` rounds $S$ and $T$ up. A compiled model is compiled for each shape
       that it meets, and so it meets fewer
 
-    Why turn the source round? Sutskever et al. (2014, §3.3) read it with a recurrent
-    network, which has the last word freshest in mind, and wrote the translation with
-    another. Reversed, the *first* word of the source comes last, next to the first word
-    of the translation; their BLEU score rose from 25.9 to 30.6. Attention reaches every
-    position in one step and positions say which is which, so to a transformer it is all
-    one. (Four small models learned to repeat eight letters, and four to repeat them
-    from the reversed source: after 240 steps both had losses from 0.01 to 0.05.) Turn
-    round whatever the model hears, or nothing: it cannot know.
+    Why turn the source round? Sutskever et al. ([-@sutskever2014sequence, §3.3]) read
+    it with a recurrent network, which has the last word freshest in mind, and wrote the
+    translation with another. Reversed, the *first* word of the source comes last, next
+    to the first word of the translation; their BLEU score rose from 25.9 to 30.6.
+    Attention reaches every position in one step and positions say which is which, so to
+    a transformer it is all one. (Four small models learned to repeat eight letters, and
+    four to repeat them from the reversed source: after 240 steps both had losses from
+    0.01 to 0.05.) Turn round whatever the model hears, or nothing: it cannot know.
 
     Returns a `Batch`. Raises `ValueError` for no pairs, for something that is not a
     pair, for a source without tokens, for padding in a sequence, and for another word
@@ -256,9 +256,9 @@ def shift(
 
 # ## Differences from the paper
 #
-# Sutskever et al. (2014) read with one recurrent network and write with another. Their
-# words end in an end-of-sentence token, as here, which the decoder also reads first;
-# here there is a start token for that.
+# Sutskever et al. ([-@sutskever2014sequence]) read with one recurrent network and write
+# with another. Their words end in an end-of-sentence token, as here, which the decoder
+# also reads first; here there is a start token for that.
 #
 # ## Exercises
 #

@@ -24,9 +24,9 @@ about line 2 is for layer 2 to see, and what layer 2 concludes about line 3, for
 the answer to line 3 *was there*, at the top of the stack, when it came to line 4. The
 lower layers were not allowed to look.
 
-A feedback transformer (Fan et al. 2020) allows it. At the end of each step it mixes the
-outputs of **all** its layers into one memory vector, and at all later steps **every**
-layer attends to the memory, the lowest one too:
+A feedback transformer ([@fan2020feedback]) allows it. At the end of each step it mixes
+the outputs of **all** its layers into one memory vector, and at all later steps
+**every** layer attends to the memory, the lowest one too:
 
 ```text
             step t − 1               memory                step t
@@ -215,7 +215,7 @@ class FeedbackTransformer(nn.Module):
         shares = self.weights.softmax(0)
 
         # Up through the layers, then the memory vector, a weighted mean of all their
-        # outputs (Fan et al. 2020, "Feedback Memory"):
+        # outputs ([@fan2020feedback, "Feedback Memory"]):
         #
         # $$m_t = \sum_{l=0}^{L} \operatorname{softmax}(w)_l \; x_t^l$$
         #
@@ -243,8 +243,8 @@ class FeedbackTransformer(nn.Module):
 
         In an ordinary decoder the second argument would be
         $[x_0^{l-1}, \dots, x_t^{l-1}]$, the outputs of the layer below. Here it has no
-        $l$: all layers get the same (Fan et al. 2020, "Feedback Memory"). And it ends
-        with $t - 1$, because $m_t$ is not known before the last layer is done; the
+        $l$: all layers get the same ([@fan2020feedback, "Feedback Memory"]). And it
+        ends with $t - 1$, because $m_t$ is not known before the last layer is done; the
         token itself goes up by way of $x_t^{l-1}$.
 
         Returns $x_t^0, \dots, x_t^L$.

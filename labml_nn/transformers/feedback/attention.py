@@ -139,8 +139,8 @@ class FeedbackAttention(nn.Module):
 
         Suppose that tokens had position vectors, added before the projections. Then
         query and key would each be a sum, and their product would have four terms.
-        Transformer-XL (Dai et al. 2019, §3.3) keeps the four and makes each a matter of
-        *distance*, and so does this:
+        Transformer-XL ([@dai2019transformerxl, §3.3]) keeps the four and makes each a
+        matter of *distance*, and so does this:
 
         $$A_j = \underbrace{q^\top k_j}_{\text{A}} + \underbrace{q^\top E_d}_{\text{B}}
         + \underbrace{u^\top k_j}_{\text{C}} + \underbrace{b_d}_{\text{D}},
@@ -208,8 +208,8 @@ class FeedbackAttention(nn.Module):
         $2 C^2 + 2 S H C$ multiplications, where the readable form has
         $2 S C^2 + 2 S C$: with $S = 128$, $C = 256$ and $H = 8$, 0.66 million against
         16.8. It is also why `FeedbackTransformer` has to keep nothing but the plain
-        memory vectors. DeepSeek-V2 reads its compressed memory in the same way (2024,
-        §2.1.2).
+        memory vectors. DeepSeek-V2 reads its compressed memory in the same way
+        ([-@deepseek2024deepseekv2, §2.1.2]).
 
         * `to_key`, `to_value` hold $W_K$, $W_V$ and $b_V$
 

@@ -11,8 +11,8 @@ paper: https://arxiv.org/abs/2002.09402
 the answer stands at place 1 of this sentence, or at place 7,301 of a book. Counted back
 from *ran* it is five words, wherever the sentence stands. Distance is what a sentence
 is made of, so a feedback transformer has no positions, only distances: it asks how many
-steps ago a row of memory was written (Fan et al. 2020, "Relative Positional
-Embeddings").
+steps ago a row of memory was written ([@fan2020feedback, "Relative Positional
+Embeddings"]).
 
 Every head has two parameters for each distance $d$: a vector $E_d$ that a query can
 look for, and a number $b_d$ that makes the distance more or less welcome to all
@@ -150,8 +150,8 @@ class RelativePositions(NamedTuple):
 # assert torch.allclose(weights[1:] / weights[:-1], torch.full((5,), 2.0))
 # ```
 #
-# Press et al. 2021 ([arXiv:2108.12409](https://arxiv.org/abs/2108.12409)) give every
-# head such a slope, fixed instead of learned.
+# Press et al. ([-@press2021train]) give every head such a slope, fixed instead of
+# learned.
 #
 # </details>
 #

@@ -163,9 +163,8 @@ class FeedbackTransformerKV(FeedbackTransformer):
 # <details><summary>Answer</summary>
 #
 # Six times: $2 C$ numbers per token instead of $2 L C$. Attention that shares keys and
-# values among its *heads* (Shazeer 2019,
-# [arXiv:1911.02150](https://arxiv.org/abs/1911.02150)) saves along the other axis, and
-# both could be done at once.
+# values among its *heads* ([@shazeer2019fast]) saves along the other axis, and both
+# could be done at once.
 #
 # ```python
 # import torch

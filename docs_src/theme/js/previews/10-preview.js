@@ -13,22 +13,23 @@ let timer;
 
 // What to say of a link, as HTML that was made when the site was built, or as elements.
 const contentOf = async (link) => {
-  if (!link.dataset.x) {
-    const name = document.createElement("code");
+  const name = link.dataset.x || link.hash.slice(1);
+  if (link.dataset.x === undefined) {
+    const title = document.createElement("code");
     const address = document.createElement("div");
-    name.textContent = link.dataset.name;
+    title.textContent = link.dataset.name;
     address.className = "address";
     address.textContent = link.href;
-    return [name, address];
+    return [title, address];
   }
   const path = decodeURI(link.href).split("#")[0].slice(decodeURI(site.href).length);
   await load(`previews/${path.replace(/\.html$/, ".js")}`);
-  const shown = known.get(link.dataset.x);
+  const shown = known.get(name);
   if (!shown) return [];
   const code = document.createElement("code");
   const note = document.createElement("div");
   [code.innerHTML, note.innerHTML] = shown;
-  return shown[1] ? [code, note] : [code];
+  return [code, note].filter((part) => part.innerHTML);
 };
 
 // Under the link if there is room, else above it, and never outside the window.

@@ -1,0 +1,66 @@
+"""What stands around the text of a site's own pages: the works that they cite, and the pages that
+are put together of them. Somebody else's package has none of it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pylit.cache import Cache, digest
+from pylit.diagnostics import Diagnostic, Report
+from pylit.model import Target
+from pylit.page.previews import preview_path, preview_script
+from pylit.pipeline.stages import Parsed
+from pylit.prose.bibliography import Work, read_bibliography
+from pylit.prose.citations import BIBLIOGRAPHY, work_targets
+from pylit.site.bibliography import bibliography_page, work_previews
+from pylit.site.drafts import Draft
+from pylit.site.gathered import Gathered
+
+#: Under what the cache keeps the works, so that a build without changes does not parse them. It
+#: keeps all that belongs to a page of the site.
+WORKS = f"parsed {BIBLIOGRAPHY}"
+
+
+@dataclass(frozen=True, slots=True)
+class Apparatus:
+    """The works of a site."""
+
+    works: Mapping[str, Work]
+
+    def targets(self) -> dict[str, Target]:
+        """What drafts may ask of it, by the name that they ask for."""
+        return work_targets(self.works)
+
+    def pages(self, drafts: Sequence[Draft]) -> list[Gathered]:
+        """The pages that are made of what the others say."""
+        taken = {draft.url for draft in drafts}
+        pages = [bibliography_page(self.works, drafts)]
+        return [page for page in pages if page is not None and page.draft.url not in taken]
+
+    def previews(self) -> dict[str, bytes]:
+        """What links to works show, by path."""
+        if not self.works:
+            return {}
+        return {preview_path(BIBLIOGRAPHY): preview_script(work_previews(self.works))}
+
+
+def read_apparatus(docs: Path, cache: Cache, generator: str, report: Report) -> Apparatus:
+    """The apparatus of the site whose prose lies in `docs`."""
+    return Apparatus(_works(docs / "references.bib", cache, generator, report))
+
+
+def _works(path: Path, cache: Cache, generator: str, report: Report) -> dict[str, Work]:
+    key = digest(generator, path.read_bytes() if path.is_file() else b"")
+    known: tuple[dict[str, Work], tuple[Diagnostic, ...]] | None = cache.load(WORKS, key)
+    if known is None:
+        faults = Report()
+        known = read_bibliography(path, f"docs_src/{path.name}", faults), tuple(faults)
+        cache.store(WORKS, key, known)
+    report.extend(known[1])
+    return known[0]
+
+
+def as_parsed(page: Gathered) -> Parsed:
+    """A gathered page as the stages know pages."""
+    return Parsed(page.module, page.draft.url, True, {}, (), page.draft.stamp)

@@ -1,0 +1,314 @@
+"""Works, citations of them in notes, and the page that lists both."""
+
+from pathlib import Path
+
+import pytest
+from note_tools import RENDERERS, render
+from site_tools import build, faults, make_site, succeed
+
+from pylit.diagnostics import Report
+from pylit.prose.bibliography import Work, read_bibliography
+from pylit.prose.citations import Cited, find_work, work_targets
+from pylit.prose.slugs import Slugs
+
+BIB = r"""% What is cited.
+@inproceedings{first2017thing,
+  author = {First, Anna and Sec{\'o}nd, Bo and de la Third, Carl},
+  title = {{A} Thing, of 5--7 Parts},
+  booktitle = {Venue},
+  volume = {3}, number = {1}, pages = {1--9},
+  year = {2017},
+  eprint = {1706.00001},
+}
+
+@article{lone1990structure,
+  author = {Lone, Jeffrey L.},
+  title = {Structure},
+  year = {1990},
+  doi = {10.1/2},
+}
+
+@misc{pair2000words,
+  author = {Pair, A. and {Some-Company}},
+  title = {Words & <signs>},
+  year = {2000},
+  url = {https://www.example.org/paper.pdf},
+}
+
+@misc{many2022things,
+  author = {Many, M. and others},
+  title = {Things},
+  year = {2022},
+  eprint = {2201.00001},
+}
+"""
+
+
+def read(tmp_path: Path, text: str) -> tuple[dict[str, Work], Report]:
+    path = tmp_path / "references.bib"
+    path.write_text(text, encoding="utf-8")
+    report = Report()
+    return read_bibliography(path, "refs.bib", report), report
+
+
+def cite(key: str) -> Cited | str:
+    works = {"a2017": Cited("A et al.", "2017", "b.html#a2017"), "b1990": Cited("B", "1990", "b")}
+    return works.get(key, "did you mean `a2017`?")
+
+
+def shown(text: str, *, own: bool = True, report: Report | None = None) -> str:
+    return (
+        RENDERERS[own]
+        .render(
+            text,
+            path="notes.md",
+            first_line=1,
+            column=0,
+            slugs=Slugs(),
+            link=lambda name: None,
+            href=lambda link: link.url,
+            report=Report() if report is None else report,
+            cite=cite,
+        )
+        .html.strip()
+    )
+
+
+A = '<a class="x" href="b.html#a2017" data-x>'
+B = '<a class="x" href="b" data-x>'
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("[@a2017]", f"{A}A et al. 2017</a>"),
+        ("([@a2017, §3.2.1, eq. 1]).", f"({A}A et al. 2017, §3.2.1, eq. 1</a>)."),
+        ("Mr A ([-@a2017, §3])", f"Mr A ({A}2017, §3</a>)"),
+        ("[@a2017,\n§3; @b1990]", f"{A}A et al. 2017, §3</a>; {B}B 1990</a>"),
+        ('[@a2017, "<Memory> & you"]', f'{A}A et al. 2017, "&lt;Memory&gt; &amp; you"</a>'),
+        ("*so* [@a2017]", f"<em>so</em> {A}A et al. 2017</a>"),
+        # Of two links, the inner one is one.
+        ("[see [@a2017]](x.html)", f"[see {A}A et al. 2017</a>](x.html)"),
+        # None of these is one.
+        ("`[@a2017]`", "<code>[@a2017]</code>"),
+        ("[@a2017](x.html)", '<a href="x.html">@a2017</a>'),
+        ("[@ a2017] and \\[@a2017]", "[@ a2017] and [@a2017]"),
+        ("[@a2017 and more]", "[@a2017 and more]"),
+    ],
+)
+def test_a_citation_is_a_link_to_its_work(text: str, html: str) -> None:
+    assert shown(text) == f"<p>{html}</p>"
+
+
+def test_it_is_words_in_headings_and_in_the_text_for_the_search() -> None:
+    note = RENDERERS[True].render(
+        "## As in [@a2017]\n\nSee [@b1990, p. 2].",
+        path="notes.md",
+        first_line=7,
+        column=0,
+        slugs=Slugs(),
+        link=lambda name: None,
+        href=lambda link: link.url,
+        report=Report(),
+        cite=cite,
+    )
+    assert note.headings[0].html == "As in A et al. 2017"
+    assert note.text == "See B 1990, p. 2."
+    assert [(c.key, c.line) for c in note.citations] == [("a2017", 7), ("b1990", 9)]
+
+
+def test_somebody_elses_notes_cite_nothing() -> None:
+    assert shown("[@a2017]", own=False) == "<p>[@a2017]</p>"
+
+
+def test_an_unknown_key_is_told_with_its_place_and_the_nearest() -> None:
+    report = Report()
+    render_at = shown("One,\ntwo ([@a2017; @a2071, §3]).", report=report)
+    assert "a2071, §3" in render_at
+    (fault,) = report
+    assert str(fault).split("\n") == [
+        "notes.md:2:15: error[citation]: no work `a2071` in the bibliography",
+        "    two ([@a2017; @a2071, §3]).",
+        "                  ^",
+        "    hint: did you mean `a2017`?",
+    ]
+
+
+def test_without_a_bibliography_every_key_is_unknown() -> None:
+    report = Report()
+    render("[@a2017]", report=report)
+    assert [fault.code for fault in report] == ["citation"]
+    assert "references.bib" in next(iter(report)).hint
+
+
+def test_works_are_named_as_texts_name_them(tmp_path: Path) -> None:
+    works, report = read(tmp_path, BIB)
+    assert not len(report)
+    assert [work.name for work in works.values()] == [
+        "First et al. 2017",
+        "Lone 1990",
+        "Pair and Some-Company 2000",
+        "Many et al. 2022",
+    ]
+    first = works["first2017thing"]
+    assert first.authors == ("Anna First", "Bo Secónd", "Carl de la Third")
+    assert first.title == "A Thing, of 5–7 Parts"
+    assert first.venue == "Venue 3(1), 1–9"
+    assert first.links == (("arXiv:1706.00001", "https://arxiv.org/abs/1706.00001"),)
+    assert first.line == 2
+    assert works["lone1990structure"].links == (("doi:10.1/2", "https://doi.org/10.1/2"),)
+    assert works["pair2000words"].links == (("example.org", "https://www.example.org/paper.pdf"),)
+
+
+def test_works_of_one_name_and_year_are_told_apart(tmp_path: Path) -> None:
+    entry = "@misc{%s, author = {Lone, A.}, title = {T}, year = {1990}, url = {https://a.b}}\n"
+    works, _ = read(tmp_path, entry % "one" + entry % "two")
+    assert [work.name for work in works.values()] == ["Lone 1990a", "Lone 1990b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("@misc{a,\n  title = {T}\n  year = 3\n}\n", 3, "is not BibTeX: '}' expected"),
+        ("@misc{a,\n  title = {T", 2, "is not BibTeX: premature end of file"),
+        ("\n@misc{a, title = {T}, url = {u}}", 2, "`a` has no `author` and `year`"),
+        ("@misc{a, author={A}, year=1, title={T}}", 1, "`a` says not where it can be read"),
+        ("@misc{5a, author={A}, year=1, title={T}, url={u}}", 1, "`5a` is no key"),
+    ],
+)
+def test_a_fault_of_the_file_has_its_line(
+    tmp_path: Path, text: str, line: int, message: str
+) -> None:
+    works, report = read(tmp_path, text)
+    (fault,) = report
+    assert (fault.code, fault.line, fault.message) == ("bibliography", line, message)
+    # The key is known all the same: citing it is no second fault.
+    assert set(works) == {text.partition("{")[2].partition(",")[0]}
+
+
+def test_a_key_twice_is_a_fault_of_the_second(tmp_path: Path) -> None:
+    works, report = read(tmp_path, BIB + BIB[BIB.index("@article") :])
+    assert [(f.line, f.message) for f in report] == [
+        (31, "`lone1990structure` is there twice, first in line 11"),
+        (38, "`pair2000words` is there twice, first in line 18"),
+        (45, "`many2022things` is there twice, first in line 25"),
+    ]
+    assert len(works) == 4
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    assert read_bibliography(tmp_path / "none.bib", "none.bib", Report()) == {}
+    (tmp_path / "bad.bib").write_bytes(b"@misc{a,\n\xff")
+    report = Report()
+    assert read_bibliography(tmp_path / "bad.bib", "bad.bib", report) == {}
+    assert [(f.line, f.message) for f in report] == [(2, "byte 9 is not UTF-8")]
+
+
+def test_works_are_found_through_the_index_of_definitions(tmp_path: Path) -> None:
+    works, _ = read(tmp_path, BIB)
+    lookup = work_targets(works).get
+    found = find_work("lone1990structure", lookup, lambda url: f"../{url}")
+    assert found == Cited("Lone", "1990", "../bibliography.html#lone1990structure")
+    assert find_work("lone1990structur", lookup, str) == "did you mean `lone1990structure`?"
+    assert find_work("zzz", lookup, str) == "add it to `docs_src/references.bib`"
+
+
+SITE = {
+    "docs_src/references.bib": BIB,
+    "pkg/one.py": '''"""
+---
+title: The <first>
+---
+
+As [@first2017thing, §2] say.
+"""
+
+
+class One:
+    """Says [@lone1990structure]."""
+
+    def say(self) -> int:
+        # ## How
+        #
+        # And again ([@first2017thing; @pair2000words]).
+        return 1
+''',
+}
+
+
+@pytest.fixture
+def cited(tmp_path: Path) -> Path:
+    return make_site(tmp_path, SITE)
+
+
+def test_the_bibliography_lists_what_is_cited_and_where(cited: Path) -> None:
+    succeed(cited)
+    page = (cited / "site/bibliography.html").read_text()
+    assert page.index('id="first2017thing"') < page.index('id="lone1990structure"')
+    assert "<b>First et al. 2017</b> <cite>A Thing, of 5–7 Parts</cite>" in page
+    assert "Words &amp; &lt;signs&gt;" in page
+    assert (
+        '<p class="by-whom">Cited by <a href="pkg/one.html">The &lt;first&gt;</a>'
+        ' (<a href="pkg/one.html#how">How</a>)</p>' in page
+    )
+    assert '(<a href="pkg/one.html#One">One</a>)' in page
+    assert "many2022things" not in page, "nobody cites it"
+
+
+def test_links_to_works_show_them_before_they_are_followed(cited: Path) -> None:
+    succeed(cited)
+    page = (cited / "site/pkg/one.html").read_text()
+    link = (
+        '<a class="x" href="../bibliography.html#first2017thing" data-x>First et al. 2017, §2</a>'
+    )
+    assert link in page
+    script = (cited / "site/assets/previews/bibliography.js").read_text()
+    assert "<cite>Structure<\\/cite><p>Jeffrey L. Lone, 1990." in script
+    assert 'tabindex=\\"-1\\"' in script
+    # The preview of a class that cites says what the page says.
+    assert "Says Lone 1990." in (cited / "site/assets/previews/pkg/one.js").read_text()
+
+
+def test_a_build_names_what_is_wrong(cited: Path) -> None:
+    one = SITE["pkg/one.py"].replace("[@lone1990structure]", "[@lone1990]")
+    make_site(cited, SITE | {"pkg/one.py": one})
+    outcome = build(cited)
+    assert faults(outcome) == [("pkg/one.py", 11, "citation")]
+    assert not (cited / "site").exists()
+    make_site(cited, SITE | {"docs_src/references.bib": BIB.replace("year = {1990},", "year = {")})
+    assert {code for _, _, code in faults(build(cited))} == {"bibliography"}
+
+
+def test_only_pages_that_cite_what_has_changed_are_made_again(cited: Path) -> None:
+    succeed(cited)
+    again = succeed(cited)
+    assert (again.tally.drafted, again.tally.rendered) == (0, 0)
+    # A title stands in the bibliography alone.
+    make_site(cited, {**SITE, "docs_src/references.bib": BIB.replace("{Structure}", "{Form}")})
+    titled = succeed(cited)
+    assert (titled.tally.drafted, titled.tally.rendered) == (0, 1)
+    assert "Form" in (cited / "site/bibliography.html").read_text()
+    assert "Form" in (cited / "site/assets/previews/bibliography.js").read_text()
+    # A year stands wherever the work is cited.
+    make_site(cited, {**SITE, "docs_src/references.bib": BIB.replace("{1990}", "{1991}")})
+    dated = succeed(cited)
+    assert (dated.tally.drafted, dated.tally.rendered) == (1, 2)
+    assert "Lone 1991" in (cited / "site/pkg/one.html").read_text()
+    assert "Says Lone 1991." in (cited / "site/assets/previews/pkg/one.js").read_text()
+
+
+def test_the_hint_of_an_unknown_key_knows_new_keys(cited: Path) -> None:
+    one = SITE["pkg/one.py"].replace("[@lone1990structure]", "[@late2023things]")
+    make_site(cited, SITE | {"pkg/one.py": one})
+    hints = [fault.hint for fault in build(cited).report]
+    more = BIB + BIB[BIB.index("@misc{many") :].replace("many2022things", "late2024things")
+    make_site(cited, {**SITE, "pkg/one.py": one, "docs_src/references.bib": more})
+    later = [fault.hint for fault in build(cited).report]
+    assert hints != later == ["did you mean `late2024things`?"]
+
+
+def test_another_package_has_no_bibliography(cited: Path) -> None:
+    outcome = build(cited, sources=(cited / "pkg",))
+    assert not outcome.report.failed
+    assert not (cited / "site/bibliography.html").exists()
+    assert "[@first2017thing, §2]" in (cited / "site/pkg/one.html").read_text()
