@@ -3,7 +3,18 @@
 from pylit.figures.figure import Demo, Figure, Knob, Table
 from pylit.figures.heat import heat_map
 from pylit.figures.plot import Plot, bar_list
-from pylit.figures.svg import LETTER, LINE, WIDTH, Panel, element, line, polyline, short, text
+from pylit.figures.svg import (
+    LETTER,
+    LINE,
+    WIDTH,
+    Panel,
+    arrow,
+    element,
+    line,
+    polyline,
+    short,
+    text,
+)
 
 __all__ = [
     "LETTER",
@@ -15,6 +26,7 @@ __all__ = [
     "Panel",
     "Plot",
     "Table",
+    "arrow",
     "bar_list",
     "element",
     "heat_map",

@@ -71,6 +71,16 @@ def line(x1: float, y1: float, x2: float, y2: float, classes: str) -> str:
     return element("path", classes, d=d)
 
 
+def arrow(x1: float, y1: float, x2: float, y2: float, classes: str) -> str:
+    """A straight line with a head at its end."""
+    length = math.hypot(x2 - x1, y2 - y1) or 1.0
+    x, y = 4 * (x2 - x1) / length, 4 * (y2 - y1) / length
+    d = f"M{short(x1)} {short(y1)}L{short(x2)} {short(y2)}"
+    for side in (1, -1):
+        d += f"M{short(x2)} {short(y2)}l{short(-x - side * y)} {short(-y + side * x)}"
+    return element("path", classes, d=d)
+
+
 def polyline(points: Iterable[tuple[float, float]]) -> str:
     """The path through some points. What is written of one is its distance to the one before."""
     written: list[str] = []

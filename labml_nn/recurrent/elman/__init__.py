@@ -49,6 +49,9 @@ one can begin, so that it learns from all positions of a text at the same time, 
 recurrent network has to go through it. But its memory grows with the text, and that of
 an Elman network never does.
 
+![What arrives of a gradient that is sent back from the last
+state.](figure:elman.unrolled)
+
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
 | $x_t$ | `x` | `[T, B, C]` | the inputs |

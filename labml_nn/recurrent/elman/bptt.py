@@ -270,6 +270,8 @@ def unroll(
 # | 1.5 | 1.3 | 1.9 | 1.6 | 1.0 |
 # | 2.0 | 1.8 | 10 | 110 | 400,000 |
 #
+# ![One such network: the length of a gradient on its way back.](figure:elman.vanishing)
+#
 # Without inputs the states would stay at zero, where tanh has slope 1, and the columns
 # would be $\rho^t$: a rotation would lose nothing. Inputs push the states up the
 # shoulders of tanh, where it is flat, and each of them takes its toll. With

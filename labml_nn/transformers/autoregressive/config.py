@@ -6,6 +6,9 @@ summary: Every choice in a decoder-only language model, with what it is for.
 
 The defaults make a small model of letters: with 65 of them it has 0.80 million
 parameters. Each field can be chosen without the others.
+
+![Where the parameters are, and where the work is, with a full
+context.](figure:counts.autoregressive)
 """
 
 import math
