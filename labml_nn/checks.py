@@ -199,6 +199,11 @@ def check_integers(name: str, numbers: Tensor, axes: str) -> None:
     of 32 or 64 bits, with which PyTorch looks embeddings up. `axes` names the axes that
     are expected: `check_integers("tokens", tokens, "T B")`. The first is not empty.
     """
+    if not isinstance(numbers, Tensor):
+        raise TypeError(
+            f"`{name}` is a {type(numbers).__name__}; expected a tensor of integers: "
+            f"convert with torch.as_tensor({name})"
+        )
     if numbers.dtype not in (torch.int64, torch.int32):
         raise TypeError(
             f"`{name}` has dtype {numbers.dtype}; expected integers: convert with "

@@ -2,21 +2,21 @@ r"""
 ---
 title: Evaluation
 summary: >
-  To ask a model something without changing it: dropout off for a while, and sums in
-  enough precision.
+  To ask a model something without changing it: dropout off for a while, sums in enough
+  precision, and answers from where each text ends.
 ---
 
 In training a model is handicapped on purpose: dropout takes away parts of it at random.
 To be judged, or to write, it should have all of them. PyTorch keeps the difference as a
 switch in every module, and a switch that is turned has to be turned back. Here are the
-two things that whoever asks a model has to think of.
+three things that whoever asks a model has to think of.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 
@@ -51,3 +51,46 @@ def at_least_single(x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
     steps of 256, and in float16, which ends at 65,504, soon be infinite.
     """
     return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+
+
+def ends_of(
+    tokens: Int[Tensor, "T B"], padding_token: int | None
+) -> Int[Tensor, " B"] | None:
+    """
+    ## Texts of a batch end at different places
+
+    * `tokens` are texts, `[T, B]`, with padding anywhere
+    * `padding_token` is what fills up; `None` if nothing does
+
+    Returns how many rows each text takes up to its last real token, `[B]`, or `None`
+    without a padding token: all of them. What follows a text is said at its last token.
+    What is said at the padding behind it means nothing, and does not look like nothing:
+    it is a distribution like any other.
+
+    Raises `ValueError` for a text of nothing but padding, after which anything follows.
+    """
+    if padding_token is None:
+        return None
+    real = tokens != padding_token
+    rows = torch.arange(1, len(tokens) + 1, device=tokens.device)
+    ends = (real * rows[:, None]).amax(0)
+    if tokens.device.type == "cpu" and not bool(real.any(0).all()):
+        raise ValueError(
+            f"sequence {int(ends.argmin())} is nothing but padding ({padding_token}); "
+            "expected at least one token to go on from"
+        )
+    return ends
+
+
+def at_ends(
+    x: Float[Tensor, "T B V"], ends: Int[Tensor, " B"] | None
+) -> Float[Tensor, "B V"]:
+    """
+    ### One row for each text
+
+    The rows of `x`, `[T, B, V]`, at the last token of each text: those with the numbers
+    `ends - 1`, or the last one of all.
+    """
+    if ends is None:
+        return x[-1]
+    return x[ends - 1, torch.arange(x.shape[1], device=x.device)]

@@ -54,7 +54,7 @@ from torch.nn import functional as F
 
 from labml_nn.checks import check_prompt_lengths, check_tokens
 from labml_nn.configuration import LanguageModelConfig
-from labml_nn.evaluation import at_least_single, evaluating
+from labml_nn.evaluation import at_ends, at_least_single, ends_of, evaluating
 from labml_nn.saving import (
     Description,
     Folder,
@@ -165,9 +165,8 @@ class LanguageModel(nn.Module, Generic[State]):
         """
         ### How surprising was it?
 
-        * `tokens` is what the model reads, `[T, B]`
+        * `tokens` is what the model reads, `[T, B]`; `state` is what it read before
         * `targets` is what follows each of them, `[T, B]`: the same text, one later
-        * `state` is what was read before
 
         Returns what `loss_of` does. Training piece after piece needs the state as well;
         take both from `forward`, and give the logits to `loss_of`.
@@ -203,10 +202,9 @@ class LanguageModel(nn.Module, Generic[State]):
                 f"{list(logits.shape[:2])}"
             )
 
-        # Smoothing is a handicap for training, like dropout, and like dropout it is off
-        # in evaluation. The best smoothed loss is not zero but the entropy of what is
-        # asked for, which grows with $\varepsilon$. With it nobody could tell whether a
-        # model trained with $\varepsilon = 0.1$ is better than one without.
+        # Smoothing is a handicap for training and, like dropout, off in evaluation. The
+        # best smoothed loss is the entropy of what is asked for, which grows with
+        # $\varepsilon$: models trained with different ones could not be compared.
         smoothing = self.config.label_smoothing if self.training else 0.0
 
         # We sum and divide ourselves. A batch of nothing but padding has a mean of
@@ -231,18 +229,19 @@ class LanguageModel(nn.Module, Generic[State]):
         """
         ### What may come next?
 
-        * `tokens` is what was read, or for a model that answers what it shall answer,
-          `[T, B]`
+        * `tokens` is what was read, or what a model that answers shall answer, `[T, B]`
         * `state` is what was read before; with it, `tokens` go on in any model
 
-        Returns the probabilities of the next token, `[B, V]`. Dropout is off for as
-        long as it takes, and no gradients are kept.
+        Returns the probabilities of what follows the last token of each, `[B, V]`;
+        padding behind it is ignored. Dropout is off meanwhile, no gradients are kept.
         """
         with evaluating(self):
             if state is None:
-                state, tokens, _ = self.begin(tokens)
+                state, tokens, ends = self.begin(tokens)
+            else:
+                ends = ends_of(tokens, self.config.padding_token)
             logits, _ = self(tokens, state)
-        return at_least_single(logits[-1]).softmax(-1)
+        return at_least_single(at_ends(logits, ends)).softmax(-1)
 
     def begin(
         self, prompt: Int[Tensor, "S B"], lengths: Int[Tensor, " B"] | None = None
@@ -256,16 +255,17 @@ class LanguageModel(nn.Module, Generic[State]):
 
         * `prompt` is what to continue, or to answer, `[S, B]`
         * `lengths` says how many tokens of each prompt are real, `[B]`, the others
-          stand at its end and mean nothing; `None` says all of them
+          stand at its end and mean nothing; `None`: all but padding at the end
 
         Returns a state, the text to go on from, `[T, B]`, and its lengths. Who
-        continues has read nothing yet, and hands back the prompt; who answers returns a
-        state that knows the prompt, and a token with which answers start. Raises
-        `ValueError` and `TypeError` for a prompt that cannot be.
+        continues hands back the prompt; who answers, a state that knows the prompt, and
+        a token with which answers start. Raises `ValueError` and `TypeError` for a
+        prompt that cannot be.
         """
         check_tokens(prompt, self.config.n_vocab, name="prompt")
-        if lengths is not None:
-            check_prompt_lengths(lengths, prompt)
+        if lengths is None:
+            return None, prompt, ends_of(prompt, self.config.padding_token)
+        check_prompt_lengths(lengths, prompt)
         return None, prompt, lengths
 
     @property
@@ -278,8 +278,8 @@ class LanguageModel(nn.Module, Generic[State]):
         """
         ### To files
 
-        Write `config.json` and `model.safetensors` into `folder`, which is made if it
-        does not exist. Raises what [`save_model`](saving/__init__.py) does.
+        Write `config.json` and `model.safetensors` into `folder`. Arguments and errors
+        are those of [`save_model`](saving/__init__.py).
         """
         save_model(self, Description.of(type(self), self.config), folder)
 

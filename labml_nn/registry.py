@@ -88,6 +88,10 @@ class ModelTable(Sequence[ModelEntry]):
             return self._entries[self.names.index(which)]
         return self._entries[which]
 
+    def __contains__(self, which: object) -> bool:
+        """For a name, and for an entry."""
+        return which in self.names or which in self._entries
+
     def __len__(self) -> int:
         return len(self._entries)
 

@@ -95,7 +95,7 @@ def generate(
     * `n` is the number of tokens to write
     * `sampler` picks them
     * `lengths` says how many tokens of each prompt are real, `[B]`; the others stand at
-      its end and are not looked at. `None` says all of them
+      its end and are not looked at. `None`: all but padding at the end
     * `seed` makes the text repeatable, and leaves PyTorch's global generator alone;
       `None` draws from the global one
     * `stop` is a token, or several, at which a sequence is over. `None` asks the model,
@@ -115,6 +115,11 @@ def generate(
     """
     check_sizes(n=n)
     check_integers("prompt", prompt, "T B")
+    if prompt.shape[1] == 0:
+        raise ValueError(
+            f"`prompt` has shape {list(prompt.shape)}: the batch is empty; expected B "
+            "to be at least 1"
+        )
     stops = _stop_tokens(model, stop)
     pick = _picker(model, sampler, _generator(seed, prompt.device), stops)
 

@@ -298,6 +298,38 @@ def test_ragged_prompts_are_written_as_if_alone(which):
         assert torch.equal(together[:, column], alone[:, 0])
 
 
+@pytest.mark.parametrize("which", ["autoregressive", "encoder_decoder", "feedback", "elman"])
+def test_padding_behind_a_prompt_changes_nothing(which):
+    """What follows is said at the last token, not at the padding behind it."""
+    model = make(which, padding_token=0)
+    long, short = some(7, 1), some(4, 1)
+    prompt = torch.cat([long, torch.cat([short, torch.zeros(3, 1).long()])], dim=1)
+    likely, written = model.predict(prompt), generate(model, prompt, 5, stop=())
+    for b, alone in enumerate([long, short]):
+        torch.testing.assert_close(likely[b : b + 1], model.predict(alone), rtol=0, atol=1e-10)
+        assert torch.equal(written[:, b : b + 1], generate(model, alone, 5, stop=()))
+
+
+@pytest.mark.parametrize("which", ["autoregressive", "feedback", "elman"])
+def test_padding_behind_what_goes_on_changes_nothing(which):
+    model = make(which, padding_token=0).eval()
+    _, state = model(some(5, 2))
+    piece = some(3, 2)
+    padded = torch.cat([piece, torch.zeros(2, 2).long()])
+    expected = model.predict(piece, state)
+    torch.testing.assert_close(model.predict(padded, state), expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("which", ["autoregressive", "feedback", "elman"])
+def test_nothing_but_padding_is_no_prompt(which):
+    model = make(which, padding_token=0)
+    prompt = some(5, 3)
+    prompt[:, 1] = 0
+    for ask in (model.predict, lambda prompt: generate(model, prompt, 2)):
+        with pytest.raises(ValueError, match="sequence 1 is nothing but padding"):
+            ask(prompt)
+
+
 @pytest.mark.parametrize("which", ALL)
 def test_seeds_reproduce_and_modes_come_back(which):
     model = make(which)

@@ -49,6 +49,12 @@ def test_entries_tell_the_truth(name):
     assert len(entry.summary) < 80
 
 
+def test_what_is_in_the_table():
+    table = labml_nn.models()
+    assert all(name in table and table[name] in table for name in NAMES)
+    assert "gpt" not in table and 0 not in table
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_pages_are_those_of_the_modules(name):
     entry = labml_nn.models()[name]

@@ -22,6 +22,11 @@ def check_state(state: Tensor, x: Tensor, shape: tuple[int, ...]) -> None:
     It has the `shape` that this model and the batch of `x` need, and the dtype of `x`
     unless autocast converts it.
     """
+    if not isinstance(state, Tensor):
+        raise TypeError(
+            f"`state` is a {type(state).__name__}; expected the tensor that was "
+            "returned with the text before, or None to begin"
+        )
     if state.shape != shape:
         axes = "[L, B, N] (layers, batch, units)"
         if len(shape) == 2:

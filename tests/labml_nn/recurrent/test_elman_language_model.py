@@ -349,5 +349,7 @@ def test_texts_and_states_that_cannot_be(unhooked):
         model(tokens.float())
     with pytest.raises(ValueError, match="the sequence is empty"):
         model(tokens[:0])
+    with pytest.raises(TypeError, match="`state` is a tuple; expected the tensor that"):
+        model(tokens, (torch.zeros(L, B, N),))
     with pytest.raises(ValueError, match=r"`state` has shape \[3, 1, 7\].*here \[3, 2, 7\]"):
         model(tokens, torch.zeros(L, 1, N))

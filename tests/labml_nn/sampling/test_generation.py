@@ -300,6 +300,8 @@ def test_tokens_of_32_bits():
         ({"n": 0}, ValueError, r"`n` \(0\) must be at least 1"),
         ({"n": 2.0}, TypeError, r"`n` \(2.0\) must be a whole number"),
         ({"prompt": torch.zeros(0, 2).long()}, ValueError, r"`prompt` .* sequence is empty"),
+        ({"prompt": torch.zeros(4, 0).long()}, ValueError, r"`prompt` .*\[4, 0\]: the batch is"),
+        ({"prompt": [[3], [2]]}, TypeError, r"`prompt` is a list; .* torch.as_tensor\(prompt\)"),
         ({"prompt": torch.zeros(4).long()}, ValueError, r"`prompt` .*\[4\]; expected \[T, B\]"),
         ({"prompt": torch.zeros(4, 2)}, TypeError, r"`prompt` has dtype torch.float32"),
         ({"prompt": torch.full((4, 2), V)}, ValueError, f"`prompt` holds {V}; .* 0 to {V - 1}"),
