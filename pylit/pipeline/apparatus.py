@@ -14,7 +14,9 @@ from pylit.pipeline.stages import Parsed
 from pylit.prose.bibliography import Work, read_bibliography
 from pylit.prose.citations import BIBLIOGRAPHY, work_targets
 from pylit.site.bibliography import bibliography_page, work_previews
+from pylit.site.config import SiteConfig
 from pylit.site.drafts import Draft
+from pylit.site.exercises import exercises_page
 from pylit.site.gathered import Gathered
 
 #: Under what the cache keeps the works, so that a build without changes does not parse them. It
@@ -32,10 +34,10 @@ class Apparatus:
         """What drafts may ask of it, by the name that they ask for."""
         return work_targets(self.works)
 
-    def pages(self, drafts: Sequence[Draft]) -> list[Gathered]:
+    def pages(self, config: SiteConfig, drafts: Sequence[Draft]) -> list[Gathered]:
         """The pages that are made of what the others say."""
         taken = {draft.url for draft in drafts}
-        pages = [bibliography_page(self.works, drafts)]
+        pages = [exercises_page(config, drafts), bibliography_page(self.works, drafts)]
         return [page for page in pages if page is not None and page.draft.url not in taken]
 
     def previews(self) -> dict[str, bytes]:

@@ -139,7 +139,7 @@ class Builder:
             drafts = stages.draft(parsed, self._maths, around.targets())
             shapes = tracing.finish(report)
             figures = gallery.finish(_asked(drafts, parsed), report)
-        for made in around.pages(drafts):
+        for made in around.pages(config, drafts):
             parsed.append(as_parsed(made))
             drafts.append(made.draft)
         view = self._view(config, drafts, report)

@@ -16,6 +16,7 @@ from markdown_it.token import Token
 from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.model import Citation, FigureUse, Formula, Heading, Link, Reference
 from pylit.prose.citations import Cite, resolve_citation
+from pylit.prose.exercises import mark_exercises
 from pylit.prose.mdhtml import plain_text
 from pylit.prose.slugs import Slugs
 
@@ -106,6 +107,8 @@ def resolve(
         elif token.type == "footnote_block_open":
             context.footnotes = context.slugs.note()
     context.text = [text for text in context.text if text.strip()]
+    if context.own:
+        mark_exercises(tokens, context.slugs)
     return tokens
 
 

@@ -1,0 +1,130 @@
+"""The page of all exercises, in the order of the reading paths, each once.
+
+Questions and hints stand on it. An answer is a program more often than not, and all of them
+together would be several times what a page may weigh, so they stay where they are.
+"""
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+
+from pylit.model import Formula, Heading, NoteHtml, formula_slot
+from pylit.page.render import relative
+from pylit.prose.exercises import Exercise, exercises
+from pylit.prose.slugs import Slugs
+from pylit.site.config import SiteConfig
+from pylit.site.drafts import TEMPLATE_IDS, Draft
+from pylit.site.gathered import Gathered, gathered
+
+EXERCISES = "exercises.html"
+SUMMARY = "Every question of these pages, along the reading paths. Its answer opens on its page."
+#: What the questions of pages on no path stand under.
+_REST = "Beside the paths"
+
+_SLOT = re.compile("\ue000(\\d+)\ue001")
+_HREF = re.compile(r'(<a\b[^>]*? href=")([^"]*)"')
+_ID = re.compile(r' id="[^"]*"')
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
+
+
+def exercises_page(config: SiteConfig, drafts: Sequence[Draft]) -> Gathered | None:
+    """The page; None if there are no exercises."""
+    own = (draft for draft in drafts if draft.own)
+    found = {draft.name: asked for draft in own if (asked := _asked(draft))}
+    if not found:
+        return None
+    named = {draft.name: draft for draft in drafts}
+    slugs = Slugs(TEMPLATE_IDS)
+    notes = []
+    for title, names in _order(config, found):
+        notes.append(_title(title, slugs))
+        notes += [_page(named[name], found[name], slugs) for name in names]
+    return gathered(EXERCISES, "Exercises", SUMMARY, notes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """An exercise, and the formulas that its slots are numbers of."""
+
+    exercise: Exercise
+    formulas: tuple[Formula, ...]
+
+
+def _asked(draft: Draft) -> list[_Asked]:
+    return [
+        _Asked(exercise, note.formulas)
+        for section in draft.sections
+        for note in section.notes
+        for exercise in exercises(note)
+    ]
+
+
+def _order(
+    config: SiteConfig, found: Mapping[str, list[_Asked]]
+) -> Iterator[tuple[str, list[str]]]:
+    """The titles of the paths, each with the pages that are first met on it."""
+    met: set[str] = set()
+    for path in config.paths:
+        names = [page.name for page in path.pages if page.name in found]
+        new = [name for name in names if name not in met]
+        if new:
+            yield path.title, new
+        met.update(new)
+    grouped = [page.name for group in config.groups for page in group.pages]
+    rest = [name for name in dict.fromkeys([*grouped, *sorted(found)]) if name in found]
+    rest = [name for name in rest if name not in met]
+    if rest:
+        yield _REST, rest
+
+
+def _title(title: str, slugs: Slugs) -> NoteHtml:
+    slug, _ = slugs.slug(title)
+    shown = escape(title, quote=False)
+    heading = Heading(2, slug, title, shown, 0)
+    return NoteHtml(f'<h2 id="{slug}">{shown}</h2>\n', headings=(heading,))
+
+
+def _page(draft: Draft, asked: Sequence[_Asked], slugs: Slugs) -> NoteHtml:
+    """The exercises of a page, under a link to it."""
+    slug, _ = slugs.slug(draft.title)
+    shown = escape(draft.title, quote=False)
+    address = escape(relative(EXERCISES, draft.url))
+    parts = [f'<h3 id="{slug}"><a href="{address}">{shown}</a></h3>\n']
+    formulas: list[Formula] = []
+    for one in asked:
+        parts.append(_numbered(_question(draft, one.exercise), one.formulas, formulas))
+    heading = Heading(3, slug, draft.title, shown, 0)
+    return NoteHtml("".join(parts), tuple(formulas), (heading,))
+
+
+def _question(draft: Draft, exercise: Exercise) -> str:
+    number = exercise.anchor.rpartition("-")[2]
+    address = escape(relative(EXERCISES, f"{draft.url}#{exercise.anchor}"))
+    word = "Answer" if exercise.answered else "Page"
+    label = escape(f"{word} to exercise {number} of {draft.title}")
+    link = f'<p class="to"><a href="{address}" aria-label="{label}">{word}</a></p>'
+    body = _ID.sub("", f"{exercise.question}\n{exercise.hint}")
+    moved = _HREF.sub(lambda match: f'{match[1]}{_moved(match[2], draft.url)}"', body)
+    return f'<div class="asked">{moved}{link}</div>\n'
+
+
+def _moved(href: str, url: str) -> str:
+    """An address on the page at `url`, for the page of exercises."""
+    if _SCHEME.match(href):
+        return href
+    path, mark, anchor = href.partition("#")
+    target = posixpath.normpath(posixpath.join(posixpath.dirname(url), path)) if path else url
+    return relative(EXERCISES, target + mark + anchor)
+
+
+def _numbered(html: str, formulas: Sequence[Formula], taken: list[Formula]) -> str:
+    """The HTML with its slots numbered on from those `taken`, which grow by its formulas."""
+
+    def slot(match: re.Match[str]) -> str:
+        # The symbols of a formula light up code beside it, and here there is none.
+        taken.append(replace(formulas[int(match[1])], marked=""))
+        return formula_slot(len(taken) - 1)
+
+    return _SLOT.sub(slot, html)

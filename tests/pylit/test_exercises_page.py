@@ -1,0 +1,143 @@
+"""Exercises of all pages on one page, in the order of the reading paths."""
+
+import re
+from pathlib import Path
+
+import pytest
+from note_tools import render
+from site_tools import SITE, make_site, succeed
+
+from pylit.prose.exercises import exercises
+from pylit.prose.slugs import Slugs
+
+TEXT = """\
+## Exercises
+
+**1.** Why is $a = b$ here?
+
+And in a second paragraph?
+
+<details><summary>Hint</summary>
+
+Think of $c$.
+
+</details>
+
+<details><summary>Answer</summary>
+
+**9.** Because.
+
+</details>
+
+**2.** No answer.
+
+## After
+
+**3.** No exercise.
+"""
+
+
+def test_each_exercise_has_an_anchor_question_hint_and_answer() -> None:
+    note = render(TEXT)
+    first, second = exercises(note)
+    assert first.anchor == "exercise-1"
+    assert first.question.startswith('<p id="exercise-1"><strong>1.</strong> Why')
+    assert first.question.endswith("<p>And in a second paragraph?</p>")
+    assert "Think of" in first.hint and "Because" not in first.hint
+    assert first.answered
+    assert (second.anchor, second.hint, second.answered) == ("exercise-2", "", False)
+
+
+def test_numbers_elsewhere_are_no_exercises() -> None:
+    assert exercises(render("**1.** A step.\n\n- **2.** Another.")) == []
+    assert (
+        exercises(render("## Exercises\n\n- **1.** In a list.\n\n> **2.** In a quotation.")) == []
+    )
+    assert exercises(render(TEXT, own=False)) == []
+
+
+def test_an_anchor_that_is_taken_is_left_alone() -> None:
+    slugs = Slugs()
+    assert slugs.claim("exercise-1")
+    assert [one.anchor for one in exercises(render(TEXT, slugs=slugs))] == ["exercise-2"]
+
+
+def asks(title: str, question: str, more: str = "") -> str:
+    answer = "# <details><summary>Answer</summary>\n#\n# Yes.\n#\n# </details>\n"
+    return (
+        f'"""\n---\ntitle: {title}\n---\n\nIt has {title}.\n"""\n\nx = 1\n\n'
+        f"# ## Exercises\n#\n# **1.** {question}\n#\n{more}{answer}"
+    )
+
+
+FILES = {
+    "docs_src/site.toml": SITE.replace('["pkg.one", "pkg.two", "notes"]', '["pkg.two", "pkg.b.c"]')
+    + '\n[[path]]\ntitle = "Another & path"\npages = ["pkg.b.c", "pkg.one"]\n',
+    "pkg/one.py": asks("One & all", "Is $x$ as $y$, `pkg.two`?"),
+    "pkg/two.py": asks(
+        "Two", "See [one](one.py), [here](#exercises), [there](https://a.b/c), $z$."
+    ),
+    "pkg/b/__init__.py": asks("Beside", "On no path?"),
+    "pkg/b/c.py": asks(
+        "Deep",
+        "Up [to one](../one.py#L9)?",
+        "# <details><summary>Hint</summary>\n#\n# It is $w$.\n#\n# </details>\n#\n",
+    ),
+}
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Path:
+    return make_site(tmp_path, FILES)
+
+
+def test_the_page_follows_the_paths_and_has_each_exercise_once(asked: Path) -> None:
+    succeed(asked)
+    page = (asked / "site/exercises.html").read_text()
+    main = page.partition("<main")[2].partition("</main>")[0]
+    titles = re.findall(r"<h[23] id=\"([^\"]*)\">(?:<a href=\"([^\"]*)\">)?", main)
+    assert titles == [
+        ("the-path", ""),
+        ("two", "pkg/two.html"),
+        ("deep", "pkg/b/c.html"),
+        ("another-path", ""),
+        ("one-all", "pkg/one.html"),
+        ("beside-the-paths", ""),
+        ("beside", "pkg/b/index.html"),
+    ]
+    assert page.count("<strong>1.</strong>") == 4
+    # Each leads to its answer, which stays on its page.
+    assert page.count("#exercise-1") == 4
+    label = "Answer to exercise 1 of One &amp; all"
+    assert f'<a href="pkg/one.html#exercise-1" aria-label="{label}">Answer</a>' in page
+    assert "Yes." not in page
+
+
+def test_questions_keep_their_links_formulas_and_hints(asked: Path) -> None:
+    succeed(asked)
+    page = (asked / "site/exercises.html").read_text()
+    for link in ("pkg/one.html", "pkg/two.html#exercises", "https://a.b/c", "pkg/one.html#L9"):
+        assert f'href="{link}"' in page
+    assert re.findall(r'data-tex="(\w)"', page) == ["z", "w", "x", "y"]
+    assert "<details><summary>Hint</summary>" in page
+    assert 'id="exercise-1"' not in page
+
+
+def test_an_edit_to_a_question_makes_two_pages_anew(asked: Path) -> None:
+    succeed(asked)
+    again = succeed(asked)
+    assert (again.tally.drafted, again.tally.rendered) == (0, 0)
+    make_site(asked, FILES | {"pkg/one.py": FILES["pkg/one.py"].replace("Is $x$", "Was $x$")})
+    edited = succeed(asked)
+    assert (edited.tally.drafted, edited.tally.rendered) == (1, 2)
+    assert "Was" in (asked / "site/exercises.html").read_text()
+    # What is no exercise does not touch it.
+    make_site(asked, FILES | {"pkg/one.py": FILES["pkg/one.py"].replace("x = 1", "x = 2")})
+    succeed(asked)
+    make_site(asked, FILES | {"pkg/one.py": FILES["pkg/one.py"].replace("x = 1", "x = 3")})
+    assert succeed(asked).tally.rendered == 1
+
+
+def test_a_site_without_exercises_has_no_such_page(tmp_path: Path) -> None:
+    succeed(make_site(tmp_path))
+    assert not (tmp_path / "site/exercises.html").exists()
