@@ -55,6 +55,15 @@ class Row:
         return " ".join(["wide", *_columns(self.note)])
 
     @property
+    def parts(self) -> tuple[str, ...]:
+        """The note, or its two halves where they stand side by side."""
+        if "pair" not in self.classes:
+            return (self.note,)
+        hidden = _FOLDED.sub(lambda folded: " " * len(folded[0]), self.note)
+        second = hidden.index("<h2", 1)
+        return (self.note[:second], self.note[second:])
+
+    @property
     def tall(self) -> bool:
         """Whether its code may be taller than a window, so that its end must come into sight."""
         return bool(self.note) and self.lines > SCREENFUL
@@ -109,7 +118,7 @@ def _columns(note: str) -> tuple[str, ...]:
     if across == ["table"] and letters(_TABLE.sub("", shown)) < COLUMNS.start:
         return ("beside",)
     if across == ["h2", "h2"] and opens:
-        return ("columns", "pair")
+        return ("pair",)
     return ("columns",) if len(across) - opens <= 1 and length in COLUMNS else ("single",)
 
 

@@ -46,13 +46,21 @@ def test_columns_are_for_text_that_fits_on_a_screen_and_is_not_chopped():
         text + table: "wide columns",
         text + table + text + table: "wide single",
         f"<h2>A</h2>{text}": "wide columns",
-        "<h2>A</h2><p>a</p><h2>B</h2><p>b</p>": "wide columns pair",
-        "<h2>A</h2><p>a</p><h2>B</h2><details><pre></pre></details>": "wide columns pair",
+        "<h2>A</h2><p>a</p><h2>B</h2><p>b</p>": "wide pair",
+        "<h2>A</h2><p>a</p><h2>B</h2><details><pre></pre></details>": "wide pair",
         f"<p>short</p>{table}": "wide beside",
         f"<p>short</p>{table}{table}": "wide single",
         "<p>short</p>": "wide single",
     }
     assert {note: rows([section(note)])[0].classes for note in notes} == notes
+
+
+def test_two_headings_stand_side_by_side():
+    folded = "<details><h2>C</h2></details>"
+    (row,) = rows([section(f"<h2>A</h2>{folded}<h2>B</h2><p>b</p>")])
+    assert row.parts == (f"<h2>A</h2>{folded}", "<h2>B</h2><p>b</p>")
+    (row,) = rows([section("<h2>A</h2><p>a</p>")])
+    assert row.parts == ("<h2>A</h2><p>a</p>",)
 
 
 def test_a_brief_note_stays_beside_long_code():
