@@ -59,6 +59,21 @@ def check_probability(**probabilities: float) -> None:
             )
 
 
+def check_choices(**choices: bool) -> None:
+    """
+    ## A choice between two is True or False
+
+    A word, such as "no", counts as true in Python, and 1 is equal to `True`; neither is
+    taken. `check_choices(tied=True)` names the argument that is something else.
+    """
+    for name, choice in choices.items():
+        if not isinstance(choice, bool):
+            raise TypeError(
+                f"`{name}` ({choice!r}) must be True or False, not a "
+                f"{type(choice).__name__}"
+            )
+
+
 def check_known(what: str, name: str, known: Iterable[str]) -> None:
     """
     ## Names are spelt as they are known

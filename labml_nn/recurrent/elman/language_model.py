@@ -49,7 +49,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from labml_nn.checks import check_known, check_probability, check_sizes, check_tokens
+from labml_nn.checks import (
+    check_choices,
+    check_known,
+    check_probability,
+    check_sizes,
+    check_tokens,
+)
 from labml_nn.configuration import LanguageModelConfig
 from labml_nn.language_model import LanguageModel
 from labml_nn.recurrent.elman import Elman
@@ -95,12 +101,7 @@ class ElmanConfig(LanguageModelConfig):
             embedding_dropout_prob=self.embedding_dropout_prob,
         )
         check_known("nonlinearity", self.nonlinearity, ACTIVATIONS)
-        for name in ("tied", "learn_h_0"):
-            if not isinstance(value := getattr(self, name), bool):
-                raise TypeError(
-                    f"`{name}` ({value!r}) must be True or False, not a "
-                    f"{type(value).__name__}"
-                )
+        check_choices(tied=self.tied, learn_h_0=self.learn_h_0)
 
 
 class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):

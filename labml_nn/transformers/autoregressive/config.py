@@ -16,7 +16,13 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Literal, get_args
 
-from labml_nn.checks import check_heads, check_known, check_probability, check_sizes
+from labml_nn.checks import (
+    check_choices,
+    check_heads,
+    check_known,
+    check_probability,
+    check_sizes,
+)
 from labml_nn.configuration import LanguageModelConfig
 
 Positions = Literal["sinusoidal", "learned", "none"]
@@ -78,12 +84,7 @@ class AutoregressiveConfig(LanguageModelConfig):
         if self.positions is None:
             raise TypeError('`positions` (None) must be a word: write "none" for none')
         check_known("kind of positions", self.positions, get_args(Positions))
-        for name in ("norm_first", "tied"):
-            if not isinstance(value := getattr(self, name), bool):
-                raise TypeError(
-                    f"`{name}` ({value!r}) must be True or False, not a "
-                    f"{type(value).__name__}"
-                )
+        check_choices(norm_first=self.norm_first, tied=self.tied)
         _check_bounds(self.init_lower, self.init_upper)
 
     @property

@@ -12,7 +12,13 @@ beside the parameters. Everything impossible is refused here, before a model is 
 from dataclasses import dataclass
 from typing import Literal
 
-from labml_nn.checks import check_heads, check_known, check_probability, check_sizes
+from labml_nn.checks import (
+    check_choices,
+    check_heads,
+    check_known,
+    check_probability,
+    check_sizes,
+)
 from labml_nn.configuration import LanguageModelConfig
 
 
@@ -70,12 +76,7 @@ class EncoderDecoderConfig(LanguageModelConfig):
                 check_sizes(**{name: getattr(self, name)})
         check_probability(dropout_prob=self.dropout_prob)
         check_known("kind of positions", self.positions, ["sinusoidal", "learned"])
-        for name in ("norm_first", "tied"):
-            if not isinstance(value := getattr(self, name), bool):
-                raise TypeError(
-                    f"`{name}` ({value!r}) must be True or False, not a "
-                    f"{type(value).__name__}"
-                )
+        check_choices(norm_first=self.norm_first, tied=self.tied)
         self._check_special_tokens()
 
     @property

@@ -46,7 +46,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from labml_nn.checks import check_heads, check_probability, check_sizes, check_tokens
+from labml_nn.checks import (
+    check_choices,
+    check_heads,
+    check_probability,
+    check_sizes,
+    check_tokens,
+)
 from labml_nn.language_model import LanguageModel, LanguageModelConfig
 from labml_nn.transformers.feed_forward import FeedForward
 from labml_nn.transformers.feedback import (
@@ -101,11 +107,9 @@ class FeedbackConfig(LanguageModelConfig):
         if self.d_ff is not None:
             check_sizes(d_ff=self.d_ff)
         check_probability(dropout_prob=self.dropout_prob)
-        for name in ("shared_kv", "norm_memory", "tied"):
-            if not isinstance(getattr(self, name), bool):
-                raise TypeError(
-                    f"`{name}` ({getattr(self, name)!r}) must be True or False"
-                )
+        check_choices(
+            shared_kv=self.shared_kv, norm_memory=self.norm_memory, tied=self.tied
+        )
 
 
 class FeedbackLanguageModel(LanguageModel[FeedbackMemory]):
