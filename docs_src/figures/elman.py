@@ -44,16 +44,18 @@ def vanishing():
     curves = {radius: _arriving(_layer(radius), x, FAR) for radius in radii}
     plot = Plot(
         (0, FAR[-1]),
-        (1e-16, 1e4),
+        (1e-20, 1e4),
         log=True,
         height=150,
         x_label="steps back",
         y_label="length of the gradient",
     )
-    for tone, (radius, lengths) in enumerate(curves.items()):
+    for tone, lengths in enumerate(curves.values()):
         plot.line(FAR, lengths, tone)
-        last = max(i for i, length in enumerate(lengths) if length > 1e-16)
-        plot.note(FAR[last], lengths[last] * 6, f"ρ = {radius}", "end")
+    for radius, at, factor, side in ((0.5, 20, 3, "start"), (1.0, 30, 8, "start")):
+        plot.note(at, curves[radius][FAR.index(at)] * factor, f"ρ = {radius}", side)
+    for radius, at, factor, side in ((1.5, 40, 1e-2, "start"), (2.0, 40, 10, "end")):
+        plot.note(at, curves[radius][FAR.index(at)] * factor, f"ρ = {radius}", side)
     rows = [
         [f"{radius}", *(f"{lengths[FAR.index(k)]:.2g}" for k in (1, 10, 30, 50))]
         for radius, lengths in curves.items()

@@ -8,8 +8,9 @@ from labml_nn.transformers.utils import subsequent_mask
 from pylit.figures.draw import Figure, Table, heat_map
 
 SIZE, LENGTH = 32, 12
-#: How far back each head looks, and how sharply.
-BACK = ((0, 12.0), (1, 12.0), (4, 12.0), (2, 1.0))
+#: How far back each head looks, and how sharply all do.
+BACK = (0, 1, 4)
+SHARP = 12.0
 
 
 def by_hand():
@@ -19,12 +20,11 @@ def by_hand():
     )
     with torch.no_grad():
         attention.key.linear.weight.copy_(torch.eye(SIZE).repeat(len(BACK), 1))
-        turns = [sharp * _turn(back) for back, sharp in BACK]
-        attention.query.linear.weight.copy_(torch.cat(turns))
+        attention.query.linear.weight.copy_(SHARP * torch.cat([_turn(back) for back in BACK]))
         x = get_positional_encoding(SIZE, LENGTH)
         attention(query=x, key=x, value=x, mask=subsequent_mask(LENGTH))
     weights = attention.attn[:, :, 0]
-    names = [f"{back} back" + (", blurred" if sharp < 2 else "") for back, sharp in BACK]
+    names = [f"{back} back" for back in BACK]
     labels = [str(t) for t in range(LENGTH)]
     panels = [
         heat_map(
@@ -45,12 +45,12 @@ def by_hand():
         [name, *(f"{last[LENGTH - 1 - back, head].item():.2f}" for back in range(6))]
         for head, name in enumerate(names)
     ]
-    sharp = [f"{last[LENGTH - 1 - back, head].item():.2f}" for head, (back, _) in enumerate(BACK)]
+    found = [f"{last[LENGTH - 1 - back, head].item():.2f}" for head, back in enumerate(BACK)]
     return Figure(
         panels,
-        "Four tables of 12 queries by 12 keys. Ink lies along the diagonal in head 0, one place "
-        "to its left in head 1, four places in head 2, and in head 3 around two places, spread "
-        f"out. The last query gives these keys the weights {', '.join(sharp)}.",
+        "Three tables of 12 queries by 12 keys. Ink lies along the diagonal in head 0, one place "
+        f"to its left in head 1, and four places in head 2. The last query gives these keys the "
+        f"weights {', '.join(found)}.",
         Table(
             ["head", "itself", *(f"{back} back" for back in range(1, 6))],
             rows,

@@ -1,9 +1,23 @@
 """Figures of `labml_nn.transformers.positional_encoding`."""
 
+import math
+
 import torch
 
 from labml_nn.transformers.positional_encoding import get_positional_encoding
-from pylit.figures.draw import Figure, Plot, Table, heat_map
+from pylit.figures.draw import (
+    WIDTH,
+    Demo,
+    Figure,
+    Knob,
+    Panel,
+    Plot,
+    Table,
+    element,
+    heat_map,
+    short,
+    text,
+)
 
 
 def waves():
@@ -34,19 +48,19 @@ def waves():
 
 def heat():
     """The whole table."""
-    table = get_positional_encoding(32, 48)[:, 0]
+    table = get_positional_encoding(24, 48)[:, 0]
     panel = heat_map(
         table.T.tolist(),
         down="feature",
         across="position",
-        rows=[str(i) if i % 8 == 0 else "" for i in range(32)],
+        rows=[str(i) if i % 8 == 0 else "" for i in range(24)],
         columns=[str(i) if i % 12 == 0 else "" for i in range(48)],
         tones=(0, 1),
     )
     still = int(((table.amax(0) - table.amin(0)) < 0.1).sum())
     return Figure(
         [panel],
-        "A table of 32 features by 48 positions. In the first features the sign changes "
+        "A table of 24 features by 48 positions. In the first features the sign changes "
         f"every three positions, and ever more slowly further down; {still} features change "
         "by less than 0.1.",
     )
@@ -68,3 +82,59 @@ def products():
         f"and {found[200]:.1f} at 100, on both sides alike, with ripples on the way.",
         Table(["distance", "before", "after"], rows),
     )
+
+
+def clocks():
+    """One hand along all positions, and all hands at one of them; both can be chosen."""
+    hands, length, hand, position = 16, 49, 4, 10
+    table = get_positional_encoding(2 * hands, length, dtype=torch.float64)[:, 0]
+    # How far each hand turns from one position to the next.
+    turns = [math.atan2(table[1, 2 * i], table[1, 2 * i + 1]) for i in range(hands)]
+    plot = Plot((0, length - 1), (-1, 1), title="one hand", x_label="position", height=80)
+    for tone, (name, feature) in enumerate((("sine", 2 * hand), ("cosine", 2 * hand + 1))):
+        values = table[:, feature].tolist()
+        plot.line(range(length), values, tone, label=name, dashed=bool(tone), hook=name)
+        x, y = plot.at(position, values[position])
+        plot.add(element("circle", f"f t{tone}", cx=x, cy=y, r=4, data_p=f"{name}-dot"))
+    sine, cosine = (table[position, 2 * hand + i].item() for i in (0, 1))
+    once = f"{2 * math.pi / turns[hand]:.1f}".removesuffix(".0")
+    (left, middle), (right, _), (_, top) = plot.at(0, 0), plot.at(length - 1, 0), plot.at(0, 1)
+    return Figure(
+        [plot.panel(), _dials(table[position].tolist(), hand)],
+        f"The waves of hand {hand} along {length} positions, and {hands} dials at position "
+        f"{position}: hand 0 has gone round more than once, hand {hand} shows {sine:.2f} and "
+        f"{cosine:.2f}, and from the middle on hands stand nearly upright.",
+        demo=Demo(
+            "clocks",
+            [
+                Knob("hand", "Hand", 0, hands - 1, 1, hand),
+                Knob("position", "Position", 0, length - 1, 1, position),
+            ],
+            {
+                "turns": [round(turn, 7) for turn in turns],
+                "length": length,
+                "left": round(left, 2),
+                "step": round((right - left) / (length - 1), 4),
+                "middle": round(middle, 2),
+                "high": round(middle - top, 2),
+            },
+            f"Hand {hand} goes round once in {once} positions. At position {position} it shows "
+            f"{sine:.2f} and {cosine:.2f}.",
+        ),
+    )
+
+
+def _dials(row, chosen):
+    """All hands at one position, each on a dial of its own."""
+    parts = [text(0, 11, "all hands", classes="h")]
+    for i in range(len(row) // 2):
+        x, y = 18 + 36 * (i % 8), 38 + 52 * (i // 8)
+        angle = math.degrees(math.atan2(row[2 * i], row[2 * i + 1])) % 360
+        tone = 1 if i == chosen else 4
+        parts.append(
+            f'<g class="t{tone}" transform="translate({x} {y})"><circle class="l thin" r="14"/>'
+            f'<path class="l thick" d="M0 0V-12" data-p="hand" '
+            f'transform="rotate({short(angle)})"/></g>'
+        )
+        parts.append(text(x, y + 28, str(i), "middle"))
+    return Panel(WIDTH, 124, tuple(parts))

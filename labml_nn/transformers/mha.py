@@ -33,7 +33,7 @@ small queries, keys and values with them, and learns to look for something of it
     &= \operatorname{Attention}(X^Q W^Q_h, \; X^K W^K_h, \; X^V W^V_h)
 \end{align}
 
-![Four heads set by hand: to look back by 0, 1, 4 and about 2
+![Three heads set by hand, to look back by 0, 1 and 4
 places.](figure:heads.by_hand)
 
 Heads are narrow: with $d_k = d_v = C / H$ features each, all of them together cost as

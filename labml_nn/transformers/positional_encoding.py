@@ -20,7 +20,8 @@ $2 \pi \approx 6.3$ positions, each next one is slower by the same factor, and w
 features the last one takes 60,611 positions for a turn. The fast hands tell neighbours
 apart, the slow ones the beginning of a text from its end.
 
-![Three of the 32 hands of $C = 64$ features.](figure:positional_encoding.waves)
+![Turn the knobs: one of 16 hands, and all of them at one
+position.](figure:positional_encoding.clocks)
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
@@ -57,6 +58,8 @@ def get_positional_encoding(
     PE_{p, 2i + 1} &= \cos(\omega_i \, p)
     \end{align}
 
+    ![Three of the 32 hands of $C = 64$ features.](figure:positional_encoding.waves)
+
     Why sine *and* cosine? Because then a shift is a rotation. The hands of position
     $p + k$ are those of position $p$, each turned by an angle that does not depend on
     $p$:
@@ -71,7 +74,7 @@ def get_positional_encoding(
     One fixed matrix says "three tokens back", wherever you stand, and a linear layer
     such as the query projection can learn that matrix.
 
-    ![The table for $C = 32$.](figure:positional_encoding.heat)
+    ![The table for $C = 24$.](figure:positional_encoding.heat)
 
     * `d_model` is the number of features $C$, even or odd
     * `max_len` is the number of positions $T$

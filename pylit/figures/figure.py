@@ -43,6 +43,8 @@ class Demo:
     name: str
     knobs: Sequence[Knob]
     data: Mapping[str, Any]
+    #: What the script says of the drawing while the knobs are at their first values.
+    says: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +97,14 @@ def _table(table: Table) -> str:
 def _knobs(demo: Demo) -> str:
     data = json.dumps(demo.data, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
     knobs = "".join(
-        f'<label>{escape(knob.label)}<input type="range" name="{escape(knob.name)}"'
-        f' min="{knob.low:g}" max="{knob.high:g}" step="{knob.step:g}" value="{knob.value:g}"'
-        f"><output>{knob.value:g}</output></label>"
+        f"<p><label>{escape(knob.label)}"
+        f'<input type="range" name="{escape(knob.name)}" min="{knob.low:g}" max="{knob.high:g}"'
+        f' step="{knob.step:g}" value="{knob.value:g}" autocomplete="off"></label>'
+        f"<b>{knob.value:g}</b></p>"
         for knob in demo.knobs
     )
     return (
-        f'<form class="knobs js" data-demo="{escape(demo.name)}" autocomplete="off">{knobs}'
-        f'<output class="says"></output><script type="application/json">{data}</script></form>'
+        f'<div class="knobs js" data-demo="{escape(demo.name)}">{knobs}'
+        f"<output>{escape(demo.says)}</output>"
+        f'<script type="application/json">{data}</script></div>'
     )

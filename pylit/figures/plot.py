@@ -100,7 +100,7 @@ class Plot:
         """A curve through points; its label stands above the plot, beside a piece of it."""
         points = [self.at(x, y) for x, y in zip(xs, ys, strict=True)]
         classes = f"l t{tone}" + (" d" if dashed else "")
-        more = {"data_p": hook} if hook else {}
+        more: dict[str, str] = {"data_p": hook} if hook else {}
         self._parts.append(element("path", classes, d=polyline(thinned(points)), **more))
         if label:
             self._labels.append((label, classes))
@@ -160,6 +160,7 @@ def bar_list(
     tones: Sequence[int] | None = None,
     most: float | None = None,
     room: float = 64.0,
+    hook: str = "",
 ) -> Panel:
     """Bars that lie one under the other, with a label on their left and a number on their right.
 
@@ -169,17 +170,21 @@ def bar_list(
         tones: Of each bar.
         most: The value that takes all the width.
         room: Pixels that the values in words take.
+        hook: By which a script finds the bars; the values follow them.
     """
     left = max(map(len, labels)) * LETTER + 8
     scale = (WIDTH - left - room) / (most or max(values) or 1)
     y = LINE + 6 if title else 2.0
     parts = [text(0, LINE - 3, title, classes="h")] if title else []
     rows = zip(labels, values, shown, tones or [0] * len(labels), strict=True)
+    hooks: dict[str, str] = {"data_p": hook} if hook else {}
     for i, (label, value, words, tone) in enumerate(rows):
         top = y + i * 18
         parts.append(text(left - 6, top + 11, label, "end"))
         parts.append(
-            element("rect", f"f t{tone}", x=left, y=top + 1, width=value * scale, height=13)
+            element(
+                "rect", f"f t{tone}", x=left, y=top + 1, width=value * scale, height=13, **hooks
+            )
         )
         parts.append(text(left + value * scale + 5, top + 11, words))
     return Panel(WIDTH, y + len(labels) * 18 + 2, tuple(parts))

@@ -12,7 +12,12 @@ from pathlib import Path
 from pylit.page.fonts import fonts
 
 #: Script of the site -> folder of ``js/`` that it is made of.
-SCRIPTS: Mapping[str, str] = {"site.js": "core", "search.js": "search", "previews.js": "previews"}
+SCRIPTS: Mapping[str, str] = {
+    "site.js": "core",
+    "search.js": "search",
+    "previews.js": "previews",
+    "figures.js": "figures",
+}
 #: What the search needs of npm, in front of its own files.
 MINISEARCH = "minisearch/dist/umd/index.js"
 

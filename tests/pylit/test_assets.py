@@ -11,7 +11,7 @@ from page_tools import NODE_MODULES, THEME
 
 from pylit import fontcut
 from pylit.page import fonts
-from pylit.page.assets import assets, compact, style_sheet
+from pylit.page.assets import SCRIPTS, assets, compact, style_sheet
 
 if not (NODE_MODULES / "@fontsource-variable").is_dir():
     pytest.skip("npm packages are not installed", allow_module_level=True)
@@ -30,7 +30,7 @@ def made(cache: Path) -> dict[str, bytes]:
 def test_the_files(made: dict[str, bytes]):
     names = {"serif", "serif-italic", "sans", "mono"}
     expected = {f"assets/fonts/{name}.woff2" for name in names}
-    expected |= {f"assets/{name}" for name in ("site.css", "site.js", "search.js", "previews.js")}
+    expected |= {f"assets/{name}" for name in ("site.css", *SCRIPTS)}
     assert set(made) == expected
 
 

@@ -44,8 +44,8 @@ small, shallow models become much stronger this way. On programs like the one ab
 with three variables, its authors report 99.1 % accuracy where a transformer has 33.7 %
 ([their code and results](https://github.com/facebookresearch/transformer-sequential)).
 
-![What is made of what, found with gradients; the longest chain in
-brown.](figure:chains.unrolled)
+![What is made of what, found with gradients; thick: the longest
+chain.](figure:chains.unrolled)
 
 **The price.** Step $t$ needs the top layer of step $t - 1$. A transformer learns from
 all positions of a text at once, one layer after the other: $L$ things to do in turn.
