@@ -8,7 +8,7 @@ what uses the parameter is the module that holds it.
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal
@@ -68,7 +68,11 @@ class Variables:
         self._lines = module.source.lines
         self._scopes = scopes
         self._values = values
-        self._written = list(self._all())
+        uses = [*scopes.uses, *scopes.stored]
+        self._above = {n.value: n for n, _ in uses if isinstance(n, ast.Attribute)}
+        self._uses: dict[str, list[tuple[ast.AST, Scope]]] = {}
+        for node, scope in uses:
+            self._uses.setdefault(_name(node), []).append((node, scope))
 
     def find(self, path: tuple[str, ...], within: str = "") -> Found:
         """The places of a name, of a function or class if `within` names one."""
@@ -76,9 +80,12 @@ class Variables:
             return self._within(path, within)
         # Of other modules' classes only what is defined here is meant without their names.
         own = {self._name, *self._scopes.bodies}
-        known = [w for w in self._written if w.kind == "variable" or w.owner in own]
+
+        def known(name: str) -> list[_Written]:
+            return [w for w in self._written(name) if w.kind == "variable" or w.owner in own]
+
         for defined in (False, True):
-            wanted = [w for w in known if (w.kind == "definition") == defined]
+            wanted = [w for w in known(path[0]) if (w.kind == "definition") == defined]
             found = self._among(path, wanted)
             if found is not None:
                 return found
@@ -92,13 +99,16 @@ class Variables:
             near = get_close_matches(within, sorted({*names, *bare}), n=1)
             what = f"`{self._name}` has no function or class `{within}`"
             return Found(fault=what, near=near[0] if near else "")
-        known = [
-            w
-            for w in self._written
-            if (w.kind == "variable" and w.owner in functions)
-            or (w.kind != "variable" and self._is_any(w.owner, classes))
-        ]
-        found = self._among(path, known)
+
+        def known(name: str) -> list[_Written]:
+            return [
+                w
+                for w in self._written(name)
+                if (w.kind == "variable" and w.owner in functions)
+                or (w.kind != "variable" and self._is_any(w.owner, classes))
+            ]
+
+        found = self._among(path, known(path[0]))
         if found is None and any(self._has(owner, path[0]) for owner in classes):
             return Found()
         return found or self._nothing(path, known, f"`{within}`")
@@ -135,21 +145,17 @@ class Variables:
         return False
 
     def _among(self, path: tuple[str, ...], known: Sequence[_Written]) -> Found | None:
-        """The places of a path; None if its first name is nowhere among `known`."""
+        """The places of a path, of whose first name `known` has all; None if that is nowhere."""
         whole: set[Position] = set()
         part: set[Position] = set()
         holders: set[Position] = set()
-        seen = False
         for written in known:
-            if written.parts[0] != path[0]:
-                continue
-            seen = True
             length = min(len(path), len(written.parts))
             if written.parts[:length] == path[:length]:
                 place = written.places[length - 1]
                 kind = whole if length == len(path) else part
                 (holders if kind is part and written.kind == "attribute" else kind).add(place)
-        if not seen:
+        if not known:
             return None
         # A parameter is used where the module is that holds it; a part of a variable is the part.
         places = frozenset((whole | holders) or part) - {_NOWHERE}
@@ -157,9 +163,8 @@ class Variables:
 
     def _missing_part(self, path: tuple[str, ...], known: Sequence[_Written]) -> Found | None:
         """A fault, if a class of the project is known to lack what the path asks of it."""
-        first = [written for written in known if written.parts[0] == path[0]]
-        held = [written for written in first if written.kind == "attribute"]
-        values = {written.value for written in held or first}
+        held = [written for written in known if written.kind == "attribute"]
+        values = {written.value for written in held or known}
         value = values.pop() if len(values) == 1 else None
         for index, name in enumerate(path[1:], start=1):
             if value is None or not value.of:
@@ -186,29 +191,28 @@ class Variables:
             and self._values.attribute(own, name) is None
         )
 
-    def _nothing(self, path: tuple[str, ...], known: Iterable[_Written], where: str) -> Found:
-        names = sorted({written.parts[0] for written in known})
-        near = get_close_matches(path[0], names, n=1)
-        rest = list(path[1:])
-        hint = ".".join([*near, *rest]) if near else ""
+    def _nothing(
+        self, path: tuple[str, ...], known: Callable[[str], list[_Written]], where: str
+    ) -> Found:
+        """That a name is not there, and the nearest one that is."""
+        near = get_close_matches(path[0], sorted(self._uses), n=len(self._uses) or 1)
+        first = next((name for name in near if known(name)), "")
+        hint = ".".join([first, *path[1:]]) if first else ""
         return Found(fault=f"{where} has no `{path[0]}`", near=hint)
 
-    def _all(self) -> Iterator[_Written]:
-        """Everything that the code writes: names, and the attributes of things that are known."""
-        uses = [*self._scopes.uses, *self._scopes.stored]
-        above = {n.value: n for n, _ in uses if isinstance(n, ast.Attribute)}
-        for node, scope in uses:
-            chain = _chain(node, above)
-            parts = tuple(_name(part) for part in chain)
+    def _written(self, name: str) -> Iterator[_Written]:
+        """Every place where the code writes a name, and whose it is there."""
+        for node, scope in self._uses.get(name, ()):
             found = (
                 self._attribute(node, scope)
                 if isinstance(node, ast.Attribute)
-                else self._variable(parts[0], scope)
+                else self._variable(name, scope)
             )
             if found is not None:
                 owner, kind, value = found
+                chain = _chain(node, self._above)
                 places = tuple(self._place(part) for part in chain)
-                yield _Written(parts, places, owner, kind, value)
+                yield _Written(tuple(_name(part) for part in chain), places, owner, kind, value)
 
     def _attribute(self, node: ast.Attribute, scope: Scope) -> _Of | None:
         """The class that an attribute is of, and whether it is a method."""

@@ -3,6 +3,8 @@
 import pytest
 from linked_sources import Project
 
+from pylit.code.variables import Found
+
 LIBRARY = """
 from typing import NamedTuple
 from torch import nn
@@ -167,6 +169,12 @@ def test_what_is_not_there(name: str, within: str, expected: tuple[str, str]) ->
 def test_of_a_class_with_unknown_bases_nothing_is_known_to_be_missing() -> None:
     assert places("other.weight") == ["self.«other» = Loose()"]
     assert places("query.linear.wait")[0] == "self.«query» = Head()"
+
+
+def test_a_module_without_code_has_no_names() -> None:
+    variables = Project({"m.py": '"""Words."""'}).resolver("m.py").variables()
+    assert variables is not None
+    assert variables.find(("x",)) == Found(fault="`m` has no `x`")
 
 
 def test_a_module_that_does_not_parse_has_no_variables() -> None:
