@@ -2,8 +2,7 @@ r"""
 ---
 title: Heads
 summary: >
-  How one vector becomes many small ones, a question or an answer for each head, and
-  what of them a model can keep.
+  How one vector becomes many small ones, a question or an answer for each head.
 paper: https://arxiv.org/abs/1706.03762
 ---
 
@@ -19,8 +18,6 @@ compares those of its own ([@vaswani2017attention, §3.2.2]).
 | $W_h$ | rows of `linear.weight`, turned round | `[C, K]` | the map of head $h$ |
 | $x W_h$ | `forward(x)[..., h, :]` | `[T, B, K]` | what head $h$ gets |
 """
-
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -64,23 +61,6 @@ class PrepareForMultiHeadAttention(nn.Module):
         """
         check_features("x", x, self.linear.in_features, self.linear.weight)
         return torch.unflatten(self.linear(x), -1, (self.heads, self.d_k))
-
-
-class KeysValues(NamedTuple):
-    r"""
-    ## What can be kept
-
-    The key and the value of a position are made of its own vector alone. Where nobody
-    looks ahead, that vector stays what it is when the sequence goes on. So a model that
-    writes one token at a time keeps both and adds a row, instead of computing all rows
-    again.
-
-    * `keys` are $K$, `[S, B, H, K]`
-    * `values` are $V$, `[S, B, H, D]`, with $D = d_v$
-    """
-
-    keys: Float[Tensor, "S B H K"]
-    values: Float[Tensor, "S B H D"]
 
 
 # ## Exercises
@@ -129,8 +109,8 @@ class KeysValues(NamedTuple):
 #
 # </details>
 #
-# **3.** A model has written 9 tokens and kept their keys and values. Let the tenth
-# attend to all ten without projecting the nine again.
+# **3.** A model has written 9 tokens and [kept](keys_values.py) their keys and values.
+# Let the tenth attend to all ten without projecting the nine again.
 #
 # <details><summary>Answer</summary>
 #

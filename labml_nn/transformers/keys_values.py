@@ -25,12 +25,28 @@ $t^2 / 2$, and all the rows besides.
 | $k_t$, $v_t$ | `new` | `[T, B, H, K]` | keys and values of what is read now |
 """
 
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from labml_nn.transformers.mha import KeysValues
+
+class KeysValues(NamedTuple):
+    r"""
+    ## What can be kept
+
+    The key and the value of a position are made of its own vector alone. Where nobody
+    looks ahead, that vector stays what it is when the sequence goes on. So a model that
+    writes one token at a time keeps both and adds a row, instead of computing all rows
+    again.
+
+    * `keys` are $K$, `[S, B, H, K]`
+    * `values` are $V$, `[S, B, H, D]`, with $D = d_v$
+    """
+
+    keys: Float[Tensor, "S B H K"]
+    values: Float[Tensor, "S B H D"]
 
 
 @runtime_checkable

@@ -76,7 +76,8 @@ from labml_nn.checks import (
     check_sequence,
     check_sizes,
 )
-from labml_nn.transformers.heads import KeysValues, PrepareForMultiHeadAttention
+from labml_nn.transformers.heads import PrepareForMultiHeadAttention
+from labml_nn.transformers.keys_values import KeysValues
 from labml_nn.transformers.scaled_dot_product import (
     attention_weights,
     dot_products,
