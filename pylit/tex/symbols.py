@@ -22,9 +22,10 @@ Typeset = Callable[[str, bool], Rendered]
 
 #: What an index is made of: small letters, numbers, and how they are put together.
 _INDEX = re.compile(
-    r"[a-z]|[0-9]+|[-+,<>=:.]|\\(?:top|le|leq|ge|geq|lt|gt|ne|neq|cdot|dots|ldots|tau|alpha|beta"
-    r"|gamma|delta|mu|nu|rho|,|;)"
+    r"[a-z]|[0-9]+|[-+,<>=:.'()_{}]|\\(?:top|le|leq|ge|geq|lt|gt|ne|neq|cdot|dots|ldots|tau|alpha"
+    r"|beta|gamma|delta|mu|nu|rho|prime|,|;)"
 )
+_RECKONING = re.compile(r"[-+,<>=:]|\\(?:le|leq|ge|geq|lt|gt|cdot)")
 _LETTER = re.compile(r"[a-z]")
 _CAPITAL = re.compile(r"[A-Z]")
 _NUCLEUS = re.compile(r"[A-Za-z]|\\[A-Za-z]+")
@@ -54,10 +55,12 @@ class Symbol:
             for wanted, seen in ((own.sub, other.sub), (own.sup, other.sup)):
                 if wanted == seen:
                     equal += bool(wanted)
-                elif wanted and not self.literal and _is_running(wanted) and _is_index(seen, True):
-                    index += 1
-                elif wanted or not _is_index(seen, False):
+                    continue
+                if wanted and (self.literal or not _is_running(wanted)):
                     return None
+                if not _is_index(seen, wanted):
+                    return None
+                index += bool(wanted)
         return len(self.atoms), equal, index
 
 
@@ -112,16 +115,18 @@ def _is_running(script: Tokens) -> bool:
     return all(_LETTER.fullmatch(token) for token in script)
 
 
-def _is_index(script: Tokens, wanted: bool) -> bool:
+def _is_index(script: Tokens, wanted: Tokens) -> bool:
     """Whether a script is an index, or an exponent that leaves its base what it is.
 
-    A capital alone is a name, as in ``W^Q``, unless an index is `wanted` there: ``x_t^L``.
+    A capital alone is a name, as in ``W^Q``, unless the table writes an index there of which it is
+    the last: ``x_t^L`` for ``x_t^l``. Reckoned with, it is a number: ``Q_{T-1}``.
     """
-    if wanted and not script:
+    if (wanted and not script) or script[:1] == ("(",):
         return False
     capitals = [token for token in script if _CAPITAL.fullmatch(token)]
     known = all(_INDEX.fullmatch(token) for token in script if token not in capitals)
-    return known and (wanted or not capitals or len(script) > len(capitals) == 1)
+    reckoned = any(_RECKONING.fullmatch(token) for token in script)
+    return known and (reckoned or all(token.lower() in wanted for token in capitals))
 
 
 def typeset_formula(formula: Formula, typeset: Typeset) -> Rendered:

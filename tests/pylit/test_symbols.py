@@ -42,6 +42,7 @@ def shown(tex: str, *symbols: str) -> str:
             "«Q»_{tbhk} + «Q»_t + «Q»_{t-1} + «Q»_{<t} + «Q»_1",
         ),
         (r"Q^\top K", r"«Q»^\top K"),
+        ("Q_{ts'} Q_{s(t)} Q_{w_t} Q_{T,S}", "«Q»_{ts'} «Q»_{s(t)} «Q»_{w_t} «Q»_{T,S}"),
         ("Q^2 Q^{-1} Q^{l+1} Q_{T-1}", "«Q»^2 «Q»^{-1} «Q»^{l+1} «Q»_{T-1}"),
         (r"\frac{Q K^\top}{\sqrt{Q}}", r"\frac{«Q» K^\top}{\sqrt{«Q»}}"),
         (r"\left( {Q} \right)", r"\left( {«Q»} \right)"),
@@ -71,7 +72,7 @@ def test_a_symbol_is_found_with_any_index(tex: str, expected: str) -> None:
         r"\operatorname*{Q}_x", r"\mathrm{Q}_t", r"\tag{Q}", r"\color{Q} x", r"\unknown{Q}{Q}",
         r"\frac Qx", r"\sqrt Q", r"\sqrt[Q]{x}", r"\def\a{Q} Q", r"\verb|Q|", "{Q",
         r"\class{a}{Q}", r"\begin{CD} Q @>Q>> x \end{CD}", r"\begin{Q", "q", r"\Q",
-        "Q}", "Q^", r"\hat", "Q^*",
+        "Q}", "Q^", r"\hat", "Q^*", "Q_{Kt}",
     ],
 )  # fmt: skip
 def test_what_is_no_such_symbol_or_in_doubt_is_left_alone(tex: str) -> None:
@@ -86,6 +87,7 @@ def test_what_is_no_such_symbol_or_in_doubt_is_left_alone(tex: str) -> None:
         ("x_t^l", "x_t x^l x X_t^l x_t^l{}'", "x_t x^l x X_t^l «x»_t^l{}'"),
         ("m_t", r"m_t m_{t-\tau} m_{T-1} m_0 m m_t^l",
          r"«m»_t «m»_{t-\tau} «m»_{T-1} «m»_0 m «m»_t^l"),
+        ("b_d", "b_V b_{KV} b_D b_{Kd}", "b_V b_{KV} «b»_D b_{Kd}"),
         ("h_0", "h_0 h_1 h h_{0}", "«h»_0 h_1 h «h»_{0}"),
         (r"\sigma^2", r"\sigma^2 \sigma \sigma^3", r"«\sigma»^2 \sigma \sigma^3"),
         (r"\hat{x}", r"\hat{x}_t \hat x \hat{y} x", r"«\hat{x}»_t «\hat x» \hat{y} x"),
@@ -94,7 +96,7 @@ def test_what_is_no_such_symbol_or_in_doubt_is_left_alone(tex: str) -> None:
         (r"\log p", r"\log p_v \log q p", r"\log «p»_v \log q p"),
         ("K_{<t}", r"K_{<t} K_{<s} K_t K", r"«K»_{<t} K_{<s} K_t K"),
         (r"\mathrm{PE}", r"\mathrm{PE}_p PE", r"«\mathrm{PE}»_p PE"),
-        ("d_k = d_k", "d_k d_v d", "«d»_k d_v d"),
+        ("d_k = d_k", "d_k d_v d d_k^2", "«d»_k d_v d «d»_k^2"),
         ("d_k = width", "d_k d_v d", "«d»_k «d»_v d"),
     ],
 )  # fmt: skip
