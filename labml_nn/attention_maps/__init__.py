@@ -113,13 +113,18 @@ def attention_maps(
     the mode it was in. Returns the maps in the order of the calls, labelled where it is
     certain which position is which token.
 
-    Raises `ValueError` for a model without attention, and for a language model's text
-    with padding: positions move when padding is left out, so look at one text at a
-    time. Other errors are those of the model.
+    Raises `ValueError` for a model without attention, for something said without a
+    reply, and for a language model's text with padding: positions move when padding is
+    left out, so look at one text at a time. Other errors are those of the model.
     """
     _check_no_padding(model, inputs)
     with evaluating(model), record_attention(model) as maps:
         if isinstance(model, EncoderDecoderLanguageModel):
+            if len(inputs) < 2:
+                raise ValueError(
+                    f"{len(inputs)} texts were given to a model that replies; expected "
+                    "two, what was said and the reply from its start token on"
+                )
             source, reply, *rest = inputs
             model(reply, model.encode(source), *rest, **named)
         else:

@@ -50,11 +50,7 @@ Matrix = list[list[float]]
 # no labels of their own; positions are counted instead. Many squares have no titles to
 # hover over, and of very many there is no picture.
 LETTER, LINE, EDGE = 6.7, 15.0, 12.0
-ALONE, BESIDE, WIDEST = (
-    620.0,
-    270.0,
-    960.0,
-)  # one head alone, one of several, all of them
+ALONE, BESIDE, WIDEST = 620.0, 270.0, 960.0  # a head alone, one of several, all
 LARGEST, LEGIBLE = 22.0, 11.0  # sides of a square
 HOVERED, DRAWN = 2_500, 200_000  # squares with titles, and squares at all
 

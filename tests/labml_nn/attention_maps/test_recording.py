@@ -373,6 +373,10 @@ def test_errors():
     with pytest.raises(ValueError, match=r"`vocabulary` has no sign for token 9; it has 3"):
         attention_maps(model, torch.full((T, B), 9), vocabulary="abc")
 
+    replying = EncoderDecoderLanguageModel.from_config(SMALL)
+    with pytest.raises(ValueError, match=r"1 texts were given to a model that replies; .* two"):
+        attention_maps(replying, torch.full((T, B), 3))
+
     class Forgetful(MultiHeadAttention):
         def attend(self, query, key, value, mask=None):
             return torch.zeros_like(query)
