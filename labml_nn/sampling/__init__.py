@@ -98,8 +98,8 @@ class Temperature(Sampler):
     ![What follows a *t* in the introduction of this page.](figure:sampling.temperature)
 
     The name comes from physics. In a gas, a state of energy $E$ has a probability
-    proportional to $e^{-E / k T}$; a hot gas is everywhere, a cold one where energy is
-    lowest.
+    proportional to $e^{-E / k_\mathrm{B} T}$; a hot gas is everywhere, a cold one where
+    energy is lowest.
 
     * `temperature` is $\tau > 0$. Zero is an error: say `Greedy()`, which needs neither
       a division by zero nor a random number
