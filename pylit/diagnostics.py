@@ -24,6 +24,7 @@ CODES: dict[str, str] = {
     "link-broken": "a link leads to a page that is not there",
     "anchor-broken": "a link leads to an anchor that its page does not have",
     "bibliography": "`docs_src/references.bib` does not parse, or an entry lacks what readers need",
+    "glossary": "an entry of `docs_src/glossary.md` is not whole, or two are written alike",
     "citation": "a note cites a work that the bibliography does not have",
     "navigation": "`site.toml` names a page that is not there",
     "symbol-unknown": "a table of symbols names a variable that the code does not have",

@@ -133,8 +133,8 @@ class Builder:
             return
         stages = Stages(self._cache, generator_digest(), options.jobs, watcher)
         outcome.tally = stages.tally
-        parsed = stages.parse(*self._read(config, report))
         around = self._apparatus(report)
+        parsed = stages.parse(*self._read(config, around.glossary, report))
         with self._tracing(parsed) as tracing, self._gallery(parsed) as gallery:
             drafts = stages.draft(parsed, self._maths, around.targets())
             shapes = tracing.finish(report)
@@ -155,7 +155,7 @@ class Builder:
         site = Site(config, view, drafts, parsed, pages)
         generated = generated_pages(site, theme)
         previews = stages.previews(parsed, self._maths.result, around.works)
-        previews |= around.previews()
+        previews |= around.previews(drafts, self._maths.result)
         files = companions(
             site, options.theme, options.node_modules, options.cache, previews, report
         )
@@ -206,7 +206,9 @@ class Builder:
             sources=(),
         )
 
-    def _read(self, config: SiteConfig, report: Report) -> tuple[list[SourceFile], list[Module]]:
+    def _read(
+        self, config: SiteConfig, glossary: Module | None, report: Report
+    ) -> tuple[list[SourceFile], list[Module]]:
         """Sources and Markdown pages, each with an address of its own."""
         options = self.options
         own = not options.sources
@@ -215,6 +217,7 @@ class Builder:
         # A folder and a package in it may both be named.
         found = list({(source.path, source.name): source for source in found}.values())
         prose = read_pages(options.docs / "pages", "docs_src/pages", report) if own else []
+        prose += [glossary] if glossary else []
         addresses = Addresses(report)
         sources = [source for source in found if addresses.claim(module_url(source), source)]
         pages = [p for p in prose if addresses.claim(prose_url(p.source.name), p.source)]

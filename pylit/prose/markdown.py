@@ -23,6 +23,7 @@ from mdit_py_plugins.gfm_autolink import gfm_autolink_plugin
 from pylit.diagnostics import Report
 from pylit.model import Link, NoteHtml
 from pylit.prose.citations import Cite, citation, unknown
+from pylit.prose.glossary import Terms
 from pylit.prose.mdfigures import take_figures
 from pylit.prose.mdhtml import NoteRenderer
 from pylit.prose.mdmath import BLOCK_END, math_plugin
@@ -62,13 +63,14 @@ class MarkdownRenderer:
         href: Callable[[Link], str],
         report: Report,
         cite: Cite = unknown,
+        terms: Terms | None = None,
     ) -> NoteHtml:
         """Render one note: Markdown from `path`, from `first_line` on, indented by `column`.
 
         `link` finds what inline code names, and what a link's address names: a dotted name or the
         path of a source file. `href` makes an address for this page of what was found, and `cite`
-        finds works of the bibliography. The notes of a page share `slugs`, and are rendered in the
-        page's order.
+        finds works of the bibliography. The notes of a page share `slugs` and the `terms` of the
+        glossary that they may link to, and are rendered in the page's order.
         """
         text = RESERVED.sub("", text)
         context = NoteContext(
@@ -82,6 +84,7 @@ class MarkdownRenderer:
             href=href,
             report=report,
             cite=cite,
+            terms=terms,
             inline=self._inline,
         )
         env: dict[str, object] = {}

@@ -10,6 +10,7 @@ from markdown_it.utils import OptionsDict
 
 from pylit.model import figure_slot, formula_slot
 from pylit.prose.citations import citation_html
+from pylit.prose.glossary import term_html
 
 Tokens = Sequence[Token]
 Env = MutableMapping[str, Any]
@@ -45,6 +46,10 @@ class NoteRenderer(RendererHTML):
     def citation(self, tokens: Tokens, idx: int, options: OptionsDict, env: Env) -> str:
         """The works that a note cites, as links into the bibliography."""
         return citation_html(tokens[idx])
+
+    def term(self, tokens: Tokens, idx: int, options: OptionsDict, env: Env) -> str:
+        """A term where a page first uses it, as a link into the glossary."""
+        return term_html(tokens[idx])
 
     def fence(self, tokens: Tokens, idx: int, options: OptionsDict, env: Env) -> str:
         """Fenced code, with colours where the language is known."""
@@ -166,7 +171,7 @@ def plain_text(children: Tokens, longest: int | None = None) -> str:
     """What inline tokens say, without markup; formulas as their TeX, the longer ones left out."""
     parts: list[str] = []
     for token in children:
-        if token.type in ("text", "code_inline", "citation"):
+        if token.type in ("text", "code_inline", "citation", "term"):
             parts.append(token.content)
         elif token.type == "math_inline":
             short = longest is None or len(token.content) <= longest

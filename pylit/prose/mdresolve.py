@@ -17,6 +17,7 @@ from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.model import Citation, FigureUse, Formula, Heading, Link, Reference
 from pylit.prose.citations import Cite, resolve_citation
 from pylit.prose.exercises import mark_exercises
+from pylit.prose.glossary import Terms, link_terms
 from pylit.prose.mdhtml import plain_text
 from pylit.prose.slugs import Slugs
 
@@ -46,6 +47,7 @@ class NoteContext:
     href: Callable[[Link], str]
     report: Report
     cite: Cite
+    terms: Terms | None
     #: Renders inline tokens.
     inline: Callable[[Sequence[Token]], str]
     formulas: list[Formula] = field(default_factory=list)
@@ -220,6 +222,8 @@ def resolve_inline(inline: Token, context: NoteContext, *, heading: bool) -> Non
                 token.meta["link"] = found
         elif token.type == "text" and context.own:
             missing_footnotes(token.content, place, context)
+    if context.terms and not heading:
+        inline.children = link_terms(inline.children or [], context.terms)
 
 
 def place_of(token: Token, inline: Token, context: NoteContext) -> Place:

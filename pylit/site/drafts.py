@@ -29,7 +29,9 @@ from pylit.model import (
 )
 from pylit.page.render import relative
 from pylit.prose.citations import find_work
+from pylit.prose.glossary import GLOSSARY, SIGN, Terms
 from pylit.prose.markdown import MarkdownRenderer, Slugs
+from pylit.site.addresses import HOME
 from pylit.site.symbols import page_symbols
 
 #: Characters of the text that stands for a summary.
@@ -178,10 +180,18 @@ class _Page:
         self.resolver = Resolver(order.module, lookup)
         self.symbols = page_symbols(order.module, self.resolver, self.report)
         self.markdown = MarkdownRenderer(self.source.own)
+        self.terms = self._terms()
         names = {section.definition for section in order.module.sections}
         self.slugs = Slugs(names | TEMPLATE_IDS)
         self.heading: NoteHtml | None = None
         self.begun = False
+
+    def _terms(self) -> Terms | None:
+        """The terms of the glossary that the notes of this page may link to."""
+        url = self.order.url
+        if not self.source.own or url in (HOME, GLOSSARY):
+            return None
+        return Terms(self.lookup(SIGN), self.source.display, relative(url, GLOSSARY))
 
     def module(self) -> Draft:
         """Notes beside highlighted code."""
@@ -288,6 +298,7 @@ class _Page:
             ),
             href=self._href,
             report=self.report,
+            terms=None if slugs else self.terms,
             cite=lambda key: find_work(key, self.lookup, partial(relative, self.order.url)),
         )
         return self.symbols.mark(note)

@@ -25,6 +25,7 @@ _REST = "Beside the paths"
 
 _SLOT = re.compile("\ue000(\\d+)\ue001")
 _HREF = re.compile(r'(<a\b[^>]*? href=")([^"]*)"')
+_TERM = re.compile(r'<a class="x g"[^>]*>(.*?)</a>')
 _ID = re.compile(r' id="[^"]*"')
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 
@@ -106,6 +107,8 @@ def _question(draft: Draft, exercise: Exercise) -> str:
     label = escape(f"{word} to exercise {number} of {draft.title}")
     link = f'<p class="to"><a href="{address}" aria-label="{label}">{word}</a></p>'
     body = _ID.sub("", f"{exercise.question}\n{exercise.hint}")
+    # What is the first use of a term on its page is one of many here.
+    body = _TERM.sub(r"\1", body)
     moved = _HREF.sub(lambda match: f'{match[1]}{_moved(match[2], draft.url)}"', body)
     return f'<div class="asked">{moved}{link}</div>\n'
 

@@ -17,7 +17,7 @@ def read_pages(folder: Path, display: str, report: Report) -> list[Module]:
     `display` is what diagnostics call the folder.
     """
     paths = sorted(path for path in folder.rglob("*.md") if path.is_file())
-    pages = (_read(path, folder, display, report) for path in paths)
+    pages = (read_page(path, folder, display, report) for path in paths)
     return [page for page in pages if page is not None]
 
 
@@ -40,7 +40,8 @@ def _unreadable(shown: str, error: OSError) -> Diagnostic:
     return Diagnostic(shown, 0, 0, "source-unreadable", message, "check its permissions")
 
 
-def _read(path: Path, folder: Path, display: str, report: Report) -> Module | None:
+def read_page(path: Path, folder: Path, display: str, report: Report) -> Module | None:
+    """One page; None, with the reason in `report`, if it cannot be read."""
     relative = path.relative_to(folder).as_posix()
     shown = f"{display}/{relative}"
     try:

@@ -1,0 +1,232 @@
+"""Terms: the glossary, and links to it from where a page first uses one."""
+
+import re
+from pathlib import Path
+
+import pytest
+from note_tools import RENDERERS
+from site_tools import build, faults, make_site, succeed
+
+from pylit.diagnostics import Report
+from pylit.model import NoteHtml
+from pylit.prose.glossary import SIGN, Term, Terms, read_glossary, term_targets
+from pylit.prose.slugs import Slugs
+from pylit.site.prose import read_page
+
+REPOSITORY = Path(__file__).parents[2]
+
+GLOSSARY = """\
+---
+title: Glossary
+---
+
+Some words before.
+
+hidden state | hidden state, hidden states
+: What is handed on; see [one](../pkg/one.py), and [two](../pkg/two.py).
+
+key |
+: A word with many meanings.
+
+state
+: All that is kept, $s$.
+"""
+
+
+def read(tmp_path: Path, text: str = GLOSSARY) -> tuple[tuple[Term, ...], str, list[str]]:
+    (tmp_path / "glossary.md").write_text(text, encoding="utf-8")
+    report = Report()
+    page = read_page(tmp_path / "glossary.md", tmp_path, "docs_src", report)
+    assert page is not None
+    module, terms = read_glossary(page, report)
+    return terms, module.sections[0].notes[0].text, [str(fault) for fault in report]
+
+
+def test_terms_have_forms_and_pages_that_explain_them(tmp_path: Path) -> None:
+    terms, text, wrong = read(tmp_path)
+    assert not wrong
+    assert terms == (
+        Term("hidden state", ("hidden state", "hidden states"), "pkg/one.py", 7),
+        Term("key", (), "", 10),
+        Term("state", ("state",), "", 13),
+    )
+    assert terms[0].anchor == "hidden-state"
+    # Lines stay where they are, or faults would be told at others.
+    assert text.split("\n")[7 - 4] == '<a id="hidden-state"></a>hidden state'
+
+
+@pytest.mark.parametrize(
+    ("more", "line", "message"),
+    [
+        ("\nlost | lost\n", 16, "“lost” is not defined"),
+        ("\nA state | State\n: So.\n", 16, "“State” is how “state” is written too, in line 13"),
+    ],
+)
+def test_a_fault_has_its_line(tmp_path: Path, more: str, line: int, message: str) -> None:
+    _, _, (wrong,) = read(tmp_path, GLOSSARY + more)
+    assert wrong.startswith(f"docs_src/glossary.md:{line}:1: error[glossary]: {message}\n")
+
+
+def shown(text: str, page: str = "pkg/x.py", own: bool = True) -> NoteHtml:
+    terms = (
+        Term("hidden state", ("hidden state", "hidden states"), "pkg/one.py", 1),
+        Term("state", ("state",), "", 2),
+        Term("C++", ("C++",), "", 3),
+    )
+    return RENDERERS[own].render(
+        text,
+        path=page,
+        first_line=1,
+        column=0,
+        slugs=Slugs(),
+        link=lambda name: None,
+        href=lambda link: link.url,
+        report=Report(),
+        terms=Terms(term_targets(terms)[SIGN], page, "g.html"),
+    )
+
+
+def linked(text: str, page: str = "pkg/x.py") -> list[tuple[str, str]]:
+    return re.findall(
+        r'<a class="x g" href="g.html#([^"]*)" data-x>(.*?)</a>', shown(text, page).html
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "links"),
+    [
+        # The first use only, the longest form, a capital at the start of a sentence.
+        ("A state and a state.", [("state", "state")]),
+        ("Hidden states are a state.", [("hidden-state", "Hidden states"), ("state", "state")]),
+        ("The hidden state, the hidden state.", [("hidden-state", "hidden state")]),
+        ("**A state** in *C++*!", [("state", "state"), ("c", "C++")]),
+        ("| a |\n|---|\n| state |", [("state", "state")]),
+        # Whole words.
+        ("Upstate, states, state-of, a.state, state's, STATE, in/state", []),
+        # Not in code, formulas, headings, links, and lines with raw HTML.
+        ("`state`, $state$, [the state](x.html), ![state](x.png)", []),
+        ("## The state\n\n    state\n", []),
+        ("<b>state</b>", []),
+        ("# State\n\nThen a state.", [("state", "state")]),
+    ],
+)
+def test_the_first_use_of_a_term_is_a_link(text: str, links: list[tuple[str, str]]) -> None:
+    assert linked(text) == links
+
+
+def test_the_page_that_explains_a_term_does_not_link_it() -> None:
+    assert linked("A hidden state.", "pkg/one.py") == []
+    assert linked("A hidden state.") == [("hidden-state", "hidden state")]
+
+
+def test_the_text_for_the_search_is_as_written() -> None:
+    assert shown("A state, and C++ & <more>.").text == "A state, and C++ & <more>."
+
+
+def test_without_terms_nothing_is_linked() -> None:
+    assert list(Terms(None, "pkg/x.py", "g.html").pieces("A state.")) == [("A state.", "")]
+
+
+ONE = '''"""
+---
+title: One
+summary: About the hidden state.
+---
+
+A hidden state is a state.
+"""
+
+
+class One:
+    """
+    ## State of the class
+
+    Its state.
+    """
+
+    def say(self) -> int:
+        # Another state.
+        return 1
+'''
+FILES = {
+    "docs_src/glossary.md": GLOSSARY,
+    "pkg/one.py": ONE,
+    "pkg/two.py": '"""Keeps hidden states, and `x`."""\n\nx = 1\n',
+}
+
+
+@pytest.fixture
+def explained(tmp_path: Path) -> Path:
+    return make_site(tmp_path, FILES)
+
+
+def test_pages_link_to_the_glossary_and_it_to_them(explained: Path) -> None:
+    succeed(explained)
+    glossary = (explained / "site/glossary.html").read_text()
+    assert '<dt><span id="hidden-state"></span>hidden state</dt>' in glossary
+    assert '<a href="pkg/one.html">one</a>' in glossary
+    assert 'class="x g"' not in glossary
+    one = (explained / "site/pkg/one.html").read_text()
+    assert one.count('class="x g"') == 1
+    assert (
+        'A hidden state is a <a class="x g" href="../glossary.html#state" data-x>state</a>' in one
+    )
+    two = (explained / "site/pkg/two.html").read_text()
+    assert '<a class="x g" href="../glossary.html#hidden-state" data-x>hidden states</a>' in two
+
+
+def test_links_to_terms_show_what_they_mean(explained: Path) -> None:
+    succeed(explained)
+    script = (explained / "site/assets/previews/glossary.js").read_text()
+    assert (
+        '"hidden-state":["","<b>hidden state<\\/b><p>What is handed on; see one, and two.' in script
+    )
+    assert "mjx-container" in script
+
+
+def test_pages_are_made_again_when_words_change_and_not_when_meanings_do(explained: Path) -> None:
+    succeed(explained)
+    again = succeed(explained)
+    assert (again.tally.drafted, again.tally.rendered) == (0, 0)
+    text = GLOSSARY.replace("All that is kept", "Whatever is kept")
+    make_site(explained, FILES | {"docs_src/glossary.md": text})
+    meant = succeed(explained)
+    assert (meant.tally.drafted, meant.tally.rendered) == (1, 1)
+    assert "Whatever" in (explained / "site/assets/previews/glossary.js").read_text()
+    make_site(explained, FILES | {"docs_src/glossary.md": text + "\nsay | another\n: To tell.\n"})
+    succeed(explained)
+    assert "#say" in (explained / "site/pkg/one.html").read_text()
+    # As a clean build would have it.
+    (explained / "docs_src/glossary.md").unlink()
+    succeed(explained)
+    assert not (explained / "site/glossary.html").exists()
+    assert 'class="x g"' not in (explained / "site/pkg/one.html").read_text()
+
+
+def test_a_glossary_with_a_fault_fails_the_build(explained: Path) -> None:
+    text = GLOSSARY.replace("../pkg/two.py", "../pkg/too.py") + "\nlost |\n"
+    make_site(explained, FILES | {"docs_src/glossary.md": text})
+    assert faults(build(explained)) == [
+        ("docs_src/glossary.md", 8, "link-broken"),
+        ("docs_src/glossary.md", 16, "glossary"),
+    ]
+
+
+def test_another_package_has_no_glossary(explained: Path) -> None:
+    build(explained, sources=(explained / "pkg",))
+    assert not (explained / "site/glossary.html").exists()
+    assert 'class="x g"' not in (explained / "site/pkg/two.html").read_text()
+
+
+def test_our_own_terms_are_in_order_and_each_is_explained_somewhere() -> None:
+    report = Report()
+    docs = REPOSITORY / "docs_src"
+    page = read_page(docs / "glossary.md", docs, "docs_src", report)
+    assert page is not None
+    _, terms = read_glossary(page, report)
+    assert not len(report)
+    names = [term.name.replace("-", " ") for term in terms]
+    assert names == sorted(names)
+    assert len(names) >= 40
+    for term in terms:
+        assert (REPOSITORY / term.explained).is_file(), term.name
