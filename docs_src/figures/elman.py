@@ -54,7 +54,7 @@ def vanishing():
         plot.line(FAR, lengths, tone)
     for radius, at, factor, side in ((0.5, 20, 3, "start"), (1.0, 30, 8, "start")):
         plot.note(at, curves[radius][FAR.index(at)] * factor, f"ρ = {radius}", side)
-    for radius, at, factor, side in ((1.5, 40, 1e-2, "start"), (2.0, 40, 10, "end")):
+    for radius, at, factor, side in ((1.5, 50, 2, "end"), (2.0, 40, 10, "end")):
         plot.note(at, curves[radius][FAR.index(at)] * factor, f"ρ = {radius}", side)
     rows = [
         [f"{radius}", *(f"{lengths[FAR.index(k)]:.2g}" for k in (1, 10, 30, 50))]

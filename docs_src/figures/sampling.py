@@ -7,11 +7,12 @@ import torch
 
 import labml_nn.sampling
 from labml_nn.sampling import Temperature
-from pylit.figures.draw import Demo, Figure, Knob, Table, bar_list
+from pylit.figures.draw import WIDTH, Demo, Figure, Knob, Table, bar_list
 
 #: A letter, and how many of those that follow it are shown by themselves.
 LETTER, SHOWN = "t", 9
-ROOM, MOST = 52.0, 1.0
+#: Pixels for the values in words.
+ROOM = 52.0
 
 
 def temperature():
@@ -27,10 +28,9 @@ def temperature():
 
     now = shares(1.0)
     panel = bar_list(
-        labels, now, [f"{100 * x:.1f} %" for x in now], most=MOST, room=ROOM, hook="bar"
+        labels, now, [f"{100 * x:.1f} %" for x in now], most=1.0, room=ROOM, hook="bar"
     )
-    bar = panel.parts[1]
-    scale = float(bar.partition('width="')[2].partition('"')[0]) / now[0]
+    left = float(panel.parts[1].partition(' x="')[2].partition('"')[0])
     fair = torch.exp(torch.special.entr(Temperature(1.0).distribution(logits)).sum()).item()
     shown = {tau: shares(tau) for tau in (0.5, 1.0, 2.0)}
     rows = [
@@ -49,7 +49,7 @@ def temperature():
             {
                 "logits": [round(float(z - logits.max()), 4) for z in logits[0]],
                 "labels": labels,
-                "scale": round(scale, 3),
+                "scale": WIDTH - left - ROOM,
             },
             f"As undecided as between {fair:.1f} letters that are equally likely.",
         ),

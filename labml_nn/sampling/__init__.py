@@ -95,7 +95,7 @@ class Temperature(Sampler):
     $\tau = 1/2$ probabilities are squared: a token that was ten times as likely as
     another is a hundred times as likely.
 
-    ![What follows a *t* in the introduction of this page.](figure:sampling.temperature)
+    ![What follows a "t" in the introduction of this page.](figure:sampling.temperature)
 
     The name comes from physics. In a gas, a state of energy $E$ has a probability
     proportional to $e^{-E / k_\mathrm{B} T}$; a hot gas is everywhere, a cold one where

@@ -2,10 +2,15 @@
 
 Everything is measured in pixels at the size at which a figure is drawn first. A panel is 288 wide,
 because that is what a page 320 wide has room for; where there is more, panels stand side by side
-and may grow a little. Colours are classes that the style sheet fills in, for both themes.
+and may grow a little. Colours are classes, which the style sheet fills in for both themes; in a
+page each of them begins with ``p-``.
+
+    t0 t1 t2 t3 t4      tones            l f c       a line, a filled shape, dashes as cells
+    thin thick d        kinds of lines   g b h       grid, border, and the head of a drawing
 """
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -18,6 +23,8 @@ GROWTH = 1.25
 LINE, LETTER = 14.0, 6.0
 #: How many tones there are: class ``t0`` and so on, in `css/58-figures.css`.
 TONES = 5
+
+_CLASSES = re.compile(r' class="([^"]*)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +40,14 @@ class Panel:
         w, h = short(self.width), short(self.height)
         size = f'width="{w}" height="{h}" viewBox="0 0 {w} {h}"'
         grows = f"flex:1 1 {w}px;max-width:{self.width * GROWTH:.0f}px"
-        return f'<svg {size} style="{grows}">{"".join(self.parts)}</svg>'
+        # The page has short names of classes as well, and others mean something else by them.
+        inside = _CLASSES.sub(_prefixed, "".join(self.parts))
+        return f'<svg {size} style="{grows}">{inside}</svg>'
+
+
+def _prefixed(match: re.Match[str]) -> str:
+    names = " ".join(f"p-{name}" for name in match[1].split())
+    return f' class="{names}"'
 
 
 def short(number: float) -> str:

@@ -10,8 +10,8 @@ draws.clocks = ({ turns, length, left, step, middle, high }, { hand, position },
   }
   parts("hand").forEach((line, i) => {
     line.setAttribute("transform", `rotate(${short(((turns[i] * position * 180) / Math.PI) % 360)})`);
-    line.parentElement.classList.toggle("t1", i === hand);
-    line.parentElement.classList.toggle("t4", i !== hand);
+    line.parentElement.classList.toggle("p-t1", i === hand);
+    line.parentElement.classList.toggle("p-t4", i !== hand);
   });
   const [sine, cosine] = [Math.sin, Math.cos].map((wave) => wave(turns[hand] * position).toFixed(2));
   const time = (2 * Math.PI) / turns[hand];

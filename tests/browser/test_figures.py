@@ -1,0 +1,213 @@
+"""Figures as readers get them: at any width, in both themes, by keyboard, on paper."""
+
+import json
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from browser_tools import NODE_MODULES, Visit, pages
+from playwright.sync_api import Page
+
+from labml_nn.sampling import Temperature
+from labml_nn.transformers.positional_encoding import get_positional_encoding
+
+pytestmark = pytest.mark.browser
+
+ENCODING = "labml_nn/transformers/positional_encoding.html"
+SAMPLING = "labml_nn/sampling/index.html"
+
+#: What stands out of its drawing, letters too small to read, and faint ones.
+LOOK = """figures => {
+  const light = colour => colour.match(/[\\d.]+/g).slice(0, 3).map(part => {
+    const x = part / 255;
+    return x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4;
+  }).reduce((sum, x, i) => sum + x * [0.2126, 0.7152, 0.0722][i], 0);
+  const ground = light(getComputedStyle(document.body).backgroundColor);
+  const found = [];
+  for (const figure of figures) for (const svg of figure.querySelectorAll("svg")) {
+    const box = svg.getBoundingClientRect();
+    const size = [svg.width.baseVal.value, svg.height.baseVal.value];
+    if (Math.abs(box.width / box.height - size[0] / size[1]) > 0.02) found.push("squeezed");
+    if (box.width < 100) found.push("tiny");
+    for (const text of svg.querySelectorAll("text")) {
+      const words = text.textContent, b = text.getBoundingClientRect();
+      const letters = 11 * box.width / size[0];
+      if (letters < 9.5) found.push(`${words}: ${letters} px`);
+      if (b.left < box.left - 2 || b.right > box.right + 2 || b.top < box.top - 2
+        || b.bottom > box.bottom + 2) found.push(`${words} stands out`);
+      const [low, high] = [light(getComputedStyle(text).fill), ground].sort((a, b) => a - b);
+      if ((high + 0.05) / (low + 0.05) < 4.5) found.push(`${words} is faint`);
+    }
+  }
+  return found;
+}"""
+
+
+@pytest.fixture(scope="module")
+def drawn(site: Path) -> list[str]:
+    """The pages that have figures."""
+    return [url for url in pages(site) if 'class="panels"' in (site / url).read_text("utf-8")]
+
+
+def opened(window: Visit) -> Page:
+    """The page, with everything opened that can be."""
+    window.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    return window.page
+
+
+@pytest.mark.parametrize(("width", "theme"), [(320, "dark"), (390, "light"), (1440, "dark")])
+def test_every_figure_can_be_read(
+    width: int, theme: str, drawn: list[str], visit: Callable[..., Visit]
+):
+    assert len(drawn) >= 8
+    window = visit("index.html", width, theme)
+    for url in drawn:
+        window.open(url)
+        figures = opened(window).locator("figure.fig")
+        assert figures.evaluate_all(LOOK) == [], url
+        assert window.page.evaluate("document.documentElement.scrollWidth") <= width, url
+
+
+def test_every_figure_is_named_and_captioned(drawn: list[str], visit: Callable[..., Visit]):
+    window = visit("index.html")
+    for url in drawn:
+        window.open(url)
+        figures = opened(window).locator("figure.fig")
+        for figure in figures.all():
+            image = figure.locator("[role=img]")
+            assert image.count() == 1, url
+            name = image.get_attribute("aria-label") or ""
+            assert len(name.split()) > 10, name
+            assert not re.search(r"\bnan\b|\binf\b|[{}]", name)
+            assert figure.locator("figcaption").inner_text().strip(), url
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing(theme: str, drawn: list[str], visit: Callable[..., Visit]):
+    window = visit("index.html", 390, theme)
+    axe = NODE_MODULES / "axe-core" / "axe.min.js"
+    for url in drawn:
+        window.open(url)
+        page = opened(window)
+        page.add_script_tag(path=str(axe))
+        found = page.evaluate("axe.run('figure').then(result => result.violations)")
+        assert [(one["id"], one["nodes"][0]["html"]) for one in found] == [], url
+
+
+def test_a_theme_that_the_reader_chose_holds_for_figures(visit: Callable[..., Visit]):
+    page = visit(ENCODING, theme="light").page
+    colour = "getComputedStyle(document.querySelector('.p-l')).stroke"
+    found = []
+    for theme in ("light", "dark"):
+        page.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
+        found.append(page.evaluate(colour))
+    assert found == ["rgb(5, 80, 174)", "rgb(124, 183, 255)"]
+
+
+def test_what_knobs_need_is_loaded_when_a_reader_reaches_for_one(visit: Callable[..., Visit]):
+    window = visit(ENCODING)
+    window.page.wait_for_load_state("networkidle")
+    assert not [url for url in window.requests if url.endswith("figures.js")]
+    window.page.get_by_label("Hand", exact=True).focus()
+    window.page.wait_for_function("typeof pylit.knobs == 'function'")
+    assert len([url for url in window.requests if url.endswith("figures.js")]) == 1
+
+
+@pytest.mark.parametrize(("url", "label"), [(ENCODING, "Position"), (SAMPLING, "Temperature")])
+def test_the_script_draws_what_the_build_has_drawn(
+    url: str, label: str, visit: Callable[..., Visit]
+):
+    """Nothing changes when the script comes; then a knob turns there and back."""
+    page = visit(url).page
+    figure = page.locator("figure.fig", has=page.locator("[data-demo]"))
+    shown = figure.locator(".panels, output, b")
+
+    def state() -> list[str]:
+        found = "parts => parts.map(part => part.innerHTML)"
+        return [numbers(text) for text in shown.evaluate_all(found)]
+
+    def numbers(text: str) -> str:
+        # A path of differences and one of places are the same line; ask for the ends of others.
+        return re.sub(r' d="M[^"]*"(?= data-p="(sine|cosine)")', "", text)
+
+    before = state()
+    page.get_by_label(label, exact=True).focus()
+    page.wait_for_function("typeof pylit.knobs == 'function'")
+    page.wait_for_timeout(50)
+    assert state() == before
+    page.keyboard.press("ArrowRight")
+    turned = state()
+    assert turned != before
+    page.keyboard.press("ArrowLeft")
+    assert state() == before
+
+
+@pytest.mark.parametrize("presses", [-8, 12])
+def test_the_temperature_is_that_of_the_module(presses: int, visit: Callable[..., Visit]):
+    page = visit(SAMPLING).page
+    form = page.locator("[data-demo=temperature]")
+    logits = json.loads(form.locator("script").text_content() or "")["logits"]
+    page.get_by_label("Temperature", exact=True).focus()
+    page.wait_for_function("typeof pylit.knobs == 'function'")
+    for _ in range(abs(presses)):
+        page.keyboard.press("ArrowRight" if presses > 0 else "ArrowLeft")
+    tau = 1 + presses / 10
+    assert form.locator("b").inner_text() == f"{tau:g}"
+    scaled = torch.tensor([logits], dtype=torch.float64)
+    expected = Temperature(tau).distribution(scaled)[0]
+    figure = page.locator("figure.fig", has=form)
+    words = figure.locator("[data-p=bar] + text").all_text_contents()
+    shares = [float(text.removesuffix(" %")) / 100 for text in words]
+    assert shares[:-1] == pytest.approx(expected[: len(shares) - 1].tolist(), abs=6e-4)
+    assert sum(shares) == pytest.approx(1, abs=0.006)
+    widths = [
+        float(bar.get_attribute("width") or 0) for bar in figure.locator("[data-p=bar]").all()
+    ]
+    assert widths[0] / widths[1] == pytest.approx(shares[0] / shares[1], rel=0.02)
+    many = torch.special.entr(expected).sum().exp().item()
+    assert f"between {many:.1f} letters" in form.locator("output").inner_text()
+
+
+def test_the_hands_are_those_of_the_module(visit: Callable[..., Visit]):
+    page = visit(ENCODING).page
+    hand, position = 2, 33
+    for label, value in (("Hand", hand), ("Position", position)):
+        slider = page.get_by_label(label, exact=True)
+        slider.focus()
+        page.wait_for_function("typeof pylit.knobs == 'function'")
+        slider.fill(str(value))
+    table = get_positional_encoding(32, 49, dtype=torch.float64)[:, 0]
+    sine, cosine = table[position, 2 * hand : 2 * hand + 2].tolist()
+    said = page.locator("[data-demo=clocks] output").inner_text()
+    assert f"At position 33 it shows {sine:.2f} and {cosine:.2f}." in said
+    for i, line in enumerate(page.locator("[data-p=hand]").all()):
+        angle = math.radians(float((line.get_attribute("transform") or "")[7:-1]))
+        shown = (math.sin(angle), math.cos(angle))
+        assert shown == pytest.approx(table[position, 2 * i : 2 * i + 2].tolist(), abs=2e-3)
+    d = page.locator("[data-p=sine]").get_attribute("d") or ""
+    heights = [float(point.split()[1]) for point in d[1:].split("L")]
+    middle = json.loads(page.locator("[data-demo=clocks] script").text_content() or "")
+    found = [(middle["middle"] - y) / middle["high"] for y in heights]
+    assert found == pytest.approx(table[:, 2 * hand].tolist(), abs=3e-3)
+
+
+def test_without_scripts_the_drawing_is_there_and_its_knobs_are_not(visit: Callable[..., Visit]):
+    page = visit(SAMPLING, java_script_enabled=False).page
+    figure = page.locator("figure.fig").first
+    assert figure.locator("svg").first.is_visible()
+    assert not figure.locator("input").first.is_visible()
+    figure.locator("summary").click()
+    assert figure.locator("td").first.is_visible()
+
+
+def test_on_paper_there_are_drawings_and_captions(visit: Callable[..., Visit]):
+    page = visit(ENCODING).page
+    page.emulate_media(media="print")
+    figure = page.locator("figure.fig").first
+    assert figure.locator("svg").first.is_visible()
+    assert figure.locator("figcaption").is_visible()
+    assert not figure.locator("input").first.is_visible()
+    assert not page.locator("figcaption details").first.is_visible()
