@@ -1,0 +1,134 @@
+"""The figures of the site: what their runs gave, and that every one is shown somewhere."""
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+from pylit.figures.figure import Figure
+from pylit.figures.files import read_files
+from pylit.figures.svg import WIDTH
+
+ROOT = Path(__file__).parents[2]
+FILES = read_files(ROOT / "docs_src/figures", "docs_src/figures")
+NAMES = [f"{file.name}.{function}" for file in FILES.values() for function in file.functions]
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"drawn_{name}", FILES[name].path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def draw(name: str) -> Figure:
+    file, function = name.split(".")
+    torch.manual_seed(0)
+    figure = getattr(load(file), function)()
+    assert isinstance(figure, Figure)
+    return figure
+
+
+def test_every_figure_is_on_a_page():
+    asked = set()
+    for folder, kind in (("labml_nn", "*.py"), ("docs_src/pages", "*.md")):
+        for path in (ROOT / folder).rglob(kind):
+            asked |= set(re.findall(r"\(figure:([\w.]+)", path.read_text(encoding="utf-8")))
+    assert set(NAMES) - asked == set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_figure_is_small_and_fits_on_a_phone_and_is_the_same_every_time(name: str):
+    figure = draw(name)
+    assert all(panel.width <= WIDTH for panel in figure.panels)
+    assert len(figure.alt) > 60
+    picture = figure.picture()
+    assert len(picture) + len(figure.below()) < 10_000
+    assert picture == draw(name).picture()
+    if figure.table is not None:
+        assert {len(row) for row in figure.table.rows} == {len(figure.table.head)}
+
+
+def test_chains_are_as_long_as_the_page_says():
+    """L layers in a transformer, L times T in one with feedback."""
+    table = draw("chains.unrolled").table
+    assert table is not None
+    assert table.rows == [[str(t), "2", str(2 * t)] for t in range(1, 6)]
+
+
+def test_only_a_transformer_reads_from_tokens_to_the_top_without_going_sideways():
+    chains = load("chains")
+    ordinary, feedback = chains._ordinary(3), chains._feedback(3)
+    assert ordinary[2, 2] == {(t, layer) for t in range(3) for layer in (0, 1)}
+    assert feedback[2, 1] == {(2, 0), *((t, layer) for t in (0, 1) for layer in (0, 1, 2))}
+    assert ordinary[0, 1] == feedback[0, 1] == {(0, 0)}
+    assert ordinary[1, 0] == feedback[1, 0] == set()
+
+
+def test_masks_are_those_of_the_page():
+    assert re.findall(r"(\d+) squares", draw("masks.three").alt) == ["21", "24", "18"]
+    # Three positions through one layer, and two more through each other one.
+    assert re.findall(r"\d", draw("masks.windows").alt) == ["3", "5", "7"]
+
+
+def test_heads_look_where_they_were_told_to():
+    table = draw("heads.by_hand").table
+    assert table is not None
+    for row, back in zip(table.rows, (0, 1, 4), strict=True):
+        weights = [float(cell) for cell in row[1:]]
+        assert weights.index(max(weights)) == back
+        assert max(weights) > 0.6
+
+
+def test_products_are_even_and_largest_at_no_distance():
+    table = draw("positional_encoding.products").table
+    assert table is not None
+    values = [float(before) for _, before, _ in table.rows]
+    assert all(before == after for _, before, after in table.rows)
+    assert values == sorted(values, reverse=True)
+    assert values[0] == 64
+
+
+def test_gradients_vanish_as_the_table_of_the_page_says():
+    table = draw("elman.vanishing").table
+    assert table is not None
+    lengths = {row[0]: [float(cell) for cell in row[1:]] for row in table.rows}
+    assert lengths["0.5"][2] < 1e-9
+    assert 1e-4 < lengths["1.0"][2] < 1e-2
+    assert 0.1 < lengths["1.5"][3] < 10
+    assert lengths["2.0"][3] > 100
+    steps = draw("elman.unrolled").table
+    assert steps is not None
+    arrived = [float(cell) for _, cell in steps.rows]
+    assert arrived == sorted(arrived)
+    assert arrived[-1] == 1
+
+
+def test_counts_are_those_of_the_formulas():
+    counts = load("counts")
+    V, L, C, F, T = 65, 4, 128, 512, 256
+    config = counts.AutoregressiveConfig(n_vocab=V)
+    parameters, work = counts._parameters(config), counts._work(config)
+    assert parameters["attention, maps"] == L * 4 * (C * C + C)
+    assert parameters["feed-forward"] == L * (2 * C * F + F + C)
+    assert sum(parameters.values()) == 801_729
+    # A product of matrices takes two FLOP for each number of a matrix and each row.
+    assert work["attention, maps"] == 2 * L * 4 * C * C
+    assert work["attention, weights"] == 2 * L * 2 * T * C
+    assert work["feed-forward"] == 2 * L * 2 * C * F
+    assert work["tokens in and out"] == 2 * V * C
+
+
+def test_letters_are_counted_in_the_page_itself():
+    found = dict(load("sampling")._followers())
+    assert found["h"] > found["e"] > 0
+    assert all(letter == " " or letter.isalpha() for letter in found)
+    table = draw("sampling.temperature").table
+    assert table is not None
+    for column in (1, 2, 3):
+        shares = [float(row[column].removesuffix(" %")) for row in table.rows]
+        assert sum(shares) == pytest.approx(100, abs=0.6)
