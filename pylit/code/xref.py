@@ -14,6 +14,7 @@ from pylit.code.external import external_link, is_external_module
 from pylit.code.facts import BUILTINS, read_module, targets
 from pylit.code.index import Index, Lookup
 from pylit.code.scopes import Defined, Receiver, Scope
+from pylit.code.uses import Uses, read_uses
 from pylit.code.values import Value, Values
 from pylit.code.variables import Variables
 from pylit.model import Link, Module
@@ -56,6 +57,10 @@ class Resolver:
     def variables(self) -> Variables | None:
         """The names in the module's code, for those who ask where they stand."""
         return Variables(self._module, self._scopes, self._values) if self._scopes else None
+
+    def uses(self, links: Mapping[tuple[int, int], Link]) -> Uses:
+        """What the classes and functions of the module use, by its `tokens`."""
+        return read_uses(self._scopes, links) if self._scopes is not None else {}
 
     def _links(self) -> Iterator[Found]:
         """Every identifier that leads somewhere."""

@@ -38,6 +38,7 @@ from pylit.site.drafts import Draft
 from pylit.site.links import AuditedPage, audit
 from pylit.site.pages import Place, front_matter_faults, place
 from pylit.site.prose import read_pages, read_static
+from pylit.site.relations import relations
 from pylit.site.write import Written, check_output, publish
 from pylit.source.discover import discover
 from pylit.tex.maths import MathRenderer
@@ -262,10 +263,13 @@ class Builder:
         """Where each page stands: the packages around it, and its neighbours in a path or group."""
         urls = {draft.name: draft.url for draft in drafts if not draft.prose}
         around = neighbours((*view.paths, *view.catalogue))
+        targets = {name: target for one in parsed for name, target in one.targets.items()}
+        related = relations(drafts, targets)
         places = []
         for draft, one in zip(drafts, parsed, strict=True):
             where = place(draft, one.module.source.path, self.options.root, config, urls)
-            places.append(replace(where, around=around.get(draft.url, where.around)))
+            where = replace(where, around=around.get(draft.url, where.around))
+            places.append(replace(where, related=related.get(draft.url, {})))
         return places
 
 

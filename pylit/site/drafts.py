@@ -9,11 +9,12 @@ import html
 import posixpath
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from pylit.cache import digest
 from pylit.code.highlight import highlight
+from pylit.code.uses import Uses
 from pylit.code.xref import Index, Lookup, Resolver
 from pylit.diagnostics import Diagnostic, Report
 from pylit.model import (
@@ -83,6 +84,8 @@ class Draft:
     answers: Mapping[str, str]
     #: Digest of everything that it was made from; equal stamps are equal drafts.
     stamp: str
+    #: What the classes and functions of the module use.
+    uses: Uses = field(default_factory=dict)
 
     def notes(self) -> tuple[NoteHtml, ...]:
         """All its notes, the title and summary first."""
@@ -195,7 +198,8 @@ class _Page:
 
     def module(self) -> Draft:
         """Notes beside highlighted code."""
-        lines = highlight(self.source.text, self.resolver.tokens(), self._href, self.symbols.code)
+        links = self.resolver.tokens()
+        lines = highlight(self.source.text, links, self._href, self.symbols.code)
         sections = []
         for section in self.order.module.sections:
             notes = tuple(self._note(note, section.definition) for note in section.notes)
@@ -203,7 +207,7 @@ class _Page:
             numbers = range(span.first, span.last + 1) if span else range(0)
             code = tuple(CodeLine(number, lines[number - 1]) for number in numbers)
             sections.append(DraftSection(section.definition, notes, code))
-        return self._draft(sections)
+        return replace(self._draft(sections), uses=self.resolver.uses(links))
 
     def prose(self) -> Draft:
         """A Markdown page: its text is the one note of its module."""

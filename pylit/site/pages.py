@@ -25,6 +25,7 @@ from pylit.site.addresses import HOME, MISSING
 from pylit.site.catalogue import Neighbours
 from pylit.site.config import SiteConfig
 from pylit.site.drafts import Draft, DraftSection
+from pylit.site.relations import Related, with_relations
 from pylit.tex.maths import Rendered, fill
 from pylit.tex.symbols import Typeset, typeset_formula
 
@@ -51,6 +52,8 @@ class Place:
     colab: str = ""
     #: Path of the page's source in the repository.
     source: str = ""
+    #: What the definitions of the page are built from, and what uses them.
+    related: Mapping[str, Related] = field(default_factory=dict)
 
 
 def place(
@@ -83,7 +86,11 @@ def page_view(
     shapes: ModuleShapes = ModuleShapes(),  # noqa: B008 - a value that never changes
 ) -> PageView:
     """Everything that the template of one page shows."""
-    sections = tuple(_section_view(section, typeset, shapes) for section in draft.sections)
+    related = (
+        with_relations(section, draft.url, where.related.get(section.definition))
+        for section in draft.sections
+    )
+    sections = tuple(_section_view(section, typeset, shapes) for section in related)
     notebook = draft.front_matter.get("notebook", "") if where.repository else ""
     return PageView(
         kind=_SPECIAL.get(draft.url, "prose") if draft.prose else "module",

@@ -1,0 +1,107 @@
+"""What each definition is built from, and what uses it: links under its note.
+
+Both come from the links in code. A class or function is built from what its own code names, and
+from what the private helpers of its module name for it. The reverse depends on all other pages, so
+it is worked out anew in every build and is part of what a page is made from.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+
+from pylit.code.uses import Uses
+from pylit.model import Definition, NoteHtml, Target
+from pylit.page.render import relative
+from pylit.site.drafts import Draft, DraftSection
+
+#: As many names as a line shows. What more use is a tool of everybody.
+MOST = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """The definitions that one has to do with, each as its address, its name, and its full name."""
+
+    built_from: tuple[tuple[str, str, str], ...] = ()
+    used_by: tuple[tuple[str, str, str], ...] = ()
+
+
+#: Address of a page -> name of a definition on it -> what it has to do with.
+Relations = Mapping[str, Mapping[str, Related]]
+
+
+def relations(drafts: Sequence[Draft], targets: Mapping[str, Target]) -> Relations:
+    """How the public classes and functions of a site stand to each other."""
+    shown = {t.url: t.definition for t in targets.values() if _is_shown(t.definition)}
+    built: dict[str, list[str]] = {}
+    for draft in drafts:
+        for name in draft.uses:
+            address = f"{draft.url}#{name}"
+            if address in shown:
+                parts = _used(name, draft.url, draft.uses)
+                built[address] = [a for a in parts if a in shown and a != address]
+    reverse: dict[str, list[str]] = {}
+    for address, used in built.items():
+        for other in used:
+            reverse.setdefault(other, []).append(address)
+
+    def named(addresses: Sequence[str]) -> tuple[tuple[str, str, str], ...]:
+        return tuple((a, shown[a].qualname, shown[a].dotted) for a in addresses)
+
+    found: dict[str, dict[str, Related]] = {}
+    for address in {**built, **reverse}:
+        related = Related(named(built.get(address, ())), named(sorted(reverse.get(address, ()))))
+        if related != Related():
+            page, _, name = address.partition("#")
+            found.setdefault(page, {})[name] = related
+    return found
+
+
+def _is_shown(definition: Definition) -> bool:
+    """Whether a definition is part of what others are made of.
+
+    What is declared to return nothing is not: it checks, or writes.
+    """
+    name = definition.qualname
+    if definition.kind not in ("class", "function") or "." in name or name.startswith("_"):
+        return False
+    return not definition.signature.endswith("-> None")
+
+
+def _used(name: str, page: str, uses: Uses) -> dict[str, None]:
+    """What a definition uses, the helpers of its module replaced by what they use."""
+    found: dict[str, None] = {}
+    pending, seen = [*reversed(uses[name])], {name}
+    while pending:
+        address = pending.pop()
+        where, _, used = address.partition("#")
+        if where == page and used.startswith("_") and used in uses:
+            if used not in seen:
+                seen.add(used)
+                pending += reversed(uses[used])
+        else:
+            found.setdefault(address)
+    return found
+
+
+def with_relations(section: DraftSection, page: str, related: Related | None) -> DraftSection:
+    """The section of a definition with a line of links under its note, if it has a note."""
+    if related is None or not any(note.html for note in section.notes):
+        return section
+    lines = [
+        *_line("Built from", related.built_from, page),
+        *_line("Used by", related.used_by, page),
+    ]
+    note = NoteHtml(f'<p class="related">{"<br>".join(lines)}</p>\n')
+    return replace(section, notes=(*section.notes, note))
+
+
+def _line(title: str, names: Sequence[tuple[str, str, str]], page: str) -> Iterator[str]:
+    if not names:
+        return
+    links = []
+    for address, name, dotted in names[:MOST]:
+        href = escape(relative(page, address))
+        links.append(f'<a class="x" href="{href}" data-x="{escape(dotted)}">{escape(name)}</a>')
+    more = f", and {len(names) - MOST} more" if len(names) > MOST else ""
+    yield f"{title} {', '.join(links)}{more}"

@@ -1,0 +1,170 @@
+"""What definitions are built from and what uses them."""
+
+import re
+from pathlib import Path
+
+import pytest
+from linked_sources import Project
+from site_tools import build, make_site, succeed, tree
+
+from pylit.code.uses import Uses
+
+PARTS = '''"""Parts."""
+
+
+class Part:
+    """A part."""
+
+    def work(self) -> int:
+        return 1
+
+
+def make() -> Part:
+    """Makes one."""
+    return Part()
+
+
+def check(part: Part) -> None:
+    """Says nothing."""
+
+
+class _Hidden:
+    pass
+'''
+
+
+def used(text: str) -> Uses:
+    project = Project({"m.py": text, "parts.py": PARTS})
+    resolver = project.resolver("m.py")
+    return resolver.uses(resolver.tokens())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("class A(Part): ...", {"A": ("parts.html#Part",)}),
+        ("def a(x: Part): ...", {"a": ("parts.html#Part",)}),
+        # A method counts for its class, once.
+        ("def a():\n    return make(), Part().work(), make()", {"a": ("make", "Part")}),
+        # Decorators belong to what they decorate, and code outside of definitions to nothing.
+        ("@make\ndef a(): ...\nx = Part()", {"a": ("make",)}),
+        # What is inside counts for what is at the top.
+        ("class A:\n    class B:\n        def c(self):\n            make()", {"A": ("make",)}),
+        # Python's and PyTorch's own are no parts.
+        ("def a(x: int):\n    return len(nn.Linear(1, 2))", {"a": ()}),
+        # One that is defined twice, and one that is not whole.
+        ("if x:\n    def a(): make()\nelse:\n    def a(): Part()", {"a": ("make", "Part")}),
+        ("def a(:", {}),
+    ],
+)
+def test_what_definitions_use(text: str, expected: dict[str, tuple[str, ...]]) -> None:
+    full = {
+        name: tuple(f"parts.html#{part.removeprefix('parts.html#')}" for part in parts)
+        for name, parts in expected.items()
+    }
+    assert used(f"from torch import nn\nfrom parts import Part, make\n{text}\n") == full
+
+
+FILES = {
+    "pkg/one.py": '"""One."""\n\n' + PARTS.partition("\n\n\n")[2],
+    "pkg/two.py": '''"""Two."""
+
+from pkg.one import Part, _Hidden, check, make
+
+
+def _helper() -> Part:
+    return make() or _again()
+
+
+def _again() -> Part:
+    return _helper()
+
+
+class Whole(Part):
+    """
+    ## The whole
+
+    Of parts.
+    """
+
+    def __init__(self) -> None:
+        check(_helper())
+        self.hidden = _Hidden()
+
+
+def bare():
+    return Whole(), bare()
+''',
+}
+
+
+def lines(root: Path, page: str) -> list[str]:
+    text = (root / "site" / page).read_text()
+    found = re.findall(r'<div class="s[^>]*id="(\w+)">.*?<p class="related">(.*?)</p>', text, re.S)
+    plain = [(name, re.sub("<[^>]*>", "", line.replace("<br>", " "))) for name, line in found]
+    return [f"{name}: {line}" for name, line in plain]
+
+
+def test_a_line_of_links_stands_under_each_note(tmp_path: Path) -> None:
+    root = make_site(tmp_path, FILES)
+    succeed(root)
+    two = (root / "site/pkg/two.html").read_text()
+    # Helpers are replaced by what they use; what returns nothing, and what is private, is no part.
+    # A definition without a note gets no line, and none is built from itself.
+    (line,) = re.findall(r'<p class="related">(.*?)</p>', two)
+    assert line == (
+        'Built from <a class="x" href="one.html#Part" data-x="pkg.one.Part">Part</a>, '
+        '<a class="x" href="one.html#make" data-x="pkg.one.make">make</a>'
+        '<br>Used by <a class="x" href="#bare" data-x="pkg.two.bare">bare</a>'
+    )
+    assert lines(root, "pkg/one.html") == [
+        "Part: Used by make, Whole",
+        "make: Built from Part Used by Whole",
+    ]
+
+
+def test_many_users_are_counted(tmp_path: Path) -> None:
+    users = "".join(f"\n\ndef u{n:02}():\n    return Part()\n" for n in range(14))
+    two = f'"""Two."""\n\nfrom pkg.one import Part\n{users}'
+    root = make_site(tmp_path, FILES | {"pkg/two.py": two})
+    succeed(root)
+    first = lines(root, "pkg/one.html")[0]
+    assert first.startswith("Part: Used by make, u00, u01,")
+    assert first.endswith("u10, and 3 more")
+
+
+def test_a_page_is_made_again_when_others_use_it_otherwise(tmp_path: Path) -> None:
+    root = make_site(tmp_path, FILES)
+    succeed(root)
+    assert succeed(root).tally.rendered == 0
+    # Another body that uses the same: one page.
+    same = FILES["pkg/two.py"].replace("return Whole(), bare()", "return bare(), Whole()")
+    make_site(root, FILES | {"pkg/two.py": same})
+    edited = succeed(root)
+    assert (edited.tally.drafted, edited.tally.rendered) == (1, 1)
+    # It uses less: the page of what it used says so, and is not drafted for that.
+    less = same.replace("make() or ", "")
+    make_site(root, FILES | {"pkg/two.py": less})
+    edited = succeed(root)
+    assert (edited.tally.drafted, edited.tally.rendered) == (1, 2)
+    assert lines(root, "pkg/one.html")[1] == "make: Built from Part"
+    # As a clean build has it.
+    succeed(root, out=root / "clean", cache=None)
+    assert tree(root / "site") == tree(root / "clean")
+
+
+def test_what_begins_to_return_something_becomes_a_part(tmp_path: Path) -> None:
+    root = make_site(tmp_path, FILES)
+    succeed(root)
+    one = FILES["pkg/one.py"].replace("-> None", "-> bool")
+    make_site(root, FILES | {"pkg/one.py": one})
+    succeed(root)
+    assert "pkg.one.check" in (root / "site/pkg/two.html").read_text()
+    succeed(root, out=root / "clean", cache=None)
+    assert tree(root / "site") == tree(root / "clean")
+
+
+def test_another_package_has_these_lines_too(tmp_path: Path) -> None:
+    root = make_site(tmp_path, FILES)
+    build(root, sources=(root / "pkg",))
+    assert len(lines(root, "pkg/one.html")) == 2
