@@ -31,6 +31,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from labml_nn.checks import autocast_is_on
+
 
 class KeysValues(NamedTuple):
     r"""
@@ -88,8 +90,10 @@ def join(past: KeysValues | None, new: KeysValues) -> KeysValues:
 
     Returns a new value and leaves `past` as it was, so that one can go on from the same
     point twice: keep what a prompt left behind, and write several continuations. The
-    copy takes time, but no more than attention takes to read it. Raises `ValueError` if
-    the two do not belong together.
+    copy takes time, but no more than attention takes to read it.
+
+    Raises `ValueError` for shapes and `TypeError` for dtypes that do not belong
+    together: PyTorch would join two precisions, and go on in the larger.
     """
     if past is None:
         return new
@@ -99,6 +103,11 @@ def join(past: KeysValues | None, new: KeysValues) -> KeysValues:
                 f"`past` has shape {list(old.shape)} and new positions make "
                 f"{list(added.shape)}; expected the same after the first axis: [S, B, "
                 "H, K]. It was written by another model, or for another batch"
+            )
+        if old.dtype != added.dtype and not autocast_is_on(added):
+            raise TypeError(
+                f"`past` has dtype {old.dtype} and new positions make {added.dtype}; "
+                "read the whole text in one dtype, inside or outside autocast"
             )
     return KeysValues(
         *(torch.cat([old, added]) for old, added in zip(past, new, strict=True))

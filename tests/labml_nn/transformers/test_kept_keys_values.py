@@ -61,6 +61,16 @@ def test_past_that_does_not_fit(past, message):
         layer().extend(x=torch.zeros(T, B, C), mask=None, past=past)
 
 
+def test_past_of_another_precision():
+    """Joined without a word, two precisions would become one, and rows change their dtype."""
+    past = KeysValues(*(part.double() for part in keys_values(S, B, H)))
+    with pytest.raises(TypeError, match=r"`past` has dtype torch.float64 and .* torch.float32"):
+        layer().extend(x=torch.zeros(T, B, C), mask=None, past=past)
+    with torch.autocast("cpu", dtype=torch.bfloat16):  # what was read before it began
+        row, _ = layer().extend(x=torch.zeros(T, B, C), mask=None, past=keys_values(S, B, H))
+    assert row.shape == (T, B, C)
+
+
 def test_attention_that_cannot_keep_anything():
     class Mean(nn.Module):
         def forward(self, *, query, key, value, mask):
