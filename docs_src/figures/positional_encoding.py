@@ -48,19 +48,19 @@ def waves():
 
 def heat():
     """The whole table."""
-    table = get_positional_encoding(24, 48)[:, 0]
+    table = get_positional_encoding(16, 48)[:, 0]
     panel = heat_map(
         table.T.tolist(),
         down="feature",
         across="position",
-        rows=[str(i) if i % 8 == 0 else "" for i in range(24)],
+        rows=[str(i) if i % 8 == 0 else "" for i in range(16)],
         columns=[str(i) if i % 12 == 0 else "" for i in range(48)],
         tones=(0, 1),
     )
     still = int(((table.amax(0) - table.amin(0)) < 0.1).sum())
     return Figure(
         [panel],
-        "A table of 24 features by 48 positions. In the first features the sign changes "
+        "A table of 16 features by 48 positions. In the first features the sign changes "
         f"every three positions, and ever more slowly further down; {still} features change "
         "by less than 0.1.",
     )

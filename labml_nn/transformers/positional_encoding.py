@@ -74,7 +74,7 @@ def get_positional_encoding(
     One fixed matrix says "three tokens back", wherever you stand, and a linear layer
     such as the query projection can learn that matrix.
 
-    ![The table for $C = 24$.](figure:positional_encoding.heat)
+    ![The table for $C = 16$.](figure:positional_encoding.heat)
 
     * `d_model` is the number of features $C$, even or odd
     * `max_len` is the number of positions $T$

@@ -16,7 +16,7 @@ from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.figures.files import FOLDER, FigureFile, read_files
 from pylit.figures.process import Answer, Child, Task
 from pylit.model import FigureUse, Module, figure_slot
-from pylit.runs.imports import Imports, roots, versions
+from pylit.runs.imports import KEPT, Imports, roots, versions
 from pylit.runs.process import HEAVY, Failure, Limits
 
 #: Where a text asks for a figure; in code that only shows how, too, which does no harm.
@@ -132,8 +132,9 @@ class Gallery:
         if self._asked:
             shown = self._folder.relative_to(self._root).as_posix()
             self._files = read_files(self._folder, shown)
-            imports = Imports(self._modules)
+            self._imports = imports = Imports(self._modules, self._cache, KEPT[1])
             tasks = [task for file in self._files.values() for task in self._tasks(file, imports)]
+            imports.keep()
             self._begin(tasks)
         return self
 
@@ -180,9 +181,8 @@ class Gallery:
             for answer in answers:
                 self._take(answer)
             self._begin(left)
-        imports = Imports(self._modules)
         for name, job in self._jobs.items():
-            modules = job.modules | imports.digests(job.sources)
+            modules = job.modules | self._imports.digests(job.sources)
             files = job.digests | self._digests(job.files)
             self._cache.store(kept_as(name), job.key, _Kept(job.drawn, modules, files))
         off = next((f for f in self._failures.values() if f.missing == "torch"), None)

@@ -21,6 +21,7 @@ from pylit.pipeline.pool import run
 from pylit.pipeline.progress import Watcher
 from pylit.prose.bibliography import Work
 from pylit.prose.citations import Cited, unknown
+from pylit.runs.imports import KEPT
 from pylit.shapes.model import ModuleShapes
 from pylit.shapes.trace import kept_as
 from pylit.site.addresses import HOME, module_url, prose_url
@@ -225,7 +226,7 @@ class Stages:
         urls = [page.url for page in pages]
         kinds = ("parsed", "draft", "page", "previews")
         names = {f"{kind} {url}" for kind in kinds for url in urls}
-        self._cache.prune(names | {kept_as(module) for module in shaped} | {*figures})
+        self._cache.prune(names | {kept_as(module) for module in shaped} | {*figures, *KEPT})
 
     def _source_key(self, source: SourceFile) -> str:
         kind = f"{source.is_package} {source.own}"

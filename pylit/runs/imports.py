@@ -4,17 +4,44 @@ import ast
 import importlib.metadata
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
+from pylit.cache import Cache, digest
 from pylit.model import Module
+
+#: Names in the cache of what was read from the sources, for traces and for figures.
+KEPT = ("imports of traces", "imports of figures")
 
 
 class Imports:
-    """Who imports whom, read from the sources."""
+    """Who imports whom, read from the sources.
 
-    def __init__(self, modules: Sequence[Module]) -> None:
+    Args:
+        modules: Those of the site.
+        cache: What earlier builds left; to parse all sources takes longer than an unchanged build.
+        kept: The name in the cache, one of `KEPT`.
+    """
+
+    def __init__(self, modules: Sequence[Module], cache: Cache, kept: str) -> None:
         self._named = {module.source.name: module for module in modules}
         self._files = {str(module.source.path.resolve()): module for module in modules}
+        self._cache, self._kept = cache, kept
+        #: Digest of a source and its place -> what it imports.
+        self._known: dict[str, tuple[str, ...]] = cache.load(kept, sys.version) or {}
+        self._used: dict[str, tuple[str, ...]] = {}
+
+    def keep(self) -> None:
+        """Remember what was read, for the next build."""
+        if self._used != self._known:
+            self._cache.store(self._kept, sys.version, self._used)
+
+    def _imported(self, text: str, content: str, name: str, is_package: bool) -> tuple[str, ...]:
+        key = f"{content} {name} {is_package}"
+        if key not in self._used:
+            known = self._known.get(key)
+            self._used[key] = known or tuple(dict.fromkeys(_imported(text, name, is_package)))
+        return self._used[key]
 
     def closure(self, text: str, *names: str) -> tuple[list[str], set[str]]:
         """What a file that declares runs reads: the site's modules, with digests, and others.
@@ -23,7 +50,7 @@ class Imports:
             text: The file, whose imports count.
             names: Modules that it reads whether it imports them or not.
         """
-        todo = [*names, *_imported(text, "", False)]
+        todo = [*names, *self._imported(text, digest(text), "", False)]
         seen: dict[str, None] = {}
         outside: set[str] = set()
         while todo:
@@ -36,7 +63,7 @@ class Imports:
                 if prefix in self._named and prefix not in seen:
                     seen[prefix] = None
                     found = self._named[prefix].source
-                    todo += _imported(found.text, found.name, found.is_package)
+                    todo += self._imported(found.text, found.digest, found.name, found.is_package)
         digests = [f"{name}={self._named[name].source.digest}" for name in sorted(seen)]
         return digests, outside - {name.split(".")[0] for name in self._named}
 
@@ -52,6 +79,7 @@ class Imports:
         return all(name in named and named[name].source.digest == d for name, d in digests.items())
 
 
+@cache
 def versions() -> tuple[str, ...]:
     """What a run stands on besides the sources: Python, and the libraries that compute."""
     found = [sys.version]

@@ -11,7 +11,7 @@ from pathlib import Path
 from pylit.cache import Cache, digest
 from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.model import Module
-from pylit.runs.imports import Imports, roots, versions
+from pylit.runs.imports import KEPT, Imports, roots, versions
 from pylit.runs.process import HEAVY, Failure, Limits
 from pylit.shapes.check import check
 from pylit.shapes.files import FOLDER, read_axes, read_traces, trace_files
@@ -94,9 +94,10 @@ class Tracing:
         self._axes = axes
         if not files or not self._modules or self._report.failed:
             return
-        imports = Imports(list(self._modules.values()))
+        self._imports = imports = Imports(list(self._modules.values()), self._cache, KEPT[0])
         for path in files:
             self._prepare(path, axes, imports)
+        imports.keep()
         self._begin([job.work for job in self._jobs.values()])
 
     def _begin(self, work: Sequence[Work]) -> None:
@@ -143,10 +144,9 @@ class Tracing:
                 self._begin(left)
         finally:
             self.close()
-        imports = Imports(list(self._modules.values()))
         for name, job in self._jobs.items():
             if not job.failed:
-                self._found[name] = shapes = self._shapes(job, imports)
+                self._found[name] = shapes = self._shapes(job, self._imports)
                 self._cache.store(kept_as(name), job.key, shapes)
         for shapes in self._found.values():
             report.extend(shapes.diagnostics)
