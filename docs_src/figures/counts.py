@@ -1,6 +1,10 @@
 """Parameters and multiplications of models, counted part by part."""
 
+from contextlib import contextmanager
+from unittest.mock import patch
+
 import torch
+from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from labml_nn.transformers.autoregressive import AutoregressiveConfig, AutoregressiveTransformer
@@ -41,8 +45,15 @@ def autoregressive():
     )
 
 
+@contextmanager
+def _without_numbers():
+    """Shapes alone. Even to draw no numbers would import a compiler, so nothing is drawn."""
+    with torch.device("meta"), patch.object(nn.init, "normal_", lambda tensor, *_, **__: tensor):
+        yield
+
+
 def _parameters(config):
-    with torch.device("meta"):
+    with _without_numbers():
         model = AutoregressiveTransformer(config)
     counts = dict.fromkeys(PARTS, 0)
     for name, parameter in model.named_parameters():
@@ -52,7 +63,7 @@ def _parameters(config):
 
 def _work(config):
     """FLOP of a full context, divided by its tokens, as PyTorch's counter sees them."""
-    with torch.device("meta"):  # shapes without numbers
+    with _without_numbers():
         model = AutoregressiveTransformer(config).eval()
         rows = torch.zeros(config.max_len, 1, config.d_model)
         mask = torch.ones(config.max_len, config.max_len, 1, dtype=torch.bool)

@@ -15,13 +15,15 @@ vector gets a second vector added to it, which says where the token stands.
 
 Vaswani et al. ([-@vaswani2017attention, §3.5]) write the position as a row of clock
 hands. Each pair of features is one hand; it points to
-$(\sin \omega_i p, \cos \omega_i p)$ at position $p$. The first hand goes round once in
-$2 \pi \approx 6.3$ positions, each next one is slower by the same factor, and with 512
-features the last one takes 60,611 positions for a turn. The fast hands tell neighbours
-apart, the slow ones the beginning of a text from its end.
+$(\sin \omega_i p, \cos \omega_i p)$ at position $p$.
 
 ![Turn the knobs: one of 16 hands, and all of them at one
 position.](figure:positional_encoding.clocks)
+
+The first hand goes round once in $2 \pi \approx 6.3$ positions, each next one is slower
+by the same factor, and with 512 features the last one takes 60,611 positions for a
+turn. The fast hands tell neighbours apart, the slow ones the beginning of a text from
+its end.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
