@@ -1,0 +1,119 @@
+"""Citations, terms, exercises, and what is built from what, as a reader meets them."""
+
+import gzip
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from browser_tools import MHA, Visit
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.browser
+
+CITATION = 'a[href$="bibliography.html#vaswani2017attention"]'
+
+
+def test_a_citation_shows_its_work_by_mouse_and_keyboard(visit: Callable[..., Visit]):
+    page = visit(MHA).page
+    link = page.locator(CITATION).first
+    expect(link).to_have_text("Vaswani et al. 2017, §3.2.1, eq. 1")
+    link.hover()
+    preview = page.locator("#preview")
+    expect(preview).to_contain_text("Attention Is All You Need")
+    expect(preview).to_contain_text("Ashish Vaswani")
+    paper = preview.locator('a[href="https://arxiv.org/abs/1706.03762"]')
+    expect(paper).to_have_text("arXiv:1706.03762")
+    # The pointer may go to the link in it.
+    paper.hover()
+    page.wait_for_timeout(400)
+    expect(preview).to_be_visible()
+    page.mouse.move(2, 2)
+    expect(preview).to_be_hidden()
+    link.focus()
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Tab")
+    expect(preview).to_be_visible()
+    assert link.get_attribute("aria-describedby") == "preview"
+    page.keyboard.press("Escape")
+    expect(preview).to_be_hidden()
+
+
+def test_a_citation_leads_to_the_bibliography_and_back(visit: Callable[..., Visit]):
+    page = visit(MHA).page
+    page.locator(CITATION).first.click()
+    page.wait_for_url("**/bibliography.html#vaswani2017attention")
+    entry = page.locator("#vaswani2017attention")
+    expect(entry).to_be_in_viewport()
+    entry.locator(f'.by-whom a[href="{MHA}"]').click()
+    page.wait_for_url(f"**/{MHA}")
+
+
+def test_a_term_says_what_it_means_and_looks_like_text(visit: Callable[..., Visit]):
+    page = visit("labml_nn/transformers/heads.html").page
+    term = page.locator("a.g").first
+    around = "link => getComputedStyle(link.parentElement).color"
+    assert term.evaluate("link => getComputedStyle(link).color") == term.evaluate(around)
+    assert term.evaluate("link => getComputedStyle(link).textDecorationStyle") == "dotted"
+    term.hover()
+    expect(page.locator("#preview b")).to_have_text("token")
+    expect(page.locator("#preview")).to_contain_text("A piece of text with a number")
+    term.click()
+    page.wait_for_url("**/glossary.html#token")
+    expect(page.locator("dt:has(#token)")).to_be_in_viewport()
+
+
+def test_no_page_links_a_term_twice_or_where_it_is_code(site: Path):
+    for path in site.rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        anchors = re.findall(r'class="x g" href="[^"#]*#([^"]*)"', text)
+        assert len(anchors) == len(set(anchors)), path
+        assert not re.search(r"<(h\d|pre|code)\b[^>]*>(?:(?!</\1>).)*class=\"x g\"", text, re.S), (
+            path
+        )
+
+
+def test_previews_work_from_a_disk(site: Path, visit: Callable[..., Visit]):
+    window = visit(f"file://{site}/{MHA}")
+    window.page.locator(CITATION).first.hover()
+    expect(window.page.locator("#preview")).to_contain_text("Attention Is All You Need")
+
+
+def test_an_exercise_leads_to_its_answer(visit: Callable[..., Visit]):
+    page = visit("exercises.html").page
+    assert page.locator(".asked").count() > 100
+    page.get_by_role("link", name="Answer to exercise 2 of Multi-head attention").click()
+    page.wait_for_url(f"**/{MHA}#exercise-2")
+    question = page.locator("#exercise-2")
+    expect(question).to_be_in_viewport()
+    answer = question.locator("xpath=following-sibling::details[1]")
+    expect(answer.locator("summary")).to_have_text("Answer")
+
+
+def test_what_a_class_is_built_from_and_who_uses_it(visit: Callable[..., Visit]):
+    page = visit(MHA).page
+    line = page.locator("#MultiHeadAttention .related")
+    expect(line).to_contain_text("Built from PrepareForMultiHeadAttention, dot_products")
+    expect(line).to_contain_text("Used by")
+    used = line.locator("a", has_text="AutoregressiveTransformer")
+    used.hover()
+    expect(page.locator("#preview")).to_contain_text("class AutoregressiveTransformer")
+    used.click()
+    page.wait_for_url("**/autoregressive/index.html#AutoregressiveTransformer")
+
+
+def test_links_of_notes_weigh_little(site: Path):
+    """Terms and lines of uses: at most 5 % of the compressed bytes of all pages."""
+    added = re.compile(r'<p class="related">.*?</p>\n|<a class="x g"[^>]*>([^<]*)</a>')
+    pages = [path.read_text(encoding="utf-8") for path in sorted(site.glob("labml_nn/**/*.html"))]
+    whole = sum(len(gzip.compress(page.encode(), 9)) for page in pages)
+    bare = [added.sub(lambda match: match[1] or "", page) for page in pages]
+    without = sum(len(gzip.compress(page.encode(), 9)) for page in bare)
+    assert without < whole <= 1.05 * without
+
+
+@pytest.mark.parametrize("url", ["exercises.html", "bibliography.html", "glossary.html"])
+def test_gathered_pages_print_and_work_without_scripts(url: str, visit: Callable[..., Visit]):
+    page = visit(url, java_script_enabled=False).page
+    expect(page.locator("main h1")).to_be_visible()
+    assert page.locator("main a").count() > 20
