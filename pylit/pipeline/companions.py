@@ -18,6 +18,7 @@ from pylit.site.catalogue import find_page, page_link
 from pylit.site.config import SiteConfig
 from pylit.site.drafts import Draft
 from pylit.site.feed import Entry, feed
+from pylit.site.glossary import term_documents
 from pylit.site.inventory import inventory
 from pylit.site.links import facts
 from pylit.site.pages import search_documents
@@ -78,7 +79,7 @@ def companions(
     documents = [
         document
         for draft, parsed in zip(site.drafts, site.parsed, strict=True)
-        for document in search_documents(draft, parsed.module)
+        for document in (*search_documents(draft, parsed.module), *term_documents(draft))
     ]
     files = dict(assets(theme, node_modules, cache))
     files |= _mathematics(site, cache)

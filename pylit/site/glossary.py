@@ -1,12 +1,16 @@
-"""The finished page of the glossary, and what links to its terms show."""
+"""The finished page of the glossary: what links to its terms show, and what search finds."""
 
+import html
 import re
+from collections.abc import Iterator
 
-from pylit.prose.glossary import definitions
+from pylit.model import SearchDocument
+from pylit.prose.glossary import GLOSSARY, definitions
 from pylit.site.drafts import Draft
 from pylit.tex.maths import fill
 from pylit.tex.symbols import Typeset, typeset_formula
 
+_TAG = re.compile(r"<[^>]*>|\ue000\d+\ue001")
 _LINK = re.compile(r"</?a\b[^>]*>")
 
 
@@ -20,3 +24,12 @@ def term_previews(page: Draft, typeset: Typeset) -> dict[str, list[str]]:
                 said = fill(_LINK.sub("", definition), formulas)
                 previews[anchor] = ["", f"<b>{name}</b><p>{said}</p>"]
     return previews
+
+
+def term_documents(page: Draft) -> Iterator[SearchDocument]:
+    """The terms of the glossary, each to be found by its name; of another page there are none."""
+    notes = [note for section in page.sections for note in section.notes]
+    for note in notes if page.url == GLOSSARY else ():
+        for anchor, shown in definitions(note).items():
+            name, text = (html.unescape(_TAG.sub("", part)) for part in shown)
+            yield SearchDocument(f"{GLOSSARY}#{anchor}", "heading", name, page.title, text)

@@ -184,6 +184,13 @@ def test_links_to_terms_show_what_they_mean(explained: Path) -> None:
     assert "mjx-container" in script
 
 
+def test_search_finds_each_term(explained: Path) -> None:
+    succeed(explained)
+    index = (explained / "site/assets/search-index.js").read_text()
+    assert '"url":"glossary.html#hidden-state","kind":"heading","title":"hidden state"' in index
+    assert '"excerpt":"What is handed on; see one, and two."' in index
+
+
 def test_pages_are_made_again_when_words_change_and_not_when_meanings_do(explained: Path) -> None:
     succeed(explained)
     again = succeed(explained)
