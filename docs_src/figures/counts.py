@@ -1,6 +1,6 @@
 """Parameters and multiplications of models, counted part by part."""
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from unittest.mock import patch
 
 import torch
@@ -8,6 +8,15 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from labml_nn.transformers.autoregressive import AutoregressiveConfig, AutoregressiveTransformer
+from labml_nn.transformers.feed_forward import FeedForward
+from labml_nn.transformers.layer import TransformerLayer
+from labml_nn.transformers.mha import MultiHeadAttention
+from labml_nn.transformers.models import (
+    Decoder,
+    Encoder,
+    EncoderDecoder,
+    Generator,
+)
 from pylit.figures.draw import Figure, Table, bar_list
 
 #: Parts of the model, and what the names of their parameters contain; the first that fits counts.
@@ -45,16 +54,92 @@ def autoregressive():
     )
 
 
+#: The same for a model of two halves.
+HALVES = {
+    "encoder: attention": ("encoder", ".self_attn"),
+    "encoder: feed-forward": ("encoder", ".feed_forward"),
+    "decoder: itself": ("decoder", ".self_attn"),
+    "decoder: the source": ("decoder", ".src_attn"),
+    "decoder: feed-forward": ("decoder", ".feed_forward"),
+    "embeddings": ("embed",),
+    "generator": ("generator",),
+}
+
+
+def encoder_decoder():
+    """A model as the base model of the paper, and a pair of sentences of 32 tokens."""
+    length, layers, size, hidden, vocabulary = 32, 6, 512, 2048, 37_000
+    with _without_numbers():
+        halves = (_half(Encoder, layers, size, hidden), _half(Decoder, layers, size, hidden))
+        embeds = (nn.Embedding(vocabulary, size) for _ in range(2))  # sinusoids are no parameters
+        model = EncoderDecoder(*halves, *embeds, Generator(vocabulary, size))
+        rows = torch.zeros(length, 1, size)
+        mask = torch.ones(length, length, 1, dtype=torch.bool)
+    parameters, work = dict.fromkeys(HALVES, 0), dict.fromkeys(HALVES, 0)
+    for name, parameter in model.named_parameters():
+        if part := _named(name):
+            parameters[part] += parameter.numel()
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        model.generator(model.decoder(rows, model.encoder(rows, None), None, mask))
+    for name, operations in counter.get_flop_counts().items():
+        # Those of a module include what is in it.
+        if name.count(".") == 3 or name == "Generator.projection":
+            work[_named(name.lower())] += sum(operations.values())
+    total = sum(parameters.values())
+    once = round(100 * parameters["decoder: the source"] / total)
+    tables = round(100 * (parameters["embeddings"] + parameters["generator"]) / total)
+    rows = [[part, _short(parameters[part]), _short(work[part])] for part in HALVES]
+    rows.append(["all", _short(total), _short(sum(work.values()))])
+    return Figure(
+        [_panel("parameters", parameters), _panel("FLOP for a pair of sentences", work)],
+        f"Two lists of bars. Of {_short(total)} parameters, {tables} % are in the three tables "
+        f"of tokens, which are one in the paper, and {once} % in what the decoder asks the source.",
+        Table(["part", "parameters", "FLOP"], rows),
+    )
+
+
+def _half(stack, layers, size, hidden):
+    def attention():
+        # The readable form, whose products can be counted.
+        return MultiHeadAttention(8, size, 0.0, store_attn=True)
+
+    layer = TransformerLayer(
+        d_model=size,
+        self_attn=attention(),
+        src_attn=attention() if stack is Decoder else None,
+        feed_forward=FeedForward(size, hidden, 0.0),
+        dropout_prob=0.0,
+    )
+    return stack(layer, layers)
+
+
+def _named(name):
+    """The part of a model of two halves; normalisations are too small to see."""
+    fits = (part for part, words in HALVES.items() if all(word in name for word in words))
+    return next(fits, "")
+
+
 @contextmanager
 def _without_numbers():
     """Shapes alone. Even to draw no numbers would import a compiler, so nothing is drawn."""
-    with torch.device("meta"), patch.object(nn.init, "normal_", lambda tensor, *_, **__: tensor):
+    names = ("normal_", "uniform_", "xavier_uniform_", "kaiming_uniform_")
+    nothing = dict.fromkeys(names, lambda tensor, *_, **__: tensor)
+    with torch.device("meta"), patch.multiple(nn.init, **nothing):
         yield
 
 
+def _model(config):
+    # To compute sinusoids without numbers would import the compiler as well.
+    place = _without_numbers() if config.positions == "learned" else nullcontext()
+    with place:
+        model = AutoregressiveTransformer(config).eval()
+        rows = torch.zeros(config.max_len, 1, config.d_model)
+        mask = torch.ones(config.max_len, config.max_len, 1, dtype=torch.bool)
+    return model, rows, mask
+
+
 def _parameters(config):
-    with _without_numbers():
-        model = AutoregressiveTransformer(config)
+    model, *_ = _model(config)
     counts = dict.fromkeys(PARTS, 0)
     for name, parameter in model.named_parameters():
         counts[_part(name)] += parameter.numel()
@@ -63,10 +148,7 @@ def _parameters(config):
 
 def _work(config):
     """FLOP of a full context, divided by its tokens, as PyTorch's counter sees them."""
-    with _without_numbers():
-        model = AutoregressiveTransformer(config).eval()
-        rows = torch.zeros(config.max_len, 1, config.d_model)
-        mask = torch.ones(config.max_len, config.max_len, 1, dtype=torch.bool)
+    model, rows, mask = _model(config)
     layer = model.stack.layers[0]
     layer.self_attn.store_attn = True  # the readable form, whose products can be counted
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
@@ -95,7 +177,7 @@ def _panel(title, counts):
 
 def _short(count):
     """Three digits, and a word for the rest."""
-    for power, word in ((1e6, " M"), (1e3, " k")):
+    for power, word in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
         if count >= power:
             return f"{count / power:.3g}{word}"
     return str(count)

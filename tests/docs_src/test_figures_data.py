@@ -123,6 +123,21 @@ def test_counts_are_those_of_the_formulas():
     assert work["tokens in and out"] == 2 * V * C
 
 
+def test_counts_of_two_halves_are_those_of_the_paper():
+    """65 million parameters with one table of tokens, of which the base model has three here."""
+    table = draw("counts.encoder_decoder").table
+    assert table is not None
+    found = {row[0]: row[1:] for row in table.rows}
+    assert found["encoder: attention"][0] == found["decoder: the source"][0] == "6.3 M"
+    assert found["encoder: feed-forward"][0] == "12.6 M"
+    # 4 maps and 2 products with weights, 6 layers, 32 rows, 2 FLOP each.
+    assert (
+        found["encoder: attention"][1] == f"{6 * 32 * 2 * (4 * 512**2 + 2 * 32 * 512) / 1e6:.3g} M"
+    )
+    assert found["generator"][1] == f"{32 * 2 * 512 * 37_000 / 1e9:.3g} G"
+    assert pytest.approx(65, abs=2) == 101 - 2 * 19
+
+
 def test_letters_are_counted_in_the_page_itself():
     found = dict(load("sampling")._followers())
     assert found["h"] > found["e"] > 0
