@@ -1,9 +1,11 @@
 """Parameters and multiplications of models, counted part by part."""
 
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from unittest.mock import patch
 
 import torch
+import torch._dynamo  # noqa: F401 - the counter imports it, which would be part of a figure's time
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -17,6 +19,7 @@ from labml_nn.transformers.models import (
     EncoderDecoder,
     Generator,
 )
+from labml_nn.transformers.utils import subsequent_mask
 from pylit.figures.draw import Figure, Table, bar_list
 
 #: Parts of the model, and what the names of their parameters contain; the first that fits counts.
@@ -73,18 +76,22 @@ def encoder_decoder():
         halves = (_half(Encoder, layers, size, hidden), _half(Decoder, layers, size, hidden))
         embeds = (nn.Embedding(vocabulary, size) for _ in range(2))  # sinusoids are no parameters
         model = EncoderDecoder(*halves, *embeds, Generator(vocabulary, size))
-        rows = torch.zeros(length, 1, size)
-        mask = torch.ones(length, length, 1, dtype=torch.bool)
     parameters, work = dict.fromkeys(HALVES, 0), dict.fromkeys(HALVES, 0)
     for name, parameter in model.named_parameters():
         if part := _named(name):
             parameters[part] += parameter.numel()
+    # One layer of each, which costs as much as another.
+    encoder, decoder = (_half(stack, 1, size, hidden) for stack in (Encoder, Decoder))
+    x, mask = torch.zeros(length, 1, size), subsequent_mask(length)
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        model.generator(model.decoder(rows, model.encoder(rows, None), None, mask))
+        decoder(x, encoder(x, None), None, mask)
+        model.generator(x.to("meta"))
     for name, operations in counter.get_flop_counts().items():
         # Those of a module include what is in it.
-        if name.count(".") == 3 or name == "Generator.projection":
-            work[_named(name.lower())] += sum(operations.values())
+        if name == "Generator.projection":
+            work["generator"] = sum(operations.values())
+        elif name.count(".") == 3:
+            work[_named(name.lower())] += layers * sum(operations.values())
     total = sum(parameters.values())
     once = round(100 * parameters["decoder: the source"] / total)
     tables = round(100 * (parameters["embeddings"] + parameters["generator"]) / total)
@@ -128,18 +135,10 @@ def _without_numbers():
         yield
 
 
-def _model(config):
-    # To compute sinusoids without numbers would import the compiler as well.
-    place = _without_numbers() if config.positions == "learned" else nullcontext()
-    with place:
-        model = AutoregressiveTransformer(config).eval()
-        rows = torch.zeros(config.max_len, 1, config.d_model)
-        mask = torch.ones(config.max_len, config.max_len, 1, dtype=torch.bool)
-    return model, rows, mask
-
-
 def _parameters(config):
-    model, *_ = _model(config)
+    # To compute sinusoids without numbers would import the compiler as well.
+    with _without_numbers() if config.positions == "learned" else nullcontext():
+        model = AutoregressiveTransformer(config)
     counts = dict.fromkeys(PARTS, 0)
     for name, parameter in model.named_parameters():
         counts[_part(name)] += parameter.numel()
@@ -148,12 +147,15 @@ def _parameters(config):
 
 def _work(config):
     """FLOP of a full context, divided by its tokens, as PyTorch's counter sees them."""
-    model, rows, mask = _model(config)
-    layer = model.stack.layers[0]
+    # One layer costs as much as another.
+    model = AutoregressiveTransformer(replace(config, n_layers=1, n_vocab=2)).eval()
+    layer, rows = model.stack.layers[0], torch.zeros(config.max_len, 1, config.d_model)
     layer.self_attn.store_attn = True  # the readable form, whose products can be counted
+    with _without_numbers():
+        generator = Generator(config.n_vocab, config.d_model)
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        layer(x=rows, mask=mask)
-        model.generator(rows)
+        layer(x=rows, mask=subsequent_mask(config.max_len))
+        generator(rows.to("meta"))
     of = {name: sum(ops.values()) for name, ops in counter.get_flop_counts().items()}
     attention = "TransformerLayer.self_attn"
     maps = sum(of[f"{attention}.{name}"] for name in ("query", "key", "value", "output"))
