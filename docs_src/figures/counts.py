@@ -5,7 +5,7 @@ from dataclasses import replace
 from unittest.mock import patch
 
 import torch
-import torch._dynamo  # noqa: F401 - the counter imports it, which would be part of a figure's time
+import torch._dynamo  # the counter imports it, which would be part of a figure's time
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 

@@ -16,8 +16,8 @@ It writes token after token, so it must not peek at those to come: in training, 
 whole target is there at once, a mask hides them. [The stacks](stacks.py) have a page of
 their own; here they come together.
 
-![Where the parameters of the paper's base model are, and the work for two sentences of
-32 tokens.](figure:counts.encoder_decoder)
+![A model like the paper's base, but with three tables of tokens; and the work for two
+sentences of 32 tokens.](figure:counts.encoder_decoder)
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
