@@ -14,7 +14,7 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from pylit.figures.figure import Figure
-from pylit.runs.confined import Order, limits, load, ordered, same_every_time, told
+from pylit.runs.confined import Order, leave, limits, load, ordered, same_every_time, told
 
 
 @dataclass
@@ -102,3 +102,4 @@ def _drawn(
 
 if __name__ == "__main__":
     main()
+    leave()

@@ -25,6 +25,7 @@ _CODES = {
     "failed": "figure-failed",
     "died": "figure-failed",
     "slow": "figure-slow",
+    "waited": "figure-slow",
     "hungry": "figure-hungry",
 }
 
@@ -260,6 +261,8 @@ class Gallery:
     def _why(self, failure: Failure) -> str:
         if failure.kind == "slow":
             return f"took more than {self._limits.seconds:g} s of processor time"
+        if failure.kind == "waited":
+            return "waits for what does not come"
         if failure.kind == "hungry":
             return f"asked for more than {self._limits.bytes / 2**30:g} GiB of memory"
         return f"failed: {failure.message}"

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType, ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 #: A run that waits instead of working ends after so many times its limit.
 _PATIENCE = 12
@@ -27,6 +27,10 @@ Order = dict[str, Any]
 
 class TooSlow(BaseException):
     """The time of a run is over. Not an `Exception`, which the code that runs might catch."""
+
+
+class TooLong(TooSlow):
+    """The time was spent waiting, not working."""
 
 
 def ordered() -> tuple[Order, Callable[[dict[str, Any]], None]]:
@@ -44,12 +48,22 @@ def ordered() -> tuple[Order, Callable[[dict[str, Any]], None]]:
     sys.pycache_prefix = os.devnull
     sys.path[:0] = order["roots"]
 
+    process = os.getpid()
+
     def answer(data: dict[str, Any]) -> None:
+        # What a run has forked off comes by here as well.
+        if os.getpid() != process:
+            leave()
         json.dump(data, out)
         out.write("\n")
         out.flush()
 
     return order, answer
+
+
+def leave() -> NoReturn:
+    """End at once: what runs have left behind, such as threads, keeps nobody waiting."""
+    os._exit(0)
 
 
 def load(path: Path, prefix: str) -> ModuleType:
@@ -96,7 +110,7 @@ def limits(seconds: float, size: int) -> Iterator[None]:
 
 
 def _over(number: int, frame: FrameType | None) -> None:
-    raise TooSlow
+    raise TooLong if number == signal.SIGALRM else TooSlow
 
 
 def _data() -> int:
@@ -122,7 +136,7 @@ def told(error: BaseException, file: Path, order: Order) -> dict[str, Any]:
         line = error.lineno or 0
     return {
         "kind": _kind(error),
-        "message": f"{type(error).__name__}: {error}".splitlines()[0].removesuffix(": "),
+        "message": f"{type(error).__name__}: {_words(error)}".splitlines()[0].removesuffix(": "),
         "line": line,
         "file": inner[-1].filename if inner else "",
         "file_line": (inner[-1].lineno or 0) if inner else 0,
@@ -130,8 +144,16 @@ def told(error: BaseException, file: Path, order: Order) -> dict[str, Any]:
     }
 
 
+def _words(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # Code of the package makes the words of its errors.
+        return ""
+
+
 def _kind(error: BaseException) -> str:
     if isinstance(error, TooSlow):
-        return "slow"
-    full = "can't allocate memory" in str(error) or "not enough memory" in str(error)
+        return "waited" if isinstance(error, TooLong) else "slow"
+    words = _words(error)
+    full = "can't allocate memory" in words or "not enough memory" in words
     return "hungry" if isinstance(error, MemoryError) or full else "failed"

@@ -30,7 +30,7 @@ class Limits:
 class Failure:
     """Why there is no run."""
 
-    #: "failed", "slow", "hungry" or "died".
+    #: "failed", "slow", "waited", "hungry" or "died".
     kind: str
     message: str
     #: In the file that declares the run; 0 if it is not known.

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pylit.runs.confined import Order, limits, load, ordered, same_every_time, told
+from pylit.runs.confined import Order, leave, limits, load, ordered, same_every_time, told
 from pylit.shapes.plan import Plan, read_plan
 from pylit.shapes.tracer import Tracer
 
@@ -85,3 +85,4 @@ def _run(
 
 if __name__ == "__main__":
     main()
+    leave()

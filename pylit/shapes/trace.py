@@ -24,6 +24,7 @@ _KINDS = {
     "failed": "trace-failed",
     "died": "trace-failed",
     "slow": "trace-slow",
+    "waited": "trace-slow",
     "hungry": "trace-hungry",
 }
 
@@ -194,6 +195,9 @@ def _fault(job: _Job, failure: Failure, limits: Limits, files: Mapping[Path, str
     if failure.kind == "slow":
         message = f"the run took more than {limits.seconds:g} s of processor time"
         hint = "make its tensors smaller"
+    elif failure.kind == "waited":
+        message = "the run waits for what does not come"
+        hint = "let it compute, and ask for nothing"
     elif failure.kind == "hungry":
         message = f"the run asked for more than {limits.bytes / 2**30:g} GiB of memory"
         hint = "make its tensors smaller"

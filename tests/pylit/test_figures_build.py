@@ -1,5 +1,6 @@
 """Figures in a whole build: what pages show, what is kept, and every fault with both its places."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -281,6 +282,45 @@ def test_what_cannot_be_found(name: str, code: str, message: str, hint: str, tmp
     assert message in fault.message
     assert hint in fault.hint
     assert fault.source_line == f" ![A.](figure:{name})"
+
+
+LEFT = """
+import os
+import threading
+import time
+from pylit.figures.draw import Figure, Plot
+
+
+def forks():
+    os.fork()
+    return Figure([Plot((0, 1), (0, 1)).panel()], "Once.")
+
+
+def threads():
+    threading.Thread(target=time.sleep, args=(600,)).start()
+    return Figure([Plot((0, 1), (0, 1)).panel()], "Done.")
+
+
+def mute():
+    class Mute(Exception):
+        def __str__(self):
+            raise RuntimeError
+
+    raise Mute
+"""
+
+
+def test_what_a_figure_leaves_behind_keeps_nobody_waiting(tmp_path: Path):
+    names = ("forks", "threads", "mute")
+    text = "".join(f"![It {name}.](figure:left.{name})\n\n" for name in names)
+    files = {"docs_src/pages/notes.md": f"# Notes\n\n{text}", "docs_src/figures/left.py": LEFT}
+    start = time.perf_counter()
+    (fault,) = build(make_site(tmp_path, files)).report
+    assert time.perf_counter() - start < 120
+    assert (fault.line, fault.message) == (
+        7,
+        "`left.mute` failed: Mute, at docs_src/figures/left.py:23",
+    )
 
 
 def test_a_figure_needs_a_caption_and_a_paragraph_of_its_own(tmp_path: Path):

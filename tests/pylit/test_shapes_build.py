@@ -197,6 +197,17 @@ def test_runs_that_fail_each_say_where_and_why(tmp_path: Path, monkeypatch: pyte
     assert all("Traceback" not in str(d) for d in outcome.report)
 
 
+def test_a_run_that_waits_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(trace, "Limits", lambda: Limits(seconds=0.2))
+    files = {
+        "docs_src/traces/axes.toml": AXES,
+        "docs_src/traces/pkg/one.py": "import time\n\n\ndef trace_it(T): time.sleep(600)\n",
+    }
+    (fault,) = build(make_site(tmp_path, files)).report
+    assert (fault.path, fault.line) == ("docs_src/traces/pkg/one.py", 4)
+    assert (fault.code, fault.message) == ("trace-slow", "the run waits for what does not come")
+
+
 def test_a_wrong_shape_in_a_note_keeps_the_site_as_it_was(tmp_path: Path):
     succeed(make_site(tmp_path, SITE))
     before = tree(tmp_path / "site")
