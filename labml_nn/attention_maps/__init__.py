@@ -30,7 +30,7 @@ assert one.weights.shape == (18, 18)
 assert one.queries[0][2] == " "
 ```
 
-In a notebook, the last line of a cell `maps[1]` draws all heads of a layer.
+In a notebook, `maps[1]` as the last line of a cell draws all heads of a layer.
 `save_picture(maps[1], "heads.svg")` writes [the picture](picture.py) to a file.
 
 | Symbol | Code | Shape | Meaning |

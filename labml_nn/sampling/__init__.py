@@ -104,7 +104,7 @@ class Temperature(Sampler):
     * `temperature` is $\tau > 0$. Zero is an error: say `Greedy()`, which needs neither
       a division by zero nor a random number
 
-    Raises `ValueError` for another number, `TypeError` for what is none.
+    Raises `ValueError` for another number, `TypeError` for what is not a number.
     """
 
     temperature: float
@@ -119,10 +119,10 @@ class Temperature(Sampler):
 
     def adjust(self, logits: Float[Tensor, "B V"]) -> Float[Tensor, "B V"]:
         r"""
-        The largest logit is subtracted first. The softmax does not notice, and in great
-        cold the others go to $-\infty$, not the largest to $+\infty$. A temperature too
-        small for the precision of the logits would be zero, and is the smallest number
-        that is not.
+        The largest logit is subtracted first. The softmax does not notice, and near
+        zero the others go to $-\infty$, not the largest to $+\infty$. A temperature too
+        small for the precision of the logits would become zero; the smallest number
+        above zero takes its place.
         """
         temperature = max(self.temperature, torch.finfo(logits.dtype).tiny)
         return (logits - logits.amax(-1, keepdim=True)) / temperature
@@ -182,7 +182,7 @@ class Nucleus(Sampler):
 
     * `p` is above 0, and at most 1, which leaves everything. The paper uses 0.95
 
-    Raises `ValueError` for another number, `TypeError` for what is none.
+    Raises `ValueError` for another number, `TypeError` for what is not a number.
     """
 
     p: float

@@ -42,7 +42,7 @@ many multiplications as a single head of full width.
 When queries, keys and values are made from the same sequence, this is
 *self-attention*. When a decoder asks about the sentence that it translates, its queries
 come from one sequence and keys and values from another: *cross-attention*. Both are the
-same code.
+same code. [Shapes and symbols](../../notation.md) explains the letters of the shapes.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
@@ -59,8 +59,6 @@ same code.
 | $W^K$ | `key.linear.weight` | `[H·K, C]` | the same for keys |
 | $W^V$ | `value.linear.weight` | `[H·D, C]` | the same for values |
 | $W^O$ | `output.weight` | `[C, H·D]` | the map that joins the heads |
-
-[Shapes and symbols](../../notation.md) explains the shapes.
 """
 
 import math

@@ -311,9 +311,9 @@ def _check(
 #
 # ## Exercises
 #
-# **1.** On the page, `einsum_attention` takes 1.7 times as long as
-# `matmul_attention`, although both do the same sums. Change two strings of it, and it
-# is as fast.
+# **1.** In the table of costs, `einsum_attention` takes 1.7 times as long as
+# `matmul_attention`, although both do the same sums. Change two strings of the first,
+# and it is as fast.
 #
 # <details><summary>Answer</summary>
 #

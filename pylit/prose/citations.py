@@ -21,7 +21,7 @@ BIBLIOGRAPHY = "bibliography.html"
 #: What a page asks the index of definitions for stands behind this sign; alone, for all keys.
 SIGN = "@"
 
-_BRACKETS = re.compile(r"\[(-?@[^\[\]]+)\](?![(\[:])")
+_BRACKETS = re.compile(r"\[(-?@[^\[\]]+)\](?![(\[])")
 _PART = re.compile(
     r"\s*(?P<bare>-?)@(?P<key>[A-Za-z](?:[\w.:-]*\w)?)(?:\s*,\s*(?P<place>[^;]*[^;\s]))?\s*"
 )

@@ -57,13 +57,18 @@ def _assigned(
 
 
 def _confused(first: Sizes, second: Sizes) -> int:
-    """How many simple names are not the only one of their sizes; axes that are not, count most."""
+    """How many simple names are not told by their sizes; axes that are not, count most.
+
+    Two names may have the same sizes, and a name the same size twice, as a number that is written
+    in the code has: T+S must not look like 42.
+    """
     axes = tuple(first)
     pairs = list(zip(first.values(), second.values(), strict=True))
     alike = sum(one == two for one, two in pairs)
     alike += sum(len(axes) - len(set(run.values())) for run in (first, second))
     simple = list(zip(*(_simple(axes)(*run.values()) for run in (first, second)), strict=True))
-    return 1000 * alike + len(axes) + len(simple) - len({*pairs, *simple})
+    told = {(one, two) for one, two in (*pairs, *simple) if one != two}
+    return 1000 * alike + len(axes) + len(simple) - len(told)
 
 
 @lru_cache

@@ -87,6 +87,7 @@ B = '<a class="x" href="b" data-x>'
         ("[@a2017,\n§3; @b1990]", f"{A}A et al. 2017, §3</a>; {B}B 1990</a>"),
         ('[@a2017, "<Memory> & you"]', f'{A}A et al. 2017, "&lt;Memory&gt; &amp; you"</a>'),
         ("*so* [@a2017]", f"<em>so</em> {A}A et al. 2017</a>"),
+        ("([@a2017, §3]: so)", f"({A}A et al. 2017, §3</a>: so)"),
         # Of two links, the inner one is one.
         ("[see [@a2017]](x.html)", f"[see {A}A et al. 2017</a>](x.html)"),
         # None of these is one.

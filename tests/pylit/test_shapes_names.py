@@ -36,6 +36,14 @@ def test_axes_get_sizes_that_can_be_told_apart(count: int, derived: dict[str, st
     assert len(set(products)) == len(products)
 
 
+@pytest.mark.parametrize("axes", [["T", "C"], ["T", "S", "B", "F"], ["H", "K", "T", "S", "B", "F"]])
+def test_no_sum_is_the_same_in_both_runs_as_a_number_would_be(axes: list[str]):
+    made = {"C": "H*K"} if "H" in axes else {}
+    first, second = assign([*axes, *made], made)
+    for a, b in itertools.combinations(first, 2):
+        assert first[a] + first[b] != second[a] + second[b]
+
+
 def test_an_axis_that_is_made_of_others():
     for sizes in SIZES:
         assert sizes["C"] == sizes["H"] * sizes["K"]

@@ -32,14 +32,16 @@ const keep = (marks) => {
 };
 const around = () => marksAt(document.activeElement);
 
-// From one lit place to the next. In a formula it is the formula that gets the focus, for what is
-// seen of it is hidden from screen readers.
+// From one lit place to the next, counted from where the reader was last. In a formula it is the
+// formula that gets the focus, for what is seen of it is hidden from screen readers.
+const stopOf = (element) => element.closest("mjx-container, a") ?? element;
+let here;
 const stepLit = (by) => {
   const places = lit.filter((e) => e.checkVisibility() && !e.closest("#outline"));
-  const stops = [...new Set(places.map((e) => e.closest("mjx-container, a") ?? e))];
+  const stops = [...new Set(places.map(stopOf))];
   if (!stops.length) return;
   keep(shown);
-  const at = stops.indexOf(document.activeElement);
+  const at = stops.indexOf(here);
   const next = stops.at((at + by + (at < 0 && by < 0)) % stops.length);
   if (next.tabIndex < 0) next.tabIndex = -1;
   next.focus({ preventScroll: true });
@@ -58,6 +60,7 @@ if (symbolNames.length) {
     if (event.pointerType !== "touch") light(marksAt(event.target) || kept || around());
   });
   addEventListener("focusin", ({ target }) => {
+    here = stopOf(target);
     light(kept && target.matches(kept) ? kept : marksAt(target) || kept);
   });
   addEventListener("focusout", () => light(kept));
@@ -66,6 +69,7 @@ if (symbolNames.length) {
     const marks = marksAt(event.target);
     if (event.target.closest?.("a") || (marks && !getSelection().isCollapsed)) return;
     keep(marks === kept ? "" : marks);
+    here = stopOf(event.target.closest?.(".lit") ?? event.target);
   });
   addEventListener("keydown", (event) => {
     if (event.key === "Escape") keep("");
