@@ -35,13 +35,13 @@ const around = () => marksAt(document.activeElement);
 // From one lit place to the next, counted from where the reader was last. In a formula it is the
 // formula that gets the focus, for what is seen of it is hidden from screen readers.
 const stopOf = (element) => element.closest("mjx-container, a") ?? element;
-let here;
+let stood;
 const stepLit = (by) => {
   const places = lit.filter((e) => e.checkVisibility() && !e.closest("#outline"));
   const stops = [...new Set(places.map(stopOf))];
   if (!stops.length) return;
   keep(shown);
-  const at = stops.indexOf(here);
+  const at = stops.indexOf(stood);
   const next = stops.at((at + by + (at < 0 && by < 0)) % stops.length);
   if (next.tabIndex < 0) next.tabIndex = -1;
   next.focus({ preventScroll: true });
@@ -60,7 +60,7 @@ if (symbolNames.length) {
     if (event.pointerType !== "touch") light(marksAt(event.target) || kept || around());
   });
   addEventListener("focusin", ({ target }) => {
-    here = stopOf(target);
+    stood = stopOf(target);
     light(kept && target.matches(kept) ? kept : marksAt(target) || kept);
   });
   addEventListener("focusout", () => light(kept));
@@ -69,7 +69,7 @@ if (symbolNames.length) {
     const marks = marksAt(event.target);
     if (event.target.closest?.("a") || (marks && !getSelection().isCollapsed)) return;
     keep(marks === kept ? "" : marks);
-    here = stopOf(event.target.closest?.(".lit") ?? event.target);
+    stood = stopOf(event.target.closest?.(".lit") ?? event.target);
   });
   addEventListener("keydown", (event) => {
     if (event.key === "Escape") keep("");
