@@ -133,7 +133,7 @@ class Gallery:
         if self._asked:
             shown = self._folder.relative_to(self._root).as_posix()
             self._files = read_files(self._folder, shown)
-            self._imports = imports = Imports(self._modules, self._cache, KEPT[1])
+            self._imports = imports = Imports(self._modules, self._cache, KEPT[1], self._generator)
             tasks = [task for file in self._files.values() for task in self._tasks(file, imports)]
             imports.keep()
             self._begin(tasks)

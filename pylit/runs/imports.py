@@ -1,9 +1,15 @@
-"""Who imports whom in a site, read from the sources: what a run may read."""
+"""Who imports whom in a site, read from the sources: what a run may read.
+
+What a run reads of a module is its code. Notes are no part of it, so that to mend a sentence does
+not run everything that imports its module; unless something in a run asks for what is written.
+"""
 
 import ast
 import importlib.metadata
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +18,20 @@ from pylit.model import Module
 
 #: Names in the cache of what was read from the sources, for traces and for figures.
 KEPT = ("imports of traces", "imports of figures")
+#: Who writes one of these may read notes.
+_CURIOUS = re.compile(r"__doc__|__file__|\b(?:inspect|linecache|pydoc|getdoc|getsource)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What was read of a source."""
+
+    #: Dotted names that it imports, wherever in it.
+    imports: tuple[str, ...]
+    #: Digest of its code, without docstrings, comments, and where lines begin and end.
+    code: str
+    #: Whether it may read the notes of modules.
+    curious: bool
 
 
 class Imports:
@@ -21,37 +41,42 @@ class Imports:
         modules: Those of the site.
         cache: What earlier builds left; to parse all sources takes longer than an unchanged build.
         kept: The name in the cache, one of `KEPT`.
+        generator: Digest of the code of the generator.
     """
 
-    def __init__(self, modules: Sequence[Module], cache: Cache, kept: str) -> None:
+    def __init__(self, modules: Sequence[Module], cache: Cache, kept: str, generator: str) -> None:
         self._named = {module.source.name: module for module in modules}
         self._files = {str(module.source.path.resolve()): module for module in modules}
-        self._cache, self._kept = cache, kept
-        #: Digest of a source and its place -> what it imports.
-        self._known: dict[str, tuple[str, ...]] = cache.load(kept, sys.version) or {}
-        self._used: dict[str, tuple[str, ...]] = {}
+        self._cache, self._kept, self._version = cache, kept, generator
+        #: Digest of a source and its place -> what was read of it.
+        self._known: dict[str, _Read] = cache.load(kept, self._version) or {}
+        self._used: dict[str, _Read] = {}
 
     def keep(self) -> None:
         """Remember what was read, for the next build."""
         if self._used != self._known:
-            self._cache.store(self._kept, sys.version, self._used)
+            self._cache.store(self._kept, self._version, self._used)
 
-    def _imported(self, text: str, content: str, name: str, is_package: bool) -> tuple[str, ...]:
+    def _read(self, text: str, content: str, name: str, is_package: bool) -> _Read:
         key = f"{content} {name} {is_package}"
         if key not in self._used:
-            known = self._known.get(key)
-            self._used[key] = known or tuple(dict.fromkeys(_imported(text, name, is_package)))
+            self._used[key] = self._known.get(key) or _read(text, content, name, is_package)
         return self._used[key]
+
+    def _module(self, name: str) -> _Read:
+        source = self._named[name].source
+        return self._read(source.text, source.digest, source.name, source.is_package)
 
     def closure(self, text: str, *names: str) -> tuple[list[str], set[str]]:
         """What a file that declares runs reads: the site's modules, with digests, and others.
 
         Args:
             text: The file, whose imports count.
-            names: Modules that it reads whether it imports them or not.
+            names: Modules that it reads whether it imports them or not, with their notes.
         """
-        todo = [*names, *self._imported(text, digest(text), "", False)]
-        seen: dict[str, None] = {}
+        file = self._read(text, digest(text), "", False)
+        todo = [*names, *file.imports]
+        seen: dict[str, _Read] = {}
         outside: set[str] = set()
         while todo:
             name = todo.pop()
@@ -61,22 +86,34 @@ class Imports:
             for count in range(1, len(parts) + 1):
                 prefix = ".".join(parts[:count])
                 if prefix in self._named and prefix not in seen:
-                    seen[prefix] = None
-                    found = self._named[prefix].source
-                    todo += self._imported(found.text, found.digest, found.name, found.is_package)
-        digests = [f"{name}={self._named[name].source.digest}" for name in sorted(seen)]
+                    seen[prefix] = self._module(prefix)
+                    todo += seen[prefix].imports
+        whole = set(names)
+        if file.curious or any(read.curious for read in seen.values()):
+            whole |= seen.keys()
+        digests = [
+            f"{name}={self._named[name].source.digest if name in whole else seen[name].code}"
+            for name in sorted(seen)
+        ]
         return digests, outside - {name.split(".")[0] for name in self._named}
 
     def digests(self, files: set[str]) -> dict[str, str]:
         """Of the modules among files that ran."""
         found = {str(Path(file).resolve()) for file in files if file.endswith(".py")}
-        modules = [self._files[file].source for file in found & self._files.keys()]
-        return {source.name: source.digest for source in modules}
+        names = [self._files[file].source.name for file in found & self._files.keys()]
+        whole = any(self._module(name).curious for name in names)
+        return {
+            name: self._named[name].source.digest if whole else self._module(name).code
+            for name in names
+        }
 
     def hold(self, digests: Mapping[str, str]) -> bool:
         """Whether modules are as they were."""
-        named = self._named
-        return all(name in named and named[name].source.digest == d for name, d in digests.items())
+        return all(
+            name in self._named
+            and found in (self._named[name].source.digest, self._module(name).code)
+            for name, found in digests.items()
+        )
 
 
 @cache
@@ -100,13 +137,29 @@ def roots(modules: Iterable[Module]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def _imported(text: str, name: str, is_package: bool) -> Iterator[str]:
-    """Dotted names that a source imports, wherever in it."""
-    package = name.split(".") if is_package else name.split(".")[:-1]
+def _read(text: str, content: str, name: str, is_package: bool) -> _Read:
     try:
         tree = ast.parse(text)
-    except SyntaxError:
-        return
+    except (SyntaxError, ValueError):
+        return _Read((), content, True)
+    imports = tuple(dict.fromkeys(_imported(tree, name, is_package)))
+    code = ast.dump(_WithoutNotes().visit(tree))
+    return _Read(imports, digest(code), bool(_CURIOUS.search(code)))
+
+
+class _WithoutNotes(ast.NodeTransformer):
+    """Takes out texts that nobody reads."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
+        """A text that is a statement is a docstring, or says what stands before it."""
+        value = node.value
+        is_text = isinstance(value, ast.Constant) and isinstance(value.value, str)
+        return None if is_text else node
+
+
+def _imported(tree: ast.AST, name: str, is_package: bool) -> Iterator[str]:
+    """Dotted names that a source imports, wherever in it."""
+    package = name.split(".") if is_package else name.split(".")[:-1]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

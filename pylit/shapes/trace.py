@@ -95,7 +95,8 @@ class Tracing:
         self._axes = axes
         if not files or not self._modules or self._report.failed:
             return
-        self._imports = imports = Imports(list(self._modules.values()), self._cache, KEPT[0])
+        modules = list(self._modules.values())
+        self._imports = imports = Imports(modules, self._cache, KEPT[0], self._generator)
         for path in files:
             self._prepare(path, axes, imports)
         imports.keep()

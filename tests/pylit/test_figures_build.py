@@ -94,9 +94,12 @@ def test_only_what_has_changed_runs_again(tmp_path: Path, children: list[list[st
     assert "It ends at 3.0." in page(tmp_path)
 
     # What a figure reads changes, and what it shows does not: no page is made anew but its own.
-    edit(tmp_path, "pkg/two.py", "Twice one", "Two times one")
+    edit(tmp_path, "pkg/two.py", "2 * One", "1 * 2 * One")
     assert succeed(tmp_path).tally.rendered == 1
     assert children.pop() == ["growth.twice"]
+    edit(tmp_path, "pkg/two.py", "Twice one", "Two times one")
+    assert succeed(tmp_path).tally.rendered == 1
+    assert children == []
 
     edit(tmp_path, "docs_src/figures/growth.py", "Nothing.", "None.")
     assert succeed(tmp_path).tally.rendered == 0
@@ -107,6 +110,17 @@ def test_only_what_has_changed_runs_again(tmp_path: Path, children: list[list[st
     succeed(tmp_path)
     assert children.pop() == ["growth.bare"]
     assert children == []
+
+
+def test_a_figure_of_what_is_written_runs_when_that_changes(
+    tmp_path: Path, children: list[list[str]]
+):
+    figures = FIGURES.replace("It ends at {two()}.", "It says {two.__doc__}")
+    succeed(make_site(tmp_path, SITE | {"docs_src/figures/growth.py": figures}))
+    edit(tmp_path, "pkg/two.py", "Twice one", "Two times one")
+    succeed(tmp_path)
+    assert len(children) == 2
+    assert 'aria-label="It says Two times one."' in page(tmp_path)
 
 
 def test_what_is_imported_by_name_and_files_that_are_opened_count_too(

@@ -117,6 +117,8 @@ def test_a_build_starts_a_child_for_what_has_changed_and_nothing_else(
     assert edit("docs_src/pages/notes.md", "A page", "One page") == []
     assert edit("pkg/work.py", "Sums.", "Sums of rows.") == [["pkg.work"]]
     assert edit("pkg/base.py", "x + x", "2 * x") == [["pkg.more"]]
+    # What is written about code is no part of what others run.
+    assert edit("pkg/base.py", "    return", '    """Twice."""\n\n    # Sum.\n    return') == []
     assert edit("docs_src/traces/pkg/more.py", "np.ones(T,", "np.ones((T, 2),") == [["pkg.more"]]
     assert chips(tmp_path, "pkg/more.html") == ["x [T, 2]", "returns [T, 2]"]
     assert edit("docs_src/traces/axes.toml", "C =", "D =") == [["pkg.more", "pkg.work"]]
