@@ -89,6 +89,8 @@ def _drawn(
             kind = type(figure).__name__
             raise TypeError(f"`{function}` returns a {kind}, expected a Figure")
         picture, below = figure.picture(), figure.below()
+        # A lone half of a character cannot be written: better said here than by the build.
+        f"{picture}{below}{figure.alt}".encode()
     except BaseException as error:
         return {"error": told(error, path, order)}
     return {

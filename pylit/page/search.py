@@ -10,6 +10,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from pylit.model import SearchDocument
 
@@ -35,10 +36,14 @@ def terms(text: str) -> Iterator[str]:
         split = unicodedata.normalize("NFKD", text)
         text = "".join(c for c in split if not unicodedata.category(c).startswith("M"))
     for word in _WORD.findall(text):
-        yield word.lower()
-        parts = _PARTS.findall(word)
-        if len(parts) > 1:
-            yield from (part.lower() for part in parts)
+        yield from _forms(word)
+
+
+@lru_cache(maxsize=100_000)
+def _forms(word: str) -> tuple[str, ...]:
+    """A word and its parts; the same few thousand words come again and again."""
+    parts = _PARTS.findall(word)
+    return (word.lower(), *(part.lower() for part in parts if len(parts) > 1))
 
 
 def serialised(documents: Sequence[SearchDocument]) -> dict[str, object]:

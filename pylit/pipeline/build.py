@@ -160,6 +160,7 @@ class Builder:
         files = companions(
             site, options.theme, options.node_modules, options.cache, previews, report
         )
+        files |= stages.search(drafts, parsed)
         for page in (*pages, *generated):
             files[file_path(page.url)] = page.html.encode()
         files = self._static(files, report) | files

@@ -1,5 +1,5 @@
 """Everything of a site that is no page of a source: the home page of a package, the 404 page,
-assets, search, previews, and the files for other programs.
+assets, previews, and the files for other programs.
 """
 
 import html
@@ -11,17 +11,14 @@ from pylit.diagnostics import Report
 from pylit.model import PageView, SiteView, Target
 from pylit.page.assets import assets
 from pylit.page.render import canonical
-from pylit.page.search import search_files
 from pylit.pipeline.stages import Page, Parsed, Theme
 from pylit.site.addresses import HOME, MISSING, file_path
 from pylit.site.catalogue import find_page, page_link
 from pylit.site.config import SiteConfig
 from pylit.site.drafts import Draft
 from pylit.site.feed import Entry, feed
-from pylit.site.glossary import term_documents
 from pylit.site.inventory import inventory
 from pylit.site.links import facts
-from pylit.site.pages import search_documents
 from pylit.site.sitemap import robots, sitemap
 from pylit.tex.mathfonts import math_fonts
 from pylit.tex.maths import Rendered, stylesheet
@@ -76,14 +73,8 @@ def companions(
     """The files beside the pages, by path."""
     targets = site.targets()
     prose = [page_link(draft) for draft in site.drafts if draft.prose]
-    documents = [
-        document
-        for draft, parsed in zip(site.drafts, site.parsed, strict=True)
-        for document in (*search_documents(draft, parsed.module), *term_documents(draft))
-    ]
     files = dict(assets(theme, node_modules, cache))
     files |= _mathematics(site, cache)
-    files |= search_files(documents)
     files |= {file_path(url): data for url, data in previews.items()}
     files |= _for_programs(site, report)
     files["objects.inv"] = inventory(site.config.title, targets.values(), prose)

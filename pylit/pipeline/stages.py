@@ -1,4 +1,4 @@
-"""The stages of a build that are worth remembering: parse, draft, finish, previews.
+"""The stages of a build that are worth remembering: parse, draft, finish, previews, search.
 
 Each takes everything it depends on as a value, and its result is kept in the cache under a digest
 of that. What a stage found fault with is kept with its result, so that a build which reuses it
@@ -17,6 +17,7 @@ from pylit.figures.gallery import Drawn, hang, stamp
 from pylit.model import Module, PageView, Reference, SiteView, SourceFile, Target
 from pylit.page.previews import preview_files
 from pylit.page.render import Renderer
+from pylit.page.search import search_files
 from pylit.pipeline.pool import run
 from pylit.pipeline.progress import Watcher
 from pylit.prose.bibliography import Work
@@ -26,11 +27,15 @@ from pylit.shapes.model import ModuleShapes
 from pylit.shapes.trace import kept_as
 from pylit.site.addresses import HOME, module_url, prose_url
 from pylit.site.drafts import Draft, Drafter, Order, prose_target
+from pylit.site.glossary import term_documents
 from pylit.site.links import PageFacts, facts
-from pylit.site.pages import Place, page_view, tex_faults
+from pylit.site.pages import Place, page_view, search_documents, tex_faults
 from pylit.source.parse import parse_module
 from pylit.tex.maths import MathRenderer, Rendered
 from pylit.tex.symbols import Typeset, typeset_formula
+
+#: The name in the cache of the search index.
+_SEARCH = "search"
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +224,21 @@ class Stages:
             files |= made
         return files
 
+    def search(self, drafts: Sequence[Draft], parsed: Sequence[Parsed]) -> Mapping[str, bytes]:
+        """The index of all pages."""
+        key = digest(self._generator, *(f"{draft.url} {draft.stamp}" for draft in drafts))
+        made: Mapping[str, bytes] | None = self._cache.load(_SEARCH, key)
+        if made is None:
+            made = search_files(
+                [
+                    document
+                    for draft, one in zip(drafts, parsed, strict=True)
+                    for document in (*search_documents(draft, one.module), *term_documents(draft))
+                ]
+            )
+            self._cache.store(_SEARCH, key, made)
+        return made
+
     def forget_others(
         self, pages: Sequence[Page], shaped: Iterable[str], figures: Iterable[str]
     ) -> None:
@@ -226,7 +246,9 @@ class Stages:
         urls = [page.url for page in pages]
         kinds = ("parsed", "draft", "page", "previews")
         names = {f"{kind} {url}" for kind in kinds for url in urls}
-        self._cache.prune(names | {kept_as(module) for module in shaped} | {*figures, *KEPT})
+        self._cache.prune(
+            names | {kept_as(module) for module in shaped} | {*figures, *KEPT, _SEARCH}
+        )
 
     def _source_key(self, source: SourceFile) -> str:
         kind = f"{source.is_package} {source.own}"

@@ -321,20 +321,24 @@ def mute():
             raise RuntimeError
 
     raise Mute
+
+
+def half():
+    return Figure([Plot((0, 1), (0, 1)).panel()], "\\ud800")
 """
 
 
 def test_what_a_figure_leaves_behind_keeps_nobody_waiting(tmp_path: Path):
-    names = ("forks", "threads", "mute")
+    names = ("forks", "threads", "mute", "half")
     text = "".join(f"![It {name}.](figure:left.{name})\n\n" for name in names)
     files = {"docs_src/pages/notes.md": f"# Notes\n\n{text}", "docs_src/figures/left.py": LEFT}
     start = time.perf_counter()
-    (fault,) = build(make_site(tmp_path, files)).report
+    mute, half = build(make_site(tmp_path, files)).report
     assert time.perf_counter() - start < 120
-    assert (fault.line, fault.message) == (
-        7,
-        "`left.mute` failed: Mute, at docs_src/figures/left.py:23",
-    )
+    where = "docs_src/figures/left.py"
+    assert (mute.line, mute.message) == (7, f"`left.mute` failed: Mute, at {where}:23")
+    assert (half.line, half.code) == (9, "figure-failed")
+    assert "surrogates not allowed" in half.message
 
 
 def test_a_figure_needs_a_caption_and_a_paragraph_of_its_own(tmp_path: Path):
