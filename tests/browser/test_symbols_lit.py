@@ -112,6 +112,19 @@ def test_enter_keeps_the_light_n_and_p_go_through_it_and_escape_puts_it_out(
     assert page.evaluate("document.activeElement.dataset.tex") == "Q"
 
 
+def test_the_way_from_place_to_place_begins_where_one_clicked(visit: Callable[..., Visit]):
+    page = visit(MHA).page
+    last = page.locator(f"pre var{mark(page, 'queries')}").last
+    last.click()
+    assert len(lit(page)) > 1
+    page.keyboard.press("p")
+    page.keyboard.press("n")
+    assert last.evaluate("element => element === document.activeElement")
+    page.keyboard.press("Escape")
+    page.mouse.move(3, 3)
+    assert lit(page) == set()
+
+
 def test_a_tap_lights_and_another_puts_it_out(visit: Callable[..., Visit]):
     page = visit(MHA, 390, has_touch=True).page
     query = mark(page, "queries")

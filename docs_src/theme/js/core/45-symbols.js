@@ -30,7 +30,8 @@ const keep = (marks) => {
   light(marks);
   for (const name of symbolNames) if (name.role) name.ariaPressed = `${!!kept && marksOf(name) === kept}`;
 };
-const around = () => marksAt(document.activeElement);
+// What the focus is on lights it too, unless it only stopped there on the way from place to place.
+const around = () => (document.activeElement.tabIndex < 0 ? "" : marksAt(document.activeElement));
 
 // From one lit place to the next, counted from where the reader was last. In a formula it is the
 // formula that gets the focus, for what is seen of it is hidden from screen readers.
