@@ -1,0 +1,129 @@
+"""What runs, figures, works, terms and symbols make of a site does not depend on earlier builds."""
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+from site_tools import build, make_site, options, succeed, tree
+
+from pylit.pipeline.build import Builder
+
+THREE = '''"""
+Thrice, as a gain.
+
+| Symbol | Code | Meaning |
+|:--|:--|:--|
+| $n$ | `thrice.n` | a number, $n$ |
+
+## Exercises
+
+**1.** What is $n$? More than one.
+
+<details><summary>Answer</summary>
+
+Three.
+
+</details>
+"""
+
+from pkg.two import two
+
+
+def thrice(n: int) -> int:
+    """Takes $n$."""
+    return 3 * n
+'''
+TWO = '''"""Two."""
+
+from pkg.one import One
+
+
+def two() -> int:
+    """Twice one."""
+    return 2 * One().say()
+'''
+ONE = '''"""One."""
+
+
+class One:
+    """What is one."""
+
+    def say(self) -> int:
+        """Its number."""
+        return 1
+'''
+TRACE = """\
+import numpy as np
+from pkg.three import thrice
+
+
+def trace_it(T):
+    thrice(np.ones(T, dtype="float32"))
+"""
+FIGURE = """\
+from pkg.two import two
+from pylit.figures.draw import Figure, Plot
+
+
+def one():
+    return Figure([Plot((0, 1), (0, 1)).panel()], f"It is {two()}.")
+"""
+WORK = """\
+@misc{abel2001one, author = {Abel, A.}, title = {A Gain}, year = {2001}, eprint = {2001.00001}}
+"""
+WORDS = "---\ntitle: Words\nsummary: What they mean.\n---\n\n"
+
+VARIANTS: dict[str, list[str]] = {
+    "pkg/one.py": [ONE, ONE.replace("return 1", "return 3"), ONE.replace("What is", "# What is")],
+    "pkg/two.py": [TWO, TWO.replace("Twice", "\n    Two times"), TWO.replace("2 * One", "One")],
+    "pkg/three.py": [
+        THREE,
+        THREE.replace("Thrice", "Three times"),
+        THREE.replace("3 * n", "two() + n"),
+        THREE.replace("`thrice.n`", "`two`"),
+    ],
+    "docs_src/traces/pkg/three.py": ["", TRACE, TRACE.replace("(T,", "((T, T),")],
+    "docs_src/traces/axes.toml": ["", 'page = "notes.html"\n'],
+    "docs_src/figures/growth.py": [
+        FIGURE,
+        FIGURE.replace("two()", "1 + two()"),
+        FIGURE.replace("two()", "two.__doc__"),
+    ],
+    "docs_src/pages/drawn.md": [
+        "# Drawn\n\nA gain is [@abel2001one].\n\n![One.](figure:growth.one)\n",
+        "# Drawn\n\nTwo gains, [@abel2001one, §2] and [@abel2001one].\n",
+    ],
+    "docs_src/references.bib": [WORK, WORK.replace("Abel", "Kain"), WORK.replace("Gain", "Loss")],
+    "docs_src/glossary.md": [
+        "",
+        f"{WORDS}gain | gain\n: More. See [drawn](pages/drawn.md).\n",
+        f"{WORDS}more | gains, more\n: See [one](../pkg/one.py).\n",
+    ],
+}
+
+
+def write(root: Path, name: str, text: str) -> None:
+    (root / name).unlink(missing_ok=True)
+    make_site(root, {name: text})
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_whatever_was_edited_before_the_site_is_that_of_a_clean_build(tmp_path: Path, seed: int):
+    choose = random.Random(seed)
+    root = make_site(tmp_path / "root", {name: texts[0] for name, texts in VARIANTS.items()})
+    warm = Builder(options(root))
+    with warm:
+        for turn in range(6):
+            for name in choose.sample(sorted(VARIANTS), k=3):
+                write(root, name, choose.choice(VARIANTS[name]))
+            if turn % 2:
+                warm.build()
+            else:
+                build(root)
+        outcome = warm.build()
+    assert not len(outcome.report), "\n".join(map(str, outcome.report))
+    clean = tmp_path / "clean"
+    shutil.copytree(root, clean, ignore=shutil.ignore_patterns("site", ".cache"))
+    succeed(clean)
+    assert tree(root / "site") == tree(clean / "site")
