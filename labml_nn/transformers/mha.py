@@ -263,7 +263,7 @@ class MultiHeadAttention(nn.Module):
 
         * `query` has shape `[T, B, C]`
         * `past` are keys and values of $S$ positions, from `project`
-        * `mask` is boolean, `[T or 1, S, B or 1]`; `True` where the query may see the
+        * `mask` is boolean, `[T|1, S, B|1]`; `True` where the query may see the
           key. [Masks](utils.py) makes them; integers will do, with 0 for `False`.
 
         Returns vectors of shape `[T, B, C]`. For a query that may see nothing the heads

@@ -31,7 +31,7 @@ each head by itself.
 | $Q$ | `query` | `[T, B, H, K]` | what each position asks, $d_k$ features |
 | $K$ | `key` | `[S, B, H, K]` | what each position can be asked for |
 | $V$ | `value` | `[S, B, H, D]` | what it has to say, $d_v$ features |
-| $M$ | `mask` | `[T or 1, S, B or 1, H or 1]` | which keys a query may see |
+| $M$ | `mask` | `[T\|1, S, B\|1, H\|1]` | which keys a query may see |
 | $E$ | `scores` | `[T, S, B, H]` | how well each key fits each query, scaled |
 | $A$ | `weights` | `[T, S, B, H]` | how much each value counts, $\sum_s A_{tsbh} = 1$ |
 | $O$ | what is returned | `[T, B, H, D]` | a mean of values for each query |
@@ -152,7 +152,7 @@ def einsum_attention(
 
     * `query`, `key` and `value` have shapes `[T, B, H, K]`, `[S, B, H, K]` and
       `[S, B, H, D]`
-    * `mask` is boolean, `[T or 1, S, B or 1, H or 1]`, `True` where a query may see a
+    * `mask` is boolean, `[T|1, S, B|1, H|1]`, `True` where a query may see a
       key. [Masks](utils.py) are `[T, S, B]`; `mask[..., None]` is the same for all
       heads
     * `scale` is what scores are multiplied with, $1 / \sqrt{d_k}$ if not given

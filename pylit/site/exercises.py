@@ -19,7 +19,10 @@ from pylit.site.drafts import TEMPLATE_IDS, Draft
 from pylit.site.gathered import Gathered, gathered
 
 EXERCISES = "exercises.html"
-SUMMARY = "Every question of these pages, along the reading paths. Its answer opens on its page."
+SUMMARY = (
+    "Every question of these pages, along the reading paths. “Above” and “this page” mean the page "
+    "that it stands on, where its answer opens."
+)
 #: What the questions of pages on no path stand under.
 _REST = "Beside the paths"
 
