@@ -43,9 +43,8 @@ def _read(path: Path, folder: Path, shown: str) -> FigureFile:
         text = path.read_text(encoding="utf-8")
         tree = ast.parse(text)
     except SyntaxError as error:
-        return FigureFile(
-            name, path, display, "", {}, f"does not parse, line {error.lineno}: {error.msg}"
-        )
+        place = f", line {error.lineno}" if error.lineno else ""
+        return FigureFile(name, path, display, "", {}, f"does not parse{place}: {error.msg}")
     except (OSError, ValueError) as error:
         return FigureFile(name, path, display, "", {}, f"cannot be read: {error}")
     found = {

@@ -20,6 +20,8 @@ from typing import Any, NoReturn
 
 #: A run that waits instead of working ends after so many times its limit.
 _PATIENCE = 12
+#: Characters of the words of an error.
+_MESSAGE = 300
 _GENERATOR = str(Path(__file__).resolve().parents[1])
 
 Order = dict[str, Any]
@@ -134,9 +136,10 @@ def told(error: BaseException, file: Path, order: Order) -> dict[str, Any]:
     line = here[-1] if here else 0
     if isinstance(error, SyntaxError) and error.filename == str(file):
         line = error.lineno or 0
+    message = f"{type(error).__name__}: {_words(error)}"
     return {
         "kind": _kind(error),
-        "message": f"{type(error).__name__}: {_words(error)}".splitlines()[0].removesuffix(": "),
+        "message": message.splitlines()[0].removesuffix(": ")[:_MESSAGE],
         "line": line,
         "file": inner[-1].filename if inner else "",
         "file_line": (inner[-1].lineno or 0) if inner else 0,

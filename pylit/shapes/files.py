@@ -13,7 +13,7 @@ from typing import Any
 from pylit.diagnostics import Diagnostic, Report
 from pylit.shapes.expressions import names
 from pylit.shapes.model import Axes, TraceFunction
-from pylit.shapes.naming import assign
+from pylit.shapes.naming import MOST_AXES, assign
 
 FOLDER = "traces"
 AXES = "axes.toml"
@@ -50,6 +50,8 @@ def _problems(data: Mapping[str, Any]) -> Iterator[str]:
             yield f"unknown key `{key}`; known: {', '.join(_KEYS)}"
         elif not isinstance(value, _KEYS[key]):
             yield f"`{key}` must be a {_KEYS[key].__name__}"
+        elif isinstance(value, list) and not all(isinstance(one, str) for one in value):
+            yield f"`{key}` is {value!r}; expected letters, such as ['T', 'S']"
     for key in ("words", "derived"):
         table = data.get(key)
         for name, text in table.items() if isinstance(table, dict) else ():
@@ -68,26 +70,36 @@ def read_traces(text: str, shown: str, axes: Axes, report: Report) -> tuple[Trac
     """The functions of one file of traces."""
     try:
         tree = ast.parse(text)
-    except SyntaxError as error:
-        line, column = error.lineno or 0, error.offset or 0
-        report.add(Diagnostic(shown, line, column, "trace-file", f"does not parse: {error.msg}"))
+    except (SyntaxError, ValueError) as error:
+        # A ValueError is Python 3.11's word for a null byte, and has no place.
+        line, column = getattr(error, "lineno", 0) or 0, getattr(error, "offset", 0) or 0
+        message = f"does not parse: {getattr(error, 'msg', error)}"
+        report.add(Diagnostic(shown, line, column, "trace-file", message))
         return ()
     nodes = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-    found = [_function(node, axes) for node in nodes if node.name.startswith("trace")]
-    if not found:
+    nodes = [node for node in nodes if node.name.startswith("trace")]
+    found = [one for node in nodes if (one := _function(node, axes, shown, report))]
+    if not nodes:
         message = "no function whose name begins with `trace`"
         hint = "write `def trace(T, B): ...`, with the axes of the run as its parameters"
         report.add(Diagnostic(shown, 0, 0, "trace-file", message, hint))
     return tuple(found)
 
 
-def _function(node: ast.FunctionDef, axes: Axes) -> TraceFunction:
+def _function(
+    node: ast.FunctionDef, axes: Axes, shown: str, report: Report
+) -> TraceFunction | None:
     """A parameter with a default value is no axis."""
     given = node.args
     positional = [*given.posonlyargs, *given.args]
     positional = positional[: len(positional) - len(given.defaults)]
     named = [a for a, d in zip(given.kwonlyargs, given.kw_defaults, strict=True) if d is None]
     letters = [argument.arg for argument in (*positional, *named)]
+    if len(letters) > MOST_AXES:
+        message = f"`{node.name}` has {len(letters)} axes, and there are sizes for {MOST_AXES}"
+        hint = "give those that need no name a default value"
+        report.add(Diagnostic(shown, node.lineno, 1, "trace-file", message, hint))
+        return None
     derived = {
         letter: text
         for letter, text in axes.derived.items()

@@ -234,6 +234,13 @@ def test_a_wrong_shape_in_a_note_keeps_the_site_as_it_was(tmp_path: Path):
         ("pkg/nowhere.py", RUN, 0, "there is no module `pkg/nowhere.py` that it could run"),
         ("pkg/work.py", "x = (\n", 1, "does not parse: '(' was never closed"),
         ("pkg/work.py", "def run(T): ...\n", 0, "no function whose name begins with `trace`"),
+        ("pkg/work.py", "\0", 0, "does not parse: source code string cannot contain null bytes"),
+        (
+            "pkg/work.py",
+            f"\ndef trace({', '.join(f'A{i}' for i in range(14))}): ...\n",
+            2,
+            "`trace` has 14 axes, and there are sizes for 13",
+        ),
     ],
 )
 def test_files_of_traces_that_cannot_be_read(
@@ -251,6 +258,7 @@ def test_files_of_traces_that_cannot_be_read(
         ("lengths = T", "Invalid value"),
         ("word = 1", "unknown key `word`; known: words, derived, lengths, page"),
         ("lengths = 'T'", "`lengths` must be a list"),
+        ("lengths = [['T']]", "`lengths` is [['T']]; expected letters, such as ['T', 'S']"),
         ("[derived]\nC = 'H**'", "`derived.C` is 'H**'; expected letters, such as 'T' or 'H*K'"),
         ("[words]\nseq_len = 1", "`words.seq_len` is 1; expected letters, such as 'T' or 'H*K'"),
     ],
