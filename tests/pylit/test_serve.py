@@ -150,6 +150,18 @@ def test_what_a_build_writes_is_no_edit(tmp_path: Path, monkeypatch: pytest.Monk
         assert server._concerns(Change.modified, str(tmp_path / name)) is concerns, name
 
 
+def test_all_that_a_site_is_made_of_is_watched(tmp_path: Path) -> None:
+    root = make_site(tmp_path)
+    for name in ("traces", "figures"):
+        (root / "docs_src" / name).mkdir()
+    with socket.socket() as unused:
+        server = _Server(options(root), unused)
+    (deep, _), (shallow, _) = server._watched()
+    inside = {path.relative_to(root).as_posix() for path in deep if path.is_relative_to(root)}
+    assert inside == {"docs_src/figures", "docs_src/pages", "docs_src/traces", "pkg"}
+    assert shallow == [root / "docs_src"]
+
+
 def test_a_busy_port_is_said_clearly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as busy:
         busy.bind(("127.0.0.1", 0))
