@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -62,6 +63,8 @@ class ChildProcess:
             stdout=self._out,
             stderr=subprocess.DEVNULL,
             env=dict(os.environ) | environment,
+            # A group of its own: what a run leaves behind, a fork that never ends, goes with it.
+            start_new_session=True,
         )
         assert self._process.stdin is not None
         with self._process.stdin as pipe:
@@ -82,9 +85,9 @@ class ChildProcess:
         self._out.close()
 
     def _kill(self) -> None:
-        if self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
 
 
 def read_failure(data: Mapping[str, Any], line: int) -> Failure:

@@ -341,6 +341,38 @@ def test_what_a_figure_leaves_behind_keeps_nobody_waiting(tmp_path: Path):
     assert "surrogates not allowed" in half.message
 
 
+SLEEPER = """
+import os
+import time
+from pathlib import Path
+from pylit.figures.draw import Figure, Plot
+
+
+def sleeps():
+    child = os.fork()
+    if not child:
+        time.sleep(600)
+    Path(__file__).with_name("pid").write_text(str(child))
+    return Figure([Plot((0, 1), (0, 1)).panel()], "Asleep.")
+"""
+
+
+def test_processes_that_a_figure_leaves_behind_end_with_it(tmp_path: Path):
+    files = {
+        "docs_src/pages/notes.md": "# Notes\n\n![It sleeps.](figure:left.sleeps)\n",
+        "docs_src/figures/left.py": SLEEPER,
+    }
+    succeed(make_site(tmp_path, files))
+    left = int((tmp_path / "docs_src/figures/pid").read_text())
+    # A killed process whose parent is gone may stay in the table for a moment, dead.
+    state = Path(f"/proc/{left}/stat")
+    for _ in range(100):
+        if not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z":
+            return
+        time.sleep(0.05)
+    pytest.fail("the fork still runs")
+
+
 def test_a_figure_needs_a_caption_and_a_paragraph_of_its_own(tmp_path: Path):
     notes = "# Notes\n\nSee ![this.](figure:growth.bare) here.\n\n![](figure:growth.bare)\n"
     outcome = build(make_site(tmp_path, SITE | {"docs_src/pages/notes.md": notes}))
