@@ -142,6 +142,20 @@ def autocast_is_on(x: Tensor) -> bool:
     return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
 
 
+def check_same_precision(name: str, kept: Tensor, other: str, x: Tensor) -> None:
+    """
+    ## What was kept has the precision of what is read
+
+    PyTorch would join or add the two, and go on in the larger. `name` and `other` are
+    what the error calls `kept` and `x`.
+    """
+    if kept.dtype != x.dtype and not autocast_is_on(x):
+        raise TypeError(
+            f"`{name}` has dtype {kept.dtype} but {other} {x.dtype}; read the whole "
+            "text in one dtype, inside or outside autocast"
+        )
+
+
 def check_sequence(
     name: str, x: Tensor, d_model: int, weight: Tensor | None = None
 ) -> None:

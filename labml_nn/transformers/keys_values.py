@@ -31,7 +31,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from labml_nn.checks import autocast_is_on
+from labml_nn.checks import check_same_precision
 
 
 class KeysValues(NamedTuple):
@@ -104,11 +104,7 @@ def join(past: KeysValues | None, new: KeysValues) -> KeysValues:
                 f"{list(added.shape)}; expected the same after the first axis: [S, B, "
                 "H, K]. It was written by another model, or for another batch"
             )
-        if old.dtype != added.dtype and not autocast_is_on(added):
-            raise TypeError(
-                f"`past` has dtype {old.dtype} and new positions make {added.dtype}; "
-                "read the whole text in one dtype, inside or outside autocast"
-            )
+        check_same_precision("past", old, "new positions make", added)
     return KeysValues(
         *(torch.cat([old, added]) for old, added in zip(past, new, strict=True))
     )

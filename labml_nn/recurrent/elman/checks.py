@@ -12,7 +12,7 @@ memory without a word. So shapes are compared before anything is computed.
 import torch
 from torch import Tensor
 
-from labml_nn.checks import autocast_is_on
+from labml_nn.checks import check_same_precision
 
 
 def check_state(state: Tensor, x: Tensor, shape: tuple[int, ...]) -> None:
@@ -36,11 +36,7 @@ def check_state(state: Tensor, x: Tensor, shape: tuple[int, ...]) -> None:
             f"{list(shape)}: give a state back to the model and the batch it is from, "
             "or None to begin"
         )
-    if state.dtype != x.dtype and not autocast_is_on(x):
-        raise TypeError(
-            f"`state` has dtype {state.dtype} but `x` has {x.dtype}; read the whole "
-            "sequence in one dtype, inside or outside autocast"
-        )
+    check_same_precision("state", state, "`x` has", x)
 
 
 def check_mask(mask: Tensor, x: Tensor) -> None:

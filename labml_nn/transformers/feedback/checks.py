@@ -12,7 +12,7 @@ layer: a few comparisons of numbers that PyTorch has at hand.
 import torch
 from torch import Tensor
 
-from labml_nn.checks import autocast_is_on
+from labml_nn.checks import autocast_is_on, check_same_precision
 
 
 def check_query(query: Tensor, d_model: int, weight: Tensor) -> None:
@@ -124,8 +124,4 @@ def check_memory(rows: Tensor, x_seq: Tensor, features: tuple[int, ...]) -> None
             f"for this model and a batch of {x_seq.shape[1]}; give a memory back to "
             "the model and the batch it is from"
         )
-    if rows.dtype != x_seq.dtype and not autocast_is_on(x_seq):
-        raise TypeError(
-            f"`memory` has dtype {rows.dtype} but `x_seq` has {x_seq.dtype}; read the "
-            "whole sequence in one dtype, inside or outside autocast"
-        )
+    check_same_precision("memory", rows, "`x_seq` has", x_seq)
