@@ -64,7 +64,8 @@ def test_past_that_does_not_fit(past, message):
 def test_past_of_another_precision():
     """Joined without a word, two precisions would become one, and rows change their dtype."""
     past = KeysValues(*(part.double() for part in keys_values(S, B, H)))
-    with pytest.raises(TypeError, match=r"`past` has dtype torch.float64 but new positions make torch.float32"):
+    message = r"`past` has dtype torch.float64 but new positions make torch.float32"
+    with pytest.raises(TypeError, match=message):
         layer().extend(x=torch.zeros(T, B, C), mask=None, past=past)
     with torch.autocast("cpu", dtype=torch.bfloat16):  # what was read before it began
         row, _ = layer().extend(x=torch.zeros(T, B, C), mask=None, past=keys_values(S, B, H))
