@@ -17,7 +17,7 @@ Vaswani et al. ([-@vaswani2017attention, §3.5]) write the position as a row of 
 hands. Each pair of features is one hand; it points to
 $(\sin \omega_i p, \cos \omega_i p)$ at position $p$.
 
-![Turn the knobs: one of 16 hands, and all of them at one
+![Turn the knobs: one of 12 hands, and all of them at one
 position.](figure:positional_encoding.clocks)
 
 The first hand goes round once in $2 \pi \approx 6.3$ positions, each next one is slower
@@ -60,7 +60,7 @@ def get_positional_encoding(
     PE_{p, 2i + 1} &= \cos(\omega_i \, p)
     \end{align}
 
-    ![Three of the 32 hands of $C = 64$ features.](figure:positional_encoding.waves)
+    ![Two of the 32 hands of $C = 64$ features.](figure:positional_encoding.waves)
 
     Why sine *and* cosine? Because then a shift is a rotation. The hands of position
     $p + k$ are those of position $p$, each turned by an angle that does not depend on
@@ -76,7 +76,7 @@ def get_positional_encoding(
     One fixed matrix says "three tokens back", wherever you stand, and a linear layer
     such as the query projection can learn that matrix.
 
-    ![The table for $C = 16$.](figure:positional_encoding.heat)
+    ![The table for $C = 8$.](figure:positional_encoding.heat)
 
     * `d_model` is the number of features $C$, even or odd
     * `max_len` is the number of positions $T$

@@ -179,7 +179,7 @@ def test_the_hands_are_those_of_the_module(visit: Callable[..., Visit]):
         slider.focus()
         page.wait_for_function("typeof pylit.knobs == 'function'")
         slider.fill(str(value))
-    table = get_positional_encoding(32, 49, dtype=torch.float64)[:, 0]
+    table = get_positional_encoding(24, 49, dtype=torch.float64)[:, 0]
     sine, cosine = table[position, 2 * hand : 2 * hand + 2].tolist()
     said = page.locator("[data-demo=clocks] output").inner_text()
     assert f"At position 33 it shows {sine:.2f} and {cosine:.2f}." in said
