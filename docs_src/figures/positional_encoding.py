@@ -65,10 +65,7 @@ def products():
     found = (table @ table[60]).tolist()
     plot = Plot((-60, 60), (0, 64), x_label="distance", y_label="dot product", height=100)
     plot.line(range(-60, 61), found)
-    rows = [
-        [str(k), f"{found[60 - k]:.2f}", f"{found[60 + k]:.2f}"]
-        for k in (0, 1, 2, 5, 20, 60)
-    ]
+    rows = [[str(k), f"{found[60 - k]:.2f}", f"{found[60 + k]:.2f}"] for k in (0, 1, 2, 5, 20, 60)]
     return Figure(
         [plot.panel()],
         f"A peak of {found[60]:.0f} at distance 0; {found[65]:.1f} is left at a distance of 5 "

@@ -34,7 +34,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-CHECKSUM = "crc32"
+NOTES, CHECKSUM = "labml_nn", "crc32"
 
 
 def pack(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:
@@ -45,7 +45,9 @@ def pack(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:
     * `metadata` is text that goes into the header
 
     The checksum stands before the numbers and is known only after them, so they are
-    packed twice. That is a copy in memory, and cheap beside the disk.
+    packed twice. That is a copy in memory, and cheap beside the disk. It and `metadata`
+    are one entry of the header: several would come in a new order every time, and the
+    same model would not make the same file.
     """
     # safetensors is imported where it is needed: who never saves needs none.
     from safetensors.torch import save
@@ -56,7 +58,7 @@ def pack(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:
         for name, tensor in tensors.items()
     }
     checksum = _checksum(save(whole))
-    return save(whole, {**metadata, CHECKSUM: checksum})
+    return save(whole, {NOTES: json.dumps({**metadata, CHECKSUM: checksum})})
 
 
 def unpack(data: bytes, source: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -80,6 +82,13 @@ def unpack(data: bytes, source: Path) -> tuple[dict[str, Tensor], dict[str, str]
         ) from error
     header = json.loads(data[8 : _start_of_numbers(data)])
     metadata: dict[str, str] = header.get("__metadata__", {})
+    if NOTES in metadata:
+        try:
+            metadata = {**json.loads(metadata[NOTES])}
+        except (ValueError, TypeError):
+            raise ValueError(
+                f"{source} is damaged: what it says of itself is not text; {again}"
+            ) from None
     if metadata.get(CHECKSUM, _checksum(data)) != _checksum(data):
         raise ValueError(
             f"{source} is damaged: its numbers are not those that were saved; {again}"
