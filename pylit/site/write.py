@@ -19,6 +19,9 @@ from pylit.diagnostics import Diagnostic, Report, Severity
 
 MANIFEST = ".pylit-manifest.json"
 _STAGING = ".pylit-staging"
+_NEW_MANIFEST = MANIFEST + ".new"
+#: What a first build that was killed early leaves behind, before there is a manifest.
+_BEGUN = {_STAGING, _NEW_MANIFEST}
 
 
 @dataclass(slots=True)
@@ -34,11 +37,15 @@ def check_output(out: Path, report: Report) -> None:
     try:
         if out.exists() and not out.is_dir():
             report.add(_fault(out, "is not a folder", "choose another with --out"))
-        elif out.is_dir() and not (out / MANIFEST).is_file() and any(out.iterdir()):
+        elif out.is_dir() and not (out / MANIFEST).is_file() and _holds_others(out):
             hint = "choose another folder with --out, or empty this one yourself"
             report.add(_fault(out, "is not empty, and its files were not written by a build", hint))
     except OSError as error:
         report.add(_unwritable(out, error))
+
+
+def _holds_others(out: Path) -> bool:
+    return any(entry.name not in _BEGUN for entry in out.iterdir())
 
 
 def publish(out: Path, files: Mapping[str, bytes], report: Report) -> Written:
@@ -155,7 +162,7 @@ def _read_manifest(out: Path) -> dict[str, list[str]]:
 
 
 def _write_manifest(out: Path, files: Mapping[str, list[str]]) -> None:
-    temporary = out / (MANIFEST + ".new")
+    temporary = out / _NEW_MANIFEST
     text = json.dumps({"files": dict(sorted(files.items()))}, indent=0)
     temporary.write_text(text + "\n", encoding="utf-8", newline="\n")
     temporary.replace(out / MANIFEST)

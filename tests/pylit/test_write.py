@@ -195,6 +195,15 @@ def test_killed_at_any_moment_every_file_is_whole_and_the_next_build_recovers(
         assert tree(tmp_path / "site") == tree(tmp_path / "clean")
 
 
+def test_what_a_first_build_killed_early_leaves_behind_is_ours(tmp_path: Path) -> None:
+    (tmp_path / "site/.pylit-staging").mkdir(parents=True)
+    (tmp_path / "site/.pylit-staging/0").write_bytes(b"half")
+    (tmp_path / "site/.pylit-manifest.json.new").write_text('{"files"')
+    write(tmp_path / "site", {"a.html": b"a"})
+    write(tmp_path / "clean", {"a.html": b"a"})
+    assert tree(tmp_path / "site") == tree(tmp_path / "clean")
+
+
 def test_the_manifest_is_widened_before_the_first_page_moves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
