@@ -129,14 +129,19 @@ def formula_slot(index: int) -> str:
     return f"\ue000{index}\ue001"
 
 
+#: What a function of ``docs_src/figures`` makes, and how a note asks for it.
+FigureKind = Literal["figure", "table"]
+
+
 @dataclass(frozen=True, slots=True)
 class FigureUse:
-    """A place in a note that asks for a figure."""
+    """A place in a note that asks for a figure, or for a table."""
 
     #: File and function, ``masks.causal``.
     name: str
     line: int
     column: int
+    kind: FigureKind = "figure"
 
 
 def figure_slot(name: str, part: Literal["picture", "below"]) -> str:

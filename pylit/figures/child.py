@@ -14,6 +14,7 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from pylit.figures.figure import Figure
+from pylit.figures.table import Table
 from pylit.runs.confined import Order, leave, limits, load, ordered, same_every_time, told
 
 
@@ -23,6 +24,8 @@ class Seen:
 
     sources: set[str] = field(default_factory=set)
     files: set[str] = field(default_factory=set)
+    #: Of which the names of their files were asked for: one more may change a figure.
+    folders: set[str] = field(default_factory=set)
     on: bool = False
 
     def call(self, frame: FrameType, event: str, argument: object) -> None:
@@ -32,7 +35,11 @@ class Seen:
 
     def event(self, name: str, arguments: tuple[Any, ...]) -> None:
         """For `sys.addaudithook`."""
-        if self.on and name == "open" and isinstance(arguments[0], str | bytes):
+        if not self.on or not arguments or not isinstance(arguments[0], str | bytes | os.PathLike):
+            return
+        if name in ("os.listdir", "os.scandir"):
+            self.folders.add(os.path.realpath(os.fsdecode(arguments[0])))
+        elif name == "open":
             # Without a mode it is a file descriptor of `os.open`; read or not, it counts.
             if isinstance(arguments[1], str) and not set(arguments[1]) & set("r+"):
                 return
@@ -41,7 +48,7 @@ class Seen:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Watch what runs inside."""
-        self.sources, self.files, self.on = set(), set(), True
+        self.sources, self.files, self.folders, self.on = set(), set(), set(), True
         before = sys.getprofile()
         sys.setprofile(self.call)
         try:
@@ -85,21 +92,29 @@ def _drawn(
     try:
         with limits(order["seconds"], order["bytes"]), seen.watching():
             figure = getattr(module, function)()
-        if not isinstance(figure, Figure):
-            kind = type(figure).__name__
-            raise TypeError(f"`{function}` returns a {kind}, expected a Figure")
-        picture, below = figure.picture(), figure.below()
+        shown = _shown(figure, function)
         # A lone half of a character cannot be written: better said here than by the build.
-        f"{picture}{below}{figure.alt}".encode()
+        "".join(shown.values()).encode()
     except BaseException as error:
         return {"error": told(error, path, order)}
     return {
-        "picture": picture,
-        "below": below,
-        "alt": figure.alt.strip(),
+        **shown,
         "sources": sorted(seen.sources),
         "files": sorted(seen.files),
+        "folders": sorted(seen.folders),
     }
+
+
+def _shown(figure: object, function: str) -> dict[str, str]:
+    """What pages show of what a function returned."""
+    if isinstance(figure, Figure):
+        alt = figure.alt.strip()
+        return {"kind": "figure", "picture": figure.picture(), "below": figure.below(), "alt": alt}
+    if isinstance(figure, Table):
+        # A table needs no words beside it: it is made of words.
+        return {"kind": "table", "picture": figure.cells(), "below": figure.below(), "alt": ""}
+    kind = type(figure).__name__
+    raise TypeError(f"`{function}` returns a {kind}, expected a Figure or a Table")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What authors of figures import: ``from pylit.figures.draw import Figure, Plot``."""
 
-from pylit.figures.figure import Demo, Figure, Knob, Table
+from pylit.figures.figure import Demo, Figure, Knob
 from pylit.figures.heat import heat_map
 from pylit.figures.plot import Plot, bar_list
 from pylit.figures.svg import (
@@ -15,6 +15,7 @@ from pylit.figures.svg import (
     short,
     text,
 )
+from pylit.figures.table import Table
 
 __all__ = [
     "LETTER",

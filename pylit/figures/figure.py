@@ -8,16 +8,7 @@ from html import escape
 from typing import Any
 
 from pylit.figures.svg import Panel
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """The numbers of a figure, for those who would rather read them."""
-
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    #: What opens it.
-    title: str = "The numbers"
+from pylit.figures.table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +61,7 @@ class Figure:
 
     def below(self) -> str:
         """The HTML of its numbers."""
-        return _table(self.table) if self.table else ""
+        return self.table.folded() if self.table else ""
 
 
 def _check(drawing: str) -> None:
@@ -80,18 +71,6 @@ def _check(drawing: str) -> None:
     except ET.ParseError as error:
         message = str(error).partition(":")[0]
         raise ValueError(f"the drawing is no SVG: {message}") from None
-
-
-def _table(table: Table) -> str:
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in table.head)
-    rows = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
-    )
-    return (
-        f"<details><summary>{escape(table.title)}</summary>"
-        f'<div class="table-scroll"><table><thead><tr>{head}</tr></thead>'
-        f"<tbody>{rows}</tbody></table></div></details>"
-    )
 
 
 def _knobs(demo: Demo) -> str:

@@ -15,12 +15,12 @@ from pylit.cache import Cache, digest
 from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.figures.files import FOLDER, FigureFile, read_files
 from pylit.figures.process import Answer, Child, Task
-from pylit.model import FigureUse, Module, figure_slot
+from pylit.model import FigureKind, FigureUse, Module, figure_slot
 from pylit.runs.imports import KEPT, Imports, roots, versions
 from pylit.runs.process import HEAVY, Failure, Limits
 
 #: Where a text asks for a figure; in code that only shows how, too, which does no harm.
-_ASKED = re.compile(r"\(figure:([\w.]+)")
+_ASKED = re.compile(r"\((?:figure|table):([\w.]+)")
 _CODES = {
     "failed": "figure-failed",
     "died": "figure-failed",
@@ -32,17 +32,18 @@ _CODES = {
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A figure, finished."""
+    """A figure or a table, finished."""
 
-    #: HTML of its drawings, and of what opens below its caption.
+    #: HTML of its drawings, and of what opens below its caption; of its rows, and of its notes.
     picture: str
     below: str
     alt: str
+    kind: FigureKind = "figure"
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A figure that a page asks for, and where."""
+    """A figure or table that a page asks for, and where."""
 
     path: str
     source_line: str
@@ -56,7 +57,7 @@ class _Kept:
     drawn: Mapping[str, Drawn]
     #: Modules of the site that ran -> their digest.
     modules: Mapping[str, str]
-    #: Other files, by their paths from the site's root -> their digest.
+    #: Other files and folders, by their paths from the site's root -> their digest.
     files: Mapping[str, str]
 
 
@@ -69,14 +70,17 @@ class _Job:
     drawn: dict[str, Drawn]
     sources: set[str] = field(default_factory=set)
     files: set[str] = field(default_factory=set)
+    folders: set[str] = field(default_factory=set)
     modules: dict[str, str] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)
 
 
 def hang(html: str, uses: Iterable[FigureUse], figures: Mapping[str, Drawn]) -> str:
     """The HTML of a page with its figures in their places; one that failed leaves its caption."""
-    for name in dict.fromkeys(use.name for use in uses):
+    for name, kind in dict.fromkeys((use.name, use.kind) for use in uses):
         drawn = figures.get(name, Drawn("", "", ""))
+        if drawn.kind != kind:
+            drawn = Drawn("", "", "")
         html = html.replace(figure_slot(name, "picture"), drawn.picture)
         html = html.replace(figure_slot(name, "below"), drawn.below)
     return html
@@ -184,7 +188,7 @@ class Gallery:
             self._begin(left)
         for name, job in self._jobs.items():
             modules = job.modules | self._imports.digests(job.sources)
-            files = job.digests | self._digests(job.files)
+            files = job.digests | self._digests(job.files) | self._listed(job.folders)
             self._cache.store(kept_as(name), job.key, _Kept(job.drawn, modules, files))
         off = next((f for f in self._failures.values() if f.missing == "torch"), None)
         if off:
@@ -200,12 +204,13 @@ class Gallery:
         if answer.failure is not None:
             self._failures[name] = answer.failure
             return
-        drawn = Drawn(answer.picture, answer.below, answer.alt)
+        drawn = Drawn(answer.picture, answer.below, answer.alt, answer.kind)
         self._drawn[name] = drawn
         job = self._jobs[answer.task.file]
         job.drawn[answer.task.function] = drawn
         job.sources |= set(answer.sources)
         job.files |= set(answer.files)
+        job.folders |= set(answer.folders)
 
     def _digests(self, files: Iterable[str]) -> dict[str, str]:
         """Of the files of the site among those that were opened, but for sources."""
@@ -215,8 +220,16 @@ class Gallery:
                 found[path.relative_to(self._root).as_posix()] = self._digest(path)
         return found
 
+    def _listed(self, folders: Iterable[str]) -> dict[str, str]:
+        """Of the names in folders under ``docs_src``; others are listed by every import."""
+        docs = self._folder.parent.resolve()
+        inside = [path for path in map(Path, folders) if path.is_relative_to(docs)]
+        return {path.relative_to(self._root).as_posix(): self._digest(path) for path in inside}
+
     def _digest(self, path: Path) -> str:
         try:
+            if path.is_dir():
+                return digest(*sorted(entry.name for entry in path.iterdir()))
             return digest(path.read_bytes())
         except OSError:
             return ""
@@ -247,16 +260,28 @@ class Gallery:
                 message += f", from {self._shown(failure.file)}:{failure.file_line}"
         elif not known:
             code, hint = "figure-unknown", self._nearest(name)
-            message = f"there is no figure `{name}`"
-        elif found is not None and name in self._drawn and not self._drawn[name].alt:
-            code, hint = "figure-alt", "give its `Figure` an `alt` that says what it shows"
+            message = f"there is no {asked.use.kind} `{name}`"
+        elif found is not None and name in self._drawn:
             place = f"{found.shown}:{found.functions[function]}"
-            message = f"`{name}` has no words for those who do not see it, at {place}"
+            code, message, hint = self._lacks(asked.use, self._drawn[name], place)
         else:
+            return None
+        if not code:
             return None
         return Diagnostic(
             asked.path, asked.use.line, asked.use.column, code, message, hint, asked.source_line
         )
+
+    @staticmethod
+    def _lacks(use: FigureUse, drawn: Drawn, place: str) -> tuple[str, str, str]:
+        """What a page cannot show of something that was made: a code, a message and a hint."""
+        if drawn.kind != use.kind:
+            message = f"`{use.name}` is a {drawn.kind}, not a {use.kind}, at {place}"
+            return "figure-kind", message, f"write `{drawn.kind}:{use.name}`"
+        if drawn.kind == "figure" and not drawn.alt:
+            message = f"`{use.name}` has no words for those who do not see it, at {place}"
+            return "figure-alt", message, "give its `Figure` an `alt` that says what it shows"
+        return "", "", ""
 
     def _why(self, failure: Failure) -> str:
         if failure.kind == "slow":

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pylit.model import FigureKind
 from pylit.runs.process import ChildProcess, Failure, Limits, read_failure
 
 
@@ -28,12 +29,14 @@ class Answer:
 
     task: Task
     failure: Failure | None = None
+    kind: FigureKind = "figure"
     picture: str = ""
     below: str = ""
     alt: str = ""
-    #: Sources that ran, and other files that were opened.
+    #: Sources that ran, other files that were opened, and folders that were listed.
     sources: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
 
 
 class Child(ChildProcess):
@@ -65,5 +68,5 @@ class Child(ChildProcess):
 def _answer(task: Task, data: dict[str, Any]) -> Answer:
     if (error := data.get("error")) is not None:
         return Answer(task, read_failure(error, task.line))
-    sources, files = tuple(data["sources"]), tuple(data["files"])
-    return Answer(task, None, data["picture"], data["below"], data["alt"], sources, files)
+    read = (tuple(data[name]) for name in ("sources", "files", "folders"))
+    return Answer(task, None, data["kind"], data["picture"], data["below"], data["alt"], *read)

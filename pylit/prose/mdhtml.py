@@ -80,13 +80,20 @@ class NoteRenderer(RendererHTML):
         return f'<img src="{address}" alt="{alt}"{title} loading="lazy">'
 
     def figure_open(self, tokens: Tokens, idx: int, options: OptionsDict, env: Env) -> str:
-        """A figure that runs, up to its caption."""
+        """A figure that runs, up to its caption; a table comes after it and is named by it."""
+        if anchor := tokens[idx].meta["anchor"]:
+            return f'<figure class="tab"><figcaption id="{anchor}">'
         slot = figure_slot(tokens[idx].meta["figure"], "picture")
         return f'<figure class="fig">{slot}<figcaption>'
 
     def figure_close(self, tokens: Tokens, idx: int, options: OptionsDict, env: Env) -> str:
         """The end of a figure; its numbers are part of its caption."""
-        return figure_slot(tokens[idx].meta["figure"], "below") + "</figcaption></figure>\n"
+        below = figure_slot(tokens[idx].meta["figure"], "below")
+        if anchor := tokens[idx].meta["anchor"]:
+            rows = figure_slot(tokens[idx].meta["figure"], "picture")
+            table = f'<table aria-labelledby="{anchor}">{rows}</table>'
+            return f'</figcaption><div class="table-scroll">{table}</div>{below}</figure>\n'
+        return f"{below}</figcaption></figure>\n"
 
     def table_open(self, tokens: Tokens, idx: int, options: OptionsDict, env: Env) -> str:
         """A table inside a box that scrolls sideways where the window is narrow."""

@@ -181,7 +181,8 @@ class _Server:
             sources = [options.root / name for name in config.sources] if config else []
         folders = {p.resolve() if p.is_dir() else p.resolve().parent for p in sources}
         docs = options.docs
-        folders |= {options.theme, _GENERATOR, docs / "pages", docs / "traces", docs / "figures"}
+        folders |= {options.theme, _GENERATOR, docs / "pages", docs / "traces"}
+        folders |= {docs / "figures", docs / "results"}
         deep = [path for path in sorted(folders) if path.is_dir()]
         # Not all of `docs_src`: the npm packages in it are thousands of folders.
         return [(deep, True), ([options.docs], False)]

@@ -250,8 +250,8 @@ def test_each_figure_that_fails_says_where_in_the_note_and_where_in_its_file(
         11: (failed, f"`broken.quits` failed: the process ended with status 3, at {FILE}:26"),
         15: (
             failed,
-            "`broken.nothing` failed: TypeError: `nothing` returns a str, expected a Figure, "
-            f"at {FILE}:34",
+            "`broken.nothing` failed: TypeError: `nothing` returns a str, expected a Figure or "
+            f"a Table, at {FILE}:34",
         ),
         17: (
             failed,

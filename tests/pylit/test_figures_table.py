@@ -1,0 +1,178 @@
+"""Tables that functions of figures return: in notes, in pages, and every fault."""
+
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+from note_tools import render
+from site_tools import build, make_site, succeed
+
+from pylit.diagnostics import Report
+from pylit.figures import gallery, process
+from pylit.figures.draw import Table
+from pylit.model import FigureUse, figure_slot
+
+ROWS, BELOW = figure_slot("sums.all", "picture"), figure_slot("sums.all", "below")
+
+
+def parsed(table: Table) -> ET.Element:
+    return ET.fromstring(f"<table>{table.cells()}</table>")
+
+
+def test_cells_are_announced_with_their_headers_and_stand_where_align_says():
+    table = Table(["model", "size & more", "kind"], [["one", "1", "a"], ["<b>", "2", "c"]])
+    root = parsed(table)
+    assert [(c.tag, c.get("scope")) for c in root.iterfind("thead/tr/*")] == [("th", "col")] * 3
+    rows = [[(c.tag, c.get("scope"), c.get("class"), c.text) for c in row] for row in root[1]]
+    assert rows[1] == [
+        ("th", "row", None, "<b>"),
+        ("td", None, "r", "2"),
+        ("td", None, "r", "c"),
+    ]
+    (row,) = parsed(Table(["a", "b", "c"], [["1", "2", "3"]], align="rcl"))[1]
+    assert [cell.get("class") for cell in row] == ["r", "m", None]
+
+
+def test_an_empty_header_is_none():
+    root = parsed(Table(["", "b"], [["x", "2"]]))
+    assert [cell.tag for cell in root.iterfind("thead/tr/*")] == ["td", "th"]
+
+
+def test_notes_stand_below():
+    table = Table(["a"], [["1"]], notes=["One & all.", "Two."])
+    assert table.below() == "<p>One &amp; all.</p><p>Two.</p>"
+    assert Table(["a"], [["1"]]).below() == ""
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (Table(["a", "b"], [["1", "2"], ["3"]]), "row 2 has 1 cells and the head 2"),
+        (Table(["a", "b"], [["1", "2"]], align="lrr"), "must be 2 of the letters l, r and c"),
+        (Table(["a", "b"], [["1", "2"]], align="lx"), r"`align` \('lx'\)"),
+        (Table([], []), "the table is empty"),
+        (Table(["a"], []), "the table is empty"),
+    ],
+)
+def test_what_is_no_table(table: Table, message: str):
+    with pytest.raises(ValueError, match=message):
+        table.cells()
+
+
+def test_a_paragraph_becomes_a_table_that_its_caption_names():
+    note = render("Before.\n\n![Sums of $x$.](table:sums.all)\n\nAfter.\n")
+    assert '<figure class="tab"><figcaption id="table-sums-all">Sums of ' in note.html
+    assert (
+        '.</figcaption><div class="table-scroll"><table aria-labelledby="table-sums-all">'
+        f"{ROWS}</table></div>{BELOW}</figure>\n<p>After.</p>"
+    ) in note.html
+    assert note.figures == (FigureUse("sums.all", 3, 1, "table"),)
+    assert "Sums of x" in note.text
+
+
+def test_the_same_table_twice_has_two_captions():
+    html = render("![A.](table:sums.all)\n\n![B.](table:sums.all)").html
+    assert 'id="table-sums-all"' in html and 'id="table-sums-all-2"' in html
+
+
+def test_faults_of_a_note_speak_of_tables():
+    report = Report()
+    render("See ![A.](table:sums.all).\n\n![](table:sums.all)", report=report)
+    assert [(d.code, d.line, d.message) for d in report if d.code.startswith("figure")] == [
+        ("figure-place", 1, "a table stands in a paragraph of its own"),
+        ("figure-caption", 3, "`table:sums.all` has no caption"),
+    ]
+
+
+TABLES = """\
+import json
+from pathlib import Path
+
+from pylit.figures.draw import Figure, Plot, Table
+
+RESULTS = Path(__file__).parents[1] / "results"
+
+
+def every():
+    found = sorted(RESULTS.glob("*.json"))
+    rows = [[path.stem, str(json.loads(path.read_text())["loss"])] for path in found]
+    return Table(["run", "loss"], rows, notes=["In nats."])
+
+
+def ragged():
+    return Table(["a", "b"], [["1"]])
+
+
+def drawn():
+    return Figure([Plot((0, 1), (0, 1)).panel()], "A plot.")
+"""
+SITE = {
+    "docs_src/figures/sums.py": TABLES,
+    "docs_src/pages/notes.md": "# Notes\n\n![Every run.](table:sums.every)\n",
+    "docs_src/results/first.json": '{"loss": 1.5}',
+}
+
+
+@pytest.fixture
+def children(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    started: list[int] = []
+
+    class Counted(process.Child):
+        def __init__(self, tasks, roots, limits):
+            started.append(len(tasks))
+            super().__init__(tasks, roots, limits)
+
+    monkeypatch.setattr(gallery, "Child", Counted)
+    return started
+
+
+def test_a_table_is_made_anew_when_a_result_changes_or_is_added(
+    tmp_path: Path, children: list[int]
+):
+    def page() -> str:
+        return (tmp_path / "site/notes.html").read_text(encoding="utf-8")
+
+    succeed(make_site(tmp_path, SITE))
+    assert '<th scope="row">first</th><td class="r">1.5</td></tr></tbody></table></div>' in page()
+    assert "<p>In nats.</p></figure>" in page()
+    assert succeed(tmp_path).tally.rendered == 0
+    assert children == [1]
+
+    (tmp_path / "docs_src/results/first.json").write_text('{"loss": 1.25}')
+    succeed(tmp_path)
+    assert '<td class="r">1.25</td>' in page()
+
+    (tmp_path / "docs_src/results/second.json").write_text('{"loss": 1.75}')
+    succeed(tmp_path)
+    assert '<th scope="row">second</th><td class="r">1.75</td>' in page()
+    assert children == [1, 1, 1]
+    assert succeed(tmp_path).tally.rendered == 0
+    assert children == [1, 1, 1]
+
+
+def test_faults_of_tables_are_told_at_the_note(tmp_path: Path):
+    asked = ("table:sums.drawn", "figure:sums.every", "table:sums.ragged", "table:sums.evry")
+    notes = "# Notes\n" + "".join(f"\n![It.]({address})\n" for address in asked)
+    outcome = build(make_site(tmp_path, SITE | {"docs_src/pages/notes.md": notes}))
+    file = "docs_src/figures/sums.py"
+    assert [(d.line, d.code, d.message, d.hint) for d in outcome.report] == [
+        (
+            3,
+            "figure-kind",
+            f"`sums.drawn` is a figure, not a table, at {file}:19",
+            "write `figure:sums.drawn`",
+        ),
+        (
+            5,
+            "figure-kind",
+            f"`sums.every` is a table, not a figure, at {file}:9",
+            "write `table:sums.every`",
+        ),
+        (
+            7,
+            "figure-failed",
+            f"`sums.ragged` failed: ValueError: row 1 has 1 cells and the head 2, at {file}:15",
+            "mend the figure, or what it runs",
+        ),
+        (9, "figure-unknown", "there is no table `sums.evry`", "did you mean `sums.every`?"),
+    ]
