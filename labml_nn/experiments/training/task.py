@@ -1,0 +1,141 @@
+r"""
+---
+title: Tasks
+summary: >
+  What a trainer has to know of data: which examples come next, which ones judge, and
+  how a text becomes a prompt.
+---
+
+A trainer changes parameters until a loss gets smaller. Of what the model reads it need
+know very little. A **task** is that little, and there are two:
+
+| Task | Reads | Is asked for |
+|:--|:--|:--|
+| `text` | a piece of a text | the same piece, one later |
+| `replies` | what somebody said | what was replied |
+
+**A batch is a function of the step.** The trainer asks for the examples of step 1,234,
+and there is one answer, however often it asks. That is worth more than it seems. A
+training that was interrupted goes on with the right texts, and nobody has to save where
+in the data it was. And each of several processes can make the whole batch and take its
+columns of it, so that nobody sends texts around.
+
+| Symbol | Code | Shape | Meaning |
+|:--|:--|:--|:--|
+| | `tokens` | `[S, B]` | what is read |
+| | `targets` | `[T, B]` | what is asked for |
+| $V$ | `len(vocabulary)` | | characters of the text |
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from jaxtyping import Int
+from torch import Tensor
+
+from labml_nn.experiments.data.examples import Examples
+from labml_nn.experiments.data.vocabulary import Vocabulary
+
+__all__ = ["Examples", "ReplyWording", "Task", "TextWording", "Wording"]
+
+
+class Wording(Protocol):
+    """
+    ## What a model of this text must be, and how one talks to it
+
+    That is decided by the vocabulary alone. Whoever only wants a saved model to write
+    needs this, and no corpus.
+
+    * `vocabulary` holds the characters
+    * `model_fields` are fields of the model's configuration, by name
+    """
+
+    vocabulary: Vocabulary
+    model_fields: Mapping[str, Any]
+
+    def prompt(self, text: str) -> Int[Tensor, "S 1"]:
+        """A text to continue, or to reply to, as a batch of one."""
+
+    def decode(self, tokens: Int[Tensor, " T"] | Sequence[int]) -> str:
+        """The text of tokens. What stands for no character is left out."""
+
+
+class Task(Wording, Protocol):
+    """
+    ## What a trainer needs
+
+    * `corpus` is the text and its name
+    * `batch` gives the examples of a step, for all processes together, at most
+      `seq_len` tokens long; the same for the same step
+    * `validation` goes through the whole validation split, once
+    * `sample_prompt` is what the model continues, or replies to, to show what it has
+      learned
+    """
+
+    corpus: Any
+    sample_prompt: str
+
+    def batch(self, step: int, seq_len: int | None = None) -> Examples:
+        """The examples of a step."""
+
+    def validation(self) -> Iterator[Examples]:
+        """All examples that judge, in batches."""
+
+
+class TextWording:
+    """
+    ## To continue a text
+
+    A token for each character, and none besides.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+        self.model_fields: Mapping[str, Any] = {"n_vocab": len(vocabulary)}
+
+    def prompt(self, text: str) -> Int[Tensor, "S 1"]:
+        """Raises `ValueError` for an empty text, and for an unknown character."""
+        return _prompt(self.vocabulary, text)
+
+    def decode(self, tokens: Int[Tensor, " T"] | Sequence[int]) -> str:
+        """Every token is a character."""
+        return self.vocabulary.decode(tokens)
+
+
+class ReplyWording:
+    """
+    ## To reply
+
+    Three tokens stand for no character: padding, the start of a reply, and its end.
+    They get the numbers after the characters, which so keep theirs.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+        size = len(vocabulary)
+        self.model_fields: Mapping[str, Any] = {
+            "n_vocab": size + 3,
+            "padding_token": size,
+            "start_token": size + 1,
+            "end_token": size + 2,
+        }
+
+    def prompt(self, text: str) -> Int[Tensor, "S 1"]:
+        """Raises `ValueError` for an empty text, and for an unknown character."""
+        return _prompt(self.vocabulary, text)
+
+    def decode(self, tokens: Int[Tensor, " T"] | Sequence[int]) -> str:
+        """Special tokens are left out."""
+        numbers = tokens.tolist() if isinstance(tokens, Tensor) else list(tokens)
+        size = len(self.vocabulary)
+        special = range(size, size + 3)
+        return self.vocabulary.decode([t for t in numbers if t not in special])
+
+
+def _prompt(vocabulary: Vocabulary, text: str) -> Tensor:
+    if not text:
+        raise ValueError(
+            "the prompt is empty; expected at least one character to go on from, such "
+            r'as a new line ("\n")'
+        )
+    return vocabulary.encode(text)[:, None]
