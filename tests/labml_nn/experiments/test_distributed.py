@@ -1,0 +1,203 @@
+"""Two processes that learn what one learns, and what is said when they cannot."""
+
+import os
+import socket
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import distributed_worker as worker
+import pytest
+import torch
+
+from labml_nn.experiments.distributed import Loss, World
+from labml_nn.experiments.errors import RunError
+
+SCRIPT = Path(worker.__file__)
+ROOT = SCRIPT.parents[3]
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def environment(rank, size, port):
+    """What torchrun would set."""
+    return os.environ | {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(size),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(ROOT),
+    }
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """What each of two processes saw."""
+    path, port = tmp_path_factory.mktemp("two") / "seen", free_port()
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-W", "error", SCRIPT, path],
+            env=environment(rank, 2, port),
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    said = [child.communicate(timeout=120)[1] for child in children]
+    assert [child.returncode for child in children] == [0, 0], "\n".join(said)
+    return [torch.load(f"{path}{rank}") for rank in range(2)]
+
+
+@pytest.mark.parametrize("name", worker.MODELS)
+def test_two_processes_learn_what_one_learns(two, name):
+    """In double precision: the loss of each step, and all parameters after the last."""
+    losses, parameters = worker.train(World(), name)
+    assert losses[0] != losses[-1]
+    for seen in two:
+        torch.testing.assert_close(seen[name][0], losses, rtol=1e-12, atol=0)
+        torch.testing.assert_close(seen[name][1], parameters, rtol=1e-9, atol=1e-12)
+
+
+def test_two_processes_in_pieces_learn_the_same(two):
+    """Accumulated gradients are those of the whole batch, with replies of all lengths."""
+    losses, parameters = worker.train(World(), "encoder_decoder")
+    for seen in two:
+        torch.testing.assert_close(seen["accumulate"][0], losses, rtol=1e-12, atol=0)
+        torch.testing.assert_close(seen["accumulate"][1], parameters, rtol=1e-9, atol=1e-12)
+
+
+def test_processes_stay_equal_to_the_last_bit(two):
+    for name in worker.MODELS:
+        first, second = (seen[name][1] for seen in two)
+        assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+def test_the_mean_of_means_would_be_another_loss():
+    """What the weights are for: shares of replies have different numbers of targets."""
+    model = worker.new_model("encoder_decoder", seed=0)
+    tokens, targets, counts = worker.batch_of("encoder_decoder", 0)
+    halves = [model.loss(tokens[:, s], targets[:, s]) for s in (slice(0, 3), slice(3, 6))]
+    assert counts[:3].sum() != counts[3:].sum()
+    whole = model.loss(tokens, targets)
+    assert abs(whole - sum(halves) / 2) > 1e-4
+    shares = [counts[:3].sum() / counts.sum(), counts[3:].sum() / counts.sum()]
+    weighed = sum(share * half for share, half in zip(shares, halves, strict=True))
+    torch.testing.assert_close(weighed, whole)
+
+
+def test_sums_are_known_to_all(two):
+    assert [seen["sum"] for seen in two] == [(3.0, 20.0)] * 2
+    assert [seen["world"] for seen in two] == [(0, 2, True), (1, 2, False)]
+
+
+@pytest.mark.parametrize("name", worker.MODELS)
+def test_every_parameter_takes_part(name):
+    """`find_unused_parameters` is off: one without a gradient would be waited for."""
+    model = worker.new_model(name, seed=0)
+    tokens, targets, _ = worker.batch_of(name, 0)
+    model.loss(tokens, targets).backward()
+    assert [name for name, p in model.named_parameters() if p.grad is None] == []
+
+
+def test_alone_nothing_is_sent():
+    world = World()
+    model = worker.new_model("elman", seed=0)
+    wrapped = world.wrap(model)
+    assert type(wrapped) is Loss
+    tokens, targets, _ = worker.batch_of("elman", 0)
+    with world.alone(wrapped):
+        assert wrapped(tokens, targets) == model.loss(tokens, targets)
+    assert world.sum(1.5, 2.0) == (1.5, 2.0)
+    world.barrier()
+    world.leave()
+    assert World.join(torch.device("cpu")) == world
+
+
+def test_shares_are_the_batch():
+    assert [World(rank, 3).share(12, 2) for rank in range(3)] == [(0, 4), (4, 8), (8, 12)]
+
+
+@pytest.mark.parametrize(
+    ("size", "batch_size", "accumulate", "message"),
+    [
+        (2, 13, 3, "`batch_size` (13) must be divisible by 6, for 2 processes and 3 pieces of "
+         "`accumulate`; try 12 or 18"),
+        (1, 3, 4, "`batch_size` (3) must be divisible by 4, for 1 process and 4 pieces of "
+         "`accumulate`; try 4"),
+        (5, 32, 1, "`batch_size` (32) must be divisible by 5, for 5 processes and 1 piece of "
+         "`accumulate`; try 30 or 35"),
+    ],
+)  # fmt: skip
+def test_shares_must_be_equal(size, batch_size, accumulate, message):
+    with pytest.raises(ValueError) as caught:
+        World(0, size).share(batch_size, accumulate)
+    assert str(caught.value) == message
+
+
+def test_the_environment_is_read():
+    assert World.announced({}) == World()
+    assert World.announced({"WORLD_SIZE": "1", "RANK": "0"}) == World()
+    given = {"WORLD_SIZE": "6", "RANK": "4", "LOCAL_RANK": "1", "MASTER_ADDR": "a"}
+    assert World.announced(given | {"MASTER_PORT": "29"}) == World(4, 6, 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"RANK": None}, "there are 3 processes (WORLD_SIZE), but not RANK; start with torchrun"),
+        ({"MASTER_PORT": ""}, "but not MASTER_PORT; start with torchrun, or `unset WORLD_SIZE`"),
+        ({"RANK": "3"}, "the environment variable RANK (3) must be below WORLD_SIZE (3)"),
+        ({"WORLD_SIZE": "0"}, "WORLD_SIZE ('0') must be a whole number of at least 1"),
+        ({"LOCAL_RANK": "one"}, "LOCAL_RANK ('one') must be a whole number of at least 0"),
+    ],
+)
+def test_an_environment_that_cannot_be(changes, message):
+    given = {"WORLD_SIZE": "3", "RANK": "2", "LOCAL_RANK": "2"}
+    given |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+    given = {name: value for name, value in (given | changes).items() if value is not None}
+    with pytest.raises(ValueError) as caught:
+        World.announced(given)
+    assert message in str(caught.value)
+
+
+def test_nobody_to_meet(monkeypatch):
+    """A world of two in which the other never comes."""
+    for name, value in environment(1, 2, free_port()).items():
+        monkeypatch.setenv(name, value)
+    with warnings.catch_warnings(), pytest.raises(RunError) as caught:
+        warnings.simplefilter("ignore")
+        World.join(torch.device("cpu"), patience=0.3)
+    assert "process 1 of 2 did not meet the others at 127.0.0.1:" in str(caught.value)
+    assert "start all of them with torchrun" in str(caught.value)
+
+
+def test_a_gpu_for_each(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    cuda, cpu = torch.device("cuda"), torch.device("cpu")
+    assert World(3, 4, 1).device(cuda) == torch.device("cuda", 1)
+    assert World(3, 4, 1).device(cpu) == cpu
+    assert World().device(torch.device("cuda", 1)) == torch.device("cuda", 1)
+    with pytest.raises(ValueError, match="number 2, and this machine has 2; start at most 2"):
+        World(2, 3, 2).device(cuda)
+    with pytest.raises(ValueError, match=r"3 processes cannot share the device 'cuda:1'; say"):
+        World(2, 3, 2).device(torch.device("cuda", 1))
+
+
+def test_silence_is_told_and_other_errors_pass():
+    lost = "[gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:1234\nmore"
+    with pytest.raises(RunError) as caught, World(1, 2).together():
+        raise RuntimeError(lost)
+    assert str(caught.value).startswith("process 1 of 2 lost the others: one of them has ended")
+    assert "Connection closed by peer [127.0.0.1]:1234)" in str(caught.value)
+    assert "--resume" in str(caught.value)
+    for world, words in ((World(1, 2), "shapes cannot be multiplied"), (World(), lost)):
+        with pytest.raises(RuntimeError) as passed, world.together():
+            raise RuntimeError(words)
+        assert type(passed.value) is RuntimeError
