@@ -1,0 +1,6 @@
+"""
+---
+title: Data
+summary: From a text to batches of numbers.
+---
+"""
