@@ -76,8 +76,7 @@ from torch import Tensor, nn
 from labml_nn.attention_maps.maps import AttentionMap, Labels
 from labml_nn.attention_maps.picture import picture, save_picture
 from labml_nn.attention_maps.recording import record_attention
-from labml_nn.language_model import evaluating
-from labml_nn.transformers.encoder_decoder import EncoderDecoderLanguageModel
+from labml_nn.language_model import LanguageModel, evaluating
 
 __all__ = [
     "AttentionMap",
@@ -119,14 +118,15 @@ def attention_maps(
     """
     _check_no_padding(model, inputs)
     with evaluating(model), record_attention(model) as maps:
-        if isinstance(model, EncoderDecoderLanguageModel):
+        encode: Any = getattr(model, "encode", None)
+        if encode is not None and isinstance(model, LanguageModel):
             if len(inputs) < 2:
                 raise ValueError(
                     f"{len(inputs)} texts were given to a model that replies; expected "
                     "two, what was said and the reply from its start token on"
                 )
             source, reply, *rest = inputs
-            model(reply, model.encode(source), *rest, **named)
+            model(reply, encode(source), *rest, **named)
         else:
             model(*inputs, **named)
 

@@ -46,17 +46,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from labml_nn.attention_maps.maps import AttentionMap
-from labml_nn.transformers.feedback import (
-    FeedbackAttention,
-    FeedbackMemory,
-    FeedbackTransformer,
-)
-from labml_nn.transformers.mha import MultiHeadAttention
+from labml_nn.transformers.feedback import FeedbackMemory
 
 #: What the last part of a module's name means to a reader.
 ROLES = {"self_attn": "self", "src_attn": "source"}
 
-Attention = MultiHeadAttention | FeedbackAttention
 Method = Callable[..., Any]
 
 
@@ -94,18 +88,22 @@ def record_attention(model: nn.Module) -> Iterator[list[AttentionMap]]:
         for name, module in attentions.items():
             restore.callback(_keep, module, module.store_attn, module.attn)
             module.store_attn = True
-            method = (
-                "attend_to" if isinstance(module, MultiHeadAttention) else "forward"
-            )
+            method = "attend_to" if hasattr(module, "attend_to") else "forward"
             around = watch.attention(name, module, getattr(module, method))
             _hide(restore, module, method, around)
         for part in model.modules():
-            if isinstance(part, FeedbackTransformer):
-                _hide(restore, part, "scan", watch.scan(part.scan))
+            scan: Any = getattr(part, "scan", None)
+            if scan is not None and hasattr(part, "is_kv_precomputed"):
+                _hide(restore, part, "scan", watch.scan(scan))
         yield maps
 
 
-def _attentions(model: nn.Module) -> dict[str, Attention]:
+def _attentions(model: nn.Module) -> dict[str, Any]:
+    r"""
+    An attention is known by what it can do, not by its class: it keeps weights in
+    `attn` while `store_attn` is on. So one that you have written yourself, or changed
+    in a notebook, can be watched like ours.
+    """
     if any(hasattr(module, "_orig_mod") for module in model.modules()):
         raise ValueError(
             "the model is compiled, and attention inside a compiled graph cannot be "
@@ -114,18 +112,19 @@ def _attentions(model: nn.Module) -> dict[str, Attention]:
     found = {
         name: module
         for name, module in model.named_modules()
-        if isinstance(module, Attention)
+        if hasattr(module, "store_attn") and hasattr(module, "attn")
     }
     if not found:
         raise ValueError(
             f"{type(model).__name__} has no attention to look at. Recurrent networks, "
             "such as an Elman net, keep what they read in one vector; expected a model "
-            "with MultiHeadAttention or FeedbackAttention inside"
+            "with MultiHeadAttention or FeedbackAttention inside, or with another that "
+            "has `store_attn` and `attn`"
         )
     return found
 
 
-def _keep(module: Attention, store_attn: bool, attn: Tensor | None) -> None:
+def _keep(module: Any, store_attn: bool, attn: Tensor | None) -> None:
     module.store_attn, module.attn = store_attn, attn
 
 
@@ -161,7 +160,7 @@ class _Watch:
             AttentionMap(name, weights, title=title(name, role), call=call)
         )
 
-    def attention(self, name: str, module: Attention, real: Method) -> Method:
+    def attention(self, name: str, module: Any, real: Method) -> Method:
         """Takes the weights after each call of an attention."""
 
         def watched(*args: Any, **kwargs: Any) -> Any:
@@ -171,7 +170,7 @@ class _Watch:
                     f"the attention {name!r} kept no weights although `store_attn` is "
                     "on; a form of your own has to set `attn`"
                 )
-            if isinstance(module, MultiHeadAttention):
+            if hasattr(module, "attend_to"):
                 self.add(name, "", module.attn)
             elif self.scans:
                 self.scans[-1].setdefault(name, []).append(module.attn)

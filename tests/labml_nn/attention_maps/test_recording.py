@@ -400,3 +400,28 @@ def test_a_compiled_model(unhooked):
 
 def test_a_map_is_a_map():
     assert isinstance(attention_maps(feedback(), text(T, B))[0], AttentionMap)
+
+
+class OfMyOwn(nn.Module):
+    """Averages what it sees: an attention that inherits nothing from those of the library."""
+
+    def __init__(self):
+        super().__init__()
+        self.store_attn, self.attn = False, None
+
+    def attend_to(self, *, query, past, mask=None):
+        weights = torch.ones(len(query), len(past), query.shape[1], 1) / len(past)
+        self.attn = weights if self.store_attn else None
+        return past.mean(0).expand_as(query)
+
+    def forward(self, x):
+        return self.attend_to(query=x, past=x)
+
+
+def test_an_attention_is_known_by_what_it_can_do():
+    """One that was changed in a notebook is a class of its own."""
+    module, x = OfMyOwn(), torch.randn(T, B, C)
+    with record_attention(module) as maps:
+        module(x)
+    assert maps[0].sizes == {"query": T, "key": T, "batch": B, "head": 1}
+    assert module.attn is None and not module.store_attn
