@@ -14,8 +14,8 @@ what it has to learn is the same, though: which letters there are, what follows 
 how words are spelt. The paper discusses to train an ordinary transformer first, and to
 go on from there ([@fan2020feedback]). This page says how.
 
-The two are made of the same parts. Layer $l$ asks a question about rows that are there
-already, and thinks about what it found. The difference is whose rows they are:
+The two are made of the same parts. In layer $l$ position $t$ asks a question, looks at
+rows that are there already, and thinks about what it found. What differs is the rows:
 
 \begin{align}
 \text{ordinary:} \quad & \operatorname{norm}_l(x^{l-1}_j), & j &\le t
@@ -24,20 +24,29 @@ already, and thinks about what it found. The difference is whose rows they are:
     && \text{all layers, but the past alone}
 \end{align}
 
-With pre-norm layers, $x^l$ is $x^0$ and all that layers $1 \dots l$ have added. So the
-outputs of different layers point in similar directions, and their mean is not far from
-any of them. A layer that is shown $m_j$ in place of $x^{l-1}_j$ is in a strange room,
-but the furniture is its own.
+They are less different than they look. A pre-norm layer only adds to its row, so
+$x^l$ is $x^0$ plus what layers $1 \dots l$ have added, and each $x^l$ holds all those
+below it. Their mean $\sum_i s_i x^i$ is not far from any of them. So the matrices of
+the ordinary model still find in memory what they learned to look for, if not quite
+where it was.
 
-| Parameters of the ordinary one | Become | |
-|:--|:--|:--|
-| embedding, last norm, norms of layers | the same | |
-| feed-forward networks | the same | |
-| $W_Q$, $W_O$, $b_O$ | the same | |
-| $b_Q$ | $u$ | exactly the same role, see below |
-| $W_K$, $W_V$, $b_V$, norm | $W_K$, $W_V$, $b_V$ | the norm is multiplied in |
-| positions, $b_K$, bias of the output | | dropped |
-| | $E$, $b_d$, $w$, norm of memory | new |
+| The ordinary model's | becomes the feedback model's |
+|:--|:--|
+| embedding, output, norms | the same |
+| feed-forward networks | the same |
+| $W_Q$, $W_O$ | the same |
+| $b_Q$ | $u$, which does the same |
+| $W_K$, $W_V$, scale of the norm | $W_K$, $W_V$ |
+| $b_O$, $b_V$, shift of the norm | $b_O$ |
+| positions, $b_K$, bias of the output | nothing |
+| nothing | what knows of distance, $E$ and $b_d$; shares $w$; norm of memory |
+
+**What to expect.** The new model has to learn where things stand all over again, and to
+make use of its memory. One try, of one seed, with two layers of 96 features, 65
+letters and texts of 64: an ordinary transformer had a validation loss of 2.20 nats
+after 500 updates, 26 s of one processor core. With its weights a feedback model began
+at 2.89, and was at 2.34 after 120 updates, which took 25 s. Without them it began at
+4.19, and was at 2.57.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
@@ -126,7 +135,7 @@ def _questions(place: str, layer: TransformerLayer) -> Iterator[tuple[str, Tenso
     are, and can be added after it: $b_O + W_O (b_V + W_V \beta)$.
     """
     attn = cast(MultiHeadAttention, layer.self_attn)
-    shift: Tensor = layer.norm_self_attn.bias
+    shift = cast(nn.LayerNorm, layer.norm_self_attn).bias
     yield f"{place}.query.linear.weight", attn.query.linear.weight
     bias = attn.query.linear.bias
     yield f"{place}.query_pos_bias", bias.view(attn.heads, attn.d_k)
@@ -188,8 +197,8 @@ def check_fits(
     """
     if trained.name != "autoregressive":
         raise ValueError(
-            f"a feedback model cannot start from {trained.name!r}, a "
-            f"{type(trained).__name__}; it takes over the weights of an ordinary "
+            f"a feedback model cannot start from {trained.name!r} "
+            f"({type(trained).__name__}); it takes over the weights of an ordinary "
             "transformer, 'autoregressive'"
         )
     old, new = trained.config, model.config
@@ -220,3 +229,112 @@ def check_fits(
             "the trained transformer does not fit the feedback model: "
             f"{'; '.join(differences)}. Train one that is the same but for its memory"
         )
+
+
+# ## Differences from the paper
+#
+# The paper says that one can start from an ordinary transformer, and leaves open what
+# becomes of which matrix. The choices here are ours.
+#
+# ## Exercises
+#
+# **1.** Let there be one layer, and let memory hold embeddings only. What is left that
+# differs from the ordinary model? Take it away, and check that the two agree.
+#
+# <details><summary>Answer</summary>
+#
+# An ordinary position looks at itself as well. A mask with $j < t$ forbids it. The
+# first position then has nothing to look at, and is left out: there an ordinary layer
+# still adds $b_O$, where the feedback model has no attention at all.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.autoregressive import AutoregressiveTransformer
+# from labml_nn.transformers.feedback.language_model import FeedbackLanguageModel
+# from labml_nn.transformers.feedback.warm_start import take_weights
+#
+# sizes = {"n_vocab": 7, "d_model": 12, "heads": 3, "n_layers": 1}
+# old = AutoregressiveTransformer.from_config({**sizes, "positions": "none"}).eval()
+# new = FeedbackLanguageModel.from_config(sizes).eval()
+# with torch.no_grad():
+#     for name, parameter in old.named_parameters():  # any will do: as if trained
+#         if name != "generator.projection.bias":  # there is none in the other
+#             parameter.normal_(std=0.3)
+#     take_weights(new, old)
+#     new.transformer.weights[0] = 100
+#
+#     tokens = torch.randint(7, (5, 2))
+#     past = torch.ones(5, 5).tril(-1).bool()[..., None]  # [T, S, 1]: only j < t
+#     x = old.embedding(tokens, torch.arange(5)[:, None])
+#     expected = old.generator(old.stack(x, past))
+#     logits, _ = new(tokens)
+# torch.testing.assert_close(logits[1:], expected[1:], rtol=1e-4, atol=1e-4)
+# ```
+#
+# </details>
+#
+# **2.** Which share of a feedback model of the default sizes has nothing to start from?
+#
+# <details><summary>Answer</summary>
+#
+# A sixth, and nearly all of it are the tables of distances.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.autoregressive import AutoregressiveTransformer
+# from labml_nn.transformers.feedback.language_model import FeedbackLanguageModel
+# from labml_nn.transformers.feedback.warm_start import take_weights
+#
+# old = AutoregressiveTransformer.from_config({"n_vocab": 65})
+# new = FeedbackLanguageModel.from_config({"n_vocab": 65})
+# left = take_weights(new, old)
+# sizes = {name: parameter.numel() for name, parameter in new.named_parameters()}
+# share = sum(sizes[name] for name in left) / sum(sizes.values())
+# tables = sum(sizes[name] for name in left if ".key_pos_" in name)
+# assert round(share, 3) == 0.162
+# assert tables / sum(sizes[name] for name in left) > 0.99
+# ```
+#
+# </details>
+#
+# **3.** Train an ordinary transformer on one line until it knows it, and let a feedback
+# model start from there. How much has come over, and what are five updates worth then?
+#
+# <details><summary>Answer</summary>
+#
+# Of the way from knowing nothing to knowing the line, almost a third has come over. But
+# what is missing is learned quickly: after five updates the loss is 1.2, where it is
+# 2.1 without. The ordinary model gets no positions here, so that it does not rely on
+# what cannot come over.
+#
+# ```python
+# import copy
+# import torch
+# from labml_nn.transformers.autoregressive import AutoregressiveTransformer
+# from labml_nn.transformers.feedback.language_model import FeedbackLanguageModel
+# from labml_nn.transformers.feedback.warm_start import take_weights
+#
+# line = "the more it snows, the more it goes on snowing"
+# signs = sorted(set(line))
+# text = torch.tensor([signs.index(sign) for sign in line])[:, None]
+#
+# def train(model, updates):
+#     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+#     for _ in range(updates):
+#         optimizer.zero_grad()
+#         model.loss(text[:-1], text[1:]).backward()
+#         optimizer.step()
+#     return model.loss(text[:-1], text[1:]).item()
+#
+# sizes = {"n_vocab": len(signs), "d_model": 24, "heads": 2, "n_layers": 2}
+# sizes["dropout_prob"] = 0.0
+# old = AutoregressiveTransformer.from_config({**sizes, "positions": "none"})
+# cold = FeedbackLanguageModel.from_config(sizes)
+# warm = copy.deepcopy(cold)
+# assert train(old, 60) < 0.5
+# take_weights(warm, old)
+# for updates in (0, 5):
+#     assert train(warm, updates) < train(cold, updates) - 0.5
+# ```
+#
+# </details>
