@@ -50,8 +50,18 @@ assert read[1:] == asked[:-1]  # the same text, one later
 
 from labml_nn.experiments.data.corpus import Corpus
 from labml_nn.experiments.data.examples import Examples
+from labml_nn.experiments.data.replies import Replies, reply_pieces
 from labml_nn.experiments.data.sources import read_corpus
 from labml_nn.experiments.data.vocabulary import Vocabulary
 from labml_nn.experiments.data.windows import Windows, pieces
 
-__all__ = ["Corpus", "Examples", "Vocabulary", "Windows", "pieces", "read_corpus"]
+__all__ = [
+    "Corpus",
+    "Examples",
+    "Replies",
+    "Vocabulary",
+    "Windows",
+    "pieces",
+    "read_corpus",
+    "reply_pieces",
+]
