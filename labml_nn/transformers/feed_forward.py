@@ -47,6 +47,7 @@ parameters.
 |:--|:--|:--|:--|
 | ReLU, the default | $\max(0, z)$ | `nn.ReLU()` | `False` |
 | GELU | $z \, \Phi(z)$ | `nn.GELU()` | `False` |
+| Squared ReLU | $\max(0, z)^2$ | `SquaredReLU()` | `False` |
 | GLU | $\sigma(z)$ | `nn.Sigmoid()` | `True` |
 | Bilinear | $z$ | `nn.Identity()` | `True` |
 | ReGLU | $\max(0, z)$ | `nn.ReLU()` | `True` |
@@ -90,8 +91,23 @@ from collections.abc import Callable
 
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from labml_nn.checks import check_features, check_probability, check_sizes
+
+
+class SquaredReLU(nn.Module):
+    r"""
+    ## ReLU, squared
+
+    $f(z) = \max(0, z)^2$. So et al. ([-@so2021primer]) let a search change the program
+    of a transformer, and this was the simplest of the changes that helped at every size
+    they tried. A pattern that fits twice as well says four times as much.
+    """
+
+    def forward(self, x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
+        """`x` has any shape, and so has what is returned."""
+        return F.relu(x).square()
 
 
 class FeedForward(nn.Module):

@@ -32,6 +32,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from labml_nn.checks import check_same_precision
+from labml_nn.transformers.rotary import Rotation
 
 
 class KeysValues(NamedTuple):
@@ -58,13 +59,21 @@ class Reusable(Protocol):
 
     Keys and values first, then one answer after the other: attention that can be asked
     for each half by itself is reusable. `MultiHeadAttention` is; one of your own is if
-    it has these two methods.
+    it has these two methods. It is given a `rotation` only in models with [rotary
+    positions](rotary.py).
     """
 
-    def project(self, *, key: Tensor, value: Tensor) -> KeysValues: ...
+    def project(
+        self, *, key: Tensor, value: Tensor, rotation: Rotation = ...
+    ) -> KeysValues: ...
 
     def attend_to(
-        self, *, query: Tensor, past: KeysValues, mask: Tensor | None = None
+        self,
+        *,
+        query: Tensor,
+        past: KeysValues,
+        mask: Tensor | None = None,
+        rotation: Rotation = ...,
     ) -> Tensor: ...
 
 

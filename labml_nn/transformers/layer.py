@@ -34,6 +34,7 @@ from torch import Tensor, nn
 from labml_nn.checks import check_probability, check_sequence, check_sizes
 from labml_nn.transformers.keys_values import join, reusable
 from labml_nn.transformers.mha import KeysValues
+from labml_nn.transformers.rotary import Rotation
 
 
 class TransformerLayer(nn.Module):
@@ -66,6 +67,7 @@ class TransformerLayer(nn.Module):
         feed_forward: nn.Module,
         dropout_prob: float,
         norm_first: bool = True,
+        norm: Callable[[int], nn.Module] = nn.LayerNorm,
     ) -> None:
         r"""
         * `d_model` is the number of features, $C$
@@ -75,6 +77,7 @@ class TransformerLayer(nn.Module):
         * `feed_forward` works on each position alone, usually a `FeedForward`
         * `dropout_prob` is the probability to drop a feature of what is added
         * `norm_first` chooses pre-norm (`True`) or the paper's post-norm (`False`)
+        * `norm` makes a normalisation of $C$ features, such as [RMSNorm](rms_norm.py)
         """
         super().__init__()
         check_sizes(d_model=d_model)
@@ -86,10 +89,10 @@ class TransformerLayer(nn.Module):
         self.self_attn = self_attn
         self.src_attn = src_attn
         self.feed_forward = feed_forward
-        self.norm_self_attn = nn.LayerNorm([d_model])
+        self.norm_self_attn = norm(d_model)
         if src_attn is not None:
-            self.norm_src_attn = nn.LayerNorm([d_model])
-        self.norm_ff = nn.LayerNorm([d_model])
+            self.norm_src_attn = norm(d_model)
+        self.norm_ff = norm(d_model)
         self.dropout = nn.Dropout(dropout_prob)
 
         # Some models search for neighbours of the feed-forward network's input (kNN-LM,
@@ -126,7 +129,7 @@ class TransformerLayer(nn.Module):
         Returns `[T, B, C]`. Raises `ValueError` or `TypeError` for shapes and dtypes
         that do not fit, and for a `src` given to an encoder's layer.
         """
-        check_sequence("x", x, self.size, self.norm_ff.weight)
+        check_sequence("x", x, self.size, self._parameter())
         self._check_source(x, src, src_mask)
 
         # Queries, keys and values of the first part all come from $z$. In the second,
@@ -151,6 +154,7 @@ class TransformerLayer(nn.Module):
         past: KeysValues | None,
         source: KeysValues | None = None,
         src_mask: Bool[Tensor, "#T S_src #B"] | None = None,
+        rotation: Rotation | None = None,
     ) -> tuple[Float[Tensor, "T B C"], KeysValues]:
         r"""
         ### Going on from what was read
@@ -167,21 +171,24 @@ class TransformerLayer(nn.Module):
           before returned them; `None` at the beginning
         * `source` are those of the source, `src_attn.project(key=src, value=src)`, the
           same at every step; `src_mask` masks it
+        * `rotation` says where the new positions stand, for attention that is told by
+          [rotating](rotary.py) queries and keys
 
         Returns the rows of the new positions, `[T, B, C]`, which `forward` would have
         had there, and keys and values of all $S + T$. The attention has to know
         `project` and `attend_to`, as a `MultiHeadAttention` does, or this is a
         `TypeError`; other errors are those of `forward`.
         """
-        check_sequence("x", x, self.size, self.norm_ff.weight)
+        check_sequence("x", x, self.size, self._parameter())
         self._check_source_given(source is not None, src_mask)
         attention, kept = reusable(self.self_attn, "self_attn"), past
+        turn = {} if rotation is None else {"rotation": rotation}
 
         # The new rows offer keys and values too, to each other and to those to come.
         def look_back(z: Tensor) -> Tensor:
             nonlocal kept
-            kept = join(kept, attention.project(key=z, value=z))
-            return attention.attend_to(query=z, past=kept, mask=mask)
+            kept = join(kept, attention.project(key=z, value=z, **turn))
+            return attention.attend_to(query=z, past=kept, mask=mask, **turn)
 
         def ask_source(z: Tensor) -> Tensor:
             assert self.src_attn is not None and source is not None
@@ -215,7 +222,7 @@ class TransformerLayer(nn.Module):
         self._check_source_given(src is not None, src_mask)
         if src is None:
             return
-        check_sequence("src", src, self.size, self.norm_ff.weight)
+        check_sequence("src", src, self.size, self._parameter())
         if src.shape[1] != x.shape[1]:
             raise ValueError(
                 f"`src` has shape {list(src.shape)} and `x` {list(x.shape)}; expected "
@@ -230,6 +237,9 @@ class TransformerLayer(nn.Module):
                 "`src` was given to a layer without `src_attn`, which cannot attend to "
                 "it; build the layer with src_attn=MultiHeadAttention(...)"
             )
+
+    def _parameter(self) -> Tensor | None:
+        return next(self.norm_ff.parameters(), None)
 
     def _think(self, z: Tensor) -> Tensor:
         if self.is_save_ff_input:

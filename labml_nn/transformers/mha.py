@@ -76,6 +76,7 @@ from labml_nn.checks import (
 )
 from labml_nn.transformers.heads import PrepareForMultiHeadAttention
 from labml_nn.transformers.keys_values import KeysValues
+from labml_nn.transformers.rotary import Rotation, rotate
 from labml_nn.transformers.scaled_dot_product import (
     attention_weights,
     dot_products,
@@ -235,21 +236,25 @@ class MultiHeadAttention(nn.Module):
         )
 
     def project(
-        self, *, key: Float[Tensor, "S B C"], value: Float[Tensor, "S B C"]
+        self,
+        *,
+        key: Float[Tensor, "S B C"],
+        value: Float[Tensor, "S B C"],
+        rotation: Rotation | None = None,
     ) -> KeysValues:
         r"""
         ### Half of the work: keys and values
 
         * `key` and `value` have shape `[S, B, C]`
+        * `rotation` turns keys by [where they stand](rotary.py); `None` does not
 
-        Returns keys and values of all heads, which `attend_to` takes, as often as it is
-        asked. Those of a longer sequence are these with more rows: join them with
-        `torch.cat`.
+        Returns keys and values of all heads for `attend_to`, as often as it is called.
+        Those of a longer sequence are these with more rows: join them with `torch.cat`.
         """
         parameter = next(self.parameters(), None)
         check_sequence("key", key, self.d_model, parameter)
         check_sequence("value", value, self.d_model, parameter)
-        return KeysValues(self.key(key), self.value(value))
+        return KeysValues(rotate(self.key(key), rotation), self.value(value))
 
     def attend_to(
         self,
@@ -257,6 +262,7 @@ class MultiHeadAttention(nn.Module):
         query: Float[Tensor, "T B C"],
         past: KeysValues,
         mask: Bool[Tensor, "#T S #B"] | None = None,
+        rotation: Rotation | None = None,
     ) -> Float[Tensor, "T B C"]:
         r"""
         ### The other half: queries
@@ -264,7 +270,8 @@ class MultiHeadAttention(nn.Module):
         * `query` has shape `[T, B, C]`
         * `past` are keys and values of $S$ positions, from `project`
         * `mask` is boolean, `[T|1, S, B|1]`; `True` where the query may see the
-          key. [Masks](utils.py) makes them; integers will do, with 0 for `False`.
+          key. [Masks](utils.py) makes them; integers will do, with 0 for `False`
+        * `rotation` turns queries, as it did keys
 
         Returns vectors of shape `[T, B, C]`. For a query that may see nothing the heads
         return zeros, and what is left is the bias of the output. Raises `ValueError`
@@ -272,7 +279,7 @@ class MultiHeadAttention(nn.Module):
         than that of the parameters or a mask of floating-point numbers.
         """
         check_sequence("query", query, self.d_model, next(self.parameters(), None))
-        queries = self.query(query)
+        queries = rotate(self.query(query), rotation)
         check_attention_heads(queries, past.keys, past.values)
         if past.values.shape[3] != self.d_v:
             raise ValueError(

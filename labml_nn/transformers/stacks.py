@@ -26,7 +26,7 @@ model, as GPT is; where every position sees every other it is a reader, as BERT 
 | $L$ | `n_layers` | | layers of a stack |
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from typing import cast
 
@@ -36,6 +36,7 @@ from torch import Tensor, nn
 from labml_nn.transformers.keys_values import reusable
 from labml_nn.transformers.layer import TransformerLayer
 from labml_nn.transformers.mha import KeysValues
+from labml_nn.transformers.rotary import Rotation
 from labml_nn.utils import independent_copies
 
 
@@ -52,7 +53,12 @@ class Encoder(nn.Module):
     """
 
     def __init__(
-        self, layer: TransformerLayer, n_layers: int, *, final_norm: bool = True
+        self,
+        layer: TransformerLayer,
+        n_layers: int,
+        *,
+        final_norm: bool = True,
+        norm: Callable[[int], nn.Module] = nn.LayerNorm,
     ) -> None:
         r"""
         * `layer` is the pattern. The first layer keeps its parameters, the others draw
@@ -60,10 +66,11 @@ class Encoder(nn.Module):
         * `n_layers` is the number of layers, $L$
         * `final_norm`: post-norm layers end in a normalisation already, and the paper
           adds no other. Give `False` to leave it out
+        * `norm` makes that normalisation, of $C$ features
         """
         super().__init__()
         self.layers = independent_copies(layer, n_layers)
-        self.norm = nn.LayerNorm([layer.size]) if final_norm else nn.Identity()
+        self.norm = norm(layer.size) if final_norm else nn.Identity()
         self.size = layer.size
 
     def forward(
@@ -87,6 +94,7 @@ class Encoder(nn.Module):
         x: Float[Tensor, "T B C"],
         mask: Bool[Tensor, "#T S_T #B"] | None,
         past: tuple[KeysValues, ...] | None,
+        rotation: Rotation | None = None,
     ) -> tuple[Float[Tensor, "T B C"], tuple[KeysValues, ...]]:
         r"""
         ### Going on from what was read
@@ -97,11 +105,13 @@ class Encoder(nn.Module):
         * `mask` says which of them may attend to which of all, `[T|1, S + T, B|1]`
         * `past` are keys and values of the $S$ rows before them, one pair for each
           layer; `None` at the beginning
+        * `rotation` says where the new rows stand, if positions are
+          [rotations](rotary.py)
 
         Returns the new rows, `[T, B, C]`, and keys and values of all $S + T$. Raises
         `ValueError` or `TypeError` for what does not fit.
         """
-        x, kept = _extend(self.layers, x, mask, past)
+        x, kept = _extend(self.layers, x, mask, past, rotation=rotation)
         return self.norm(x), kept
 
 
@@ -196,6 +206,7 @@ def _extend(
     past: Sequence[KeysValues] | None,
     sources: Sequence[KeysValues] | None = None,
     src_mask: Tensor | None = None,
+    rotation: Rotation | None = None,
 ) -> tuple[Tensor, tuple[KeysValues, ...]]:
     for name, pairs in (("past", past), ("sources", sources)):
         if pairs is not None and len(pairs) != len(layers):
@@ -208,7 +219,12 @@ def _extend(
     kept = []
     for layer, before, source in zip(layers, befores, asked, strict=False):
         x, now = cast(TransformerLayer, layer).extend(
-            x=x, mask=mask, past=before, source=source, src_mask=src_mask
+            x=x,
+            mask=mask,
+            past=before,
+            source=source,
+            src_mask=src_mask,
+            rotation=rotation,
         )
         kept.append(now)
     return x, tuple(kept)

@@ -88,19 +88,17 @@ assert loss < 5  # nats per token; blind guessing has log(65) = 4.17
 | $L$, $H$ | `config.n_layers`, `config.heads` | | layers, and attention heads in each |
 """
 
-import math
-
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from labml_nn.checks import check_tokens
 from labml_nn.language_model import LanguageModel
+from labml_nn.transformers.autoregressive.blocks import NORMS, build_layer, initialise
 from labml_nn.transformers.autoregressive.config import AutoregressiveConfig
 from labml_nn.transformers.autoregressive.embedding import PlacedEmbedding
-from labml_nn.transformers.feed_forward import FeedForward
-from labml_nn.transformers.layer import TransformerLayer
-from labml_nn.transformers.mha import KeysValues, MultiHeadAttention
+from labml_nn.transformers.mha import KeysValues
 from labml_nn.transformers.models import Generator
+from labml_nn.transformers.rotary import RotaryPositions
 from labml_nn.transformers.stacks import Encoder
 from labml_nn.transformers.window import Window, read_by_halves
 
@@ -131,24 +129,21 @@ class AutoregressiveTransformer(LanguageModel[Window]):
         super().__init__(config)
         self.embedding = PlacedEmbedding(config)
 
-        # A stack whose mask hides the future. Pre-norm layers leave their sum as it is,
-        # and one normalisation follows at the end; post-norm layers end in one each.
-        layer = TransformerLayer(
-            d_model=config.d_model,
-            self_attn=MultiHeadAttention(
-                config.heads,
-                config.d_model,
-                config.dropout_prob,
-                d_k=config.d_k,
-                d_v=config.d_v,
-            ),
-            feed_forward=FeedForward(
-                config.d_model, config.feed_forward_size, config.dropout_prob
-            ),
-            dropout_prob=config.dropout_prob,
-            norm_first=config.norm_first,
+        # Where positions are rotations, nothing is added below: each attention is told
+        # by how much to turn.
+        self.rotary: RotaryPositions | None = None
+        if config.positions == "rotary":
+            self.rotary = RotaryPositions(config.query_size, config.max_len)
+
+        # A stack whose mask hides the future, of [layers](blocks.py) as the
+        # configuration asks for them. Pre-norm layers leave their sum as it is, and one
+        # normalisation follows at the end; post-norm layers end in one each.
+        self.stack = Encoder(
+            build_layer(config),
+            config.n_layers,
+            final_norm=config.norm_first,
+            norm=NORMS[config.norm],
         )
-        self.stack = Encoder(layer, config.n_layers, final_norm=config.norm_first)
 
         # ### One matrix at both ends
         #
@@ -167,34 +162,12 @@ class AutoregressiveTransformer(LanguageModel[Window]):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        r"""
+        """
         ### How it begins
 
-        All matrices and tables start with normal numbers of standard deviation 0.02,
-        all biases at zero ([@radford2018improving, §4.1]). Small enough for no token to
-        be a favourite: the first loss is close to $\ln V$, that of somebody who has no
-        idea.
-
-        Matrices that *add to the rows*, the last one of each attention and of each
-        feed-forward network, are made smaller by $1 / \sqrt{2 L}$. There are $2 L$ of
-        them, what they add is independent at first, and so variances add up:
-        $2 L \cdot (0.02 / \sqrt{2 L})^2 = 0.02^2$. The sum is as large as if there were
-        one, however deep the model ([@radford2019language, §2.3]: "we scale the weights
-        of residual layers at initialization by a factor of $1 / \sqrt{N}$ where $N$ is
-        the number of residual layers").
-
-        With `init_lower` and `init_upper` all matrices and tables are uniform between
-        the two instead.
+        With small random numbers, as GPT-2 does, or [otherwise](blocks.py).
         """
-        last = ("self_attn.output.weight", "feed_forward.layer2.weight")
-        for name, parameter in self.named_parameters():
-            if name.endswith("bias"):
-                nn.init.zeros_(parameter)
-            elif parameter.dim() > 1 and self.config.init_bounds is not None:
-                nn.init.uniform_(parameter, *self.config.init_bounds)
-            elif parameter.dim() > 1:
-                share = 2 * self.config.n_layers if name.endswith(last) else 1
-                nn.init.normal_(parameter, std=0.02 / math.sqrt(share))
+        initialise(self, self.config)
 
     def forward(
         self, tokens: Int[Tensor, "T B"], state: Window | None = None
@@ -240,7 +213,9 @@ class AutoregressiveTransformer(LanguageModel[Window]):
         Whole texts in training and single tokens in writing take the same way: with the
         past, or without one.
         """
-        return self.stack.extend(self.embedding(tokens, positions), mask, past)
+        rotation = None if self.rotary is None else self.rotary(positions)
+        x = self.embedding(tokens, positions)
+        return self.stack.extend(x, mask, past, rotation)
 
 
 # ## Differences from GPT-2

@@ -24,8 +24,11 @@ from labml_nn.checks import (
     check_sizes,
 )
 from labml_nn.configuration import LanguageModelConfig
+from labml_nn.transformers.rotary import check_pairs
 
-Positions = Literal["sinusoidal", "learned", "none"]
+Positions = Literal["sinusoidal", "learned", "rotary", "none"]
+Norm = Literal["layer", "rms"]
+Activation = Literal["relu", "gelu", "silu", "squared_relu"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,12 +44,20 @@ class AutoregressiveConfig(LanguageModelConfig):
       if not given
     * `n_layers` is the number of layers, $L$
     * `max_len` is the longest context. Longer texts slide through it by halves
-    * `positions` is `"sinusoidal"`, `"learned"` or `"none"`
+    * `positions` is `"sinusoidal"`, `"learned"`, `"rotary"` or `"none"`
     * `dropout_prob` is the probability of dropping, in training, a feature of what is
       embedded, of what a layer adds or computes in between, or an attention weight
     * `norm_first` is `True` for layers that normalise what they read, `False` for the
       order of the paper, which normalises after adding
+    * `norm` is `"layer"`, which makes mean 0 and variance 1, or `"rms"`, which divides
+      by the root mean square
+    * `qk_norm` is whether queries and keys are normalised before they are compared
+    * `activation` is that of the feed-forward networks: `"relu"`, `"gelu"`, `"silu"` or
+      `"squared_relu"`
+    * `bias` is whether the maps of the layers have biases
+    * `embedding_norm` is whether what is embedded is normalised before the first layer
     * `tied` is whether embedding and output share their matrix
+    * `zero_init` is whether the matrices that add to the rows start at zero
     * `init_lower`, `init_upper`: give both to start with numbers uniform between them;
       without, the model starts as GPT-2 does
 
@@ -64,7 +75,13 @@ class AutoregressiveConfig(LanguageModelConfig):
     positions: Positions = "sinusoidal"
     dropout_prob: float = 0.1
     norm_first: bool = True
+    norm: Norm = "layer"
+    qk_norm: bool = False
+    activation: Activation = "relu"
+    bias: bool = True
+    embedding_norm: bool = False
     tied: bool = True
+    zero_init: bool = False
     init_lower: float | None = None
     init_upper: float | None = None
 
@@ -81,16 +98,38 @@ class AutoregressiveConfig(LanguageModelConfig):
         if self.d_k is None or self.d_v is None:
             check_heads(self.heads, self.d_model)
         check_probability(dropout_prob=self.dropout_prob)
+        self._check_words()
+        check_choices(
+            norm_first=self.norm_first,
+            qk_norm=self.qk_norm,
+            bias=self.bias,
+            embedding_norm=self.embedding_norm,
+            tied=self.tied,
+            zero_init=self.zero_init,
+        )
+        if self.positions == "rotary":
+            check_pairs(self.query_size)
+        _check_bounds(self.init_lower, self.init_upper)
+
+    def _check_words(self) -> None:
         if self.positions is None:
             raise TypeError('`positions` (None) must be a word: write "none" for none')
-        check_known("kind of positions", self.positions, get_args(Positions))
-        check_choices(norm_first=self.norm_first, tied=self.tied)
-        _check_bounds(self.init_lower, self.init_upper)
+        for what, name, known in (
+            ("kind of positions", self.positions, Positions),
+            ("kind of norm", self.norm, Norm),
+            ("activation", self.activation, Activation),
+        ):
+            check_known(what, name, get_args(known))
 
     @property
     def feed_forward_size(self) -> int:
         r"""$F$: what `d_ff` says, or $4 C$."""
         return 4 * self.d_model if self.d_ff is None else self.d_ff
+
+    @property
+    def query_size(self) -> int:
+        r"""$K$: what `d_k` says, or $C / H$."""
+        return self.d_model // self.heads if self.d_k is None else self.d_k
 
     @property
     def init_bounds(self) -> tuple[float, float] | None:

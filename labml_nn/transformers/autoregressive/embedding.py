@@ -26,6 +26,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from labml_nn.transformers.autoregressive.blocks import NORMS
 from labml_nn.transformers.autoregressive.config import AutoregressiveConfig
 from labml_nn.transformers.positional_encoding import get_positional_encoding
 
@@ -44,6 +45,7 @@ class PlacedEmbedding(nn.Module):
     * A **learned** table is what GPT-2 has. It starts small, and has to grow before the
       model can tell positions apart. Both tables are `max_len` long: the window sees to
       it that no position lies beyond.
+    * **Rotary** positions are not added here: [each attention](../rotary.py) is told.
     * **None** works, too. To an encoder a text without positions is a bag of words, but
       here each position sees a past of another length, and a model can learn to count
       by that ([@haviv2022transformer]).
@@ -61,6 +63,11 @@ class PlacedEmbedding(nn.Module):
         self.tokens = nn.Embedding(config.n_vocab, config.d_model)
         self.dropout = nn.Dropout(config.dropout_prob)
         self.scale = math.sqrt(config.d_model)
+
+        # One normalisation more, if asked for, makes all tokens equally loud.
+        self.norm: nn.Module = nn.Identity()
+        if config.embedding_norm:
+            self.norm = NORMS[config.norm](config.d_model)
 
         # A buffer that anybody can compute again stays out of files.
         size = config.max_len, config.d_model
@@ -82,5 +89,5 @@ class PlacedEmbedding(nn.Module):
         x = self.tokens(tokens) * self.scale
         if self.table is not None:
             x = x + F.embedding(positions, self.table)
-        placed: Tensor = self.dropout(x)
+        placed: Tensor = self.dropout(self.norm(x))
         return placed

@@ -7,7 +7,7 @@ from labml_nn.transformers.autoregressive import AutoregressiveConfig, Autoregre
 
 T, B, C, H, F, V, L, W = 11, 2, 12, 3, 28, 19, 2, 7
 PAD = 0
-POSITIONS = ["learned", "sinusoidal", "none"]
+POSITIONS = ["learned", "sinusoidal", "rotary", "none"]
 
 
 def config(**changes) -> AutoregressiveConfig:

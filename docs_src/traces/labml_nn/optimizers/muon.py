@@ -1,0 +1,19 @@
+"""Runs of Muon."""
+
+import torch
+from torch import nn
+
+from labml_nn.optimizers.muon import Muon, orthogonalise
+
+
+def trace_step(n, M, N):
+    """Several matrices of one shape."""
+    matrices = [nn.Parameter(torch.randn(M, N)) for _ in range(n)]
+    for matrix in matrices:
+        matrix.grad = torch.randn_like(matrix)
+    Muon(matrices).step()
+
+
+def trace_one(M, N):
+    """A matrix alone."""
+    orthogonalise(torch.randn(M, N))
