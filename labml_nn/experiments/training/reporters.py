@@ -45,8 +45,8 @@ class Reporter:
     ## A reporter that ignores everything
 
     Methods are called in the order of events: `begin`; then `update`, `validated`,
-    `sampled` and `saved` as often as they happen; then `end`. An error in one of them
-    ends the training like any other error.
+    `sampled` and `saved` as often as they happen; then `end`, and `close`. An error in
+    one of them ends the training like any other error.
     """
 
     def begin(self, trainer: Any) -> None:
@@ -91,3 +91,6 @@ class Reporter:
 
     def end(self, result: Result) -> None:
         """That was the last update, or the last before somebody interrupted."""
+
+    def close(self) -> None:
+        """The training is over, in order or not; the last call of all."""

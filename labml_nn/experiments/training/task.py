@@ -33,10 +33,28 @@ from typing import Any, Protocol
 from jaxtyping import Int
 from torch import Tensor
 
+from labml_nn.experiments.data.corpus import Corpus
 from labml_nn.experiments.data.examples import Examples
+from labml_nn.experiments.data.replies import (
+    Replies,
+    cut_said,
+    pairs_of,
+    reply_pieces,
+)
 from labml_nn.experiments.data.vocabulary import Vocabulary
+from labml_nn.experiments.data.windows import Windows, pieces
 
-__all__ = ["Examples", "ReplyWording", "Task", "TextWording", "Wording"]
+__all__ = [
+    "TASKS",
+    "WORDINGS",
+    "Examples",
+    "ReplyTask",
+    "ReplyWording",
+    "Task",
+    "TextTask",
+    "TextWording",
+    "Wording",
+]
 
 
 class Wording(Protocol):
@@ -48,10 +66,12 @@ class Wording(Protocol):
 
     * `vocabulary` holds the characters
     * `model_fields` are fields of the model's configuration, by name
+    * `joint` stands between a prompt and what was written to it
     """
 
     vocabulary: Vocabulary
     model_fields: Mapping[str, Any]
+    joint: str
 
     def prompt(self, text: str) -> Int[Tensor, "S 1"]:
         """A text to continue, or to reply to, as a batch of one."""
@@ -64,6 +84,7 @@ class Task(Wording, Protocol):
     """
     ## What a trainer needs
 
+    * `name` is that of the task
     * `corpus` is the text and its name
     * `batch` gives the examples of a step, for all processes together, at most
       `seq_len` tokens long; the same for the same step
@@ -72,7 +93,8 @@ class Task(Wording, Protocol):
       learned
     """
 
-    corpus: Any
+    name: str
+    corpus: Corpus
     sample_prompt: str
 
     def batch(self, step: int, seq_len: int | None = None) -> Examples:
@@ -88,6 +110,8 @@ class TextWording:
 
     A token for each character, and none besides.
     """
+
+    joint = ""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
@@ -110,6 +134,8 @@ class ReplyWording:
     They get the numbers after the characters, which so keep theirs.
     """
 
+    joint = "\n→ "
+
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
         size = len(vocabulary)
@@ -130,6 +156,100 @@ class ReplyWording:
         size = len(self.vocabulary)
         special = range(size, size + 3)
         return self.vocabulary.decode([t for t in numbers if t not in special])
+
+
+class TextTask(TextWording):
+    """
+    ## Learn to continue
+
+    * `corpus` is the text
+    * `batch_size`, `seq_len`, `seed` are those of its [windows](../data/windows.py)
+
+    Raises `ValueError` for a text that is too short for them.
+    """
+
+    name = "text"
+
+    def __init__(
+        self, corpus: Corpus, *, batch_size: int, seq_len: int, seed: int
+    ) -> None:
+        super().__init__(corpus.vocabulary)
+        self.corpus = corpus
+        self.batch_size, self.seq_len = batch_size, seq_len
+        self.windows = Windows(
+            corpus.train, batch_size=batch_size, seq_len=seq_len, seed=seed
+        )
+
+        # A new line says nothing, and anything may follow it.
+        self.sample_prompt = "\n" if "\n" in corpus.vocabulary else corpus.text[0]
+
+    def batch(self, step: int, seq_len: int | None = None) -> Examples:
+        """Pieces of the text from anywhere, the same for the same step."""
+        return self.windows.batch(step, seq_len)
+
+    def validation(self) -> Iterator[Examples]:
+        """The whole split in pieces, one behind the other."""
+        return pieces(self.corpus.validation, self.seq_len, self.batch_size)
+
+
+class ReplyTask(ReplyWording):
+    """
+    ## Learn to reply
+
+    * `corpus` is the text
+    * `batch_size`, `seq_len`, `seed` are those of its [pairs](../data/replies.py);
+      what is said or replied is cut to `seq_len` tokens
+
+    Raises `ValueError` for a text in which nobody replies.
+    """
+
+    name = "replies"
+
+    def __init__(
+        self, corpus: Corpus, *, batch_size: int, seq_len: int, seed: int
+    ) -> None:
+        super().__init__(corpus.vocabulary)
+        self.corpus = corpus
+        self.batch_size, self.seq_len = batch_size, seq_len
+        self.replies = Replies(
+            corpus.train_text,
+            corpus.vocabulary,
+            batch_size=batch_size,
+            seq_len=seq_len,
+            seed=seed,
+        )
+
+        # The first speech of the new text that is neither a single word nor cut.
+        new = corpus.validation_text
+        speeches = [cut_said(said, seq_len) for said, _ in pairs_of(new)]
+        short = [speech for speech in speeches if 24 <= len(speech) <= min(96, seq_len)]
+        self.sample_prompt = (short or speeches)[0]
+
+    def batch(self, step: int, seq_len: int | None = None) -> Examples:
+        """Pairs of what was said and replied, the same for the same step."""
+        return self.replies.batch(step, seq_len)
+
+    def validation(self) -> Iterator[Examples]:
+        """All pairs of the split, once."""
+        return reply_pieces(
+            self.corpus.validation_text,
+            self.vocabulary,
+            seq_len=self.seq_len,
+            batch_size=self.batch_size,
+        )
+
+
+# ## By name
+#
+# As configurations and saved runs call them.
+TASKS: dict[str, type[TextTask] | type[ReplyTask]] = {
+    "text": TextTask,
+    "replies": ReplyTask,
+}
+WORDINGS: dict[str, type[TextWording] | type[ReplyWording]] = {
+    "text": TextWording,
+    "replies": ReplyWording,
+}
 
 
 def _prompt(vocabulary: Vocabulary, text: str) -> Tensor:

@@ -1,0 +1,317 @@
+r"""
+---
+title: The curve
+summary: >
+  Losses as a picture, of one run or of many: lines with their names at their ends, in
+  the light and in the dark.
+---
+
+A number says how good a model is in the end, and a curve how it got there: whether it
+was still getting better, whether it learned its text by heart, whether something broke
+on the way.
+
+Two lines belong together. The loss in **training** is measured on text that is just
+being learned from, with dropout, and it wobbles. The loss on **validation** is that of
+new text. Where the first still falls and the second rises, the model has stopped to
+learn the language and has begun to learn the text.
+
+Names stand at the ends of their lines and not in a box: nobody has to compare colours.
+The picture is SVG, is drawn here in plain text, and follows the theme of its reader as
+[pictures of attention](../../attention_maps/ink.py) do.
+
+| Symbol | Code | Meaning |
+|:--|:--|:--|
+| | `Line` | one curve: name, points, colour |
+| | `curve_svg` | the picture |
+| | `lines_of` | the lines of a run, from its result |
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from labml_nn.attention_maps.ink import CHOSEN, DARK, LIGHT, number
+
+__all__ = ["Line", "curve_svg", "lines_of"]
+
+# Colours of the site, which can be told apart and read on both grounds.
+COLOURS = (
+    ("#0550ae", "#7cb7ff"),
+    ("#8a4600", "#f2b872"),
+    ("#0a5c2c", "#9fdf9f"),
+    ("#a0276b", "#f59ac8"),
+    ("#6f3fb5", "#c9b1ff"),
+    ("#0b5c7a", "#7fd3ee"),
+)
+
+# Pixels: the picture, and the rectangle of the lines in it.
+WIDTH, HEIGHT = 720.0, 400.0
+LEFT, RIGHT, TOP, BOTTOM = 52.0, 566.0, 60.0, 352.0
+LETTER = 6.4  # width of a letter of a name
+NEAR = 15.0  # names of lines that end closer are moved apart
+
+Spot = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Line:
+    """
+    ## A line
+
+    * `name` stands at its end; an empty one is not written
+    * `points` are pairs of x and y, from left to right
+    * `colour` is its number, from 0; after the sixth they come again
+    * `faint` is thinner and paler, for what is only the background
+    * `band` are triples of x, a lower and an upper y, such as the spread of several
+      runs
+    """
+
+    name: str
+    points: Sequence[Spot]
+    colour: int = 0
+    faint: bool = False
+    band: Sequence[tuple[float, float, float]] = ()
+
+    @property
+    def paint(self) -> str:
+        """The class of its colour."""
+        return f"c{self.colour % len(COLOURS)}"
+
+
+def lines_of(
+    result: Mapping[str, Any],
+    name: str | None = None,
+    *,
+    colour: int = 0,
+    x: str = "step",
+    train: bool = True,
+) -> list[Line]:
+    """
+    ## The lines of a run
+
+    * `result` is the content of its `result.json`
+    * `name` is what to call the validation line; `None` says that it is one
+    * `x` is `"step"`, `"seconds"`, `"process_seconds"` or `"tokens"`
+    * `train` is whether to draw the loss in training as well
+    """
+    place = {"step": 0, "seconds": 2, "process_seconds": 3, "tokens": 4}[x]
+    curve = result["curve"]
+    points = {
+        kind: [
+            (float(point[place]), float(point[1]))
+            for point in curve[kind]
+            if point[1] is not None
+        ]
+        for kind in ("train", "validation")
+    }
+    lines = [Line(name or "validation", points["validation"], colour)]
+    if train:
+        lines.insert(0, Line("" if name else "training", points["train"], colour, True))
+    return lines
+
+
+def curve_svg(
+    lines: Sequence[Line],
+    *,
+    title: str = "",
+    x: str = "updates",
+    y: str = "nats per character",
+) -> str:
+    """
+    ## The picture
+
+    * `lines` are drawn in their order
+    * `title` stands above
+    * `x`, `y` say what the axes count
+
+    Returns an `<svg>` element, for a file of its own or inside a page. Raises
+    `ValueError` if there is no point to draw.
+    """
+    plot = _Plot.around(lines)
+    drawn = [line for line in lines if line.points]
+    parts = [
+        *_axes(plot, x, y),
+        *(part for line in drawn for part in _drawn(line, plot)),
+        *_names(drawn, plot),
+    ]
+    ends = "; ".join(
+        f"{line.name} ends at {line.points[-1][1]:.3f} after {line.points[-1][0]:,.6g}"
+        for line in drawn
+        if line.name
+    )
+    shown = escape(title or "Losses")
+    w, h = number(WIDTH), number(HEIGHT)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="loss-curve" role="img" '
+        f'width="{w}" height="{h}" viewBox="0 0 {w} {h}">'
+        f"<title>{shown}</title>"
+        f"<desc>{escape(y)} over {escape(x)}: {escape(ends)}.</desc>"
+        f"<style>{_style()}</style>"
+        f'<rect class="ground" width="{w}" height="{h}"/>'
+        f'<text class="text head" x="16" y="26">{escape(title)}</text>'
+        f"{''.join(parts)}</svg>"
+    )
+
+
+@dataclass(frozen=True)
+class _Plot:
+    """
+    ### From values to pixels
+
+    The axes reach from `x0` to `x1` and from `y0` to `y1`, with marks at round numbers.
+    """
+
+    x0: float
+    x1: float
+    y0: float
+    y1: float
+
+    @classmethod
+    def around(cls, lines: Sequence[Line]) -> "_Plot":
+        """All lines fit in, and the lowest loss has some room below."""
+        spots = [spot for line in lines for spot in line.points]
+        spots += [(x, y) for line in lines for x, *ys in line.band for y in ys]
+        if not spots:
+            raise ValueError("there is nothing to draw: no line has a point")
+        xs, ys = zip(*spots, strict=True)
+        room = (max(ys) - min(ys)) * 0.06 or 0.5
+        begin = 0.0 if min(xs) >= 0 else min(xs)
+        return cls(begin, max(*xs, begin + 1e-9), min(ys) - room, max(ys) + room)
+
+    def at(self, spot: Spot) -> Spot:
+        """The pixels of a pair of values."""
+        across = (spot[0] - self.x0) / (self.x1 - self.x0)
+        up = (spot[1] - self.y0) / (self.y1 - self.y0)
+        return LEFT + across * (RIGHT - LEFT), BOTTOM - up * (BOTTOM - TOP)
+
+
+def _marks(low: float, high: float, about: int) -> list[float]:
+    # Round numbers between two others: steps of 1, 2 or 5 times a power of ten.
+    rough = (high - low) / about
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(n * power for n in (1, 2, 5, 10) if n * power >= rough * 0.999)
+    first, last = math.ceil(low / step), math.floor(high / step)
+    return [i * step for i in range(first, last + 1)]
+
+
+def _axes(plot: _Plot, x: str, y: str) -> Iterator[str]:
+    for value in _marks(plot.y0, plot.y1, 6):
+        _, height = plot.at((plot.x0, value))
+        yield (
+            f'<path class="rule" d="M{number(LEFT)} {number(height)}'
+            f'H{number(RIGHT)}"/><text class="muted" x="{number(LEFT - 8)}" '
+            f'y="{number(height + 4)}" text-anchor="end">{value:.4g}</text>'
+        )
+    for value in _marks(plot.x0, plot.x1, 6):
+        across, _ = plot.at((value, plot.y0))
+        yield (
+            f'<path class="axis" d="M{number(across)} {number(BOTTOM)}v5"/>'
+            f'<text class="muted" x="{number(across)}" y="{number(BOTTOM + 19)}" '
+            f'text-anchor="middle">{value:,.6g}</text>'
+        )
+    yield f'<path class="axis" d="M{number(LEFT)} {number(BOTTOM)}H{number(RIGHT)}"/>'
+    yield (
+        f'<text class="muted" x="{number(LEFT - 8)}" y="{number(TOP - 12)}">'
+        f"{escape(y)}</text>"
+        f'<text class="muted" x="{number(RIGHT)}" y="{number(BOTTOM + 37)}" '
+        f'text-anchor="end">{escape(x)}</text>'
+    )
+
+
+def _path(spots: Sequence[Spot], plot: _Plot) -> str:
+    pixels = (plot.at(spot) for spot in spots)
+    return "M" + "L".join(f"{number(x)} {number(y)}" for x, y in pixels)
+
+
+def _drawn(line: Line, plot: _Plot) -> Iterator[str]:
+    if line.band:
+        below = [(x, low) for x, low, _ in line.band]
+        above = [(x, high) for x, _, high in reversed(line.band)]
+        yield f'<path class="band {line.paint}" d="{_path([*below, *above], plot)}z"/>'
+    weight = "thin" if line.faint else "line"
+    yield f'<path class="{weight} {line.paint}" d="{_path(line.points, plot)}"/>'
+    if line.faint or len(line.points) > 40:
+        return
+    for spot in line.points:
+        across, height = plot.at(spot)
+        yield (
+            f'<circle class="dot {line.paint}" cx="{number(across)}" '
+            f'cy="{number(height)}" r="2.5"><title>'
+            f"{escape(line.name)} {spot[1]:.4f} at {spot[0]:,.6g}</title></circle>"
+        )
+
+
+def _names(lines: Sequence[Line], plot: _Plot) -> Iterator[str]:
+    """
+    ### Names at the ends
+
+    From above to below, each at least one line of text under the one before; then back
+    up, if the last ones have come too low.
+    """
+    named = sorted(
+        ((plot.at(line.points[-1])[1], line) for line in lines if line.name),
+        key=lambda pair: pair[0],
+    )
+    heights: list[float] = []
+    for height, _ in named:
+        heights.append(max(height, heights[-1] + NEAR) if heights else height)
+    lowest = BOTTOM
+    for i in reversed(range(len(heights))):
+        heights[i] = min(heights[i], lowest)
+        lowest = heights[i] - NEAR
+    for height, (_, line) in zip(heights, named, strict=True):
+        end = plot.at(line.points[-1])[0]
+        longest = int((WIDTH - RIGHT - 16 - 6 * LETTER) / LETTER)
+        name = line.name if len(line.name) <= longest else line.name[:longest] + "…"
+        yield (
+            f'<text class="name {line.paint}" x="{number(max(end, RIGHT - 60) + 8)}" '
+            f'y="{number(height + 4)}">{escape(name)} '
+            f'<tspan class="value">{line.points[-1][1]:.3f}</tspan></text>'
+        )
+
+
+def _style() -> str:
+    """
+    ### Its colours
+
+    Every rule begins with the class of these pictures. A program that knows no
+    variables takes the colours of the light theme.
+    """
+    light = {name: LIGHT[name] for name in ("ground", "text", "muted", "rule")}
+    dark = {name: DARK[name] for name in light}
+    for i, (in_light, in_dark) in enumerate(COLOURS):
+        light[f"c{i}"], dark[f"c{i}"] = in_light, in_dark
+    day, night = (
+        "".join(f"--curve-{name}:{colour};" for name, colour in theme.items())
+        for theme in (light, dark)
+    )
+    chosen = {
+        theme: ",".join(f"{mark} .loss-curve" for mark in marks)
+        for theme, marks in CHOSEN.items()
+    }
+
+    def paint(rule: str, what: str, name: str) -> str:
+        return f".loss-curve {rule}{{{what}:{light[name]};{what}:var(--curve-{name})}}"
+
+    rules = [
+        *(paint(f".{name}", "fill", name) for name in ("ground", "text", "muted")),
+        paint(".rule", "stroke", "rule"),
+        paint(".axis", "stroke", "muted"),
+        *(paint(f":is(.line,.thin).c{i}", "stroke", f"c{i}") for i in range(6)),
+        *(paint(f":is(.dot,.name,.band).c{i}", "fill", f"c{i}") for i in range(6)),
+    ]
+    return (
+        f".loss-curve{{{day}max-width:100%;height:auto;"
+        "font:12px Inter,system-ui,'DejaVu Sans',sans-serif}"
+        f"@media (prefers-color-scheme:dark){{.loss-curve{{{night}}}}}"
+        f"{chosen['light']}{{{day}}}{chosen['dark']}{{{night}}}{''.join(rules)}"
+        ".loss-curve path{fill:none}"
+        ".loss-curve .line{stroke-width:2;stroke-linejoin:round}"
+        ".loss-curve .thin{stroke-width:1;opacity:.55;stroke-linejoin:round}"
+        ".loss-curve .band{opacity:.18}"
+        ".loss-curve .head{font-weight:600;font-size:14px}"
+        ".loss-curve .name{font-weight:600}"
+        ".loss-curve .value{font-weight:400}"
+    )
