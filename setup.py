@@ -55,6 +55,7 @@ setup(
     python_requires=">=3.11",
     packages=find_packages(include=["labml_nn", "labml_nn.*"]),
     package_data={"labml_nn": ["py.typed"]},
+    entry_points={"console_scripts": ["labml-nn = labml_nn.experiments.command_line:main"]},
     install_requires=["torch>=2.4", "jaxtyping>=0.3", "safetensors>=0.5", "numpy>=1.26"],
     extras_require={
         "train": TRAIN,

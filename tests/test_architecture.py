@@ -27,7 +27,7 @@ LAYERS = [
     },
     {"labml_nn.transformers", "labml_nn.recurrent", "labml_nn.sampling"},
     {"labml_nn.attention_maps", "labml_nn.registry"},
-    {"labml_nn.optimizers", "labml_nn.experiments"},
+    {"labml_nn.optimizers", "labml_nn.experiments", "labml_nn.__main__"},
 ]
 #: The package itself and the experiments stand on all that are below them.
 ROOF, EXPERIMENTS = 2, 3

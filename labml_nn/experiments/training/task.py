@@ -28,7 +28,7 @@ columns of it, so that nobody sends texts around.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Int
 from torch import Tensor
@@ -57,6 +57,7 @@ __all__ = [
 ]
 
 
+@runtime_checkable
 class Wording(Protocol):
     """
     ## What a model of this text must be, and how one talks to it
@@ -80,6 +81,7 @@ class Wording(Protocol):
         """The text of tokens. What stands for no character is left out."""
 
 
+@runtime_checkable
 class Task(Wording, Protocol):
     """
     ## What a trainer needs
