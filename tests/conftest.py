@@ -13,6 +13,8 @@ from types import ModuleType
 # tensors of a dozen numbers gain nothing from threads. Child processes inherit it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
+# No test reaches for the network: whoever needs a text has the plays of a package, or none.
+os.environ.setdefault("LABML_NN_OFFLINE", "1")
 
 import pytest
 from jaxtyping import install_import_hook

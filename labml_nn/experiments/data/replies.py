@@ -56,7 +56,7 @@ from torch.nn.utils.rnn import pad_sequence
 from labml_nn.checks import check_sizes
 from labml_nn.experiments.data.examples import Examples
 from labml_nn.experiments.data.vocabulary import Vocabulary
-from labml_nn.experiments.data.windows import at_most, draws
+from labml_nn.experiments.data.windows import at_most, check_not_negative, draws
 
 __all__ = ["Replies", "cut_reply", "cut_said", "pairs_of", "reply_pieces"]
 
@@ -177,7 +177,8 @@ class Replies:
         self.seq_len = seq_len
         self.seed = seed
         self._sizes = _sizes(self.pairs, seq_len)
-        self._epoch, self._batches = -1, torch.empty(0)
+        self._epoch: int | None = None
+        self._batches = torch.empty(0)
 
     def batch(self, step: int, seq_len: int | None = None) -> Examples:
         r"""
@@ -193,6 +194,7 @@ class Replies:
         Returns [examples](examples.py): the same for the same step, whichever came
         before.
         """
+        check_not_negative(step=step)
         longest = at_most(self.seq_len, seq_len)
         in_epoch = max(1, len(self.pairs) // self.batch_size)
         epoch, place = divmod(step, in_epoch)

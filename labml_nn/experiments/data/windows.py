@@ -119,12 +119,21 @@ def draws(seed: int, step: int) -> numpy.random.Generator:
 
     NumPy mixes the two numbers well before it draws, so that neighbouring steps have
     nothing in common. (Seeds that are sums, such as `seed + step`, have: step 5 of the
-    first run would be step 4 of the second.) Raises `ValueError` for negative ones.
+    first run would be step 4 of the second.)
     """
-    for name, number in (("seed", seed), ("step", step)):
+    check_not_negative(seed=seed, step=step)
+    return numpy.random.default_rng([seed, step])
+
+
+def check_not_negative(**numbers: int) -> None:
+    """
+    ## Steps and seeds begin at 0
+
+    `check_not_negative(step=5)` names the number that is below.
+    """
+    for name, number in numbers.items():
         if number < 0:
             raise ValueError(f"`{name}` ({number}) must be 0 or more")
-    return numpy.random.default_rng([seed, step])
 
 
 def at_most(longest: int, seq_len: int | None) -> int:
