@@ -91,7 +91,7 @@ def read_plays() -> str:
     text = "\n".join(plays)
     for found, wanted in EDITS:
         text = text.replace(found, wanted)
-    return "\n".join(text.split("\n")[:LINES]) + "\n"
+    return "".join(text.splitlines(keepends=True)[:LINES])
 
 
 # ## Markup
