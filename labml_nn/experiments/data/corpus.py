@@ -25,7 +25,7 @@ in the same place.
 |:--|:--|:--|:--|
 | $w$ | `train` | `[T]` | tokens to learn from |
 | | `validation` | `[T]` | tokens to be judged by |
-| $V$ | `len(vocabulary)` | | different characters |
+| $V$ | | | different characters, the length of `vocabulary` |
 """
 
 import hashlib

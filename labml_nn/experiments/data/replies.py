@@ -261,15 +261,14 @@ def _sizes(pairs: Sequence[Pair], longest: int) -> Tensor:
 
 def _examples(pairs: Sequence[Pair], vocabulary: Vocabulary, longest: int) -> Examples:
     # Two calls of `encode` for the whole batch, one for each side.
-    padding_token = len(vocabulary)
-    said = _padded([cut_said(pair[0], longest) for pair in pairs], vocabulary)
-    replies = _padded([cut_reply(pair[1], longest) for pair in pairs], vocabulary)
-    return Examples.of(said, replies, padding_token)
+    tokens = _padded([cut_said(said, longest) for said, _ in pairs], vocabulary)
+    targets = _padded([cut_reply(reply, longest) for _, reply in pairs], vocabulary)
+    return Examples.of(tokens, targets, padding_token=len(vocabulary))
 
 
 def _padded(speeches: Sequence[str], vocabulary: Vocabulary) -> Tensor:
-    tokens = vocabulary.encode("".join(speeches))
-    columns = torch.split(tokens, [len(speech) for speech in speeches])
+    encoded = vocabulary.encode("".join(speeches))
+    columns = torch.split(encoded, [len(speech) for speech in speeches])
     return pad_sequence(list(columns), padding_value=len(vocabulary))
 
 

@@ -20,7 +20,7 @@ model was asked.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
-| $V$ | `len(vocabulary)` | | different characters |
+| $V$ | | | different characters, the length of the vocabulary |
 | $w$ | `tokens` | `[T]` | a text, in numbers |
 | | `numbers` | `[T]` | the same text in the numbers of Unicode |
 """

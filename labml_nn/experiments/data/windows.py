@@ -110,7 +110,8 @@ class Windows:
         starts = draws(self.seed, step).integers(places, size=self.batch_size)
         rows = torch.arange(length + 1)[:, None] + torch.from_numpy(starts)
         window = self.text[rows]
-        return Examples.of(window[:-1], window[1:])
+        tokens, targets = window[:-1], window[1:]
+        return Examples.of(tokens, targets)
 
 
 def draws(seed: int, step: int) -> numpy.random.Generator:
