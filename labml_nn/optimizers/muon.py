@@ -271,11 +271,141 @@ def _move(alike: list[tuple[nn.Parameter, Tensor]], group: dict[str, Any]) -> No
     $\lambda$ pulls on the weight itself and not on its gradient, as in AdamW: in the
     gradient it would be one direction among others, and lose its size.
     """
-    first = alike[0][0]
-    updates = torch.stack([update for _, update in alike])
-    updates = orthogonalise(updates, steps=group["steps"], dtype=group["dtype"])
-    rows, columns = first.shape
+    # A matrix alone needs no third axis.
+    rows, columns = alike[0][0].shape
+    given = [update for _, update in alike]
+    together = given[0] if len(given) == 1 else torch.stack(given)
+    steps = orthogonalise(together, steps=group["steps"], dtype=group["dtype"])
+    steps = steps.reshape(-1, rows, columns)
+
     size = group["lr"] * math.sqrt(max(1.0, rows / columns))
-    for (parameter, _), update in zip(alike, updates, strict=True):
+    for (parameter, _), update in zip(alike, steps, strict=True):
         parameter.mul_(1 - group["lr"] * group["weight_decay"])
         parameter.add_(update, alpha=-size)
+
+
+# ## What it costs
+#
+# A round for $M \times N$ numbers, $M \le N$, takes $2 M^2 N + M^3$ multiplications. To
+# learn from one token takes $3 M N$ for that matrix: forward, and backward for inputs
+# and for weights. So five rounds are worth the work on $\frac{5}{3} (2 M + M^2 / N)$
+# tokens, whatever the batch: 640 for a square matrix of 128 and 480 for one of
+# $128 \times 512$. Beside a batch of a thousand tokens that is half of the work. Large
+# models with $M = N = 4096$ learn from half a million at a time, and it is 4 %.
+#
+# ## Differences from the post
+#
+# * **Weight decay**, which the post leaves out. Liu et al. ([-@liu2025muon]) found that
+#   large models need it.
+# * **The mean of gradients** is $\mu B + (1 - \mu) G$ here, as in PyTorch, and
+#   $\mu B + G$ in the post. After the division by its size it is the same.
+# * **Convolutions** have four axes and can be read as matrices; this class refuses
+#   them.
+#
+# ## Exercises
+#
+# **1.** Multiply the loss by 1,000. How do the steps of gradient descent, AdamW and
+# Muon change? Then turn the outputs of the layer, $G \to R \, G$ with a rotation $R$.
+# Whose steps turn with them?
+#
+# <details><summary>Answer</summary>
+#
+# Gradient descent makes steps a thousand times as large, the other two the same.
+# Gradient descent and Muon turn with the outputs: they know directions. AdamW does not,
+# since it looks at entries, and these are others after a rotation.
+#
+# ```python
+# import torch
+# from torch import nn
+# from labml_nn.optimizers.muon import Muon
+#
+# def step(kind, gradient):
+#     weight = nn.Parameter(torch.zeros(8, 12))
+#     weight.grad = gradient
+#     kind([weight], lr=1.0, weight_decay=0.0).step()
+#     return weight.detach()
+#
+# gradient, (turn, _) = torch.randn(8, 12), torch.linalg.qr(torch.randn(8, 8))
+# descent, adam = torch.optim.SGD, torch.optim.AdamW
+# for kind, factor in ((descent, 1000), (adam, 1), (Muon, 1)):
+#     expected = factor * step(kind, gradient)
+#     assert torch.allclose(step(kind, 1000 * gradient), expected, rtol=1e-3, atol=1e-3)
+# for kind, turns in ((descent, True), (adam, False), (Muon, True)):
+#     turned = turn @ step(kind, gradient)
+#     assert torch.allclose(step(kind, turn @ gradient), turned, atol=1e-2) == turns
+# ```
+#
+# </details>
+#
+# **2.** Of all matrices whose singular values are at most 1, which one, taken as a
+# step, makes the loss fall fastest, to first order? Show that it is $U V^\top$ and how
+# fast the loss falls.
+#
+# <details><summary>Answer</summary>
+#
+# To first order the loss falls by $\langle G, X \rangle = \sum_{ij} G_{ij} X_{ij} =
+# \sum_i \sigma_i \, u_i^\top X v_i$. No $u_i^\top X v_i$ is larger than the largest
+# singular value of $X$, so the sum is at most $\sum_i \sigma_i$. With $X = U V^\top$
+# all of them are 1 at once.
+#
+# ```python
+# import torch
+#
+# gradient = torch.randn(8, 12, dtype=torch.float64)
+# u, sigma, vt = torch.linalg.svd(gradient, full_matrices=False)
+# best = (gradient * (u @ vt)).sum()
+# torch.testing.assert_close(best, sigma.sum())
+# for _ in range(200):
+#     other = torch.randn(8, 12, dtype=torch.float64)
+#     other = other / torch.linalg.matrix_norm(other, 2)
+#     assert (gradient * other).sum() < best
+# descent = gradient / torch.linalg.matrix_norm(gradient, 2)
+# assert (gradient * descent).sum() < best
+# ```
+#
+# </details>
+#
+# **3.** The textbook's polynomial is $\frac{3}{2} \sigma - \frac{1}{2} \sigma^3$, with
+# which $\varphi(1) = 1$ and $\varphi'(1) = 0$. How many rounds does it take to bring
+# 0.002 above 0.68? And how often do the coefficients of Muon have to be applied?
+#
+# <details><summary>Answer</summary>
+#
+# While it is small a number grows by half each time, and $1.5^{14} = 292$. That makes
+# 15 rounds, each with two products instead of three, against five.
+#
+# ```python
+# from labml_nn.optimizers.muon import COEFFICIENTS
+#
+# def rounds(a, b, c, size=0.002):
+#     n = 0
+#     while size < 0.68:
+#         size, n = a * size + b * size**3 + c * size**5, n + 1
+#     return n
+#
+# assert rounds(1.5, -0.5, 0.0) == 15 and rounds(*COEFFICIENTS) == 5
+# ```
+#
+# </details>
+#
+# **4.** Apply Muon to a table of embeddings. What happens to the rows of tokens that
+# were not in the batch, and to those of tokens that were there often?
+#
+# <details><summary>Answer</summary>
+#
+# A gradient with zero rows keeps them zero, $U V^\top$ has the same row space. Among
+# the others a token that came up once is moved as far as one that came up a hundred
+# times: rare words, of which the batch knows next to nothing, get the largest steps for
+# their evidence.
+#
+# ```python
+# import torch
+# from labml_nn.optimizers.muon import orthogonalise
+#
+# how_often = torch.tensor([100.0, 30.0, 10.0, 3.0, 1.0, 0.0])
+# gradient = how_often[:, None] * torch.randn(6, 64)
+# moved = orthogonalise(gradient, steps=10).norm(dim=1)
+# assert moved[5] == 0 and (moved[:5] > 0.6).all() and (moved[:5] < 1.3).all()
+# ```
+#
+# </details>
