@@ -45,6 +45,7 @@ assert elman.presets["tiny"].training["seq_len"] == 64
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, overload
 
@@ -105,8 +106,8 @@ class Experiment:
     * `task` is `"text"`, to go on with one, or `"replies"`, to reply
     * `presets` are its four sets of numbers
     * `variants` are fields of the model that are changed on purpose, by a name for it
-    * `start`, if there is one, gives parameters of another trained model to this one;
-      it gets the two models and raises `ValueError` if they do not fit
+    * `start`, if there is one, is a function of a new model and a trained one of
+      another kind, and gives the first what fits of the second
     * `page` and `notebook` are where to read about it
     """
 
@@ -253,18 +254,39 @@ class Experiment:
             torch.manual_seed(config.seed)
             model = model_class.from_config(fields)
         if config.start_from is not None:
-            self._start(model, config.start_from)
+            self._start(model, task, config.start_from)
         return model
 
-    def _start(self, model: LanguageModel[Any], path: str) -> None:
+    def _start(self, model: LanguageModel[Any], task: "Task", path: str) -> None:
+        """
+        ### From a trained model
+
+        `path` is the folder of a run, or of a model alone. A token is a number, and
+        only the vocabulary knows of which character. If both are known, they must be
+        the same: weights would fit either way, and mean something else.
+        """
         if self.start is None:
             able = [entry.name for entry in experiments() if entry.start is not None]
             raise ValueError(
-                f"`start_from` ({path!r}) is not for {self.name}, which learns from "
-                f"nothing; experiments that can start from a trained model: "
+                f"`start_from` ({path!r}) is not for the experiment {self.name!r}, "
+                f"which begins with random parameters; leave it out. It is for: "
                 f"{', '.join(able)}"
             )
-        self.start(model, load(path))
+        if not (Path(path) / "run.json").exists():
+            self.start(model, load(path))
+            return
+        from labml_nn.experiments.training.folder import load_run
+
+        run = load_run(path)
+        if run.vocabulary != task.vocabulary:
+            raise ValueError(
+                f"the model in {path} was trained on {run.corpus['name']}, with the "
+                f"{len(run.vocabulary)} characters {run.vocabulary.characters!r}; this "
+                f"text, {task.corpus.name}, has {len(task.vocabulary)}, "
+                f"{task.vocabulary.characters!r}. Start from a model that was trained "
+                "on a text of the same characters"
+            )
+        self.start(model, run.model())
 
 
 def default_preset() -> str:

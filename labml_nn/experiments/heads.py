@@ -14,7 +14,7 @@ from labml_nn.experiments.experiment import Experiment, Preset
 
 TINY = Preset(
     about="two layers of 64 features: a quarter of a minute for each variant",
-    model={"d_model": 64, "n_layers": 2, "dropout_prob": 0.0},
+    model={"d_model": 64, "n_layers": 2, "positions": "rotary", "dropout_prob": 0.0},
     training={
         "steps": 600,
         "batch_size": 16,
@@ -26,7 +26,7 @@ TINY = Preset(
 
 CPU = Preset(
     about="three layers of 96 features: five minutes for all variants",
-    model={"d_model": 96, "n_layers": 3, "dropout_prob": 0.0},
+    model={"d_model": 96, "n_layers": 3, "positions": "rotary", "dropout_prob": 0.0},
     training={
         "steps": 800,
         "batch_size": 32,
@@ -38,7 +38,7 @@ CPU = Preset(
 
 COLAB = Preset(
     about="four layers of 256 features: a free T4",
-    model={"d_model": 256, "n_layers": 4, "dropout_prob": 0.1},
+    model={"d_model": 256, "n_layers": 4, "positions": "rotary", "dropout_prob": 0.1},
     training={
         "steps": 1500,
         "batch_size": 64,
@@ -50,7 +50,7 @@ COLAB = Preset(
 
 GPU = Preset(
     about="six layers of 384 features, 256 letters of context",
-    model={"d_model": 384, "n_layers": 6, "dropout_prob": 0.2},
+    model={"d_model": 384, "n_layers": 6, "positions": "rotary", "dropout_prob": 0.2},
     training={
         "steps": 5000,
         "batch_size": 64,

@@ -63,13 +63,13 @@ GPU = Preset(
 EXPERIMENT = Experiment(
     name="positional_encoding",
     title="Where am I?",
-    summary="the same transformer with sinusoidal, learned and no positions",
+    summary="the same transformer with sinusoidal, learned, rotary and no positions",
     model="autoregressive",
     task="text",
     presets={"tiny": TINY, "cpu": CPU, "colab": COLAB, "gpu": GPU},
     variants={
         positions: {"positions": positions}
-        for positions in ("sinusoidal", "learned", "none")
+        for positions in ("sinusoidal", "learned", "rotary", "none")
     },
     page="labml_nn/experiments/positions.html",
     notebook="notebooks/positional_encoding.ipynb",

@@ -13,7 +13,13 @@ from labml_nn.experiments.experiment import Experiment, Preset
 
 TINY = Preset(
     about="three layers of 96 features: a minute on two cores",
-    model={"d_model": 96, "heads": 4, "n_layers": 3, "dropout_prob": 0.0},
+    model={
+        "d_model": 96,
+        "heads": 4,
+        "n_layers": 3,
+        "positions": "rotary",
+        "dropout_prob": 0.0,
+    },
     training={
         "steps": 500,
         "batch_size": 32,
