@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: site serve test check clean install
+.PHONY: site serve test notebooks check clean install
 
 site: install
 	$(BIN)/python build_site.py
@@ -12,6 +12,11 @@ serve: install
 
 test: install check
 	$(BIN)/python -m pytest -n auto
+
+# Makes the notebooks of notebooks/ anew, and runs those whose code has changed; `NAMES=feedback`
+# takes one, `FLAGS=--execute` runs it in any case.
+notebooks: install
+	$(BIN)/python -m pylit.notebooks $(FLAGS) $(NAMES)
 
 check: install
 	$(BIN)/ruff check .

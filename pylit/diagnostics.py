@@ -46,6 +46,7 @@ CODES: dict[str, str] = {
     "figure-caption": "a figure has no caption",
     "figure-place": "a figure stands inside of a text, and not in a paragraph of its own",
     "figures-off": "torch is not installed: pages are built without figures",
+    "notebook": "a notebook cannot be read, or is none",
     "theme": "a template of the theme is not Jinja, or asks for what is not there",
     "node": "Node.js or MathJax is missing, or failed",
     "output": "the output folder cannot be written, or holds files that a build did not write",

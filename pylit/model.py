@@ -305,7 +305,8 @@ class PageView:
     path_title: str = ""
     #: ``from labml_nn.transformers.mha import MultiHeadAttention``, for the copy button.
     import_line: str = ""
-    #: Absolute address of the source in its repository, the notebook there, and in Colab.
+    #: Absolute address of the source in its repository; of the notebook, its page in the site or
+    #: its file there; and of the notebook in Colab.
     source_url: str = ""
     notebook_url: str = ""
     colab_url: str = ""

@@ -148,7 +148,7 @@ def test_the_generator_does_not_know_the_library(path):
 #: The rooms of the generator, each of which may import those before it.
 ROOMS = (
     *("source", "code", "prose", "tex", "runs", "shapes", "figures"),
-    *("page", "site", "pipeline", "serving", "cli"),
+    *("page", "site", "notebooks", "pipeline", "serving", "cli"),
 )
 
 

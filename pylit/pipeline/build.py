@@ -25,6 +25,8 @@ from pylit.diagnostics import Diagnostic, Report
 from pylit.figures.gallery import Asked, Gallery
 from pylit.model import Module, SiteView, SourceFile
 from pylit.node import NodeError
+from pylit.notebooks.model import Surroundings
+from pylit.notebooks.pages import FOLDER, Notebooks, read_notebooks
 from pylit.pipeline.apparatus import Apparatus, as_parsed, read_apparatus
 from pylit.pipeline.companions import Site, companions, generated_pages
 from pylit.pipeline.generator import generator_digest
@@ -135,7 +137,9 @@ class Builder:
         stages = Stages(self._cache, generator_digest(), options.jobs, watcher)
         outcome.tally = stages.tally
         around = self._apparatus(report)
-        parsed = stages.parse(*self._read(config, around.glossary, report))
+        notebooks = self._notebooks(config, report)
+        extra = [*notebooks.modules, *([around.glossary] if around.glossary else [])]
+        parsed = stages.parse(*self._read(config, extra, report))
         with self._tracing(parsed) as tracing, self._gallery(parsed) as gallery:
             drafts = stages.draft(parsed, self._maths, around.targets())
             shapes = tracing.finish(report)
@@ -163,7 +167,7 @@ class Builder:
         files |= stages.search(drafts, parsed)
         for page in (*pages, *generated):
             files[file_path(page.url)] = page.html.encode()
-        files = self._static(files, report) | files
+        files = {**self._static(files, report), **notebooks.files, **files}
         outcome.pages = len(pages)
         _audit(site, generated, files, report)
         if not report.failed and not options.check:
@@ -208,10 +212,18 @@ class Builder:
             sources=(),
         )
 
+    def _notebooks(self, config: SiteConfig, report: Report) -> Notebooks:
+        """The notebooks of the site. Another's package has none."""
+        if self.options.sources:
+            return Notebooks()
+        root = self.options.root
+        around = Surroundings(root, config.base_url, config.repository, config.branch)
+        return read_notebooks(around, report)
+
     def _read(
-        self, config: SiteConfig, glossary: Module | None, report: Report
+        self, config: SiteConfig, extra: Sequence[Module], report: Report
     ) -> tuple[list[SourceFile], list[Module]]:
-        """Sources and Markdown pages, each with an address of its own."""
+        """Sources and Markdown pages, `extra` ones too, each with an address of its own."""
         options = self.options
         own = not options.sources
         roots = [options.root / name for name in config.sources] if own else options.sources
@@ -219,7 +231,7 @@ class Builder:
         # A folder and a package in it may both be named.
         found = list({(source.path, source.name): source for source in found}.values())
         prose = read_pages(options.docs / "pages", "docs_src/pages", report) if own else []
-        prose += [glossary] if glossary else []
+        prose += extra
         addresses = Addresses(report)
         sources = [source for source in found if addresses.claim(module_url(source), source)]
         pages = [p for p in prose if addresses.claim(prose_url(p.source.name), p.source)]
@@ -263,6 +275,7 @@ class Builder:
     ) -> list[Place]:
         """Where each page stands: the packages around it, and its neighbours in a path or group."""
         urls = {draft.name: draft.url for draft in drafts if not draft.prose}
+        urls |= {f"{d.name}.ipynb": d.url for d in drafts if d.name.startswith(f"{FOLDER}/")}
         around = neighbours((*view.paths, *view.catalogue))
         targets = {name: target for one in parsed for name, target in one.targets.items()}
         related = relations(drafts, targets)

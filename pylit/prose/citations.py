@@ -21,8 +21,9 @@ BIBLIOGRAPHY = "bibliography.html"
 #: What a page asks the index of definitions for stands behind this sign; alone, for all keys.
 SIGN = "@"
 
-_BRACKETS = re.compile(r"\[(-?@[^\[\]]+)\](?![(\[])")
-_PART = re.compile(
+#: What a citation looks like, and each of the parts between semicolons.
+BRACKETS = re.compile(r"\[(-?@[^\[\]]+)\](?![(\[])")
+PART = re.compile(
     r"\s*(?P<bare>-?)@(?P<key>[A-Za-z](?:[\w.:-]*\w)?)(?:\s*,\s*(?P<place>[^;]*[^;\s]))?\s*"
 )
 
@@ -48,8 +49,8 @@ def unknown(key: str) -> str:
 
 def citation(state: StateInline, silent: bool) -> bool:
     """The rule for Markdown: one token, of which `resolve_citation` makes links."""
-    match = _BRACKETS.match(state.src, state.pos, state.posMax)
-    parts = [_PART.fullmatch(part) for part in match[1].split(";")] if match else []
+    match = BRACKETS.match(state.src, state.pos, state.posMax)
+    parts = [PART.fullmatch(part) for part in match[1].split(";")] if match else []
     if match is None or not all(parts):
         return False
     if not silent:

@@ -21,6 +21,7 @@ import uvicorn
 from watchfiles import Change, awatch
 
 from pylit.diagnostics import Report, Severity
+from pylit.notebooks.pages import FOLDER
 from pylit.pipeline.build import Builder, Options
 from pylit.serving.live import Live
 from pylit.site.config import load_config
@@ -28,7 +29,7 @@ from pylit.site.config import load_config
 _GENERATOR = Path(__file__).resolve().parents[1]
 #: How a restarted process learns of the socket that it inherits.
 _INHERITED = "PYLIT_LISTENING"
-_SUFFIXES = {"", ".py", ".md", ".toml", ".html", ".css", ".js", ".mjs", ".json", ".svg"}
+_SUFFIXES = {"", ".py", ".md", ".toml", ".html", ".css", ".js", ".mjs", ".json", ".svg", ".ipynb"}
 #: Milliseconds: an editor writes a file in several steps, which are one edit.
 _DEBOUNCE, _STEP = 40, 10
 
@@ -182,6 +183,7 @@ class _Server:
         folders = {p.resolve() if p.is_dir() else p.resolve().parent for p in sources}
         docs = options.docs
         folders |= {options.theme, _GENERATOR, docs / "pages", docs / "traces"}
+        folders |= {options.root / FOLDER}
         folders |= {docs / "figures", docs / "results"}
         deep = [path for path in sorted(folders) if path.is_dir()]
         # Not all of `docs_src`: the npm packages in it are thousands of folders.

@@ -52,6 +52,8 @@ class Place:
     colab: str = ""
     #: Path of the page's source in the repository.
     source: str = ""
+    #: The page of its notebook in this site, if there is one.
+    notebook: str = ""
     #: What the definitions of the page are built from, and what uses them.
     related: Mapping[str, Related] = field(default_factory=dict)
 
@@ -67,14 +69,16 @@ def place(
         crumbs.append(Crumb(part, "" if last else urls.get(".".join(parts[:count]), "")))
     if draft.prose and draft.url not in _SPECIAL:
         crumbs.append(Crumb(draft.title))
+    notebook = urls.get(draft.front_matter.get("notebook", ""), "")
     if not (config.repository and draft.own and source.is_relative_to(root)):
-        return Place(tuple(crumbs))
+        return Place(tuple(crumbs), notebook=notebook)
     tree = f"{config.repository}/blob/{config.branch}/"
     return Place(
         tuple(crumbs),
         repository=f"https://github.com/{tree}",
         colab=f"https://colab.research.google.com/github/{tree}",
         source=quote(source.relative_to(root).as_posix()),
+        notebook=notebook,
     )
 
 
@@ -108,7 +112,7 @@ def page_view(
         path_title=where.around.path_title,
         import_line="" if draft.prose else import_line(module),
         source_url=where.repository + where.source,
-        notebook_url=where.repository + notebook if notebook else "",
+        notebook_url=where.notebook or (where.repository + notebook if notebook else ""),
         colab_url=where.colab + notebook if notebook else "",
         paper_url=paper_url(draft.front_matter.get("paper", "")),
         warning=draft.warning,

@@ -1,0 +1,190 @@
+"""A notebook as a file: cells in, JSON out, the same bytes for the same source.
+
+What a run left in a notebook, its outputs, belongs to its code: as long as no code cell changes,
+a notebook that is made anew keeps them, and a mended sentence costs no training.
+"""
+
+import ast
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pylit.diagnostics import Report
+from pylit.notebooks.chapters import Chapter
+from pylit.notebooks.model import OWN, Cell, Document, NotebookError, Recipe, Surroundings
+from pylit.notebooks.names import Modules, Namespace, Read
+from pylit.notebooks.recipe import CHAPTERS, pieces
+from pylit.notebooks.wording import Wording, path_url
+from pylit.prose.bibliography import read_bibliography
+from pylit.source.discover import discover
+from pylit.source.parse import parse_module
+
+#: Metadata of a notebook's language, as Jupyter and Colab write it.
+_LANGUAGE = {
+    "accelerator": "GPU",
+    "colab": {"gpuType": "T4", "provenance": []},
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+#: Where the line about the run stands: after the title.
+_AFTER_TITLE = 1
+
+
+class Maker:
+    """Makes notebooks of recipes.
+
+    Args:
+        around: The site that they belong to.
+        sources: Folders of the packages whose modules may be chapters.
+    """
+
+    def __init__(self, around: Surroundings, sources: Sequence[str]) -> None:
+        self._around = around
+        report = Report()
+        works = read_bibliography(
+            around.root / "docs_src" / "references.bib", "docs_src/references.bib", report
+        )
+        self._wording = Wording(around.root, around.base_url, works)
+        self._modules = Modules(dict(_read(around.root, sources, report)))
+        if report.failed:
+            raise NotebookError("\n".join(map(str, report)))
+
+    def cells(self, recipe: Recipe) -> list[Cell]:
+        """The cells of a notebook, without the line that says where it ran."""
+        names = Namespace(self._modules, recipe.chapters)
+        chapters = [
+            Chapter(self._modules[name], names, self._wording, self._around.base_url)
+            for name in recipe.chapters
+        ]
+        page = Chapter(self._modules[recipe.page], names, self._wording, self._around.base_url)
+        cells = [Cell("markdown", self._title(recipe))]
+        for piece in pieces(recipe):
+            if isinstance(piece, Cell):
+                cells.append(piece)
+            elif piece == CHAPTERS:
+                for chapter in chapters:
+                    cells.extend(chapter.cells())
+            else:
+                cells.append(Cell("markdown", self._exercises(recipe, page)))
+        return cells
+
+    def _title(self, recipe: Recipe) -> str:
+        around = self._around
+        path = f"{around.repository}/blob/{around.branch}/notebooks/{recipe.name}.ipynb"
+        links = [f"[Open in Colab](https://colab.research.google.com/github/{path})"]
+        if not around.repository:
+            links.clear()
+        module = self._modules[recipe.page][0].source
+        links.insert(0, f"[The page]({around.base_url}{path_url(module.display)})")
+        return f"# {recipe.title}\n\n{recipe.summary}\n\n{' · '.join(links)}"
+
+    def _exercises(self, recipe: Recipe, page: Chapter) -> str:
+        text = page.exercises()
+        if not text:
+            raise NotebookError(f"{recipe.display}: the page {recipe.page} sets no exercises")
+        return text
+
+
+def _read(root: Path, sources: Sequence[str], report: Report) -> Iterator[tuple[str, Read]]:
+    for name in sources:
+        for source in discover(root / name, own=True, report=report):
+            module = parse_module(source, report)
+            if module.parsed:
+                yield source.name, (module, ast.parse(source.text))
+
+
+def document(cells: Sequence[Cell], name: str, old: Document | None = None) -> Document:
+    """The notebook of these cells, with the outputs of `old` if it has the same code."""
+    kept = old if old is not None and _codes(old) == _codes_of(cells) else None
+    run: Mapping[str, Any] = _own(kept).get("run", {}) if kept else {}
+    outputs = iter([cell for cell in kept["cells"] if cell["cell_type"] == "code"] if kept else [])
+    shown = [*cells[:_AFTER_TITLE], Cell("markdown", run_line(run)), *cells[_AFTER_TITLE:]]
+    counted: Counter[str] = Counter()
+    result = []
+    for cell in shown:
+        made = _cell(cell, name, counted)
+        if cell.kind == "code":
+            before = next(outputs, None)
+            made["execution_count"] = before["execution_count"] if before else None
+            made["outputs"] = before["outputs"] if before else []
+        result.append(made)
+    metadata = {**_LANGUAGE, OWN: {"notebook": name, **({"run": dict(run)} if run else {})}}
+    return {"cells": result, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+
+
+def run_line(run: Mapping[str, Any]) -> str:
+    """What a notebook says about the outputs in it."""
+    if not run:
+        return "> **Not run yet.** There are no outputs below."
+    minutes, seconds = divmod(round(run["seconds"]), 60)
+    took = f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+    return (
+        f"> **The outputs below** are those of a run on {run['hardware']}, on {run['date']}. The "
+        f"whole notebook took {took}, with the preset `{run['preset']}`, Python {run['python']} "
+        f"and PyTorch {run['torch']}."
+    )
+
+
+def _cell(cell: Cell, name: str, counted: Counter[str]) -> dict[str, Any]:
+    key = f"{name} {cell.kind} {cell.text}"
+    counted[key] += 1
+    digest = hashlib.sha256(f"{key} {counted[key]}".encode()).hexdigest()
+    own = {name: value for name, value in _about(cell) if value}
+    metadata: dict[str, Any] = {OWN: own} if own else {}
+    if cell.tags:
+        metadata["tags"] = list(cell.tags)
+    return {
+        "cell_type": cell.kind,
+        "id": digest[:12],
+        "metadata": metadata,
+        "source": cell.text.splitlines(keepends=True),
+    }
+
+
+def _about(cell: Cell) -> tuple[tuple[str, str], ...]:
+    return ("chapter", cell.chapter), ("alt", cell.alt)
+
+
+def source_of(cell: Mapping[str, Any]) -> str:
+    """The text of a cell in a document."""
+    return "".join(cell["source"])
+
+
+def _codes(document: Document) -> list[str]:
+    return [source_of(cell) for cell in document["cells"] if cell["cell_type"] == "code"]
+
+
+def _codes_of(cells: Iterable[Cell]) -> list[str]:
+    return [cell.text for cell in cells if cell.kind == "code"]
+
+
+def _own(document: Document) -> Mapping[str, Any]:
+    own: Mapping[str, Any] = document["metadata"].get(OWN, {})
+    return own
+
+
+def has_run(document: Document) -> bool:
+    """Whether its outputs are those of a run of this code."""
+    return "run" in _own(document)
+
+
+def read_document(path: Path) -> Document | None:
+    """A notebook from its file; None if there is none. Raises `NotebookError` if it is damaged."""
+    try:
+        loaded: Document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        hint = "remove it, and make it anew with `make notebooks`"
+        raise NotebookError(f"{path.name} cannot be read ({error}); {hint}") from error
+    if not isinstance(loaded, dict) or not isinstance(loaded.get("cells"), list):
+        raise NotebookError(f"{path.name} is no notebook; remove it, and run `make notebooks`")
+    return loaded
+
+
+def as_text(document: Document) -> str:
+    """The file: sorted keys and an indentation of one space, as Jupyter writes it."""
+    return json.dumps(document, ensure_ascii=False, indent=1, sort_keys=True) + "\n"

@@ -1,0 +1,154 @@
+"""Running a notebook from its first cell to its last, as Colab's "Run all" does."""
+
+import copy
+import datetime
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pylit.notebooks.document import source_of
+from pylit.notebooks.model import OWN, Document, NotebookError
+from pylit.notebooks.outputs import as_seen, tidied
+
+#: Asked of a process of its own, so that the generator imports neither torch nor the library.
+_WHERE = """
+import json, os, platform, torch
+gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
+print(json.dumps({
+    "gpu": gpu,
+    "preset": os.environ.get("LABML_NN_PRESET") or ("colab" if gpu else "tiny"),
+    "python": platform.python_version(),
+    "threads": torch.get_num_threads(),
+    "torch": torch.__version__.partition("+")[0],
+}))
+"""
+_LONGEST_TRACEBACK = 30
+#: Seconds in which a kernel must answer; on a busy machine a minute was too short.
+_BEGIN_WITHIN = 300
+
+
+def executed(
+    document: Document, environment: Mapping[str, str] | None = None, *, strict: bool = False
+) -> Document:
+    """A copy of a notebook with the outputs of a run, and where and when that was.
+
+    * `environment` are variables for the run, beside those of this process
+    * `strict` makes warnings errors
+
+    Raises `NotebookError` with the cell and the end of its traceback, if a cell fails.
+    """
+    # Only here: who builds the site needs none of them.
+    import nbformat
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellExecutionError, DeadKernelError
+
+    variables = {**os.environ, **(environment or {})}
+    result = copy.deepcopy(document)
+    notebook = nbformat.from_dict(_to_run(result, strict=strict))  # type: ignore[no-untyped-call]
+    with tempfile.TemporaryDirectory() as folder:
+        client = NotebookClient(
+            notebook,
+            timeout=None,
+            kernel_name="python3",
+            record_timing=False,
+            store_widget_state=False,
+            resources={"metadata": {"path": folder}},
+            startup_timeout=_BEGIN_WITHIN,
+        )
+        start = time.perf_counter()
+        try:
+            # What cells print comes as messages; on the stream itself Jupyter talks to itself.
+            client.execute(env=variables, cwd=folder, stderr=subprocess.DEVNULL)
+        except CellExecutionError as error:
+            raise NotebookError(_told(document, str(error))) from error
+        except DeadKernelError as error:
+            name = document["metadata"][OWN]["notebook"]
+            hint = "it may have run out of memory"
+            raise NotebookError(f"{name}: the process of the notebook ended; {hint}") from error
+        except RuntimeError as error:
+            name = document["metadata"][OWN]["notebook"]
+            raise NotebookError(f"{name}: the process of the notebook did not begin") from error
+        seconds = time.perf_counter() - start
+    _take(result, notebook["cells"][1:-1] if strict else notebook["cells"])
+    result["metadata"][OWN]["run"] = _run(seconds, variables)
+    return result
+
+
+def _to_run(document: Document, *, strict: bool) -> Document:
+    """A copy with the texts of cells in one piece, as nbclient wants them.
+
+    If `strict`, between two cells more; the last lets the kernel warn as it likes when it ends.
+    """
+    cells = [{**cell, "source": source_of(cell)} for cell in document["cells"]]
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            cell["outputs"] = []
+    if strict:
+        cells = [_warnings("error"), *cells, _warnings("ignore")]
+    return {**document, "cells": cells}
+
+
+def _warnings(kind: str) -> dict[str, Any]:
+    return {
+        "cell_type": "code",
+        "execution_count": None,
+        "id": f"warnings-{kind}",
+        "metadata": {},
+        "outputs": [],
+        "source": f'import warnings\n\nwarnings.simplefilter("{kind}")',
+    }
+
+
+def _take(result: Document, ran: list[Any]) -> None:
+    """Outputs of the cells that ran; they are counted from one, whatever ran before them."""
+    count = 0
+    for cell, source in zip(result["cells"], ran, strict=True):
+        if cell["cell_type"] != "code":
+            continue
+        count += 1
+        cell["outputs"] = tidied(source["outputs"])
+        cell["execution_count"] = count
+        for output in cell["outputs"]:
+            if "execution_count" in output:
+                output["execution_count"] = count
+
+
+def _told(document: Document, error: str) -> str:
+    lines = as_seen(error).strip().split("\n")
+    shown = "\n".join(lines[-_LONGEST_TRACEBACK:])
+    return f"{document['metadata'][OWN]['notebook']}: a cell failed\n{shown}"
+
+
+def _run(seconds: float, variables: Mapping[str, str]) -> dict[str, Any]:
+    child = subprocess.run(
+        [sys.executable, "-c", _WHERE], capture_output=True, text=True, check=True, env=variables
+    )
+    where = json.loads(child.stdout)
+    gpu, threads = where.pop("gpu"), where.pop("threads")
+    cores = f"{threads} threads" if threads > 1 else "one thread"
+    hardware = f"one {gpu}" if gpu else f"{cores} of {_processor()}"
+    # A day in the time zone of nobody in particular.
+    date = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return {"date": date, "hardware": hardware, "seconds": round(seconds, 1), **where}
+
+
+def _processor() -> str:
+    """The name of the processor."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return "an " + line.partition(":")[2].strip().replace("(R)", "").split(" @")[0]
+    except OSError:
+        pass
+    return "a processor"
+
+
+def code_of(document: Document) -> list[str]:
+    """The code cells of a notebook."""
+    return [source_of(cell) for cell in document["cells"] if cell["cell_type"] == "code"]
