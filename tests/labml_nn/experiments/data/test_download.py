@@ -5,6 +5,7 @@ import logging
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -224,3 +225,12 @@ def test_the_folder_is_where_caches_are(monkeypatch, tmp_path):
     for unset in ("", "not/absolute"):
         monkeypatch.setenv("XDG_CACHE_HOME", unset)
         assert module.cache_folder() == tmp_path / "home" / ".cache" / "labml_nn"
+
+
+def test_a_user_without_a_home_has_a_folder(monkeypatch):
+    def homeless():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    assert module.cache_folder() == Path(tempfile.gettempdir()) / "labml_nn"

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labml_nn.experiments.data.examples import Examples
+from labml_nn.registry import models
 
 PADDING = 9
 
@@ -62,3 +63,19 @@ def test_goes_to_another_device():
     assert batch.tokens.is_meta and batch.targets.is_meta
     assert batch.count == 10
     assert batch.padding_token == PADDING
+
+
+def test_losses_of_parts_weighed_by_what_they_count_are_the_loss():
+    """The model counts as the batch does: padding never, and an end for each reply."""
+    fields = {"n_vocab": PADDING + 3, "padding_token": PADDING}
+    special = {"start_token": PADDING + 1, "end_token": PADDING + 2}
+    size = {"d_model": 8, "heads": 2, "n_layers": 1}
+    model = models()["encoder_decoder"].load_class().from_config({**fields, **special, **size})
+    batch = replies()
+    model.eval()
+    parts = [batch.columns(0, 1), batch.columns(1, 2), batch.columns(2, 4)]
+    weighed = sum(part.count * model.loss(part.tokens, part.targets) for part in parts)
+    whole = model.loss(batch.tokens, batch.targets)
+    torch.testing.assert_close(weighed / batch.count, whole)
+    plain = sum(model.loss(part.tokens, part.targets) for part in parts) / 3
+    assert abs(plain - whole) > 1e-4
