@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: site serve test notebooks check clean install
+.PHONY: site serve test notebooks results check clean install
 
 site: install
 	$(BIN)/python build_site.py
@@ -17,6 +17,11 @@ test: install check
 # takes one, `FLAGS=--execute` runs it in any case.
 notebooks: install
 	$(BIN)/python -m pylit.notebooks $(FLAGS) $(NAMES)
+
+# Makes the runs behind the page of results, those whose results are missing: about an hour of one
+# core. `FLAGS=--plan` says which, `FLAGS='--only heads --jobs 4'` chooses.
+results: install
+	$(BIN)/python -m labml_nn.experiments.studies $(FLAGS)
 
 check: install
 	$(BIN)/ruff check .

@@ -11,6 +11,7 @@ import torch
 from pylit.figures.figure import Figure
 from pylit.figures.files import read_files
 from pylit.figures.svg import WIDTH
+from pylit.figures.table import Table
 
 ROOT = Path(__file__).parents[2]
 FILES = read_files(ROOT / "docs_src/figures", "docs_src/figures")
@@ -25,10 +26,16 @@ def load(name: str) -> ModuleType:
     return module
 
 
-def draw(name: str) -> Figure:
+def run(name: str) -> Figure | Table:
     file, function = name.split(".")
     torch.manual_seed(0)
-    figure = getattr(load(file), function)()
+    made = getattr(load(file), function)()
+    assert isinstance(made, Figure | Table)
+    return made
+
+
+def draw(name: str) -> Figure:
+    figure = run(name)
     assert isinstance(figure, Figure)
     return figure
 
@@ -37,13 +44,19 @@ def test_every_figure_is_on_a_page():
     asked = set()
     for folder, kind in (("labml_nn", "*.py"), ("docs_src/pages", "*.md")):
         for path in (ROOT / folder).rglob(kind):
-            asked |= set(re.findall(r"\(figure:([\w.]+)", path.read_text(encoding="utf-8")))
+            asked |= set(
+                re.findall(r"\((?:figure|table):([\w.]+)", path.read_text(encoding="utf-8"))
+            )
     assert set(NAMES) - asked == set()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_figure_is_small_and_fits_on_a_phone_and_is_the_same_every_time(name: str):
-    figure = draw(name)
+    figure = run(name)
+    if isinstance(figure, Table):
+        assert len(figure.cells()) < 10_000
+        assert figure.cells() == run(name).cells()
+        return
     assert all(panel.width <= WIDTH for panel in figure.panels)
     assert len(figure.alt) > 60
     picture = figure.picture()

@@ -1,0 +1,260 @@
+"""What the runs of the studies have measured, in tables and curves."""
+
+from pathlib import Path
+
+from labml_nn.experiments.results import Spread, at_equal, comparable, final
+from labml_nn.experiments.studies import BEST_RATE, DEPTHS, RATES, results_of
+from pylit.figures.draw import Figure, Plot, Table, element, polyline
+
+RESULTS = Path(__file__).parents[1] / "results"
+#: What stands for a run that nobody has made yet.
+MISSING = "—"
+NAMES = {
+    "autoregressive": "transformer",
+    "encoder_decoder": "encoder–decoder",
+    "feedback": "feedback",
+    "elman": "Elman",
+}
+#: Whose loss is that of a text that goes on, so that they can be ranked.
+TEXT = ("autoregressive", "feedback", "elman")
+
+
+def models():
+    """The models at equal updates and at equal time."""
+    found = results_of("models", RESULTS)
+    text = [results for name in TEXT for results in [found[name]] if results]
+    # What the shortest run took: every curve reaches so far.
+    ends = [run.last.process_seconds for runs in found.values() for run in runs]
+    shortest = min(ends, default=0.0)
+    _same_question([run for runs in text for run in runs])
+    rows = []
+    for name, results in found.items():
+        spread = final(results) if results else None
+        at_time = at_equal(results, shortest, "process_seconds") if results else None
+        rows.append(
+            [
+                NAMES[name] + ("" if name in TEXT else " *"),
+                f"{results[0].parameters:,}" if results else MISSING,
+                _loss(spread),
+                _range(spread),
+                f"{_mean(results, 'process_seconds'):.0f}" if results else MISSING,
+                _loss(at_time),
+                _range(at_time),
+            ]
+        )
+    updates = text[0][0].last.step if text else 0
+    head = ["model", "parameters", f"loss after {updates:,} updates", "from – to"]
+    head += ["processor seconds", f"loss after {shortest:.0f} s", "from – to"]
+    notes = ["* The loss of a reply, which cannot be compared with the loss of a text."]
+    return Table(head, rows, notes=[*notes, *_origin(found)])
+
+
+def curves():
+    """Validation losses, over updates and over time."""
+    found = {name: runs for name, runs in results_of("models", RESULTS).items() if name in TEXT}
+    made = {name: runs for name, runs in found.items() if runs}
+    panels = []
+    every = [run for runs in made.values() for run in runs]
+    losses = [point.loss for run in every for point in run.validation if point.step]
+    heights = (min(losses) - 0.05, max(losses) + 0.05) if losses else (1.5, 3.0)
+    for spent, title, label in (
+        ("step", "equal updates", "updates"),
+        ("process_seconds", "equal time", "processor seconds"),
+    ):
+        end = max((getattr(run.last, spent) for run in every), default=1)
+        plot = Plot((0, end), heights, title=title, x_label=label, y_label="loss", height=150)
+        for tone, (name, runs) in enumerate(made.items()):
+            _band(plot, runs, spent, tone, NAMES[name])
+        panels.append(plot.panel())
+    told = ", ".join(f"{NAMES[name]} {final(runs).mean:.2f}" for name, runs in made.items())
+    return Figure(
+        panels,
+        "Validation losses that fall quickly at first and then ever more slowly, in nats per "
+        "letter, over updates and over processor seconds, with a band from the lowest to the "
+        f"highest seed. At the end: {told or 'nothing yet, the runs are still to be made'}.",
+    )
+
+
+def depth():
+    """Transformers with and without feedback, for each number of layers."""
+    found = results_of("feedback_depth", RESULTS)
+    _same_question([run for runs in found.values() for run in runs])
+    rows = []
+    for layers in DEPTHS:
+        pair = [found[f"{kind}-{layers}"] for kind in ("transformer", "feedback")]
+        spreads = [final(runs) if runs else None for runs in pair]
+        row = [str(layers)]
+        for runs, spread in zip(pair, spreads, strict=True):
+            row += [f"{runs[0].parameters:,}" if runs else MISSING, _loss(spread), _range(spread)]
+        ordinary, feedback = spreads
+        if ordinary and feedback:
+            row.append(f"{ordinary.mean - feedback.mean:+.3f}".replace("-", "−"))
+            row.append(_times(pair))
+        else:
+            row += [MISSING, MISSING]
+        rows.append(row)
+    head = ["layers", "parameters", "transformer", "from – to"]
+    head += ["parameters", "with feedback", "from – to", "gain", "time"]
+    notes = [
+        "Losses, and the parameters of either model. Gain is how much lower the loss is with "
+        "feedback; time is how many times as long its updates take."
+    ]
+    return Table(head, rows, notes=[*notes, *_origin(found)])
+
+
+def depth_curve():
+    """The same, as two lines over the number of layers."""
+    found = results_of("feedback_depth", RESULTS)
+    spreads = {
+        kind: {n: final(found[f"{kind}-{n}"]) for n in DEPTHS if found[f"{kind}-{n}"]}
+        for kind in ("transformer", "feedback")
+    }
+    values = [x for of in spreads.values() for s in of.values() for x in (s.low, s.high)]
+    low, high = (min(values) - 0.02, max(values) + 0.02) if values else (1.5, 2.5)
+    plot = Plot(
+        (0.5, len(DEPTHS) + 0.5), (low, high), y_label="validation loss", height=150, x_ticks=()
+    )
+    for i, layers in enumerate(DEPTHS, 1):
+        plot.note(i, low, f"{layers} layers" if layers > 1 else "1 layer", "middle")
+    for tone, (kind, of) in enumerate(spreads.items()):
+        if not of:
+            continue
+        xs = [DEPTHS.index(layers) + 1 for layers in of]
+        plot.line(xs, [s.mean for s in of.values()], tone, label=kind)
+        plot.dots(xs, [s.mean for s in of.values()], tone)
+        for x, s in zip(xs, of.values(), strict=True):
+            plot.line([x, x], [s.low, s.high], tone)
+    told = "; ".join(
+        f"{kind} " + ", ".join(f"{s.mean:.2f} with {n}" for n, s in of.items())
+        for kind, of in spreads.items()
+        if of
+    )
+    return Figure(
+        [plot.panel()],
+        "Validation losses over the number of layers, one line for transformers and one for "
+        f"those with feedback: {told or 'nothing yet, the runs are still to be made'}.",
+    )
+
+
+def heads():
+    """One, two, four and eight heads."""
+    return _ablation("heads", "heads", lambda label: label)
+
+
+def positions():
+    """Ways to say where a letter stands."""
+    return _ablation("positions", "positions", lambda label: label)
+
+
+def rates():
+    """Losses after a short run, for three learning rates."""
+    found = results_of("rates", RESULTS)
+    rows = []
+    for name, best in BEST_RATE.items():
+        row = [NAMES[name]]
+        for rate in RATES:
+            runs = found[f"{name}-{rate:g}"]
+            mark = " ✓" if rate == best else ""
+            row.append((f"{final(runs).mean:.3f}" if runs else MISSING) + mark)
+        rows.append(row)
+    runs = [run for runs in found.values() for run in runs]
+    steps = runs[0].last.step if runs else 0
+    notes = [f"Validation loss after {steps:,} updates, one seed. ✓ is the rate that was taken."]
+    return Table(["model", *(f"{rate:g}" for rate in RATES)], rows, notes=notes)
+
+
+def shipped():
+    """The trained models that come along."""
+    rows = []
+    found = results_of("shipped", RESULTS)
+    for name, runs in found.items():
+        row = [NAMES[name], *[MISSING] * 5]
+        if runs:
+            (run,) = runs
+            size = (RESULTS / name / "model/model.safetensors").stat().st_size
+            row[1:] = [
+                f"{run.parameters:,}",
+                f"{size / 1e6:.2f}",
+                f"{run.last.step:,}",
+                f"{run.last.process_seconds:.0f}",
+                f"{run.result['best_validation_loss']:.3f}",
+            ]
+        rows.append(row)
+    head = ["model", "parameters", "MB", "updates", "processor seconds", "loss"]
+    notes = ["The loss of the encoder–decoder is that of a reply."]
+    return Table(head, rows, notes=[*notes, *_origin(found)])
+
+
+def _ablation(study, what, name):
+    found = results_of(study, RESULTS)
+    _same_question([run for runs in found.values() for run in runs])
+    rows = []
+    for label, runs in found.items():
+        spread = final(runs) if runs else None
+        seconds = f"{_mean(runs, 'process_seconds'):.0f}" if runs else MISSING
+        size = f"{runs[0].parameters:,}" if runs else MISSING
+        rows.append([name(label), size, _loss(spread), _range(spread), seconds])
+    head = [what, "parameters", "loss", "from – to", "processor seconds"]
+    return Table(head, rows, notes=_origin(found))
+
+
+def _same_question(runs):
+    """Raises for runs on different texts: a table would compare what cannot be."""
+    if runs:
+        comparable(runs)
+
+
+def _origin(found):
+    """On what text, machine and versions: one sentence, of all that there were."""
+    runs = [run for runs in found.values() for run in runs]
+    missing = sum(not runs for runs in found.values())
+    notes = []
+    if missing:
+        notes.append(f"{MISSING} stands for runs that are still to be made.")
+    if runs:
+        seeds = max(len(runs) for runs in found.values())
+        text = " and ".join(sorted({run.corpus for run in runs}))
+        machine = " and ".join(sorted({_machine(run) for run in runs}))
+        torch = " and ".join(sorted({str(run.run["versions"]["torch"]) for run in runs}))
+        notes.append(
+            f"{text}; {'mean of ' + str(seeds) + ' seeds' if seeds > 1 else 'one seed'}; "
+            f"{machine}; PyTorch {torch}."
+        )
+    return notes
+
+
+def _machine(run):
+    hardware = run.run["hardware"]
+    threads = hardware.get("threads")
+    cores = f", {threads} thread{'s' if threads != 1 else ''}" if threads else ""
+    return f"{hardware.get('name') or hardware['device']}{cores}"
+
+
+def _mean(runs, spent):
+    return sum(getattr(run.last, spent) for run in runs) / len(runs)
+
+
+def _times(pair):
+    ordinary, feedback = (_mean(runs, "process_seconds") for runs in pair)
+    return f"{feedback / ordinary:.1f} ×" if ordinary else MISSING
+
+
+def _loss(spread: Spread | None):
+    return f"{spread.mean:.3f}" if spread else MISSING
+
+
+def _range(spread: Spread | None):
+    return f"{spread.low:.3f} – {spread.high:.3f}" if spread else MISSING
+
+
+def _band(plot, runs, spent, tone, label):
+    """The mean of several curves, and from the lowest to the highest."""
+    points = list(zip(*(run.validation for run in runs), strict=True))
+    points = [at for at in points if at[0].step]  # before the first update all are at log V
+    xs = [sum(getattr(p, spent) for p in at) / len(at) for at in points]
+    losses = [[p.loss for p in at] for at in points]
+    there = [plot.at(x, max(of)) for x, of in zip(xs, losses, strict=True)]
+    back = [plot.at(x, min(of)) for x, of in zip(xs, losses, strict=True)]
+    outline = polyline([*there, *reversed(back)]) + "z"
+    plot.add(element("path", f"f t{tone}", d=outline, fill_opacity="0.2"))
+    plot.line(xs, [sum(of) / len(of) for of in losses], tone, label=label)
