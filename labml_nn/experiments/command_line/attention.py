@@ -26,6 +26,7 @@ import torch
 from torch import Tensor
 
 from labml_nn.attention_maps import AttentionMap, attention_maps, save_picture
+from labml_nn.checks import check_known
 from labml_nn.experiments.command_line import program
 from labml_nn.experiments.command_line.flags import Parser
 from labml_nn.experiments.command_line.generate import check_backslash, replies
@@ -104,7 +105,7 @@ def _parser() -> Parser:
     )
     parser.add_argument(
         "--part",
-        choices=PARTS,
+        type=_part,
         metavar="WORD",
         help='for a model of replies, "source" for what a reply sees of what was said, '
         '"encoder" or "decoder" for what each sees of itself (default: source)',
@@ -116,6 +117,14 @@ def _number(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     return int(text)
+
+
+def _part(text: str) -> str:
+    try:
+        check_known("such part", text, PARTS)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
 
 
 def texts(

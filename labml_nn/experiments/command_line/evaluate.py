@@ -32,9 +32,8 @@ from collections.abc import Sequence
 
 from labml_nn.experiments.command_line import program
 from labml_nn.experiments.command_line.flags import Parser
-from labml_nn.experiments.command_line.generate import replies
+from labml_nn.experiments.command_line.generate import device_of, replies
 from labml_nn.experiments.data import Corpus
-from labml_nn.experiments.training.devices import pick_device
 from labml_nn.experiments.training.folder import Run, load_run
 from labml_nn.experiments.training.validation import validation_loss
 
@@ -64,7 +63,7 @@ def run(words: Sequence[str]) -> int:
         "(default: auto)",
     )
     values = parser.read(words)
-    device = pick_device(values.device)
+    device = device_of(values.device)
     trained = load_run(values.run)
     task = trained.task(values.text)
     loss = validation_loss(trained.model(device), task, device)

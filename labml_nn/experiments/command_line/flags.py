@@ -50,7 +50,8 @@ METAVARS = {int: "N", float: "X", str: "TEXT"}
 KINDS = {int: "a whole number", float: "a number"}
 WIDEST = 100
 
-# What stands for "nothing was given": `None` is a value that can be given.
+# What stands for "nothing was given", since `None` is a value that can be given; and
+# for help that is not shown.
 NOTHING = argparse.SUPPRESS
 
 

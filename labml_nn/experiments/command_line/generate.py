@@ -20,6 +20,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from labml_nn.checks import check_sizes
 from labml_nn.experiments.command_line import program
 from labml_nn.experiments.command_line.flags import (
@@ -28,6 +30,7 @@ from labml_nn.experiments.command_line.flags import (
     flags_of,
     given,
 )
+from labml_nn.experiments.training.config import TrainingConfig
 from labml_nn.experiments.training.devices import pick_device
 from labml_nn.experiments.training.folder import Run, load_run
 from labml_nn.experiments.training.task import Wording
@@ -71,6 +74,7 @@ class Writing:
                 f"`temperature` ({self.temperature}) must be at least 0; 0.8 is a good "
                 "start, 0 always takes the likeliest letter"
             )
+        assert self.sampler  # its parts check their numbers
 
     @property
     def sampler(self) -> Sampler:
@@ -103,7 +107,7 @@ def run(words: Sequence[str]) -> int:
     add_flags(parser, "how it writes", FLAGS)
     values = parser.read(words)
     writing = Writing(**given(values, FLAGS))
-    device = pick_device(writing.device)
+    device = device_of(writing.device)
     trained = load_run(values.run)
     prompt = prompt_of(trained, writing.prompt)
     model = trained.model(device)
@@ -146,6 +150,11 @@ def show(text: str) -> None:
     """At once, and not when a line is full."""
     sys.stdout.write(text)
     sys.stdout.flush()
+
+
+def device_of(name: str) -> torch.device:
+    """The device of this name. Raises `ValueError` if there is no such, or not here."""
+    return pick_device(TrainingConfig(device=name).device)
 
 
 def replies(trained: Run) -> bool:

@@ -34,6 +34,7 @@ from typing import Any
 from labml_nn.checks import check_known
 from labml_nn.experiments.command_line import program
 from labml_nn.experiments.command_line.flags import (
+    NOTHING,
     Flag,
     Parser,
     UsageError,
@@ -138,10 +139,10 @@ def read(experiment: Experiment, words: Sequence[str]) -> Order:
     """
     preset = _preset(experiment, words)
     prog = f"{program()} train {experiment.name}"
-    parser = Parser(f"{experiment.title} {experiment.summary}.", prog)
+    colon = "" if experiment.title.endswith("?") else ":"
+    parser = Parser(f"{experiment.title}{colon} {experiment.summary}.", prog)
     parser.usage = f"{prog} [FLAGS]"
-    parser.epilog = f"Explained on {experiment.page}."
-    parser.add_argument("experiment", help=_NOT_SHOWN)
+    parser.add_argument("experiment", help=NOTHING)
     _add_run(parser, experiment, preset)
     model, training = flags_of_experiment(experiment, preset)
     add_flags(parser, "the model", model)
@@ -161,9 +162,6 @@ def read(experiment: Experiment, words: Sequence[str]) -> Order:
         given(values, model),
         given(values, training),
     )
-
-
-_NOT_SHOWN = "==SUPPRESS=="  # argparse's own word for it
 
 
 def _preset(experiment: Experiment, words: Sequence[str]) -> str:
@@ -227,7 +225,10 @@ def flags_of_experiment(
     preset. What the text decides is no choice, and has no flag.
     """
     config = models()[experiment.model].load_class().Config
-    decided = WORDINGS[experiment.task](Vocabulary("a")).model_fields
+    decided = {
+        "padding_token",
+        *WORDINGS[experiment.task](Vocabulary("a")).model_fields,
+    }
     numbers = experiment.preset(preset)
     shown: dict[str, Any] = {"max_len": "seq_len", **numbers.model}
     return (

@@ -29,9 +29,11 @@ from labml_nn.experiments.training.config import TrainingConfig
 from labml_nn.experiments.training.curve import curve_svg, lines_of
 from labml_nn.experiments.training.devices import pick_device
 from labml_nn.experiments.training.folder import Run, RunFolder, load_run
+from labml_nn.experiments.training.labml_record import LabmlRecord
 from labml_nn.experiments.training.progress import Progress
 from labml_nn.experiments.training.reporters import Reporter
 from labml_nn.experiments.training.result import Result
+from labml_nn.experiments.training.task import Task
 from labml_nn.experiments.training.trainer import Trainer
 
 Variant = str | None
@@ -82,7 +84,11 @@ def one_run(order: Order, variant: Variant, world: World) -> Result | None:
         print(heading(trainer))
     result = trainer.train()
     if result.stopped == "not finite":
-        raise RunError(trainer.trouble or "the loss is not a number any more")
+        raise RunError(
+            f"the run in {folder} has ended after {result.step:,} of "
+            f"{trainer.config.steps:,} updates; begin a new one (--out), with what the "
+            "warning says"
+        )
     if world.main:
         print(ending(order, folder, trainer, result))
     return result
@@ -106,7 +112,7 @@ def new(order: Order, variant: Variant, world: World) -> Trainer:
         config,
         order.folder(variant),
         world=world,
-        reporters=reporters(order),
+        reporters=reporters(order, variant),
         about={
             "experiment": order.experiment.name,
             "variant": variant,
@@ -135,7 +141,7 @@ def resumed(order: Order, variant: Variant, world: World) -> Trainer:
         config,
         folder,
         world=world,
-        reporters=reporters(order),
+        reporters=reporters(order, variant),
     )
     trainer.resume()
     return trainer
@@ -173,9 +179,10 @@ def is_finished(folder: Path) -> bool:
 # ## What is told
 #
 # A bar while it trains, unless nobody wants to see it. What goes wrong is told anyway.
-def reporters(order: Order) -> list[Reporter]:
-    """Who looks on."""
-    return [Warnings() if order.quiet else Progress()]
+def reporters(order: Order, variant: Variant) -> list[Reporter]:
+    """Who looks on. labml keeps a record in its own format, for its own tools."""
+    shown = Warnings() if order.quiet else Progress()
+    return [shown, LabmlRecord(order.folder(variant) / "labml")]
 
 
 class Warnings(Reporter):
@@ -221,17 +228,29 @@ def ending(order: Order, folder: Path, trainer: Trainer, result: Result) -> str:
             f"interrupted after {result.step:,} updates, and saved; go on with\n"
             f"  {program()} {again} --resume"
         )
-    prompt = (
-        '"Where is the king?"' if order.experiment.task == "replies" else '"ROMEO:"'
-    )
     best = result.best_validation_loss
-    return (
-        f"{result.step:,} updates in {result.seconds:,.0f} s; loss on new text "
+    lines = [
+        f"{result.step:,} updates in {_time(result.seconds)}; loss on new text "
         f"{result.validation_loss:.4f} nats per character"
         + (f", at best {best:.4f}" if best != result.validation_loss else "")
-        + f"\nlet it write:\n  {program()} generate {shlex.quote(str(folder))} "
-        f"--prompt {prompt}"
-    )
+    ]
+    if len(order.variants) == 1:
+        command = ["generate", str(folder), *_prompt(trainer.task)]
+        lines += ["let it write:", f"  {program()} {shlex.join(command)}"]
+    return "\n".join(lines)
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:,.0f} s"
+
+
+def _prompt(task: Task) -> list[str]:
+    # One that the model can read, whatever its text was.
+    replies = "end_token" in task.model_fields
+    usual = "Where is the king?" if replies else "ROMEO:"
+    if set(usual) <= set(task.vocabulary.characters):
+        return ["--prompt", usual]
+    return ["--prompt", task.sample_prompt.splitlines()[0]] if replies else []
 
 
 def compared(order: Order) -> str:

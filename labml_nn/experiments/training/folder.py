@@ -228,6 +228,9 @@ class Run:
         known = self.corpus
         path = known["path"] if text is None else text
         corpus = read_corpus(None if path is None else Path(path))
+        # Another text has other characters, and so other numbers for them. The model
+        # knows those of its own text.
+        vars(corpus)["vocabulary"] = self.vocabulary
         if text is None and corpus.sha256 != known["sha256"]:
             raise RunError(
                 f"the model was trained on {known['name']} ({known['sha256'][:12]}), "
