@@ -1,6 +1,7 @@
 """Runs of Muon."""
 
 import torch
+import torch._dynamo  # optimizers import it when they are made, which would be part of the run
 from torch import nn
 
 from labml_nn.optimizers.muon import Muon, orthogonalise
