@@ -69,7 +69,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from labml_nn.checks import check_sequence, check_sizes
+from labml_nn.checks import check_known, check_sequence, check_sizes
 from labml_nn.transformers.feed_forward import FeedForward
 from labml_nn.transformers.feedback.attention import FeedbackAttention
 from labml_nn.transformers.feedback.checks import (
@@ -106,6 +106,8 @@ class FeedbackTransformer(nn.Module):
     """
 
     is_kv_precomputed = False
+    backends: tuple[str, ...] = ("auto", "plain")
+    backend = "auto"
 
     def __init__(
         self,
@@ -114,6 +116,7 @@ class FeedbackTransformer(nn.Module):
         *,
         horizon: int | None = None,
         norm_memory: bool = False,
+        backend: str = "auto",
     ) -> None:
         r"""
         * `layer` is the pattern for the layers; each gets parameters of its own
@@ -121,10 +124,13 @@ class FeedbackTransformer(nn.Module):
         * `horizon` is $\tau$, how many rows memory keeps: step $t$ attends to
           $m_{t-\tau}, \dots, m_{t-1}$. `None` keeps everything
         * `norm_memory` is whether rows of memory are normalised
+        * `backend` is the form that runs; this model has one, `plain`
 
         Raises `ValueError` if the layer expects another kind of memory.
         """
         super().__init__()
+        check_known("backend", backend, self.backends)
+        self.backend = backend
         if horizon is not None:
             check_sizes(horizon=horizon)
         self.horizon = horizon
@@ -202,7 +208,12 @@ class FeedbackTransformer(nn.Module):
         if real is not None:
             check_real(real, x_seq)
             return scan_real(self.scan, x_seq, real, memory)
+        top, memory = self._read(x_seq, memory)
+        return self.norm(top), memory
 
+    def _read(
+        self, x_seq: Float[Tensor, "T B C"], memory: FeedbackMemory
+    ) -> tuple[Float[Tensor, "T B C"], FeedbackMemory]:
         # What is the same at every step is worked out once: the shares of the layers,
         # and positions for the longest memory that a layer will see.
         #
@@ -231,7 +242,7 @@ class FeedbackTransformer(nn.Module):
             vector = torch.einsum("lbc,l->bc", torch.stack(outputs), shares)
             memory = self._remember(self.norm_memory(vector), memory, capacity)
             top.append(outputs[-1])
-        return self.norm(torch.stack(top)), memory
+        return torch.stack(top), memory
 
     def _climb(
         self,

@@ -25,11 +25,13 @@ differ in what they ask for, $W_Q$, in how they judge distance, and in $W_O$.
 | $W_K$, $W_V$ | `key.linear.weight`, `value.linear.weight` | `[H·K, C]` | the maps |
 """
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from labml_nn.checks import check_heads
-from labml_nn.transformers.feedback import FeedbackTransformer
+from labml_nn.transformers.feedback import FeedbackTransformer, by_hand
+from labml_nn.transformers.feedback.by_hand.choice import BACKENDS, suits
 from labml_nn.transformers.feedback.layer import FeedbackTransformerLayer
 from labml_nn.transformers.feedback.memory import FeedbackMemory
 from labml_nn.transformers.mha import PrepareForMultiHeadAttention
@@ -43,6 +45,7 @@ class FeedbackTransformerKV(FeedbackTransformer):
     """
 
     is_kv_precomputed = True
+    backends = BACKENDS
 
     def __init__(
         self,
@@ -53,6 +56,7 @@ class FeedbackTransformerKV(FeedbackTransformer):
         *,
         horizon: int | None = None,
         norm_memory: bool = False,
+        backend: str = "auto",
     ) -> None:
         r"""
         * `layer` is the pattern for the layers; its attention has
@@ -60,11 +64,21 @@ class FeedbackTransformerKV(FeedbackTransformer):
         * `n_layers` is their number $L$
         * `d_model`, `heads` are $C$ and $H$, those of the layer
         * `horizon` and `norm_memory` are those of `FeedbackTransformer`
+        * `backend` is the form that runs: `plain`, the loop that the other page
+          explains; `by_hand`, [the one whose gradients were worked out by
+          hand](by_hand/__init__.py); or `auto`, that one wherever it can do what is
+          asked
 
         Raises `ValueError` if layer and arguments disagree.
         """
         check_heads(heads, d_model)
-        super().__init__(layer, n_layers, horizon=horizon, norm_memory=norm_memory)
+        super().__init__(
+            layer,
+            n_layers,
+            horizon=horizon,
+            norm_memory=norm_memory,
+            backend=backend,
+        )
         if (d_model, heads) != (layer.size, layer.attn.heads):
             raise ValueError(
                 f"the layer has d_model = {layer.size} and {layer.attn.heads} heads, "
@@ -74,6 +88,31 @@ class FeedbackTransformerKV(FeedbackTransformer):
         self.d_k = d_model // heads
         self.key = PrepareForMultiHeadAttention(d_model, heads, self.d_k, bias=False)
         self.value = PrepareForMultiHeadAttention(d_model, heads, self.d_k, bias=False)
+
+    def _read(
+        self, x_seq: Float[Tensor, "T B C"], memory: FeedbackMemory
+    ) -> tuple[Float[Tensor, "T B C"], FeedbackMemory]:
+        r"""
+        ### Choose a form
+
+        Where keys and values are shared, the whole recurrence can be gone through
+        [by hand](by_hand/__init__.py), forwards and backwards: the same numbers,
+        several times as fast. The plain loop takes over wherever something is asked of
+        the model that only it knows.
+        """
+        if not suits(self, x_seq):
+            return super()._read(x_seq, memory)
+
+        # The loop by hand starts from a memory in which each text has a row. So it is
+        # not for a first token, which has nothing to attend to.
+        top = []
+        if len(memory) == 0 or memory.lengths is not None:
+            first, memory = super()._read(x_seq[:1], memory)
+            top, x_seq = [first], x_seq[1:]
+        if len(x_seq):
+            rest, memory = by_hand.scan(self, x_seq, memory)
+            top.append(rest)
+        return torch.cat(top), memory
 
     def _remember(
         self, vector: Float[Tensor, "B C"], memory: FeedbackMemory, capacity: int

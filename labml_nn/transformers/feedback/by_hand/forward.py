@@ -1,0 +1,322 @@
+r"""
+---
+title: A feedback transformer, step by step
+summary: >
+  The loop of a feedback transformer with nothing in it that could be done before or
+  after it, written into memory that was set aside.
+---
+
+This is [`FeedbackTransformerKV`](../shared.py) once more, the same equations with
+[folded](weights.py) parameters. With $\hat{x}$ for $x$ normalised, a layer at step $t$
+is
+
+\begin{align}
+q &= W_Q \, \hat{x}^{l-1} + u &
+a &= \operatorname{softmax}_j \left( q^\top k_j + q^\top E_d + b'_d \right) \\
+o &= \sum_j a_j v_j &
+z &= x^{l-1} + W_O \, o + b_O \\
+h &= f(W_1 \hat{z} + b_1) &
+x^l &= z + W_2^\top h + b_2
+\end{align}
+
+and what it leaves behind is
+
+$$m_t = \sum_l w_l \, x_t^l, \qquad
+(k_t, v_t) = W_{KV} \, \hat{m}_t$$
+
+Nothing here is for autograd. What [the way back](backward.py) needs can be had again
+from two things, which the loop writes down anyway: the outputs of all layers, and the
+keys and values.
+
+| Symbol | Code | Shape | Meaning |
+|:--|:--|:--|:--|
+| $x_t^l$ | `outputs` | `[T, L + 1, B, C]` | all layers, embeddings first |
+| $k_j$, $v_j$ | `keys`, `values` | `[H·B, S, K]` | memory of each head and text |
+| $q$ | `query` | `[H, B, K]` | what each head looks for |
+| $a$ | `attn` | `[H·B, 1, S]` | attention weights |
+| $o$ | `found` | `[B, C]` | what the heads found, side by side |
+| $h$ | `hidden` | `[B, F]` | hidden features |
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from labml_nn.transformers.feedback.by_hand.form import Form, Masks, Span, draw, spans
+from labml_nn.transformers.feedback.by_hand.weights import Weights
+
+
+class Read(NamedTuple):
+    r"""
+    ## What was read
+
+    * `outputs` is $x_t^l$ for all steps and layers, `[T, L + 1, B, C]`
+    * `keys`, `values` are all rows, those of before too, `[H·B, before + T, K]`
+    """
+
+    outputs: Tensor
+    keys: Tensor
+    values: Tensor
+
+
+def by_heads(x: Tensor, heads: int) -> Tensor:
+    r"""
+    ## Heads first
+
+    Attention works on each head of each text alone. `[B, C]` becomes `[H, B, K]`, so
+    that head and text together are one axis, and the memory of each lies in one piece.
+    """
+    return torch.unflatten(x, -1, (heads, -1)).transpose(-3, -2)
+
+
+def side_by_side(x: Tensor) -> Tensor:
+    r"""
+    And back: `[H, B, K]` becomes `[B, C]`.
+    """
+    return x.transpose(-3, -2).flatten(-2)
+
+
+def bend(form: Form, up: Tensor) -> Tensor:
+    r"""
+    ## Hidden features
+
+    $f(z)$, or $f(z) \otimes z'$ with a gate, which comes as a second half.
+    """
+    if not form.is_gated:
+        return form.activation(up)
+    feature, gate = up.chunk(2, -1)
+    return form.activation(feature) * gate
+
+
+def normalise(x: Tensor, form: Form) -> Tensor:
+    r"""
+    $\hat{x}$: mean 0, variance 1.
+    """
+    return torch.native_layer_norm(x, x.shape[-1:], None, None, form.eps)[0]
+
+
+def begin(x_seq: Tensor, keys: Tensor, values: Tensor, weights: Weights) -> Read:
+    r"""
+    ## Set space aside
+
+    Room for all that will be written, with what is known already in its place: the
+    embeddings, and the rows of before.
+
+    * `x_seq` is the text, embedded, `[T, B, C]`
+    * `keys`, `values` are the rows of before, `[S, B, H, K]`
+    """
+    length, batch, width = x_seq.shape
+    before, _, heads, d_k = keys.shape
+    outputs = x_seq.new_empty(length, len(weights.query) + 1, batch, width)
+    outputs[:, 0] = x_seq
+
+    def rows(old: Tensor) -> Tensor:
+        space = x_seq.new_empty(heads, batch, before + length, d_k)
+        space[:, :, :before] = old.permute(2, 1, 0, 3)
+        return space.flatten(0, 1)
+
+    return Read(outputs, rows(keys), rows(values))
+
+
+class Layer(NamedTuple):
+    r"""
+    ## The maps of one layer
+
+    As products want them: a map of vectors that are rows is `x @ weight.T`.
+    """
+
+    query: Tensor
+    query_bias: Tensor
+    output: Tensor
+    output_bias: Tensor
+    up: Tensor
+    up_bias: Tensor
+    down: Tensor
+    down_bias: Tensor
+
+
+def unstack(weights: Weights) -> list[Layer]:
+    r"""
+    One `Layer` for each layer.
+    """
+    stacked = (
+        weights.query.transpose(1, 2),
+        weights.query_bias,
+        weights.output.transpose(1, 2),
+        weights.output_bias,
+        weights.up.transpose(1, 2),
+        weights.up_bias,
+        weights.down,
+        weights.down_bias,
+    )
+    parts = zip(*(tensor.unbind() for tensor in stacked), strict=True)
+    return [Layer(*part) for part in parts]
+
+
+class Seen(NamedTuple):
+    r"""
+    ## What a step sees
+
+    The same for all of its layers, but for the distances, which each layer judges for
+    itself.
+
+    * `keys`, `values` are its $S$ rows, `[H·B, K, S]` and `[H·B, S, K]`
+    * `distance`, `distance_bias` are $E$, `[H, K, S]`, and $b'$, `[H, 1, S]`, of each
+      layer
+    * `blank` is `True` for rows that are none of a text's own, `[B, ≤ S]`: the oldest
+    """
+
+    keys: Tensor
+    values: Tensor
+    distance: tuple[Tensor, ...]
+    distance_bias: tuple[Tensor, ...]
+    blank: Tensor | None
+
+
+def look(
+    t: int, read: Read, weights: Weights, blank: Tensor | None, span: Span, form: Form
+) -> Seen:
+    r"""
+    ### The window of step $t$
+
+    Rows $S_t - \tau, \dots, S_t - 1$. All are views.
+
+    * `blank` is that of all rows of before, `[before, B]`
+    """
+    end = span.before + t
+    first = 0 if form.horizon is None else max(0, end - form.horizon)
+    near = weights.distance.shape[2] - (end - first)
+    return Seen(
+        read.keys[:, first:end].transpose(1, 2),
+        read.values[:, first:end],
+        weights.distance[:, :, near:].transpose(2, 3).unbind(),
+        weights.distance_bias[:, :, None, near:].unbind(),
+        blank[first:].T if blank is not None and first < span.before else None,
+    )
+
+
+def attend(
+    x: Tensor,
+    number: int,
+    layer: Layer,
+    seen: Seen,
+    form: Form,
+    kept: Tensor | None = None,
+) -> Tensor:
+    r"""
+    ## What attention adds
+
+    * `x` is $x^{l-1}$, `[B, C]`
+    * `number` is that of the layer, $l - 1$
+    * `kept` is what dropout leaves of the weights, `[H·B, S]`
+
+    Returns $W_O o + b_O$, `[B, C]`.
+    """
+    # Distances are scored for all texts of a batch together, one product per head. Rows
+    # are scored for each text alone.
+    query = torch.addmm(layer.query_bias, normalise(x, form), layer.query)
+    query = by_heads(query, form.heads).contiguous()
+    scores = torch.baddbmm(seen.distance_bias[number], query, seen.distance[number])
+    rows = query.view(-1, 1, query.shape[-1])
+    scores = torch.baddbmm(scores.view(len(rows), 1, -1), rows, seen.keys)
+    if seen.blank is not None:
+        oldest = scores.view(form.heads, len(x), -1)[..., : seen.blank.shape[1]]
+        oldest.masked_fill_(seen.blank, -math.inf)
+
+    attn = scores.softmax(-1)
+    if kept is not None:
+        attn = attn * kept.unsqueeze(1)
+    found = side_by_side(torch.bmm(attn, seen.values).view_as(query))
+    return torch.addmm(layer.output_bias, found, layer.output)
+
+
+def conclude(z: Tensor, layer: Layer, form: Form, kept: Tensor | None = None) -> Tensor:
+    r"""
+    ## What the network adds
+
+    * `z` is what attention left, `[B, C]`
+    * `kept` is what dropout leaves of the hidden features, `[B, F]`
+
+    Returns $W_2^\top h + b_2$, `[B, C]`.
+    """
+    up = torch.addmm(layer.up_bias, normalise(z, form), layer.up)
+    hidden = bend(form, up)
+    if kept is not None:
+        hidden = hidden * kept
+    return torch.addmm(layer.down_bias, hidden, layer.down)
+
+
+def remember(t: int, read: Read, weights: Weights, span: Span, form: Form) -> None:
+    r"""
+    ## What a step leaves behind
+
+    $m_t$ is one product: shares, times the outputs of all layers laid out flat. Its key
+    and its value go to row $S_t$.
+    """
+    outputs = read.outputs[t]
+    vector = (weights.shares @ outputs.flatten(1)).view_as(outputs[0])
+    if form.norm_memory:
+        vector = normalise(vector, form)
+    row = torch.addmm(weights.memory_bias, vector, weights.memory.T)
+    for rows, part in zip((read.keys, read.values), row.chunk(2, -1), strict=True):
+        by_head = by_heads(part, form.heads)
+        rows[:, span.before + t].view(by_head.shape).copy_(by_head)
+
+
+def run_forward(
+    x_seq: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    blank: Tensor | None,
+    weights: Weights,
+    form: Form,
+) -> Read:
+    r"""
+    ## The loop
+
+    * `x_seq` is the text, embedded, `[T, B, C]`
+    * `keys`, `values` are the rows of before, at least one, `[S, B, H, K]`
+    * `blank` is `True` for those that are none of a text's own, `[S, B]`; `None` if all
+      are. Each text has one
+    * `weights`, `form` are those of the model
+
+    Returns the outputs of all layers, and all rows.
+    """
+    read = begin(x_seq, keys, values, weights)
+    layers = unstack(weights)
+    length, batch, before = *x_seq.shape[:2], len(keys)
+    for span in spans(length, before, form.horizon):
+        masks = draw(form, span, x_seq, len(layers), batch, weights.down.shape[1])
+        for t in range(span.start, span.stop):
+            seen = look(t, read, weights, blank, span, form)
+            x, *above = read.outputs[t].unbind()
+            for number, layer in enumerate(layers):
+                place = (number, t - span.start)
+                weights_kept = _kept_weights(masks, span, place, len(layers), seen)
+                added = attend(x, number, layer, seen, form, weights_kept)
+                z = x + _times(added, masks.attended, place)
+                kept = None if masks.hidden is None else masks.hidden[place]
+                added = conclude(z, layer, form, kept)
+                x = torch.add(
+                    z, _times(added, masks.concluded, place), out=above[number]
+                )
+            remember(t, read, weights, span, form)
+    return read
+
+
+def _times(x: Tensor, kept: Tensor | None, place: tuple[int, int]) -> Tensor:
+    return x if kept is None else x * kept[place]
+
+
+# The rows that this step sees, of those that the span does.
+def _kept_weights(
+    masks: Masks, span: Span, place: tuple[int, int], n_layers: int, seen: Seen
+) -> Tensor | None:
+    if masks.attention is None:
+        return None
+    number, step = place
+    end = span.old + step
+    kept = masks.attention[:, step * n_layers + number]
+    return kept[:, end - seen.values.shape[1] : end]
