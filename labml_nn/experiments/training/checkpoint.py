@@ -36,6 +36,7 @@ last one, and not the last one. It holds tensors and plain values, and is read w
 
 import io
 import pickle
+import warnings
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -86,7 +87,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
             f"there is no {path} to go on from; start the run anew, in another folder"
         )
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings(action="ignore"):
+            state = torch.load(path, map_location="cpu", weights_only=True)
         version = state["format"]
         missing = [name for name in PARTS if name not in state]
     except (OSError, EOFError, RuntimeError, KeyError, TypeError, ValueError) as error:

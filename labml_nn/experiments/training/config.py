@@ -62,7 +62,7 @@ class TrainingConfig:
       only at the end
     * `save_every` is the number of updates between checkpoints; 0: only at the end
     * `sample_tokens` is the length of those texts
-    * `seed` decides all that is drawn: parameters, batches, dropout, texts
+    * `seed` is what all that is drawn depends on: parameters, batches, dropout, texts
     * `device` is `"cpu"`, `"cuda"`, `"cuda:1"`, `"mps"`, or `"auto"` for the fastest
       that there is
     * `precision` is that of matrix products, `"float32"`, `"bfloat16"` or `"float16"`;

@@ -24,7 +24,7 @@ from typing import Any
 __all__ = ["Clock", "History", "Point"]
 
 # Step, loss, seconds, seconds of the processor, and targets that were learned from.
-Point = list[float]
+Point = list[int | float]
 
 
 @dataclass

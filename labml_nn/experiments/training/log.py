@@ -68,7 +68,7 @@ class Log(Reporter):
             loss=loss,
             learning_rate=learning_rate,
             tokens_per_second=round(tokens_per_second, 1),
-            **more,
+            **{**more, "tokens": round(more["tokens"])},
         )
 
     def validated(self, step: int, loss: float) -> None:

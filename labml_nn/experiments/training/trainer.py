@@ -119,7 +119,7 @@ class Trainer:
         self.about = describe(model, task, config, self.device, self.world, about or {})
         self.reporters = self._all(reporters)
         self.trouble: str | None = None
-        self._refused = ""
+        self._refused: dict[str, str] = {}
         self._update = Update(model, config, self.computing, self.world)
         self._begun = False
         self._saved_at = -1
@@ -226,7 +226,7 @@ class Trainer:
                 self._update.optimizers.learning_rate,
                 (history.tokens - before[4]) / passed,
                 gradient_norm=float(self._update.norm),
-                tokens=history.tokens,
+                tokens=float(history.tokens),
                 seconds=round(history.clock.seconds, 3),
                 process_seconds=round(history.clock.process_seconds, 3),
             )
@@ -291,7 +291,7 @@ class Trainer:
             "update": self._update.state(),
             "history": history.values(),
         }
-        with self._disk(f"the checkpoint of step {history.step}"):
+        with self._disk("the checkpoint"):
             write_checkpoint(self.folder.checkpoint, state)
             self._saved_at = history.step
             for reporter in self.reporters:
@@ -384,7 +384,8 @@ class Trainer:
             with self._disk("the result"):
                 reporter.end(result)
         if self.folder is not None and self.world.main and self._refused:
-            raise RunError(f"{self._refused}; free some space, and go on with --resume")
+            faults = "; ".join(self._refused.values())
+            raise RunError(f"{faults}. Free some space, and go on with --resume")
         return result
 
     @contextmanager
@@ -393,15 +394,16 @@ class Trainer:
         try:
             yield
         except OSError as error:
-            last = f"the one of step {self._saved_at} is in order"
-            self._refused = (
-                f"the disk refused {what} ({error.strerror or error}); "
-                f"{last if self._saved_at >= 0 else 'there is none'}"
+            last = f"the checkpoint of step {self._saved_at} is in order"
+            self._refused[what] = (
+                f"the disk refused {what} after {self.history.step} updates "
+                f"({error.strerror or error}); "
+                f"{last if self._saved_at >= 0 else 'there is no checkpoint'}"
             )
             for reporter in self.reporters:
-                reporter.warned(self._refused)
+                reporter.warned(self._refused[what])
         else:
-            self._refused = ""
+            self._refused.pop(what, None)
 
     def _explain(self, error: NotFiniteError) -> None:
         history, config = self.history, self.config

@@ -1,0 +1,168 @@
+"""A training that was interrupted is, bit for bit, the one that was not."""
+
+import os
+import signal
+
+import pytest
+import torch
+from small_runs import MODELS, training
+
+from labml_nn.experiments.errors import RunError
+from labml_nn.experiments.training import trainer as trainer_module
+from labml_nn.experiments.training.log import read_log
+from labml_nn.experiments.training.reporters import Reporter
+
+
+class Interrupts(Reporter):
+    """Sends a signal at a step."""
+
+    def __init__(self, step, number=signal.SIGINT, times=1):
+        self.step, self.number, self.times = step, number, times
+
+    def update(self, step, loss, learning_rate, tokens_per_second, **more):
+        if step == self.step:
+            for _ in range(self.times):
+                os.kill(os.getpid(), self.number)
+
+
+def same(one, other):
+    """Whether two values are equal to the last bit, whatever they are made of."""
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[k], other[k]) for k in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return one == other
+
+
+def losses(history):
+    """A history without its times, which differ."""
+    return [
+        [(point[0], point[1], point[4]) for point in curve]
+        for curve in (history.train, history.validation)
+    ]
+
+
+def check_equal(one, other):
+    assert one.history.step == other.history.step
+    assert same(one.model.state_dict(), other.model.state_dict())
+    assert same(one._update.state(), other._update.state())
+    assert losses(one.history) == losses(other.history)
+    assert one.history.samples == other.history.samples
+    assert one.history.tokens == other.history.tokens
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_run_that_goes_on_is_the_same(name, tmp_path):
+    """With dropout, and interrupted where nothing else happens."""
+    straight = training(name, tmp_path / "straight")
+    straight.train()
+    first = training(name, tmp_path / "run", reporters=[Interrupts(4)])
+    assert first.train().stopped == "interrupted"
+    assert first.history.step == 4
+    second = training(name, tmp_path / "run")
+    second.resume()
+    assert second.history.step == 4
+    assert second.train().stopped == "finished"
+    check_equal(second, straight)
+    best = [(tmp_path / each / "model" / "model.safetensors") for each in ("run", "straight")]
+    assert best[0].read_bytes() == best[1].read_bytes()
+    for file in ("samples.txt",):
+        assert (tmp_path / "run" / file).read_text() == (tmp_path / "straight" / file).read_text()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"optimizer": "muon"},
+        {"initial_seq_len": 3, "grow_steps": 5},
+        {"precision": "float16"},
+        {"accumulate": 2},
+    ],
+    ids=str,
+)
+def test_in_every_kind_of_training(changes, tmp_path):
+    straight = training("autoregressive", tmp_path / "straight", **changes)
+    straight.train()
+    training("autoregressive", tmp_path / "run", reporters=[Interrupts(2)], **changes).train()
+    second = training("autoregressive", tmp_path / "run", **changes)
+    second.resume()
+    second.train()
+    check_equal(second, straight)
+
+
+def test_between_two_points_of_the_curve(tmp_path, monkeypatch):
+    """A mean that was half collected is collected to its end."""
+    monkeypatch.setattr(trainer_module, "POINTS", 3)
+    changes = {"steps": 12, "evaluate_every": 0, "sample_every": 0, "save_every": 6}
+    straight = training("elman", tmp_path / "straight", **changes)
+    straight.train()
+    assert [point[0] for point in straight.history.train] == [4, 8, 12]
+
+    class Dies(Reporter):
+        def saved(self, step):
+            if step == 6:
+                raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        training("elman", tmp_path / "run", reporters=[Dies()], **changes).train()
+    second = training("elman", tmp_path / "run", **changes)
+    second.resume()
+    assert second.history.step == 6 and second.history.loss_count == 2
+    second.train()
+    check_equal(second, straight)
+
+
+def test_in_one_process(tmp_path):
+    """A notebook that was stopped runs its cell again."""
+    straight = training("elman")
+    straight.train()
+    trainer = training("elman", reporters=[Interrupts(3)])
+    assert trainer.train().stopped == "interrupted"
+    assert trainer.train().stopped == "finished"
+    check_equal(trainer, straight)
+    again = trainer.train()
+    assert again.step == 6 and again.stopped == "finished"
+
+
+def test_a_finished_run_has_nothing_left_to_do(tmp_path):
+    result = training("elman", tmp_path / "run").train()
+    again = training("elman", tmp_path / "run")
+    again.resume()
+    assert again.train() == result
+
+
+def test_other_numbers_are_refused(tmp_path):
+    training("elman", tmp_path / "run").train()
+    with pytest.raises(RunError, match=r"learning_rate: 0\.01 there and 0\.02 here"):
+        training("elman", tmp_path / "run", learning_rate=0.02).resume()
+    with pytest.raises(RunError, match="model: 'elman' there and 'autoregressive' here"):
+        training("autoregressive", tmp_path / "run").resume()
+    training("elman", tmp_path / "run", save_every=2, evaluate_every=0).resume()
+
+
+def test_there_is_nothing_to_go_on_from(tmp_path):
+    with pytest.raises(RunError, match=r"there is no folder to go on from; give one"):
+        training("elman").resume()
+    with pytest.raises(RunError, match="is not there; expected the folder that a training"):
+        training("elman", tmp_path / "none").resume()
+    training("elman", tmp_path / "run").train()
+    (tmp_path / "run" / "checkpoint.pt").write_bytes(b"PK nonsense")
+    with pytest.raises(RunError, match="is damaged"):
+        training("elman", tmp_path / "run").resume()
+
+
+def test_the_log_does_not_tell_twice(tmp_path):
+    folder = tmp_path / "run"
+    training("elman", folder, reporters=[Interrupts(4)]).train()
+    log = folder / "log.jsonl"
+    with log.open("a") as file:  # what was told between the checkpoint and the end
+        file.write('{"event": "update", "step": 5, "loss": 1.0}\n{"event": "upd')
+    second = training("elman", folder)
+    second.resume()
+    second.train()
+    steps = [line["step"] for line in read_log(log) if line["event"] == "update"]
+    assert steps == [1, 2, 3, 4, 5, 6]
+    events = [line["event"] for line in read_log(log)]
+    assert events.count("begin") == 2 and events.count("end") == 2
