@@ -100,7 +100,7 @@ class FeedbackTransformerKV(FeedbackTransformer):
         several times as fast. The plain loop takes over wherever something is asked of
         the model that only it knows.
         """
-        if not suits(self, x_seq):
+        if not suits(self, FeedbackTransformerKV, x_seq):
             return super()._read(x_seq, memory)
 
         # The loop by hand starts from a memory in which each text has a row. So it is

@@ -157,23 +157,22 @@ def traced(x: Tensor) -> bool:
 SHORTEST = 4
 
 
-def suits(model: "FeedbackTransformerKV", x_seq: Tensor) -> bool:
+def suits(model: "FeedbackTransformerKV", kind: type[nn.Module], x_seq: Tensor) -> bool:
     r"""
     ## Choose
 
     * `model` is the transformer, whose `backend` may leave the choice to us
+    * `kind` is what it should be
     * `x_seq` is what it shall read
 
     Returns whether it shall be done by hand. Raises `ValueError` if the model asks for
     it and has something that the loop does not know.
     """
-    from labml_nn.transformers.feedback.shared import FeedbackTransformerKV
-
     if model.backend == "plain" or traced(x_seq):
         return False
     if model.backend == "auto":
-        return len(x_seq) >= SHORTEST and not objection(model, FeedbackTransformerKV)
-    found = objection(model, FeedbackTransformerKV)
+        return len(x_seq) >= SHORTEST and not objection(model, kind)
+    found = objection(model, kind)
     if found:
         raise ValueError(
             f"backend = 'by_hand' cannot run this model: {found}; with 'auto' the "
