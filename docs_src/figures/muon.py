@@ -3,10 +3,12 @@
 import torch
 
 from labml_nn.optimizers.muon import COEFFICIENTS, orthogonalise
+from labml_nn.transformers import mha
 from labml_nn.transformers.autoregressive import AutoregressiveConfig, AutoregressiveTransformer
 from pylit.figures.draw import Figure, Plot, Table
 
-TEXT = "Shall I compare thee to a summer's day? Thou art more lovely and more temperate. " * 4
+#: Some text to learn from: what the page on attention says.
+TEXT = mha.__doc__[:2400]
 
 
 def before_and_after():
@@ -15,7 +17,7 @@ def before_and_after():
     letters = sorted(set(TEXT))
     config = AutoregressiveConfig(n_vocab=len(letters), d_model=64, n_layers=2, dropout_prob=0.0)
     model = AutoregressiveTransformer(config)
-    tokens = torch.tensor([letters.index(letter) for letter in TEXT]).view(-1, 4)
+    tokens = torch.tensor([letters.index(letter) for letter in TEXT]).view(8, -1).T
     model.loss(tokens[:-1], tokens[1:]).backward()
     gradient = model.stack.layers[0].feed_forward.layer1.weight.grad
     values = {

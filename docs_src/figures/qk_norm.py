@@ -18,7 +18,7 @@ def growth():
         (1, FACTORS[-1]),
         (0, 1),
         x_label="both maps, times",
-        y_label="largest weight of a query, on average",
+        y_label="largest weight",
         height=100,
     )
     for tone, (name, values) in enumerate(found.items()):

@@ -30,6 +30,9 @@ its own length, those whose largest singular value is at most 1, $U V^\top$ is t
 with which the loss falls fastest ([@bernstein2024old]). Plain gradient descent answers
 the same question with the entries of the matrix laid out as one long vector.
 
+[AdamW](../experiments/training/optimizer.py) keeps two numbers for each weight, Muon
+one, and it pays with products of matrices, which the last section counts.
+
 ![The singular values of a gradient, and of the step that Muon makes of
 it.](figure:muon.before_and_after)
 
@@ -43,9 +46,6 @@ it.](figure:muon.before_and_after)
 | $a$, $b$, $c$ | `COEFFICIENTS` | | of the polynomial |
 | $\mu$ | `momentum` | | how slowly the mean forgets |
 | $\eta$, $\lambda$ | `lr`, `weight_decay` | | learning rate, pull to zero |
-
-[AdamW](../experiments/training/optimizer.py) keeps two numbers for each weight, Muon
-one.
 """
 
 import math
@@ -59,7 +59,7 @@ from torch.optim import Optimizer
 
 __all__ = ["COEFFICIENTS", "Muon", "orthogonalise"]
 
-#: Of $\varphi(\sigma) = a \sigma + b \sigma^3 + c \sigma^5$, found by Jordan et al.
+# Of the polynomial $\varphi(\sigma) = a \sigma + b \sigma^3 + c \sigma^5$, found by Jordan et al.
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
 

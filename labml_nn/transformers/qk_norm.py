@@ -27,9 +27,11 @@ A cosine is between −1 and 1. How sharply a head may choose is left to $\alpha
 learned number. Here it is written with [RMSNorm](rms_norm.py), which gives a vector of
 $K$ features the length $\sqrt{K}$ and each feature a gain:
 
-$$\hat{q} = g^q \otimes \frac{q}{\operatorname{RMS}(q)}, \qquad
-  \hat{k} = g^k \otimes \frac{k}{\operatorname{RMS}(k)}, \qquad
-  E_{ts} = \frac{\hat{q}_t \cdot \hat{k}_s}{\sqrt{K}}$$
+\begin{align}
+\hat{q} &= g^q \otimes \frac{q}{\operatorname{RMS}(q)} \\
+\hat{k} &= g^k \otimes \frac{k}{\operatorname{RMS}(k)} \\
+E_{ts} &= \frac{\hat{q}_t \cdot \hat{k}_s}{\sqrt{K}}
+\end{align}
 
 With all gains 1 that is the equation above with $\alpha = \sqrt{K}$: where the features
 are independent the scores have variance 1, as the division by $\sqrt{K}$ wants it, and
