@@ -45,10 +45,14 @@ def carry_out(order: Order) -> int:
 
     * `order` is what was typed
 
-    Nothing is begun if a folder is taken: of four variants, the fourth should not fail
-    after an hour. Returns the exit code, and raises what a run raises.
+    What can be known to be wrong is refused before anything begins: of two processes
+    none should wait for the other, and of four variants the fourth should not fail
+    after an hour because its folder is taken.
+
+    Returns the exit code, and raises what a run raises.
     """
-    config = order.experiment.training(order.preset, order.training)
+    config = _config(order)
+    World.announced().share(config.batch_size, config.accumulate)
     world = World.join(pick_device(config.device))
     if world.main and not order.resume:
         for variant in order.variants:
@@ -61,6 +65,15 @@ def carry_out(order: Order) -> int:
         print(compared(order))
     world.leave()
     return 0
+
+
+def _config(order: Order) -> TrainingConfig:
+    # Where something goes on, its own numbers count.
+    for variant in order.variants if order.resume else []:
+        if RunFolder(folder := order.folder(variant)).run_file.is_file():
+            there = load_run(folder).training.values()
+            return TrainingConfig.of({**there, **order.training})
+    return order.experiment.training(order.preset, order.training)
 
 
 def one_run(order: Order, variant: Variant, world: World) -> Result | None:

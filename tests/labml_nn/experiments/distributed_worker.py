@@ -4,11 +4,16 @@ Writes what it saw to the file that is its argument, followed by its rank.
 """
 
 import sys
+from pathlib import Path
 
 import torch
 
 import labml_nn
+from labml_nn.experiments.data.corpus import Corpus
 from labml_nn.experiments.distributed import World
+from labml_nn.experiments.training.config import TrainingConfig
+from labml_nn.experiments.training.task import TASKS
+from labml_nn.experiments.training.trainer import Trainer
 
 V, B, T, S, STEPS = 7, 6, 5, 4, 3
 SIZES = {"d_model": 12, "n_layers": 2, "dropout_prob": 0.0}
@@ -69,12 +74,46 @@ def train(world, name, accumulate=1):
     return losses, [parameter.detach().clone() for parameter in model.parameters()]
 
 
+TEXT = "".join(f"Speaker {'ab'[i % 2]}:\n{'so be it, ' * (i % 5 + 1)}\n\n" for i in range(40))
+TRAINING = {
+    "steps": 4,
+    "batch_size": B,
+    "seq_len": T,
+    "learning_rate": 0.01,
+    "warmup_steps": 2,
+    "evaluate_every": 2,
+    "sample_every": 2,
+    "save_every": 2,
+    "sample_tokens": 3,
+    "device": "cpu",
+    "precision": "float32",
+}
+TRAINED = {"autoregressive": "text", "encoder_decoder": "replies"}
+
+
+def train_with_trainer(world, name, folder, **changes):
+    """The real trainer, with all that it does beside updates; in double precision."""
+    config = TrainingConfig(**{**TRAINING, **changes})
+    corpus = Corpus.of("so be it", TEXT)
+    task = TASKS[TRAINED[name]](corpus, batch_size=B, seq_len=T, seed=1)
+    torch.manual_seed(world.rank)  # the first process decides how all begin
+    fields = {**MODELS[name], **task.model_fields, "max_len": T + 1}
+    model = labml_nn.create(name, **fields).double()
+    trainer = Trainer(model, task, config, folder, world=world)
+    result = trainer.train()
+    kept = [parameter.detach().clone() for parameter in model.parameters()]
+    return trainer.history.train, trainer.history.validation, kept, result.stopped
+
+
 def main(path):
     torch.set_num_threads(1)
     world = World.join(torch.device("cpu"), patience=20.0)
     assert World.join(torch.device("cpu")) == world
     seen = {name: train(world, name) for name in MODELS}
     seen["accumulate"] = train(world, "encoder_decoder", accumulate=3)
+    for name in TRAINED:
+        folder = Path(f"{path}-{name}")
+        seen[f"trainer {name}"] = train_with_trainer(world, name, folder, accumulate=3)
     seen["world"] = (world.rank, world.size, world.main)
     seen["sum"] = world.sum(1.0 + world.rank, 10.0)
     world.barrier()

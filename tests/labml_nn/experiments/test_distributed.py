@@ -1,6 +1,7 @@
 """Two processes that learn what one learns, and what is said when they cannot."""
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -11,8 +12,13 @@ import distributed_worker as worker
 import pytest
 import torch
 
+from labml_nn.experiments.data.corpus import Corpus
 from labml_nn.experiments.distributed import Loss, World
 from labml_nn.experiments.errors import RunError
+from labml_nn.experiments.training.folder import load_run
+from labml_nn.experiments.training.log import read_log
+from labml_nn.experiments.training.task import TextTask
+from labml_nn.experiments.training.trainer import Trainer
 
 SCRIPT = Path(worker.__file__)
 ROOT = SCRIPT.parents[3]
@@ -52,7 +58,7 @@ def two(tmp_path_factory):
     ]
     said = [child.communicate(timeout=120)[1] for child in children]
     assert [child.returncode for child in children] == [0, 0], "\n".join(said)
-    return [torch.load(f"{path}{rank}") for rank in range(2)]
+    return [torch.load(f"{path}{rank}") | {"path": path} for rank in range(2)]
 
 
 @pytest.mark.parametrize("name", worker.MODELS)
@@ -71,6 +77,46 @@ def test_two_processes_in_pieces_learn_the_same(two):
     for seen in two:
         torch.testing.assert_close(seen["accumulate"][0], losses, rtol=1e-12, atol=0)
         torch.testing.assert_close(seen["accumulate"][1], parameters, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", worker.TRAINED)
+def test_two_processes_train_what_one_trains(two, tmp_path, name):
+    """The real trainer: both curves and all parameters, with pieces and without."""
+    train, validation, parameters, _ = worker.train_with_trainer(World(), name, tmp_path / "one")
+    for seen in two:
+        mine = seen[f"trainer {name}"]
+        assert mine[3] == "finished"
+        for ours, theirs in ((train, mine[0]), (validation, mine[1])):
+            assert [point[0] for point in ours] == [point[0] for point in theirs]
+            losses = [[point[1] for point in points] for points in (ours, theirs)]
+            torch.testing.assert_close(*losses, rtol=1e-6, atol=0)
+            assert [point[4] for point in ours] == [point[4] for point in theirs]  # targets
+        torch.testing.assert_close(mine[2], parameters, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", worker.TRAINED)
+def test_the_first_process_alone_writes(two, tmp_path, name):
+    """The folder is that of one process: nothing twice, nothing of the others."""
+    worker.train_with_trainer(World(), name, tmp_path / "one")
+    folders = [tmp_path / "one", Path(f"{two[0]['path']}-{name}")]
+    files = [sorted(p.relative_to(f) for p in f.rglob("*")) for f in folders]
+    assert files[0] == files[1]
+    events = [[line["event"] for line in read_log(folder / "log.jsonl")] for folder in folders]
+    assert events[0] == events[1]
+    about = [load_run(folder).about for folder in folders]
+    assert [one["world_size"] for one in about] == [1, 2]
+
+
+def test_a_run_of_two_goes_on_with_one(two, tmp_path):
+    """The checkpoint knows nothing of processes."""
+    run = load_run(shutil.copytree(f"{two[0]['path']}-autoregressive", tmp_path / "run"))
+    model = run.new_model().double()
+    corpus = Corpus.of("so be it", worker.TEXT)
+    task = TextTask(corpus, batch_size=worker.B, seq_len=worker.T, seed=1)
+    trainer = Trainer(model, task, run.training, run.folder.path)
+    trainer.resume()
+    assert trainer.history.step == 4
+    assert trainer.validate() == pytest.approx(two[0]["trainer autoregressive"][1][-1][1])
 
 
 def test_processes_stay_equal_to_the_last_bit(two):
