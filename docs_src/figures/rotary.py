@@ -4,31 +4,33 @@ import math
 
 import torch
 
-from labml_nn.transformers.rotary import RotaryPositions
+from labml_nn.transformers.rotary import RotaryPositions, rotate
 from pylit.figures.draw import Figure, Plot, Table
 
 SIZE, LENGTH = 16, 65
+SHOWN = (0, 2)
 
 
-def angles():
-    """By how many turns each pair has been turned, on a logarithmic scale."""
+def distances():
+    """What a pair of features adds to the score of two equal vectors, and what all of them do."""
     rotation = RotaryPositions(SIZE, LENGTH)(torch.arange(LENGTH)[:, None])
-    once = torch.atan2(rotation.sin[1], rotation.cos[1]).flatten().tolist()  # from 0 to 1
-    turns = [[p * angle / (2 * math.pi) for p in range(1, LENGTH)] for angle in once]
-    plot = Plot(
-        (1, LENGTH - 1), (1e-4, 10), x_label="position", y_label="turns", log=True, height=140
-    )
-    shown = (0, 2, 4, 7)
-    for tone, pair in enumerate(shown):
-        plot.line(range(1, LENGTH), turns[pair], tone, label=f"pair {pair}")
+    turned = rotate(torch.ones(LENGTH, 1, 1, SIZE), rotation).flatten(1)  # [LENGTH, SIZE]
+    parts = turned * turned[0]
+    pairs = (parts[:, : SIZE // 2] + parts[:, SIZE // 2 :]) / 2
+    lines = {f"pair {i}": pairs[:, i].tolist() for i in SHOWN} | {"mean": pairs.mean(1).tolist()}
+    plot = Plot((0, LENGTH - 1), (-1, 1), x_label="distance", y_label="score", height=110)
+    for tone, (name, values) in enumerate(lines.items()):
+        plot.line(range(LENGTH), values, tone, label=name, dashed=name == "mean")
+    turns = [math.atan2(rotation.sin[1, 0, 0, i], rotation.cos[1, 0, 0, i]) for i in SHOWN]
+    once = [f"{2 * math.pi / turn:.0f}" for turn in turns]
+    mean = lines["mean"]
     rows = [
-        [str(pair), f"{2 * math.pi / once[pair]:,.0f}", f"{turns[pair][-1]:.3f}"]
-        for pair in range(SIZE // 2)
+        [str(d), *(f"{values[d]:.2f}" for values in lines.values())] for d in (0, 1, 3, 6, 20, 60)
     ]
     return Figure(
         [plot.panel()],
-        f"Four lines of the same slope. At position {LENGTH - 1} pair 0 has gone round "
-        f"{turns[0][-1]:.0f} times, pair 2 once, and pair 7 a "
-        f"{1 / turns[7][-1]:.0f}th part of a turn.",
-        Table(["pair", "positions for one turn", f"turns at position {LENGTH - 1}"], rows),
+        f"Waves that begin at 1. That of pair 0 comes back every {once[0]} positions, and that of "
+        f"pair 2 every {once[1]}. The mean of all {SIZE // 2} pairs falls to {mean[3]:.2f} at a "
+        f"distance of 3 and to {mean[60]:.2f} at 60, with ripples.",
+        Table(["distance", *lines], rows),
     )

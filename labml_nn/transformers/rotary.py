@@ -32,7 +32,8 @@ further pair of features, $i = 0, \dots, K/2 - 1$ (eq. 15):
 
 $$\theta_i = 10000^{-2 i / K}$$
 
-![How far each pair of features has turned, by position.](figure:rotary.angles)
+![What pairs of features add to the score of two equal vectors, by their
+distance.](figure:rotary.distances)
 
 The fast pairs tell neighbours apart. The slowest hardly move within a context, and can
 compare *what* is there without asking where. Values are not turned: a weighted mean
