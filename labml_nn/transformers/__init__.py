@@ -29,6 +29,9 @@ these models is there to make good use of it.
 | [A context that slides](window.py) | texts longer than what a model can see at once |
 | [Autoregressive transformer](autoregressive/__init__.py) | bets on what follows |
 | [A model that replies](encoder_decoder/__init__.py) | reads a text, writes another |
+| [Rotary positions](rotary.py) | queries and keys, turned by where they stand |
+| [RMS normalisation](rms_norm.py) | size alone is taken away |
+| [Queries and keys of one length](qk_norm.py) | scores that cannot run away |
 | [Feedback Transformer](feedback/__init__.py) | a memory of its own highest thoughts |
 
 All of them work on sequences of vectors in the order `[T, B, C]`, sequence first;
