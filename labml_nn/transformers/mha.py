@@ -5,6 +5,7 @@ summary: >
   Every position of a sequence asks a question, every position offers an answer, and
   several heads listen at once. It is the part that all transformers share.
 paper: https://arxiv.org/abs/1706.03762
+notebook: notebooks/mha.ipynb
 ---
 
 *But, soft! what light through yonder window breaks? It is the east, and Juliet is the
@@ -227,8 +228,7 @@ class MultiHeadAttention(nn.Module):
         """
         ### The same in one call
 
-        Attention [in three forms](scaled_dot_product.py) has what that saves in time
-        and memory.
+        [Attention in three forms](scaled_dot_product.py) has what that saves.
         """
         dropout_prob = self.dropout.p if self.dropout.training else 0.0
         return fused_attention(

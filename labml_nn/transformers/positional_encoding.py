@@ -6,6 +6,7 @@ summary: >
   the position tells it what comes where. Here are the sinusoids of the original
   transformer, for any width and any length, and learned positions.
 paper: https://arxiv.org/abs/1706.03762
+notebook: notebooks/positional_encoding.ipynb
 ---
 
 Shuffle the tokens of a sentence, and attention gives back the same vectors, shuffled in

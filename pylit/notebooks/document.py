@@ -123,9 +123,16 @@ def run_line(run: Mapping[str, Any]) -> str:
     took = f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
     return (
         f"> **The outputs below** are those of a run on {run['hardware']}, on {run['date']}. The "
-        f"whole notebook took {took}, with the preset `{run['preset']}`, Python {run['python']} "
-        f"and PyTorch {run['torch']}."
+        f"whole notebook took {took}, with {', '.join(_versions(run))}."
     )
+
+
+def _versions(run: Mapping[str, Any]) -> Iterator[str]:
+    if run["preset"]:
+        yield f"the preset `{run['preset']}`"
+    yield f"Python {run['python']}"
+    if run["torch"]:
+        yield f"PyTorch {run['torch']}"
 
 
 def _cell(cell: Cell, name: str, counted: Counter[str]) -> dict[str, Any]:

@@ -5,7 +5,6 @@ import datetime
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -16,16 +15,16 @@ from pylit.notebooks.document import source_of
 from pylit.notebooks.model import OWN, Document, NotebookError
 from pylit.notebooks.outputs import as_seen, tidied
 
-#: Asked of a process of its own, so that the generator imports neither torch nor the library.
+#: The last cell that runs, and is not kept: what only the process of the notebook knows.
 _WHERE = """
-import json, os, platform, torch
-gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
+import json, platform, sys
+torch = sys.modules.get("torch")
 print(json.dumps({
-    "gpu": gpu,
-    "preset": os.environ.get("LABML_NN_PRESET") or ("colab" if gpu else "tiny"),
+    "gpu": torch.cuda.get_device_name() if torch and torch.cuda.is_available() else "",
+    "preset": str(globals().get("preset", "")),
     "python": platform.python_version(),
-    "threads": torch.get_num_threads(),
-    "torch": torch.__version__.partition("+")[0],
+    "threads": torch.get_num_threads() if torch else 1,
+    "torch": torch.__version__.partition("+")[0] if torch else "",
 }))
 """
 _LONGEST_TRACEBACK = 30
@@ -75,33 +74,35 @@ def executed(
             name = document["metadata"][OWN]["notebook"]
             raise NotebookError(f"{name}: the process of the notebook did not begin") from error
         seconds = time.perf_counter() - start
-    _take(result, notebook["cells"][1:-1] if strict else notebook["cells"])
-    result["metadata"][OWN]["run"] = _run(seconds, variables)
+    _, *ran, last = notebook["cells"]
+    _take(result, ran)
+    result["metadata"][OWN]["run"] = _run(seconds, json.loads(last["outputs"][0]["text"]))
     return result
 
 
 def _to_run(document: Document, *, strict: bool) -> Document:
-    """A copy with the texts of cells in one piece, as nbclient wants them.
+    """A copy with the texts of cells in one piece, as nbclient wants them, between two cells more.
 
-    If `strict`, between two cells more; the last lets the kernel warn as it likes when it ends.
+    The first decides what a warning is; the last lets the kernel warn as it likes when it ends, and
+    tells where it ran.
     """
     cells = [{**cell, "source": source_of(cell)} for cell in document["cells"]]
     for cell in cells:
         if cell["cell_type"] == "code":
             cell["outputs"] = []
-    if strict:
-        cells = [_warnings("error"), *cells, _warnings("ignore")]
-    return {**document, "cells": cells}
+    first = 'import warnings\nwarnings.simplefilter("error")' if strict else "pass"
+    last = 'import warnings\nwarnings.simplefilter("ignore")' + _WHERE
+    return {**document, "cells": [_code("first", first), *cells, _code("last", last)]}
 
 
-def _warnings(kind: str) -> dict[str, Any]:
+def _code(name: str, source: str) -> dict[str, Any]:
     return {
         "cell_type": "code",
         "execution_count": None,
-        "id": f"warnings-{kind}",
+        "id": name,
         "metadata": {},
         "outputs": [],
-        "source": f'import warnings\n\nwarnings.simplefilter("{kind}")',
+        "source": source,
     }
 
 
@@ -125,11 +126,7 @@ def _told(document: Document, error: str) -> str:
     return f"{document['metadata'][OWN]['notebook']}: a cell failed\n{shown}"
 
 
-def _run(seconds: float, variables: Mapping[str, str]) -> dict[str, Any]:
-    child = subprocess.run(
-        [sys.executable, "-c", _WHERE], capture_output=True, text=True, check=True, env=variables
-    )
-    where = json.loads(child.stdout)
+def _run(seconds: float, where: dict[str, Any]) -> dict[str, Any]:
     gpu, threads = where.pop("gpu"), where.pop("threads")
     cores = f"{threads} threads" if threads > 1 else "one thread"
     hardware = f"one {gpu}" if gpu else f"{cores} of {_processor()}"

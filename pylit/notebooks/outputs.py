@@ -49,12 +49,11 @@ def _with_lines(output: dict[str, Any]) -> dict[str, Any] | None:
     if output["output_type"] != "stream":
         return output
     text = as_seen(output["text"])
-    lines = text.split("\n")
+    lines = text.splitlines(keepends=True)
     if len(lines) > FIRST + LAST + 1:
-        left_out = f"… {len(lines) - FIRST - LAST} lines …"
+        left_out = f"… {len(lines) - FIRST - LAST} lines …\n"
         lines = [*lines[:FIRST], left_out, *lines[-LAST:]]
-    text = "\n".join(lines)
-    return {**output, "text": text.splitlines(keepends=True)} if text.strip() else None
+    return {**output, "text": lines} if text.strip() else None
 
 
 def _shown(output: Mapping[str, Any]) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def read_notebooks(around: Surroundings, report: Report) -> Notebooks:
                 module, beside = notebook_page(document, path, around)
                 modules.append(module)
                 files |= beside
-        except (NotebookError, KeyError, TypeError) as error:
+        except (NotebookError, LookupError, TypeError) as error:
             hint = "make it anew with `make notebooks`"
             shown = f"{FOLDER}/{path.name}"
             message = str(error) if isinstance(error, NotebookError) else f"is damaged ({error!r})"
@@ -124,7 +124,7 @@ class _Writer:
         if drawing.startswith("<svg") and len(_TAG.findall(drawing)) <= LARGEST_DRAWING:
             # No blank line: it would end the block of HTML.
             lines = filter(None, map(str.strip, drawing.split("\n")))
-            yield f'<div class="out">{" ".join(lines)}</div>'
+            yield f'<figure class="out">{" ".join(lines)}</figure>'
         elif drawing:
             yield self._picture(drawing.encode(), "svg", alt)
         elif "image/png" in data:
@@ -141,7 +141,8 @@ class _Writer:
             width, height = (int.from_bytes(data[at : at + 4], "big") for at in (16, 20))
             size = f' width="{width}" height="{height}"'
         words = escape(alt or "What the cell above has drawn.")
-        return f'<p class="out"><img src="{file}" alt="{words}"{size} loading="lazy"></p>'
+        image = f'<img src="{file}" alt="{words}"{size} loading="lazy">'
+        return f'<figure class="out">{image}</figure>'
 
     def _linked(self, text: str) -> str:
         """Links to the site, as a page of it writes them."""

@@ -5,6 +5,7 @@ summary: >
   A network that reads one step after the other and keeps in mind what it made of the
   steps before: the simplest recurrent network, and the ancestor of the others.
 paper: https://doi.org/10.1207/s15516709cog1402_1
+notebook: notebooks/elman.ipynb
 ---
 
 You understand this sentence one word at a time. When you come to *time*, the other

@@ -6,6 +6,7 @@ summary: >
   once; and that writes, one token after the other, without reading it all again. A GPT,
   whole, on one page.
 paper: https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf
+notebook: notebooks/autoregressive.ipynb
 ---
 
 > *To be, or not to be, that is the questio*

@@ -2,10 +2,10 @@ r"""
 ---
 title: A model that replies
 summary: >
-  The encoder reads what was said, the decoder writes the reply. How the Transformer of
-  the paper becomes a language model: trained with the reply shifted by one, and writing
-  with everything it has worked out before kept at hand.
+  The encoder reads what was said, the decoder writes the reply: the Transformer of the
+  paper as a language model, which keeps at hand what it has worked out before.
 paper: https://arxiv.org/abs/1706.03762
+notebook: notebooks/encoder_decoder.ipynb
 ---
 
 > BENVOLIO: Good-morrow, cousin.

@@ -5,6 +5,7 @@ summary: >
   A transformer whose lowest layer can look at what its highest layer worked out one
   step ago.
 paper: https://arxiv.org/abs/2002.09402
+notebook: notebooks/feedback.ipynb
 ---
 
 Read this, one line at a time, and say what is printed:

@@ -1,0 +1,192 @@
+"""A module as the cells of a notebook: nothing lost, nothing twice, and it reads by itself."""
+
+import ast
+from pathlib import Path
+
+import notebook_tools as tools
+import pytest
+from notebook_tools import BASE, replace, texts
+
+from pylit.notebooks.model import NotebookError
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tools.tree(tmp_path)
+
+
+def cell_with(found: list[str], part: str) -> str:
+    (one,) = [text for text in found if part in text]
+    return one
+
+
+def test_the_order_is_that_of_the_page(root: Path):
+    kinds = [
+        (cell.kind, cell.text.split("\n")[0], cell.chapter.removeprefix("pkg."))
+        for cell in tools.cells(root)
+    ]
+    assert kinds == [
+        ("markdown", "# Grow", ""),
+        ("markdown", "Look at me/repo.", ""),
+        ("markdown", "## Set up", ""),
+        ("code", "import os", ""),
+        ("markdown", "## A leaf", "leaf"),
+        ("code", "import math", "leaf"),
+        ("code", "def _check(x):", "leaf"),
+        ("markdown", "### One leaf", "leaf"),
+        ("code", "class Leaf:", "leaf"),
+        ("markdown", "## The root", "root"),
+        ("code", "DOUBLE = FACTOR", "root"),
+        ("markdown", "A note above a function.", "root"),
+        ("code", "def root(x):", "root"),
+        ("markdown", "### Differences", "root"),
+        ("markdown", "## Grow it", ""),
+        ("code", "x = 3", ""),
+        ("code", 'print(f"{root(x):.2f} of root", x)', ""),
+        ("markdown", "## Exercises", ""),
+        ("markdown", "**1.** Grow it.", ""),
+    ]
+
+
+def test_cells_run_one_after_the_other(root: Path, capsys: pytest.CaptureFixture[str]):
+    names: dict[str, object] = {}
+    for code in texts(root, "code"):
+        exec(code, names)
+    assert capsys.readouterr().out == "15.14 of root 3\n"
+    assert names["Leaf"].__module__ == names.get("__name__", "builtins")
+
+
+def test_what_methods_have_to_say_stands_above_the_class_and_its_titles_in_it(root: Path):
+    note = cell_with(texts(root, "markdown"), "### One leaf")
+    assert "#### `__init__`\n\n* `x` is a number" in note
+    assert "#### Twice · `double`\n\n$$y = 2 x$$" in note
+    assert "One line stays." not in note
+    code = cell_with(texts(root, "code"), "class Leaf")
+    assert code == tools.textwrap.dedent(
+        '''\
+        class Leaf:
+            """One leaf."""
+
+            size: Sequence = ()
+
+            def __init__(self, x):
+                _check(x)
+                self.x = x
+
+            def double(self):
+                """Twice."""
+                # A note inside of a method stays there.
+                return FACTOR * self.x
+
+            def short(self):
+                """One line stays."""
+                return math.floor(self.x)'''
+    )
+
+
+def test_a_comment_inside_of_code_is_plain_words(root: Path):
+    code = cell_with(texts(root, "code"), "def _check")
+    assert "    # Warning: Zero is no leaf, says Elman 1990.\n    if x == 0:" in code
+
+
+def test_a_body_of_nothing_but_words_keeps_some(root: Path):
+    replace(
+        root / "pkg/leaf.py",
+        '        """One line stays."""\n        return math.floor(self.x)',
+        '        """\n        * nothing\n        * at all\n        """',
+    )
+    code = cell_with(texts(root, "code"), "class Leaf")
+    assert ast.parse(code)
+    assert 'def short(self):\n        """* nothing * at all"""' in code
+
+
+def test_links_citations_and_formulas_work_far_from_the_site(root: Path):
+    note = cell_with(texts(root, "markdown"), "## A leaf")
+    assert f"[the root]({BASE}pkg/root.html#Root)" in note
+    assert f"[Elman 1990, §2]({BASE}bibliography.html#elman1990finding)" in note
+    assert "$$\n\\begin{aligned}\ny = 2 x\n\\end{aligned}\n$$" in note
+    leaf = cell_with(texts(root, "markdown"), "### One leaf")
+    assert f"*On [the page of this chapter]({BASE}pkg/leaf.html) there is a figure:* How" in leaf
+
+
+def test_exercises_are_asked_once_at_the_end(root: Path):
+    found = texts(root, "markdown")
+    assert sum("Grow it.\n" in text for text in found) == 1
+    assert "```python\nfrom pkg.root import root" in found[-1]
+    assert "### Differences\n\nNone." in found[-4]
+
+
+def test_imports_of_what_is_in_a_cell_go_and_others_come_once(root: Path):
+    code = "\n".join(texts(root, "code"))
+    assert code.count("import math") == 1
+    assert "from pkg" not in code
+    assert "__all__" not in code
+
+
+def test_what_a_chapter_passes_on_comes_from_where_it_was_defined(root: Path):
+    """`pkg.leaf` is taken apart; what it had imported from a third module is still to be had."""
+    tools.write(root / "pkg/soil.py", "class Soil:\n    pass\n")
+    replace(root / "pkg/leaf.py", "import math\n", "import math\n\nfrom pkg.soil import Soil\n")
+    replace(root / "pkg/root.py", "import Leaf, FACTOR", "import Leaf, Soil, FACTOR")
+    code = "\n".join(texts(root, "code"))
+    assert code.count("from pkg.soil import Soil") == 1
+    replace(root / "docs_src/notebooks/grow.md", "pkg.leaf pkg.root", "pkg.leaf pkg.root pkg.soil")
+    assert "from pkg" not in "\n".join(texts(root, "code"))
+
+
+def test_a_relative_import_is_one_of_the_package(root: Path):
+    replace(root / "pkg/root.py", "from pkg.leaf import", "from .leaf import")
+    assert "import Leaf" not in "\n".join(texts(root, "code"))
+
+
+@pytest.mark.parametrize(
+    ("line", "owner"),
+    [("FACTOR = 3", "pkg.root.FACTOR"), ("from os import name as FACTOR", "os.name")],
+)
+def test_two_things_of_one_name_are_an_error(root: Path, line: str, owner: str):
+    replace(root / "pkg/root.py", "import math\n", f"import math\n\n{line}\n")
+    with pytest.raises(NotebookError) as error:
+        tools.cells(root)
+    assert str(error.value) == (
+        f"pkg.root: `FACTOR` is {owner}, and in the same notebook it is pkg.leaf.FACTOR; "
+        "rename one of the two, or take one module less apart"
+    )
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "told"),
+    [
+        ("pkg/leaf.py", "root.py#Root", "rot.py", "pkg/leaf.py: the link 'rot.py' leads nowhere"),
+        ("pkg/leaf.py", "[@elman1990finding, §2]", "[@elmann]", "pkg/leaf.py cites 'elmann'"),
+        ("docs_src/notebooks/grow.md", "pkg.leaf pkg", "pkg.leav pkg", "no module `pkg.leav`"),
+        ("docs_src/notebooks/grow.md", "page: pkg.root\n", "", "has no `page`; add a line"),
+        ("docs_src/notebooks/grow.md", "page: pkg.root", "page: pkg.leaf", "sets no exercises"),
+        ("docs_src/notebooks/grow.md", "{{model}}", "{{modell}}", "known values: branch, "),
+        ("docs_src/notebooks/grow.md", "include: setup", "include: set", "there is no set.md"),
+        ("docs_src/notebooks/grow.md", "title: Grow\n", "title Grow\n", "front-matter"),
+        ("docs_src/site.toml", "sources =", "source =", "did you mean `sources`?"),
+    ],
+)
+def test_what_is_wrong_is_said(root: Path, file: str, old: str, new: str, told: str):
+    replace(root / file, old, new)
+    with pytest.raises(NotebookError) as error:
+        tools.cells(root)
+    assert told in str(error.value)
+
+
+def test_anchors_lists_and_pages_of_prose(root: Path):
+    """What the shapes of notes have in common with none of the above."""
+    replace(
+        root / "pkg/leaf.py",
+        "It *doubles*, see",
+        "## Why {#why}\n\n"
+        "> [!NOTE]\n> One [letter](../letters.md), [here](#why), [there](https://x.org).\n\n"
+        "```text\n[@nobody](nowhere.py)\n```\n\n"
+        "It *doubles*, see",
+    )
+    note = cell_with(texts(root, "markdown"), "## A leaf")
+    assert "\n### Why\n" in note
+    assert "> **Note**\n>\n> One" in note
+    assert f"[letter]({BASE}letters.html), [here]({BASE}pkg/leaf.html#why)" in note
+    assert "[there](https://x.org)" in note
+    assert "```text\n[@nobody](nowhere.py)\n```" in note

@@ -1,0 +1,116 @@
+"""Notebooks as pages of the site: their code and what came of it, links inwards, files beside."""
+
+import base64
+import json
+import struct
+from pathlib import Path
+
+import notebook_tools as tools
+import pytest
+from notebook_tools import BASE
+
+from pylit.diagnostics import Report
+from pylit.notebooks.command import surroundings
+from pylit.notebooks.document import as_text, document
+from pylit.notebooks.pages import LARGEST_DRAWING, Notebooks, read_notebooks
+
+PNG = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + b"IHDR" + struct.pack(">II", 640, 320)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tools.tree(tmp_path)
+
+
+def shown(root: Path, *outputs, report: Report | None = None) -> Notebooks:
+    """The pages of a site whose notebook has these outputs in its last cell."""
+    made = document(tools.cells(root), "grow")
+    [c for c in made["cells"] if c["cell_type"] == "code"][-1]["outputs"] = list(outputs)
+    tools.write(root / "notebooks/grow.ipynb", as_text(made))
+    return read_notebooks(surroundings(root)[0], report or Report())
+
+
+def drawn(**data):
+    kinds = {"svg": "image/svg+xml", "png": "image/png", "text": "text/plain", "html": "text/html"}
+    found = {kinds[kind]: value for kind, value in data.items()}
+    return {"data": found, "metadata": {}, "output_type": "display_data"}
+
+
+def text_of(found: Notebooks) -> str:
+    (module,) = found.modules
+    return module.source.text
+
+
+def test_it_is_a_page_of_its_own_with_the_file_beside_it(root: Path):
+    found = shown(root)
+    (module,) = found.modules
+    assert (module.source.name, module.source.display) == ("notebooks/grow", "notebooks/grow.ipynb")
+    assert module.front_matter == {"title": "Grow", "summary": "A tree, cell by cell."}
+    assert list(found.files) == ["notebooks/grow.ipynb"]
+    assert json.loads(found.files["notebooks/grow.ipynb"])["nbformat"] == 4
+    assert text_of(found).startswith(
+        "[The page](../pkg/root.html) · [Open in Colab](https://colab."
+    )
+    assert "· [Download](grow.ipynb)\n" in text_of(found)
+
+
+def test_chapters_are_code_and_a_link_to_their_page(root: Path):
+    text = text_of(shown(root))
+    assert (
+        "## A leaf\n\nWhat others are made of. [The page of this chapter](../pkg/leaf.html)" in text
+    )
+    assert "```python\nclass Leaf:" in text
+    assert "#### Twice" not in text
+    assert "```python\nfrom pkg.root import root" in text  # an answer, which the recipe asked for
+    assert BASE not in text
+
+
+def test_what_was_printed(root: Path):
+    text = text_of(
+        shown(
+            root, {"name": "stdout", "output_type": "stream", "text": ["1 < 2\n", "\n", "& on\n"]}
+        )
+    )
+    assert '<pre class="fence out">1 &lt; 2\n\n&amp; on</pre>' in text
+
+
+def test_drawings_are_part_of_the_page_if_they_are_small(root: Path):
+    small = "<svg>\n\n <title>a</title>\n</svg>"
+    found = shown(root, drawn(svg=small, html="<b>no</b>"))
+    assert '<figure class="out"><svg> <title>a</title> </svg></figure>' in text_of(found)
+    large = f"<svg>{'<rect/>' * LARGEST_DRAWING}</svg>"
+    found = shown(root, drawn(svg=large))
+    expected = '<figure class="out"><img src="grow-1.svg" alt="Nothing." loading="lazy"></figure>'
+    assert expected in text_of(found)
+    assert found.files["notebooks/grow-1.svg"] == large.encode()
+
+
+def test_pictures_have_a_size_and_words(root: Path):
+    data = base64.b64encode(PNG).decode()
+    found = shown(root, drawn(png=data), drawn(png=data, text="<Figure>"))
+    assert (
+        '<img src="grow-2.png" alt="Nothing." width="640" height="320" loading="lazy">'
+        in text_of(found)
+    )
+    assert found.files["notebooks/grow-2.png"] == PNG
+
+
+def test_code_with_a_fence_in_it(root: Path):
+    tools.replace(root / "docs_src/notebooks/grow.md", "x = 3\n", 'x = 3  # "````"\n')
+    assert '`````python\nx = 3  # "````"\n`````' in text_of(shown(root))
+
+
+@pytest.mark.parametrize("text", ["{", '{"cells": []}', '{"cells": [{"source": "x"}]}'])
+def test_what_is_no_notebook_is_reported(root: Path, text: str):
+    shown(root)
+    (root / "notebooks/odd.ipynb").write_text(text)
+    report = Report()
+    found = read_notebooks(surroundings(root)[0], report)
+    assert len(found.modules) == 1
+    (fault,) = report
+    assert (fault.path, fault.code) == ("notebooks/odd.ipynb", "notebook")
+    assert "make notebooks" in fault.hint
+
+
+def test_a_site_without_notebooks(root: Path):
+    assert read_notebooks(surroundings(root)[0], Report()) == Notebooks()
