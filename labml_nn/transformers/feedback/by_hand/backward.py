@@ -3,8 +3,44 @@ r"""
 title: A feedback transformer, backwards
 summary: >
   The gradients of a feedback transformer, equation by equation: what must go step by
-  step, what may wait for the end of a span, and what needs no step at all.
+  step, what may wait for the end of a span, and what is one product for all.
 ---
+
+[The overview](index.html) asks what has to wait for what. Here are the equations. They
+read the loop of [the way there](forward.py) from its last line to its first, and
+$\delta_y$ is $\partial \ell / \partial y$, the blame of $y$. A hat is a normalised
+vector, and $N$ takes blame [through the norm](#normalise_backward). At step $t$:
+
+**The row**, of which all later steps have had their say:
+
+$$\delta_m = N \left( W_{KV}^\top \, (\delta_{k_t}, \delta_{v_t}) \right)$$
+
+**The layers**, from the last to the first. Blame of the output of the last layer begins
+with $g_t$, what the loss has to say of it, and at every layer memory adds its share:
+
+\begin{align}
+\delta_{x^L} &= g_t + w_L \, \delta_m \\
+\delta_{u} &= f'(u) \otimes W_2 \, \delta_{x^l} &&\text{where } u = W_1 \hat{z} + b_1 \\
+\delta_z &= \delta_{x^l} + N(W_1^\top \delta_u) \\
+\delta_o &= W_O^\top \, \delta_z \\
+\delta_{a_j} &= \delta_o^\top v_j \\
+\delta_{A_j} &= a_j \left( \delta_{a_j} - \textstyle\sum_i a_i \delta_{a_i} \right) \\
+\delta_q &= \textstyle\sum_j \delta_{A_j} \, (k_j + E_{S - j}) \\
+\delta_{x^{l-1}} &= \delta_z + N(W_Q^\top \delta_q) + w_{l-1} \, \delta_m
+\end{align}
+
+The sum in $\delta_{A_j}$ is the softmax's: weights sum to one, so what all rows are
+praised for alike is praise for none.
+
+| Symbol | Code | Shape | Meaning |
+|:--|:--|:--|:--|
+| $\delta_{x^l}$, $\delta_z$ | `blame` | `[B, C]` | on its way down the layers |
+| $\delta_m$ | `vector` | `[B, C]` | blame of the memory vector |
+| $\delta_k$, $\delta_v$ | `total.keys`, `total.values` | `[H·B, S, K]` | of all rows |
+| $\delta_o$ | `found` | `[H, B, K]` | blame of what the heads found |
+| $\delta_A$ | `scores` | `[H·B, 1, S]` | blame of scores |
+| $\delta_q$ | `query` | `[H, B, K]` | blame of queries |
+| $g_t$ | `gradients` | `[T, B, C]` | from outside, for the last layer |
 """
 
 from dataclasses import dataclass
@@ -17,53 +53,48 @@ from labml_nn.transformers.feedback.by_hand.again import (
     Known,
     Norm,
     Scratch,
-    by_row,
     distances,
-    recompute,
 )
-from labml_nn.transformers.feedback.by_hand.form import Form, Span, spans
+from labml_nn.transformers.feedback.by_hand.form import Form, Span
 from labml_nn.transformers.feedback.by_hand.forward import Read, by_heads, side_by_side
 from labml_nn.transformers.feedback.by_hand.weights import Weights
 
 
-def normalise_backward(
-    gradient: Tensor, x: Tensor, mean: Tensor, rstd: Tensor
-) -> Tensor:
+def normalise_backward(blame: Tensor, x: Tensor, mean: Tensor, rstd: Tensor) -> Tensor:
     r"""
     ## Through a norm
 
-    With $\hat{x} = (x - \mu) / \sigma$ and $\hat{\delta}$ for the gradient of
-    $\hat{x}$,
+    With $\hat{x} = (x - \mu) / \sigma$,
 
-    $$\delta_x = \frac{1}{\sigma} \left( \hat{\delta}
-        - \operatorname{mean}(\hat{\delta})
-        - \hat{x} \operatorname{mean}(\hat{\delta} \otimes \hat{x}) \right)$$
+    $$N(\delta_{\hat{x}}) = \frac{1}{\sigma} \left( \delta_{\hat{x}}
+        - \operatorname{mean}(\delta_{\hat{x}})
+        - \hat{x} \operatorname{mean}(\delta_{\hat{x}} \otimes \hat{x}) \right)$$
 
-    What points along $\hat{x}$, or adds the same to all features, had no effect, and is
-    taken out.
+    To add the same to all features of $x$, or to make $x$ longer, changes nothing
+    behind the norm. So nothing in front of it can be blamed for that: the two means
+    take it out.
     """
-    shape, only_x = x.shape[-1:], [True, False, False]
-    whole = torch.ops.aten.native_layer_norm_backward(
-        gradient, x, shape, mean, rstd, None, None, only_x
+    only_x = [True, False, False]
+    parts = torch.ops.aten.native_layer_norm_backward(
+        blame, x, x.shape[-1:], mean, rstd, None, None, only_x
     )
-    moved: Tensor = whole[0]
-    return moved
+    through: Tensor = parts[0]
+    return through
 
 
-class Blame(NamedTuple):
+class Notes(NamedTuple):
     r"""
-    ## Gradients of a span
+    ## What the steps write down
 
-    What the steps have to write down for the products at the end:
+    For the products at the end of a span, all that was blamed, side by side:
 
-    * `attended`, `concluded` are those of what the branches of a layer add,
-      `[L, n, B, C]`
-    * `query` is that of the queries, `[L, n, B, C]`
-    * `up` is that of what enters $f$, `[L, n, B, 1 or 2, F]`
-    * `found` is that of what heads found, `[H·B, n·L, K]`
-    * `scores` is that of scores, `[H·B, n·L, rows]`
-    * `vector` is that of memory vectors, `[n, B, C]`
-    * `row` is that of keys and values, `[n, B, 2·C]`
+    * `attended`, `concluded` are what the two branches of a layer add, `[L, n, B, C]`
+    * `query` is queries, `[L, n, B, C]`
+    * `up` is what enters $f$, `[L, n, B, 1 or 2, F]`
+    * `found` is what heads found, `[H·B, n·L, K]`
+    * `scores` is scores, `[H·B, n·L, S]`; zero where a step did not look
+    * `vector` is memory vectors, `[n, B, C]`
+    * `row` is keys and values, `[n, B, 2·C]`
     """
 
     attended: Tensor
@@ -75,28 +106,28 @@ class Blame(NamedTuple):
     vector: Tensor
     row: Tensor
 
-
-def blank_blame(known: Known, scratch: Scratch) -> Blame:
-    shape = known.x.shape
-    _, steps, batch, width = shape
-    return Blame(
-        attended=scratch("attended", *shape),
-        concluded=scratch("concluded", *shape),
-        query=scratch("queries", *shape),
-        up=scratch("bends", *known.slopes.shape),
-        found=scratch("found", *known.query.shape),
-        scores=scratch("scores", *known.attn.shape).zero_(),
-        vector=scratch("vectors", steps, batch, width),
-        row=scratch("rows", steps, batch, 2 * width),
-    )
+    @staticmethod
+    def empty(known: Known, scratch: Scratch) -> "Notes":
+        """Space for the notes of a span."""
+        shape = known.x.shape
+        _, steps, batch, width = shape
+        return Notes(
+            attended=scratch("attended", *shape),
+            concluded=scratch("concluded", *shape),
+            query=scratch("query", *shape),
+            up=scratch("slopes", *known.slopes.shape),
+            found=scratch("found", *known.query.shape),
+            scores=scratch("scores", *known.attn.shape).zero_(),
+            vector=scratch("vector", steps, batch, width),
+            row=scratch("row", steps, batch, 2 * width),
+        )
 
 
 class Place(NamedTuple):
     r"""
-    ## One step of one layer
+    ## One layer at one step
 
-    Views of what is [known](again.py) of it, and of where its gradients go. To cut all
-    of them out of a span at once is quicker than to ask for each when it is needed.
+    What is [known](again.py) there, and where its notes go.
     """
 
     x: Tensor
@@ -112,285 +143,243 @@ class Place(NamedTuple):
     up: Tensor
     attended_kept: Tensor | None
     concluded_kept: Tensor | None
+    attn: Tensor
+    attn_kept: Tensor | None
+    found: Tensor
+    scores: Tensor
+
+    @staticmethod
+    def all(known: Known, notes: Notes) -> list[list["Place"]]:
+        r"""
+        All places of a span, `[step][layer]`. To cut a tensor into all of its pieces
+        at once is quicker than to ask for each piece when it is needed, and there are
+        $n \cdot L$ times 17 of them.
+        """
+        n_layers, steps = known.x.shape[:2]
+
+        def pieces(x: Tensor | None, *, merged: bool = False) -> list[Tensor | None]:
+            if x is None:
+                return [None] * (steps * n_layers)
+            if merged:
+                return list(x.unbind(1))
+            return [piece for step in x.unbind(1) for piece in step.unbind()]
+
+        masks = known.masks
+        columns = [
+            *(pieces(x) for x in (known.x, known.x_norm.mean, known.x_norm.rstd)),
+            *(pieces(z) for z in (known.z, known.z_norm.mean, known.z_norm.rstd)),
+            *(pieces(known.slopes), pieces(notes.attended), pieces(notes.concluded)),
+            *(pieces(notes.query), pieces(notes.up)),
+            *(pieces(masks.attended), pieces(masks.concluded)),
+            *(pieces(x, merged=True) for x in (known.attn, masks.attention)),
+            *(pieces(x, merged=True) for x in (notes.found, notes.scores)),
+        ]
+        found = [Place(*views) for views in zip(*columns, strict=True)]
+        return [found[i : i + n_layers] for i in range(0, len(found), n_layers)]
 
 
-def places(known: Known, blame: Blame) -> list[Place]:
+def kept(blame: Tensor, mask: Tensor | None, note: Tensor) -> Tensor:
     r"""
-    Those of step $t$ and layer $l$ are number $l \cdot n + t$.
+    What dropout let through, noted down.
     """
-    parts = [
-        known.x,
-        known.x_norm.mean,
-        known.x_norm.rstd,
-        known.z,
-        known.z_norm.mean,
-        known.z_norm.rstd,
-        known.slopes,
-        blame.attended,
-        blame.concluded,
-        blame.query,
-        blame.up,
-    ]
-    number = known.x.shape[0] * known.x.shape[1]
-    lists = [list(part.flatten(0, 1).unbind()) for part in parts]
-    kept: list[list[Tensor | None]] = [
-        [None] * number if mask is None else list(mask.flatten(0, 1).unbind())
-        for mask in (known.masks.attended, known.masks.concluded)
-    ]
-    return [Place(*views) for views in zip(*lists, *kept, strict=True)]
+    return note.copy_(blame) if mask is None else torch.mul(blame, mask, out=note)
 
 
-def conclude_backward(
-    gradient: Tensor, place: Place, up: Tensor, down: Tensor
-) -> Tensor:
+def conclude_backward(blame: Tensor, at: Place, up: Tensor, down: Tensor) -> Tensor:
     r"""
-    ## Through the network
+    ## Back through the network
+
+    * `blame` is $\delta_{x^l}$, `[B, C]`
+    * `up`, `down` are $W_1$ and $W_2$, `[F, C]`
+
+    Returns $\delta_z$.
     """
-    _store(place.concluded, gradient, place.concluded_kept)
-    hidden = torch.mm(place.concluded, down.T)
-    torch.mul(hidden.unsqueeze(1), place.slopes, out=place.up)
-    moved = torch.mm(place.up.flatten(1), up)
-    return gradient + normalise_backward(moved, place.z, place.z_mean, place.z_rstd)
+    hidden = kept(blame, at.concluded_kept, at.concluded) @ down.T
+    torch.mul(hidden.unsqueeze(1), at.slopes, out=at.up)
+    through = at.up.flatten(1) @ up
+    return blame + normalise_backward(through, at.z, at.z_mean, at.z_rstd)
 
 
-def _store(space: Tensor, gradient: Tensor, kept: Tensor | None) -> None:
-    if kept is None:
-        space.copy_(gradient)
-    else:
-        torch.mul(gradient, kept, out=space)
+class Rows(NamedTuple):
+    r"""
+    ## What a step has looked at
 
+    * `keys` are its rows, `[H·B, S, K]`
+    * `values` are theirs, `[H·B, K, S]`
+    * `distance` is $E$ for each layer, `[H, S, K]`
+    """
 
-class Looked(NamedTuple):
     keys: Tensor
     values: Tensor
     distance: tuple[Tensor, ...]
 
 
 def attend_backward(
-    gradient: Tensor,
-    place: Place,
-    query: Tensor,
-    output: Tensor,
-    looked: Looked,
-    number: int,
-    attn: Tensor,
-    kept: Tensor | None,
-    found: Tensor,
-    scores: Tensor,
+    blame: Tensor, at: Place, rows: Rows, number: int, query: Tensor, output: Tensor
 ) -> Tensor:
     r"""
-    ## Through attention
+    ## Back through attention
+
+    * `blame` is $\delta_z$, `[B, C]`
+    * `number` is that of the layer
+    * `query`, `output` are $W_Q$ and $W_O$, `[C, C]`
+
+    Returns $\delta_z + N(W_Q^\top \delta_q)$.
     """
-    _store(place.attended, gradient, place.attended_kept)
-    by_head = looked.distance[number].shape[0]
-    heads_first = by_heads(torch.mm(place.attended, output), by_head)
-    found.view(heads_first.shape).copy_(heads_first)
-    weights = torch.bmm(found.unsqueeze(1), looked.values)
-    if kept is not None:
-        weights = weights * kept.unsqueeze(1)
-    weights = torch._softmax_backward_data(weights, attn.unsqueeze(1), -1, attn.dtype)
-    scores.copy_(weights.squeeze(1))
-    asked = torch.bmm(weights, looked.keys).view(heads_first.shape)
-    placed = weights.view(*heads_first.shape[:2], -1)
-    asked = torch.baddbmm(asked, placed, looked.distance[number])
-    torch.mul(side_by_side(asked), 1, out=place.query)
-    moved = torch.mm(place.query, query)
-    return gradient + normalise_backward(moved, place.x, place.x_mean, place.x_rstd)
+    # $\delta_o$, heads first.
+    table = rows.distance[number]
+    found = by_heads(kept(blame, at.attended_kept, at.attended) @ output, len(table))
+    at.found.view(found.shape).copy_(found)
+
+    # $\delta_a$ and $\delta_A$. A weight that was dropped did not take part.
+    scores = torch.bmm(at.found.unsqueeze(1), rows.values)
+    seen = scores.shape[-1]
+    if at.attn_kept is not None:
+        scores = scores * at.attn_kept[:, None, :seen]
+    attn = at.attn[:, None, :seen]
+    scores = torch._softmax_backward_data(scores, attn, -1, attn.dtype)
+    at.scores[:, :seen] = scores.squeeze(1)
+
+    # $\delta_q$: rows are each text's own, and distances are the same for all texts.
+    by_rows = torch.bmm(scores, rows.keys).view(found.shape)
+    asked = torch.baddbmm(by_rows, scores.view(*found.shape[:2], seen), table)
+    by_heads(at.query, len(table)).copy_(asked)
+    through = at.query @ query
+    return blame + normalise_backward(through, at.x, at.x_mean, at.x_rstd)
 
 
 @dataclass
-class Sums:
+class Total:
     r"""
     ## What all steps have a say in
 
-    * `keys`, `values` are gradients of all rows, `[H·B, before + T, K]`
-    * `weights` are those of the weights
-    * `x_seq` is that of the text, `[T, B, C]`
+    * `x_seq` is the text, `[T, B, C]`
+    * `keys`, `values` are all rows, `[H·B, before + T, K]`
+    * `weights` are all weights
     """
 
+    x_seq: Tensor
     keys: Tensor
     values: Tensor
     weights: Weights
-    x_seq: Tensor
-
-
-def walk(
-    span: Span,
-    known: Known,
-    blame: Blame,
-    read: Read,
-    gradients: Tensor,
-    weights: Weights,
-    form: Form,
-    sums: Sums,
-) -> None:
-    r"""
-    ## A span, from its last step to its first
-    """
-    n_layers, steps, _, _ = known.x.shape
-    shares = weights.shares.tolist()
-    queries, outputs, ups, downs = (
-        m.unbind() for m in (weights.query, weights.output, weights.up, weights.down)
-    )
-    place = places(known, blame)
-    table = torch.unflatten(distances(weights, span.rows)[0], 0, (n_layers, -1))
-    low = span.low
-    keys = read.keys[:, low : low + span.rows]
-    values = read.values[:, low : low + span.rows].transpose(1, 2)
-    attn = known.attn.unbind(1)
-    kept = None if known.masks.attention is None else known.masks.attention.unbind(1)
-    found, scores = blame.found.unbind(1), blame.scores.unbind(1)
-    vectors = torch.einsum(
-        "l,tlbc->tbc", weights.shares, read.outputs[span.start : span.stop]
-    )
-    norm = Norm.of(vectors, form)
-
-    for step in reversed(range(steps)):
-        t, end = span.start + step, span.old + step
-        # What later steps say of the row that this one has written.
-        own = blame.row[step]
-        for part, rows in zip(own.chunk(2, -1), (sums.keys, sums.values), strict=True):
-            heads_first = rows[:, span.before + t].view(form.heads, len(own), -1)
-            part.copy_(side_by_side(heads_first))
-        vector = torch.mm(own, weights.memory)
-        if form.norm_memory:
-            vector = normalise_backward(
-                vector, vectors[step], norm.mean[step], norm.rstd[step]
-            )
-        blame.vector[step] = vector
-        looked = Looked(
-            keys[:, :end], values[..., :end], table[:, :, span.rows - end :].unbind()
-        )
-
-        y = torch.add(gradients[t], vector, alpha=shares[n_layers])
-        for number in reversed(range(n_layers)):
-            here, row = place[number * steps + step], step * n_layers + number
-            y = conclude_backward(y, here, ups[number], downs[number])
-            y = attend_backward(
-                y,
-                here,
-                queries[number],
-                outputs[number],
-                looked,
-                number,
-                attn[row][:, :end],
-                None if kept is None else kept[row][:, :end],
-                found[row],
-                scores[row][:, :end],
-            )
-            y = torch.add(y, vector, alpha=shares[number])
-        sums.x_seq[t] = y
-
-        # The rows of this span are next.
-        now = slice(step * n_layers, (step + 1) * n_layers)
-        mine = slice(span.old, end)
-        newer = slice(span.before + span.start, span.before + t)
-        spread(sums, newer, known, blame, now, mine)
-
-    # The older rows can wait for the whole span.
-    everything = slice(0, steps * n_layers)
-    older = slice(low, span.before + span.start)
-    spread(sums, older, known, blame, everything, slice(0, span.old))
 
 
 def spread(
-    sums: Sums, rows: slice, known: Known, blame: Blame, by: slice, columns: slice
+    total: Total, rows: slice, seen: slice, by: slice, known: Known, notes: Notes
 ) -> None:
     r"""
-    ## Rows of memory
+    ## Blame of rows
+
+    $$\delta_{k_j} \mathrel{+}= \sum_{t, l} \delta_{A_{tj}}^l \, q_t^l, \qquad
+    \delta_{v_j} \mathrel{+}= \sum_{t, l} a_{tj}^l \, \delta_{o_t}^l$$
+
+    * `rows` are the $j$ to be blamed, counted from the first row of all
+    * `seen` are the same, counted from the first that the span sees
+    * `by` are the $(t, l)$ that blame them
     """
     if rows.start == rows.stop:
         return
-    for space, seen, what in (
-        (sums.keys, blame.scores, known.query),
-        (sums.values, known.kept_attn, blame.found),
-    ):
-        space[:, rows].baddbmm_(seen[:, by, columns].transpose(1, 2), what[:, by])
+    scores, attn = notes.scores[:, by, seen], known.kept_attn[:, by, seen]
+    total.keys[:, rows].baddbmm_(scores.transpose(1, 2), known.query[:, by])
+    total.values[:, rows].baddbmm_(attn.transpose(1, 2), notes.found[:, by])
 
 
-def gather(
-    span: Span,
-    known: Known,
-    blame: Blame,
-    read: Read,
-    weights: Weights,
-    form: Form,
-    sums: Sums,
-    scratch: Scratch,
-) -> None:
+class Walk:
     r"""
-    ## Weights, all at once
+    ## The walk
+
+    One span, from its last step to its first.
     """
-    total = sums.weights
-    for weight, bias, gradient, x in (
-        (total.query, total.query_bias, blame.query, known.x_norm.vectors),
-        (total.output, total.output_bias, blame.attended, known.found),
-        (total.up, total.up_bias, blame.up.flatten(3), known.z_norm.vectors),
-    ):
-        gradient = gradient.flatten(1, 2)
-        weight.baddbmm_(gradient.transpose(1, 2), x.flatten(1, 2))
-        bias.add_(gradient.sum(1))
-    gradient = blame.concluded.flatten(1, 2)
-    total.down.baddbmm_(known.hidden.flatten(1, 2).transpose(1, 2), gradient)
-    total.down_bias.add_(gradient.sum(1))
 
-    outputs = read.outputs[span.start : span.stop]
-    vectors = torch.einsum("l,tlbc->tbc", weights.shares, outputs)
-    if form.norm_memory:
-        vectors = Norm.of(vectors, form).vectors
-    rows = blame.row.flatten(0, 1)
-    total.memory.addmm_(rows.T, vectors.flatten(0, 1))
-    total.memory_bias.add_(rows.sum(0))
-    total.shares.add_(torch.einsum("tlbc,tbc->l", outputs, blame.vector))
+    def __init__(
+        self,
+        span: Span,
+        read: Read,
+        known: Known,
+        notes: Notes,
+        weights: Weights,
+        form: Form,
+    ) -> None:
+        """What the steps of a span share."""
+        self.span, self.known, self.notes = span, known, notes
+        self.weights, self.form = weights, form
+        maps = (weights.query, weights.output, weights.up, weights.down)
+        self.layers = list(zip(*(stacked.unbind() for stacked in maps), strict=True))
+        self.shares: list[float] = weights.shares.tolist()
+        self.places = Place.all(known, notes)
 
-    n_layers, steps, batch, _ = known.x.shape
-    space = scratch(
-        "distance", n_layers, form.heads, steps, batch, span.rows + steps - 1
-    ).zero_()
-    by_row(space, span.rows).copy_(
-        blame.scores.view(form.heads, batch, steps, n_layers, span.rows)
-    )
-    near = min(span.rows, weights.distance.shape[2])
-    placed = space.view(n_layers * form.heads, steps * batch, -1)
-    placed = placed[..., span.rows - near : span.rows]
-    table = torch.bmm(placed.transpose(1, 2), known.placed_query)
-    total.distance[:, :, -near:].add_(table.view(n_layers, form.heads, near, -1))
-    total.distance_bias[:, :, -near:].add_(placed.sum(1).view(n_layers, -1, near))
+        low, rows = span.low, span.rows
+        self.keys = read.keys[:, low : low + rows]
+        self.values = read.values[:, low : low + rows].transpose(1, 2)
+        table = distances(weights, rows)[0]
+        self.table = torch.unflatten(table, 0, (len(self.layers), -1))
 
+        # Memory vectors, which the steps normalised.
+        outputs = read.outputs[span.start : span.stop]
+        self.vectors = torch.einsum("l,tlbc->tbc", weights.shares, outputs)
+        self.norm = Norm.of(self.vectors, form)
 
-def run_backward(
-    gradients: Tensor,
-    of_keys: Tensor | None,
-    of_values: Tensor | None,
-    read: Read,
-    before: int,
-    blank: Tensor | None,
-    weights: Weights,
-    form: Form,
-) -> tuple[Tensor, Tensor, Tensor, Weights]:
-    r"""
-    ## All of it
-    """
-    length, _, batch, _ = read.outputs.shape
-    sums = Sums(
-        torch.zeros_like(read.keys),
-        torch.zeros_like(read.values),
-        Weights(*(torch.zeros_like(weight) for weight in weights)),
-        torch.empty_like(read.outputs[:, 0]),
-    )
-    for space, given in ((sums.keys, of_keys), (sums.values, of_values)):
-        if given is not None:
-            space[:, before:] = given.permute(2, 1, 0, 3).flatten(0, 1)
-    scratch = Scratch(read.outputs)
-    for span in reversed(list(spans(length, before, form.horizon))):
-        known = recompute(span, read, blank, weights, form, scratch)
-        blame = blank_blame(known, scratch)
-        walk(span, known, blame, read, gradients, weights, form, sums)
-        gather(span, known, blame, read, weights, form, sums, scratch)
+    def run(self, gradients: Tensor, total: Total) -> None:
+        r"""
+        ### Step after step
 
-    def old(rows: Tensor) -> Tensor:
-        return torch.unflatten(rows[:, :before], 0, (form.heads, batch)).permute(
-            2, 1, 0, 3
-        )
+        A row is read by the later steps of its own span and by those of later spans.
+        The later spans have been gone through. So a step has to blame at once only the
+        rows of its own span, $n$ at most. For the older ones, there is time until all
+        steps are done, and then it is one product.
+        """
+        span, n_layers = self.span, len(self.layers)
+        first = span.before + span.start
+        for step in reversed(range(span.steps)):
+            t, end = span.start + step, span.old + step
+            vector = self.forget(step, total)
+            blame = torch.add(gradients[t], vector, alpha=self.shares[n_layers])
+            total.x_seq[t] = self.descend(step, blame, vector)
+            by = slice(step * n_layers, (step + 1) * n_layers)
+            rows, seen = slice(first, first + step), slice(span.old, end)
+            spread(total, rows, seen, by, self.known, self.notes)
 
-    return sums.x_seq, old(sums.keys), old(sums.values), sums.weights
+        by = slice(0, span.steps * n_layers)
+        rows, seen = slice(span.low, first), slice(0, span.old)
+        spread(total, rows, seen, by, self.known, self.notes)
+
+    def forget(self, step: int, total: Total) -> Tensor:
+        r"""
+        ### The row that a step wrote
+
+        Returns $\delta_m$, `[B, C]`.
+        """
+        row = self.notes.row[step]
+        number = self.span.before + self.span.start + step
+        for half, rows in zip(
+            row.chunk(2, -1), (total.keys, total.values), strict=True
+        ):
+            half.copy_(
+                side_by_side(rows[:, number].view(self.form.heads, len(row), -1))
+            )
+        vector = row @ self.weights.memory
+        if self.form.norm_memory:
+            mean, rstd = self.norm.mean[step], self.norm.rstd[step]
+            vector = normalise_backward(vector, self.vectors[step], mean, rstd)
+        self.notes.vector[step] = vector
+        return vector
+
+    def descend(self, step: int, blame: Tensor, vector: Tensor) -> Tensor:
+        r"""
+        ### Down through the layers
+
+        * `blame` is $\delta_{x^L}$
+        * `vector` is $\delta_m$
+
+        Returns $\delta_{x^0}$.
+        """
+        end = self.span.old + step
+        near = self.table[:, :, self.span.rows - end :]
+        rows = Rows(self.keys[:, :end], self.values[..., :end], near.unbind())
+        for number in reversed(range(len(self.layers))):
+            query, output, up, down = self.layers[number]
+            at = self.places[step][number]
+            blame = conclude_backward(blame, at, up, down)
+            blame = attend_backward(blame, at, rows, number, query, output)
+            blame = torch.add(blame, vector, alpha=self.shares[number])
+        return blame
