@@ -21,9 +21,9 @@ thread each are done sooner than the same two with two threads each, one after t
 other: small matrices cannot keep two cores busy. And the processor time of a run is
 then its own.
 
-**Nothing is done twice.** A run whose result is kept is not made again. One that was
-interrupted goes on from its checkpoint. So the command can be stopped at any time, and
-given again.
+**Nothing is done twice.** A run whose result is kept is not made again, as long as its
+study declares the same numbers. One that was interrupted goes on from its checkpoint.
+So the command can be stopped at any time, and given again.
 
 Time is measured in processor seconds, which stand still while another program has the
 core. They are not quite independent of what else goes on, since programs share caches
@@ -46,7 +46,7 @@ from typing import Any
 
 from labml_nn.experiments.errors import RunError
 from labml_nn.experiments.experiment import PRESETS, Preset, experiments
-from labml_nn.experiments.results import small
+from labml_nn.experiments.results import read_result, small
 from labml_nn.experiments.studies import STUDIES, Job, Run, jobs
 
 RESULTS, FOLDERS = Path("docs_src/results"), Path("runs/studies")
@@ -76,8 +76,10 @@ def make(job: Job, folders: Path, text: str | None) -> bool:
     torch.set_num_threads(1)
     folder = folders / str(job)
     begun = (folder / "checkpoint.pt").exists()
+    if begun and not job.describes(read(folder / "run.json")):
+        begun = False
     if folder.exists() and not begun:
-        shutil.rmtree(folder)  # it ended before there was anything to go on with
+        shutil.rmtree(folder)  # of another study, or with nothing to go on with
     run = job.run
     experiment = plain(run)
     model, task, config = experiment.build(
@@ -103,6 +105,16 @@ def plain(run: Run) -> Any:
     return replace(
         experiment, presets={name: Preset("as a study says") for name in PRESETS}
     )
+
+
+def is_missing(job: Job, results: Path) -> bool:
+    """
+    Whether there is no result of this run. One with other numbers than those that its
+    study declares now is a result of another run. Raises `ValueError` for a file that
+    is damaged.
+    """
+    path = job.kept(results)
+    return not path.exists() or not job.describes(read_result(path).run)
 
 
 def keep(job: Job, folders: Path, results: Path) -> Path:
@@ -308,7 +320,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if given.make:
             return _make(given)
-        todo = [j for j in jobs(given.only) if not j.kept(given.results).exists()]
+        todo = [job for job in jobs(given.only) if is_missing(job, given.results)]
         print(plan(todo), flush=True)
         if given.plan or not todo:
             return 0

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_results import RESULT
@@ -17,6 +18,15 @@ from labml_nn.experiments.studies import runner as module
 from labml_nn.experiments.studies.runner import LARGEST, Runner, keep, main, plan, write_json
 
 HEADS = [Job("heads", label, seed) for label, seed in (("1", 1), ("2", 2), ("8", 3))]
+
+
+def result_of(job: Job) -> dict[str, Any]:
+    """What a run of this job would have left."""
+    data: dict[str, Any] = copy.deepcopy(RESULT)
+    data["run"]["experiment"] = job.run.experiment
+    data["run"]["training"] = {**job.run.training, "seed": job.seed}
+    data["run"]["model"]["config"] = {"n_vocab": 65, **job.run.model}
+    return data
 
 
 def script(code: str) -> subprocess.Popen[str]:
@@ -162,6 +172,27 @@ def test_a_plan_counts_what_is_missing():
     assert depths.split()[1] == "3"
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda run: run.update(experiment="elman"),
+        lambda run: run["training"].update(seed=2),
+        lambda run: run["training"].update(learning_rate=1e-3),
+        lambda run: run["training"].pop("steps"),
+        lambda run: run["model"]["config"].update(heads=4),
+    ],
+)
+def test_a_run_with_other_numbers_is_another_run(change: Any):
+    job = Job("heads", "8", 3)
+    about = result_of(job)["run"]
+    assert job.describes(about)
+    change(about)
+    assert not job.describes(about)
+    # Fields of a preset count where there is one.
+    shipped = Job("shipped", "elman", 1)
+    assert not shipped.describes(result_of(shipped)["run"])
+
+
 def test_the_command_makes_what_is_missing_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -171,7 +202,7 @@ def test_the_command_makes_what_is_missing_and_nothing_else(
         started.append(job)
         folder = folders / str(job)
         folder.mkdir(parents=True)
-        (folder / "result.json").write_text(json.dumps(RESULT))
+        (folder / "result.json").write_text(json.dumps(result_of(job)))
         assert text == "my.txt"
         return script("")
 
@@ -180,7 +211,10 @@ def test_the_command_makes_what_is_missing_and_nothing_else(
     flags += ["--results", str(results), "--folders", str(tmp_path / "runs"), "--jobs", "4"]
     there = Job("heads", "8", 3).kept(results)
     there.parent.mkdir(parents=True)
-    there.write_text("")
+    write_json(there, result_of(Job("heads", "8", 3)))
+    # A result with other numbers than those of the study is made again.
+    other = Job("heads", "1", 2).kept(results)
+    write_json(other, result_of(Job("heads", "1", 1)))
     assert main([*flags, "--plan"]) == 0 and not started
     assert main(flags) == 0
     assert len(started) == 11 and Job("heads", "8", 3) not in started

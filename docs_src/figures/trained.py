@@ -1,0 +1,130 @@
+"""What a trained model looks at, and how surprised it is: the transformer that comes along."""
+
+import json
+from pathlib import Path
+
+import torch
+
+import labml_nn
+from labml_nn.attention_maps import attention_maps
+from pylit.figures.draw import LINE, WIDTH, Figure, Panel, Table, element, heat_map, line, text
+
+FOLDER = Path(__file__).parents[1] / "results/autoregressive"
+#: From the validation split: no model has seen it.
+BEFORE, SAID = "KATHARINA:\n", "My tongue will tell the anger of my heart"
+LOOKED = "the anger of my heart"
+
+
+def attention():
+    """Two heads, found by what they do."""
+    model, vocabulary = _model()
+    if model is None:
+        return _nothing()
+    tokens = _tokens(LOOKED, vocabulary)
+    found = [
+        (found.title, head, found.weights[:, :, 0, head])
+        for found in attention_maps(model, tokens, vocabulary=vocabulary)
+        for head in range(found.weights.shape[3])
+    ]
+    before = max(found, key=lambda one: _before(one[2]))
+    others = [one for one in found if one is not before]
+    far = max(others, key=lambda one: _distance(one[2]))
+    letters = [letter.replace(" ", "␣") for letter in LOOKED]
+    panels = [
+        heat_map(
+            weights.tolist(),
+            title=f"{title}, head {head + 1}",
+            down="query",
+            across="key",
+            rows=letters,
+            columns=letters,
+            cell=12.0,
+            most=1.0,
+        )
+        for title, head, weights in (before, far)
+    ]
+    rows = [
+        [f"{title}, head {head + 1}", f"{_before(weights):.2f}", f"{_distance(weights):.1f}"]
+        for title, head, weights in found
+    ]
+    return Figure(
+        panels,
+        f"Two tables of {len(LOOKED)} queries by as many keys, of a trained transformer over the "
+        f"words “{LOOKED}”. In the first, queries give the letter before them "
+        f"{_before(before[2]):.2f} of their weight on average; in the second they look "
+        f"{_distance(far[2]):.1f} letters back.",
+        Table(["head", "weight of the letter before", "letters back"], rows, title="All heads"),
+    )
+
+
+def surprise():
+    """How surprising each letter of a verse is, with all before it in view."""
+    model, vocabulary = _model()
+    if model is None:
+        return _nothing()
+    tokens = _tokens(BEFORE + SAID, vocabulary)
+    model.eval()
+    with torch.no_grad():
+        logits, _ = model(tokens[:-1])
+    bets = logits[:, 0].log_softmax(-1)[len(BEFORE) - 1 :]
+    costs = [-bets[i, vocabulary.index(letter)].item() for i, letter in enumerate(SAID)]
+    best = [vocabulary[int(row.argmax())] for row in bets]
+    half = SAID.rindex(" ", 0, len(SAID) // 2 + 3) + 1
+    most = max(costs)
+    panels = [_bars(SAID[i:j], costs[i:j], most) for i, j in ((0, half), (half, len(SAID)))]
+    starts = [cost for i, cost in enumerate(costs) if not i or SAID[i - 1] == " "]
+    inside = [cost for i, cost in enumerate(costs) if i and SAID[i - 1] != " "]
+    first, later = (sum(of) / len(of) for of in (starts, inside))
+    rows = [
+        [letter.replace(" ", "␣"), f"{cost:.2f}", bet.replace(" ", "␣").replace("\n", "↵")]
+        for letter, cost, bet in zip(SAID, costs, best, strict=True)
+    ]
+    return Figure(
+        panels,
+        f"A bar for each letter of “{SAID}”. Letters that begin a word cost {first:.2f} nats on "
+        f"average, those inside of words and the spaces behind them {later:.2f}.",
+        Table(["letter", "nats", "the best bet"], rows, title="Each letter"),
+    )
+
+
+def _bars(letters, costs, most):
+    """Bars over letters; the taller, the more surprising."""
+    step, high = WIDTH / len(letters), 70.0
+    parts = []
+    for i, (letter, cost) in enumerate(zip(letters, costs, strict=True)):
+        tall = cost / most * high
+        x = i * step
+        tone = "f t1" if not i or letters[i - 1] == " " else "f t0"
+        parts.append(element("rect", tone, x=x + 1, y=4 + high - tall, width=step - 2, height=tall))
+        parts.append(text(x + step / 2, high + LINE + 4, letter, "middle"))
+    parts.append(line(0, high + 4, WIDTH, high + 4, "g"))
+    return Panel(WIDTH, high + LINE + 10, tuple(parts))
+
+
+def _model():
+    """The model and its characters; nothing if it is still to be trained."""
+    if not (FOLDER / "model").is_dir():
+        return None, ""
+    known = json.loads((FOLDER / "vocabulary.json").read_text(encoding="utf-8"))
+    return labml_nn.load(FOLDER / "model"), known["characters"]
+
+
+def _tokens(words, vocabulary):
+    return torch.tensor([vocabulary.index(letter) for letter in words])[:, None]
+
+
+def _before(weights):
+    """The mean weight of the letter before."""
+    return weights.diagonal(-1).mean().item()
+
+
+def _distance(weights):
+    """How far back queries look, on average."""
+    at = torch.arange(len(weights))
+    return (weights * (at[:, None] - at)).sum(1).mean().item()
+
+
+def _nothing():
+    """Between the day on which a model is declared and the one on which it is trained."""
+    words = "The model is still to be trained."
+    return Figure([Panel(WIDTH, 20, (text(0, 14, words),))], f"{words} `make results` trains it.")

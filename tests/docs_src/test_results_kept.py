@@ -1,0 +1,113 @@
+"""The results that are kept: whole, of the studies as they are declared, and as the pages say."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from test_figures_data import draw
+
+from labml_nn.experiments.results import LONGEST_CURVE, comparable, final, read_result
+from labml_nn.experiments.studies import (
+    BEST_RATE,
+    COMMON,
+    MODELS,
+    RATES,
+    STUDIES,
+    Job,
+    jobs,
+    results_of,
+)
+from labml_nn.experiments.studies.runner import LARGEST
+from labml_nn.experiments.training.folder import load_run
+from labml_nn.sampling import generate
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "docs_src/results"
+PAGE = (ROOT / "docs_src/pages/results.md").read_text(encoding="utf-8")
+KEPT = [job for job in jobs() if job.kept(RESULTS).exists()]
+SHIPPED = [job.label for job in KEPT if STUDIES[job.study].ships]
+
+pytestmark = pytest.mark.skipif(not KEPT, reason="no study has been run yet (`make results`)")
+
+
+def read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_the_numbers_of_the_page_are_those_of_the_studies():
+    letters = COMMON["batch_size"] * COMMON["seq_len"]
+    assert f"{COMMON['steps']} updates of {letters:,}\nletters" in PAGE
+    assert f"reading {COMMON['seq_len']} letters at a time" in PAGE
+    assert f"each below {LARGEST / 1e6:g} MB" in PAGE
+    words = {3: "Three", 4: "Four", 5: "Five"}
+    assert f"{words[len(RATES)]} learning rates were tried" in PAGE
+    # What came out is told by tables and figures, which cannot be out of date.
+    assert not re.search(r"\b[12]\.\d{2,}\b", PAGE)
+
+
+def test_a_study_is_there_as_a_whole():
+    for name in {job.study for job in KEPT}:
+        missing = [job for job in jobs([name]) if job not in KEPT]
+        assert not missing, f"`make results` makes {', '.join(map(str, missing))}"
+
+
+def test_nothing_is_kept_that_no_study_has_declared():
+    declared = {job.kept(RESULTS) for job in jobs()}
+    found = set(RESULTS.rglob("*seed*.json")) | set(RESULTS.rglob("result.json"))
+    assert found == declared & found
+
+
+@pytest.mark.parametrize("job", KEPT, ids=str)
+def test_a_result_is_that_of_the_run_as_it_is_declared(job: Job):
+    result = read_result(job.kept(RESULTS))
+    assert result.finished and result.last.step == result.run["training"]["steps"]
+    assert job.describes(result.run), "`make results` makes it again"
+    assert result.corpus.startswith("Tiny Shakespeare")
+    assert len(result.train) <= LONGEST_CURVE
+
+
+@pytest.mark.parametrize("job", KEPT, ids=str)
+def test_nothing_is_said_of_the_machine_but_what_it_is(job: Job):
+    text = job.kept(RESULTS).read_text(encoding="utf-8")
+    assert not re.search(r'"/|~/|[A-Z]:\\\\', text)
+    assert len(text) < 16_000
+
+
+def test_models_have_equal_parameters_and_read_one_text():
+    found = results_of("models", RESULTS)
+    sizes = [runs[0].parameters for runs in found.values() if runs]
+    assert max(sizes, default=1) / min(sizes, default=1) < 1.02
+    comparable(run for job in KEPT if (run := read_result(job.kept(RESULTS))).run["task"] == "text")
+
+
+def test_each_model_has_the_best_of_the_rates_that_were_tried():
+    found = results_of("rates", RESULTS)
+    for name in MODELS:
+        tried = {rate: found[f"{name}-{rate:g}"] for rate in RATES}
+        if all(tried.values()):
+            best = min(tried, key=lambda rate: final(tried[rate]).mean)
+            assert best == BEST_RATE[name], f"{name} does best with {best:g}"
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_model_that_comes_along_writes(name: str):
+    folder = RESULTS / name
+    assert sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) < LARGEST
+    assert read(folder / "run.json")["corpus"]["path"] is None
+    run = load_run(folder)
+    model = run.model().eval()
+    torch.manual_seed(0)
+    written = run.decode(generate(model, run.prompt("ROMEO:"), 12)[:, 0])
+    assert len(written) >= 1
+
+
+@pytest.mark.skipif("autoregressive" not in SHIPPED, reason="it is still to be trained")
+def test_the_beginning_of_a_word_is_harder_to_guess_than_its_end():
+    first, later = map(float, re.findall(r"(\d\.\d\d)", draw("trained.surprise").alt))
+    assert first > 1.3 * later
+    table = draw("trained.attention").table
+    assert table is not None
+    assert max(float(row[1]) for row in table.rows) > 0.4
