@@ -156,7 +156,8 @@ RECIPES: dict[str, Recipe | None] = {
     "nanoGPT": None,
     "all": Recipe(),
     "all, a third of the time": Recipe(share=1 / 3),
-    "AdamW for all parameters": Recipe(training={"optimizer": "adamw"}),
+    # Steps that suit embeddings are too large for AdamW on matrices.
+    "AdamW for all parameters": Recipe(training={"optimizer": "adamw", "learning_rate": 3e-3}),
     "learned positions": Recipe({"positions": "learned"}),
     "layer norm": Recipe({"norm": "layer"}),
     "no QK norm": Recipe({"qk_norm": False}),
