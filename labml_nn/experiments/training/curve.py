@@ -52,7 +52,8 @@ LEFT, RIGHT, TOP, BOTTOM = 52.0, 566.0, 60.0, 352.0
 LETTER = 6.4  # width of a letter of a name
 NEAR = 15.0  # names of lines that end closer are moved apart
 
-Spot = tuple[float, float]
+Number = int | float
+Spot = tuple[Number, Number]
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Line:
     points: Sequence[Spot]
     colour: int = 0
     faint: bool = False
-    band: Sequence[tuple[float, float, float]] = ()
+    band: Sequence[tuple[Number, Number, Number]] = ()
 
     @property
     def paint(self) -> str:
@@ -177,8 +178,9 @@ class _Plot:
             raise ValueError("there is nothing to draw: no line has a point")
         xs, ys = zip(*spots, strict=True)
         room = (max(ys) - min(ys)) * 0.06 or 0.5
-        begin = 0.0 if min(xs) >= 0 else min(xs)
-        return cls(begin, max(*xs, begin + 1e-9), min(ys) - room, max(ys) + room)
+        begin, end = min(0.0, *xs), max(xs)
+        corners = begin, max(end, begin + 1e-9), min(ys) - room, max(ys) + room
+        return cls(*map(float, corners))
 
     def at(self, spot: Spot) -> Spot:
         """The pixels of a pair of values."""

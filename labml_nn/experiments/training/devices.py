@@ -27,7 +27,7 @@ and pays where the same shapes come again and again.
 import os
 import platform
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -109,10 +109,11 @@ class Computing:
         gains = on_gpu and model in GAIN and steady
         self.compiled = config.compile == "yes" or (config.compile == "auto" and gains)
 
-    def autocast(self) -> torch.autocast:
+    def autocast(self) -> AbstractContextManager[Any]:
         """Where matrix products of a loss take the faster numbers."""
-        mixed = self.dtype != torch.float32
-        return torch.autocast(self.device.type, self.dtype, enabled=mixed)
+        if self.dtype == torch.float32:
+            return nullcontext()
+        return torch.autocast(self.device.type, self.dtype)
 
     def scaler(self) -> torch.amp.GradScaler:
         """What keeps small gradients from vanishing; it does nothing but in float16."""

@@ -16,6 +16,7 @@ business there. What it would write is written below the folder of the run.
 """
 
 import sys
+import threading
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,9 @@ class LabmlRecord(Reporter):
         if self._watcher is not None:
             self._watcher.__exit__(None, None, None)
             self._tracker = self._watcher = None
+            for thread in threading.enumerate():
+                if type(thread).__module__.startswith("labml."):
+                    thread.join(timeout=5)
 
 
 def _start(path: Path, name: str, fields: dict[str, Any], screen: bool) -> Any:

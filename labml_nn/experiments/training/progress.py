@@ -18,7 +18,7 @@ again. In a file, where nothing can be drawn over, it is written every ten secon
 import io
 import sys
 import time
-from typing import Any, TextIO
+from typing import Any
 
 from tqdm import tqdm
 
@@ -39,10 +39,10 @@ class Progress(Reporter):
     the bar.
     """
 
-    def __init__(self, file: TextIO | None = None, *, texts: bool = True) -> None:
+    def __init__(self, file: Any = None, *, texts: bool = True) -> None:
         """
-        * `file` is where to draw; `None` is where errors are shown, so that the bar
-          stays out of what is piped on
+        * `file` is a text file to draw on; `None` is where errors are shown, so that
+          the bar stays out of what is piped on
         * `texts` is whether to show what the model writes
         """
         self.file = sys.stderr if file is None else file
@@ -92,7 +92,9 @@ class Progress(Reporter):
     def sampled(self, step: int, text: str) -> None:
         """What it can write by now, indented."""
         if self.texts:
-            indented = "\n".join(f"    {line}".rstrip() for line in text.split("\n"))
+            indented = "\n".join(
+                f"    {line}".rstrip() for line in text.strip("\n").split("\n")
+            )
             self._say(f"step {step} writes:\n{indented}")
 
     def warned(self, text: str) -> None:
@@ -137,10 +139,10 @@ def _short(speed: float) -> str:
     return f"{speed:.0f}"
 
 
-def _can_show(text: str, file: TextIO) -> bool:
+def _can_show(text: str, file: Any) -> bool:
     return _showable(text, file) == text
 
 
-def _showable(text: str, file: TextIO) -> str:
+def _showable(text: str, file: Any) -> str:
     encoding = getattr(file, "encoding", None) or "utf-8"
     return text.encode(encoding, "replace").decode(encoding)

@@ -92,7 +92,15 @@ class Update:
 
     What an update has to know of its training is given once. Then it is called with
     one batch after the other.
+
+    Three things are counted since the last `clear`: how many updates were `made`, the
+    sum of their losses, and whether all was `good`. On a GPU they are tensors, for it
+    counts by itself.
     """
+
+    made: int | Tensor
+    loss_sum: float | Tensor
+    good: bool | Tensor
 
     def __init__(
         self,
@@ -112,8 +120,12 @@ class Update:
         self.optimizers = Optimizers(model, config, computing.device)
         self.parameters = list(self.optimizers.parameters)
         self.scaler = computing.scaler()
-        self.norm = torch.zeros((), device=computing.device)
-        self.good: Tensor
+        self.norm = torch.zeros(())
+
+        # Only AdamW has a kernel that can leave a step out, and PyTorch's scaler uses
+        # it for itself.
+        alone = len(self.optimizers.all) == 1 and not self.scaler.is_enabled()
+        self.decides_alone = computing.device.type == "cuda" and alone
         self.clear()
 
     def __call__(self, step: int, batch: Examples, share: float) -> None:
@@ -127,19 +139,19 @@ class Update:
         Raises `NotFiniteError` if it cannot be made. A GPU tells that later: see
         `look`.
         """
-        torch.manual_seed(_seed(self.config.seed, step, self.world.rank))
+        _reseed(_seed(self.config.seed, step, self.world.rank), self.computing.device)
         self.optimizers.follow(share)
         self.optimizers.forget()
 
         # Processes send each other the gradients of the last piece, and with them those
         # of the others, which have waited.
         *others, last = self._pieces(batch)
-        loss = torch.zeros((), device=self.computing.device)
+        parts = []
         for piece in others:
             with self.world.alone(self.wrapped):
-                loss += self._learn(piece, batch.count)
-        loss += self._learn(last, batch.count)
-        self._step(loss)
+                parts.append(self._learn(piece, batch.count))
+        parts.append(self._learn(last, batch.count))
+        self._step(sum(parts[1:], start=parts[0]))
 
     def _pieces(self, batch: Examples) -> list[Examples]:
         accumulate, size = self.config.accumulate, batch.targets.shape[1]
@@ -182,28 +194,26 @@ class Update:
             if self.scaler.is_enabled():
                 self.scaler.unscale_(optimizer)
         longest = self.config.clip_norm or math.inf
-        self.norm = clip_grad_norm_(self.parameters, longest)
+        self.norm = norm = clip_grad_norm_(self.parameters, longest)
 
-        # All processes share the gradient, and must decide alike.
-        good = torch.isfinite(self.norm if self.world.size > 1 else self.norm + loss)
-        if self.scaler.is_enabled():
-            good = torch.isfinite(loss)
-        if self._decides_alone:
-            good = self.good = self.good & good
+        # Processes have the same gradient, but losses of their own, and must decide
+        # alike. What a scaler may do is not yet a fault.
+        seen = torch.zeros(()) if self.scaler.is_enabled() else norm
+        if self.world.size == 1:
+            seen = seen.to(loss.device) + loss
+        if self.decides_alone:
+            self.good = good = torch.isfinite(seen) & self.good
             setattr(self.optimizers.all[0], "found_inf", (~good).float())  # noqa: B010
-        elif not good:
+            self.made = self.made + good
+            self.loss_sum = self.loss_sum + torch.where(good, loss, 0.0)
+        elif math.isfinite(seen.item()):
+            self.made += 1
+            self.loss_sum += loss.item()
+        else:
             raise NotFiniteError(int(self.made))
         for optimizer in self.optimizers.all:
             self.scaler.step(optimizer)
         self.scaler.update()
-        self.made += good
-        self.loss_sum += torch.where(good, loss, 0.0)
-
-    @property
-    def _decides_alone(self) -> bool:
-        # Only AdamW has such a kernel, and PyTorch's scaler uses it for itself.
-        alone = len(self.optimizers.all) == 1 and not self.scaler.is_enabled()
-        return self.computing.device.type == "cuda" and alone
 
     def look(self) -> float:
         """
@@ -212,17 +222,15 @@ class Update:
         Returns the sum of the losses of all updates since `clear`, over all processes.
         Raises `NotFiniteError` if one of them could not be made, on a GPU as well.
         """
-        if not self.good or self._has_collapsed():
+        total = self.world.sum(float(self.loss_sum))[0]
+        if not self.good or not math.isfinite(total) or self._has_collapsed():
             raise NotFiniteError(int(self.made))
-        return self.world.sum(float(self.loss_sum))[0]
+        return total
 
     def clear(self, loss_sum: float = 0.0, made: int = 0) -> None:
         """Count anew, or from the sum and the number in a checkpoint."""
-        device = self.computing.device
-        first = loss_sum if self.world.main else 0.0
-        self.loss_sum = torch.tensor(first, device=device)
-        self.made = torch.tensor(made, device=device)
-        self.good = torch.ones((), device=device, dtype=torch.bool)
+        self.loss_sum = loss_sum if self.world.main else 0.0
+        self.made, self.good = made, True
 
     def _has_collapsed(self) -> bool:
         # A factor that gets smaller and smaller has never found a finite gradient.
@@ -245,3 +253,12 @@ def _seed(seed: int, step: int, rank: int) -> int:
     # Neighbouring numbers become seeds that have nothing in common.
     digest = blake2b(f"{seed} {step} {rank}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
+
+
+def _reseed(seed: int, device: torch.device) -> None:
+    # `torch.manual_seed` asks every kind of device whether it is there, at every step.
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.manual_seed(seed)
+    elif device.type != "cpu":
+        torch.manual_seed(seed)
