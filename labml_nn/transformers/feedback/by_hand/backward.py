@@ -39,7 +39,7 @@ praised for alike is praise for none.
 | $\delta_k$, $\delta_v$ | `total.keys`, `total.values` | `[H·B, S, K]` | of all rows |
 | $\delta_o$ | `found` | `[H, B, K]` | blame of what the heads found |
 | $\delta_A$ | `scores` | `[H·B, 1, S]` | blame of scores |
-| $\delta_q$ | `query` | `[H, B, K]` | blame of queries |
+| $\delta_q$ | `asked` | `[H, B, K]` | blame of queries |
 | $g_t$ | `gradients` | `[T, B, C]` | from outside, for the last layer |
 """
 
