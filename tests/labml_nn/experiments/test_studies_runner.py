@@ -2,6 +2,8 @@
 
 import copy
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -9,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from test_results import RESULT
 
 from labml_nn.experiments.errors import RunError
@@ -16,6 +19,8 @@ from labml_nn.experiments.results import read_result
 from labml_nn.experiments.studies import STUDIES, Job, Run, Study, jobs
 from labml_nn.experiments.studies import runner as module
 from labml_nn.experiments.studies.runner import LARGEST, Runner, keep, main, plan, write_json
+from labml_nn.experiments.training.folder import load_run
+from labml_nn.experiments.training.task import TextTask
 
 HEADS = [Job("heads", label, seed) for label, seed in (("1", 1), ("2", 2), ("8", 3))]
 
@@ -257,3 +262,60 @@ def test_a_process_has_one_thread_and_a_session_of_its_own(
     assert command[2:5] == ["labml_nn.experiments.studies", "--make", "heads/1/seed1"]
     assert env["OMP_NUM_THREADS"] == "1" and seen["start_new_session"] is True
     assert "--text" not in command
+
+
+SMALL = {
+    "steps": 6,
+    "batch_size": 2,
+    "seq_len": 9,
+    "learning_rate": 1e-2,
+    "evaluate_every": 3,
+    "save_every": 2,
+    "sample_tokens": 5,
+    "device": "cpu",
+}
+
+
+def test_a_run_is_made_kept_and_loaded_and_goes_on_where_it_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    text = tmp_path / "text.txt"
+    text.write_text("to be, or not to be, that is the question: " * 9, encoding="utf-8")
+    model = {"d_model": 6, "d_hidden": 10, "n_layers": 1}
+
+    def declare(**changes: Any) -> Job:
+        run = Run("elman", model, {**SMALL, **changes})
+        monkeypatch.setitem(STUDIES, "shipped", Study("?", {"elman": run}, (5,), ships=True))
+        return Job("shipped", "elman", 5)
+
+    batch = TextTask.batch
+
+    def interrupted(task: TextTask, step: int, seq_len: int | None = None) -> Any:
+        if step == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        return batch(task, step, seq_len)
+
+    job = declare()
+    folders, results = tmp_path / "runs", tmp_path / "results"
+    threads = torch.get_num_threads()
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(TextTask, "batch", interrupted)
+            assert not module.make(job, folders, str(text))
+        assert (folders / str(job) / "checkpoint.pt").exists()
+        assert module.make(job, folders, str(text))
+        path = keep(job, folders, results)
+        kept = read_result(path)
+        assert kept.last.step == 6 and job.describes(kept.run)
+        assert not module.is_missing(job, results)
+        assert load_run(path.parent).model().config.n_vocab == len(set(text.read_text()))
+        assert str(tmp_path) not in path.read_text() + (path.parent / "run.json").read_text()
+
+        # The same job with another number does not go on from what is there.
+        job = declare(steps=4, learning_rate=2e-2)
+        assert module.is_missing(job, results)
+        flags = ["--make", str(job), "--folders", str(folders), "--text", str(text)]
+        assert main(flags) == 0
+        assert "nats after 4 updates" in capsys.readouterr().out
+    finally:
+        torch.set_num_threads(threads)
