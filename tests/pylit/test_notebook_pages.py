@@ -8,12 +8,14 @@ from pathlib import Path
 import notebook_tools as tools
 import pytest
 from notebook_tools import BASE
+from site_tools import FILES, make_site, succeed
 
 from pylit.diagnostics import Report
 from pylit.notebooks.command import surroundings
 from pylit.notebooks.document import as_text, document
 from pylit.notebooks.pages import LARGEST_DRAWING, Notebooks, read_notebooks
 
+SMALL = "https://example.org/small/"
 PNG = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + b"IHDR" + struct.pack(">II", 640, 320)
 
 
@@ -114,3 +116,21 @@ def test_what_is_no_notebook_is_reported(root: Path, text: str):
 
 def test_a_site_without_notebooks(root: Path):
     assert read_notebooks(surroundings(root)[0], Report()) == Notebooks()
+
+
+def test_a_site_shows_them_and_pages_lead_to_them(tmp_path: Path):
+    """From the page of a model to the page of its notebook, and from there to the file."""
+    text = as_text(document(tools.cells(tools.tree(tmp_path / "tree")), "one"))
+    for old, new in ((BASE, SMALL), ("pkg/leaf.html", "pkg/one.html"), ("pkg/root", "pkg/two")):
+        text = text.replace(old, new)
+    module = FILES["pkg/one.py"].replace("paper:", "notebook: notebooks/one.ipynb\npaper:")
+    root = make_site(tmp_path / "site", {"notebooks/one.ipynb": text, "pkg/one.py": module})
+    succeed(root)
+    site = root / "site"
+    page = (site / "pkg/one.html").read_text()
+    assert '<li><a href="../notebooks/one.html">Notebook</a></li>' in page
+    colab = "https://colab.research.google.com/github/someone/small/blob/main/notebooks/one.ipynb"
+    assert f'<li><a href="{colab}">Open in Colab</a></li>' in page
+    notebook = (site / "notebooks/one.html").read_text()
+    assert '<a href="one.ipynb">Download</a>' in notebook
+    assert (site / "notebooks/one.ipynb").read_text() == text
