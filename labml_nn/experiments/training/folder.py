@@ -227,6 +227,8 @@ class Run:
         """
         known = self.corpus
         path = known["path"] if text is None else text
+        if text is None and path is not None and not Path(path).exists():
+            path = None  # it was another machine: the text may be in a usual place
         corpus = read_corpus(None if path is None else Path(path))
         # Another text has other characters, and so other numbers for them. The model
         # knows those of its own text.

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from small_runs import SPEECHES
+from small_runs import SMALL, SPEECHES
 
 from labml_nn.evaluation import evaluating
 from labml_nn.experiments.command_line import main
@@ -64,8 +64,6 @@ def test_unknown_characters_are_named(capsys, tmp_path, trained):
 
 def test_another_edition_is_no_silent_change(capsys, tmp_path, text_file):
     """The file of the training has changed since: said, with a way out."""
-    from small_runs import SMALL
-
     text, out = tmp_path / "text.txt", tmp_path / "run"
     text.write_text(text_file.read_text())
     words = ["train", "elman", *SMALL["elman"], "--text", str(text), "--out", str(out)]
@@ -77,6 +75,26 @@ def test_another_edition_is_no_silent_change(capsys, tmp_path, text_file):
     assert "was trained on text.txt" in said and "--text" in said
     assert main(["evaluate", str(out), "--text", str(text)]) == 0
     assert "another text: text.txt" in capsys.readouterr().out
+
+
+def test_a_run_from_another_machine_finds_its_text_where_texts_are(
+    capsys, tmp_path, text_file, monkeypatch
+):
+    """By its checksum, and not by the path that it had there."""
+    text, out = tmp_path / "text.txt", tmp_path / "run"
+    text.write_text(text_file.read_text())
+    words = ["train", "elman", *SMALL["elman"], "--text", str(text), "--out", str(out)]
+    assert main([*words, "--quiet"]) == 0
+    text.unlink()
+    monkeypatch.setenv("LABML_NN_DATA", str(text_file))
+    capsys.readouterr()
+    assert main(["evaluate", str(out)]) == 0
+    assert "another text" not in capsys.readouterr().out
+    other = tmp_path / "other.txt"
+    other.write_text(SPEECHES * 13)
+    monkeypatch.setenv("LABML_NN_DATA", str(other))
+    assert main(["evaluate", str(out)]) == 1
+    assert "was trained on text.txt" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
