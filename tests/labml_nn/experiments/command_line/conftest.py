@@ -1,7 +1,7 @@
 """A small text, and small runs on it that are trained once."""
 
 import pytest
-from small_runs import SMALL, write_text
+from commanded_runs import SMALL, write_text
 
 from labml_nn.experiments.command_line import main
 

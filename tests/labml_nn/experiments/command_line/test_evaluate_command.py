@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from small_runs import SMALL, SPEECHES
+from commanded_runs import SMALL, SPEECHES
 
 from labml_nn.evaluation import evaluating
 from labml_nn.experiments.command_line import main

@@ -1,7 +1,7 @@
 """A trained model writes: what is printed, from what, and what cannot be continued."""
 
 import pytest
-from small_runs import SMALL
+from commanded_runs import SMALL
 
 from labml_nn.experiments.command_line import main
 from labml_nn.experiments.command_line.generate import Writing

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from small_runs import SMALL
+from commanded_runs import SMALL
 
 from labml_nn.experiments.command_line import main
 from labml_nn.experiments.training.folder import load_run

@@ -4,7 +4,7 @@ import json
 import signal
 
 import pytest
-from small_runs import SMALL, SPEECHES
+from commanded_runs import SMALL, SPEECHES
 
 from labml_nn.experiments.command_line import main, training
 from labml_nn.experiments.command_line.train import read, which
