@@ -36,7 +36,7 @@ draw those to zero would only do harm.
 | Symbol | Code | Meaning |
 |:--|:--|:--|
 | $\eta$ | `group["lr"]` | the learning rate, $r_s$ times its highest |
-| $\lambda$ | `weight_decay` | how strongly numbers are drawn to zero |
+| $\lambda$ | `config.weight_decay` | how strongly numbers are drawn to zero |
 | $r_s$ | `share` | of the [schedule](schedule.py) |
 """
 
@@ -186,3 +186,73 @@ def _adamw(
         betas=(config.beta1, config.beta2),
         fused=device.type in ("cpu", "cuda", "mps"),
     )
+
+
+# ## Exercises
+#
+# **1.** AdamW's step does not depend on how large gradients are. Multiply the loss by
+# 1,000. What changes?
+#
+# <details><summary>Answer</summary>
+#
+# Nothing but rounding: mean and root grow by the same factor. With plain gradient
+# descent the step would be 1,000 times as long. (It is the *clipping* that notices.)
+#
+# ```python
+# import torch
+# from torch import nn
+# from torch.optim import SGD, AdamW
+#
+# def step(optimizer, factor):
+#     weight = nn.Parameter(torch.tensor([1.0, -2.0]))
+#     used = optimizer([weight], lr=0.01)
+#     (factor * weight.square().sum()).backward()
+#     used.step()
+#     return weight.detach() - torch.tensor([1.0, -2.0])
+#
+# assert torch.allclose(step(AdamW, 1), step(AdamW, 1000), atol=1e-6)
+# assert torch.allclose(1000 * step(SGD, 1), step(SGD, 1000))
+# ```
+#
+# </details>
+#
+# **2.** With weight decay $\lambda$ and a learning rate $\eta$, after how many updates
+# is half of a weight gone that the loss does not need?
+#
+# <details><summary>Answer</summary>
+#
+# Each update leaves $1 - \eta \lambda$ of it, so after $\ln 2 / (\eta \lambda)$: with
+# 0.001 and 0.1 about 6,900. In a run of 2,000 updates the decay hardly shows; in one of
+# 100,000 it decides how large weights can be.
+#
+# ```python
+# import math
+#
+# eta, decay = 0.001, 0.1
+# updates = math.log(2) / (eta * decay)
+# assert 6900 < updates < 6950
+# assert abs((1 - eta * decay) ** round(updates) - 0.5) < 1e-4
+# ```
+#
+# </details>
+#
+# **3.** Who is a map and who is a table in an autoregressive transformer? Which of the
+# two holds most of the parameters?
+#
+# <details><summary>Answer</summary>
+#
+# Six maps in each layer, four of attention and two of the feed-forward network. They
+# are what Muon trains, and nearly all there is.
+#
+# ```python
+# import labml_nn
+# from labml_nn.experiments.training.optimizer import roles
+#
+# model = labml_nn.create("autoregressive", n_vocab=65)
+# maps, tables, vectors = roles(model)
+# assert len(maps) == 6 * 4 and len(tables) == 1
+# sizes = [sum(p.numel() for p in part) for part in (maps, tables, vectors)]
+# assert sizes[0] > 0.97 * sum(sizes)
+# ```
+#
+# </details>

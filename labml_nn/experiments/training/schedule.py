@@ -36,7 +36,7 @@ $$r_s = \begin{cases}
 | $N$ | `config.steps` | how many there are |
 | $W$ | `config.warmup_steps` | how many of them the rate rises |
 | $f$ | `config.final_learning_rate` | what is left of it in the last |
-| $r_s$ | `share` | the share of the highest rate in this one |
+| $r_s$ | `share_at` | the share of the highest rate in this one |
 """
 
 import math

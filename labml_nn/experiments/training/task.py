@@ -19,12 +19,6 @@ and there is one answer, however often it asks. That is worth more than it seems
 training that was interrupted goes on with the right texts, and nobody has to save where
 in the data it was. And each of several processes can make the whole batch and take its
 columns of it, so that nobody sends texts around.
-
-| Symbol | Code | Shape | Meaning |
-|:--|:--|:--|:--|
-| | `tokens` | `[S, B]` | what is read |
-| | `targets` | `[T, B]` | what is asked for |
-| $V$ | `len(vocabulary)` | | characters of the text |
 """
 
 from collections.abc import Iterator, Mapping, Sequence

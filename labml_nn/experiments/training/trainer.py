@@ -30,11 +30,7 @@ import torch
 
 from labml_nn.experiments.distributed import World
 from labml_nn.experiments.errors import RunError
-from labml_nn.experiments.training.checkpoint import (
-    check_belongs,
-    read_checkpoint,
-    write_checkpoint,
-)
+from labml_nn.experiments.training.checkpoint import check_belongs, read_checkpoint
 from labml_nn.experiments.training.config import TrainingConfig
 from labml_nn.experiments.training.devices import (
     Computing,
@@ -43,6 +39,7 @@ from labml_nn.experiments.training.devices import (
 )
 from labml_nn.experiments.training.folder import RunFolder, read_json
 from labml_nn.experiments.training.history import History
+from labml_nn.experiments.training.keeping import Keeper
 from labml_nn.experiments.training.log import Log
 from labml_nn.experiments.training.outcome import Outcome
 from labml_nn.experiments.training.record import describe, fields_of
@@ -52,7 +49,7 @@ from labml_nn.experiments.training.samples import Samples, sample
 from labml_nn.experiments.training.schedule import seq_len_at, share_at
 from labml_nn.experiments.training.stopping import Stop
 from labml_nn.experiments.training.task import Task
-from labml_nn.experiments.training.update import NotFiniteError, Update
+from labml_nn.experiments.training.update import NotFiniteError, Update, trouble
 from labml_nn.experiments.training.validation import validation_loss
 from labml_nn.language_model import LanguageModel
 
@@ -115,14 +112,13 @@ class Trainer:
         self.task, self.config = task, config
         self.computing = Computing(config, self.device, model.name)
         self.history = History()
-        self.folder = None if folder is None else RunFolder(folder)
+        self.keeper = Keeper(folder, self.world.main, self._warn)
+        self.folder = self.keeper.folder
         self.about = describe(model, task, config, self.device, self.world, about or {})
         self.reporters = self._all(reporters)
         self.trouble: str | None = None
-        self._refused: dict[str, str] = {}
         self._update = Update(model, config, self.computing, self.world)
         self._begun = False
-        self._saved_at = -1
 
     def _all(self, reporters: Sequence[Reporter]) -> list[Reporter]:
         # One process writes and talks, or all would do it at once.
@@ -250,14 +246,9 @@ class Trainer:
             raise NotFiniteError(self.history.loss_count, "the loss on new text")
         self.history.validation.append(self.history.point(loss))
         if best is None or loss < best:
-            self._keep()
+            self.keeper.keep(self.model, self.history.step)
         for reporter in self.reporters:
             reporter.validated(self.history.step, loss)
-
-    def _keep(self) -> None:
-        if self.folder is not None and self.world.main:
-            with self._disk("the best model"):
-                self.model.save(self.folder.model)
 
     def _write(self) -> None:
         """
@@ -278,24 +269,22 @@ class Trainer:
         """
         ### Save
 
-        A full disk is no reason to throw away what is in memory. The last checkpoint
-        stays, and the next one may find room.
+        Everything that decides how it goes on. The look before it makes sure that what
+        is saved is made of numbers.
         """
         history = self.history
         history.loss_sum = self._update.look()
-        if self.folder is None or not self.world.main or self._saved_at == history.step:
-            return
-        state = {
+        if self.keeper.save(history.step, self._state):
+            for reporter in self.reporters:
+                reporter.saved(history.step)
+
+    def _state(self) -> dict[str, Any]:
+        return {
             "about": self._identity(),
             "model": self.model.state_dict(),
             "update": self._update.state(),
-            "history": history.values(),
+            "history": self.history.values(),
         }
-        with self._disk("the checkpoint"):
-            write_checkpoint(self.folder.checkpoint, state)
-            self._saved_at = history.step
-            for reporter in self.reporters:
-                reporter.saved(history.step)
 
     def _identity(self) -> dict[str, Any]:
         return {
@@ -323,17 +312,15 @@ class Trainer:
         self._update.restore(state["update"])
         self.history = History.of(state["history"])
         self._update.clear(self.history.loss_sum, self.history.loss_count)
-        self._begun, self._saved_at = True, self.history.step
+        self._begun, self.keeper.saved_at = True, self.history.step
 
     # ### Before, around and after
     #
     # A new run gets its folder, and a checkpoint at once: whatever happens, there is
     # something to go on from.
     def _begin(self) -> None:
-        if not self._begun and self.folder is not None:
-            if self.world.main:
-                vocabulary = self.task.vocabulary
-                RunFolder.create(self.folder.path, self.about, vocabulary)
+        if not self._begun:
+            self.keeper.create(self.about, self.task.vocabulary)
             self.world.barrier()
         for reporter in self.reporters:
             reporter.begin(self)
@@ -368,8 +355,8 @@ class Trainer:
         history = self.history
         if stopped == "interrupted":
             self._save()
-        if self.folder is not None and not self.folder.model.exists():
-            self._keep()
+        if not self.keeper.has_model:
+            self.keeper.keep(self.model, history.step)
         result = Result(
             history.step,
             history.train_loss,
@@ -381,50 +368,24 @@ class Trainer:
             stopped,
         )
         for reporter in self.reporters:
-            with self._disk("the result"):
+            with self.keeper.disk("the result", history.step):
                 reporter.end(result)
-        if self.folder is not None and self.world.main and self._refused:
-            faults = "; ".join(self._refused.values())
-            raise RunError(f"{faults}. Free some space, and go on with --resume")
+        self.keeper.check()
         return result
 
-    @contextmanager
-    def _disk(self, what: str) -> Iterator[None]:
-        """What the disk refuses is told, and kept in mind until it is written."""
-        try:
-            yield
-        except OSError as error:
-            last = f"the checkpoint of step {self._saved_at} is in order"
-            self._refused[what] = (
-                f"the disk refused {what} after {self.history.step} updates "
-                f"({error.strerror or error}); "
-                f"{last if self._saved_at >= 0 else 'there is no checkpoint'}"
-            )
-            for reporter in self.reporters:
-                reporter.warned(self._refused[what])
-        else:
-            self._refused.pop(what, None)
+    def _warn(self, text: str) -> None:
+        for reporter in self.reporters:
+            reporter.warned(text)
 
     def _explain(self, error: NotFiniteError) -> None:
-        history, config = self.history, self.config
+        history = self.history
         history.step += error.made - history.loss_count
-        ways = [f"a lower `learning_rate` than {config.learning_rate:g}"]
-        if config.optimizer == "muon":
-            ways += [f"a lower `muon_learning_rate` than {config.muon_learning_rate:g}"]
-        if config.clip_norm != 1:
-            ways += [f"`clip_norm` 1.0 instead of {config.clip_norm:g}"]
-        if self.computing.dtype != torch.float32:
-            ways += ["`precision` float32"]
-        rate = self._update.optimizers.learning_rate
-        last = (
-            f" The checkpoint of step {self._saved_at} is in order."
-            if self._saved_at >= 0
-            else ""
+        self.trouble = trouble(
+            error.what,
+            history.step,
+            self.config,
+            self._update.optimizers.learning_rate,
+            self.keeper.saved_at,
+            self.computing.dtype != torch.float32,
         )
-        self.trouble = (
-            f"{error.what} was no finite number after {history.step} updates, at a "
-            f"learning rate of {rate:.3g}; the model is as it was before.{last} Try "
-            f"{', or '.join(ways)}"
-        )
-        for reporter in self.reporters:
-            reporter.warned(self.trouble)
+        self._warn(self.trouble)

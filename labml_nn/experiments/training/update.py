@@ -69,7 +69,7 @@ from labml_nn.experiments.training.devices import Computing
 from labml_nn.experiments.training.optimizer import Optimizers
 from labml_nn.language_model import LanguageModel
 
-__all__ = ["NotFiniteError", "Update"]
+__all__ = ["NotFiniteError", "Update", "trouble"]
 
 
 class NotFiniteError(Exception):
@@ -84,6 +84,37 @@ class NotFiniteError(Exception):
     def __init__(self, made: int, what: str = "the loss or the gradient") -> None:
         super().__init__(made, what)
         self.made, self.what = made, what
+
+
+def trouble(
+    what: str,
+    step: int,
+    config: TrainingConfig,
+    rate: float,
+    saved_at: int,
+    mixed: bool,
+) -> str:
+    """
+    ### What to do about it
+
+    * `what` was no number after `step` updates, at a learning rate of `rate`
+    * `saved_at` is the step of the last checkpoint, or -1
+    * `mixed` is whether the precision was mixed
+
+    Returns a sentence with the ways out. Nearly always steps were too long.
+    """
+    ways = [f"a lower `learning_rate` than {config.learning_rate:g}"]
+    if config.optimizer == "muon":
+        ways.append(f"a lower `muon_learning_rate` than {config.muon_learning_rate:g}")
+    if config.clip_norm != 1:
+        ways.append(f"`clip_norm` 1.0 instead of {config.clip_norm:g}")
+    if mixed:
+        ways.append("`precision` float32")
+    last = f" The checkpoint of step {saved_at} is in order." if saved_at >= 0 else ""
+    return (
+        f"{what} was no finite number after {step} updates, at a learning rate of "
+        f"{rate:.3g}; the model is as it was before.{last} Try {', or '.join(ways)}"
+    )
 
 
 class Update:
@@ -262,3 +293,52 @@ def _reseed(seed: int, device: torch.device) -> None:
         torch.cuda.manual_seed(seed)
     elif device.type != "cpu":
         torch.manual_seed(seed)
+
+
+# ## Exercises
+#
+# **1.** How much does it cost to look at every loss, on a GPU? Find the line that would
+# make it wait, and the one that does not.
+#
+# <details><summary>Answer</summary>
+#
+# `loss.item()` asks for a number that the GPU may not have computed yet, and Python
+# stands still until it has; meanwhile nobody orders the next operations, so that the
+# GPU stands still after. `torch.isfinite(loss)` is an order like any other. Whoever
+# wants to read a loss at every step can keep the tensors and read them all at the end.
+#
+# </details>
+#
+# **2.** Clip by value instead of by length: cut each number of the gradient to
+# $[-c, c]$. What is lost?
+#
+# <details><summary>Answer</summary>
+#
+# The direction. Long gradients come out as corners of a cube, in which small and large
+# slopes count nearly the same.
+#
+# ```python
+# import torch
+# from torch.nn.functional import cosine_similarity
+#
+# torch.manual_seed(0)
+# gradient = torch.randn(1000) ** 3  # a few large numbers, and many small ones
+# by_length = gradient * (1 / gradient.norm()).clamp(max=1)
+# by_value = gradient.clamp(-0.1, 0.1)
+# assert cosine_similarity(gradient, by_length, dim=0) > 0.999
+# assert cosine_similarity(gradient, by_value, dim=0) < 0.7
+# ```
+#
+# </details>
+#
+# **3.** Why is a step left out if a single number of the gradient is infinite? Would it
+# not be enough to set that one to zero?
+#
+# <details><summary>Answer</summary>
+#
+# The others were computed with it. If one activation overflows, everything below it in
+# the network has been multiplied by infinity, or by a number that stands for it, and
+# what still looks finite is no slope of the loss. To leave one step of thousands out
+# costs nothing; to follow a wrong one may cost all of them.
+#
+# </details>

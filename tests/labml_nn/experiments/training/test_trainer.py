@@ -13,6 +13,7 @@ from test_resume import Interrupts
 
 import labml_nn
 from labml_nn.experiments.errors import RunError
+from labml_nn.experiments.training import keeping
 from labml_nn.experiments.training import trainer as trainer_module
 from labml_nn.experiments.training.folder import load_run
 from labml_nn.experiments.training.reporters import Reporter
@@ -297,14 +298,14 @@ def test_other_errors_pass():
 
 def full_from(monkeypatch, step, until=10**9):
     """The disk refuses checkpoints of some steps."""
-    write = trainer_module.write_checkpoint
+    write = keeping.write_checkpoint
 
     def refuse(path, state):
         if step <= state["history"]["step"] < until:
             raise OSError(errno.ENOSPC, "No space left on device")
         write(path, state)
 
-    monkeypatch.setattr(trainer_module, "write_checkpoint", refuse)
+    monkeypatch.setattr(keeping, "write_checkpoint", refuse)
 
 
 def test_a_disk_that_was_full_for_a_while(tmp_path, monkeypatch):
