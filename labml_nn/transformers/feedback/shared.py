@@ -96,8 +96,8 @@ class FeedbackTransformerKV(FeedbackTransformer):
         ### Choose a form
 
         Where keys and values are shared, the whole recurrence can be gone through
-        [by hand](by_hand/__init__.py), forwards and backwards: the same numbers,
-        several times as fast. The plain loop takes over wherever something is asked of
+        [by hand](by_hand/__init__.py), forwards and backwards: the same numbers, in
+        about half the time. The plain loop takes over wherever something is asked of
         the model that only it knows.
         """
         if not suits(self, FeedbackTransformerKV, x_seq):

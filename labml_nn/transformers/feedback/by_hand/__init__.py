@@ -84,6 +84,8 @@ if TYPE_CHECKING:
     from labml_nn.transformers.feedback.shared import FeedbackTransformerKV
 
 
+# What a caller gets are copies: whoever changes an output in place must not change what
+# the way back will read.
 def _results(read: Read, before: int, heads: int) -> tuple[Tensor, Tensor, Tensor]:
     def new(rows: Tensor) -> Tensor:
         rows = torch.unflatten(rows[:, before:], 0, (heads, -1))
@@ -93,6 +95,14 @@ def _results(read: Read, before: int, heads: int) -> tuple[Tensor, Tensor, Tenso
 
 
 class _ByHand(torch.autograd.Function):
+    r"""
+    ## As autograd sees it
+
+    One operation, from a text, the rows of before and the folded parameters to outputs
+    and new rows. Nothing is kept in a module, so two forward passes may come before a
+    backward pass, and a graph may be walked twice.
+    """
+
     @staticmethod
     def forward(
         ctx: Any,
@@ -103,6 +113,9 @@ class _ByHand(torch.autograd.Function):
         values: Tensor,
         *weights: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
+        r"""
+        Kept are outputs, keys and values, and what was multiplied with.
+        """
         read = run_forward(x_seq, keys, values, blank, Weights(*weights), form)
         ctx.form, ctx.before = form, len(keys)
         ctx.save_for_backward(blank, *read, *weights)
@@ -116,6 +129,10 @@ class _ByHand(torch.autograd.Function):
         of_keys: Tensor | None,
         of_values: Tensor | None,
     ) -> tuple[Tensor | None, ...]:
+        r"""
+        A gradient that nobody asked for is `None`: mostly that of the rows.
+        """
+        # The walk back writes over its own tensors, and cannot be gone back through.
         if torch.is_grad_enabled():
             raise RuntimeError(
                 "gradients of gradients are not known to the feedback transformer by "
@@ -153,6 +170,9 @@ class _ByHand(torch.autograd.Function):
 def form_of(model: "FeedbackTransformerKV") -> Form:
     r"""
     ## What the loop has to know of a model
+
+    The random numbers of dropout begin with one that PyTorch draws, so
+    `torch.manual_seed` decides on them too.
     """
     layer = cast(FeedbackTransformerLayer, model.layers[0])
     network = layer.feed_forward
@@ -194,8 +214,10 @@ def scan(
         longest = min(longest, model.horizon)
     old_keys, old_values = memory.keys.rows, memory.values.rows
     mask = memory.mask()
-    dtype = torch.promote_types(x_seq.dtype, torch.float32)
 
+    # Half precision would add up hundreds of small gradients in few digits. The loop
+    # computes in single precision at least, under autocast too.
+    dtype = torch.promote_types(x_seq.dtype, torch.float32)
     with torch.autocast(x_seq.device.type, enabled=False):
         weights = fold(model, longest, dtype)
         form = form_of(model)
@@ -207,6 +229,7 @@ def scan(
             read = run_forward(x, k, v, blank, weights, form)
             top, keys, values = _results(read, before, form.heads)
 
+    # The memory that others go on from: the rows that are still in the window.
     def stack(old: Tensor, new: Tensor) -> PersistentStack:
         kept = len(old) + length
         if model.horizon is not None:

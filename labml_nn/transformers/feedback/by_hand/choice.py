@@ -65,6 +65,11 @@ KINDS: tuple[type[nn.Module], ...] = (
     nn.Dropout,
     nn.Identity,
 )
+
+# ## Hooks
+#
+# They are called with what goes into a module and comes out of it, and by hand nothing
+# goes into a module.
 HOOKS = (
     "_forward_hooks",
     "_forward_pre_hooks",
