@@ -127,4 +127,5 @@ def _distance(weights):
 def _nothing():
     """Between the day on which a model is declared and the one on which it is trained."""
     words = "The model is still to be trained."
-    return Figure([Panel(WIDTH, 20, (text(0, 14, words),))], f"{words} `make results` trains it.")
+    told = f"{words} The command `make results` trains it, and then it is shown here."
+    return Figure([Panel(WIDTH, 20, (text(0, 14, words),))], told)

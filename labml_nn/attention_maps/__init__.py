@@ -30,6 +30,9 @@ assert one.weights.shape == (18, 18)
 assert one.queries[0][2] == " "
 ```
 
+![What two heads of a trained transformer look at: the one that looks most at the letter
+before, and the one that looks farthest back.](figure:trained.attention)
+
 In a notebook, `maps[1]` as the last line of a cell draws all heads of a layer.
 `save_picture(maps[1], "heads.svg")` writes [the picture](picture.py) to a file.
 
