@@ -220,9 +220,15 @@ class Experiment:
         self, preset: str | None = None, training: Mapping[str, Any] | None = None
     ) -> TrainingConfig:
         """
-        The numbers of the training alone, with `training` in place of the preset's.
+        The numbers of the training alone: those of the preset, and `training` in place
+        of some of them. Sequences that grow begin no longer than they may become.
         """
-        return TrainingConfig.of({**self.preset(preset).training, **(training or {})})
+        fields = {**self.preset(preset).training, **(training or {})}
+        if "seq_len" in (training or {}) and "initial_seq_len" not in (training or {}):
+            begin = fields.get("initial_seq_len")
+            if begin is not None and isinstance(fields["seq_len"], int):
+                fields["initial_seq_len"] = min(begin, fields["seq_len"])
+        return TrainingConfig.of(fields)
 
     def _new_model(
         self,

@@ -2,12 +2,47 @@ r"""
 ---
 title: How many heads?
 summary: >
-  One head of full width, or many narrow ones? The same model, the same work, cut
-  into 1, 2, 4 and 8.
+  One head of full width, or many narrow ones? The same model, the same work, cut into
+  1, 2, 4 and 8.
 ---
 
-The model is an [autoregressive transformer](../transformers/autoregressive/__init__.py)
-in which only the number of [heads](../transformers/mha.py) changes.
+A head makes one set of weights for each position: it can look at one place at a time,
+or blur several ([multi-head attention](../transformers/mha.py)). Two heads can look at
+two. They cost nothing: with $H$ heads of $d_k = C / H$ features the matrices have the
+same size, whatever $H$ is, and as many multiplications are made. So it is a fair
+question what one should buy for the same price, many heads that judge by few features,
+or few that judge by many.
+
+This experiment asks it on the [autoregressive
+transformer](../transformers/autoregressive/__init__.py). Everything else is equal: the
+width, the layers, the batches and their order, the seed. Even the number of parameters
+is the same to the last one.
+
+```text
+python -m labml_nn train mha --preset tiny
+```
+
+trains all four variants, one after the other, and draws their curves in one picture.
+
+**How to read it.** Differences between runs have two sources, what was changed and
+luck: another seed draws other parameters, and gives another loss. Before believing a
+difference, train with several seeds (`--seed 2`) and see how far runs of the *same*
+variant lie apart. The [results](../../results.md) do that.
+
+**What goes wrong.** More heads are not better for ever. At 64 features eight heads have
+eight features each. A score is then a product of eight numbers, and rotary positions
+take pairs of them to tell distances.
+
+```python
+from labml_nn.experiments import experiments
+
+mha = experiments()["mha"]
+sizes = set()
+for variant in mha.variants:
+    fields = mha.model_fields("tiny", variant)
+    sizes.add(fields["d_model"] // fields["heads"])
+assert sizes == {64, 32, 16, 8}  # features of a head
+```
 """
 
 from labml_nn.experiments.experiment import Experiment, Preset

@@ -2,12 +2,51 @@ r"""
 ---
 title: Where am I?
 summary: >
-  Sinusoids, a learned table, or nothing at all: how a transformer gets to know in
-  which order it reads.
+  Sinusoids, a learned table, rotations, or nothing at all: how a transformer gets to
+  know in which order it reads.
 ---
 
-The model is an [autoregressive transformer](../transformers/autoregressive/__init__.py)
-in which only the [positions](../transformers/positional_encoding.py) change.
+Attention is a mean over a set, and a set has no order. A model that shall tell *dog
+bites man* from *man bites dog* must be told where things stand, and there are several
+ways to tell it:
+
+| Variant | Where the position enters |
+|:--|:--|
+| `sinusoidal` | a fixed [wave](../transformers/positional_encoding.py) is added |
+| `learned` | a trained vector is added, one for each place |
+| `rotary` | queries and keys are [turned by an angle](../transformers/rotary.py) |
+| `none` | nowhere; the mask alone lets each position see a past of another length |
+
+The first two say *where* a letter stands, and leave it to the layers to find out how
+far it is from there to here. The third says *how far*, in every layer. Spelling is a
+matter of distances: what comes after *q* does not depend on the line it stands in.
+
+This experiment trains the same [autoregressive
+transformer](../transformers/autoregressive/__init__.py) with each of them, everything
+else being equal:
+
+```text
+python -m labml_nn train positional_encoding --preset tiny
+```
+
+**How to read it.** What is slow is not bad. A learned table starts small and has to
+grow before the layers can tell places apart; with ten times the updates the order of
+the variants may be another. The preset `cpu` trains longer, and the
+[results](../../results.md) have several seeds.
+
+**What goes wrong.** A table that was trained on 64 places knows nothing of the 65th,
+and the sinusoids of the 65th mean nothing to layers that have never seen them. So no
+model here is asked to look further back than it was trained to: longer texts [slide
+through the context](../transformers/window.py).
+
+```python
+from labml_nn.experiments import experiments
+
+positions = experiments()["positional_encoding"]
+fields = positions.model_fields("tiny", "rotary")
+assert fields["positions"] == "rotary"
+assert "max_len" not in fields  # as long as the windows: decided when it is built
+```
 """
 
 from labml_nn.experiments.experiment import Experiment, Preset

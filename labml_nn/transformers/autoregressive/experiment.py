@@ -6,11 +6,59 @@ summary: >
   what to expect after a minute and after an hour.
 ---
 
-The model is on [its page](__init__.py); here are the numbers that it is trained with.
+A million letters of Shakespeare, and the question is always the same: which comes next?
+The [model](__init__.py) answers it for all letters of a window at once. A batch of 32
+windows of 64 letters is 2,048 questions, and a training asks a million of them or more.
+
+It learns in a certain order, and the loss tells where it is. Nobody needs to look at
+the text for that:
+
+| Loss, in nats per letter | The model knows |
+|:--|:--|
+| 4.17 | nothing: $\ln 65$ |
+| 3.35 | which letters are frequent |
+| 2.48 | which letter follows which |
+| 2.0 | short words, names in capitals with a colon, lines of about the right length |
+| 1.5 | most words; sentences that nearly mean something |
+
+The second and third line are what counting letters, and counting pairs of letters,
+gives on the validation split of the same text. From there on the model has to *look
+back*. That is where attention begins to pay, and where it takes a while until the
+layers have found out how.
+
+```python
+from labml_nn.experiments import Trainer, experiments
+from labml_nn.experiments.data import Corpus
+
+corpus = Corpus.of("a proverb", "all that glisters is not gold; " * 60)
+model, task, config = experiments()["autoregressive"].build(
+    "tiny",
+    corpus=corpus,
+    model={"d_model": 24, "n_layers": 1},
+    training={"steps": 60, "batch_size": 4, "seq_len": 12, "learning_rate": 0.02},
+)
+result = Trainer(model, task, config).train()
+assert result.validation_loss < 1.5  # and ln 16 = 2.8 at first
+```
+
+**What goes wrong.** With too high a learning rate the loss falls, leaps up, and stays
+near 3.3: the model bets on frequent letters and nothing else. Halve the rate. With too
+small a batch it trembles and sinks slowly. And a large model on this small text learns
+it by heart: the training loss goes on falling, the validation loss turns and rises. The
+run keeps the model from before the turn; dropout and a smaller model put it off.
 """
 
 from labml_nn.experiments.experiment import Experiment, Preset
 
+# ## A minute on two cores
+#
+# 342,000 parameters. Rotary positions are what makes the minute worth while: with two
+# layers of 64 features, batches of 16 and 600 updates the validation loss was 2.07 with
+# them, 2.34 with sinusoids and 2.39 with a learned table (one run each).
+#
+# A learning rate of 0.003 is three times the default. Small models bear larger steps,
+# and 500 updates have no time for small ones. The validation loss was 1.915 after 46
+# seconds of one processor core.
 TINY = Preset(
     about="three layers of 96 features: a minute on two cores",
     model={
@@ -41,6 +89,11 @@ CPU = Preset(
     },
 )
 
+# ## A free GPU
+#
+# The size is that of nanoGPT for letters, 10.6 million parameters. A T4 computes with
+# half precision, but has no bfloat16: the trainer takes float32 unless it is asked for
+# `--precision float16`. How long it takes was not measured; no T4 was at hand.
 COLAB = Preset(
     about="six layers of 384 features, 256 letters of context: a free T4",
     model={"d_model": 384, "heads": 6, "n_layers": 6, "dropout_prob": 0.2},
@@ -53,6 +106,13 @@ COLAB = Preset(
     },
 )
 
+# ## nanoGPT's numbers
+#
+# Six layers of 384 features, 256 letters of context, batches of 64, dropout 0.2, and
+# 5,000 updates from a learning rate of 0.001 down to a tenth of it: the
+# [recipe](https://github.com/karpathy/nanoGPT) for which nanoGPT reports a validation
+# loss of 1.4697. Dropout is high because each letter is seen 80 times. Positions are
+# rotary, theirs are learned. This preset has not been run: there was no GPU.
 GPU = Preset(
     about="the same model for 5,000 updates, which is nanoGPT's recipe",
     model={"d_model": 384, "heads": 6, "n_layers": 6, "dropout_prob": 0.2},
