@@ -75,7 +75,7 @@ class Chapter:
         title = matter.get("title", self._source.name)
         summary = " ".join(matter.get("summary", "").split())
         page = f"[The page of this chapter]({self._base}{self._page})"
-        return f"## {title}\n\n{summary} {page} has the shape of every tensor."
+        return f"## {title}\n\n{summary} {page} has its notes beside the code."
 
     def _items(self) -> Iterator[Note | ast.stmt]:
         """Statements, and the notes between them, in order."""

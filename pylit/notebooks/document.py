@@ -16,7 +16,7 @@ from pylit.diagnostics import Report
 from pylit.notebooks.chapters import Chapter
 from pylit.notebooks.model import OWN, Cell, Document, NotebookError, Recipe, Surroundings
 from pylit.notebooks.names import Modules, Namespace, Read
-from pylit.notebooks.recipe import CHAPTERS, pieces
+from pylit.notebooks.recipe import EXERCISES, pieces
 from pylit.notebooks.wording import Wording, path_url
 from pylit.prose.bibliography import read_bibliography
 from pylit.source.discover import discover
@@ -54,22 +54,22 @@ class Maker:
 
     def cells(self, recipe: Recipe) -> list[Cell]:
         """The cells of a notebook, without the line that says where it ran."""
-        names = Namespace(self._modules, recipe.chapters)
-        chapters = [
-            Chapter(self._modules[name], names, self._wording, self._around.base_url)
-            for name in recipe.chapters
-        ]
-        page = Chapter(self._modules[recipe.page], names, self._wording, self._around.base_url)
+        found = list(pieces(recipe))
+        chapters = [piece for piece in found if isinstance(piece, str) and piece != EXERCISES]
+        names = Namespace(self._modules, chapters)
         cells = [Cell("markdown", self._title(recipe))]
-        for piece in pieces(recipe):
+        for piece in found:
             if isinstance(piece, Cell):
                 cells.append(piece)
-            elif piece == CHAPTERS:
-                for chapter in chapters:
-                    cells.extend(chapter.cells())
-            else:
+            elif piece == EXERCISES:
+                page = self._chapter(recipe.page, names)
                 cells.append(Cell("markdown", self._exercises(recipe, page)))
+            else:
+                cells.extend(self._chapter(piece, names).cells())
         return cells
+
+    def _chapter(self, name: str, names: Namespace) -> Chapter:
+        return Chapter(self._modules[name], names, self._wording, self._around.base_url)
 
     def _title(self, recipe: Recipe) -> str:
         around = self._around

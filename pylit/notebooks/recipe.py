@@ -6,6 +6,7 @@ what its pictures show. Comments stand for what comes from elsewhere:
 
     <!-- include: setup -->    the file docs_src/notebooks/parts/setup.md
     <!-- chapters -->          the modules, cell by cell
+    <!-- chapter: pkg.a -->    one more, where this stands
     <!-- exercises -->         the exercises of the page that the notebook belongs to
 
 ``{{name}}`` is a value of the front matter or of the site: ``{{repository}}``, ``{{site}}``.
@@ -25,7 +26,8 @@ _INCLUDE = re.compile(r"^<!-- include: ([\w-]+) -->$", re.MULTILINE)
 _VALUE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _BLOCK = re.compile(r"^```python(?P<info>[^\n]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 _ALT = re.compile(r'alt="([^"]*)"')
-_MARK = re.compile(rf"^({re.escape(CHAPTERS)}|{re.escape(EXERCISES)})$", re.MULTILINE)
+_CHAPTER = re.compile(r"<!-- chapter: ([\w.]+) -->")
+_MARK = re.compile(rf"^({CHAPTERS}|{EXERCISES}|<!-- chapter: [\w.]+ -->)$", re.MULTILINE)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
@@ -61,9 +63,14 @@ def read_recipe(path: Path, around: Surroundings) -> Recipe:
 
 
 def pieces(recipe: Recipe) -> Iterator[Cell | str]:
-    """The cells of a recipe; `CHAPTERS` and `EXERCISES` where those come."""
+    """The cells of a recipe; the name of a module where it comes, and `EXERCISES`."""
     for part in _MARK.split(recipe.body):
-        if part in (CHAPTERS, EXERCISES):
+        one = _CHAPTER.fullmatch(part)
+        if one:
+            yield one[1]
+        elif part == CHAPTERS:
+            yield from recipe.chapters
+        elif part == EXERCISES:
             yield part
         else:
             yield from _cells(part)

@@ -190,3 +190,14 @@ def test_anchors_lists_and_pages_of_prose(root: Path):
     assert f"[letter]({BASE}letters.html), [here]({BASE}pkg/leaf.html#why)" in note
     assert "[there](https://x.org)" in note
     assert "```text\n[@nobody](nowhere.py)\n```" in note
+
+
+def test_one_more_chapter_may_stand_anywhere(root: Path):
+    tools.write(root / "pkg/sums.py", "# How many.\nfrom pkg.leaf import FACTOR\n\nSUMS = FACTOR\n")
+    replace(
+        root / "docs_src/notebooks/grow.md", "## Grow it", "<!-- chapter: pkg.sums -->\n\n## Sow"
+    )
+    found = [(cell.chapter, cell.text) for cell in tools.cells(root)]
+    place = found.index(("pkg.sums", "SUMS = FACTOR"))
+    assert found[place - 1][1].endswith("How many.")
+    assert found[place + 1] == ("", "## Sow")
