@@ -24,6 +24,17 @@ python -m labml_nn train mha --preset tiny
 
 trains all four variants, one after the other, and draws their curves in one picture.
 
+| Heads | Features of each | Validation loss, `tiny`, one seed |
+|--:|--:|--:|
+| 1 | 64 | 2.169 |
+| 2 | 32 | 2.046 |
+| 4 | 16 | 2.033 |
+| 8 | 8 | 2.055 |
+
+A run takes some 12 seconds of one processor core: two layers of 64 features, 600
+updates of 16 windows of 64 letters. A second head is worth a tenth of a nat. Between 2,
+4 and 8 there is little, and nothing that one seed could tell.
+
 **How to read it.** Differences between runs have two sources, what was changed and
 luck: another seed draws other parameters, and gives another loss. Before believing a
 difference, train with several seeds (`--seed 2`) and see how far runs of the *same*

@@ -78,7 +78,8 @@ from labml_nn.transformers.feedback.warm_start import take_weights
 
 # ## A minute on two cores
 #
-# 218,000 parameters, for texts of 32 letters in the end.
+# 218,000 parameters, for texts of 32 letters in the end. The validation loss was 1.939
+# after 56 seconds of one processor core, on a machine that was busy with other things.
 TINY = Preset(
     about="two layers of 96 features: a minute on two cores",
     model={"d_model": 96, "heads": 4, "n_layers": 2, "dropout_prob": 0.0},

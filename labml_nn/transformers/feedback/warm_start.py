@@ -57,11 +57,12 @@ at 2.89, and was at 2.34 after 120 updates, which took 25 s. Without them it beg
 """
 
 from collections.abc import Iterator, Sequence
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
+from labml_nn.language_model import LanguageModel
 from labml_nn.transformers.autoregressive import AutoregressiveTransformer
 from labml_nn.transformers.feedback.language_model import FeedbackLanguageModel
 from labml_nn.transformers.layer import TransformerLayer
@@ -70,7 +71,7 @@ from labml_nn.transformers.mha import MultiHeadAttention
 
 @torch.no_grad()
 def take_weights(
-    model: FeedbackLanguageModel, trained: AutoregressiveTransformer
+    model: FeedbackLanguageModel, trained: LanguageModel[Any]
 ) -> list[str]:
     r"""
     ## Take what fits
@@ -82,7 +83,7 @@ def take_weights(
     `ValueError` for models whose sizes or parts differ, and changes nothing then.
     """
     check_fits(model, trained)
-    taken = dict(_parameters_for(model, trained))
+    taken = dict(_parameters_for(model, cast(AutoregressiveTransformer, trained)))
     for name, parameter in model.named_parameters():
         if name in taken:
             parameter.copy_(taken[name])
@@ -186,9 +187,7 @@ KINDS = {
 }
 
 
-def check_fits(
-    model: FeedbackLanguageModel, trained: AutoregressiveTransformer
-) -> None:
+def check_fits(model: FeedbackLanguageModel, trained: LanguageModel[Any]) -> None:
     """
     ## What does not fit is refused
 
@@ -201,7 +200,7 @@ def check_fits(
             f"({type(trained).__name__}); it takes over the weights of an ordinary "
             "transformer, 'autoregressive'"
         )
-    old, new = trained.config, model.config
+    old, new = cast(AutoregressiveTransformer, trained).config, model.config
     width = new.d_model // new.heads
     pairs: dict[str, tuple[object, object]] = {
         "n_vocab": (old.n_vocab, new.n_vocab),
