@@ -199,12 +199,14 @@ def _marks(low: float, high: float, about: int) -> list[float]:
 
 
 def _axes(plot: _Plot, x: str, y: str) -> Iterator[str]:
-    for value in _marks(plot.y0, plot.y1, 6):
+    marks = _marks(plot.y0, plot.y1, 6)
+    digits = max(len(f"{mark:.4g}".partition(".")[2]) for mark in [*marks, 0])
+    for value in marks:
         _, height = plot.at((plot.x0, value))
         yield (
             f'<path class="rule" d="M{number(LEFT)} {number(height)}'
             f'H{number(RIGHT)}"/><text class="muted" x="{number(LEFT - 8)}" '
-            f'y="{number(height + 4)}" text-anchor="end">{value:.4g}</text>'
+            f'y="{number(height + 4)}" text-anchor="end">{value:.{digits}f}</text>'
         )
     for value in _marks(plot.x0, plot.x1, 6):
         across, _ = plot.at((value, plot.y0))
@@ -264,11 +266,12 @@ def _names(lines: Sequence[Line], plot: _Plot) -> Iterator[str]:
         heights[i] = min(heights[i], lowest)
         lowest = heights[i] - NEAR
     for height, (_, line) in zip(heights, named, strict=True):
-        end = plot.at(line.points[-1])[0]
+        across = max(plot.at(line.points[-1])[0], RIGHT - 60) + 8
+        weight = "note" if line.faint else "name"
         longest = int((WIDTH - RIGHT - 16 - 6 * LETTER) / LETTER)
         name = line.name if len(line.name) <= longest else line.name[:longest] + "…"
         yield (
-            f'<text class="name {line.paint}" x="{number(max(end, RIGHT - 60) + 8)}" '
+            f'<text class="{weight} {line.paint}" x="{number(across)}" '
             f'y="{number(height + 4)}">{escape(name)} '
             f'<tspan class="value">{line.points[-1][1]:.3f}</tspan></text>'
         )
@@ -302,7 +305,10 @@ def _style() -> str:
         paint(".rule", "stroke", "rule"),
         paint(".axis", "stroke", "muted"),
         *(paint(f":is(.line,.thin).c{i}", "stroke", f"c{i}") for i in range(6)),
-        *(paint(f":is(.dot,.name,.band).c{i}", "fill", f"c{i}") for i in range(6)),
+        *(
+            paint(f":is(.dot,.name,.note,.band).c{i}", "fill", f"c{i}")
+            for i in range(6)
+        ),
     ]
     return (
         f".loss-curve{{{day}max-width:100%;height:auto;"

@@ -147,9 +147,11 @@ def memory_advice(config: TrainingConfig) -> Iterator[None]:
 
 
 def _is_memory(error: BaseException) -> bool:
-    # The allocator of the processor has no error class of its own.
+    # The allocator of the processor has no error class of its own, nor have libraries
+    # that ask for memory by themselves.
     kinds = (torch.OutOfMemoryError, MemoryError)
-    return isinstance(error, kinds) or "DefaultCPUAllocator" in str(error)
+    said = ("DefaultCPUAllocator", "out of memory", "ALLOC_FAILED")
+    return isinstance(error, kinds) or any(text in str(error) for text in said)
 
 
 def _advice(config: TrainingConfig) -> str:
@@ -169,8 +171,7 @@ def _advice(config: TrainingConfig) -> str:
         ways.append("compute in `precision` bfloat16, if the device has it")
     return (
         "there is not enough memory for an update; "
-        f"{'; or '.join(ways)}; or choose a smaller model. The last checkpoint is in "
-        "order"
+        f"{'; or '.join(ways)}; or choose a smaller model. What was saved is in order"
     )
 
 

@@ -14,7 +14,7 @@ This is all that learning is:
 3. move all parameters a little against it: the **step**
 
 Steps 1 and 2 are `loss` and `backward()`, step 3 belongs to the
-[optimizer](optimizer.py). What this page adds are the four things that make it work
+[optimizer](optimizer.py). What this page adds are the five things that make it work
 outside of examples.
 
 **Pieces.** A batch that does not fit into memory is read piece after piece, and the

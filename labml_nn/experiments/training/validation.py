@@ -11,11 +11,11 @@ do nothing else. What counts is the loss on text that it has not learned from: t
 tenth, which was put aside. It is called the *validation split*.
 
 Many programs judge by a few random pieces of it, since that is quick. Such a number is
-a draw. Take 20 batches of 32 pieces of 64 letters, 41,000 in all. Losses of letters
-spread by about two nats, and letters of one piece stand and fall together; so the mean
-is off by one or two hundredths, and differs from look to look. The differences that one
-wants to see, between two models or two learning rates, are as small. And whoever keeps
-the best of many looks keeps a lucky one.
+a draw. A small model (2 layers, 64 features, 900 updates) has a loss of 2.118 on the
+whole split. Judged five times by 20 batches of 32 pieces of 64 letters, 41,000 letters
+each time, it had 2.106, 2.119, 2.111, 2.119 and 2.108. The differences that one wants
+to see, between two models or two learning rates, are as small. And whoever keeps the
+best of many looks keeps a lucky one.
 
 The whole split has an answer, and it is the same answer for everyone. It is read in
 pieces of `seq_len` letters, one behind the other, the last a little shorter. So the
