@@ -12,7 +12,7 @@ KEYS, SIZE, HEADS = 32, 128, 4
 
 def growth():
     """The largest weight when the maps of queries and keys are so many times as large."""
-    kinds = {"multi-head attention": MultiHeadAttention, "with QK norm": QKNormAttention}
+    kinds = {"plain": MultiHeadAttention, "QK norm": QKNormAttention}
     found = {name: [_largest(kind, factor) for factor in FACTORS] for name, kind in kinds.items()}
     plot = Plot(
         (1, FACTORS[-1]),
