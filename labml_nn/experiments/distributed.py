@@ -16,7 +16,7 @@ parallelism**: every process has the whole model, and reads its own part of the 
    texts 0–3                texts 4–7
    process 0                process 1
    forward, backward        forward, backward
-        └──── mean of gradients ┘
+        └── mean of gradients ──┘
    the same update          the same update
 ```
 
@@ -66,6 +66,7 @@ from torch import distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from labml_nn.experiments.errors import RunError
+from labml_nn.experiments.torchrun import first_line, is_silence, read_announcement
 from labml_nn.language_model import LanguageModel
 
 # How long a process waits for the others before it gives up. Longer than the slowest
@@ -134,7 +135,7 @@ class World:
             raise RunError(
                 f"process {world.rank} of {world.size} did not meet the others at "
                 f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']} "
-                f"({_first_line(error)}); start all of them with torchrun, and look "
+                f"({first_line(error)}); start all of them with torchrun, and look "
                 "whether another run uses that port (--master-port)"
             ) from error
         return world
@@ -149,16 +150,7 @@ class World:
         Returns the world without having joined it: enough to know who may print.
         """
         given = os.environ if environment is None else environment
-        if "WORLD_SIZE" not in given:
-            return cls()
-        size = _number(given, "WORLD_SIZE", least=1)
-        if size == 1:
-            return cls()
-        for name in ("MASTER_ADDR", "MASTER_PORT"):
-            if not given.get(name):
-                raise ValueError(_incomplete(name, size))
-        rank = _number(given, "RANK", size=size)
-        return cls(rank, size, _number(given, "LOCAL_RANK", size=size))
+        return cls(*read_announcement(given))
 
     def device(self, device: torch.device) -> torch.device:
         """
@@ -289,11 +281,11 @@ class World:
         try:
             yield
         except RuntimeError as error:
-            if self.size == 1 or not _is_silence(error):
+            if self.size == 1 or not is_silence(error):
                 raise
             raise RunError(
                 f"process {self.rank} of {self.size} lost the others: one of them has "
-                f"ended, and its message says why ({_first_line(error)}); the last "
+                f"ended, and its message says why ({first_line(error)}); the last "
                 "checkpoint is in order, go on from it with --resume"
             ) from error
 
@@ -338,48 +330,63 @@ def _meeting_place() -> torch.device:
 CPU = torch.device("cpu")
 
 
-# What Gloo, NCCL and the store say when somebody is not there any more. Gloo's errors
-# are plain `RuntimeError`s, as are many others, so their words have to do.
-SILENCE = ("connection closed", "connection reset", "connection refused", "broken pipe")
-LATE = ("timed out", "timeout", "socket timeout")
-
-
-def _is_silence(error: RuntimeError) -> bool:
-    if isinstance(error, dist.DistError):
-        return True
-    words = str(error).lower()
-    return any(sign in words for sign in (*SILENCE, *LATE))
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(". ")
-
-
-def _number(
-    given: Mapping[str, str], name: str, *, size: int | None = None, least: int = 0
-) -> int:
-    if name not in given:
-        raise ValueError(_incomplete(name, size))
-    text = given[name]
-    if not text.isdecimal() or int(text) < least:
-        raise ValueError(
-            f"the environment variable {name} ({text!r}) must be a whole number of at "
-            f"least {least}; torchrun sets it, and `unset {name}` takes it away"
-        )
-    if size is not None and int(text) >= size:
-        raise ValueError(
-            f"the environment variable {name} ({text}) must be below WORLD_SIZE "
-            f"({size}); let torchrun set both"
-        )
-    return int(text)
-
-
-def _incomplete(name: str, size: int | None) -> str:
-    return (
-        f"the environment says that there are {size} processes (WORLD_SIZE), but not "
-        f"{name}; start with torchrun, or `unset WORLD_SIZE` to train with one"
-    )
-
-
 def _count(number: int, one: str, more: str) -> str:
     return f"{number} {one if number == 1 else more}"
+
+
+# ## Exercises
+#
+# **1.** Two processes reply to one batch. Show without any processes that weighed
+# gradients give that of the whole batch, and plain ones don't.
+#
+# <details><summary>Answer</summary>
+#
+# A process is a slice of the batch. What `DistributedDataParallel` does to gradients is
+# a mean.
+#
+# ```python
+# import torch
+# import labml_nn
+#
+# model = labml_nn.create("encoder_decoder", n_vocab=9, d_model=8, heads=2, n_layers=1)
+# model.double().eval()
+# said, reply = torch.randint(3, 9, (2, 6, 4))
+# reply[2:, :3] = 0  # three short replies, and a long one
+#
+# def gradient(share, weight=1.0):
+#     model.zero_grad()
+#     (weight * model.loss(said[:, share], reply[:, share])).backward()
+#     return torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+#
+# def targets(share):
+#     return int((reply[:, share] != 0).sum()) + reply[:, share].shape[1]  # and ends
+#
+# both, shares = slice(0, 4), (slice(0, 2), slice(2, 4))
+# weights = [2 * targets(share) / targets(both) for share in shares]
+# weighed = sum(map(gradient, shares, weights)) / 2
+# assert torch.allclose(weighed, gradient(both))
+# assert not torch.allclose(sum(map(gradient, shares)) / 2, gradient(both))
+# ```
+#
+# </details>
+#
+# **2.** Processes hear of Ctrl-C at different moments. Why may a process not simply
+# stop when it does? How do they agree, with what is on this page?
+#
+# <details><summary>Answer</summary>
+#
+# It would be missing in the next exchange, and the others would wait for it. So each
+# says at every step, or at every few, whether it wants to stop. The sum of wishes is
+# the same for all, and they stop at the same step. A world of one asks itself.
+#
+# ```python
+# from labml_nn.experiments.distributed import World
+#
+# def all_stop(world, wanted):
+#     (wishes,) = world.sum(float(wanted))
+#     return wishes > 0
+#
+# assert all_stop(World(), True) and not all_stop(World(), False)
+# ```
+#
+# </details>
