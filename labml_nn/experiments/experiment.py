@@ -22,6 +22,9 @@ worth reporting.
 | `colab` | a free GPU, a T4 | under ten minutes |
 | `gpu` | a large GPU | as long as it takes |
 
+`tiny` was measured, on each page. How long `cpu` takes is worked out from the time of
+an update; `colab` and `gpu` have not been run yet, and say so.
+
 A **variant** is an experiment with something changed on purpose, one head instead of
 four, say. What it changes stands in the experiment, so that the runs which answer a
 question differ in that and in nothing else.

@@ -42,11 +42,11 @@ where it was.
 | nothing | what knows of distance, $E$ and $b_d$; shares $w$; norm of memory |
 
 **What to expect.** The new model has to learn where things stand all over again, and to
-make use of its memory. One try, of one seed, with two layers of 96 features, 65
-letters and texts of 64: an ordinary transformer had a validation loss of 2.20 nats
-after 500 updates, 26 s of one processor core. With its weights a feedback model began
-at 2.89, and was at 2.34 after 120 updates, which took 25 s. Without them it began at
-4.19, and was at 2.57.
+make use of its memory. In one try, of one seed, with two layers of 96 features and 64
+letters of Tiny Shakespeare at a time, an ordinary transformer had a loss of 2.20 nats
+after 500 updates, which took 26 seconds. With its weights a feedback model began at
+2.89, and was at 2.34 after 120 updates. Without them it began at 4.19, and was at 2.57.
+(Losses are those of the first quarter of the validation split.)
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|

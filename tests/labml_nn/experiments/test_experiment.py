@@ -1,6 +1,8 @@
 """Experiments: what they are made of, what they build, and what they refuse."""
 
 import dataclasses
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,7 +18,7 @@ from labml_nn.experiments.experiment import (
 )
 from labml_nn.experiments.training.trainer import Trainer
 from labml_nn.recurrent.elman.language_model import ElmanLanguageModel
-from labml_nn.registry import models
+from labml_nn.registry import load, models
 
 NAMES = ["autoregressive", "encoder_decoder", "feedback", "elman", "mha", "positional_encoding"]
 ABLATIONS = ["mha", "positional_encoding"]
@@ -212,6 +214,75 @@ def test_an_experiment_has_four_presets_a_known_model_and_a_known_task(unhooked)
         dataclasses.replace(elman, task="texts")
 
 
+FITTING = {"n_layers": 1, "d_model": 16}
+
+
+def start(module, text, folder):
+    training = SMALL | {"start_from": str(folder)}
+    feedback = module.experiments()["feedback"]
+    return feedback.build("tiny", corpus=text, model=FITTING, training=training).model
+
+
+@pytest.fixture
+def ordinary(corpus, tmp_path):
+    """The folder of a run, as an ordinary training leaves it."""
+    model, task, config = experiments()["autoregressive"].build(
+        "tiny", corpus=corpus, model=FITTING, training=SMALL
+    )
+    Trainer(model, task, config, tmp_path / "first").train()
+    return tmp_path / "first"
+
+
+@pytest.mark.parametrize("inside", ["", "model"], ids=["of a run", "of a model"])
+def test_a_feedback_model_starts_from_an_ordinary_one(ordinary, corpus, inside):
+    """From the folder of a run, or of a model alone."""
+    trained = load(ordinary / "model")
+    module = sys.modules["labml_nn.experiments.experiment"]
+    model = start(module, corpus, ordinary / inside)
+    assert torch.equal(model.embed.weight, trained.embedding.tokens.weight)
+    plain = experiments()["feedback"].build("tiny", corpus=corpus, model=FITTING, training=SMALL)
+    assert not torch.equal(model.embed.weight, plain.model.embed.weight)
+
+
+def test_a_model_of_other_characters_is_refused(ordinary, unhooked):
+    """As many of them, so that every shape fits and only their meaning differs."""
+    module = unhooked("labml_nn.experiments.experiment")
+    other = unhooked("labml_nn.experiments.data").Corpus.of(
+        "capitals", (SPEECH * 40).replace("h", "H")
+    )
+    with pytest.raises(ValueError, match=r"was trained on speeches, with the .* this text, capit"):
+        start(module, other, ordinary)
+
+
+def test_a_model_that_does_not_fit_or_is_not_there_is_refused(unhooked, tmp_path):
+    module = unhooked("labml_nn.experiments.experiment")
+    text = unhooked("labml_nn.experiments.data").Corpus.of("speeches", SPEECH * 40)
+    create = unhooked("labml_nn").create
+    create("autoregressive", n_vocab=len(text.vocabulary), n_layers=2).save(tmp_path / "deep")
+    with pytest.raises(ValueError, match="`n_layers` is 2 there and 1 here"):
+        start(module, text, tmp_path / "deep")
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        start(module, text, tmp_path / "nowhere")
+
+
+def test_other_experiments_start_from_nothing(unhooked):
+    module = unhooked("labml_nn.experiments.experiment")
+    text = unhooked("labml_nn.experiments.data").Corpus.of("speeches", SPEECH * 40)
+    with pytest.raises(ValueError, match=r"not for the experiment 'elman'.* It is for: feedback"):
+        module.experiments()["elman"].build(
+            "tiny", corpus=text, training=SMALL | {"start_from": "runs/first"}
+        )
+
+
+def test_texts_that_grow_begin_no_longer_than_they_may_become():
+    feedback = experiments()["feedback"]
+    begin = feedback.presets["tiny"].training["initial_seq_len"]
+    assert feedback.training("tiny", {"seq_len": 5}).initial_seq_len == 5
+    assert feedback.training("tiny", {"seq_len": 99}).initial_seq_len == begin
+    assert feedback.training("tiny", {"seq_len": 9, "initial_seq_len": 3}).initial_seq_len == 3
+    assert feedback.training("tiny").initial_seq_len == begin
+
+
 def test_experiments_are_values():
     """Nobody changes the numbers of another run by accident."""
     experiment = experiments()["elman"]
@@ -225,8 +296,6 @@ def test_experiments_are_values():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_pages_are_where_they_say(name):
-    from pathlib import Path
-
     page = experiments()[name].page.replace(".html", ".py")
     assert (Path(__file__).parents[3] / page).exists()
     assert experiments()[name].notebook == f"notebooks/{name}.ipynb"
