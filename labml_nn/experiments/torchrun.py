@@ -21,6 +21,7 @@ process that believes in others which do not exist waits for them, and somebody 
 for it. So they are read with care.
 """
 
+import re
 from collections.abc import Mapping
 
 from torch import distributed as dist
@@ -97,5 +98,10 @@ def is_silence(error: RuntimeError) -> bool:
 
 
 def first_line(error: Exception) -> str:
-    """What an error of many lines says first, without a full stop."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(". ")
+    """
+    What an error says first: Gloo's begin with a place in its source, and end in
+    advice to its authors.
+    """
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    said = re.sub(r"^(\[\S+:\d+\] )+", "", lines[0])
+    return said.split(". ")[0].rstrip(". ")

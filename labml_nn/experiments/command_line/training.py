@@ -15,6 +15,7 @@ waited for an hour?
 the model is built. From then on the first one talks, and all of them compute.
 """
 
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -236,10 +237,11 @@ def ending(order: Order, folder: Path, trainer: Trainer, result: Result) -> str:
     And what one can do now, as a line that can be copied.
     """
     if result.stopped == "interrupted":
-        again = shlex.join(["train", order.experiment.name, "--out", str(order.out)])
+        which = [] if order.variant is None else ["--variant", order.variant]
+        words = ["train", order.experiment.name, *which, "--out", str(order.out)]
         return (
             f"interrupted after {result.step:,} updates, and saved; go on with\n"
-            f"  {program()} {again} --resume"
+            f"  {_program(trainer.world)} {shlex.join(words)} --resume"
         )
     best = result.best_validation_loss
     lines = [
@@ -251,6 +253,13 @@ def ending(order: Order, folder: Path, trainer: Trainer, result: Result) -> str:
         command = ["generate", str(folder), *_prompt(trainer.task)]
         lines += ["let it write:", f"  {program()} {shlex.join(command)}"]
     return "\n".join(lines)
+
+
+def _program(world: World) -> str:
+    if world.size == 1:
+        return program()
+    here = os.environ.get("LOCAL_WORLD_SIZE", str(world.size))
+    return f"torchrun --nproc-per-node {here} -m labml_nn"
 
 
 def _time(seconds: float) -> str:

@@ -237,11 +237,11 @@ def test_a_gpu_for_each(monkeypatch):
 
 
 def test_silence_is_told_and_other_errors_pass():
-    lost = "[gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:1234\nmore"
+    lost = "[gloo/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:1234. Good luck!\nmore"
     with pytest.raises(RunError) as caught, World(1, 2).together():
         raise RuntimeError(lost)
     assert str(caught.value).startswith("process 1 of 2 lost the others: one of them has ended")
-    assert "Connection closed by peer [127.0.0.1]:1234)" in str(caught.value)
+    assert "(Connection closed by peer [127.0.0.1]:1234)" in str(caught.value)
     assert "--resume" in str(caught.value)
     for world, words in ((World(1, 2), "shapes cannot be multiplied"), (World(), lost)):
         with pytest.raises(RuntimeError) as passed, world.together():

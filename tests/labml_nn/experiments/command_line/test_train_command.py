@@ -8,6 +8,7 @@ from commanded_runs import SMALL, SPEECHES
 
 from labml_nn.experiments.command_line import main, training
 from labml_nn.experiments.command_line.train import read, which
+from labml_nn.experiments.distributed import World
 from labml_nn.experiments.experiment import experiments
 from labml_nn.experiments.training.config import TrainingConfig
 from labml_nn.experiments.training.folder import load_run
@@ -124,6 +125,18 @@ def test_ctrl_c_saves_and_the_same_words_go_on(capsys, tmp_path, text_file, pres
     assert ends[0]["result"]["validation_loss"] == ends[1]["result"]["validation_loss"]
     assert [p[:2] for p in ends[0]["curve"]["train"]] == [p[:2] for p in ends[1]["curve"]["train"]]
     assert ends[0]["samples"] == ends[1]["samples"]
+
+
+def test_one_variant_goes_on_alone(capsys, tmp_path, text_file, press_ctrl_c):
+    name, out = "positional_encoding", tmp_path / "one"
+    press_ctrl_c(2)
+    assert train(name, out, text_file, "--variant", "learned", "--quiet") == 130
+    command = capsys.readouterr().out.splitlines()[-1].split()[3:]
+    assert command == ["train", name, "--variant", "learned", "--out", str(out), "--resume"]
+    press_ctrl_c(None)
+    assert main([*command, "--quiet"]) == 0
+    assert load_run(out).variant == "learned"
+    assert load_run(out).result()["result"]["stopped"] == "finished"
 
 
 def test_a_finished_run_that_goes_on_is_finished(capsys, tmp_path, text_file):
@@ -279,3 +292,11 @@ def test_start_from_takes_the_weights_of_another_run(capsys, tmp_path, text_file
     words = ("--d-ff", "20", "--start-from", str(first), "--quiet")
     assert train("feedback", out, text_file, *words) == 0
     assert load_run(out).training.start_from == str(first)
+
+
+def test_many_processes_go_on_as_many(monkeypatch):
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    assert training._program(World()) == "python -m labml_nn"
+    assert training._program(World(0, 3)) == "torchrun --nproc-per-node 3 -m labml_nn"
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    assert training._program(World(0, 6)) == "torchrun --nproc-per-node 2 -m labml_nn"
