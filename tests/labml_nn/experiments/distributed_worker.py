@@ -107,7 +107,7 @@ def train_with_trainer(world, name, folder, **changes):
 
 def main(path):
     torch.set_num_threads(1)
-    world = World.join(torch.device("cpu"), patience=20.0)
+    world = World.join(torch.device("cpu"), patience=60.0)
     assert World.join(torch.device("cpu")) == world
     seen = {name: train(world, name) for name in MODELS}
     seen["accumulate"] = train(world, "encoder_decoder", accumulate=3)

@@ -141,10 +141,10 @@ def log(folder):
 
 
 def wait_until(happened, children):
-    for _ in range(600):
+    for _ in range(1200):
         if happened():
             return
         ended = [child for child in children if child.poll() is not None]
         assert not ended, ended[0].communicate()[1]
         time.sleep(0.1)
-    raise AssertionError("nothing happened for a minute")
+    raise AssertionError("nothing happened for two minutes")
