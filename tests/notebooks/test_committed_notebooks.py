@@ -1,0 +1,85 @@
+"""The notebooks of the repository are those that their sources make, with outputs of a real run."""
+
+import json
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from pylit.notebooks.command import generated, surroundings
+from pylit.notebooks.document import Maker, as_text, has_run, source_of
+from pylit.notebooks.recipe import read_recipes
+from pylit.source.frontmatter import split
+
+ROOT = Path(__file__).parents[2]
+AROUND, SOURCES = surroundings(ROOT)
+RECIPES = read_recipes(AROUND)
+NAMES = [recipe.name for recipe in RECIPES]
+
+
+@pytest.fixture(scope="module")
+def maker() -> Maker:
+    return Maker(AROUND, SOURCES)
+
+
+def committed(name: str) -> dict:
+    return json.loads((ROOT / f"notebooks/{name}.ipynb").read_text(encoding="utf-8"))
+
+
+def outputs(made: dict) -> list[dict]:
+    return [output for cell in made["cells"] for output in cell.get("outputs", ())]
+
+
+def test_no_notebook_without_a_recipe():
+    assert sorted(path.stem for path in (ROOT / "notebooks").iterdir()) == NAMES
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=NAMES)
+def test_it_is_what_its_sources_say(recipe, maker: Maker):
+    """If this fails, run `make notebooks`."""
+    made, text = generated(recipe, maker, AROUND)
+    assert as_text(made) == text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_outputs_are_those_of_a_run(name: str):
+    """If this fails, run `make notebooks`."""
+    made = committed(name)
+    assert has_run(made)
+    counts = [cell["execution_count"] for cell in made["cells"] if cell["cell_type"] == "code"]
+    assert counts == list(range(1, len(counts) + 1))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_is_a_notebook_with_small_outputs(name: str):
+    made = committed(name)
+    nbformat.validate(made)
+    assert (ROOT / f"notebooks/{name}.ipynb").stat().st_size < 500_000
+    for output in outputs(made):
+        assert output["output_type"] != "error"
+        assert output.get("name") != "stderr", output
+        assert not re.search(r"/(home|root|tmp|work|Users)/", json.dumps(output))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_reader_of_code_finds_no_trace_of_the_site(name: str):
+    """Links lead somewhere from anywhere; what only the site understands is gone."""
+    for cell in committed(name)["cells"]:
+        text = source_of(cell)
+        if cell["cell_type"] == "markdown":
+            shown = re.sub(r"(?s)```.*?```|`[^`\n]*`|\$\$.*?\$\$", "", text)
+            assert not re.search(r"\]\((?!https?://|figure:)", shown), text
+            assert not re.search(r"\[-?@|\]\(figure:|\{#|^\\begin|\[!", shown, re.M), text
+            assert shown.count("<details>") == shown.count("</details>")
+        else:
+            comments = "\n".join(re.findall(r"(?m)^ *# .*$", text))
+            assert not re.search(r"\]\(\S+\)|\[-?@|\[!", comments), comments
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=NAMES)
+def test_its_page_leads_to_it(recipe):
+    path = ROOT / (recipe.page.replace(".", "/") + ".py")
+    path = path if path.is_file() else path.with_suffix("") / "__init__.py"
+    values, _, _ = split(path.read_text(encoding="utf-8").split('"""')[1])
+    assert values["notebook"] == f"notebooks/{recipe.name}.ipynb"
