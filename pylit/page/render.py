@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from pylit.model import PageView, SiteView
 from pylit.page.rows import rows
+from pylit.prose.slugs import slugify
 
 #: Fonts of every page, and those that a formula needs to be laid out, by what it contains.
 FONTS = ("serif", "sans", "mono", "serif-italic")
@@ -46,6 +47,7 @@ class Renderer:
             keep_trailing_newline=True,
         )
         environment.filters["breakable"] = breakable
+        environment.filters["slug"] = slugify
 
     def page(self, view: PageView) -> str:
         """The HTML of a page."""
