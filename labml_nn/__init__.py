@@ -21,12 +21,16 @@ can import. They need PyTorch and
 - `labml_nn.language_model`: how a model is called, trained and asked
 - `labml_nn.sampling`: how it writes
 - `labml_nn.saving`: how it becomes a folder, and comes back
+- `labml_nn.experiments`: how it is trained, from a text to a table of results;
+  `python -m labml_nn train feedback` does it from a terminal
+- `labml_nn.attention_maps`: what it looks at
 
 **What they are made of:**
 
 - `labml_nn.transformers`: attention and what is built of it, from one attention head to
   the encoder–decoder Transformer and the Feedback Transformer
 - `labml_nn.recurrent`: networks that read word after word
+- `labml_nn.optimizers`: from a gradient to a step
 
 The names, arguments and parameters are those of the earlier `labml-nn` 0.5.1 where it
 had them, so that old code runs and old checkpoints load. Letters for shapes and the

@@ -18,12 +18,13 @@ worth reporting.
 | Preset | Where | How long |
 |:--|:--|:--|
 | `tiny` | two cores of a processor | about a minute |
-| `cpu` | a laptop without a GPU | about five minutes |
+| `cpu` | a laptop without a GPU | two to five minutes |
 | `colab` | a free GPU, a T4 | under ten minutes |
 | `gpu` | a large GPU | as long as it takes |
 
-`tiny` was measured, on each page. How long `cpu` takes is worked out from the time of
-an update; `colab` and `gpu` have not been run yet, and say so.
+`tiny` was measured, and so was `cpu` for the autoregressive transformer; for the others
+its time is worked out from that of an update. `colab` and `gpu` have not been run yet,
+and say so.
 
 A **variant** is an experiment with something changed on purpose, one head instead of
 four, say. What it changes stands in the experiment, so that the runs which answer a

@@ -59,7 +59,8 @@ from torch.optim import Optimizer
 
 __all__ = ["COEFFICIENTS", "Muon", "orthogonalise"]
 
-# Of the polynomial $\varphi(\sigma) = a \sigma + b \sigma^3 + c \sigma^5$, found by Jordan et al.
+# Of the polynomial $\varphi(\sigma) = a \sigma + b \sigma^3 + c \sigma^5$, as Jordan et
+# al. found them.
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
 

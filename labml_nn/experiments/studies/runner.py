@@ -6,7 +6,7 @@ summary: >
   other as little as they can, and what is killed loses only itself.
 ---
 
-The [studies](__init__.py) declare some fifty runs. Somebody has to make them, on a
+The [studies](__init__.py) declare some seventy runs. Somebody has to make them, on a
 machine that may be switched off in between, and note what came out:
 
 ```text

@@ -34,7 +34,8 @@ longer than a minute leaves it at that. What is missing are answers:
 | What can it write by now? | [Samples](samples.py) |
 | On what does it compute, and how precisely? | [Devices](devices.py) |
 | What if the power fails? | [Checkpoints](checkpoint.py), [stopping](stopping.py) |
-| Who is told? | [Reporters](reporters.py): [bar](progress.py), [log](log.py), labml |
+| Who is told? | [Reporters](reporters.py): [bar](progress.py), [log](log.py) |
+| And where can I watch? | [A curve that grows](live.py), [labml](labml_record.py) |
 | What is left in the end? | [Folder](folder.py), [curve](curve.py) |
 | And all of it together? | [The trainer](trainer.py) |
 

@@ -86,7 +86,8 @@ assert loss < 5  # nats per token; blind guessing has log(65) = 4.17
 | $x^l$ | `rows` | `[T, B, C]` | the text after $l$ layers |
 | $K^l$, $V^l$ | `state.layers[l]` | `[S, B, H, K]` | keys and values of what was read |
 | $z$ | `logits` | `[T, B, V]` | scores of what may follow |
-| $L$, $H$ | `config.n_layers`, `config.heads` | | layers, and attention heads in each |
+| $L$ | `config.n_layers` | | layers |
+| $H$ | `config.heads` | | attention heads in each |
 """
 
 from jaxtyping import Float, Int

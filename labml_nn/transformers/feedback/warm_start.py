@@ -18,11 +18,12 @@ The two are made of the same parts. In layer $l$ position $t$ asks a question, l
 rows that are there already, and thinks about what it found. What differs is the rows:
 
 \begin{align}
-\text{ordinary:} \quad & \operatorname{norm}_l(x^{l-1}_j), & j &\le t
-    && \text{the layer below, and itself} \\
+\text{ordinary:} \quad & \operatorname{norm}_l(x^{l-1}_j), & j &\le t \\
 \text{feedback:} \quad & \operatorname{norm}\Big(\sum_i s_i \, x^i_j\Big), & j &< t
-    && \text{all layers, but the past alone}
 \end{align}
+
+An ordinary row is what the layer below has made, and a position sees its own as well. A
+row of memory is what all layers have made, but of the past alone.
 
 They are less different than they look. A pre-norm layer only adds to its row, so
 $x^l$ is $x^0$ plus what layers $1 \dots l$ have added, and each $x^l$ holds all those

@@ -15,9 +15,9 @@ transformer.
 So nothing else is kept. For each step and layer the loop makes a query, weights over
 all rows, what they found, and hidden features: with $F = 4C$ and $S$ rows
 $8C + H S$ numbers and more. The output, $C$ numbers, is all that is written down.
-The rest is worked out anew for a span of steps, used, and forgotten. Chen et al.
-([-@chen2016training]) call it checkpointing; there one pays with a second forward
-pass. Here the second pass is the cheap one, for it is not a loop.
+The rest is worked out anew for a span of steps, used, and forgotten. The trick is known
+as checkpointing ([@chen2016training]), and costs a second forward pass. Here the second
+pass is the cheap one, for it is not a loop.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|

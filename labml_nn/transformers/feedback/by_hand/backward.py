@@ -20,8 +20,8 @@ with $g_t$, what the loss has to say of it, and at every layer memory adds its s
 
 \begin{align}
 \delta_{x^L} &= g_t + w_L \, \delta_m \\
-\delta_{u} &= f'(u) \otimes W_2 \, \delta_{x^l} &&\text{where } u = W_1 \hat{z} + b_1 \\
-\delta_z &= \delta_{x^l} + N(W_1^\top \delta_u) \\
+\delta_p &= f'(p) \otimes W_2 \, \delta_{x^l} \\
+\delta_z &= \delta_{x^l} + N(W_1^\top \delta_p) \\
 \delta_o &= W_O^\top \, \delta_z \\
 \delta_{a_j} &= \delta_o^\top v_j \\
 \delta_{A_j} &= a_j \left( \delta_{a_j} - \textstyle\sum_i a_i \delta_{a_i} \right) \\
@@ -29,8 +29,9 @@ with $g_t$, what the loss has to say of it, and at every layer memory adds its s
 \delta_{x^{l-1}} &= \delta_z + N(W_Q^\top \delta_q) + w_{l-1} \, \delta_m
 \end{align}
 
-The sum in $\delta_{A_j}$ is the softmax's: weights sum to one, so what all rows are
-praised for alike is praise for none.
+Here $p = W_1 \hat{z} + b_1$ is what enters $f$. The sum in $\delta_{A_j}$ is that of
+the softmax: weights sum to one, so what all rows are praised for alike is praise for
+none.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|

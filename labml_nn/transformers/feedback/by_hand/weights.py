@@ -23,8 +23,10 @@ numbers per head, and the scores $S$.
 distances are scored by the same vector as rows are:
 
 $$\frac{(q + u)^\top k_j + q^\top E_d + b_d}{\sqrt{K}}
-    = q'^\top k_j + q'^\top E_d + b'_d, \qquad
-    b'_d = \frac{b_d - u^\top E_d}{\sqrt{K}}$$
+    = q'^\top k_j + q'^\top E_d + b'_d$$
+
+The vector $u$ is now in front of $E_d$ as well, where it does not belong, and the bias
+of a distance makes up for that: $b'_d = (b_d - u^\top E_d) / \sqrt{K}$.
 
 All of it is ordinary PyTorch, so autograd takes the gradients of the folded parameters
 back to $g$, $b$, $u$ and the others. What is [done by hand](index.html) never
