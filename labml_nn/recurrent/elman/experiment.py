@@ -2,8 +2,8 @@ r"""
 ---
 title: Train an Elman network
 summary: >
-  The smallest and fastest of the four, on Tiny Shakespeare: what it learns in a minute,
-  and where one vector is not enough.
+  The simplest and fastest of the four models, on Tiny Shakespeare: what it learns in a
+  minute, and where one vector is not enough.
 ---
 
 The [model](language_model.py) reads letter after letter and keeps one vector per layer
