@@ -54,7 +54,11 @@ setup(
     license="MIT",
     python_requires=">=3.11",
     packages=find_packages(include=["labml_nn", "labml_nn.*"]),
-    package_data={"labml_nn": ["py.typed"]},
+    # The kernel of the feedback transformer is compiled where it is used, so its source goes along.
+    package_data={
+        "labml_nn": ["py.typed"],
+        "labml_nn.transformers.feedback.kernel": ["*.h", "*.cpp"],
+    },
     entry_points={"console_scripts": ["labml-nn = labml_nn.experiments.command_line:main"]},
     install_requires=["torch>=2.4", "jaxtyping>=0.3", "safetensors>=0.5", "numpy>=1.26"],
     extras_require={

@@ -5,9 +5,10 @@
     python benchmarks/feedback.py --memory 128 256 512
 
 The published `FeedbackTransformerKV` of labml-nn 0.5.1 (in `.cache/oracle`, put there by
-`make install`), our plain loop and our form by hand have the same parameters, and agree before a
-clock is started. They take turns, round by round, so that whatever else the machine does meets
-all of them; the median of the rounds is reported, and the median of the ratios of each round.
+`make install`), our plain loop, our form by hand and the kernel have the same parameters, and
+agree before a clock is started. They take turns, round by round, so that whatever else the machine
+does meets all of them; the median of the rounds is reported, and the median of the ratios of each
+round.
 Training is forward, backward and a step of AdamW. Time is the clock's, and the processor's beside
 it, which a busy machine disturbs less. Memory is the peak of what tensors take, forward and
 backward.
@@ -31,7 +32,9 @@ ROOT = Path(__file__).parents[1]
 PUBLISHED = ROOT / ".cache" / "oracle"
 #: width, heads, layers, steps, texts
 SETTINGS = {"A": (128, 4, 4, 128, 16), "B": (256, 8, 6, 256, 8), "tiny": (16, 2, 2, 12, 3)}
-NAMES = ("published", "plain", "by hand")
+#: ours, and the `backend=` of each
+FORMS = {"plain": "plain", "by hand": "by_hand", "kernel": "kernel"}
+NAMES = ("published", "plain", "by hand", "kernel")
 
 
 def published_model(width: int, heads: int, layers: int) -> nn.Module:
@@ -81,7 +84,7 @@ def our_model(width: int, heads: int, layers: int, backend: str, **options: Any)
 
 
 def models(setting: str) -> dict[str, nn.Module]:
-    """The same model, three times."""
+    """The same model, in each form."""
     width, heads, layers, _, _ = SETTINGS[setting]
     torch.manual_seed(0)
     first = published_model(width, heads, layers)
@@ -89,7 +92,7 @@ def models(setting: str) -> dict[str, nn.Module]:
         for parameter in first.parameters():
             parameter.add_(torch.randn_like(parameter) / 50)
     all_models = {"published": first}
-    for name, backend in (("plain", "plain"), ("by hand", "by_hand")):
+    for name, backend in FORMS.items():
         all_models[name] = our_model(width, heads, layers, backend)
         all_models[name].load_state_dict(first.state_dict())
     return all_models
@@ -175,8 +178,7 @@ def memory(lengths: list[int]) -> Iterator[dict[str, Any]]:
     width, heads, layers, _, texts = SETTINGS["A"]
     forms = {
         "published": published_model(width, heads, layers),
-        "plain": our_model(width, heads, layers, "plain"),
-        "by hand": our_model(width, heads, layers, "by_hand"),
+        **{name: our_model(width, heads, layers, backend) for name, backend in FORMS.items()},
     }
     for length in lengths:
         x = torch.randn(length, texts, width)

@@ -45,8 +45,13 @@ EXPERIMENTAL = {
 OUTSIDE = {"torch", "jaxtyping"}
 #: What a model needs to do with text and files: nothing.
 NO_FILES = {"pathlib", "urllib", "json", "io", "shutil", "os"}
-#: The parts that read or write files, and what they may use for it.
-FILES = {"labml_nn.saving", "labml_nn.attention_maps.picture"}
+#: The parts that read or write files, and what they may use for it. The kernel is compiled from
+#: files beside it, into a cache, and `LABML_NN_KERNEL` switches it off.
+FILES = {
+    "labml_nn.saving",
+    "labml_nn.attention_maps.picture",
+    "labml_nn.transformers.feedback.kernel",
+}
 FOR_FILES = {"pathlib", "json", "os", "safetensors"}
 
 

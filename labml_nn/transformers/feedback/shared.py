@@ -66,7 +66,8 @@ class FeedbackTransformerKV(FeedbackTransformer):
         * `horizon` and `norm_memory` are those of `FeedbackTransformer`
         * `backend` is the form that runs: `plain`, the loop that the other page
           explains; `by_hand`, [the one whose gradients were worked out by
-          hand](by_hand/__init__.py); or `auto`, that one wherever it can do what is
+          hand](by_hand/__init__.py); `kernel`, [that one
+          compiled](kernel/__init__.py); or `auto`, the fastest that can do what is
           asked
 
         Raises `ValueError` if layer and arguments disagree.

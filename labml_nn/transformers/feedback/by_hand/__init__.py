@@ -25,9 +25,11 @@ step $t$ wrote was read by every layer of every later step. Only when all of the
 been gone through is it known what was wrong with the row, and so with $m_t$, and so
 with the outputs of step $t$:
 
-$$\delta_{m_t} = W_K^\top \delta_{k_t} + W_V^\top \delta_{v_t}, \qquad
-\delta_{k_j} = \sum_{t > j} \sum_{l} \delta_{A_{tj}}^l \, q_t^l, \qquad
-\delta_{v_j} = \sum_{t > j} \sum_{l} a_{tj}^l \, \delta_{o_t}^l$$
+\begin{align}
+\delta_{k_j} &= \sum_{t > j} \sum_{l} \delta_{A_{tj}}^l \, q_t^l, \qquad
+\delta_{v_j} = \sum_{t > j} \sum_{l} a_{tj}^l \, \delta_{o_t}^l \\
+\delta_{m_j} &= W_K^\top \delta_{k_j} + W_V^\top \delta_{v_j}
+\end{align}
 
 This is the recurrence, walked backwards: from step $T$ to step 1, and in each step from
 layer $L$ to layer 1. [It](backward.py) cannot be avoided. But look at what is in it:
@@ -43,7 +45,7 @@ a matrix product: of all that was blamed with all that went in. One large produc
 $n$ steps and $B$ texts, in the place of $n$ small ones.
 
 So a step does on the way back what it does on the way there, one product with each
-matrix, and half of the arithmetic of training, the weights' half, leaves the loop.
+matrix, and half of the arithmetic of the way back, the weights' half, leaves the loop.
 
 | Page | What it holds |
 |:--|:--|
@@ -72,8 +74,9 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor, nn
 
+from labml_nn.transformers.feedback import kernel
 from labml_nn.transformers.feedback.by_hand.form import Dropout, Form
-from labml_nn.transformers.feedback.by_hand.forward import Read, run_forward
+from labml_nn.transformers.feedback.by_hand.forward import Read, results_of, run_forward
 from labml_nn.transformers.feedback.by_hand.products import run_backward
 from labml_nn.transformers.feedback.by_hand.weights import Weights, fold
 from labml_nn.transformers.feedback.layer import FeedbackTransformerLayer
@@ -86,14 +89,6 @@ if TYPE_CHECKING:
 
 # What a caller gets are copies: whoever changes an output in place must not change what
 # the way back will read.
-def _results(read: Read, before: int, heads: int) -> tuple[Tensor, Tensor, Tensor]:
-    def new(rows: Tensor) -> Tensor:
-        rows = torch.unflatten(rows[:, before:], 0, (heads, -1))
-        return rows.permute(2, 1, 0, 3).clone()
-
-    return read.outputs[:, -1].clone(), new(read.keys), new(read.values)
-
-
 class _ByHand(torch.autograd.Function):
     r"""
     ## As autograd sees it
@@ -120,7 +115,7 @@ class _ByHand(torch.autograd.Function):
         ctx.form, ctx.before = form, len(keys)
         ctx.save_for_backward(blank, *read, *weights)
         ctx.set_materialize_grads(False)
-        return _results(read, len(keys), form.heads)
+        return results_of(read, len(keys), form.heads)
 
     @staticmethod
     def backward(
@@ -223,11 +218,14 @@ def scan(
         form = form_of(model)
         blank = None if mask is None else ~mask
         x, k, v = (part.to(dtype) for part in (x_seq, old_keys, old_values))
-        if torch.is_grad_enabled():
+        library = kernel.find(model.backend, form, x)
+        if library is not None:
+            top, keys, values = kernel.recur(library, form, blank, x, k, v, weights)
+        elif torch.is_grad_enabled():
             top, keys, values = _ByHand.apply(form, blank, x, k, v, *weights)  # type: ignore[no-untyped-call]
         else:
             read = run_forward(x, k, v, blank, weights, form)
-            top, keys, values = _results(read, before, form.heads)
+            top, keys, values = results_of(read, before, form.heads)
 
     # The memory that others go on from: the rows that are still in the window.
     def stack(old: Tensor, new: Tensor) -> PersistentStack:

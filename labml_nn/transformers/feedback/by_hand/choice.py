@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # ## Names
 #
 # Of `backend=`.
-BACKENDS = ("auto", "plain", "by_hand")
+BACKENDS = ("auto", "plain", "by_hand", "kernel")
 
 # ## Nonlinearities
 #
@@ -170,8 +170,9 @@ def suits(model: "FeedbackTransformerKV", kind: type[nn.Module], x_seq: Tensor) 
     * `kind` is what it should be
     * `x_seq` is what it shall read
 
-    Returns whether it shall be done by hand. Raises `ValueError` if the model asks for
-    it and has something that the loop does not know.
+    Returns whether it shall be done by hand, in PyTorch or
+    [compiled](../kernel/index.html). Raises `ValueError` if the model asks for it and
+    has something that the loop does not know.
     """
     if model.backend == "plain" or traced(x_seq):
         return False
@@ -180,7 +181,7 @@ def suits(model: "FeedbackTransformerKV", kind: type[nn.Module], x_seq: Tensor) 
     found = objection(model, kind)
     if found:
         raise ValueError(
-            f"backend = 'by_hand' cannot run this model: {found}; with 'auto' the "
-            "plain form runs instead"
+            f"backend = {model.backend!r} cannot run this model: {found}; with "
+            "'auto' the plain form runs instead"
         )
     return True

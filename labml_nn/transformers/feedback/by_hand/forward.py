@@ -11,11 +11,11 @@ This is [`FeedbackTransformerKV`](../shared.py) once more, the same equations wi
 is
 
 \begin{align}
-q &= W_Q \, \hat{x}^{l-1} + u &
+q &= W_Q \, \hat{x}^{l-1} + u \\
 a &= \operatorname{softmax}_j \left( q^\top k_j + q^\top E_d + b'_d \right) \\
-o &= \sum_j a_j v_j &
+o &= \textstyle\sum_j a_j v_j \\
 z &= x^{l-1} + W_O \, o + b_O \\
-h &= f(W_1 \hat{z} + b_1) &
+h &= f(W_1 \hat{z} + b_1) \\
 x^l &= z + W_2^\top h + b_2
 \end{align}
 
@@ -304,6 +304,24 @@ def run_forward(
                 )
             remember(t, read, weights, span, form)
     return read
+
+
+def results_of(read: Read, before: int, heads: int) -> tuple[Tensor, Tensor, Tensor]:
+    r"""
+    ## What others see of it
+
+    * `before` is how many rows are not new
+    * `heads` is $H$
+
+    Returns the outputs of the last layer, `[T, B, C]`, and the new keys and values,
+    `[T, B, H, K]`.
+    """
+
+    def new(rows: Tensor) -> Tensor:
+        rows = torch.unflatten(rows[:, before:], 0, (heads, -1))
+        return rows.permute(2, 1, 0, 3).clone()
+
+    return read.outputs[:, -1].clone(), new(read.keys), new(read.values)
 
 
 def _times(x: Tensor, kept: Tensor | None, place: tuple[int, int]) -> Tensor:

@@ -1,0 +1,245 @@
+r"""
+---
+title: A feedback transformer, compiled
+summary: >
+  The loop by hand once more, as one operator in C++ for each way: what a processor can
+  do when nobody interrupts it.
+---
+
+The [form by hand](../by_hand/index.html) has done away with all that need not go step
+by step. What is left are a dozen small operations for each step and layer, each of them
+a call into PyTorch. A call takes some microseconds before it begins to compute. With
+$B = 16$ and $C = 128$ the product of a query takes two.
+
+So here the loop itself is compiled. The equations are those of
+[there](../by_hand/forward.py) and [back](../by_hand/backward.py), term for term, in
+about 900 lines of C++: `forward.h` and `backward.h`, beside this file, read like the
+two pages. This page says what makes them fast.
+
+**Products of few rows.** Everything that takes time is $C = A B$ where $A$ has a row
+for each text, and $B$ is a weight. A block of 8 rows and 2 vectors of $C$ stays in the
+processor's registers while the sum goes on, and each number that is loaded is used
+several times:
+
+```cpp
+for (Size k = 0; k < steps; k++, left += a.step, right += b.step) {
+    Vec numbers[V];
+    for (int v = 0; v < V; v++) numbers[v] = load(right + v * LANES);
+    for (int r = 0; r < R; r++) {
+        Vec number = all(left[r * a.row]);
+        for (int v = 0; v < V; v++) c[r][v] += number * numbers[v];
+    }
+}
+```
+
+This one loop, in `products.h`, is also what gathers the gradients of all weights: they
+are $A^\top B$, and a transposed $A$ is one that is read with another stride. `Vec` is a
+type that GCC and Clang make of any number of floats: 16 with AVX-512, 8 with AVX2, 4
+elsewhere. No instruction is named, so none is missing on another processor.
+
+**Weights in the order in which they are read.** They do not fit into the caches next to
+the processor, and are read from beginning to end in each step. [Packed](task.py), they
+lie in that order, and are asked for a little before they are needed.
+
+**Nothing goes to memory to come back.** A bias, a ReLU, a mask of dropout, the sum with
+$x$: each product is told what to do with a vector of results while it is still in a
+register.
+
+**Attention along time.** A score is a sum over the $K$ features of a head, and a vector
+of the processor adds up across its numbers badly. So keys are kept with time along
+their rows: a vector holds one feature of 16 rows of memory, and 16 scores grow at once.
+Values are kept the other way round, because what is found is a sum over time.
+
+**Texts are shared among threads**, and no text has anything to do with another. Each
+thread goes through all steps with its own, and waits for nobody. Threads meet at the
+end of a span only, where they [gather](../by_hand/products.py) the gradients of weights
+together.
+
+**What it costs.** One core of an AMD EPYC with AVX-512, which others used too,
+processor time in milliseconds, $C = 128$, $H = 4$, $L = 4$, 128 steps of 16 texts.
+Training is forward, backward and a step of AdamW:
+
+| | forward | training |
+|:--|--:|--:|
+| version 0.5.1 | 433 | 1463 |
+| plain | 440 | 1212 |
+| by hand | 169 | 672 |
+| **compiled** | **37** | **157** |
+
+| Page | What it holds |
+|:--|:--|
+| [Memory](task.py) | what Python and C++ share; padding and packing |
+| [The two ways](run.py) | forward and backward, as seen from Python |
+| [Building](build.py) | where the library comes from |
+"""
+
+import os
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from labml_nn.transformers.feedback.by_hand.form import Form
+from labml_nn.transformers.feedback.by_hand.forward import results_of
+from labml_nn.transformers.feedback.by_hand.weights import Weights
+from labml_nn.transformers.feedback.kernel.build import BuildError, Library, load
+from labml_nn.transformers.feedback.kernel.run import (
+    read_of,
+    run_backward,
+    run_forward,
+)
+from labml_nn.transformers.feedback.kernel.task import Kept
+
+
+class _Compiled(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        library: Library,
+        form: Form,
+        blank: Tensor | None,
+        x_seq: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        *tensors: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        weights, rows = Weights(*tensors), len(keys) + len(x_seq)
+        kept = run_forward(
+            library, x_seq, keys, values, blank, weights, form, keep=True
+        )
+        ctx.library, ctx.form, ctx.before = library, form, len(keys)
+        ctx.save_for_backward(blank, *kept, *tensors)
+        ctx.set_materialize_grads(False)
+        return results_of(read_of(kept, weights, form, rows), len(keys), form.heads)
+
+    @staticmethod
+    def backward(
+        ctx: Any,
+        of_top: Tensor | None,
+        of_keys: Tensor | None,
+        of_values: Tensor | None,
+    ) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "gradients of gradients are not known to the kernel of the feedback "
+                "transformer; set `backend = 'plain'` on the transformer"
+            )
+        blank, *tensors = ctx.saved_tensors
+        number = len(Kept._fields)
+        kept, weights = Kept(*tensors[:number]), Weights(*tensors[number:])
+        if of_top is None:
+            width = weights.query.shape[-1]
+            of_top = torch.zeros_like(kept.outputs[:, 0, :, :width])
+        text, keys, values, totals = run_backward(
+            ctx.library,
+            of_top,
+            of_keys,
+            of_values,
+            kept,
+            ctx.before,
+            blank,
+            weights,
+            ctx.form,
+        )
+        return None, None, None, text, keys, values, *totals
+
+
+def recur(
+    library: Library,
+    form: Form,
+    blank: Tensor | None,
+    x_seq: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    weights: Weights,
+) -> tuple[Tensor, Tensor, Tensor]:
+    r"""
+    ## The recurrence
+
+    * `library` is the kernel
+
+    The others are those of the [loop by hand](../by_hand/forward.py). Returns the
+    outputs of the last layer, `[T, B, C]`, and keys and values of the new rows,
+    `[T, B, H, K]`.
+    """
+    if torch.is_grad_enabled():
+        results: tuple[Tensor, Tensor, Tensor] = _Compiled.apply(  # type: ignore[no-untyped-call]
+            library, form, blank, x_seq, keys, values, *weights
+        )
+        return results
+    kept = run_forward(library, x_seq, keys, values, blank, weights, form, keep=False)
+    read = read_of(kept, weights, form, len(keys) + len(x_seq))
+    return results_of(read, len(keys), form.heads)
+
+
+def unsuited(form: Form, x_seq: Tensor) -> str | None:
+    r"""
+    ## What the kernel does not know
+
+    * `form` is that of the model
+    * `x_seq` is what it shall read, in the type that it computes in
+
+    Returns what is in the way, or `None`.
+    """
+    if x_seq.device.type != "cpu":
+        return f"it runs on the CPU, and the text is on {x_seq.device}"
+    if x_seq.dtype != torch.float32:
+        return f"it computes in float32, and the model in {x_seq.dtype}"
+    if x_seq.numel() == 0:
+        return "there is nothing to read"
+    is_relu = isinstance(form.activation, nn.ReLU) or form.activation in RELUS
+    if not is_relu or form.is_gated:
+        return "its networks have a ReLU and no gate"
+    if os.environ.get("LABML_NN_KERNEL") == "0":
+        return "`LABML_NN_KERNEL` is 0"
+    return None
+
+
+RELUS: tuple[object, ...] = (torch.relu, nn.functional.relu)
+
+_found: Library | BuildError | None = None
+_told: set[str] = set()
+
+
+def _tell(reason: str) -> None:
+    if reason not in _told:
+        _told.add(reason)
+        warnings.warn(
+            f"the compiled feedback transformer is not used: {reason}. The form by "
+            "hand runs, with the same results",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def find(backend: str, form: Form, x_seq: Tensor) -> Library | None:
+    r"""
+    ## Whether it runs
+
+    * `backend` is what the model asks for: `auto`, `by_hand` or `kernel`
+    * `form`, `x_seq` are as above
+
+    Returns the kernel, built if need be, or `None` if the form by hand shall run.
+
+    A model that is in double precision, or on a GPU, is no fault of anybody's, and
+    `auto` says nothing. It does when the kernel could run and cannot be had, and
+    `kernel` always does. Once: a training run of many steps hears it on the first.
+    """
+    global _found
+    if backend == "by_hand":
+        return None
+    reason = unsuited(form, x_seq)
+    if reason is not None:
+        if backend == "kernel":
+            _tell(reason)
+        return None
+    if _found is None:
+        try:
+            _found = load()
+        except BuildError as error:
+            _found = error
+    if isinstance(_found, BuildError):
+        _tell(str(_found))
+        return None
+    return _found

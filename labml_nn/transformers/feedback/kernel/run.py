@@ -1,0 +1,193 @@
+r"""
+---
+title: Running the kernel
+summary: >
+  The two functions that the form by hand has in Python, each a loop over spans with one
+  call in it.
+---
+
+[The form by hand](../by_hand/index.html) has two functions, one for each way. These are
+the same two. They set memory aside, and then call the [kernel](index.html) once for
+each [span](../by_hand/form.py) of steps.
+"""
+
+import ctypes
+
+from torch import Tensor
+
+from labml_nn.transformers.feedback.by_hand.form import Form, Span, spans
+from labml_nn.transformers.feedback.by_hand.forward import Read
+from labml_nn.transformers.feedback.by_hand.weights import Weights
+from labml_nn.transformers.feedback.kernel.build import Library
+from labml_nn.transformers.feedback.kernel.task import Caller, Kept
+
+
+def run_forward(
+    library: Library,
+    x_seq: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    blank: Tensor | None,
+    weights: Weights,
+    form: Form,
+    *,
+    keep: bool,
+) -> Kept:
+    r"""
+    ## The way there
+
+    * `keep` is whether there will be a way back. If not, each step writes over what the
+      last one had in hand
+
+    The others are those of the form by hand.
+    """
+    length, batch, _ = x_seq.shape
+    before = len(keys)
+    caller = Caller(library, length, batch, before, x_seq)
+    caller.weights(weights, form, backwards=False)
+    task, space = caller.task, caller.space
+    stored = length if keep else 1
+    kept = Kept(
+        space(length, task.layers + 1, batch, task.wide),
+        space(task.heads, batch, task.head, task.room),
+        space(task.heads, batch, task.room, task.head_wide),
+        space(task.layers, stored, batch, task.wide),
+        space(task.layers, stored, batch, task.wide),
+        space(task.layers, stored, batch, task.wide),
+        space(task.layers, stored, batch, task.hidden_wide),
+    )
+    kept.outputs[:, 0] = caller.wide(x_seq)
+    kept.keys[..., :before] = keys.permute(2, 1, 3, 0)
+    kept.values[:, :, :before, : task.head] = values.permute(2, 1, 0, 3)
+    caller.keep(kept)
+    caller.scratch(task.wide + task.memory_wide + task.heads * task.weights_room)
+    for span in spans(length, before, form.horizon):
+        caller.begin(span, form, blank)
+        library.forward(ctypes.byref(task))
+    return kept
+
+
+def read_of(kept: Kept, weights: Weights, form: Form, rows: int) -> Read:
+    r"""
+    ## What was read
+
+    As the form by hand has it: views, without what was padded.
+
+    * `rows` is how many rows of memory there are now
+    """
+    width = weights.query.shape[-1]
+    return Read(
+        kept.outputs[..., :width],
+        kept.keys.flatten(0, 1)[..., :rows].mT,
+        kept.values.flatten(0, 1)[:, :rows, : width // form.heads],
+    )
+
+
+def run_backward(
+    library: Library,
+    of_top: Tensor,
+    of_keys: Tensor | None,
+    of_values: Tensor | None,
+    kept: Kept,
+    before: int,
+    blank: Tensor | None,
+    weights: Weights,
+    form: Form,
+) -> tuple[Tensor, Tensor, Tensor, Weights]:
+    r"""
+    ## The way back
+
+    * `kept` is what `run_forward` has kept
+
+    The others are those of the form by hand. Returns the gradients of the text, of keys
+    and values of before, and of the weights.
+    """
+    length, batch, _ = of_top.shape
+    caller = Caller(library, length, batch, before, of_top)
+    caller.weights(weights, form, backwards=True)
+    caller.keep(kept)
+    task, head = caller.task, caller.task.head
+    width, end = task.width, before + length
+
+    # There, keys are multiplied along time and values along features. Here it is also
+    # the other way round.
+    caller.point(
+        keys_rows=caller.rows(kept.keys.mT),
+        values=kept.values[..., :head].mT,
+        of_top=caller.wide(of_top),
+        of_text=caller.space(length, batch, task.wide),
+    )
+    older = []
+    for name, given in (("of_keys", of_keys), ("of_values", of_values)):
+        space = caller.zeros(task.heads, batch, task.room, task.head_wide)
+        if given is not None:
+            space[:, :, before:end, :head] = given.permute(2, 1, 0, 3)
+        caller.point(**{name: space})
+        older.append(space[:, :, :before, :head].permute(2, 1, 0, 3))
+
+    totals = _totals(caller)
+    all_spans = list(spans(length, before, form.horizon))
+    _set_aside(caller, all_spans)
+    for span in reversed(all_spans):
+        caller.begin(span, form, blank)
+        library.backward(ctypes.byref(task))
+    return caller.tensors["of_text"][..., :width], older[0], older[1], totals
+
+
+def _totals(caller: Caller) -> Weights:
+    task, zeros = caller.task, caller.zeros
+    layers, width, wide = task.layers, task.width, task.wide
+    sums = Weights(
+        query=zeros(layers, width, wide),
+        query_bias=zeros(layers, wide),
+        distance=zeros(layers, task.heads, task.longest, task.head_wide),
+        distance_bias=zeros(layers, task.heads, task.table_room),
+        output=zeros(layers, width, wide),
+        output_bias=zeros(layers, wide),
+        up=zeros(layers, task.hidden, wide),
+        up_bias=zeros(layers, task.hidden_wide),
+        down=zeros(layers, task.hidden, wide),
+        down_bias=zeros(layers, wide),
+        shares=zeros(layers + 1),
+        memory=zeros(2 * width, wide),
+        memory_bias=zeros(task.memory_wide),
+    )
+    names = {"distance": "table", "distance_bias": "table_bias"}
+    for name, total in sums._asdict().items():
+        caller.point(**{f"sum_{names.get(name, name)}": total})
+    ends = {
+        "distance": task.head,
+        "distance_bias": task.longest,
+        "up_bias": task.hidden,
+        "shares": layers + 1,
+        "memory_bias": 2 * width,
+    }
+    return Weights(
+        *(total[..., : ends.get(name, width)] for name, total in sums._asdict().items())
+    )
+
+
+def _set_aside(caller: Caller, all_spans: list[Span]) -> None:
+    task, space = caller.task, caller.space
+    steps = max(span.steps for span in all_spans)
+    rows = max(span.rows for span in all_spans)
+    shape = (task.layers, steps, task.batch)
+    for name in ("text_norm", "between_norm", "of_attended", "of_concluded"):
+        caller.point(**{name: space(*shape, task.wide)})
+    for name in ("of_query", "of_found"):
+        caller.point(**{name: space(*shape, task.wide)})
+    for name in ("vectors", "of_vectors"):
+        caller.point(**{name: space(steps, task.batch, task.wide)})
+
+    # A row of weights is followed by as many zeros as there are steps, and so is the
+    # place before the first row: a distance is followed from step to step, and may lead
+    # out of the table.
+    task.row_room = rows + steps
+    weights = (task.heads, task.batch, task.layers, steps, task.row_room)
+    caller.point(
+        of_up=space(*shape, task.hidden_wide),
+        of_rows=space(steps, task.batch, task.memory_wide),
+        attn=space(*weights),
+        of_scores=space(*weights, before=steps),
+    )
+    caller.scratch(2 * (task.wide + task.heads * task.weights_room))

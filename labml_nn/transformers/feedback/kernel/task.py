@@ -1,0 +1,271 @@
+r"""
+---
+title: What Python and C++ share
+summary: >
+  One structure of sizes and pointers. Memory is set aside in Python, where it is freed
+  again by itself, and worked on in C++.
+---
+
+The [kernel](index.html) is told what to do by one structure, declared twice: here, and
+in `task.h`. All memory that it works on are tensors that Python has made. So nothing is
+allocated in C++, nothing can leak, and PyTorch's own accounts of memory stay true.
+
+**Padding.** A vector of a processor holds $n$ numbers, 4, 8 or 16, and $C$ need not be
+a multiple of that. Rows of features are therefore padded with zeros, to a multiple of
+$2 n$: a prime in the shapes below says so. The zeros are worth it. No loop of the
+kernel has a remainder to take care of, and a zero that is multiplied, added up or bent
+by a ReLU stays one.
+
+**Packing.** The product $x W^\top$ of a few rows takes $W$ in panels of $2 n$ columns:
+all terms of the sum for the first $2 n$ columns, then all for the next. With four
+columns, five terms and panels of two columns:
+
+```text
+ by rows              packed
+ a0 b0 c0 d0          a0 b0  a1 b1  a2 b2  a3 b3  a4 b4
+ a1 b1 c1 d1          c0 d0  c1 d1  c2 d2  c3 d3  c4 d4
+ ...
+```
+
+Read from left to right, that is the very order in which the product needs them. A
+processor is at its best when it reads one number after the other: it sees what comes
+next, and has it ready.
+"""
+
+import ctypes
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from labml_nn.transformers.feedback.by_hand.form import Form, Span, draw
+from labml_nn.transformers.feedback.by_hand.weights import Weights
+from labml_nn.transformers.feedback.kernel.build import Library
+
+# ## Fields
+#
+# In the order of `task.h`, where each is explained.
+SIZES = """
+    threads workers layers batch width wide hidden hidden_wide heads head head_wide
+    room longest weights_room table_room before stored horizon norm_memory memory_wide
+    start stop low row_room scratch_size drop_rows
+"""
+READ = """
+    query query_bias output output_bias up up_bias down down_bias
+    memory memory_bias shares table table_rows table_bias blank
+    outputs queries found between features keys keys_rows values values_rows
+    drop_attended drop_concluded drop_hidden drop_weights
+"""
+WRITTEN = """
+    of_top of_text of_keys of_values
+    text_norm between_norm of_attended of_concluded of_query of_found of_up
+    attn of_scores vectors of_vectors of_rows
+    sum_query sum_query_bias sum_output sum_output_bias sum_up sum_up_bias
+    sum_down sum_down_bias sum_memory sum_memory_bias sum_shares
+    sum_table sum_table_bias scratch
+"""
+
+
+class Task(ctypes.Structure):
+    r"""
+    ## What is to be done
+    """
+
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in SIZES.split()),
+        ("eps", ctypes.c_double),
+        *((name, ctypes.c_void_p) for name in (READ + WRITTEN).split()),
+    ]
+
+
+class Kept(NamedTuple):
+    r"""
+    ## What the way back needs
+
+    The form by hand keeps `outputs`, `keys` and `values` alone and has the rest again,
+    in products that are as large as those of the weights. Here such a product would
+    take as long as the loop's own, so what the layers had in hand is kept, $7 C$
+    numbers for each token and layer. Only attention weights, $H S$ numbers, are had
+    again.
+
+    * `outputs` is $x_t^l$, `[T, L + 1, B, C']`
+    * `keys` has time along its rows, `[H, B, K, S']`
+    * `values` has features along them, `[H, B, S', K']`
+    * `queries`, `found`, `between` are $q$, $o$ and $z$, `[L, T, B, C']`
+    * `features` is $h$, `[L, T, B, F']`
+    """
+
+    outputs: Tensor
+    keys: Tensor
+    values: Tensor
+    queries: Tensor
+    found: Tensor
+    between: Tensor
+    features: Tensor
+
+
+def up_to(number: int, multiple: int) -> int:
+    r"""
+    The next multiple.
+    """
+    return -(-number // multiple) * multiple
+
+
+class Caller:
+    r"""
+    ## One call, with its memory
+
+    A pointer does not keep a tensor alive, so the caller does.
+    """
+
+    def __init__(
+        self, library: Library, length: int, batch: int, before: int, like: Tensor
+    ) -> None:
+        r"""
+        * `library` is the kernel
+        * `length`, `batch`, `before` are $T$, $B$ and the rows of before
+        * `like` is a tensor of the type and on the device that all will have
+        """
+        self.library, self.like = library, like
+        self.lanes, self.panel = library.lanes, 2 * library.lanes
+        self.tensors: dict[str, Tensor] = {}
+        task = self.task = Task()
+        task.workers = torch.get_num_threads()
+        task.threads = min(task.workers, batch)
+        task.batch, task.before = batch, before
+        task.room = up_to(before + length, self.lanes) + 4 * self.lanes
+
+    def point(self, **tensors: Tensor | None) -> None:
+        r"""
+        Pass tensors on, each laid out without gaps.
+        """
+        for name, tensor in tensors.items():
+            if tensor is not None:
+                tensor = self.tensors[name] = tensor.contiguous()
+            setattr(self.task, name, None if tensor is None else tensor.data_ptr())
+
+    def space(self, *shape: int, before: int = 0) -> Tensor:
+        r"""
+        ### Memory
+
+        With room behind it, for a vector that begins in the last row and ends
+        outside; what it finds there is not used.
+
+        * `before` is how many zeros lie in front of it
+        """
+        size = math.prod(shape)
+        whole = self.like.new_empty(before + size + 4 * self.lanes)
+        whole[:before].zero_()
+        return whole[before : before + size].view(shape)
+
+    def zeros(self, *shape: int) -> Tensor:
+        r"""
+        Memory to add to.
+        """
+        return self.space(*shape).zero_()
+
+    def wide(self, x: Tensor) -> Tensor:
+        r"""
+        Rows of features, padded.
+        """
+        missing = -x.shape[-1] % self.panel
+        return F.pad(x, (0, missing)) if missing else x
+
+    def rows(self, x: Tensor) -> Tensor:
+        r"""
+        Rows of one head, padded.
+        """
+        space = self.zeros(*x.shape[:-1], self.task.head_wide)
+        space[..., : x.shape[-1]] = x
+        return space
+
+    def pack(self, maps: Tensor) -> Tensor:
+        r"""
+        ### Pack
+
+        * `maps` has the terms of a sum in rows, `[..., terms, columns]`
+
+        Returns `[..., columns' / panel, terms, panel]`.
+        """
+        panels = torch.unflatten(self.wide(maps), -1, (-1, self.panel))
+        return panels.transpose(-3, -2)
+
+    def weights(self, weights: Weights, form: Form, *, backwards: bool) -> None:
+        r"""
+        ### Weights
+
+        There $x W^\top$ adds up over columns of $W$, and on the way back
+        $\delta W$ over its rows. Each way has them packed as it goes.
+        """
+        w, task = weights, self.task
+        task.layers, task.width, _ = w.query.shape
+        task.hidden = w.down.shape[1]
+        task.wide, task.hidden_wide, task.memory_wide = (
+            up_to(size, self.panel) for size in (task.width, task.hidden, len(w.memory))
+        )
+        task.heads, task.head = form.heads, task.width // form.heads
+        task.head_wide = up_to(task.head, self.lanes)
+        task.eps, task.norm_memory = form.eps, form.norm_memory
+        task.horizon = form.horizon or 0
+        task.longest = w.distance.shape[2]
+        task.weights_room = up_to(task.longest, 4 * self.lanes)
+        task.table_room = task.longest + self.panel
+
+        for name in ("query", "output", "up", "down", "memory"):
+            maps = getattr(w, name)
+            is_turned = backwards == (name == "down")
+            self.point(**{name: self.pack(maps.mT if is_turned else maps)})
+        for name in ("query_bias", "output_bias", "up_bias", "down_bias"):
+            self.point(**{name: self.wide(getattr(w, name))})
+        self.point(
+            memory_bias=self.wide(w.memory_bias),
+            shares=w.shares,
+            table=F.pad(w.distance.mT, (0, self.panel)),
+            table_bias=F.pad(w.distance_bias, (0, self.panel)),
+        )
+        if backwards:
+            self.point(table_rows=self.rows(w.distance))
+
+    def keep(self, kept: Kept) -> None:
+        r"""
+        Point to what has been, or will be, written down.
+        """
+        self.task.stored = kept.queries.shape[1]
+        named = {name: self._roomy(tensor) for name, tensor in kept._asdict().items()}
+        self.point(values_rows=named.pop("values"), **named)
+
+    # Somebody may have put a saved tensor elsewhere and back, and the room behind it is
+    # gone.
+    def _roomy(self, tensor: Tensor) -> Tensor:
+        end = tensor.storage_offset() + tensor.numel() + 4 * self.lanes
+        if tensor.is_contiguous() and tensor.untyped_storage().nbytes() >= 4 * end:
+            return tensor
+        return self.space(*tensor.shape).copy_(tensor)
+
+    def scratch(self, size: int) -> None:
+        r"""
+        ### Paper to scribble on
+
+        * `size` is how much a thread needs for each of its texts
+        """
+        task = self.task
+        task.scratch_size = -(-task.batch // task.threads) * size + 4 * self.lanes
+        self.point(scratch=self.space(task.threads, task.scratch_size))
+
+    def begin(self, span: Span, form: Form, blank: Tensor | None) -> None:
+        r"""
+        ### A span
+
+        With the dropout that the form by hand has in it.
+        """
+        task = self.task
+        task.start, task.stop, task.low = span.start, span.stop, span.low
+        task.drop_rows = span.rows
+        like = self.like.new_empty(0, task.width)
+        masks = draw(form, span, like, task.layers, task.batch, task.hidden)
+        for name in ("attended", "concluded", "hidden"):
+            mask = getattr(masks, name)
+            self.point(**{f"drop_{name}": None if mask is None else self.wide(mask)})
+        self.point(drop_weights=masks.attention, blank=blank)
