@@ -40,6 +40,7 @@ draw those to zero would only do harm.
 | $r_s$ | `share` | of the [schedule](schedule.py) |
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -51,6 +52,11 @@ from labml_nn.experiments.training.config import TrainingConfig
 from labml_nn.language_model import LanguageModel
 
 __all__ = ["Optimizers", "Roles", "roles"]
+
+
+# The output of a model is at its top, or belongs to a generator. The maps that end each
+# attention are called `output` as well.
+OUTPUT = re.compile(r"^(output|head)$|(^|\.)generator\.projection$")
 
 
 class Roles(NamedTuple):
@@ -72,8 +78,9 @@ def roles(model: LanguageModel[Any]) -> Roles:
     ### Who is who
 
     A map is the weight of a linear layer, unless it gives a score to each token: that
-    is the output, whose rows stand for tokens. What has one axis, or is called a bias,
-    is a vector. The rest are tables.
+    is the output, whose rows stand for tokens. (It is known by where it is, too. A
+    layer may happen to be as wide as there are tokens.) What has one axis, or is called
+    a bias, is a vector. The rest are tables.
 
     Each parameter comes once. A matrix that is both embedding and output has two names,
     but must be changed and drawn to zero only once. It is a table.
@@ -81,8 +88,9 @@ def roles(model: LanguageModel[Any]) -> Roles:
     n_vocab = model.config.n_vocab
     maps = {
         module.weight
-        for module in model.modules()
-        if isinstance(module, nn.Linear) and module.out_features != n_vocab
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Linear)
+        and not (module.out_features == n_vocab and OUTPUT.search(name))
     }
     found = Roles([], [], [])
     for name, parameter in model.named_parameters():

@@ -4,6 +4,7 @@ import pytest
 import torch
 from small_runs import MODELS, model_for, settings
 
+import labml_nn
 from labml_nn.experiments.training.optimizer import Optimizers, roles
 from labml_nn.optimizers.muon import Muon
 
@@ -106,3 +107,28 @@ def test_the_update_is_that_of_adamw():
             optimizer.step()
     for p, expected in before.items():
         torch.testing.assert_close(p.detach(), expected.detach(), atol=1e-10, rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("autoregressive", {"d_model": 12, "d_ff": 12}),
+        ("encoder_decoder", {"d_model": 12, "d_ff": 12}),
+        ("feedback", {"d_model": 12, "d_ff": 12, "tied": False}),
+        ("elman", {"d_model": 10, "d_hidden": 12}),
+    ],
+)
+def test_layers_as_wide_as_the_vocabulary_are_no_outputs(name, sizes):
+    """A coincidence of two sizes must not decide who trains a matrix."""
+    specials = {"padding_token": 0, "start_token": 1, "end_token": 2}
+    fields = {**sizes, **(specials if name == "encoder_decoder" else {}), "n_layers": 2}
+    if name != "elman":
+        fields |= {"heads": 3, "max_len": 9}
+    found = []
+    for n_vocab in (12, 13):
+        model = labml_nn.create(name, n_vocab=n_vocab, **fields)
+        names = {id(p): n for n, p in model.named_parameters()}
+        found.append([[names[id(p)] for p in part] for part in roles(model)])
+    assert found[0] == found[1]
+    assert "output.weight" not in found[0][0]
+    assert not any("generator" in each for each in found[0][0])
