@@ -78,9 +78,8 @@ class Windows:
         check_sizes(batch_size=batch_size, seq_len=seq_len)
         if len(text) <= seq_len:
             longest = len(text) - 1
-            shorter = (
-                f"lower `seq_len` to {longest} or less, or " if longest > 0 else ""
-            )
+            most = f"{longest} or less" if longest > 1 else "1"
+            shorter = f"lower `seq_len` to {most}, or " if longest > 0 else ""
             raise ValueError(
                 f"the text to train on has {len(text)} tokens, and `seq_len` "
                 f"({seq_len}) needs {seq_len + 1}, one more to be asked for; {shorter}"
@@ -189,13 +188,22 @@ def pieces(
     that has nothing to ask for.
     """
     check_sizes(seq_len=seq_len, batch_size=batch_size)
-    if len(text) < 2:
-        raise ValueError(
-            f"the text to be judged by has {len(text)} tokens; expected at least 2, "
-            "one to read and one to be asked for: take a longer text, or a larger "
-            "share of it (`validation_share`)"
-        )
+    check_judging(len(text))
     return _pieces(text, seq_len, batch_size)
+
+
+def check_judging(length: int) -> None:
+    """
+    ### Something to ask for
+
+    * `length` is that of the split. Whoever trains for an hour first asks before
+    """
+    if length < 2:
+        raise ValueError(
+            f"the text to be judged by has {length} tokens; expected at least 2, one "
+            "to read and one to be asked for: take a longer text, or a larger share of "
+            "it (`validation_share`)"
+        )
 
 
 def _pieces(text: Tensor, seq_len: int, batch_size: int) -> Iterator[Examples]:

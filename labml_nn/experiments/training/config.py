@@ -104,6 +104,7 @@ class TrainingConfig:
     start_from: str | None = None
 
     def __post_init__(self) -> None:
+        self._make_plain()
         sizes = ("steps", "batch_size", "seq_len", "accumulate", "sample_tokens")
         check_sizes(**{name: getattr(self, name) for name in sizes})
         for name in (
@@ -129,6 +130,14 @@ class TrainingConfig:
                 "cuda:0 (or another number), or mps"
             )
         self._check_growth()
+
+    def _make_plain(self) -> None:
+        # Numbers of NumPy are numbers, but no JSON file and no checkpoint takes them.
+        for name, value in self.values().items():
+            if isinstance(value, Integral) and not isinstance(value, bool):
+                object.__setattr__(self, name, int(value))
+            elif isinstance(value, Real) and not isinstance(value, Integral):
+                object.__setattr__(self, name, float(value))
 
     def _check_numbers(self) -> None:
         for name in ("learning_rate", "muon_learning_rate"):

@@ -267,6 +267,7 @@ PARTS = {
     "variant": str | None,
     "preset": str | None,
 }
+CORPUS = ("name", "sha256", "path")
 
 
 def load_run(path: str | PathLike[str]) -> Run:
@@ -286,10 +287,26 @@ def load_run(path: str | PathLike[str]) -> Run:
                 f"{folder.run_file} is damaged, or was written by another program: "
                 f"{name!r} is missing or of another kind"
             )
+    _check_fields(folder.run_file, about)
     characters = read_json(folder.vocabulary).get("characters")
     if not isinstance(characters, str):
         raise RunError(f"{folder.vocabulary} is damaged: it has no 'characters'")
     return Run(folder, about, Vocabulary(characters))
+
+
+def _check_fields(path: Path, about: Mapping[str, Any]) -> None:
+    if about["task"] not in TASKS:
+        raise RunError(
+            f"{path} is damaged, or was written by another version: the task "
+            f"{about['task']!r} is none of {', '.join(TASKS)}"
+        )
+    for part, names in (("model", ("name", "config")), ("corpus", CORPUS)):
+        missing = [name for name in names if name not in about[part]]
+        if missing:
+            raise RunError(
+                f"{path} is damaged, or was written by another program: {part!r} says "
+                f"nothing of {', '.join(missing)}"
+            )
 
 
 # ## JSON

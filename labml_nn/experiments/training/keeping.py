@@ -15,6 +15,7 @@ training goes on, says what happened, and tries again at the next occasion: some
 have made room. Only if the *last* thing could not be written either, it is an error.
 """
 
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike
@@ -53,7 +54,8 @@ class Keeper:
         self.writes = main and self.folder is not None
         self.saved_at = -1
         self._warn = warn
-        self._refused: dict[str, str] = {}
+        self._refused: dict[tuple[str, int], str] = {}
+        self._waiting: tuple[LanguageModel[Any], int] | None = None
 
     def create(self, about: Mapping[str, Any], vocabulary: Vocabulary) -> None:
         """A new run. Raises `RunError` for a folder that is not empty."""
@@ -69,6 +71,7 @@ class Keeper:
 
         Returns whether there is a new one. There is no need for two of one step.
         """
+        self._try_again()
         if not self.writes or self.folder is None or self.saved_at == step:
             return False
         with self.disk("the checkpoint", step):
@@ -81,38 +84,53 @@ class Keeper:
         ### The best model
 
         * `model` has never been as good as after `step` updates
+
+        The next update will change it. So if the disk refuses it, a copy waits for the
+        next occasion.
         """
         if self.writes and self.folder is not None:
+            self._waiting = model, step
             with self.disk("the best model", step):
                 model.save(self.folder.model)
+                self._waiting = None
+            if self._waiting is not None:
+                self._waiting = copy.deepcopy(model), step
+
+    def _try_again(self) -> None:
+        if self._waiting is not None:
+            self.keep(*self._waiting)
 
     @property
     def has_model(self) -> bool:
-        """Whether there is one that could be used."""
-        return self.folder is not None and self.folder.model.exists()
+        """Whether there is one that could be used, or waits for the disk."""
+        there = self.folder is not None and self.folder.model.exists()
+        return there or self._waiting is not None
 
     @contextmanager
-    def disk(self, what: str, step: int) -> Iterator[None]:
+    def disk(self, what: str, step: int, part: int = 0) -> Iterator[None]:
         """
         ### What the disk refuses
 
         is told, and kept in mind until it could be written.
+
+        * `what` may have several parts, of which this is number `part`
         """
         try:
             yield
         except OSError as error:
             last = f"the checkpoint of step {self.saved_at} is in order"
-            self._refused[what] = (
+            self._refused[what, part] = (
                 f"the disk refused {what} after {step} updates "
                 f"({error.strerror or error}); "
                 f"{last if self.saved_at >= 0 else 'there is no checkpoint'}"
             )
-            self._warn(self._refused[what])
+            self._warn(self._refused[what, part])
         else:
-            self._refused.pop(what, None)
+            self._refused.pop((what, part), None)
 
     def check(self) -> None:
         """Raises `RunError` if something is still not written."""
+        self._try_again()
         if self._refused:
             faults = "; ".join(self._refused.values())
             raise RunError(f"{faults}. Free some space, and go on with --resume")

@@ -85,8 +85,13 @@ class LabmlRecord(Reporter):
         self._note(step, {"loss.validation": loss})
 
     def _note(self, step: int, values: dict[str, float]) -> None:
-        if self._tracker is not None:
+        if self._tracker is None:
+            return
+        try:
             self._tracker.save(step, values)
+        except Exception as error:  # and here as well
+            self._tracker = None
+            print(f"labml keeps no more of this run: {error!r}", file=sys.stderr)
 
     def end(self, result: Result) -> None:
         """Nothing of its own: see `close`."""

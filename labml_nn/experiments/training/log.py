@@ -21,6 +21,7 @@ before.
 
 import json
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,8 @@ class Log(Reporter):
         kept = [line for line in read_log(self.path) if line.get("step", 0) <= step]
         text = "".join(json.dumps(line) + "\n" for line in kept)
         if self.path.exists():
-            replace({self.path: text.encode()})
+            with suppress(OSError):  # then some of it is told twice
+                replace({self.path: text.encode()})
         self._tell("begin", step, world_size=trainer.world.size)
 
     def update(

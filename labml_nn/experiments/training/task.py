@@ -36,7 +36,7 @@ from labml_nn.experiments.data.replies import (
     reply_pieces,
 )
 from labml_nn.experiments.data.vocabulary import Vocabulary
-from labml_nn.experiments.data.windows import Windows, pieces
+from labml_nn.experiments.data.windows import Windows, check_judging, pieces
 
 __all__ = [
     "TASKS",
@@ -161,7 +161,7 @@ class TextTask(TextWording):
     * `corpus` is the text
     * `batch_size`, `seq_len`, `seed` are those of its [windows](../data/windows.py)
 
-    Raises `ValueError` for a text that is too short for them.
+    Raises `ValueError` for a text that is too short for them, or to be judged by.
     """
 
     name = "text"
@@ -175,6 +175,9 @@ class TextTask(TextWording):
         self.windows = Windows(
             corpus.train, batch_size=batch_size, seq_len=seq_len, seed=seed
         )
+
+        # What cannot judge should be heard of now, and not after the training.
+        check_judging(len(corpus.validation_text))
 
         # A new line says nothing, and anything may follow it.
         self.sample_prompt = "\n" if "\n" in corpus.vocabulary else corpus.text[0]

@@ -22,7 +22,7 @@ clock. So two runs with one seed do the same at the same steps, on a busy machin
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from os import PathLike
 from typing import Any
 
@@ -152,6 +152,7 @@ class Trainer:
                     self._learn()
                     self._now_and_then()
                     if self._is_stopped(stop):
+                        self._save()
                         stopped = "interrupted"
                         break
             except NotFiniteError as error:
@@ -239,8 +240,10 @@ class Trainer:
         """
         ### Keep the best
 
-        Only a model that was never as good before replaces the one in the folder.
+        Only a model that was never as good before replaces the one in the folder. The
+        look before it makes sure that all updates were made which it counts.
         """
+        self._update.look()
         best, loss = self.history.best, self.validate()
         if not math.isfinite(loss):
             raise NotFiniteError(self.history.loss_count, "the loss on new text")
@@ -340,8 +343,9 @@ class Trainer:
             ):
                 yield stop
         finally:
-            for reporter in self.reporters:
-                reporter.close()
+            with ExitStack() as stack:  # all of them, whatever one of them does
+                for reporter in reversed(self.reporters):
+                    stack.callback(reporter.close)
 
     def _is_stopped(self, stop: Stop) -> bool:
         # Processes hear of a signal at different moments, and stop at the same step.
@@ -353,8 +357,6 @@ class Trainer:
 
     def _end(self, stopped: Stopped) -> Result:
         history = self.history
-        if stopped == "interrupted":
-            self._save()
         if not self.keeper.has_model:
             self.keeper.keep(self.model, history.step)
         result = Result(
@@ -367,8 +369,8 @@ class Trainer:
             history.tokens,
             stopped,
         )
-        for reporter in self.reporters:
-            with self.keeper.disk("the result", history.step):
+        for part, reporter in enumerate(self.reporters):
+            with self.keeper.disk("the result", history.step, part):
                 reporter.end(result)
         self.keeper.check()
         return result
