@@ -91,6 +91,7 @@ COLAB = Preset(
         "seq_len": 128,
         "learning_rate": 1e-3,
         "warmup_steps": 100,
+        "precision": "float16",
     },
 )
 

@@ -29,8 +29,19 @@ else being equal:
 python -m labml_nn train positional_encoding --preset tiny
 ```
 
-**How to read it.** What is slow is not bad. A learned table starts small and has to
-grow before the layers can tell places apart; with ten times the updates the order of
+| Positions | Validation loss, `tiny`, one seed |
+|:--|--:|
+| sinusoidal | 2.297 |
+| learned | 2.354 |
+| rotary | 2.033 |
+| none | 2.380 |
+
+A run takes some 12 seconds of one processor core: two layers of 64 features, 600
+updates of 16 windows of 64 letters. Rotations are far ahead. The learned table has
+hardly begun to help.
+
+**How to read it.** What is slow need not be bad. A learned table starts small and has
+to grow before the layers can tell places apart; with ten times the updates the order of
 the variants may be another. The preset `cpu` trains longer, and the
 [results](../../results.md) have several seeds.
 
@@ -84,6 +95,7 @@ COLAB = Preset(
         "seq_len": 128,
         "learning_rate": 1e-3,
         "warmup_steps": 100,
+        "precision": "float16",
     },
 )
 
