@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 
 from pylit.figures.svg import (
     LETTER,
@@ -191,17 +190,35 @@ def bar_list(
 
 
 def thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The points without those that lie, but for a fifth of a pixel, between their neighbours."""
-    if len(points) < 3:
-        return list(points)
-    kept = [points[0]]
-    for here, following in pairwise(points[1:]):
-        (x0, y0), (x1, y1), (x2, y2) = kept[-1], here, following
-        length = math.hypot(x2 - x0, y2 - y0) or 1.0
-        off = abs((x2 - x0) * (y0 - y1) - (x0 - x1) * (y2 - y0)) / length
-        if off > 0.2:
-            kept.append(here)
-    return [*kept, points[-1]]
+    """Fewer points whose line is nowhere further from the others than a fifth of a pixel.
+
+    Between two points that are kept, the one that is farthest from their line is kept too, if it is
+    that far away. (To compare each point with its neighbours is not enough: along a smooth curve of
+    many points each lies between its neighbours, and the curve would become a straight line.)
+    """
+    kept = {0, len(points) - 1}
+    open_ = [(0, len(points) - 1)]
+    while open_:
+        first, last = open_.pop()
+        between = range(first + 1, last)
+        off = [_distance(points[i], points[first], points[last]) for i in between]
+        if off and max(off) > 0.2:
+            middle = between[off.index(max(off))]
+            kept.add(middle)
+            open_ += [(first, middle), (middle, last)]
+    return [points[i] for i in sorted(kept) if 0 <= i < len(points)]
+
+
+def _distance(
+    point: tuple[float, float], start: tuple[float, float], end: tuple[float, float]
+) -> float:
+    """How far a point is from the straight line between two others."""
+    (x, y), (x0, y0), (x1, y1) = point, start, end
+    across, up = x1 - x0, y1 - y0
+    length = across**2 + up**2
+    part = ((x - x0) * across + (y - y0) * up) / length if length else 0.0
+    part = min(max(part, 0.0), 1.0)
+    return math.hypot(x - x0 - part * across, y - y0 - part * up)
 
 
 def _ticks(ends: Range, about: int) -> list[float]:

@@ -1,5 +1,6 @@
 """What authors of figures draw with: short, exact where it matters, and well-formed."""
 
+import math
 import re
 import xml.etree.ElementTree as ET
 
@@ -69,6 +70,20 @@ def test_thinned_lines_look_the_same():
     corner = [(0.0, 0.0), (10.0, 0.0), (20.0, 0.0), (20.0, 10.0)]
     assert thinned(corner) == [(0.0, 0.0), (20.0, 0.0), (20.0, 10.0)]
     assert thinned(corner[:2]) == corner[:2]
+    assert thinned([]) == []
+    back = [(0.0, 0.0), (30.0, 0.0), (10.0, 0.0)]  # beyond the end is far from the line, too
+    assert thinned(back) == back
+
+
+def test_a_smooth_curve_of_many_points_stays_a_curve():
+    points = [(x / 10, 50 + 50 * math.cos(x / 10 / 250 * math.pi)) for x in range(2501)]
+    kept = thinned(points)
+    assert 8 < len(kept) < 60
+    for x, y in points:
+        before = max((p for p in kept if p[0] <= x), key=lambda p: p[0])
+        after = min((p for p in kept if p[0] >= x), key=lambda p: p[0])
+        share = (x - before[0]) / ((after[0] - before[0]) or 1.0)
+        assert abs(before[1] + share * (after[1] - before[1]) - y) < 0.3
 
 
 def words(panel: Panel) -> list[str]:

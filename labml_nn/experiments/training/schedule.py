@@ -30,6 +30,8 @@ $$r_s = \begin{cases}
     \quad p_s = \dfrac{s - W + 1}{N - W} & s \ge W
 \end{cases}$$
 
+![Up in 50 updates, down in the other 450.](figure:schedule.shares)
+
 | Symbol | Code | Meaning |
 |:--|:--|:--|
 | $s$ | `step` | which update this is, from 0 |
@@ -78,6 +80,9 @@ def seq_len_at(step: int, config: TrainingConfig) -> int:
     quick. And what follows from the last few letters has to be learned before what
     follows from the last hundred. So one may begin with short sequences and let them
     grow, from `initial_seq_len` to `seq_len` in `grow_steps` updates.
+
+    ![Windows that grow from 8 letters to 32 in the first 300 of 750
+    updates.](figure:schedule.lengths)
 
     Returns a whole number of tokens: `seq_len`, if nothing was said about growing.
     """
