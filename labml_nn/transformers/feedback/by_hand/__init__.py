@@ -87,8 +87,6 @@ if TYPE_CHECKING:
     from labml_nn.transformers.feedback.shared import FeedbackTransformerKV
 
 
-# What a caller gets are copies: whoever changes an output in place must not change what
-# the way back will read.
 class _ByHand(torch.autograd.Function):
     r"""
     ## As autograd sees it

@@ -314,7 +314,8 @@ def results_of(read: Read, before: int, heads: int) -> tuple[Tensor, Tensor, Ten
     * `heads` is $H$
 
     Returns the outputs of the last layer, `[T, B, C]`, and the new keys and values,
-    `[T, B, H, K]`.
+    `[T, B, H, K]`. They are copies: whoever changes an output in place must not change
+    what the way back will read.
     """
 
     def new(rows: Tensor) -> Tensor:
