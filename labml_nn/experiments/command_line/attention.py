@@ -20,6 +20,7 @@ may be given; otherwise the model writes it.
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -29,8 +30,12 @@ from labml_nn.attention_maps import AttentionMap, attention_maps, save_picture
 from labml_nn.checks import check_known
 from labml_nn.experiments.command_line import program
 from labml_nn.experiments.command_line.flags import Parser
-from labml_nn.experiments.command_line.generate import check_backslash, replies
-from labml_nn.experiments.training.folder import Run, load_run
+from labml_nn.experiments.command_line.generate import (
+    check_backslash,
+    replies,
+    run_in,
+)
+from labml_nn.experiments.training.folder import Run
 from labml_nn.language_model import LanguageModel
 from labml_nn.sampling import generate
 
@@ -52,7 +57,8 @@ def run(words: Sequence[str]) -> int:
     * `words` are those behind `attention`
     """
     values = _parser().read(words)
-    trained = load_run(values.run)
+    check_picture(values.out)
+    trained = run_in(values.run)
     model = trained.model()
     inputs = texts(trained, model, values.text, values.reply)
     maps = attention_maps(model, *inputs, vocabulary=signs(trained))
@@ -125,6 +131,26 @@ def _part(text: str) -> str:
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return text
+
+
+def check_picture(out: str) -> None:
+    """
+    ## Where the picture goes
+
+    It is drawn in lines, and stays sharp at any size: SVG. In a file of another name no
+    program would open it. Raises `ValueError` for such a name, and
+    `FileNotFoundError` for a folder that is not there, before anything is computed.
+    """
+    path = Path(out)
+    if path.suffix.lower() != ".svg":
+        raise ValueError(
+            f"the picture ({out}) is an SVG, which browsers open; try --out "
+            f"{path.with_suffix('.svg') if path.name else 'attention.svg'}"
+        )
+    if not path.parent.is_dir():
+        raise FileNotFoundError(
+            f"there is no folder {path.parent}; make it, or choose another (--out)"
+        )
 
 
 def texts(

@@ -32,9 +32,9 @@ from collections.abc import Sequence
 
 from labml_nn.experiments.command_line import program
 from labml_nn.experiments.command_line.flags import Parser
-from labml_nn.experiments.command_line.generate import device_of, replies
+from labml_nn.experiments.command_line.generate import device_of, replies, run_in
 from labml_nn.experiments.data import Corpus
-from labml_nn.experiments.training.folder import Run, load_run
+from labml_nn.experiments.training.folder import Run
 from labml_nn.experiments.training.validation import validation_loss
 
 
@@ -64,7 +64,7 @@ def run(words: Sequence[str]) -> int:
     )
     values = parser.read(words)
     device = device_of(values.device)
-    trained = load_run(values.run)
+    trained = run_in(values.run)
     task = trained.task(values.text)
     loss = validation_loss(trained.model(device), task, device)
     print(report(trained, task.corpus, loss))

@@ -24,6 +24,7 @@ import errno
 import torch
 
 from labml_nn.experiments.errors import RunError
+from labml_nn.experiments.training.devices import is_memory
 
 FAILED, REFUSED, INTERRUPTED = 1, 2, 130
 
@@ -41,11 +42,13 @@ def told(error: BaseException) -> tuple[int, str]:
     """
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED, "interrupted"
-    if isinstance(error, torch.OutOfMemoryError):
+    if is_memory(error):
+        on_gpu = isinstance(error, torch.OutOfMemoryError)
         return FAILED, (
-            "the memory of the GPU is full; take a smaller --batch-size or --seq-len, "
-            "read the batch in pieces with --accumulate, or see what else runs there "
-            "(nvidia-smi)"
+            f"the memory{' of the GPU' if on_gpu else ''} is full; take a smaller "
+            "--batch-size, --seq-len or model (--d-model, --n-layers), read the batch "
+            "in pieces with --accumulate, or see what else runs there"
+            + (" (nvidia-smi)" if on_gpu else "")
         )
     if isinstance(error, RunError):
         return FAILED, str(error)

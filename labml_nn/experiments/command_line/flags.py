@@ -48,6 +48,7 @@ from labml_nn.experiments.command_line.meanings import meanings
 
 METAVARS = {int: "N", float: "X", str: "TEXT"}
 KINDS = {int: "a whole number", float: "a number"}
+EXAMPLES = {int: "64", float: "0.001"}
 WIDEST = 100
 
 # What stands for "nothing was given", since `None` is a value that can be given; and
@@ -125,9 +126,9 @@ class Flag:
         try:
             return kind(text)
         except ValueError:
-            or_none = ' or "none"' if NoneType in self.kinds else ""
+            or_none = ', and not "none"' if NoneType in self.kinds else ""
             raise argparse.ArgumentTypeError(
-                f"{text!r} is not {KINDS[kind]}; expected {KINDS[kind]}{or_none}"
+                f"{text!r} is not {KINDS[kind]}, such as {EXAMPLES[kind]}{or_none}"
             ) from None
 
     @property

@@ -18,6 +18,8 @@ A model of replies answers the prompt; the others continue it.
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -30,9 +32,10 @@ from labml_nn.experiments.command_line.flags import (
     flags_of,
     given,
 )
+from labml_nn.experiments.errors import RunError
 from labml_nn.experiments.training.config import TrainingConfig
 from labml_nn.experiments.training.devices import pick_device
-from labml_nn.experiments.training.folder import Run, load_run
+from labml_nn.experiments.training.folder import Run, RunFolder, load_run
 from labml_nn.experiments.training.task import Wording
 from labml_nn.language_model import LanguageModel
 from labml_nn.sampling import Chain, Greedy, Nucleus, Sampler, Temperature, TopK
@@ -108,7 +111,7 @@ def run(words: Sequence[str]) -> int:
     values = parser.read(words)
     writing = Writing(**given(values, FLAGS))
     device = device_of(writing.device)
-    trained = load_run(values.run)
+    trained = run_in(values.run)
     prompt = prompt_of(trained, writing.prompt)
     model = trained.model(device)
     tokens = trained.wording.prompt(prompt).to(device)
@@ -120,6 +123,32 @@ def run(words: Sequence[str]) -> int:
         write(model, trained.wording, tokens, writing, i, show)
         print()
     return 0
+
+
+def run_in(folder: str) -> Run:
+    """
+    ## Which run?
+
+    * `folder` is what was typed
+
+    Returns the run in it. Where there is none, the runs nearby are named: an experiment
+    with variants has one in each of the folders below, and names are misspelt. Raises
+    `RunError`.
+    """
+    path = Path(folder)
+    if not RunFolder(path).run_file.is_file():
+        files = [*path.glob("*/run.json"), *path.glob("*/*/run.json")]
+        below = sorted(str(file.parent) for file in files)
+        beside = [str(file.parent) for file in path.parent.glob("*/run.json")]
+        close = get_close_matches(str(path), beside, n=1)
+        if below:
+            listed = ", ".join(below[:8]) + (", ..." if len(below) > 8 else "")
+            raise RunError(f"{path} is not a run, but there are some in it: {listed}")
+        if RunFolder(path.parent).run_file.is_file():
+            raise RunError(f"{path} is a part of a run; give {path.parent}")
+        if close and not path.exists():
+            raise RunError(f"there is no {path}; did you mean {close[0]}?")
+    return load_run(path)
 
 
 def write(

@@ -78,6 +78,7 @@ def _points(config: type) -> list[tuple[list[str], str]]:
 PLAIN = (
     (re.compile(r" ?\(?\[-?@[^\]]*\](?:\([^)]*\))?\)?"), ""),  # works that are cited
     (re.compile(r" \(§[\d.]+\)"), ""),
+    (re.compile(r"`None`"), "none"),  # as it is typed
     (re.compile(r"\[([^\]]*)\]\([^)]*\)"), r"\1"),  # links
     (re.compile(r"\\(?:var)?epsilon"), "ε"),
     (re.compile(r"\\tau"), "τ"),

@@ -147,6 +147,7 @@ def read(experiment: Experiment, words: Sequence[str]) -> Order:
     model, training = flags_of_experiment(experiment, preset)
     add_flags(parser, "the model", model)
     add_flags(parser, "the training", training)
+    _check_free(experiment, words)
     values = parser.read(words)
     variant = values.variant
     if variant is not None:
@@ -162,6 +163,26 @@ def read(experiment: Experiment, words: Sequence[str]) -> Order:
         given(values, model),
         given(values, training),
     )
+
+
+def _check_free(experiment: Experiment, words: Sequence[str]) -> None:
+    # Flags that somebody could expect, and why there are none.
+    for word in words:
+        field = spelt(word).partition("=")[0].removeprefix("--").replace("-", "_")
+        if not word.startswith("--"):
+            continue
+        if field in _varied(experiment, ()):
+            raise UsageError(
+                f"--{field.replace('_', '-')} is what the variants of "
+                f"{experiment.name} differ in; choose one with --variant: "
+                f"{', '.join(experiment.variants)}"
+            )
+        if field == "variant" and not experiment.variants:
+            raise UsageError(f"{experiment.name} has no variants; leave --variant out")
+        if field in _decided(experiment):
+            raise UsageError(
+                f"--{field.replace('_', '-')} is no choice: the text decides it"
+            )
 
 
 def _preset(experiment: Experiment, words: Sequence[str]) -> str:
@@ -225,16 +246,17 @@ def flags_of_experiment(
     preset. What the text decides is no choice, and has no flag.
     """
     config = models()[experiment.model].load_class().Config
-    decided = {
-        "padding_token",
-        *WORDINGS[experiment.task](Vocabulary("a")).model_fields,
-    }
     numbers = experiment.preset(preset)
     shown: dict[str, Any] = {"max_len": "seq_len", **numbers.model}
     return (
-        flags_of(config, shown, leave_out=_varied(experiment, decided)),
+        flags_of(config, shown, leave_out=_varied(experiment, _decided(experiment))),
         flags_of(TrainingConfig, numbers.training),
     )
+
+
+def _decided(experiment: Experiment) -> set[str]:
+    fields = WORDINGS[experiment.task](Vocabulary("a")).model_fields
+    return {"padding_token", *fields}
 
 
 def _varied(experiment: Experiment, decided: Iterable[str]) -> set[str]:

@@ -146,6 +146,11 @@ def resumed(order: Order, variant: Variant, world: World) -> Trainer:
     Raises `RunError` for a run of another experiment or of another model.
     """
     folder = order.folder(variant)
+    if not RunFolder(folder).run_file.is_file():
+        raise RunError(
+            f"there is no run in {folder} to go on with; say where it is (--out), or "
+            "leave out --resume to begin one"
+        )
     run = load_run(folder)
     _check_same(order, variant, run)
     config = TrainingConfig.of({**run.training.values(), **order.training})
@@ -237,16 +242,17 @@ def ending(order: Order, folder: Path, trainer: Trainer, result: Result) -> str:
     And what one can do now, as a line that can be copied.
     """
     if result.stopped == "interrupted":
-        which = [] if order.variant is None else ["--variant", order.variant]
-        words = ["train", order.experiment.name, *which, "--out", str(order.out)]
+        chosen = [] if order.variant is None else ["--variant", order.variant]
+        words = ["train", order.experiment.name, *chosen, "--out", str(order.out)]
         return (
             f"interrupted after {result.step:,} updates, and saved; go on with\n"
             f"  {_program(trainer.world)} {shlex.join(words)} --resume"
         )
     best = result.best_validation_loss
+    which = f"{folder.name}: " if len(order.variants) > 1 else ""
     lines = [
-        f"{result.step:,} updates in {_time(result.seconds)}; loss on new text "
-        f"{result.validation_loss:.4f} nats per character"
+        f"{which}{result.step:,} updates in {_time(result.seconds)}; loss on new text "
+        f"{result.validation_loss:.4f} nats per letter"
         + (f", at best {best:.4f}" if best != result.validation_loss else "")
     ]
     if len(order.variants) == 1:

@@ -119,7 +119,13 @@ def _other_edition(reasons: list[str]) -> Corpus:
 # two on another; here they all end in `\n`.
 def _read_file(path: Path, named_by: str = "") -> Corpus:
     path = path.expanduser()
-    path = path / download.FILE if path.is_dir() else path
+    if path.is_dir():
+        if not (path / download.FILE).exists():
+            raise FileNotFoundError(
+                f"{path}{named_by} is a folder, and there is no {download.FILE} in it; "
+                "expected a text file in UTF-8"
+            )
+        path = path / download.FILE
     try:
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -140,9 +146,11 @@ def _read_file(path: Path, named_by: str = "") -> Corpus:
 
 
 def _not_utf_8(path: Path, data: bytes, error: UnicodeDecodeError) -> str:
+    marked = data.startswith((b"\xff\xfe", b"\xfe\xff"))
+    if b"\0" in data and not marked:
+        return f"{path} is no text, but binary; expected a text file in UTF-8"
     line = data.count(b"\n", 0, error.start) + 1
-    utf_16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
-    encoding = "UTF-16" if utf_16 else "ISO-8859-1"
+    encoding = "UTF-16" if marked else "ISO-8859-1"
     return (
         f"{path} is not UTF-8: byte 0x{data[error.start]:02x} at position "
         f"{error.start}, line {line}; if it is {encoding}, convert it: "

@@ -37,7 +37,7 @@ from torch import Tensor, nn
 from labml_nn.experiments.errors import RunError
 from labml_nn.experiments.training.config import TrainingConfig
 
-__all__ = ["Computing", "hardware", "memory_advice", "pick_device"]
+__all__ = ["Computing", "hardware", "is_memory", "memory_advice", "pick_device"]
 
 DTYPES = {
     "float32": torch.float32,
@@ -141,14 +141,16 @@ def memory_advice(config: TrainingConfig) -> Iterator[None]:
     try:
         yield
     except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-        if not _is_memory(error):
+        if not is_memory(error):
             raise
         raise RunError(_advice(config)) from error
 
 
-def _is_memory(error: BaseException) -> bool:
-    # The allocator of the processor has no error class of its own, nor have libraries
-    # that ask for memory by themselves.
+def is_memory(error: BaseException) -> bool:
+    """
+    Whether `error` means that memory is full. The allocator of the processor has no
+    error class of its own, nor have libraries that ask for memory by themselves.
+    """
     kinds = (torch.OutOfMemoryError, MemoryError)
     said = ("DefaultCPUAllocator", "out of memory", "ALLOC_FAILED")
     return isinstance(error, kinds) or any(text in str(error) for text in said)

@@ -87,4 +87,15 @@ def test_a_place_where_nothing_can_be_written(capsys, tmp_path, trained):
     capsys.readouterr()
     words = ["--text", "Speak", "--out", str(tmp_path / "no" / "a.svg")]
     assert main(["attention", folder, *words]) == 2
-    assert "no such file or directory: " in capsys.readouterr().err
+    assert f"there is no folder {tmp_path / 'no'}; make it" in capsys.readouterr().err
+
+
+def test_a_picture_that_no_program_would_open_is_not_made(capsys, tmp_path, trained):
+    folder = str(trained("autoregressive"))
+    capsys.readouterr()
+    words = ["--text", "Speak", "--out", str(tmp_path / "a.png")]
+    assert main(["attention", folder, *words]) == 2
+    assert f"is an SVG, which browsers open; try --out {tmp_path / 'a.svg'}\n" in (
+        capsys.readouterr().err
+    )
+    assert not list(tmp_path.iterdir())

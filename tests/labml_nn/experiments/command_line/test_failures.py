@@ -45,6 +45,18 @@ def test_full_memory_names_the_flags():
     code, text = told(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate"))
     assert code == 1
     assert "--batch-size" in text and "--accumulate" in text and "Tried" not in text
+    assert "GPU" in text and "nvidia-smi" in text
+
+
+def test_a_model_that_is_too_large_for_memory_is_no_fault_of_the_library():
+    """Before a training begins nobody else has explained it."""
+    try:
+        torch.empty(2**55)
+    except RuntimeError as error:
+        code, text = told(error)
+    assert code == 1
+    assert text.startswith("the memory is full; take a smaller --batch-size")
+    assert "--d-model" in text and "GPU" not in text and "nvidia" not in text
 
 
 def test_what_nobody_has_foreseen_says_so():

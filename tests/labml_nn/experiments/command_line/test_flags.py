@@ -96,10 +96,10 @@ def test_words_become_values(line, values):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("--width four", "--width: 'four' is not a whole number; expected a whole number\n"),
+        ("--width four", "--width: 'four' is not a whole number, such as 64\n"),
         ("--width 1.5", "--width: '1.5' is not a whole number"),
-        ("--rate fast", "--rate: 'fast' is not a number; expected a number\n"),
-        ("--limit no", "--limit: 'no' is not a whole number; expected a whole number or \"none\""),
+        ("--rate fast", "--rate: 'fast' is not a number, such as 0.001\n"),
+        ("--limit no", "--limit: 'no' is not a whole number, such as 64, and not \"none\"\n"),
         ("--norm rsm", "--norm: there is no such choice 'rsm'; did you mean 'rms'? known: layer"),
         ("--widht 3", "there is no flag --widht; did you mean --width?"),
         ("--wid 3", "there is no flag --wid; did you mean --width?"),

@@ -127,6 +127,20 @@ def test_a_folder_that_is_no_run(capsys, tmp_path, command):
     assert "RUN" in capsys.readouterr().err
 
 
+def test_runs_nearby_are_named(capsys, trained):
+    folder = trained("elman")
+    capsys.readouterr()
+    for words, message in [
+        (folder.parent, "is not a run, but there are some in it: "),
+        (folder.parent, str(folder)),
+        (folder.parent.parent, "is not a run, but there are some in it: "),
+        (folder / "model", f"is a part of a run; give {folder}\n"),
+        (folder.parent / "elmann", f"did you mean {folder}?"),
+    ]:
+        assert main(["generate", str(words)]) == 1
+        assert message in capsys.readouterr().err
+
+
 def test_a_damaged_model_is_named(capsys, tmp_path, trained):
     import shutil
 

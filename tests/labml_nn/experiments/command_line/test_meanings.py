@@ -69,7 +69,7 @@ def test_points_are_found_where_the_field_is_declared():
     [
         (r"$\tau \times \sqrt{C}$", "τ × √C"),
         ("as [there](page.py#x) is said", "as there is said"),
-        (r"$2 \cdot C$ or `None`", "2 · C or None"),
+        (r"$2 \cdot C$ or `None`", "2 · C or none"),
         ("smoothing (§5.4) of [@a2017b, eq. 1]", "smoothing of"),
         ("a list [0, 1] stays (and this)", "a list [0, 1] stays (and this)"),
     ],

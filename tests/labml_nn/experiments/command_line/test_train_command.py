@@ -170,6 +170,7 @@ def test_all_variants_are_trained_and_compared(capsys, tmp_path, text_file, pres
         training.new = begun
     said = capsys.readouterr().out
     assert f"{out / variants[0]} is finished\n" in said
+    assert f"\n{variants[2]}: 6 updates in " in said
     assert seen == variants
     curves = (out / "curves.svg").read_text()
     table = said.partition("loss on new text, at best:\n")[2].splitlines()
@@ -202,9 +203,9 @@ def test_no_variant_begins_if_the_folder_of_one_is_taken(capsys, tmp_path, text_
         ("fedback", 2, "there is no experiment 'fedback'; did you mean 'feedback'?"),
         ("feedback --preset tinny", 2, "there is no preset of feedback 'tinny'; did you mean"),
         ("mha --variant heads-3", 2, "there is no variant of mha 'heads-3'; did you mean"),
-        ("elman --variant big", 2, "there is no flag --variant"),
-        ("elman --n-vocab 70", 2, "there is no flag --n-vocab"),
-        ("mha --heads 3", 2, "there is no flag --heads"),
+        ("elman --variant big", 2, "elman has no variants; leave --variant out"),
+        ("elman --n-vocab 70", 2, "--n-vocab is no choice: the text decides it"),
+        ("mha --heads=3", 2, "--heads is what the variants of mha differ in; choose one with --va"),
         ("elman --d-hiden 70", 2, "there is no flag --d-hiden; did you mean --d-hidden?"),
         ("elman feedback", 2, "'feedback' is one word too many"),
         ("elman --steps 0", 2, "`steps` (0) must be at least 1"),
@@ -214,7 +215,7 @@ def test_no_variant_begins_if_the_folder_of_one_is_taken(capsys, tmp_path, text_
         ("elman --text nowhere.txt", 2, "there is no nowhere.txt; expected a text file in UTF-8"),
         ("elman --seq-len 5000", 2, "`seq_len` (5000) needs 5001"),
         ("elman --start-from x", 2, "`start_from` ('x') is not for the experiment 'elman'"),
-        ("elman --resume", 1, "is not there; expected the folder that a training wrote"),
+        ("elman --resume", 1, "there is no run in runs/elman to go on with; say where"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(capsys, tmp_path, monkeypatch, text_file, words, code, message):

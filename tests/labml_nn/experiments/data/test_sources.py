@@ -80,12 +80,18 @@ def test_what_was_asked_for_and_is_missing_is_an_error(tmp_path, monkeypatch, pl
         read_corpus(tmp_path / "nix.txt")
     expected = f"there is no {tmp_path}/nix.txt; expected a text file in UTF-8"
     assert str(raised.value) == expected
-    with pytest.raises(FileNotFoundError, match=f"there is no {tmp_path}/tinyshakespeare.txt;"):
+    with pytest.raises(FileNotFoundError, match="is a folder, and there is no tinyshake"):
         read_corpus(tmp_path)
     monkeypatch.setenv("LABML_NN_DATA", str(tmp_path / "nix.txt" / "below"))
     with pytest.raises(FileNotFoundError, match=r"nix.txt/below \(LABML_NN_DATA\); expected"):
         read_corpus()
     assert not places
+
+
+def test_a_file_that_is_no_text(tmp_path):
+    (tmp_path / "model.bin").write_bytes(b"\xe1\0\0\x07")
+    with pytest.raises(ValueError, match=r"model.bin is no text, but binary; expected a text"):
+        read_corpus(tmp_path / "model.bin")
 
 
 def test_a_file_that_cannot_be_read(tmp_path, monkeypatch):
