@@ -6,6 +6,9 @@ summary: >
   command.
 ---
 
+To train a model, and to see what it has learned, nobody should have to write a program
+first. From a name to a text in four commands:
+
 ```text
 python -m labml_nn train feedback --preset tiny
 python -m labml_nn generate runs/feedback --prompt "ROMEO:"
