@@ -45,6 +45,8 @@ def published_model(width: int, heads: int, layers: int) -> nn.Module:
     if not (PUBLISHED / "labml_nn").is_dir():
         raise SystemExit(f"{PUBLISHED} does not hold labml-nn 0.5.1; run `make install`")
     stubs = ("labml", "labml.logger", "labml.utils", "labml_nn.transformers.configs")
+    # Ours may have been imported by an earlier setting: it steps aside for a moment.
+    ours = _take_out()
     for name in stubs:
         sys.modules[name] = MagicMock(name=name)
     sys.path.insert(0, str(PUBLISHED))
@@ -52,6 +54,7 @@ def published_model(width: int, heads: int, layers: int) -> nn.Module:
         from labml_nn.transformers import feedback
         from labml_nn.transformers.feed_forward import FeedForward
 
+        assert PUBLISHED in Path(str(feedback.__file__)).parents, feedback.__file__
         attention: Any = feedback.FeedbackAttention
         model: Any = feedback.FeedbackTransformerKV
         layer = feedback.FeedbackTransformerLayer(
@@ -64,9 +67,13 @@ def published_model(width: int, heads: int, layers: int) -> nn.Module:
         return built
     finally:
         sys.path.remove(str(PUBLISHED))
-        for name in list(sys.modules):
-            if name.split(".")[0] in ("labml", "labml_nn"):
-                del sys.modules[name]
+        _take_out()
+        sys.modules.update(ours)
+
+
+def _take_out() -> dict[str, Any]:
+    names = [name for name in sys.modules if name.split(".")[0] in ("labml", "labml_nn")]
+    return {name: sys.modules.pop(name) for name in names}
 
 
 def our_model(width: int, heads: int, layers: int, backend: str, **options: Any) -> nn.Module:
