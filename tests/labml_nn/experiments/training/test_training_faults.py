@@ -2,17 +2,20 @@
 
 import errno
 import json
+import os
+import signal
 from unittest.mock import MagicMock, Mock
 
 import numpy
 import pytest
 import torch
 from small_runs import settings, training
-from test_resume import Interrupts
+from test_resume import Interrupts, check_equal
 
 from labml_nn.experiments.data import Corpus
 from labml_nn.experiments.errors import RunError
-from labml_nn.experiments.training import labml_record, log, outcome
+from labml_nn.experiments.training import keeping, labml_record, log, outcome
+from labml_nn.experiments.training import trainer as trainer_module
 from labml_nn.experiments.training.folder import load_run
 from labml_nn.experiments.training.labml_record import LabmlRecord
 from labml_nn.experiments.training.log import read_log
@@ -173,3 +176,27 @@ def test_a_description_that_does_not_say_all(tmp_path, changes, message):
     (tmp_path / "run.json").write_text(json.dumps({**about, **changes}))
     with pytest.raises(RunError, match=message):
         load_run(tmp_path)
+
+
+@pytest.mark.parametrize("where", ["validation_loss", "sample", "write_checkpoint", "save"])
+def test_a_signal_in_the_middle_of_something_waits_for_its_end(where, tmp_path, monkeypatch):
+    """The run that goes on is the one that nobody interrupted."""
+    straight = training("elman", tmp_path / "straight")
+    straight.train()
+    trainer = training("elman", tmp_path / "run")
+    place = {"write_checkpoint": keeping, "save": type(trainer.model)}.get(where, trainer_module)
+    done, sent = getattr(place, where), []
+
+    def interrupted(*given, **named):
+        if trainer.history.step == 3 and not sent:
+            sent.append(os.kill(os.getpid(), signal.SIGINT))
+        return done(*given, **named)
+
+    monkeypatch.setattr(place, where, interrupted)
+    assert trainer.train().stopped == "interrupted" and trainer.history.step == 3
+    second = training("elman", tmp_path / "run")
+    second.resume()
+    second.train()
+    check_equal(second, straight)
+    files = [tmp_path / each / "model" / "model.safetensors" for each in ("run", "straight")]
+    assert files[0].read_bytes() == files[1].read_bytes()
