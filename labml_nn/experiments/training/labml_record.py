@@ -19,7 +19,7 @@ import sys
 import threading
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from labml_nn.experiments.training.reporters import Reporter
 from labml_nn.experiments.training.result import Result
@@ -97,13 +97,22 @@ class LabmlRecord(Reporter):
         """Nothing of its own: see `close`."""
 
     def close(self) -> None:
-        """Its writer is a thread, and would keep the program from ending."""
-        if self._watcher is not None:
+        """
+        Its writer is a thread, and would keep the program from ending. labml tells it
+        to end only after it has written a last line, which a full disk refuses; so it
+        is told here again.
+        """
+        if self._watcher is None:
+            return
+        try:
             self._watcher.__exit__(None, None, None)
-            self._tracker = self._watcher = None
-            for thread in threading.enumerate():
-                if type(thread).__module__.startswith("labml."):
-                    thread.join(timeout=5)
+        except Exception as error:  # and here as well
+            print(f"labml's record of this run has no end: {error!r}", file=sys.stderr)
+        self._tracker = self._watcher = None
+        for thread in threading.enumerate():
+            if type(thread).__module__.startswith("labml."):
+                cast(Any, thread).push("done")
+                thread.join(timeout=5)
 
 
 def _start(path: Path, name: str, fields: dict[str, Any], screen: bool) -> Any:

@@ -4,6 +4,7 @@ import errno
 import io
 import json
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -173,6 +174,27 @@ def test_a_record_for_labml(tmp_path, monkeypatch, capsys):
     (configs,) = (tmp_path / "run" / "labml").rglob("configs.yaml")
     assert "d_hidden" in configs.read_text()
     assert capsys.readouterr().out == ""
+
+
+def test_what_labml_cannot_write_does_not_keep_a_program_from_ending(tmp_path, monkeypatch, capsys):
+    """Its thread waits for a word, which labml says after the last line is written."""
+    files = pytest.importorskip("labml.internal.tracker.writers.file")
+    monkeypatch.setattr(files, "FREQUENCY", 0)  # the thread begins at once
+    from labml_nn.experiments.training.labml_record import LabmlRecord
+
+    def threads():
+        return [t for t in threading.enumerate() if isinstance(t, files.FileWriterThread)]
+
+    class Refusing(Reporter):
+        def end(self, result):
+            (beside,) = (tmp_path / "labml").rglob("configs.yaml")
+            beside.with_name("run_log.jsonl").mkdir()
+            assert len(threads()) == 1
+
+    record = LabmlRecord(tmp_path / "labml")
+    assert training(reporters=[record, Refusing()]).train().stopped == "finished"
+    assert threads() == []
+    assert "labml's record of this run has no end: IsADirectory" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("installed", [True, False])
