@@ -103,9 +103,10 @@ def _bars(letters, costs, most):
 
 def _model():
     """The model and its characters; nothing if it is still to be trained."""
-    if not (FOLDER / "model").is_dir():
+    try:  # to open is to ask: the page is made anew on the day that there is one
+        known = json.loads((FOLDER / "vocabulary.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
         return None, ""
-    known = json.loads((FOLDER / "vocabulary.json").read_text(encoding="utf-8"))
     return labml_nn.load(FOLDER / "model"), known["characters"]
 
 

@@ -103,6 +103,14 @@ def ragged():
     return Table(["a", "b"], [["1"]])
 
 
+def named():
+    try:
+        loss = json.loads((RESULTS / "of/a/study.json").read_text())["loss"]
+    except FileNotFoundError:
+        loss = "still to be made"
+    return Table(["run", "loss"], [["study", str(loss)]])
+
+
 def drawn():
     return Figure([Plot((0, 1), (0, 1)).panel()], "A plot.")
 """
@@ -150,6 +158,19 @@ def test_a_table_is_made_anew_when_a_result_changes_or_is_added(
     assert children == [1, 1, 1]
 
 
+def test_a_table_is_made_anew_when_a_file_is_there_that_it_had_asked_for(tmp_path: Path):
+    """In folders, too, that were not there either."""
+    notes = "# Notes\n\n![It.](table:sums.named)\n"
+    succeed(make_site(tmp_path, SITE | {"docs_src/pages/notes.md": notes}))
+    page = tmp_path / "site/notes.html"
+    assert "still to be made" in page.read_text(encoding="utf-8")
+    result = tmp_path / "docs_src/results/of/a/study.json"
+    result.parent.mkdir(parents=True)
+    result.write_text('{"loss": 1.5}')
+    succeed(tmp_path)
+    assert '<td class="r">1.5</td>' in page.read_text(encoding="utf-8")
+
+
 def test_faults_of_tables_are_told_at_the_note(tmp_path: Path):
     asked = ("table:sums.drawn", "figure:sums.every", "table:sums.ragged", "table:sums.evry")
     notes = "# Notes\n" + "".join(f"\n![It.]({address})\n" for address in asked)
@@ -159,7 +180,7 @@ def test_faults_of_tables_are_told_at_the_note(tmp_path: Path):
         (
             3,
             "figure-kind",
-            f"`sums.drawn` is a figure, not a table, at {file}:19",
+            f"`sums.drawn` is a figure, not a table, at {file}:27",
             "write `figure:sums.drawn`",
         ),
         (

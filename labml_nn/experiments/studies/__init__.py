@@ -370,5 +370,14 @@ def results_of(study: str, results: Path) -> dict[str, list[RunResult]]:
     found: dict[str, list[RunResult]] = {}
     for label in STUDIES[study].runs:
         paths = [Job(study, label, seed).kept(results) for seed in STUDIES[study].seeds]
-        found[label] = [read_result(path) for path in paths if path.exists()]
+        found[label] = [result for path in paths if (result := _if_there(path))]
     return found
+
+
+def _if_there(path: Path) -> RunResult | None:
+    # To open is to ask: a page with this result's number knows that it needs the file,
+    # and is made anew on the day that there is one.
+    try:
+        return read_result(path)
+    except FileNotFoundError:
+        return None

@@ -154,6 +154,18 @@ def test_a_job_that_nobody_declared(name: str, message: str):
         list(jobs(["moddels"]))
 
 
+def test_a_missing_result_is_asked_for_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Pages are made anew when a file appears that was opened in vain, not one looked for."""
+    opened = []
+    read_text = Path.read_text
+    monkeypatch.setattr(Path, "exists", lambda path: pytest.fail(f"looked for {path}"))
+    monkeypatch.setattr(
+        Path, "read_text", lambda path, **how: opened.append(path) or read_text(path, **how)
+    )
+    assert not any(results_of("heads", tmp_path).values())
+    assert set(opened) == {job.kept(tmp_path) for job in jobs(["heads"])}
+
+
 def test_results_of_a_study_that_is_half_done(tmp_path: Path):
     for seed in (1, 3):
         path = Job("heads", "2", seed).kept(tmp_path)
