@@ -38,7 +38,8 @@ import io
 import pickle
 import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ import torch
 from labml_nn.experiments.errors import RunError
 from labml_nn.saving.files import replace
 
-__all__ = ["check_belongs", "read_checkpoint", "write_checkpoint"]
+__all__ = ["check_belongs", "read_checkpoint", "whole", "write_checkpoint"]
 
 FORMAT = 1
 PARTS = ("about", "model", "update", "history")
@@ -103,6 +104,20 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     if missing:
         raise _damaged(path, KeyError(f"without {', '.join(missing)}"))
     return dict(state)
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[None]:
+    """
+    ### A file may be readable, and lack something
+
+    Inside of this, what does not fit or is not there is the `RunError` of a damaged
+    `path`.
+    """
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+        raise _damaged(path, error) from error
 
 
 def _damaged(path: Path, error: Exception) -> RunError:

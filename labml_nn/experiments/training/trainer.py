@@ -30,7 +30,11 @@ import torch
 
 from labml_nn.experiments.distributed import World
 from labml_nn.experiments.errors import RunError
-from labml_nn.experiments.training.checkpoint import check_belongs, read_checkpoint
+from labml_nn.experiments.training.checkpoint import (
+    check_belongs,
+    read_checkpoint,
+    whole,
+)
 from labml_nn.experiments.training.config import TrainingConfig
 from labml_nn.experiments.training.devices import (
     Computing,
@@ -309,11 +313,12 @@ class Trainer:
             raise RunError("there is no folder to go on from; give one to Trainer(...)")
         folder = RunFolder.open(self.folder.path)
         state = read_checkpoint(folder.checkpoint)
-        check_belongs(folder.checkpoint, state["about"], self._identity())
         self.about = read_json(folder.run_file)
-        self.model.load_state_dict(state["model"])
-        self._update.restore(state["update"])
-        self.history = History.of(state["history"])
+        with whole(folder.checkpoint):
+            check_belongs(folder.checkpoint, state["about"], self._identity())
+            self.model.load_state_dict(state["model"])
+            self._update.restore(state["update"])
+            self.history = History.of(state["history"])
         self._update.clear(self.history.loss_sum, self.history.loss_count)
         self._begun, self.keeper.saved_at = True, self.history.step
 

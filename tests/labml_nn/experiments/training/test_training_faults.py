@@ -200,3 +200,13 @@ def test_a_signal_in_the_middle_of_something_waits_for_its_end(where, tmp_path, 
     check_equal(second, straight)
     files = [tmp_path / each / "model" / "model.safetensors" for each in ("run", "straight")]
     assert files[0].read_bytes() == files[1].read_bytes()
+
+
+@pytest.mark.parametrize("part", ["about", "model", "update", "history"])
+def test_a_checkpoint_that_can_be_read_and_lacks_something(part, tmp_path):
+    training("elman", tmp_path).train()
+    path = tmp_path / "checkpoint.pt"
+    state = torch.load(path, weights_only=True)
+    torch.save({**state, part: {}}, path)
+    with pytest.raises(RunError, match=r"checkpoint\.pt is damaged \(.*can start anew"):
+        training("elman", tmp_path).resume()
