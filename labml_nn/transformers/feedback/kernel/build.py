@@ -40,6 +40,7 @@ import torch
 
 FOLDER = Path(__file__).parent
 COMPILERS = ("c++", "g++", "clang++")
+PATIENCE = 300.0  # seconds
 
 # ## What the compiler is told
 #
@@ -146,7 +147,7 @@ def compile_to(path: Path) -> None:
                     capture_output=True,
                     text=True,
                     errors="replace",
-                    timeout=300,
+                    timeout=PATIENCE,
                 )
             except FileNotFoundError:
                 continue
@@ -177,20 +178,29 @@ def load() -> Library:
     name = file_name()
     try:
         path = cache() / name
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _build(path)
+        kept = _kept(path)
+        if kept is not None:
+            return kept
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _build(path)
         return _opened(path)
     except (OSError, RuntimeError) as problem:
-        # Nothing can be written there, there is no home, or what lies there cannot be
-        # loaded. A directory of the moment will do: a library that is loaded does not
-        # need its file any more.
+        # Nothing can be written there, or there is no home. A directory of the moment
+        # will do: a library that is loaded does not need its file any more.
         try:
             with tempfile.TemporaryDirectory(prefix="labml_nn-") as folder:
                 _build(Path(folder) / name)
                 return _opened(Path(folder) / name)
         except OSError as again:
             raise BuildError(f"{problem}; {again}") from again
+
+
+# A file that cannot be loaded, whatever has happened to it, is made anew.
+def _kept(path: Path) -> Library | None:
+    try:
+        return _opened(path) if path.exists() else None
+    except OSError:
+        return None
 
 
 def _build(path: Path) -> None:
