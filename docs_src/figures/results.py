@@ -89,15 +89,14 @@ def depth():
         ordinary, feedback = spreads
         if ordinary and feedback:
             row.append(f"{ordinary.mean - feedback.mean:+.3f}".replace("-", "−"))
-            row.append(_times(pair))
         else:
-            row += [MISSING, MISSING]
+            row.append(MISSING)
         rows.append(row)
     head = ["layers", "parameters", "transformer", "from – to"]
-    head += ["parameters", "with feedback", "from – to", "gain", "time"]
+    head += ["parameters", "with feedback", "from – to", "gain"]
     notes = [
         "Losses, and the parameters of either model. Gain is how much lower the loss is with "
-        "feedback; time is how many times as long its updates take."
+        "feedback."
     ]
     return Table(head, rows, notes=[*notes, *_origin(found)])
 
@@ -232,11 +231,6 @@ def _machine(run):
 
 def _mean(runs, spent):
     return sum(getattr(run.last, spent) for run in runs) / len(runs)
-
-
-def _times(pair):
-    ordinary, feedback = (_mean(runs, "process_seconds") for runs in pair)
-    return f"{feedback / ordinary:.1f} ×" if ordinary else MISSING
 
 
 def _loss(spread: Spread | None):

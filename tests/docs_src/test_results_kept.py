@@ -3,16 +3,24 @@
 import json
 import re
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import pytest
 import torch
 from test_figures_data import draw
 
-from labml_nn.experiments.results import LONGEST_CURVE, comparable, final, read_result
+from labml_nn.experiments.results import (
+    LONGEST_CURVE,
+    at_equal,
+    comparable,
+    final,
+    read_result,
+)
 from labml_nn.experiments.studies import (
     BEST_RATE,
     COMMON,
+    DEPTHS,
     MODELS,
     RATES,
     STUDIES,
@@ -52,6 +60,58 @@ def test_a_study_is_there_as_a_whole():
     for name in {job.study for job in KEPT}:
         missing = [job for job in jobs([name]) if job not in KEPT]
         assert not missing, f"`make results` makes {', '.join(map(str, missing))}"
+
+
+def seeds(study: str, label: str) -> list[float]:
+    return [result.loss for result in results_of(study, RESULTS)[label]]
+
+
+def is_clearly_below(study: str, lower: str, higher: str) -> bool:
+    """Whether each seed of the one is below each of the other."""
+    return max(seeds(study, lower)) < min(seeds(study, higher))
+
+
+def test_what_the_page_says_of_models():
+    found = results_of("models", RESULTS)
+    fastest = min(run.last.process_seconds for runs in found.values() for run in runs)
+    at_time = {
+        label: at_equal(runs, fastest, "process_seconds").mean for label, runs in found.items()
+    }
+    for other in ("autoregressive", "feedback"):
+        assert is_clearly_below("models", "elman", other)
+    lead = mean(seeds("models", "autoregressive")) - mean(seeds("models", "feedback"))
+    assert 0 < lead < 0.05
+    assert at_time["elman"] < at_time["autoregressive"] < at_time["feedback"] - 0.2
+
+
+def test_what_the_page_says_of_depth():
+    gains = {
+        layers: mean(seeds("feedback_depth", f"transformer-{layers}"))
+        - mean(seeds("feedback_depth", f"feedback-{layers}"))
+        for layers in DEPTHS
+    }
+    assert sorted(gains.values(), reverse=True) == list(gains.values()), "it shrinks"
+    assert is_clearly_below("feedback_depth", "feedback-1", "transformer-1")
+    assert gains[2] > 0 and gains[8] < 0
+    for layers in (4, 8):
+        for one, other in (("feedback", "transformer"), ("transformer", "feedback")):
+            assert not is_clearly_below("feedback_depth", f"{one}-{layers}", f"{other}-{layers}")
+
+
+def test_what_the_page_says_of_heads_and_positions():
+    heads = {label: seeds("heads", label) for label in ("1", "2", "4", "8")}
+    assert max(map(mean, heads.values())) == mean(heads["1"])
+    assert not is_clearly_below("heads", "8", "4") and not is_clearly_below("heads", "4", "8")
+    seconds = {
+        label: mean(result.last.process_seconds for result in results_of("heads", RESULTS)[label])
+        for label in heads
+    }
+    assert max(seconds, key=seconds.__getitem__) == "8"
+    others = ("sinusoidal", "learned", "none")
+    assert all(is_clearly_below("positions", "rotary", other) for other in others)
+    assert mean(seeds("positions", "none")) - mean(seeds("positions", "sinusoidal")) < 0.05
+    for one in others:
+        assert not any(is_clearly_below("positions", one, other) for other in others)
 
 
 def test_nothing_is_kept_that_no_study_has_declared():

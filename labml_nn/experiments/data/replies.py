@@ -222,7 +222,10 @@ class Replies:
         size = in_epoch * self.batch_size
         order = torch.from_numpy(pairs).repeat(-(-size // len(pairs)))[:size]
         pools = torch.split(order, 16 * self.batch_size)
-        by_length = torch.cat([pool[self._sizes[pool].argsort()] for pool in pools])
+        # Stable, or pairs of one length might stand in another order elsewhere.
+        by_length = torch.cat(
+            [pool[self._sizes[pool].argsort(stable=True)] for pool in pools]
+        )
         batches = by_length.reshape(in_epoch, self.batch_size)
         return batches[torch.from_numpy(random.permutation(in_epoch))]
 

@@ -265,7 +265,7 @@ STUDIES: dict[str, Study] = {
                 150.0,
                 "tiny",
             ),
-            "feedback": Run("feedback", {}, {"steps": 800, **ALONE}, 150.0, "tiny"),
+            "feedback": Run("feedback", {}, {"steps": 2400, **ALONE}, 35.0, "tiny"),
             "elman": Run("elman", {}, {"steps": 2000, **ALONE}, 60.0, "tiny"),
         },
         seeds=(1,),
