@@ -81,7 +81,8 @@ def test_what_the_page_says_of_models():
         assert is_clearly_below("models", "elman", other)
     lead = mean(seeds("models", "autoregressive")) - mean(seeds("models", "feedback"))
     assert 0 < lead < 0.05
-    assert at_time["elman"] < at_time["autoregressive"] < at_time["feedback"] - 0.2
+    assert at_time["elman"] < at_time["feedback"] - 0.1
+    assert abs(at_time["autoregressive"] - at_time["feedback"]) < 0.03
 
 
 def test_what_the_page_says_of_depth():

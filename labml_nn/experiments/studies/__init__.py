@@ -34,8 +34,8 @@ was not asked about. That is never quite so. What is done about it:
 - **A learning rate of its own.** The best step for one model makes another diverge.
   `rates` tries four for each, on a seed that is not used again.
 - **Equal parameters**, within 2 %, where models of different kinds meet.
-- **Equal updates and equal time.** A feedback transformer reads its text letter by
-  letter, and an update of it takes several times as long. Both comparisons are made.
+- **Equal updates and equal time.** An update costs one model more than another, and how
+  much depends on how it was written. Both comparisons are made.
 - **No dropout.** A run reads less than the whole text once, and has no chance to learn
   it by heart. Only the encoder–decoder, for which the text is 6,282 pairs of speeches,
   reads each about twice.
