@@ -156,7 +156,7 @@ STEADY = {"final_learning_rate": 1.0, "evaluate_every": 100}
 SHORT = {"steps": 300, "evaluate_every": 0}
 BEST_RATE = {
     "autoregressive": 4e-3,
-    "encoder_decoder": 2e-3,
+    "encoder_decoder": 4e-3,
     "feedback": 4e-3,
     "elman": 4e-3,
 }
