@@ -130,6 +130,7 @@ def run_backward(
     _set_aside(caller, all_spans)
     for span in reversed(all_spans):
         caller.begin(span, form, blank)
+        task.row_room = span.rows + span.steps
         library.backward(ctypes.byref(task))
     return caller.tensors["of_text"][..., :width], older[0], older[1], totals
 
@@ -182,8 +183,7 @@ def _set_aside(caller: Caller, all_spans: list[Span]) -> None:
     # A row of weights is followed by as many zeros as there are steps, and so is the
     # place before the first row: a distance is followed from step to step, and may lead
     # out of the table.
-    task.row_room = rows + steps
-    weights = (task.heads, task.batch, task.layers, steps, task.row_room)
+    weights = (task.heads, task.batch, task.layers, steps, rows + steps)
     caller.point(
         of_up=space(*shape, task.hidden_wide),
         of_rows=space(steps, task.batch, task.memory_wide),
