@@ -114,7 +114,7 @@ def test_padding(horizon):
         torch.relu,
         torch.nn.functional.gelu,
     ],
-    ids=str,
+    ids=lambda activation: getattr(activation, "__name__", str(activation)),
 )
 def test_every_activation(activation, is_gated):
     models = pair()
