@@ -9,7 +9,7 @@ summary: >
 The [form by hand](../by_hand/index.html) has done away with all that need not go step
 by step. What is left are a dozen small operations for each step and layer, each of them
 a call into PyTorch. A call takes some microseconds before it begins to compute. With
-$B = 16$ and $C = 128$ the product of a query takes two.
+$B = 16$ and $C = 128$ the product of a query takes two or three.
 
 So here the loop itself is compiled. The equations are those of
 [there](../by_hand/forward.py) and [back](../by_hand/backward.py), term for term, in
@@ -61,10 +61,10 @@ Training is forward, backward and a step of AdamW:
 
 | | forward | training |
 |:--|--:|--:|
-| version 0.5.1 | 433 | 1463 |
-| plain | 440 | 1212 |
-| by hand | 169 | 672 |
-| **compiled** | **37** | **157** |
+| version 0.5.1 | 257 | 1141 |
+| plain | 226 | 877 |
+| by hand | 103 | 460 |
+| **compiled** | **31** | **138** |
 
 | Page | What it holds |
 |:--|:--|
