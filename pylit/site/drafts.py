@@ -39,7 +39,15 @@ from pylit.site.symbols import page_symbols
 LONGEST_OPENING = 200
 #: Element ids of the templates, which headings must not take.
 TEMPLATE_IDS = frozenset(
-    {"help", "help-button", "help-title", "main", "outline", "outline-button", "outline-title"}
+    {
+        "help",
+        "help-button",
+        "help-title",
+        "main-content",
+        "outline",
+        "outline-button",
+        "outline-title",
+    }
     | {"results", "search", "search-button", "shapes-button", "single-keys", "theme-button"}
 )
 #: A heading of level 1 that opens a text, in both of Markdown's forms.
