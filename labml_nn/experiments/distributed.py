@@ -51,6 +51,7 @@ torchrun --nproc-per-node 2 -m labml_nn train autoregressive
 ```
 """
 
+import gc
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -262,10 +263,17 @@ class World:
         """
         ### Go home
 
-        At the end of a program, also of one that failed. A world of one has nothing to
+        At the end of a program, together with the others. A world of one has nothing to
         leave.
+
+        The threads that carry gradients end with the last object that knows of them. A
+        wrapped model does, and as its hooks point back at it, it goes only when Python
+        next looks for such circles, which may be while the program is being torn down:
+        too late to end a thread in order. So we have it look now.
         """
         if self.size > 1 and dist.is_initialized():
+            self.barrier()
+            gc.collect()
             dist.destroy_process_group()
 
     @contextmanager

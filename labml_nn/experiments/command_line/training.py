@@ -61,6 +61,7 @@ def carry_out(order: Order) -> int:
     for variant in order.variants:
         result = one_run(order, variant, world)
         if result is not None and result.stopped == "interrupted":
+            world.leave()
             return INTERRUPTED
     if world.main and len(order.variants) > 1:
         print(compared(order))
