@@ -54,9 +54,10 @@ setup(
     license="MIT",
     python_requires=">=3.11",
     packages=find_packages(include=["labml_nn", "labml_nn.*"]),
-    # The kernel of the feedback transformer is compiled where it is used, so its source goes along.
+    # Kernels are compiled where they are used, so their source goes along.
     package_data={
         "labml_nn": ["py.typed"],
+        "labml_nn.compiled": ["*.h"],
         "labml_nn.transformers.feedback.kernel": ["*.h", "*.cpp"],
     },
     entry_points={"console_scripts": ["labml-nn = labml_nn.experiments.command_line:main"]},

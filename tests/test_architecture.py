@@ -1,6 +1,6 @@
 """Who may import whom, read from the source of every module.
 
-checks, utils, configuration, evaluation, language_model, saving
+checks, compiled, utils, configuration, evaluation, language_model, saving
     <- transformers, recurrent, sampling
     <- attention_maps, registry, labml_nn itself <- optimizers, experiments
 a model imports neither data nor logging; the library and the generator do not know each other
@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 LAYERS = [
     {
         "labml_nn.checks",
+        "labml_nn.compiled",
         "labml_nn.utils",
         "labml_nn.configuration",
         "labml_nn.evaluation",
@@ -45,11 +46,12 @@ EXPERIMENTAL = {
 OUTSIDE = {"torch", "jaxtyping"}
 #: What a model needs to do with text and files: nothing.
 NO_FILES = {"pathlib", "urllib", "json", "io", "shutil", "os"}
-#: The parts that read or write files, and what they may use for it. The kernel is compiled from
-#: files beside it, into a cache, and `LABML_NN_KERNEL` switches it off.
+#: The parts that read or write files, and what they may use for it. Kernels are compiled from
+#: files beside them, into a cache, and `LABML_NN_KERNEL` switches them off.
 FILES = {
     "labml_nn.saving",
     "labml_nn.attention_maps.picture",
+    "labml_nn.compiled",
     "labml_nn.transformers.feedback.kernel",
 }
 FOR_FILES = {"pathlib", "json", "os", "safetensors"}

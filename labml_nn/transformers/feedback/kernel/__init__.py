@@ -16,34 +16,9 @@ So here the loop itself is compiled. The equations are those of
 about 900 lines of C++: `forward.h` and `backward.h`, beside this file, read like the
 two pages. This page says what makes them fast.
 
-**Products of few rows.** Everything that takes time is $C = A B$ where $A$ has a row
-for each text, and $B$ is a weight. A block of 8 rows and 2 vectors of $C$ stays in the
-processor's registers while the sum goes on, and each number that is loaded is used
-several times:
-
-```cpp
-for (Size k = 0; k < steps; k++, left += a.step, right += b.step) {
-    Vec numbers[V];
-    for (int v = 0; v < V; v++) numbers[v] = load(right + v * LANES);
-    for (int r = 0; r < R; r++) {
-        Vec number = all(left[r * a.row]);
-        for (int v = 0; v < V; v++) c[r][v] += number * numbers[v];
-    }
-}
-```
-
-This one loop, in `products.h`, is also what gathers the gradients of all weights: they
-are $A^\top B$, and a transposed $A$ is one that is read with another stride. `Vec` is a
-type that GCC and Clang make of any number of floats: 16 with AVX-512, 8 with AVX2, 4
-elsewhere. No instruction is named, so none is missing on another processor.
-
-**Weights in the order in which they are read.** They do not fit into the caches next to
-the processor, and are read from beginning to end in each step. [Packed](task.py), they
-lie in that order, and are asked for a little before they are needed.
-
-**Nothing goes to memory to come back.** A bias, a ReLU, a mask of dropout, the sum with
-$x$: each product is told what to do with a vector of results while it is still in a
-register.
+**As all kernels.** [Compiled loops](../../../compiled/__init__.py) tells of vectors,
+of products of few rows, and of weights that lie in the order in which they are read.
+All of it is used here. What follows is this kernel's own.
 
 **Attention along time.** A score is a sum over the $K$ features of a head, and a vector
 of the processor adds up across its numbers badly. So keys are kept with time along
@@ -70,20 +45,18 @@ Training is forward, backward and a step of AdamW:
 |:--|:--|
 | [Memory](task.py) | what Python and C++ share; padding and packing |
 | [The two ways](run.py) | forward and backward, as seen from Python |
-| [Building](build.py) | where the library comes from |
 """
 
-import os
-import warnings
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from labml_nn.compiled import Kernel, Library, Source, is_switched_off
 from labml_nn.transformers.feedback.by_hand.form import Form
 from labml_nn.transformers.feedback.by_hand.forward import results_of
 from labml_nn.transformers.feedback.by_hand.weights import Weights
-from labml_nn.transformers.feedback.kernel.build import BuildError, Library, load
 from labml_nn.transformers.feedback.kernel.run import (
     read_of,
     run_backward,
@@ -191,26 +164,15 @@ def unsuited(form: Form, x_seq: Tensor) -> str | None:
     is_relu = isinstance(form.activation, nn.ReLU) or form.activation in RELUS
     if not is_relu or form.is_gated:
         return "its networks have a ReLU and no gate"
-    if os.environ.get("LABML_NN_KERNEL") == "0":
+    if is_switched_off():
         return "`LABML_NN_KERNEL` is 0"
     return None
 
 
 RELUS: tuple[object, ...] = (torch.relu, nn.functional.relu)
 
-_found: Library | BuildError | None = None
-_told: set[str] = set()
-
-
-def _tell(reason: str) -> None:
-    if reason not in _told:
-        _told.add(reason)
-        warnings.warn(
-            f"the compiled feedback transformer is not used: {reason}. The form by "
-            "hand runs, with the same results",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+SOURCE = Source("feedback", Path(__file__).parent, ("forward", "backward"))
+KERNEL = Kernel(SOURCE, "feedback transformer", "The form by hand")
 
 
 def find(backend: str, form: Form, x_seq: Tensor) -> Library | None:
@@ -226,20 +188,11 @@ def find(backend: str, form: Form, x_seq: Tensor) -> Library | None:
     `auto` says nothing. It does when the kernel could run and cannot be had, and
     `kernel` always does. Once: a training run of many steps hears it on the first.
     """
-    global _found
     if backend == "by_hand":
         return None
     reason = unsuited(form, x_seq)
     if reason is not None:
         if backend == "kernel":
-            _tell(reason)
+            KERNEL.tell(reason)
         return None
-    if _found is None:
-        try:
-            _found = load()
-        except BuildError as error:
-            _found = error
-    if isinstance(_found, BuildError):
-        _tell(str(_found))
-        return None
-    return _found
+    return KERNEL.find()

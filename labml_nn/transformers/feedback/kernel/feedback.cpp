@@ -18,5 +18,5 @@ extern "C" void feedback_backward(const Task *task) {
 }
 
 // What Python has to know to set memory aside, and that it speaks of the same `Task`.
-extern "C" Size feedback_lanes() { return LANES; }
-extern "C" Size feedback_task_size() { return sizeof(Task); }
+extern "C" Size lanes() { return LANES; }
+extern "C" Size task_size() { return sizeof(Task); }

@@ -11,14 +11,12 @@ the same two. They set memory aside, and then call the [kernel](index.html) once
 each [span](../by_hand/form.py) of steps.
 """
 
-import ctypes
-
 from torch import Tensor
 
+from labml_nn.compiled import Library
 from labml_nn.transformers.feedback.by_hand.form import Form, Span, spans
 from labml_nn.transformers.feedback.by_hand.forward import Read
 from labml_nn.transformers.feedback.by_hand.weights import Weights
-from labml_nn.transformers.feedback.kernel.build import Library
 from labml_nn.transformers.feedback.kernel.task import Caller, Kept
 
 
@@ -63,7 +61,7 @@ def run_forward(
     caller.scratch(task.wide + task.memory_wide + task.heads * task.weights_room)
     for span in spans(length, before, form.horizon):
         caller.begin(span, form, blank)
-        library.forward(ctypes.byref(task))
+        caller.run("forward")
     return kept
 
 
@@ -131,7 +129,7 @@ def run_backward(
     for span in reversed(all_spans):
         caller.begin(span, form, blank)
         task.row_room = span.rows + span.steps
-        library.backward(ctypes.byref(task))
+        caller.run("backward")
     return caller.tensors["of_text"][..., :width], older[0], older[1], totals
 
 

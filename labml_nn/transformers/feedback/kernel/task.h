@@ -8,11 +8,7 @@
 // of a head, S rows of memory. A prime means padded: C' and F' to a multiple of PANEL, K' of LANES.
 
 #pragma once
-#include <system_error>
-#include <thread>
-#include <vector>
-
-#include "vectors.h"
+#include "threads.h"
 
 struct Task {
     // Sizes. `threads` share the texts, `workers` the products at the end.
@@ -91,25 +87,8 @@ struct Window {
 
 // Some texts of a batch. No text has anything to do with another, so each thread takes its texts
 // from the first step to the last, and waits for nobody.
-struct Texts {
-    Size first, count;
-};
-
-template <class Work>
-static void in_threads(Size number, Work work) {
-    std::vector<std::thread> others;
-    for (Size i = 1; i < number; i++) {
-        try {
-            others.emplace_back(work, i);
-        } catch (const std::system_error &) {
-            work(i);
-        }
-    }
-    work(0);
-    for (auto &other : others) other.join();
-}
+typedef Part Texts;
 
 static inline Texts share(const Task &task, Size thread) {
-    Size first = task.batch * thread / task.threads;
-    return {first, task.batch * (thread + 1) / task.threads - first};
+    return part_of(task.batch, task.threads, thread);
 }

@@ -2,47 +2,25 @@ r"""
 ---
 title: What Python and C++ share
 summary: >
-  One structure of sizes and pointers. Memory is set aside in Python, where it is freed
-  again by itself, and worked on in C++.
+  The structure of the kernel of a feedback transformer, and what it keeps for the way
+  back.
 ---
 
-The [kernel](index.html) is told what to do by one structure, declared twice: here, and
-in `task.h`. All memory that it works on are tensors that Python has made. So nothing is
-allocated in C++, nothing can leak, and PyTorch's own accounts of memory stay true.
-
-**Padding.** A vector of a processor holds $n$ numbers, 4, 8 or 16, and $C$ need not be
-a multiple of that. Rows of features are therefore padded with zeros, to a multiple of
-$2 n$: a prime in the shapes below says so. The zeros are worth it. No loop of the
-kernel has a remainder to take care of, and a zero that is multiplied, added up or bent
-by a ReLU stays one.
-
-**Packing.** The product $x W^\top$ of a few rows takes $W$ in panels of $2 n$ columns:
-all terms of the sum for the first $2 n$ columns, then all for the next. With four
-columns, five terms and panels of two columns:
-
-```text
- by rows              packed
- a0 b0 c0 d0          a0 b0  a1 b1  a2 b2  a3 b3  a4 b4
- a1 b1 c1 d1          c0 d0  c1 d1  c2 d2  c3 d3  c4 d4
- ...
-```
-
-Read from left to right, that is the very order in which the product needs them. A
-processor is at its best when it reads one number after the other: it sees what comes
-next, and has it ready.
+The [kernel](index.html) is [called](../../../compiled/call.py) with one structure,
+declared here and in `task.h`. Rows of features are padded, weights are packed, and
+attention has time along its rows: this page says which tensor goes where.
 """
 
 import ctypes
-import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from labml_nn.compiled import Call, Library, fields, up_to
 from labml_nn.transformers.feedback.by_hand.form import Form, Span, draw
 from labml_nn.transformers.feedback.by_hand.weights import Weights
-from labml_nn.transformers.feedback.kernel.build import Library
 
 # ## Fields
 #
@@ -73,11 +51,7 @@ class Task(ctypes.Structure):
     ## What is to be done
     """
 
-    _fields_ = [
-        *((name, ctypes.c_int64) for name in SIZES.split()),
-        ("eps", ctypes.c_double),
-        *((name, ctypes.c_void_p) for name in (READ + WRITTEN).split()),
-    ]
+    _fields_ = fields(SIZES, "eps", READ + WRITTEN)
 
 
 class Kept(NamedTuple):
@@ -106,19 +80,12 @@ class Kept(NamedTuple):
     features: Tensor
 
 
-def up_to(number: int, multiple: int) -> int:
+class Caller(Call):
     r"""
-    The next multiple.
+    ## One call
     """
-    return -(-number // multiple) * multiple
 
-
-class Caller:
-    r"""
-    ## One call, with its memory
-
-    A pointer does not keep a tensor alive, so the caller does.
-    """
+    task: Task
 
     def __init__(
         self, library: Library, length: int, batch: int, before: int, like: Tensor
@@ -128,50 +95,12 @@ class Caller:
         * `length`, `batch`, `before` are $T$, $B$ and the rows of before
         * `like` is a tensor of the type and on the device that all will have
         """
-        self.library, self.like = library, like
-        self.lanes, self.panel = library.lanes, 2 * library.lanes
-        self.tensors: dict[str, Tensor] = {}
-        task = self.task = Task()
+        task = Task()
+        super().__init__(library, task, like)
         task.workers = torch.get_num_threads()
         task.threads = min(task.workers, batch)
         task.batch, task.before = batch, before
         task.room = up_to(before + length, self.lanes) + 4 * self.lanes
-
-    def point(self, **tensors: Tensor | None) -> None:
-        r"""
-        Pass tensors on, each laid out without gaps.
-        """
-        for name, tensor in tensors.items():
-            if tensor is not None:
-                tensor = self.tensors[name] = tensor.contiguous()
-            setattr(self.task, name, None if tensor is None else tensor.data_ptr())
-
-    def space(self, *shape: int, before: int = 0) -> Tensor:
-        r"""
-        ### Memory
-
-        With room behind it, for a vector that begins in the last row and ends
-        outside; what it finds there is not used.
-
-        * `before` is how many zeros lie in front of it
-        """
-        size = math.prod(shape)
-        whole = self.like.new_empty(before + size + 4 * self.lanes)
-        whole[:before].zero_()
-        return whole[before : before + size].view(shape)
-
-    def zeros(self, *shape: int) -> Tensor:
-        r"""
-        Memory to add to.
-        """
-        return self.space(*shape).zero_()
-
-    def wide(self, x: Tensor) -> Tensor:
-        r"""
-        Rows of features, padded.
-        """
-        missing = -x.shape[-1] % self.panel
-        return F.pad(x, (0, missing)) if missing else x
 
     def rows(self, x: Tensor) -> Tensor:
         r"""
@@ -180,17 +109,6 @@ class Caller:
         space = self.zeros(*x.shape[:-1], self.task.head_wide)
         space[..., : x.shape[-1]] = x
         return space
-
-    def pack(self, maps: Tensor) -> Tensor:
-        r"""
-        ### Pack
-
-        * `maps` has the terms of a sum in rows, `[..., terms, columns]`
-
-        Returns `[..., columns' / panel, terms, panel]`.
-        """
-        panels = torch.unflatten(self.wide(maps), -1, (-1, self.panel))
-        return panels.transpose(-3, -2)
 
     def weights(self, weights: Weights, form: Form, *, backwards: bool) -> None:
         r"""
@@ -233,16 +151,8 @@ class Caller:
         Point to what has been, or will be, written down.
         """
         self.task.stored = kept.queries.shape[1]
-        named = {name: self._roomy(tensor) for name, tensor in kept._asdict().items()}
+        named = {name: self.roomy(tensor) for name, tensor in kept._asdict().items()}
         self.point(values_rows=named.pop("values"), **named)
-
-    # Somebody may have put a saved tensor elsewhere and back, and the room behind it is
-    # gone.
-    def _roomy(self, tensor: Tensor) -> Tensor:
-        end = tensor.storage_offset() + tensor.numel() + 4 * self.lanes
-        if tensor.is_contiguous() and tensor.untyped_storage().nbytes() >= 4 * end:
-            return tensor
-        return self.space(*tensor.shape).copy_(tensor)
 
     def scratch(self, size: int) -> None:
         r"""

@@ -10,9 +10,9 @@ import torch
 from feedback_tools import B, C, build, tokens
 from torch import nn
 
+from labml_nn.compiled import BuildError, load
 from labml_nn.transformers.feedback import by_hand, kernel
 from labml_nn.transformers.feedback.by_hand import form as forms
-from labml_nn.transformers.feedback.kernel import build as builder
 from labml_nn.transformers.feedback.kernel.task import Caller, Task
 
 N, T = 3, 9
@@ -22,8 +22,8 @@ N, T = 3, 9
 def library():
     """The kernel itself, built once a machine; without a compiler there is nothing to test."""
     try:
-        return builder.load()
-    except builder.BuildError as error:
+        return load(kernel.SOURCE)
+    except BuildError as error:
         pytest.skip(str(error))
 
 
@@ -31,7 +31,7 @@ def library():
 def short_spans(monkeypatch):
     """Spans of four steps, so that a text of nine tokens has a first, a middle and a last."""
     monkeypatch.setattr(forms, "STEPS", 4)
-    monkeypatch.setattr(kernel, "_told", set())
+    monkeypatch.setattr(kernel.KERNEL, "told", set())
 
 
 def pair(**options):
@@ -302,7 +302,7 @@ def test_half_precision_around_it(monkeypatch):
 
 def test_both_languages_mean_the_same_structure(library):
     assert library.task_size == ctypes.sizeof(Task)
-    header = (builder.FOLDER / "task.h").read_text()
+    header = (kernel.SOURCE.folder / "task.h").read_text()
     body = header[header.index("struct Task {") : header.index("Size steps() const")]
     body = re.sub(r"//.*", "", body.removeprefix("struct Task {"))
     declared = [

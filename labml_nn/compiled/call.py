@@ -1,0 +1,172 @@
+r"""
+---
+title: Calling a kernel
+summary: >
+  One structure of sizes and pointers. Memory is set aside in Python, where it is freed
+  again by itself, and worked on in C++.
+---
+
+A [kernel](index.html) is told what to do by one structure, declared twice: in Python
+and in C++. All memory that it works on are tensors that Python has made. So nothing is
+allocated in C++, nothing can leak, and PyTorch's own accounts of memory stay true.
+
+**Padding.** A vector of a processor holds $n$ numbers, 4, 8 or 16, and $C$ need not be
+a multiple of that. Rows of features are therefore padded with zeros, to a multiple of
+$2 n$: a prime in the shapes of kernels says so. The zeros are worth it. No loop over
+features has a remainder to take care of, and a zero that is multiplied, added up or
+bent by a ReLU stays one.
+
+**Packing.** The product $x W^\top$ of a few rows takes $W$ in panels of $2 n$ columns:
+all terms of the sum for the first $2 n$ columns, then all for the next. With four
+columns, five terms and panels of two columns:
+
+```text
+ by rows              packed
+ a0 b0 c0 d0          a0 b0  a1 b1  a2 b2  a3 b3  a4 b4
+ a1 b1 c1 d1          c0 d0  c1 d1  c2 d2  c3 d3  c4 d4
+ ...
+```
+
+Read from left to right, that is the very order in which the product needs them. A
+processor is at its best when it reads one number after the other: it sees what comes
+next, and has it ready.
+"""
+
+import ctypes
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from labml_nn.compiled.build import Library
+
+
+def fields(sizes: str, numbers: str, pointers: str) -> list[tuple[str, type]]:
+    r"""
+    ## Fields of a structure
+
+    * `sizes` are names of whole numbers, in the order of the structure in C++
+    * `numbers` are those of numbers in double precision, behind them
+    * `pointers` are those of tensors, at the end
+
+    Each is 8 bytes wide, so that nothing lies between them.
+    """
+    return [
+        *((name, ctypes.c_int64) for name in sizes.split()),
+        *((name, ctypes.c_double) for name in numbers.split()),
+        *((name, ctypes.c_void_p) for name in pointers.split()),
+    ]
+
+
+def up_to(number: int, multiple: int) -> int:
+    r"""
+    The next multiple.
+    """
+    return -(-number // multiple) * multiple
+
+
+class Call:
+    r"""
+    ## One call, with its memory
+
+    A pointer does not keep a tensor alive, so the call does.
+    """
+
+    def __init__(self, library: Library, task: ctypes.Structure, like: Tensor) -> None:
+        r"""
+        * `library` is the kernel
+        * `task` is its structure, with nothing in it
+        * `like` is a tensor of the type and on the device that all will have
+        """
+        self.library, self.task, self.like = library, task, like
+        self.lanes, self.panel = library.lanes, 2 * library.lanes
+        self.tensors: dict[str, Tensor] = {}
+
+    def run(self, name: str) -> None:
+        r"""
+        * `name` is that of a function of the kernel
+        """
+        self.library.run(name, self.task)
+
+    def point(self, **tensors: Tensor | None) -> None:
+        r"""
+        Pass tensors on, each laid out without gaps.
+        """
+        for name, tensor in tensors.items():
+            if tensor is not None:
+                tensor = self.tensors[name] = tensor.contiguous()
+            setattr(self.task, name, None if tensor is None else tensor.data_ptr())
+
+    def space(self, *shape: int, before: int = 0) -> Tensor:
+        r"""
+        ### Memory
+
+        With room behind it, for a vector that begins in the last row and ends
+        outside; what it finds there is not used.
+
+        * `before` is how many zeros lie in front of it
+        """
+        size = math.prod(shape)
+        whole = self.like.new_empty(before + size + 4 * self.lanes)
+        whole[:before].zero_()
+        return whole[before : before + size].view(shape)
+
+    def zeros(self, *shape: int) -> Tensor:
+        r"""
+        Memory to add to.
+        """
+        return self.space(*shape).zero_()
+
+    def roomy(self, tensor: Tensor) -> Tensor:
+        r"""
+        A tensor that was made by `space`, or its copy if somebody has put it elsewhere
+        and back, and the room behind it is gone.
+        """
+        end = tensor.storage_offset() + tensor.numel() + 4 * self.lanes
+        bytes_needed = tensor.element_size() * end
+        if tensor.is_contiguous() and tensor.untyped_storage().nbytes() >= bytes_needed:
+            return tensor
+        return self.space(*tensor.shape).copy_(tensor)
+
+    def wide(self, x: Tensor) -> Tensor:
+        r"""
+        Rows of features, padded.
+        """
+        missing = -x.shape[-1] % self.panel
+        return F.pad(x, (0, missing)) if missing else x
+
+    def pack(self, maps: Tensor) -> Tensor:
+        r"""
+        ### Pack
+
+        * `maps` has the terms of a sum in rows, `[..., terms, columns]`
+
+        Returns `[..., columns' / panel, terms, panel]`.
+        """
+        panels = torch.unflatten(self.wide(maps), -1, (-1, self.panel))
+        return panels.transpose(-3, -2)
+
+
+# ## Exercises
+#
+# **1.** In which place does a packed matrix have the number of row $k$ and column $j$?
+#
+# <details><summary>Answer</summary>
+#
+# In panel $j \operatorname{div} 2n$ there are as many rows as the sum has terms, and
+# each of them has $2n$ numbers.
+#
+# ```python
+# import torch
+#
+# terms, columns, panel = 5, 12, 4
+# maps = torch.arange(terms * columns).view(terms, columns)
+# packed = maps.unflatten(-1, (-1, panel)).transpose(-3, -2).flatten()
+# for k in range(terms):
+#     for j in range(columns):
+#         place = (j // panel * terms + k) * panel + j % panel
+#         assert packed[place] == maps[k, j]
+# ```
+#
+# </details>
