@@ -77,7 +77,13 @@ class Writing:
                 f"`temperature` ({self.temperature}) must be at least 0; 0.8 is a good "
                 "start, 0 always takes the likeliest letter"
             )
-        assert self.sampler  # its parts check their numbers
+        if self.top_k is not None:
+            check_sizes(top_k=self.top_k)
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise ValueError(
+                f"`top_p` ({self.top_p}) must be above 0 and at most 1; 0.95 is usual, "
+                "and `temperature` 0 always takes the likeliest letter"
+            )
 
     @property
     def sampler(self) -> Sampler:
