@@ -48,13 +48,13 @@ def contest(runs: Mapping[str, Run], *, first: str, rounds: int = 7, warm_up: in
     if rounds < 1:
         raise ValueError(f"`rounds` ({rounds}) must be at least 1")
     taken: dict[str, list[Taken]] = {name: [] for name in runs}
-    for number in range(warm_up + rounds):
-        gc.collect()
-        for name, run in runs.items():
-            with _no_collection():
+    with _collector_at_rest():
+        for number in range(warm_up + rounds):
+            gc.collect()
+            for name, run in runs.items():
                 once = clock(run)
-            if number >= warm_up:
-                taken[name].append(once)
+                if number >= warm_up:
+                    taken[name].append(once)
     return [_row(name, taken[name], taken[first]) for name in runs]
 
 
@@ -66,13 +66,19 @@ def clock(run: Run) -> Taken:
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
-    """The collector would come when it likes, and one run would pay for all."""
+def _collector_at_rest() -> Iterator[None]:
+    """The collector would come when it likes, and one run would pay for all.
+
+    What is there already is set aside, so that collecting between rounds is quick.
+    """
     was_on = gc.isenabled()
+    gc.collect()
+    gc.freeze()
     gc.disable()
     try:
         yield
     finally:
+        gc.unfreeze()
         if was_on:
             gc.enable()
 

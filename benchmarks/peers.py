@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
 from pathlib import Path
 from types import ModuleType
 from unittest.mock import MagicMock
@@ -70,7 +71,7 @@ def published(name: str) -> ModuleType:
     ours = _take_out()
     sys.modules.update(_published or {stub: MagicMock(name=stub) for stub in STUBS})
     try:
-        with _first_on_path(PUBLISHED):
+        with _first_on_path(PUBLISHED), _plain_imports():
             module = importlib.import_module(name)
         assert PUBLISHED in Path(str(module.__file__)).parents, module.__file__
     finally:
@@ -93,6 +94,20 @@ def _first_on_path(folder: Path) -> Iterator[None]:
         yield
     finally:
         sys.path.remove(str(folder))
+
+
+@contextmanager
+def _plain_imports() -> Iterator[None]:
+    """Leave out what tools have put before Python's own way to find a module.
+
+    An editable install says that `labml_nn` is ours, and the tests check shapes at each call.
+    """
+    finders = sys.meta_path[:]
+    sys.meta_path[:] = [BuiltinImporter, FrozenImporter, PathFinder]
+    try:
+        yield
+    finally:
+        sys.meta_path[:] = finders
 
 
 # Installing.
