@@ -1,227 +1,148 @@
-"""What a feedback transformer costs beside the published one: time and memory, in one run.
+"""What a feedback transformer costs beside others, to train and to read: time, memory, growth.
 
-    python benchmarks/feedback.py
-    python benchmarks/feedback.py --settings A B --rounds 7 --threads 2 --json feedback.json
-    python benchmarks/feedback.py --memory 128 256 512
+    python -m benchmarks.feedback
+    python -m benchmarks.feedback --threads 1 --rounds 5 --no-record
 
-The published `FeedbackTransformerKV` of labml-nn 0.5.1 (in `.cache/oracle`, put there by
-`make install`), our plain loop, our form by hand and the kernel have the same parameters, and
-agree before a clock is started. They take turns, round by round, so that whatever else the machine
-does meets all of them; the median of the rounds is reported, and the median of the ratios of each
-round.
-Training is forward, backward and a step of AdamW. Time is the clock's, and the processor's beside
-it, which a busy machine disturbs less. Memory is the peak of what tensors take, forward and
-backward.
+labml-nn 0.5.1 has two, one of which shares keys and values between its layers; ours has the same
+parameters as that one, and its outputs and gradients are found equal before a clock is started. The
+peer feedback-transformer-pytorch does the same recurrence with other parts. Training is forward,
+backward and a step of AdamW.
+
+It prints, and records for the page of the site:
+
+* `models`: who takes part, with how many parameters
+* `speed`: settings A and B, training and forward, and the share of the machine's limit
+* `growth`: training steps over time steps, width and texts, and their exponents
+* `memory`: forward and backward, over time steps
 """
 
-import argparse
-import json
-import platform
-import statistics
-import sys
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock
 
-import torch
-from torch import Tensor, nn
+from benchmarks.command import options
+from benchmarks.contest import contest
+from benchmarks.feedback_models import (
+    LUCIDRAINS,
+    NAMES,
+    PUBLISHED_KV,
+    Size,
+    check_equal,
+    contenders,
+)
+from benchmarks.growth import exponent
+from benchmarks.machine import machine, matmul_gflops
+from benchmarks.memory import peak
+from benchmarks.record import record, show
 
-ROOT = Path(__file__).parents[1]
-PUBLISHED = ROOT / ".cache" / "oracle"
-#: width, heads, layers, steps, texts
-SETTINGS = {"A": (128, 4, 4, 128, 16), "B": (256, 8, 6, 256, 8), "tiny": (16, 2, 2, 12, 3)}
-#: ours, and the `backend=` of each
-FORMS = {"plain": "plain", "by hand": "by_hand", "kernel": "kernel"}
-NAMES = ("published", "plain", "by hand", "kernel")
-
-
-def published_model(width: int, heads: int, layers: int) -> nn.Module:
-    """The published model. It has the import name of ours, so it is imported first, and let go of.
-
-    It calls `labml`, an experiment tracker, while it computes; a stub with any name will do.
-    """
-    if not (PUBLISHED / "labml_nn").is_dir():
-        raise SystemExit(f"{PUBLISHED} does not hold labml-nn 0.5.1; run `make install`")
-    stubs = ("labml", "labml.logger", "labml.utils", "labml_nn.transformers.configs")
-    # Ours may have been imported by an earlier setting: it steps aside for a moment.
-    ours = _take_out()
-    for name in stubs:
-        sys.modules[name] = MagicMock(name=name)
-    sys.path.insert(0, str(PUBLISHED))
-    try:
-        from labml_nn.transformers import feedback
-        from labml_nn.transformers.feed_forward import FeedForward
-
-        assert PUBLISHED in Path(str(feedback.__file__)).parents, feedback.__file__
-        attention: Any = feedback.FeedbackAttention
-        model: Any = feedback.FeedbackTransformerKV
-        layer = feedback.FeedbackTransformerLayer(
-            d_model=width,
-            attn=attention(heads, width, 0.0, is_kv_precomputed=True),
-            feed_forward=FeedForward(width, 4 * width, 0.0),
-            dropout_prob=0.0,
-        )
-        built: nn.Module = model(layer, layers, width, heads)
-        return built
-    finally:
-        sys.path.remove(str(PUBLISHED))
-        _take_out()
-        sys.modules.update(ours)
+Rows = list[dict[str, Any]]
+A, B = Size(128, 4, 4, 128, 16), Size(256, 8, 6, 256, 8)
+SETTINGS = {"A": A, "B": B}
+TINY = {"A": Size(16, 2, 2, 12, 3), "B": Size(32, 4, 3, 10, 2)}
+#: Those whose growth is worth the time.
+GROWING = (PUBLISHED_KV, LUCIDRAINS, "ours, by hand", "ours, kernel")
+LENGTHS = (128, 256, 512)
+#: What grows, one at a time, from what.
+Axes = dict[str, tuple[int, ...]]
+GROWTH: tuple[Size, Axes] = (
+    Size(128, 4, 2, 64, 8),
+    {"steps": (32, 64, 128, 256), "width": (64, 128, 256, 512), "texts": (2, 8, 32)},
+)
+QUICK: tuple[Size, Axes] = (
+    Size(32, 1, 2, 6, 2),
+    {"steps": (4, 8), "width": (32, 64), "texts": (1, 2)},
+)
+#: A training step computes forward, and two gradients for each product.
+WORK = {"train": 3, "forward": 1}
 
 
-def _take_out() -> dict[str, Any]:
-    names = [name for name in sys.modules if name.split(".")[0] in ("labml", "labml_nn")]
-    return {name: sys.modules.pop(name) for name in names}
+def models(settings: dict[str, Size]) -> Rows:
+    """Who takes part."""
+    return [
+        {"setting": setting, "form": name, "parameters": contender.parameters}
+        for setting, size in settings.items()
+        for name, contender in contenders(size).items()
+    ]
 
 
-def our_model(width: int, heads: int, layers: int, backend: str, **options: Any) -> nn.Module:
-    """Ours, of the same size."""
-    sys.path.insert(0, str(ROOT))
-    from labml_nn.transformers import feedback
-
-    layer = feedback.FeedbackTransformerLayer(
-        d_model=width,
-        attn=feedback.FeedbackAttention(heads, width, 0.0, is_kv_precomputed=True, **options),
-        feed_forward=feedback.FeedForward(width, 4 * width, 0.0),
-        dropout_prob=0.0,
-    )
-    return feedback.FeedbackTransformerKV(layer, layers, width, heads, backend=backend)
-
-
-def models(setting: str) -> dict[str, nn.Module]:
-    """The same model, in each form."""
-    width, heads, layers, _, _ = SETTINGS[setting]
-    torch.manual_seed(0)
-    first = published_model(width, heads, layers)
-    with torch.no_grad():
-        for parameter in first.parameters():
-            parameter.add_(torch.randn_like(parameter) / 50)
-    all_models = {"published": first}
-    for name, backend in FORMS.items():
-        all_models[name] = our_model(width, heads, layers, backend)
-        all_models[name].load_state_dict(first.state_dict())
-    return all_models
+def speed(settings: dict[str, Size], rounds: int, threads: int) -> Rows:
+    """Each form, at each kind of work. The larger setting takes minutes: fewer rounds."""
+    rows: Rows = []
+    limit = matmul_gflops(threads)
+    for setting, size in settings.items():
+        for work in WORK:
+            forms = contenders(size)
+            check_equal(forms)
+            runs = {name: getattr(contender, work)() for name, contender in forms.items()}
+            least = 1000 * WORK[work] * size.operations() / (limit * 1e9)
+            some = rounds if setting == "A" else max(1, rounds // 2)
+            for row in contest(runs, first=next(iter(runs)), rounds=some):
+                share = least / row["ms"] if row["name"] != LUCIDRAINS else None
+                rows.append(
+                    {"setting": setting, "work": work, "form": row["name"], **row, "share": share}
+                )
+    return rows
 
 
-def trainer(model: nn.Module) -> Callable[[Tensor], None]:
-    """Forward, backward, and a step."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6)
-
-    def train(x: Tensor) -> None:
-        optimizer.zero_grad()
-        model(x).square().mean().backward()
-        optimizer.step()
-
-    return train
-
-
-def reader(model: nn.Module) -> Callable[[Tensor], None]:
-    """Forward alone."""
-
-    def read(x: Tensor) -> None:
-        with torch.no_grad():
-            model(x)
-
-    return read
-
-
-def clock(run: Callable[[Tensor], None], x: Tensor) -> tuple[float, float]:
-    """Milliseconds by the clock, and of the processor."""
-    wall, processor = time.perf_counter(), time.process_time()
-    run(x)
-    return 1000 * (time.perf_counter() - wall), 1000 * (time.process_time() - processor)
-
-
-def measure(setting: str, rounds: int) -> Iterator[dict[str, Any]]:
-    """One row for each form and kind of work."""
-    *_, steps, texts = SETTINGS[setting]
-    x = torch.randn(steps, texts, SETTINGS[setting][0])
-    forms = models(setting)
-    with torch.no_grad():
-        expected = forms["published"](x)
-        for name, model in forms.items():
-            torch.testing.assert_close(model(x), expected, rtol=1e-4, atol=1e-4, msg=name)
-    for work, maker in (("train", trainer), ("forward", reader)):
-        runs = {name: maker(model) for name, model in forms.items()}
-        times: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
-        for number in range(rounds + 1):
-            for name, run in runs.items():
-                taken = clock(run, x)
-                if number:  # the first round only warms up
-                    times[name].append(taken)
-        for name, taken_by in times.items():
-            pairs = list(zip(times["published"], taken_by, strict=True))
-            yield {
-                "setting": setting,
-                "work": work,
-                "form": name,
-                "ms": statistics.median(wall for wall, _ in taken_by),
-                "cpu_ms": statistics.median(cpu for _, cpu in taken_by),
-                "ratio": statistics.median(a[0] / b[0] for a, b in pairs),
-                "cpu_ratio": statistics.median(a[1] / b[1] for a, b in pairs),
-            }
+def growth(base: Size, axes: Axes, rounds: int) -> tuple[Rows, Rows]:
+    """Training steps while one size grows and the others stay, and the exponents that fit."""
+    rows: Rows = []
+    fits: Rows = []
+    for axis, sizes in axes.items():
+        times: dict[str, list[tuple[float, float]]] = {}
+        for number in sizes:
+            # A head has 32 features, however many there are.
+            heads = {"heads": max(1, number // 32)} if axis == "width" else {}
+            forms = contenders(base.but(**{axis: number}, **heads), GROWING)
+            runs = {name: contender.train() for name, contender in forms.items()}
+            for row in contest(runs, first=next(iter(runs)), rounds=rounds):
+                rows.append({"axis": axis, "size": number, "form": row["name"], **row})
+                times.setdefault(row["name"], []).append((row["ms"], row["processor_ms"]))
+        for name, pairs in times.items():
+            clock, processor = zip(*pairs, strict=True)
+            fits.append(
+                {
+                    "axis": axis,
+                    "form": name,
+                    "sizes": list(sizes),
+                    "exponent": exponent(sizes, clock),
+                    "processor_exponent": exponent(sizes, processor),
+                }
+            )
+    return rows, fits
 
 
-def peak(model: nn.Module, x: Tensor) -> float:
-    """The most that tensors took at any moment of a forward and a backward pass, in MiB."""
-    for parameter in model.parameters():
-        parameter.grad = torch.zeros_like(parameter)
-    with torch.profiler.profile(profile_memory=True) as profile:
-        model(x).square().mean().backward()
-    assert profile.profiler is not None
-    events = profile.profiler.kineto_results.events()
-    now, most = 0, 0
-    for event in sorted(events, key=lambda event: event.start_ns()):
-        if event.name() == "[memory]":
-            now += event.nbytes()
-            most = max(most, now)
-    return most / 2**20
-
-
-def memory(lengths: list[int]) -> Iterator[dict[str, Any]]:
-    """Rows of peaks, in setting A, at several lengths."""
-    width, heads, layers, _, texts = SETTINGS["A"]
-    forms = {
-        "published": published_model(width, heads, layers),
-        **{name: our_model(width, heads, layers, backend) for name, backend in FORMS.items()},
-    }
+def memory(size: Size, lengths: tuple[int, ...]) -> Rows:
+    """The most that tensors take, forward and backward, at several lengths."""
+    rows: Rows = []
     for length in lengths:
-        x = torch.randn(length, texts, width)
-        for name, model in forms.items():
-            yield {"length": length, "form": name, "mib": peak(model, x)}
+        for name in NAMES:
+            # One peer keeps all that it read at every step: 8.6 GiB at 512 steps.
+            if name == LUCIDRAINS and length > 256 and machine()["memory_gib"] < 12:
+                continue
+            # A model by itself: what an earlier one left behind is no memory of this one.
+            for contender in contenders(size.but(steps=length), (name,)).values():
+                rows.append({"length": length, "form": name, "mib": peak(contender.backward())})
+    return rows
 
 
 def main() -> None:
-    """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--settings", nargs="*", default=["A", "B"], choices=list(SETTINGS))
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--memory", nargs="*", type=int, default=[], metavar="LENGTH")
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    machine = f"{platform.machine()}, {options.threads} threads, torch {torch.__version__}"
-    print(f"float32 on the CPU, {machine}\n")
-
-    rows: list[dict[str, Any]] = []
-    print("| setting | work | form | ms | ratio | processor ms | ratio |")
-    print("|:--|:--|:--|--:|--:|--:|--:|")
-    for setting in options.settings:
-        for row in measure(setting, options.rounds):
-            rows.append(row)
-            numbers = f"{row['ms']:.0f} | {row['ratio']:.2f}"
-            numbers += f" | {row['cpu_ms']:.0f} | {row['cpu_ratio']:.2f}"
-            print(f"| {setting} | {row['work']} | {row['form']} | {numbers} |", flush=True)
-    if options.memory:
-        print("\n| steps | form | MiB |\n|--:|:--|--:|")
-    for row in memory(options.memory) if options.memory else ():
-        rows.append(row)
-        print(f"| {row['length']} | {row['form']} | {row['mib']:.0f} |", flush=True)
-    if options.json:
-        options.json.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
+    """Measure, print and record."""
+    chosen = options(__doc__)
+    settings = TINY if chosen.quick else SETTINGS
+    tables: dict[str, Rows] = {"models": models(settings)}
+    show("Parameters", tables["models"], ["setting", "form", "parameters"])
+    tables["speed"] = speed(settings, chosen.rounds, chosen.threads)
+    columns = ["setting", "work", "form", "ms", "low", "high", "ratio", "processor_ms"]
+    show("Milliseconds", tables["speed"], [*columns, "processor_ratio", "share"])
+    few = max(1, chosen.rounds // 2)
+    tables["growth"], tables["exponents"] = growth(*(QUICK if chosen.quick else GROWTH), few)
+    show("Growth of a training step", tables["growth"], ["axis", "size", "form", "ms", "ratio"])
+    exponents = ["axis", "form", "exponent", "processor_exponent"]
+    show("Exponents", tables["exponents"], exponents)
+    if chosen.threads > 1 or chosen.quick:  # it is the same with one
+        tables["memory"] = memory(settings["A"], (6, 12) if chosen.quick else LENGTHS)
+        show("MiB, forward and backward", tables["memory"], ["length", "form", "mib"])
+    if not chosen.no_record:
+        print(f"\nrecorded in {record('feedback', tables, threads=chosen.threads)}")
 
 
 if __name__ == "__main__":

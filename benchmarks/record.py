@@ -102,7 +102,9 @@ def show(
     heads = columns if isinstance(columns, Mapping) else {key: key for key in columns}
     print(f"\n{title}\n")
     print(f"| {' | '.join(heads.values())} |")
-    numbers = {key: all(isinstance(row.get(key), int | float) for row in rows) for key in heads}
+    numbers = {
+        key: all(isinstance(row.get(key), int | float | None) for row in rows) for key in heads
+    }
     print("|" + "|".join("--:" if numbers[key] else ":--" for key in heads) + "|")
     for row in rows:
         print(f"| {' | '.join(cell(row.get(key)) for key in heads)} |", flush=True)

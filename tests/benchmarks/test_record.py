@@ -58,7 +58,7 @@ def test_a_table_in_markdown(capsys):
         "Mills",
         "",
         "| mill | ms |",
-        "|:--|:--|",
+        "|:--|--:|",
         "| wind | 1,234 |",
         "| water | — |",
     ]
