@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: site serve test notebooks results check clean install
+.PHONY: site serve test notebooks results bench check clean install
 
 site: install
 	$(BIN)/python build_site.py
@@ -22,6 +22,13 @@ notebooks: install
 # core. `FLAGS=--plan` says which, `FLAGS='--only heads --jobs 4'` chooses.
 results: install
 	$(BIN)/python -m labml_nn.experiments.studies $(FLAGS)
+
+# Speed and memory beside the packages that one would use instead, which it installs into folders of
+# their own: some twenty minutes of two idle cores. `NAMES="attention elman"` runs these,
+# `FLAGS=--quick` tiny sizes; `NAMES=training` is the ablation of the training preset, some hours.
+bench: install
+	$(BIN)/python -m benchmarks.peers
+	$(BIN)/python -m benchmarks $(NAMES) $(FLAGS)
 
 check: install
 	$(BIN)/ruff check .

@@ -1,8 +1,8 @@
 """What each part of the `cpu` preset is worth, beside nanoGPT's recipe for a CPU, in equal time.
 
-    python benchmarks/training.py                          # everything, three seeds
-    python benchmarks/training.py --seeds 1 --minutes 20   # what 20 minutes allow; the rest later
-    python benchmarks/training.py --only "all" "GELU" --table
+    python -m benchmarks.training                          # everything, three seeds
+    python -m benchmarks.training --seeds 1 --minutes 20   # what 20 minutes allow; the rest later
+    python -m benchmarks.training --only "all" "GELU" --table
 
 The peer is written out below: the model and the numbers that nanoGPT's README gives for a CPU,
 2,000 updates of 12 texts of 64 letters. Its whole training is the unit of time. Every other recipe
@@ -74,7 +74,8 @@ class Block(nn.Module):
         )
         found = F.scaled_dot_product_attention(query, key, value, is_causal=True)
         x = x + self.out(found.transpose(1, 2).reshape(x.shape))
-        return x + self.down(F.gelu(self.up(self.norms[1](x))))
+        added: Tensor = self.down(F.gelu(self.up(self.norms[1](x))))
+        return x + added
 
 
 class Peer(nn.Module):
@@ -94,7 +95,7 @@ class Peer(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Batches first, as it is usual."""
-        x = self.tokens(tokens) + self.places.weight[: tokens.shape[1]]
+        x: Tensor = self.tokens(tokens) + self.places.weight[: tokens.shape[1]]
         return F.linear(self.norm(self.blocks(x)), self.tokens.weight)
 
     def loss(self, batch: Examples) -> Tensor:
@@ -111,7 +112,7 @@ class PeerTraining:
             PEER if steps == PEER.steps else TrainingConfig.of({**PEER.values(), "steps": steps})
         )
         self.model = Peer(len(corpus.vocabulary))
-        groups = [
+        groups: list[dict[str, Any]] = [
             {"params": [p for p in self.model.parameters() if p.dim() > 1]},
             {"params": [p for p in self.model.parameters() if p.dim() < 2], "weight_decay": 0.0},
         ]
@@ -130,7 +131,7 @@ class PeerTraining:
         for group in self.optimizer.param_groups:
             group["lr"] = PEER.learning_rate * share_at(step, self.config)
         self.optimizer.zero_grad()
-        self.model.loss(batch).backward()
+        self.model.loss(batch).backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.model.parameters(), PEER.clip_norm)
         self.optimizer.step()
 
@@ -231,7 +232,8 @@ def updates_in(corpus: Corpus, recipe: Recipe, rounds: int = 15) -> int:
     peer, ours = PeerTraining(corpus, 0, PEER.steps), OurTraining(corpus, 0, recipe, None)
     taken = [(seconds(peer, step)[0], seconds(ours, step)[0]) for step in range(rounds + 3)]
     peer_time, our_time = (statistics.median(times) for times in zip(*taken[3:], strict=True))
-    return max(1, round(recipe.share * PEER.steps * peer_time / our_time))
+    updates: int = round(recipe.share * PEER.steps * peer_time / our_time)
+    return max(1, updates)
 
 
 def train(name: str, corpus: Corpus, seed: int, every: int = 20, looks: int = 4) -> dict[str, Any]:
@@ -288,7 +290,7 @@ def write(path: Path, runs: list[dict[str, Any]]) -> None:
     """All runs, aside first."""
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(path.name + ".part")
-    about = "benchmarks/training.py: the cpu preset with one part taken away, in equal time"
+    about = "python -m benchmarks.training: the cpu preset with one part taken away, in equal time"
     aside.write_text(json.dumps({"about": about, "runs": runs}, indent=1) + "\n", encoding="utf-8")
     aside.replace(path)
 

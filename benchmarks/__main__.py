@@ -1,0 +1,70 @@
+"""All benchmarks, one after the other, each in a process of its own, with two threads and with one.
+
+    make bench                                     # installs the peers before: some twenty minutes
+    make bench NAMES="attention elman"             # these two
+    make bench FLAGS=--quick                       # tiny sizes: does it run?
+    make bench NAMES=training FLAGS=--minutes=90   # the ablation of the training preset, hours
+
+What one of them prints is shown as it comes. One that fails stops no other.
+"""
+
+import argparse
+import importlib.util
+import subprocess
+import sys
+import time
+
+from benchmarks.record import RESULTS, ROOT
+
+#: In this order. The training preset's takes hours, and has to be asked for by name.
+USUAL = ("feedback", "elman", "attention", "generation", "build")
+NAMES = (*USUAL, "training")
+#: Those that choose their threads themselves.
+ONCE = ("build", "training")
+
+
+def commands(arguments: list[str]) -> list[list[str]]:
+    """The command lines that were asked for: a module's name, and its flags."""
+    parser = argparse.ArgumentParser(prog="make bench", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
+    parser.add_argument("--threads", nargs="+", default=["2", "1"])
+    parser.add_argument("--rounds")
+    # All else is handed on.
+    asked, flags = parser.parse_known_args(arguments)
+    for name in asked.names:
+        if name not in NAMES:
+            parser.error(f"{name!r} is no benchmark; there are {', '.join(NAMES)}")
+    if asked.rounds is not None:
+        flags += ["--rounds", asked.rounds]
+    names = asked.names or [name for name in USUAL if _exists(name)]
+    made = []
+    for name in names:
+        for threads in asked.threads:
+            own = [] if name in ONCE else ["--threads", threads]
+            made.append([f"benchmarks.{name}", *own, *flags])
+            if name in ONCE:
+                break
+    return made
+
+
+def _exists(name: str) -> bool:
+    return importlib.util.find_spec(f"benchmarks.{name}") is not None
+
+
+def main() -> int:
+    """Run them. How many have failed."""
+    begun, failed = time.monotonic(), []
+    for module, *flags in commands(sys.argv[1:]):
+        print(f"\n## {' '.join([module, *flags])}", flush=True)
+        done = subprocess.run([sys.executable, "-m", module, *flags], cwd=ROOT, check=False)
+        if done.returncode:
+            failed.append(module)
+            print(f"{module} ended with {done.returncode}; the others go on", flush=True)
+    minutes = (time.monotonic() - begun) / 60
+    print(f"\n{minutes:.0f} minutes. Numbers are in {RESULTS.relative_to(ROOT)}, ", end="")
+    print("and `make site` shows them on its page of performance.")
+    return len(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

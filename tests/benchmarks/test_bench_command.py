@@ -1,0 +1,50 @@
+"""Which benchmarks `make bench` runs, and what it does with one that fails."""
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from benchmarks import __main__ as room
+from benchmarks.__main__ import commands, main
+
+
+def test_the_usual_ones_with_two_threads_and_with_one(monkeypatch):
+    monkeypatch.setattr(room, "_exists", lambda name: name in ("feedback", "build"))
+    assert commands([]) == [
+        ["benchmarks.feedback", "--threads", "2"],
+        ["benchmarks.feedback", "--threads", "1"],
+        ["benchmarks.build"],
+    ]
+
+
+def test_flags_are_handed_on():
+    asked = ["elman", "attention", "--quick", "--threads", "8", "--rounds", "3"]
+    assert commands(asked) == [
+        [f"benchmarks.{name}", "--threads", "8", "--quick", "--rounds", "3"]
+        for name in ("elman", "attention")
+    ]
+    assert commands(["training", "--minutes=90"]) == [["benchmarks.training", "--minutes=90"]]
+
+
+def test_no_such_benchmark(capsys):
+    with pytest.raises(SystemExit):
+        commands(["feedbck"])
+    assert "'feedbck' is no benchmark; there are feedback, elman" in capsys.readouterr().err
+
+
+def test_one_that_fails_stops_no_other(monkeypatch, capsys):
+    ran = []
+
+    def run(command, **kept):
+        ran.append(command[2])
+        return SimpleNamespace(returncode=int(command[2] == "benchmarks.elman"))
+
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "elman", "attention", "--threads", "1"])
+    assert main() == 1
+    assert ran == ["benchmarks.elman", "benchmarks.attention"]
+    told = capsys.readouterr().out
+    assert "benchmarks.elman ended with 1; the others go on" in told
+    assert "docs_src/results/performance" in told
