@@ -233,7 +233,7 @@ def slopes_of(up: Tensor, form: Form) -> tuple[Tensor, Tensor]:
     """
     if type(form.activation) is nn.ReLU and not form.is_gated:
         hidden = up.relu_()
-        return hidden, (hidden > 0).unsqueeze(-2)
+        return hidden, hidden.sign().unsqueeze(-2)
     with torch.enable_grad():
         leaf = up.detach().requires_grad_()
         hidden = bend(form, leaf)

@@ -42,7 +42,7 @@ import math
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from labml_nn.transformers.feedback.by_hand.form import Form, Masks, Span, draw, spans
 from labml_nn.transformers.feedback.by_hand.weights import Weights
@@ -61,14 +61,21 @@ class Read(NamedTuple):
     values: Tensor
 
 
-def by_heads(x: Tensor, heads: int) -> Tensor:
+def to_heads(maps: Tensor, heads: int) -> Tensor:
     r"""
     ## Heads first
 
-    Attention works on each head of each text alone. `[B, C]` becomes `[H, B, K]`, so
-    that head and text together are one axis, and the memory of each lies in one piece.
+    Attention works on each head of each text alone. Vectors of `[B, C]` would have to
+    be cut into heads, `[H, B, K]`, and moved, so that head and text together are one
+    axis. A product need not be moved afterwards if each head has a matrix of its own:
+    $H$ small products write what a large one would, and each writes in its place. So
+    the map is cut, once, and not the vectors, at every step.
+
+    * `maps` makes $H K$ numbers of $C$, `[..., H·K, C]`
+
+    Returns the same map as products want it, `[..., H, C, K]`.
     """
-    return torch.unflatten(x, -1, (heads, -1)).transpose(-3, -2)
+    return torch.unflatten(maps, -2, (heads, -1)).transpose(-2, -1)
 
 
 def side_by_side(x: Tensor) -> Tensor:
@@ -82,8 +89,11 @@ def bend(form: Form, up: Tensor) -> Tensor:
     r"""
     ## Hidden features
 
-    $f(z)$, or $f(z) \otimes z'$ with a gate, which comes as a second half.
+    $f(z)$, or $f(z) \otimes z'$ with a gate, which comes as a second half. What comes
+    in may be written over.
     """
+    if type(form.activation) is nn.ReLU and not form.is_gated:
+        return up.relu_()
     if not form.is_gated:
         return form.activation(up)
     feature, gate = up.chunk(2, -1)
@@ -104,6 +114,11 @@ def begin(x_seq: Tensor, keys: Tensor, values: Tensor, weights: Weights) -> Read
     Room for all that will be written, with what is known already in its place: the
     embeddings, and the rows of before.
 
+    A score is a sum over the $K$ features of a key, and what is found is a sum over
+    time. A product is at its best where the numbers of a sum lie in different lines
+    and results side by side. So values have features along their lines, and keys have
+    time: `keys` is the view `[H·B, S, K]` of a tensor that lies there as `[H·B, K, S]`.
+
     * `x_seq` is the text, embedded, `[T, B, C]`
     * `keys`, `values` are the rows of before, `[S, B, H, K]`
     """
@@ -112,19 +127,23 @@ def begin(x_seq: Tensor, keys: Tensor, values: Tensor, weights: Weights) -> Read
     outputs = x_seq.new_empty(length, len(weights.query) + 1, batch, width)
     outputs[:, 0] = x_seq
 
-    def rows(old: Tensor) -> Tensor:
-        space = x_seq.new_empty(heads, batch, before + length, d_k)
-        space[:, :, :before] = old.permute(2, 1, 0, 3)
-        return space.flatten(0, 1)
-
-    return Read(outputs, rows(keys), rows(values))
+    shape = (heads * batch, before + length, d_k)
+    read = Read(
+        outputs,
+        x_seq.new_empty(shape[0], d_k, shape[1]).transpose(1, 2),
+        x_seq.new_empty(shape),
+    )
+    for rows, old in ((read.keys, keys), (read.values, values)):
+        rows[:, :before] = old.permute(2, 1, 0, 3).flatten(0, 1)
+    return read
 
 
 class Layer(NamedTuple):
     r"""
     ## The maps of one layer
 
-    As products want them: a map of vectors that are rows is `x @ weight.T`.
+    As products want them: a map of vectors that are rows is `x @ weight.T`. Queries are
+    made for each head, `[H, C, K]`, with a bias `[H, 1, K]`.
     """
 
     query: Tensor
@@ -137,13 +156,13 @@ class Layer(NamedTuple):
     down_bias: Tensor
 
 
-def unstack(weights: Weights) -> list[Layer]:
+def unstack(weights: Weights, heads: int) -> list[Layer]:
     r"""
     One `Layer` for each layer.
     """
     stacked = (
-        weights.query.transpose(1, 2),
-        weights.query_bias,
+        to_heads(weights.query, heads),
+        torch.unflatten(weights.query_bias, 1, (heads, 1, -1)),
         weights.output.transpose(1, 2),
         weights.output_bias,
         weights.up.transpose(1, 2),
@@ -214,13 +233,13 @@ def attend(
 
     Returns $W_O o + b_O$, `[B, C]`.
     """
-    # Distances are scored for all texts of a batch together, one product per head. Rows
-    # are scored for each text alone.
-    query = torch.addmm(layer.query_bias, normalise(x, form), layer.query)
-    query = by_heads(query, form.heads).contiguous()
+    # Distances are scored for all texts of a batch together, one product per head. To
+    # that, rows add their scores, for each text alone.
+    alike = normalise(x, form).expand(form.heads, -1, -1)
+    query = torch.baddbmm(layer.query_bias, alike, layer.query)
     scores = torch.baddbmm(seen.distance_bias[number], query, seen.distance[number])
-    rows = query.view(-1, 1, query.shape[-1])
-    scores = torch.baddbmm(scores.view(len(rows), 1, -1), rows, seen.keys)
+    scores = scores.view(len(seen.keys), 1, -1)
+    scores.baddbmm_(query.view(len(scores), 1, -1), seen.keys)
     if seen.blank is not None:
         oldest = scores.view(form.heads, len(x), -1)[..., : seen.blank.shape[1]]
         oldest.masked_fill_(seen.blank, -math.inf)
@@ -248,7 +267,29 @@ def conclude(z: Tensor, layer: Layer, form: Form, kept: Tensor | None = None) ->
     return torch.addmm(layer.down_bias, hidden, layer.down)
 
 
-def remember(t: int, read: Read, weights: Weights, span: Span, form: Form) -> None:
+class Memory(NamedTuple):
+    r"""
+    ## The map to keys and values
+
+    As products want it: $2 H$ heads, of which the first $H$ make keys.
+
+    * `maps` is $W_{KV}$, `[2·H, C, K]`
+    * `bias` is its bias, `[2·H, 1, K]`
+    """
+
+    maps: Tensor
+    bias: Tensor
+
+    @staticmethod
+    def of(weights: Weights, heads: int) -> "Memory":
+        """Views of the parameters."""
+        bias = torch.unflatten(weights.memory_bias, 0, (2 * heads, 1, -1))
+        return Memory(to_heads(weights.memory, 2 * heads), bias)
+
+
+def remember(
+    t: int, read: Read, shares: Tensor, memory: Memory, span: Span, form: Form
+) -> None:
     r"""
     ## What a step leaves behind
 
@@ -256,13 +297,14 @@ def remember(t: int, read: Read, weights: Weights, span: Span, form: Form) -> No
     and its value go to row $S_t$.
     """
     outputs = read.outputs[t]
-    vector = (weights.shares @ outputs.flatten(1)).view_as(outputs[0])
+    vector = torch.mv(outputs.flatten(1).T, shares).view_as(outputs[0])
     if form.norm_memory:
         vector = normalise(vector, form)
-    row = torch.addmm(weights.memory_bias, vector, weights.memory.T)
-    for rows, part in zip((read.keys, read.values), row.chunk(2, -1), strict=True):
-        by_head = by_heads(part, form.heads)
-        rows[:, span.before + t].view(by_head.shape).copy_(by_head)
+    row = torch.baddbmm(
+        memory.bias, vector.expand(len(memory.maps), -1, -1), memory.maps
+    )
+    for rows, part in zip((read.keys, read.values), row.chunk(2), strict=True):
+        rows[:, span.before + t] = part.flatten(0, 1)
 
 
 def run_forward(
@@ -285,7 +327,8 @@ def run_forward(
     Returns the outputs of all layers, and all rows.
     """
     read = begin(x_seq, keys, values, weights)
-    layers = unstack(weights)
+    layers = unstack(weights, form.heads)
+    memory = Memory.of(weights, form.heads)
     length, batch, before = *x_seq.shape[:2], len(keys)
     for span in spans(length, before, form.horizon):
         masks = draw(form, span, x_seq, len(layers), batch, weights.down.shape[1])
@@ -302,7 +345,7 @@ def run_forward(
                 x = torch.add(
                     z, _times(added, masks.concluded, place), out=above[number]
                 )
-            remember(t, read, weights, span, form)
+            remember(t, read, weights.shares, memory, span, form)
     return read
 
 
