@@ -19,9 +19,12 @@ compares those of its own ([@vaswani2017attention, §3.2.2]).
 | $x W_h$ | `forward(x)[..., h, :]` | `[T, B, K]` | what head $h$ gets |
 """
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from labml_nn.checks import check_features, check_sizes
 
@@ -60,7 +63,89 @@ class PrepareForMultiHeadAttention(nn.Module):
         dtype other than that of the parameters.
         """
         check_features("x", x, self.linear.in_features, self.linear.weight)
-        return torch.unflatten(self.linear(x), -1, (self.heads, self.d_k))
+        return self.cut(self.linear(x))
+
+    def cut(self, mapped: Float[Tensor, "*axes HK"]) -> Float[Tensor, "*axes H K"]:
+        """
+        ### Cut into heads
+
+        Takes `[T, B, H·K]`, what the map has made, and returns `[T, B, H, K]`. Whatever
+        else is to be done to each head, a subclass does here.
+        """
+        return torch.unflatten(mapped, -1, (self.heads, self.d_k))
+
+
+def map_together(
+    x: Float[Tensor, "*axes C"], maps: Sequence[nn.Module]
+) -> list[Float[Tensor, "*axes H _"]]:
+    r"""
+    ## One product for several maps
+
+    Where a sequence attends to itself, queries, keys and values are made of the same
+    vectors. Three maps that stand side by side are one, as the heads of each were:
+
+    $$x \, [W^Q, W^K, W^V] = [x W^Q, \; x W^K, \; x W^V]$$
+
+    The parameters stay three, and a checkpoint knows them by their names. They are laid
+    side by side for the call: $3 C^2$ numbers are copied, beside a product of $3 C^2$
+    multiplications for *every* row. In the backward pass the gradients of $x$ are
+    summed within one product, where three would be made and added up.
+
+    * `x` are the vectors, `[T, B, C]`
+    * `maps` are what makes heads of them
+
+    Returns what each map makes of `x`, `[T, B, H, K]`.
+    """
+    ours = [each for each in maps if isinstance(each, PrepareForMultiHeadAttention)]
+    linears = [each.linear for each in ours]
+    if len(ours) < len(maps) or not _can_be_one(ours, linears):
+        return [each(x) for each in maps]
+    biases: list[Tensor] = [each.bias for each in linears if each.bias is not None]
+    weight = torch.cat(tuple(linear.weight for linear in linears))
+    mapped = F.linear(x, weight, torch.cat(biases) if biases else None)
+    parts = torch.split(mapped, [linear.out_features for linear in linears], dim=-1)
+    return [each.cut(part) for each, part in zip(ours, parts, strict=True)]
+
+
+# It is allowed if nobody misses the calls that are left out: those of the maps and of
+# the linear layers in them, with what is hooked to them or was put in their place (an
+# adapter, a quantised layer). And all of the maps have a bias, or none has. A few rows
+# at a time, as in writing, are not worth the copy; gradients tell that there are many.
+def _can_be_one(
+    maps: Sequence[PrepareForMultiHeadAttention], linears: Sequence[nn.Linear]
+) -> bool:
+    return (
+        torch.is_grad_enabled()
+        and all(
+            as_written(each, PrepareForMultiHeadAttention, "forward") for each in maps
+        )
+        and all(type(linear) is nn.Linear for linear in linears)
+        and len({linear.bias is None for linear in linears}) == 1
+        and not any(_is_watched(module) for module in (*maps, *linears))
+    )
+
+
+def _is_watched(module: nn.Module) -> bool:
+    return bool(
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+        or "forward" in vars(module)
+    )
+
+
+def as_written(module: nn.Module, author: type[nn.Module], *methods: str) -> bool:
+    """
+    ### Is it still ours?
+
+    Whether `methods` of a module are those of `author`, or somebody has put something
+    else in their place, by a subclass or on the object.
+    """
+    return all(
+        getattr(getattr(module, name), "__func__", None) is getattr(author, name)
+        for name in methods
+    )
 
 
 # ## Exercises

@@ -117,3 +117,16 @@ def join(past: KeysValues | None, new: KeysValues) -> KeysValues:
     return KeysValues(
         *(torch.cat([old, added]) for old, added in zip(past, new, strict=True))
     )
+
+
+def check_values(values: Float[Tensor, "S B H D"], d_v: int) -> None:
+    """
+    ### Of the right width
+
+    The map that joins the heads expects $d_v$ features of each. Raises `ValueError`.
+    """
+    if values.shape[3] != d_v:
+        raise ValueError(
+            f"`past.values` has shape {list(values.shape)}; expected d_v = {d_v} "
+            "features in each head: was it made by another module?"
+        )

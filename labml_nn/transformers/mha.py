@@ -75,8 +75,12 @@ from labml_nn.checks import (
     check_sequence,
     check_sizes,
 )
-from labml_nn.transformers.heads import PrepareForMultiHeadAttention
-from labml_nn.transformers.keys_values import KeysValues
+from labml_nn.transformers.heads import (
+    PrepareForMultiHeadAttention,
+    as_written,
+    map_together,
+)
+from labml_nn.transformers.keys_values import KeysValues, check_values
 from labml_nn.transformers.rotary import Rotation, rotate
 from labml_nn.transformers.scaled_dot_product import (
     attention_weights,
@@ -84,7 +88,7 @@ from labml_nn.transformers.scaled_dot_product import (
     fused_attention,
     weighted_mean,
 )
-from labml_nn.transformers.utils import check_mask
+from labml_nn.transformers.utils import check_mask, share_among_heads
 
 __all__ = ["KeysValues", "MultiHeadAttention", "PrepareForMultiHeadAttention"]
 
@@ -122,16 +126,14 @@ class MultiHeadAttention(nn.Module):
         * `d_k` and `d_v` are the number of features that one head has for a query or a
           key, and for a value; `d_model / heads` if not given
 
-        Raises `ValueError` if a width is not given and `heads` does not divide
-        `d_model`, or `ValueError` or `TypeError` for a size or a probability that
-        cannot be.
+        Raises `ValueError` if `heads` has to divide `d_model` and does not, and
+        `ValueError` or `TypeError` for a size or a probability that cannot be.
         """
         super().__init__()
         check_probability(dropout_prob=dropout_prob)
         check_sizes(heads=heads, d_model=d_model)
 
-        # The heads divide the width of the model among themselves, unless they are told
-        # their own.
+        # The heads share the width of the model, unless they are told their own.
         if d_k is None or d_v is None:
             check_heads(heads, d_model)
         self.heads = heads
@@ -140,11 +142,8 @@ class MultiHeadAttention(nn.Module):
         self.d_v = d_model // heads if d_v is None else d_v
         check_sizes(d_k=self.d_k, d_v=self.d_v)
 
-        # One map for each role: the same vector asks, is found and is handed out in
-        # three different forms.
-        #
-        # With `bias=False` no map has a bias. Version 0.5.1 dropped only those of
-        # queries and keys; to load such a checkpoint, add `output_bias=True`.
+        # One map for each role. With `bias=False` none has a bias; in version 0.5.1
+        # values and output kept theirs. For its checkpoints add `output_bias=True`.
         if output_bias is None:
             output_bias = bias
         self.query = PrepareForMultiHeadAttention(d_model, heads, self.d_k, bias)
@@ -152,8 +151,7 @@ class MultiHeadAttention(nn.Module):
         self.value = PrepareForMultiHeadAttention(d_model, heads, self.d_v, output_bias)
         self.output = nn.Linear(heads * self.d_v, d_model, bias=output_bias)
 
-        # Scores are divided by the root of the width of *one head*, which is what the
-        # dot product sums over.
+        # Scores are divided by the root of the width that a dot product sums over.
         #
         # > [!WARNING]
         # > Some code divides by $\sqrt{C}$, which looks alike and is $\sqrt{H}$ times
@@ -177,8 +175,8 @@ class MultiHeadAttention(nn.Module):
         """
         ### How well does each key fit each query?
 
-        Override this method to let something else count, such as the distance between
-        $t$ and $s$. Scaling and masking come after it.
+        Override this to let something else count, such as the distance of $t$ and $s$.
+        Scaling and masking come after it.
         """
         return dot_products(query, key)
 
@@ -191,10 +189,11 @@ class MultiHeadAttention(nn.Module):
         """
         ### All heads share the mask
 
-        An axis of length one takes their place. `query_shape` and `key_shape` begin
-        with `[T, B]` and `[S, B]`. Raises what `check_mask` raises.
+        `query_shape` and `key_shape` begin with `[T, B]` and `[S, B]`. Raises what
+        `check_mask` raises.
         """
-        return check_mask(mask, query_shape[0], key_shape[0], query_shape[1])[..., None]
+        (length, batch, *_), key_length = query_shape, key_shape[0]
+        return share_among_heads(check_mask(mask, length, key_length, batch))
 
     def attend(
         self,
@@ -207,13 +206,13 @@ class MultiHeadAttention(nn.Module):
         ### Attention, line by line
 
         The lines of `einsum_attention`, each of which can be replaced here: the scores
-        by overriding a method, softmax and dropout by setting another module.
+        by another method, softmax and dropout by another module.
         """
         scores = self.get_scores(query, key) * self.scale
         attn = attention_weights(scores, mask, softmax=self.softmax)
 
-        # Before dropout each row still sums to one. These are the weights to look at.
-        # Then, in training, some are dropped, so that none becomes indispensable.
+        # Before dropout each row sums to one; these are the weights to look at. Then
+        # some are dropped in training, so that none becomes indispensable.
         if self.store_attn:
             self.attn = attn.detach()
         return weighted_mean(self.dropout(attn), value)
@@ -230,10 +229,9 @@ class MultiHeadAttention(nn.Module):
 
         [Attention in three forms](scaled_dot_product.py) has what that saves.
         """
-        dropout_prob = self.dropout.p if self.dropout.training else 0.0
-        return fused_attention(
-            query, key, value, mask, scale=self.scale, dropout_prob=dropout_prob
-        )
+        drop = self.dropout.p if self.dropout.training else 0.0
+        options = {"scale": self.scale, "dropout_prob": drop}
+        return fused_attention(query, key, value, mask, **options)
 
     def project(
         self,
@@ -251,9 +249,8 @@ class MultiHeadAttention(nn.Module):
         Returns keys and values of all heads for `attend_to`, as often as it is called.
         Those of a longer sequence are these with more rows: join them with `torch.cat`.
         """
-        parameter = next(self.parameters(), None)
-        check_sequence("key", key, self.d_model, parameter)
-        check_sequence("value", value, self.d_model, parameter)
+        for name, x in {"key": key, "value": value}.items():
+            check_sequence(name, x, self.d_model, next(self.parameters(), None))
         return KeysValues(rotate(self.key(key), rotation), self.value(value))
 
     def attend_to(
@@ -279,27 +276,25 @@ class MultiHeadAttention(nn.Module):
         than that of the parameters or a mask of floating-point numbers.
         """
         check_sequence("query", query, self.d_model, next(self.parameters(), None))
-        queries = rotate(self.query(query), rotation)
-        check_attention_heads(queries, past.keys, past.values)
-        if past.values.shape[3] != self.d_v:
-            raise ValueError(
-                f"`past.values` has shape {list(past.values.shape)}; expected d_v = "
-                f"{self.d_v} features in each head: was it made by another module?"
-            )
+        return self._answer(rotate(self.query(query), rotation), past, mask)
+
+    def _answer(
+        self,
+        queries: Float[Tensor, "T B H K"],
+        past: KeysValues,
+        mask: Tensor | None,
+    ) -> Float[Tensor, "T B C"]:
+        check_attention_heads(queries, *past)
+        check_values(past.values, self.d_v)
         if mask is not None:
             mask = self.prepare_mask(mask, queries.shape, past.keys.shape)
 
         # The readable form runs when its weights are wanted, or when anything between
         # scores and mean was replaced; what the kernels compute cannot be changed.
         self.attn = None
-        scores = getattr(self.get_scores, "__func__", None)
-        fast = (
-            not self.store_attn
-            and scores is MultiHeadAttention.get_scores
-            and type(self.softmax) is nn.Softmax
-            and type(self.dropout) is nn.Dropout
-        )
-        attend = self.attend_fast if fast else self.attend
+        fast = as_written(self, MultiHeadAttention, "get_scores")
+        fast &= type(self.softmax) is nn.Softmax and type(self.dropout) is nn.Dropout
+        attend = self.attend_fast if fast and not self.store_attn else self.attend
 
         # Out of heads again: flattening `[T, B, H, D]` lays them end to end, which is
         # the $\operatorname{Concat}$ of the equation.
@@ -318,9 +313,15 @@ class MultiHeadAttention(nn.Module):
         r"""
         ### From vectors to vectors
 
-        Both halves at once. Arguments are those of `project` and `attend_to`, and so
-        are the result and the errors.
+        Both halves at once, with the arguments, the result and the errors of both.
         """
+        # A sequence that attends to itself needs [one product](heads.py) instead of
+        # three, unless somebody has changed what the halves do.
+        halves = as_written(self, MultiHeadAttention, "project", "attend_to")
+        if query is key and key is value and halves:
+            check_sequence("query", query, self.d_model, next(self.parameters(), None))
+            queries, *both = map_together(query, (self.query, self.key, self.value))
+            return self._answer(queries, KeysValues(*both), mask)
         past = self.project(key=key, value=value)
         return self.attend_to(query=query, past=past, mask=mask)
 
@@ -339,8 +340,8 @@ class MultiHeadAttention(nn.Module):
 #
 # <details><summary>Answer</summary>
 #
-# The output is shuffled in the same way, and that is all. A sum over $s$ has no order;
-# to attention a sequence is a bag, until [positions](positional_encoding.py) are added.
+# The output is shuffled in the same way, and that is all. A sum over $s$ has no order:
+# a sequence is a bag, until [positions](positional_encoding.py) are added.
 #
 # ```python
 # import torch
@@ -358,8 +359,8 @@ class MultiHeadAttention(nn.Module):
 #
 # <details><summary>Answer</summary>
 #
-# That of the keys. It adds $\sum_k Q_{tbhk} \, b_{hk}$ to the score of every key, the
-# same number for all $s$, and a softmax ignores what is added to all of its inputs.
+# That of the keys. It adds $\sum_k Q_{tbhk} \, b_{hk}$ to the score of every key, and
+# a softmax ignores what is added to all of its inputs.
 #
 # ```python
 # import torch
@@ -373,9 +374,8 @@ class MultiHeadAttention(nn.Module):
 #
 # </details>
 #
-# **3.** Make an attention that prefers what is near: subtract half the distance between
-# query and key from each score
-# ([@press2021train] have a slope for each head).
+# **3.** Make an attention that prefers what is near: subtract half the distance of
+# query and key from each score ([@press2021train] have a slope for each head).
 #
 # <details><summary>Answer</summary>
 #

@@ -42,7 +42,7 @@ grow.](figure:qk_norm.growth)
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
-| $q$, $k$ | what `super().forward` returns | `[T, B, H, K]` | queries, or keys |
+| $q$, $k$ | what `super().cut` returns | `[T, B, H, K]` | queries, or keys |
 | $\hat{q}$, $\hat{k}$ | `normalised` | `[T, B, H, K]` | of length $\sqrt{K}$ |
 | $g$ | `norm.weight` | `[K]` | gains, shared by the heads |
 """
@@ -68,12 +68,12 @@ class NormalisedHeads(PrepareForMultiHeadAttention):
         super().__init__(d_model, heads, d_k, bias)
         self.norm = RMSNorm(d_k)
 
-    def forward(self, x: Float[Tensor, "*axes C"]) -> Float[Tensor, "*axes H K"]:
+    def cut(self, mapped: Float[Tensor, "*axes HK"]) -> Float[Tensor, "*axes H K"]:
+        r"""
+        Takes `[T, B, H·K]`, returns `[T, B, H, K]`: vectors of length $\sqrt{K}$, times
+        the gains.
         """
-        Takes `[T, B, C]`, returns `[T, B, H, K]`; errors are those of
-        `PrepareForMultiHeadAttention.forward`.
-        """
-        normalised: Tensor = self.norm(super().forward(x))
+        normalised: Tensor = self.norm(super().cut(mapped))
         return normalised
 
 

@@ -49,6 +49,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from labml_nn.checks import check_attention_heads, check_probability
+from labml_nn.transformers.utils import is_known_as_causal
 
 
 def dot_products(
@@ -242,17 +243,23 @@ def fused_attention(
     """
     _check(query, key, value, mask, dropout_prob)
 
-    # Kernels want `[B, H, T, K]`. Permuting moves no numbers, it only reads them in
-    # another order. Blind queries see everything for the moment, here too.
+    # Under a mask that is [known as causal](utils.py) the kernels leave out all blocks
+    # above the diagonal, half of the work, and nobody is blind. Any other mask they
+    # have to read. Blind queries see everything for the moment, here too.
+    causal = is_known_as_causal(mask)
     visible = blind = None
-    if mask is not None:
+    if mask is not None and not causal:
         visible, blind = _open_blind(mask.permute(2, 3, 0, 1), -1)
+
+    # Kernels want `[B, H, T, K]`. Permuting moves no numbers, it only reads them in
+    # another order.
     x = F.scaled_dot_product_attention(
         query.permute(1, 2, 0, 3),
         key.permute(1, 2, 0, 3),
         value.permute(1, 2, 0, 3),
         attn_mask=visible,
         dropout_p=dropout_prob,
+        is_causal=causal,
         scale=scale,
     )
 

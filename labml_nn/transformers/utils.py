@@ -57,11 +57,85 @@ def subsequent_mask(
     * `device` is where the mask is made, the default device if not given
 
     Returns a boolean tensor of shape `[T, T, 1]`; the 1 is the batch, which shares it.
+    It is `known_as_causal`, so that attention can skip the half that it hides.
     Source: [@vaswani2017attention, §3.2.3].
     """
     check_sizes(seq_len=seq_len)
     see_all = torch.ones(seq_len, seq_len, dtype=torch.bool, device=device)
-    return see_all.tril().unsqueeze(-1)
+    return known_as_causal(see_all.tril().unsqueeze(-1))
+
+
+class _Note:
+    r"""
+    ## A mask that is known
+
+    Half of the scores that a causal mask meets are thrown away. Kernels can leave that
+    half out, and need no mask to be made, read and kept, if somebody tells them that it
+    is causal. To find out by looking takes as long as using the mask, and a GPU would
+    have to be waited for. So whoever makes a causal mask pins a note to it.
+
+    What is computed from the mask, `mask & padding` or `mask[1:]`, is a new tensor
+    without a note. What changes the mask itself raises its `_version`, the counter by
+    which PyTorch notices that a tensor kept for the backward pass has been written to.
+    The note has the count of when it was pinned, and is void when the two differ. And
+    it is not copied along with the mask, whose copy begins to count anew.
+    """
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+
+    def __deepcopy__(self, memo: object) -> None:
+        return None
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        return set, ()  # whatever comes out of a file, it is no note
+
+
+_NOTE = "_labml_nn_causal"
+
+# A graph that is being compiled knows no versions. There we trust the masks that are
+# made in it, and none that comes from outside.
+_IN_A_GRAPH = -1
+
+
+def known_as_causal(mask: Bool[Tensor, "T T *ones"]) -> Bool[Tensor, "T T *ones"]:
+    r"""
+    ### Pin the note
+
+    * `mask` is $M_{ts} = [\, s \le t \,]$, for all sequences and heads alike
+
+    Returns the same tensor. Tensors of the inference mode do not count their versions,
+    and get no note.
+    """
+    if torch.compiler.is_compiling():
+        setattr(mask, _NOTE, _Note(_IN_A_GRAPH))
+    elif not mask.is_inference():
+        setattr(mask, _NOTE, _Note(mask._version))
+    return mask
+
+
+def is_known_as_causal(mask: Tensor | None) -> bool:
+    """
+    ### Read it
+
+    `False` means that nobody knows: the mask may be causal nevertheless.
+    """
+    note = getattr(mask, _NOTE, None)
+    if mask is None or not isinstance(note, _Note):
+        return False
+    if torch.compiler.is_compiling():
+        return note.version == _IN_A_GRAPH
+    return note.version == mask._version
+
+
+def share_among_heads(mask: Bool[Tensor, "#T S #B"]) -> Bool[Tensor, "#T S #B 1"]:
+    """
+    ### Hand it on
+
+    An axis of length one stands for the heads. What is known of a mask is still true.
+    """
+    shared = mask[..., None]
+    return known_as_causal(shared) if is_known_as_causal(mask) else shared
 
 
 def padding_mask(
