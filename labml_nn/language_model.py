@@ -31,6 +31,7 @@ trains, judges or samples them should not have to care. So all of them have thes
 | `loss` | How surprised were you by this text? |
 | `predict` | What may come next? |
 | `begin` | What do you need before you can go on writing? |
+| `writer` | What may follow this token, and this one, and this one? |
 | `save`, `load` | [Files](saving/__init__.py) |
 
 | Symbol | Code | Shape | Meaning |
@@ -43,9 +44,9 @@ trains, judges or samples them should not have to care. So all of them have thes
 | | `state` | | what the model remembers of the text so far |
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -68,6 +69,9 @@ __all__ = ["LanguageModel", "LanguageModelConfig", "evaluating"]
 
 State = TypeVar("State")
 Model = TypeVar("Model", bound="LanguageModel[Any]")
+
+# What goes on with texts: tokens `[B]` become logits of what may follow them, `[B, V]`.
+Writer: TypeAlias = Callable[[Tensor], Tensor]
 
 
 class LanguageModel(nn.Module, Generic[State]):
@@ -267,6 +271,31 @@ class LanguageModel(nn.Module, Generic[State]):
             return None, prompt, ends_of(prompt, self.config.padding_token)
         check_prompt_lengths(lengths, prompt)
         return None, prompt, lengths
+
+    def writer(self, state: State) -> Writer:
+        r"""
+        ### Write on
+
+        * `state` is what was returned with the text so far
+
+        Returns a function that goes on with it, one token at a time: called with the
+        next token of each text, `[B]`, it returns logits of what may follow, `[B, V]`,
+        without gradients. They are those of `forward`.
+
+        A state is a value, and a new one is made for each token. A writer keeps the
+        text to itself, and may work in place. That is where a model can be fast: the
+        [decoders](transformers/writing/__init__.py) write over memory that never grows.
+        Here it is `forward` with its state. Make a writer for each text, while the
+        model is in evaluation, and anew when its parameters have changed.
+        """
+
+        def read(tokens: Tensor) -> Tensor:
+            nonlocal state
+            logits, state = self(tokens.unsqueeze(0), state)
+            last: Tensor = logits[-1]
+            return last
+
+        return read
 
     @property
     def end_token(self) -> int | None:

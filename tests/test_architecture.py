@@ -52,7 +52,9 @@ FILES = {
     "labml_nn.saving",
     "labml_nn.attention_maps.picture",
     "labml_nn.compiled",
+    "labml_nn.recurrent.elman.kernel",
     "labml_nn.transformers.feedback.kernel",
+    "labml_nn.transformers.writing",
 }
 FOR_FILES = {"pathlib", "json", "os", "safetensors"}
 

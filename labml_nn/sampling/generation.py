@@ -152,7 +152,8 @@ def _write(
     ends = text.new_full((batch,), len(text)) if lengths is None else lengths
     ends = ends.to(text.device)
     shared, longest = (int(end) for end in ends.aminmax())
-    logits, state = model(text[:shared], state)
+    rows_of_prompt, state = model(text[:shared], state)
+    logits, write = rows_of_prompt[-1], model.writer(state)
 
     # `over` are the sequences that met a stop token, `count` is how much each wrote.
     rows: list[Tensor] = []
@@ -161,7 +162,7 @@ def _write(
     ending = torch.tensor(stops, device=text.device)
     last = longest + n - 1
     for t in range(shared, last + 1):
-        picked = pick(logits[-1])
+        picked = pick(logits)
 
         # The sampler picks for all. Who still has prompt to read reads that instead,
         # and who is over repeats its last token until the others are done as well.
@@ -184,7 +185,7 @@ def _write(
             if bool((over | (count == n)).all()):
                 break
         if t < last:
-            logits, state = model(picked.unsqueeze(0), state)
+            logits = write(picked)
 
     return _columns(torch.stack(rows), ends - shared, int(count.max()))
 

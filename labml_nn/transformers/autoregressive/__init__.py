@@ -94,7 +94,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from labml_nn.checks import check_tokens
-from labml_nn.language_model import LanguageModel
+from labml_nn.language_model import LanguageModel, Writer
 from labml_nn.transformers.autoregressive.blocks import NORMS, build_layer, initialise
 from labml_nn.transformers.autoregressive.config import AutoregressiveConfig
 from labml_nn.transformers.autoregressive.embedding import PlacedEmbedding
@@ -103,6 +103,15 @@ from labml_nn.transformers.models import Generator
 from labml_nn.transformers.rotary import RotaryPositions
 from labml_nn.transformers.stacks import Encoder
 from labml_nn.transformers.window import Window, read_by_halves
+from labml_nn.transformers.writing import (
+    DecoderParts,
+    DecoderWriter,
+    can_write,
+    is_ordinary,
+    layers_of,
+    map_of,
+    norm_of,
+)
 
 __all__ = [
     "AutoregressiveConfig",
@@ -192,15 +201,20 @@ class AutoregressiveTransformer(LanguageModel[Window]):
         empty text, and for the state of another model or of another batch.
         """
         check_tokens(tokens, self.config.n_vocab)
-        rows, state = read_by_halves(
+        rows, state = self._read_on(tokens, state)
+        logits: Tensor = self.generator(rows)
+        return logits, state
+
+    def _read_on(
+        self, tokens: Tensor, state: Window | None
+    ) -> tuple[Float[Tensor, "T B C"], Window]:
+        return read_by_halves(
             tokens,
             state,
             self._read,
             max_len=self.config.max_len,
             padding_token=self.config.padding_token,
         )
-        logits: Tensor = self.generator(rows)
-        return logits, state
 
     def _read(
         self,
@@ -218,6 +232,52 @@ class AutoregressiveTransformer(LanguageModel[Window]):
         rotation = None if self.rotary is None else self.rotary(positions)
         x = self.embedding(tokens, positions)
         return self.stack.extend(x, mask, past, rotation)
+
+    def writer(self, state: Window) -> Writer:
+        """
+        ### Write on
+
+        `state` is that of the text so far. Returns the [fast
+        writer](../writing/__init__.py) of decoders, or, if there is anything about this
+        model or this text that it does not know, the one that [all
+        models](../../language_model.py) have.
+        """
+        plain = super().writer
+        parts = self._taken_apart()
+        if parts is None or not can_write(parts.table, state):
+            return plain(state)
+        return DecoderWriter(
+            parts,
+            state,
+            max_len=self.config.max_len,
+            padding_token=self.config.padding_token,
+            reread=lambda tokens: self._read_on(tokens, None)[1],
+            plain=plain,
+        )
+
+    def _taken_apart(self) -> DecoderParts | None:
+        """
+        ### The model as a list of matrices
+
+        Or `None`, if it is not what its class made it.
+        """
+        if not is_ordinary(self, AutoregressiveTransformer, PlacedEmbedding):
+            return None
+        layers, embedding = layers_of(self.stack), self.embedding
+        if layers is None:
+            return None
+        rotary = self.rotary
+        return DecoderParts(
+            table=embedding.tokens.weight,
+            scale=embedding.scale,
+            places=embedding.table,
+            turns=None if rotary is None else (rotary.cos, rotary.sin),
+            norm_in=norm_of(embedding.norm),
+            layers=layers,
+            norm_out=norm_of(self.stack.norm),
+            output=map_of(self.generator.projection),
+            norm_first=self.config.norm_first,
+        )
 
 
 # ## Differences from GPT-2

@@ -50,14 +50,15 @@ for it takes 31 ms, 11 of them for the source.
 | | `reply.layers[l]` | `[T, B, H, K]` | what it reads of the reply |
 """
 
+import math
 from typing import ClassVar, NamedTuple
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from labml_nn.checks import check_tokens
-from labml_nn.language_model import LanguageModel
-from labml_nn.transformers.encoder_decoder.assembly import assemble
+from labml_nn.language_model import LanguageModel, Writer
+from labml_nn.transformers.encoder_decoder.assembly import PlacedTokens, assemble
 from labml_nn.transformers.encoder_decoder.batches import (
     Batch,
     collate,
@@ -72,7 +73,22 @@ from labml_nn.transformers.encoder_decoder.checks import (
 )
 from labml_nn.transformers.encoder_decoder.config import EncoderDecoderConfig
 from labml_nn.transformers.mha import KeysValues
+from labml_nn.transformers.models import EncoderDecoder, Generator
+from labml_nn.transformers.positional_encoding import (
+    LearnedPositionalEncoding,
+    PositionalEncoding,
+)
 from labml_nn.transformers.window import Window, read_by_halves
+from labml_nn.transformers.writing import (
+    DecoderParts,
+    DecoderWriter,
+    Source,
+    can_write,
+    is_ordinary,
+    layers_of,
+    map_of,
+    norm_of,
+)
 
 __all__ = [
     "Batch",
@@ -197,10 +213,21 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
             padding_token=self.config.padding_token,
             begins=state.reply is None,
         )
+        rows, reply = self._read_on(tokens, state)
+        logits: Tensor = self.transformer.generator(rows)
+        return logits, state._replace(reply=reply).detach()
+
+    def _read_on(
+        self, tokens: Tensor, state: EncoderDecoderState
+    ) -> tuple[Float[Tensor, "T B C"], Window]:
+        """
+        ### The reply slides
+
+        through its window, and every row of it sees the whole source: that is never let
+        go of.
+        """
         decoder, source_mask = self.transformer.decoder, state.real.unsqueeze(0)
 
-        # The reply slides through its window, and every row of it sees the whole
-        # source: that is never let go of.
         def read(
             tokens: Tensor,
             positions: Tensor,
@@ -210,15 +237,13 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
             x = self.transformer.tgt_embed(tokens, positions)
             return decoder.extend(x, mask, past, state.sources, source_mask)
 
-        rows, reply = read_by_halves(
+        return read_by_halves(
             tokens,
             state.reply,
             read,
             max_len=self.config.max_len,
             padding_token=self.config.padding_token,
         )
-        logits: Tensor = self.transformer.generator(rows)
-        return logits, state._replace(reply=reply).detach()
 
     def loss(
         self,
@@ -272,6 +297,58 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
         state = self.encode(prompt, lengths).detach()
         start = prompt.new_full((1, prompt.shape[1]), self.config.start_token)
         return state, start, None
+
+    def writer(self, state: EncoderDecoderState) -> Writer:
+        """
+        ### Write on
+
+        Like that of the [autoregressive model](../autoregressive/__init__.py),
+        with what was said beside the reply.
+        """
+        parts, plain = self._taken_apart(), super().writer
+        if parts is None or not can_write(parts.table, state.reply):
+            return plain(state)
+        assert state.reply is not None
+        begun = state._replace(reply=None)
+        return DecoderWriter(
+            parts,
+            state.reply,
+            max_len=self.config.max_len,
+            padding_token=self.config.padding_token,
+            reread=lambda tokens: self._read_on(tokens, begun)[1],
+            plain=lambda reply: plain(state._replace(reply=reply)),
+            source=Source.of(state.sources, state.real),
+        )
+
+    def _taken_apart(self) -> DecoderParts | None:
+        """
+        ### The decoder as a list of matrices
+
+        Or `None`, if it is not what its class made it.
+        """
+        kinds = EncoderDecoder, PlacedTokens, PositionalEncoding
+        if not is_ordinary(
+            self, EncoderDecoderLanguageModel, *kinds, LearnedPositionalEncoding
+        ):
+            return None
+        model = self.transformer
+        layers, embedding = layers_of(model.decoder), model.tgt_embed
+        if layers is None:
+            return None
+        assert isinstance(embedding, PlacedTokens)
+        generator = model.generator
+        assert isinstance(generator, Generator)
+        return DecoderParts(
+            table=embedding.tokens.weight,
+            scale=math.sqrt(self.config.d_model),
+            places=embedding.positions.positional_encodings.squeeze(1),
+            turns=None,
+            norm_in=None,
+            layers=layers,
+            norm_out=norm_of(model.decoder.norm),
+            output=map_of(generator.projection),
+            norm_first=self.config.norm_first,
+        )
 
 
 # ## Differences from the paper
