@@ -1,28 +1,49 @@
 """How much memory a run needs, by what PyTorch's allocator says of itself."""
 
+import gc
 import os
 
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler talks otherwise
 
-import torch
+from torch._C._autograd import _disable_profiler, _enable_profiler, _prepare_profiler
+from torch._C._profiler import (
+    ProfilerActivity,
+    ProfilerConfig,
+    ProfilerState,
+    RecordScope,
+    _ExperimentalConfig,
+)
 
 from benchmarks.contest import Run
+
+CPU = {ProfilerActivity.CPU}
 
 
 def peak(run: Run) -> float:
     """The most MiB that tensors took at any moment of a run, beyond what was there before it.
 
-    The profiler notes every block that is taken or given back, and their sum is followed. Unlike
-    the size of the process it does not depend on what ran before, and it is the same every time.
-    What a compiled kernel takes for itself, without asking PyTorch, is not seen.
+    PyTorch's profiler notes every block that is taken or given back, and their sum is followed.
+    Unlike the size of the process it does not depend on what ran before, and it is the same every
+    time. What a compiled kernel takes for itself, without asking PyTorch, is not seen.
+
+    `torch.profiler.profile` would note every operation as well, and a loop over 512 tokens has
+    millions: gigabytes of notes. So what is behind it is called, for operations that nobody does.
     """
-    activities = [torch.profiler.ProfilerActivity.CPU]
-    with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
+    gc.collect()
+    config = ProfilerConfig(
+        ProfilerState.KINETO, False, True, False, False, False, _ExperimentalConfig()
+    )
+    _prepare_profiler(config, CPU)
+    _enable_profiler(config, CPU, {RecordScope.USER_SCOPE})  # type: ignore[call-arg]
+    try:
         run()
-    assert profile.profiler is not None
-    assert profile.profiler.kineto_results is not None
-    events = profile.profiler.kineto_results.events()
-    changes = [(event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]"]
+    finally:
+        results = _disable_profiler()
+    changes = [
+        (event.start_ns(), event.nbytes())  # type: ignore[attr-defined]
+        for event in results.events()
+        if event.name() == "[memory]"
+    ]
     held = most = 0
     for _, change in sorted(changes, key=lambda change: change[0]):
         held += change
