@@ -94,3 +94,29 @@ def at_ends(
     if ends is None:
         return x[-1]
     return x[ends - 1, torch.arange(x.shape[1], device=x.device)]
+
+
+# ## Exercises
+#
+# **1.** One model has a loss of 1.1 nats per character, another, which reads words, 4.5
+# nats per word. A word with its space is 5.6 characters long on average. Which of them
+# is better? How many bits does each need for a character, and what is meant by the
+# *perplexity* of 3.0 and 90 that they are reported with?
+#
+# <details><summary>Answer</summary>
+#
+# Compare what they say of the same text: the second pays $4.5 / 5.6 = 0.80$ nats for a
+# character, and is better. A bit is $\log 2$ nats, so that is 1.16 bits, and the first
+# needs 1.59. Perplexity is $e^L$, the size of a fair die that would be as surprising.
+# It depends on what is counted, a character or a word, and so do all three.
+#
+# ```python
+# import math
+#
+# characters, words = 1.1, 4.5
+# assert math.isclose(words / 5.6 / math.log(2), 1.16, abs_tol=0.005)
+# assert math.isclose(characters / math.log(2), 1.59, abs_tol=0.005)
+# assert round(math.exp(characters), 1) == 3.0 and round(math.exp(words)) == 90
+# ```
+#
+# </details>

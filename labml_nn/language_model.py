@@ -278,15 +278,11 @@ class LanguageModel(nn.Module, Generic[State]):
 
         * `state` is what was returned with the text so far
 
-        Returns a function that goes on with it, one token at a time: called with the
-        next token of each text, `[B]`, it returns logits of what may follow, `[B, V]`,
-        without gradients. They are those of `forward`.
-
-        A state is a value, and a new one is made for each token. A writer keeps the
-        text to itself, and may work in place. That is where a model can be fast: the
-        [decoders](transformers/writing/__init__.py) write over memory that never grows.
-        Here it is `forward` with its state. Make a writer for each text, while the
-        model is in evaluation, and anew when its parameters have changed.
+        Returns a function of the next token of each text, `[B]`, to logits of what may
+        follow, `[B, V]`: those of `forward`, without gradients. It keeps the text to
+        itself, and may work in place. So it can be fast, as that of
+        [decoders](transformers/writing/__init__.py) is; here it is `forward`. Make one
+        for each text, in evaluation, and anew when parameters have changed.
         """
 
         def read(tokens: Tensor) -> Tensor:
@@ -401,29 +397,6 @@ class LanguageModel(nn.Module, Generic[State]):
 #         total, count = total + n * losses[-1], count + n
 # torch.testing.assert_close(total / count, whole)
 # assert not torch.isclose(torch.stack(losses).mean(), whole)
-# ```
-#
-# </details>
-#
-# **3.** One model has a loss of 1.1 nats per character, another, which reads words, 4.5
-# nats per word. A word with its space is 5.6 characters long on average. Which of them
-# is better? How many bits does each need for a character, and what is meant by the
-# *perplexity* of 3.0 and 90 that they are reported with?
-#
-# <details><summary>Answer</summary>
-#
-# Compare what they say of the same text: the second pays $4.5 / 5.6 = 0.80$ nats for a
-# character, and is better. A bit is $\log 2$ nats, so that is 1.16 bits, and the first
-# needs 1.59. Perplexity is $e^L$, the size of a fair die that would be as surprising.
-# It depends on what is counted, a character or a word, and so do all three.
-#
-# ```python
-# import math
-#
-# characters, words = 1.1, 4.5
-# assert math.isclose(words / 5.6 / math.log(2), 1.16, abs_tol=0.005)
-# assert math.isclose(characters / math.log(2), 1.59, abs_tol=0.005)
-# assert round(math.exp(characters), 1) == 3.0 and round(math.exp(words)) == 90
 # ```
 #
 # </details>

@@ -128,6 +128,9 @@ class Temperature(Sampler):
         return (logits - logits.amax(-1, keepdim=True)) / temperature
 
 
+MANY = 2048
+
+
 @dataclass(frozen=True)
 class TopK(Sampler):
     r"""
@@ -154,11 +157,21 @@ class TopK(Sampler):
 
     def adjust(self, logits: Float[Tensor, "B V"]) -> Float[Tensor, "B V"]:
         """
-        A *stable* sort keeps the order of equals. `torch.topk` would be faster, and
-        does not say which of them it takes.
+        A *stable* sort keeps the order of equals. It takes its time over a large
+        vocabulary, where `torch.topk` is ten times as fast, but does not say which of
+        them it takes. So it is asked for the $k$-th largest alone. What lies above is
+        in, and the first of its equals are, as long as there is room. (Of 50,257 tokens
+        on one core: 0.4 ms instead of 4.2.)
         """
-        order = logits.sort(dim=-1, descending=True, stable=True).indices
-        return leave_only(logits, order[:, : self.k])
+        size = logits.shape[-1]
+        if size < MANY or self.k >= size:
+            order = logits.sort(dim=-1, descending=True, stable=True).indices
+            return leave_only(logits, order[:, : self.k])
+        border = logits.topk(self.k).values[:, -1:]
+        above, equal = logits > border, logits == border
+        room = self.k - above.sum(-1, keepdim=True)
+        left = above | (equal & (equal.cumsum(-1) <= room))
+        return logits.masked_fill(~left, -math.inf)
 
 
 @dataclass(frozen=True)

@@ -152,42 +152,42 @@ def _write(
     ends = text.new_full((batch,), len(text)) if lengths is None else lengths
     ends = ends.to(text.device)
     shared, longest = (int(end) for end in ends.aminmax())
-    rows_of_prompt, state = model(text[:shared], state)
-    logits, write = rows_of_prompt[-1], model.writer(state)
+    read, state = model(text[:shared], state)
+    logits, write = read[-1], model.writer(state)
 
-    # `over` are the sequences that met a stop token, `count` is how much each wrote.
+    # A sequence writes from step `ends` on, and is done at step `done`: after $n$
+    # tokens, or with a stop token.
     rows: list[Tensor] = []
-    over = torch.zeros(batch, dtype=torch.bool, device=text.device)
-    count = torch.zeros_like(ends)
+    done = ends + n
     ending = torch.tensor(stops, device=text.device)
     last = longest + n - 1
     for t in range(shared, last + 1):
         picked = pick(logits)
 
         # The sampler picks for all. Who still has prompt to read reads that instead,
-        # and who is over repeats its last token until the others are done as well.
-        reading = t < ends
+        # and who is done repeats its last token until the others are.
         if t < longest:
-            picked = torch.where(reading, text[t], picked)
-        if rows:
-            picked = torch.where(over, rows[-1], picked)
+            picked = torch.where(t < ends, text[t], picked)
+        if stops and rows:
+            picked = torch.where(t < done, picked, rows[-1])
         rows.append(picked)
-
-        # To ask whether all are over makes a GPU wait, so it is asked only where
-        # something can end before its time. Nobody reads the last token of all.
-        writing = ~(reading | over) & (count < n)
-        count = count + writing
         if on_token is not None:
-            for sequence in writing.nonzero().flatten().tolist():
-                on_token(sequence, int(picked[sequence]))
+            writing = ((t >= ends) & (t < done)).tolist()
+            for sequence, token in enumerate(picked.tolist()):
+                if writing[sequence]:
+                    on_token(sequence, token)
+
+        # To ask whether all are done makes a GPU wait, so it is asked only where
+        # something can end before its time. Nobody reads the last token of all.
         if stops:
-            over = over | (writing & torch.isin(picked, ending))
-            if bool((over | (count == n)).all()):
+            stopped = (t >= ends) & torch.isin(picked, ending)
+            done = torch.where(stopped, done.clamp(max=t + 1), done)
+            if bool((t + 1 >= done).all()):
                 break
         if t < last:
             logits = write(picked)
 
-    return _columns(torch.stack(rows), ends - shared, int(count.max()))
+    return _columns(torch.stack(rows), ends - shared, int((done - ends).max()))
 
 
 def _columns(

@@ -155,17 +155,16 @@ def _check_logits(logits: Tensor) -> None:
         )
     if logits.device.type != "cpu":
         return
-    largest = logits.amax(-1)
-    wrong = ~largest.isfinite()
-    if wrong.any():
-        row = int(wrong.int().argmax())
+    for row, largest in enumerate(logits.amax(-1).tolist()):
+        if math.isfinite(largest):
+            continue
         hint = {
             math.inf: "; a logit is infinite",
             -math.inf: "; all tokens were ruled out",
-        }.get(float(largest[row]), "; did training diverge?")
+        }.get(largest, "; did training diverge?")
         raise ValueError(
-            f"row {row} of `logits` has the largest value {float(largest[row])}, and "
-            f"no token can be drawn from it{hint}"
+            f"row {row} of `logits` has the largest value {largest}, and no token can "
+            f"be drawn from it{hint}"
         )
 
 

@@ -98,20 +98,12 @@ from labml_nn.language_model import LanguageModel, Writer
 from labml_nn.transformers.autoregressive.blocks import NORMS, build_layer, initialise
 from labml_nn.transformers.autoregressive.config import AutoregressiveConfig
 from labml_nn.transformers.autoregressive.embedding import PlacedEmbedding
+from labml_nn.transformers.autoregressive.writing import writer_of
 from labml_nn.transformers.mha import KeysValues
 from labml_nn.transformers.models import Generator
 from labml_nn.transformers.rotary import RotaryPositions
 from labml_nn.transformers.stacks import Encoder
 from labml_nn.transformers.window import Window, read_by_halves
-from labml_nn.transformers.writing import (
-    DecoderParts,
-    DecoderWriter,
-    can_write,
-    is_ordinary,
-    layers_of,
-    map_of,
-    norm_of,
-)
 
 __all__ = [
     "AutoregressiveConfig",
@@ -201,13 +193,14 @@ class AutoregressiveTransformer(LanguageModel[Window]):
         empty text, and for the state of another model or of another batch.
         """
         check_tokens(tokens, self.config.n_vocab)
-        rows, state = self._read_on(tokens, state)
+        rows, state = self.read_on(tokens, state)
         logits: Tensor = self.generator(rows)
         return logits, state
 
-    def _read_on(
-        self, tokens: Tensor, state: Window | None
+    def read_on(
+        self, tokens: Int[Tensor, "T B"], state: Window | None
     ) -> tuple[Float[Tensor, "T B C"], Window]:
+        """The same as far as the last rows, of tokens that were looked at."""
         return read_by_halves(
             tokens,
             state,
@@ -237,47 +230,12 @@ class AutoregressiveTransformer(LanguageModel[Window]):
         """
         ### Write on
 
-        `state` is that of the text so far. Returns the [fast
-        writer](../writing/__init__.py) of decoders, or, if there is anything about this
-        model or this text that it does not know, the one that [all
-        models](../../language_model.py) have.
+        `state` is that of the text so far. Returns [a writer](writing.py).
         """
         plain = super().writer
-        parts = self._taken_apart()
-        if parts is None or not can_write(parts.table, state):
+        if type(self) is not AutoregressiveTransformer:
             return plain(state)
-        return DecoderWriter(
-            parts,
-            state,
-            max_len=self.config.max_len,
-            padding_token=self.config.padding_token,
-            reread=lambda tokens: self._read_on(tokens, None)[1],
-            plain=plain,
-        )
-
-    def _taken_apart(self) -> DecoderParts | None:
-        """
-        ### The model as a list of matrices
-
-        Or `None`, if it is not what its class made it.
-        """
-        if not is_ordinary(self, AutoregressiveTransformer, PlacedEmbedding):
-            return None
-        layers, embedding = layers_of(self.stack), self.embedding
-        if layers is None:
-            return None
-        rotary = self.rotary
-        return DecoderParts(
-            table=embedding.tokens.weight,
-            scale=embedding.scale,
-            places=embedding.table,
-            turns=None if rotary is None else (rotary.cos, rotary.sin),
-            norm_in=norm_of(embedding.norm),
-            layers=layers,
-            norm_out=norm_of(self.stack.norm),
-            output=map_of(self.generator.projection),
-            norm_first=self.config.norm_first,
-        )
+        return writer_of(self, state, plain)
 
 
 # ## Differences from GPT-2

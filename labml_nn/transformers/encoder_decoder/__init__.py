@@ -46,19 +46,18 @@ for it takes 31 ms, 11 of them for the source.
 | $y$ | `tokens`, `targets` | `[T, B]` | the reply |
 | $n$ | `lengths` | `[B]` | real tokens of a sequence |
 | $m$ | `memory` | `[S, B, C]` | the encoder's result |
-| $K$, $V$ | `sources[l]` | `[S, B, H, K]` | what layer $l$ of the decoder reads of it |
-| | `reply.layers[l]` | `[T, B, H, K]` | what it reads of the reply |
+| $K$, $V$ | `state.sources[l]` | `[S, B, H, K]` | what layer $l$ reads of it |
+| | `state.reply.layers[l]` | `[T, B, H, K]` | what it reads of the reply |
 """
 
-import math
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from labml_nn.checks import check_tokens
 from labml_nn.language_model import LanguageModel, Writer
-from labml_nn.transformers.encoder_decoder.assembly import PlacedTokens, assemble
+from labml_nn.transformers.encoder_decoder.assembly import assemble
 from labml_nn.transformers.encoder_decoder.batches import (
     Batch,
     collate,
@@ -72,23 +71,10 @@ from labml_nn.transformers.encoder_decoder.checks import (
     fit_learned_positions,
 )
 from labml_nn.transformers.encoder_decoder.config import EncoderDecoderConfig
+from labml_nn.transformers.encoder_decoder.state import EncoderDecoderState
+from labml_nn.transformers.encoder_decoder.writing import writer_of
 from labml_nn.transformers.mha import KeysValues
-from labml_nn.transformers.models import EncoderDecoder, Generator
-from labml_nn.transformers.positional_encoding import (
-    LearnedPositionalEncoding,
-    PositionalEncoding,
-)
 from labml_nn.transformers.window import Window, read_by_halves
-from labml_nn.transformers.writing import (
-    DecoderParts,
-    DecoderWriter,
-    Source,
-    can_write,
-    is_ordinary,
-    layers_of,
-    map_of,
-    norm_of,
-)
 
 __all__ = [
     "Batch",
@@ -97,31 +83,6 @@ __all__ = [
     "EncoderDecoderState",
     "collate",
 ]
-
-
-class EncoderDecoderState(NamedTuple):
-    """
-    ## What a reply goes on from
-
-    A value: nothing in it is ever changed, so one can go on from the same point twice.
-    Every tensor in it has the batch as its second axis.
-
-    * `sources` are keys and values of what was said, a pair for each layer of the
-      decoder, `[S, B, H, K]` each. They are the same at every step
-    * `real` is `True` where they belong to a token and not to padding, `[S, B]`
-    * `reply` is the [window](../window.py) of the reply so far, with its keys and
-      values; `None` before its first token
-    """
-
-    sources: tuple[KeysValues, ...]
-    real: Bool[Tensor, "S B"]
-    reply: Window | None = None
-
-    def detach(self) -> "EncoderDecoderState":
-        """The same state without gradients."""
-        sources = tuple(KeysValues(k.detach(), v.detach()) for k, v in self.sources)
-        reply = None if self.reply is None else self.reply.detach()
-        return EncoderDecoderState(sources, self.real, reply)
 
 
 class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
@@ -213,18 +174,16 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
             padding_token=self.config.padding_token,
             begins=state.reply is None,
         )
-        rows, reply = self._read_on(tokens, state)
+        rows, reply = self.read_on(tokens, state)
         logits: Tensor = self.transformer.generator(rows)
         return logits, state._replace(reply=reply).detach()
 
-    def _read_on(
+    def read_on(
         self, tokens: Tensor, state: EncoderDecoderState
     ) -> tuple[Float[Tensor, "T B C"], Window]:
         """
-        ### The reply slides
-
-        through its window, and every row of it sees the whole source: that is never let
-        go of.
+        The reply slides through its window, and every row of it sees the whole source:
+        that is never let go of. Returns the decoder's rows.
         """
         decoder, source_mask = self.transformer.decoder, state.real.unsqueeze(0)
 
@@ -302,53 +261,12 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
         """
         ### Write on
 
-        Like that of the [autoregressive model](../autoregressive/__init__.py),
-        with what was said beside the reply.
+        `state` is that of the reply so far. Returns [a writer](writing.py).
         """
-        parts, plain = self._taken_apart(), super().writer
-        if parts is None or not can_write(parts.table, state.reply):
+        plain = super().writer
+        if type(self) is not EncoderDecoderLanguageModel or state.reply is None:
             return plain(state)
-        assert state.reply is not None
-        begun = state._replace(reply=None)
-        return DecoderWriter(
-            parts,
-            state.reply,
-            max_len=self.config.max_len,
-            padding_token=self.config.padding_token,
-            reread=lambda tokens: self._read_on(tokens, begun)[1],
-            plain=lambda reply: plain(state._replace(reply=reply)),
-            source=Source.of(state.sources, state.real),
-        )
-
-    def _taken_apart(self) -> DecoderParts | None:
-        """
-        ### The decoder as a list of matrices
-
-        Or `None`, if it is not what its class made it.
-        """
-        kinds = EncoderDecoder, PlacedTokens, PositionalEncoding
-        if not is_ordinary(
-            self, EncoderDecoderLanguageModel, *kinds, LearnedPositionalEncoding
-        ):
-            return None
-        model = self.transformer
-        layers, embedding = layers_of(model.decoder), model.tgt_embed
-        if layers is None:
-            return None
-        assert isinstance(embedding, PlacedTokens)
-        generator = model.generator
-        assert isinstance(generator, Generator)
-        return DecoderParts(
-            table=embedding.tokens.weight,
-            scale=math.sqrt(self.config.d_model),
-            places=embedding.positions.positional_encodings.squeeze(1),
-            turns=None,
-            norm_in=None,
-            layers=layers,
-            norm_out=norm_of(model.decoder.norm),
-            output=map_of(generator.projection),
-            norm_first=self.config.norm_first,
-        )
+        return writer_of(self, state, lambda reply: plain(state._replace(reply=reply)))
 
 
 # ## Differences from the paper

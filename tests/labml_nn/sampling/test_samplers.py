@@ -90,6 +90,16 @@ def test_top_k_is_exact_where_tokens_tie_and_lower_numbers_stay():
     ]
 
 
+@pytest.mark.parametrize("k", [1, 7, 40, 2999])
+def test_top_k_of_a_large_vocabulary(k, monkeypatch):
+    """Few different logits, so that the border runs through equals; some impossible."""
+    logits = torch.randint(12, (3, 3000)).float()
+    logits[1, 5:] = -math.inf
+    fast = TopK(k).adjust(logits)
+    monkeypatch.setattr("labml_nn.sampling.MANY", 10_000)
+    assert torch.equal(fast, TopK(k).adjust(logits))
+
+
 def test_top_k_of_many_equals():
     """So many that a sort which is not stable would mix them."""
     kept = TopK(100).distribution(torch.zeros(1, 5000)) > 0
