@@ -60,6 +60,7 @@ setup(
         "labml_nn.compiled": ["*.h"],
         "labml_nn.recurrent.elman.kernel": ["*.h", "*.cpp"],
         "labml_nn.transformers.feedback.kernel": ["*.h", "*.cpp"],
+        "labml_nn.transformers.feedback.writing": ["*.cpp"],
         "labml_nn.transformers.writing": ["*.h", "*.cpp"],
     },
     entry_points={"console_scripts": ["labml-nn = labml_nn.experiments.command_line:main"]},

@@ -53,7 +53,7 @@ from labml_nn.checks import (
     check_sizes,
     check_tokens,
 )
-from labml_nn.language_model import LanguageModel, LanguageModelConfig
+from labml_nn.language_model import LanguageModel, LanguageModelConfig, Writer
 from labml_nn.transformers.feed_forward import FeedForward
 from labml_nn.transformers.feedback import (
     FeedbackAttention,
@@ -62,6 +62,7 @@ from labml_nn.transformers.feedback import (
     FeedbackTransformerKV,
     FeedbackTransformerLayer,
 )
+from labml_nn.transformers.feedback.writing import FeedbackWriter, can_write
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,6 +196,23 @@ class FeedbackLanguageModel(LanguageModel[FeedbackMemory]):
         table = self.embed if self.output is None else self.output
         logits = F.linear(y_seq, table.weight)
         return logits, memory.detach()
+
+    def writer(self, state: FeedbackMemory) -> Writer:
+        r"""
+        ### Write on
+
+        With memory that is [written over](writing/__init__.py), where nothing speaks
+        against it. Arguments and result are those of all language models.
+        """
+        if type(self) is FeedbackLanguageModel and can_write(self, state):
+            return FeedbackWriter(self, state)
+        return self.plain_writer(state)
+
+    def plain_writer(self, state: FeedbackMemory) -> Writer:
+        r"""
+        The one that can be asked anything: `forward`, token after token.
+        """
+        return super().writer(state)
 
     def _real(self, tokens: Tensor) -> Bool[Tensor, "T B"] | None:
         # A batch without padding takes the short way. The question splits a compiled

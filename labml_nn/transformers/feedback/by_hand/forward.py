@@ -287,24 +287,21 @@ class Memory(NamedTuple):
         return Memory(to_heads(weights.memory, 2 * heads), bias)
 
 
-def remember(
-    t: int, read: Read, shares: Tensor, memory: Memory, span: Span, form: Form
-) -> None:
+def mix(outputs: Tensor, shares: Tensor, memory: Memory, form: Form) -> Tensor:
     r"""
     ## What a step leaves behind
 
-    $m_t$ is one product: shares, times the outputs of all layers laid out flat. Its key
-    and its value go to row $S_t$.
+    $m_t$ is one product: shares, times the outputs of all layers laid out flat.
+
+    * `outputs` are those of all layers, `[L + 1, B, C]`
+
+    Returns its key and its value, `[2·H, B, K]`.
     """
-    outputs = read.outputs[t]
     vector = torch.mv(outputs.flatten(1).T, shares).view_as(outputs[0])
     if form.norm_memory:
         vector = normalise(vector, form)
-    row = torch.baddbmm(
-        memory.bias, vector.expand(len(memory.maps), -1, -1), memory.maps
-    )
-    for rows, part in zip((read.keys, read.values), row.chunk(2), strict=True):
-        rows[:, span.before + t] = part.flatten(0, 1)
+    alike = vector.expand(len(memory.maps), -1, -1)
+    return torch.baddbmm(memory.bias, alike, memory.maps)
 
 
 def run_forward(
@@ -345,7 +342,9 @@ def run_forward(
                 x = torch.add(
                     z, _times(added, masks.concluded, place), out=above[number]
                 )
-            remember(t, read, weights.shares, memory, span, form)
+            row = mix(read.outputs[t], weights.shares, memory, form)
+            for rows, part in zip((read.keys, read.values), row.chunk(2), strict=True):
+                rows[:, before + t] = part.flatten(0, 1)
     return read
 
 
