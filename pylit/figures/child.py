@@ -16,12 +16,14 @@ from typing import Any
 from pylit.figures.figure import Figure
 from pylit.figures.table import Table
 from pylit.runs.confined import Order, leave, limits, load, ordered, same_every_time, told
+from pylit.runs.curiosity import Curiosity
 
 
 @dataclass
 class Seen:
     """What a run has read: sources by running them, and other files by opening them."""
 
+    curiosity: Curiosity
     sources: set[str] = field(default_factory=set)
     files: set[str] = field(default_factory=set)
     #: Of which the names of their files were asked for: one more may change a figure.
@@ -32,6 +34,7 @@ class Seen:
         """For `sys.setprofile`."""
         if event == "call":
             self.sources.add(frame.f_code.co_filename)
+            self.curiosity.ran(frame.f_code)
 
     def event(self, name: str, arguments: tuple[Any, ...]) -> None:
         """For `sys.addaudithook`."""
@@ -61,13 +64,13 @@ class Seen:
 def main() -> None:
     """Draw what is ordered."""
     order, answer = ordered()
-    seen = Seen()
+    seen = Seen(Curiosity(order["roots"]))
     sys.addaudithook(seen.event)
     loaded: dict[str, ModuleType | dict[str, Any]] = {}
     for work in order["work"]:
         path = Path(work["file"])
         if work["file"] not in loaded:
-            loaded[work["file"]] = _loaded(path, order)
+            loaded[work["file"]] = _loaded(path, order, seen.curiosity)
         module = loaded[work["file"]]
         if isinstance(module, ModuleType):
             answer(_drawn(module, work["function"], path, order, seen))
@@ -75,10 +78,10 @@ def main() -> None:
             answer(module)
 
 
-def _loaded(path: Path, order: Order) -> ModuleType | dict[str, Any]:
+def _loaded(path: Path, order: Order, curiosity: Curiosity) -> ModuleType | dict[str, Any]:
     """The module, or an answer that says why there is none."""
     try:
-        with limits(order["seconds"], order["bytes"]):
+        with limits(order["seconds"], order["bytes"]), curiosity.watching():
             return load(path, "figures_")
     except BaseException as error:
         return {"error": told(error, path, order)}
@@ -99,6 +102,7 @@ def _drawn(
         return {"error": told(error, path, order)}
     return {
         **shown,
+        **seen.curiosity.told(),
         "sources": sorted(seen.sources),
         "files": sorted(seen.files),
         "folders": sorted(seen.folders),

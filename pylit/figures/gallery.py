@@ -16,8 +16,8 @@ from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.figures.files import FOLDER, FigureFile, read_files
 from pylit.figures.process import Answer, Child, Task
 from pylit.model import FigureKind, FigureUse, Module, figure_slot
-from pylit.runs.imports import KEPT, Imports, roots, versions
-from pylit.runs.process import HEAVY, Failure, Limits
+from pylit.runs.imports import KEPT, Closure, Imports, roots, versions
+from pylit.runs.process import HEAVY, NO_READS, Failure, Limits, Reads
 
 #: Where a text asks for a figure; in code that only shows how, too, which does no harm.
 _ASKED = re.compile(r"\((?:figure|table):([\w.]+)")
@@ -67,12 +67,14 @@ class _Job:
 
     file: FigureFile
     key: str
+    closure: Closure
     drawn: dict[str, Drawn]
     sources: set[str] = field(default_factory=set)
     files: set[str] = field(default_factory=set)
     folders: set[str] = field(default_factory=set)
     modules: dict[str, str] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)
+    reads: Reads = NO_READS
 
 
 def hang(html: str, uses: Iterable[FigureUse], figures: Mapping[str, Drawn]) -> str:
@@ -164,8 +166,9 @@ class Gallery:
         wanted = [name for name in file.functions if f"{file.name}.{name}" in self._asked]
         if not wanted or file.problem:
             return []
-        read, outside = imports.closure(file.text)
-        key = digest(self._generator, *versions(), file.name, file.text, repr(self._limits), *read)
+        closure = imports.closure(file.text)
+        parts = (file.name, file.text, repr(self._limits), *closure.digests())
+        key = digest(self._generator, *versions(), *parts)
         kept: _Kept | None = self._cache.load(kept_as(file.name), key)
         if kept is None or not imports.hold(kept.modules) or not self._same(kept.files):
             kept = _Kept({}, {}, {})
@@ -173,10 +176,10 @@ class Gallery:
         missing = [name for name in wanted if name not in kept.drawn]
         if not missing:
             return []
-        job = _Job(file, key, dict(kept.drawn))
+        job = _Job(file, key, closure, dict(kept.drawn))
         job.modules, job.digests = dict(kept.modules), dict(kept.files)
         self._jobs[file.name] = job
-        heavy = tuple(name for name in HEAVY if name in outside or read)
+        heavy = tuple(name for name in HEAVY if name in closure.outside or closure.modules)
         return [Task(file.name, name, file.path, file.functions[name], heavy) for name in missing]
 
     def finish(self, asked: Iterable[Asked], report: Report) -> Mapping[str, Drawn]:
@@ -187,7 +190,8 @@ class Gallery:
                 self._take(answer)
             self._begin(left)
         for name, job in self._jobs.items():
-            modules = job.modules | self._imports.digests(job.sources)
+            found = self._imports.digests(job.closure, job.file.path, job.sources, job.reads)
+            modules = job.modules | found
             files = job.digests | self._digests(job.files) | self._listed(job.folders)
             self._cache.store(kept_as(name), job.key, _Kept(job.drawn, modules, files))
         off = next((f for f in self._failures.values() if f.missing == "torch"), None)
@@ -211,6 +215,7 @@ class Gallery:
         job.sources |= set(answer.sources)
         job.files |= set(answer.files)
         job.folders |= set(answer.folders)
+        job.reads |= answer.reads
 
     def _digests(self, files: Iterable[str]) -> dict[str, str]:
         """Of the files of the site among those that were opened, but for sources."""

@@ -6,7 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from pylit.model import FigureKind
-from pylit.runs.process import ChildProcess, Failure, Limits, read_failure
+from pylit.runs.process import (
+    NO_READS,
+    ChildProcess,
+    Failure,
+    Limits,
+    Reads,
+    read_failure,
+    read_reads,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +45,7 @@ class Answer:
     sources: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
+    reads: Reads = NO_READS
 
 
 class Child(ChildProcess):
@@ -68,5 +77,7 @@ class Child(ChildProcess):
 def _answer(task: Task, data: dict[str, Any]) -> Answer:
     if (error := data.get("error")) is not None:
         return Answer(task, read_failure(error, task.line))
-    read = (tuple(data[name]) for name in ("sources", "files", "folders"))
-    return Answer(task, None, data["kind"], data["picture"], data["below"], data["alt"], *read)
+    seen = (tuple(data[name]) for name in ("sources", "files", "folders"))
+    sources, files, folders = seen
+    shown = (data["kind"], data["picture"], data["below"], data["alt"])
+    return Answer(task, None, *shown, sources, files, folders, read_reads(data))

@@ -24,7 +24,7 @@ from pylit.prose.bibliography import Work
 from pylit.prose.citations import Cited, unknown
 from pylit.runs.imports import KEPT
 from pylit.shapes.model import ModuleShapes
-from pylit.shapes.trace import kept_as
+from pylit.shapes.trace import kept_as, runs_kept_as
 from pylit.site.addresses import HOME, module_url, prose_url
 from pylit.site.drafts import Draft, Drafter, Order, prose_target
 from pylit.site.glossary import term_documents
@@ -246,9 +246,8 @@ class Stages:
         urls = [page.url for page in pages]
         kinds = ("parsed", "draft", "page", "previews")
         names = {f"{kind} {url}" for kind in kinds for url in urls}
-        self._cache.prune(
-            names | {kept_as(module) for module in shaped} | {*figures, *KEPT, _SEARCH}
-        )
+        names |= {kept(module) for module in shaped for kept in (kept_as, runs_kept_as)}
+        self._cache.prune(names | {*figures, *KEPT, _SEARCH})
 
     def _source_key(self, source: SourceFile) -> str:
         kind = f"{source.is_package} {source.own}"

@@ -1,12 +1,12 @@
 """Who imports whom in a site, read from the sources: what a run may read.
 
 What a run reads of a module is its code. Notes are no part of it, so that to mend a sentence does
-not run everything that imports its module; unless something in a run asks for what is written.
+not run everything that imports its module; unless something in a run has asked for what is written,
+which `pylit.runs.curiosity` notes down.
 """
 
 import ast
 import importlib.metadata
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,11 +15,10 @@ from pathlib import Path
 
 from pylit.cache import Cache, digest
 from pylit.model import Module
+from pylit.runs.process import Reads
 
 #: Names in the cache of what was read from the sources, for traces and for figures.
 KEPT = ("imports of traces", "imports of figures")
-#: Who writes one of these may read notes.
-_CURIOUS = re.compile(r"__doc__|__file__|\b(?:inspect|linecache|pydoc|getdoc|getsource)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +29,20 @@ class _Read:
     imports: tuple[str, ...]
     #: Digest of its code, without docstrings, comments, and where lines begin and end.
     code: str
-    #: Whether it may read the notes of modules.
-    curious: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Closure:
+    """What a file that declares runs reads by its imports, and by theirs."""
+
+    #: The site's modules, and the digest of their code.
+    modules: Mapping[str, str]
+    #: Packages of others.
+    outside: frozenset[str]
+
+    def digests(self) -> list[str]:
+        """For a key."""
+        return [f"{name}={code}" for name, code in self.modules.items()]
 
 
 class Imports:
@@ -67,15 +78,14 @@ class Imports:
         source = self._named[name].source
         return self._read(source.text, source.digest, source.name, source.is_package)
 
-    def closure(self, text: str, *names: str) -> tuple[list[str], set[str]]:
-        """What a file that declares runs reads: the site's modules, with digests, and others.
+    def closure(self, text: str, *names: str) -> Closure:
+        """What a file that declares runs reads.
 
         Args:
             text: The file, whose imports count.
-            names: Modules that it reads whether it imports them or not, with their notes.
+            names: Modules that it reads whether it imports them or not.
         """
-        file = self._read(text, digest(text), "", False)
-        todo = [*names, *file.imports]
+        todo = [*names, *self._read(text, digest(text), "", False).imports]
         seen: dict[str, _Read] = {}
         outside: set[str] = set()
         while todo:
@@ -88,24 +98,31 @@ class Imports:
                 if prefix in self._named and prefix not in seen:
                     seen[prefix] = self._module(prefix)
                     todo += seen[prefix].imports
-        whole = set(names)
-        if file.curious or any(read.curious for read in seen.values()):
-            whole |= seen.keys()
-        digests = [
-            f"{name}={self._named[name].source.digest if name in whole else seen[name].code}"
-            for name in sorted(seen)
-        ]
-        return digests, outside - {name.split(".")[0] for name in self._named}
+        outside -= {name.split(".")[0] for name in self._named}
+        return Closure({name: seen[name].code for name in sorted(seen)}, frozenset(outside))
 
-    def digests(self, files: set[str]) -> dict[str, str]:
-        """Of the modules among files that ran."""
-        found = {str(Path(file).resolve()) for file in files if file.endswith(".py")}
-        names = [self._files[file].source.name for file in found & self._files.keys()]
-        whole = any(self._module(name).curious for name in names)
-        return {
-            name: self._named[name].source.digest if whole else self._module(name).code
-            for name in names
-        }
+    def digests(
+        self, closure: Closure, file: Path, ran: Iterable[str], reads: Reads
+    ) -> dict[str, str]:
+        """What the runs of a file have read besides what their key says: modules, with digests.
+
+        Args:
+            closure: What the key says.
+            file: The file.
+            ran: Files of which code ran, some of them modules that nobody imports by name.
+            reads: Whose code asked for notes, and which sources were read.
+        """
+        extra = self._names(ran)
+        everything = extra | closure.modules.keys()
+        curious = str(file) in reads.asked or not everything.isdisjoint(self._names(reads.asked))
+        whole = self._names(reads.read) | (everything if curious else set())
+        found = {name: self._module(name).code for name in sorted(extra)}
+        return found | {name: self._named[name].source.digest for name in sorted(whole)}
+
+    def _names(self, files: Iterable[str]) -> set[str]:
+        """The modules of the site among some files."""
+        paths = {str(Path(file).resolve()) for file in files if file.endswith(".py")}
+        return {self._files[path].source.name for path in paths & self._files.keys()}
 
     def hold(self, digests: Mapping[str, str]) -> bool:
         """Whether modules are as they were."""
@@ -141,10 +158,9 @@ def _read(text: str, content: str, name: str, is_package: bool) -> _Read:
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
-        return _Read((), content, True)
+        return _Read((), content)
     imports = tuple(dict.fromkeys(_imported(tree, name, is_package)))
-    code = ast.dump(_WithoutNotes().visit(tree))
-    return _Read(imports, digest(code), bool(_CURIOUS.search(code)))
+    return _Read(imports, digest(ast.dump(_WithoutNotes().visit(tree))))
 
 
 class _WithoutNotes(ast.NodeTransformer):

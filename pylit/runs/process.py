@@ -43,6 +43,23 @@ class Failure:
     missing: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What a run, or one before it in the same process, read besides code."""
+
+    #: Files whose code asked for docstrings.
+    asked: tuple[str, ...] = ()
+    #: Sources that were opened to be read.
+    read: tuple[str, ...] = ()
+
+    def __or__(self, other: "Reads") -> "Reads":
+        return Reads(self.asked + other.asked, self.read + other.read)
+
+
+#: Of a run that computes, and asks for no words.
+NO_READS = Reads()
+
+
 class ChildProcess:
     """A child process at work on an order; it starts at once, and `wait` waits for its answers.
 
@@ -88,6 +105,11 @@ class ChildProcess:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+
+
+def read_reads(data: Mapping[str, Any]) -> Reads:
+    """What was read, as the child tells it."""
+    return Reads(tuple(data["asked"]), tuple(data["read"]))
 
 
 def read_failure(data: Mapping[str, Any], line: int) -> Failure:

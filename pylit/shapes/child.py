@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pylit.runs.confined import Order, leave, limits, load, ordered, same_every_time, told
+from pylit.runs.curiosity import Curiosity
 from pylit.shapes.plan import Plan, read_plan
 from pylit.shapes.tracer import Tracer
 
@@ -19,18 +20,19 @@ from pylit.shapes.tracer import Tracer
 def main() -> None:
     """Run what is ordered."""
     order, answer = ordered()
+    curiosity = Curiosity(order["roots"])
     for work in order["work"]:
-        for found in _work(work, order):
-            answer(found | {"module": work["module"]})
+        for found in _work(work, order, curiosity):
+            answer(found | curiosity.told() | {"module": work["module"]})
 
 
-def _work(work: dict[str, Any], order: Order) -> Iterator[dict[str, Any]]:
+def _work(work: dict[str, Any], order: Order, curiosity: Curiosity) -> Iterator[dict[str, Any]]:
     """The answers for one file of traces."""
     path = Path(work["trace"])
     try:
-        with limits(order["seconds"], order["bytes"]):
+        plan = read_plan(work["text"])
+        with limits(order["seconds"], order["bytes"]), curiosity.watching():
             traces = load(path, "traces_")
-            plan = read_plan(Path(work["source"]).read_text(encoding="utf-8"))
     except BaseException as error:
         yield {"function": "", "error": told(error, path, order)}
         return
@@ -40,7 +42,8 @@ def _work(work: dict[str, Any], order: Order) -> Iterator[dict[str, Any]]:
             answer["runs"].append(None)
             try:
                 run = getattr(traces, function["name"])
-                answer["runs"][-1] = _run(run, sizes, plan, work["source"], order)
+                with curiosity.watching():
+                    answer["runs"][-1] = _run(run, sizes, plan, work["source"], order)
             except BaseException as error:
                 answer["error"] = told(error, path, order)
                 break

@@ -5,7 +5,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pylit.runs.process import ChildProcess, Failure, Limits, read_failure
+from pylit.runs.process import (
+    NO_READS,
+    ChildProcess,
+    Failure,
+    Limits,
+    Reads,
+    read_failure,
+    read_reads,
+)
 from pylit.shapes.model import Run, TraceFunction, read_value
 
 
@@ -16,6 +24,7 @@ class Work:
     #: Its name, for the answers.
     module: str
     source: Path
+    text: str
     trace: Path
     functions: tuple[TraceFunction, ...]
     #: Libraries that are imported before any run, and count for none.
@@ -30,6 +39,7 @@ class Answer:
     function: str
     runs: tuple[Run, ...]
     failure: Failure | None = None
+    reads: Reads = NO_READS
 
 
 class Child(ChildProcess):
@@ -50,6 +60,7 @@ class Child(ChildProcess):
                 {
                     "module": work.module,
                     "source": str(work.source),
+                    "text": work.text,
                     "trace": str(work.trace),
                     "functions": [
                         {"name": f.name, "sizes": [dict(sizes) for sizes in f.sizes]}
@@ -91,7 +102,8 @@ def _answer(data: dict[str, Any], functions: dict[tuple[str, str], TraceFunction
         return Answer(data["module"], data["function"], (), failure)
     assert function is not None
     runs = zip(data["runs"], function.sizes, strict=True)
-    return Answer(data["module"], data["function"], tuple(_run(run, s) for run, s in runs))
+    found = tuple(_run(run, sizes) for run, sizes in runs)
+    return Answer(data["module"], data["function"], found, None, read_reads(data))
 
 
 def _run(data: dict[str, Any], sizes: Any) -> Run:

@@ -1,7 +1,8 @@
 """All runs of a site: which of them are needed, and what the pages get of them.
 
 What a module's runs told is kept under a digest of everything that they read: the file of traces,
-the module, and every module of the site that these import, by way of others too.
+and the code of the module and of every module of the site that these import, by way of others too.
+What its page shows of them depends on its notes as well, and is made anew when they change.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,12 +12,13 @@ from pathlib import Path
 from pylit.cache import Cache, digest
 from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.model import Module
-from pylit.runs.imports import KEPT, Imports, roots, versions
-from pylit.runs.process import HEAVY, Failure, Limits
+from pylit.runs.imports import KEPT, Closure, Imports, roots, versions
+from pylit.runs.process import HEAVY, NO_READS, Failure, Limits, Reads
 from pylit.shapes.check import check
 from pylit.shapes.files import FOLDER, read_axes, read_traces, trace_files
 from pylit.shapes.lines import module_lines
 from pylit.shapes.model import Axes, ModuleShapes, Traced
+from pylit.shapes.moved import CodeLines, code_lines, moved
 from pylit.shapes.plan import read_plan
 from pylit.shapes.process import Answer, Child, Work
 
@@ -37,14 +39,33 @@ class _Job:
     #: Of its file of traces, for messages.
     shown: str
     work: Work
+    #: Of what is shown, and of the runs.
     key: str
+    runs_key: str
+    closure: Closure
     traced: list[Traced] = field(default_factory=list)
+    reads: Reads = NO_READS
     failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """What the runs of a module told, and where its code was."""
+
+    traced: tuple[Traced, ...]
+    lines: CodeLines
+    #: Other modules that ran or were read -> their digest.
+    others: Mapping[str, str]
 
 
 def kept_as(name: str) -> str:
     """The name in the cache of what the runs of a module told."""
     return f"shapes {name}"
+
+
+def runs_kept_as(name: str) -> str:
+    """The name in the cache of the runs of a module."""
+    return f"runs {name}"
 
 
 class Tracing:
@@ -121,20 +142,38 @@ class Tracing:
                 hint = "a file of traces has the path of its module"
                 self._report.add(Diagnostic(shown, 0, 0, "trace-file", message, hint))
             return
-        read, outside = imports.closure(text, module.source.name)
-        key = digest(self._generator, *versions(), axes.text, path, text, repr(self._limits), *read)
-        kept: ModuleShapes | None = self._cache.load(kept_as(module.source.name), key)
+        name, source = module.source.name, module.source
+        closure = imports.closure(text, name)
+        parts = (axes.text, path, text, repr(self._limits), *closure.digests())
+        runs_key = digest(self._generator, *versions(), *parts)
+        key = digest(runs_key, source.digest)
+        kept: ModuleShapes | None = self._cache.load(kept_as(name), key)
         if kept is not None and imports.hold(kept.others):
-            self._found[module.source.name] = kept
+            self._found[name] = kept
+            return
+        if self._again(module, key, runs_key):
             return
         report = Report()
         functions = read_traces(text, shown, axes, report)
         self._report.extend(report)
         if not report.failed:
             file = self._folder / path
-            heavy = tuple(name for name in HEAVY if name in outside)
-            work = Work(module.source.name, module.source.path, file, functions, heavy)
-            self._jobs[module.source.name] = _Job(module, shown, work, key)
+            heavy = tuple(name for name in HEAVY if name in closure.outside)
+            work = Work(name, source.path, source.text, file, functions, heavy)
+            self._jobs[name] = _Job(module, shown, work, key, runs_key, closure)
+
+    def _again(self, module: Module, key: str, runs_key: str) -> bool:
+        """Show runs that are kept on lines that have moved, if nothing but notes has changed."""
+        name = module.source.name
+        runs: _Runs | None = self._cache.load(runs_kept_as(name), runs_key)
+        if runs is None or not self._imports.hold(runs.others):
+            return False
+        traced = moved(runs.traced, runs.lines, code_lines(module.source.text))
+        if traced is None:
+            return False
+        self._found[name] = shapes = self._shapes(module, traced, runs.others)
+        self._cache.store(kept_as(name), key, shapes)
+        return True
 
     def finish(self, report: Report) -> dict[str, ModuleShapes]:
         """Shapes by the names of modules; faults go to the report."""
@@ -148,8 +187,7 @@ class Tracing:
             self.close()
         for name, job in self._jobs.items():
             if not job.failed:
-                self._found[name] = shapes = self._shapes(job, self._imports)
-                self._cache.store(kept_as(name), job.key, shapes)
+                self._keep(name, job)
         for shapes in self._found.values():
             report.extend(shapes.diagnostics)
         report.extend(self._report)
@@ -167,19 +205,29 @@ class Tracing:
             files = {m.source.path.resolve(): m.source.display for m in self._modules.values()}
             self._report.add(_fault(job, answer.failure, self._limits, files))
             return
+        job.reads |= answer.reads
         first, second = answer.runs
         line = next(f.line for f in job.work.functions if f.name == answer.function)
         job.traced.append(Traced(f"{job.shown}:{line}", (first, second)))
 
-    def _shapes(self, job: _Job, imports: Imports) -> ModuleShapes:
-        text = job.module.source.text
-        plan = read_plan(text)
+    def _keep(self, name: str, job: _Job) -> None:
+        """Keep what came of runs, for pages and for builds to come."""
         ran = {file for one in job.traced for run in one.runs for file in run.files}
+        others = self._imports.digests(job.closure, job.work.trace, ran, job.reads)
+        self._found[name] = shapes = self._shapes(job.module, job.traced, others)
+        self._cache.store(kept_as(name), job.key, shapes)
+        runs = _Runs(tuple(job.traced), code_lines(job.module.source.text), others)
+        self._cache.store(runs_kept_as(name), job.runs_key, runs)
+
+    def _shapes(
+        self, module: Module, traced: Sequence[Traced], others: Mapping[str, str]
+    ) -> ModuleShapes:
+        plan = read_plan(module.source.text)
         return replace(
-            module_lines(text, plan, job.traced),
+            module_lines(module.source.text, plan, traced),
             page=self._axes.page,
-            diagnostics=check(job.module, plan, job.traced, self._axes),
-            others=imports.digests(ran),
+            diagnostics=check(module, plan, traced, self._axes),
+            others=others,
         )
 
 

@@ -115,13 +115,46 @@ def test_a_build_starts_a_child_for_what_has_changed_and_nothing_else(
 
     assert edit("pkg/two.py", "Twice one", "Two times one") == []
     assert edit("docs_src/pages/notes.md", "A page", "One page") == []
-    assert edit("pkg/work.py", "Sums.", "Sums of rows.") == [["pkg.work"]]
+    # Notes of the module itself move what ran to other lines, and that is all.
+    before = chips(tmp_path)
+    assert edit("pkg/work.py", "Sums.", "Sums of rows.\n\nAll of them.") == []
+    assert edit("pkg/work.py", "    if kept", "    # Never.\n    if kept") == []
+    assert chips(tmp_path) == before
+    text = (tmp_path / "site/pkg/work.html").read_text(encoding="utf-8")
+    assert re.findall(r'class="n u" id="L(\d+)"', text) == ["21"]
+    assert edit("pkg/work.py", "kept = 0", "kept = 1") == [["pkg.work"]]
     assert edit("pkg/base.py", "x + x", "2 * x") == [["pkg.more"]]
     # What is written about code is no part of what others run.
     assert edit("pkg/base.py", "    return", '    """Twice."""\n\n    # Sum.\n    return') == []
     assert edit("docs_src/traces/pkg/more.py", "np.ones(T,", "np.ones((T, 2),") == [["pkg.more"]]
     assert chips(tmp_path, "pkg/more.html") == ["x [T, 2]", "returns [T, 2]"]
     assert edit("docs_src/traces/axes.toml", "C =", "D =") == [["pkg.more", "pkg.work"]]
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        "two.__doc__",
+        "inspect.getdoc(two)",
+        "getattr(two, '__doc__')",
+        "inspect.getsource(two)",
+        "Path(two.__code__.co_filename).read_text()",
+    ],
+)
+def test_a_run_that_reads_notes_runs_again_when_they_change(
+    asks: str, tmp_path: Path, children: list[list[str]]
+):
+    work = WORK.replace("    kept = x", f"    n = np.ones(len({asks}))\n    kept = x")
+    head = "import inspect\nfrom pathlib import Path\nimport numpy as np\nfrom pkg.two import two\n"
+    succeed(make_site(tmp_path, SITE | {"pkg/work.py": work.replace("import numpy as np\n", head)}))
+    (before,) = (chip for chip in chips(tmp_path) if chip.startswith("n "))
+    succeed(tmp_path)
+    assert len(children) == 1
+    text = (tmp_path / "pkg/two.py").read_text(encoding="utf-8")
+    (tmp_path / "pkg/two.py").write_text(text.replace("Twice one", "Two times one"), "utf-8")
+    succeed(tmp_path)
+    assert len(children) == 2
+    assert before not in chips(tmp_path)
 
 
 def test_a_module_that_is_imported_by_its_name_counts_too(
