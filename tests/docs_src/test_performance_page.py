@@ -1,0 +1,126 @@
+"""The page of performance: it is made of what was measured, and says of it what is so."""
+
+import importlib
+import json
+import re
+import sys
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "docs_src/results"
+PAGE = (ROOT / "docs_src/pages/performance.md").read_text(encoding="utf-8")
+MEASURED = sorted((RESULTS / "performance").glob("*.json"))
+ABLATION = RESULTS / "training_ablation.json"
+
+
+@pytest.fixture(scope="module")
+def figures():
+    sys.path.insert(0, str(ROOT / "docs_src/figures"))
+    try:
+        return importlib.import_module("performance")
+    finally:
+        sys.path.remove(str(ROOT / "docs_src/figures"))
+
+
+def asked() -> list[str]:
+    return re.findall(r"\((?:figure|table):performance\.(\w+)\)", PAGE)
+
+
+@pytest.mark.parametrize("name", asked())
+def test_where_nothing_was_measured_a_line_says_so(name, figures, monkeypatch, tmp_path):
+    monkeypatch.setattr(figures, "RESULTS", tmp_path)
+    made = getattr(figures, name)()
+    if isinstance(made, figures.Table):
+        assert made.rows[0][0] == "not measured here"
+        assert "make bench" in made.notes[0]
+    else:
+        assert re.search("nothing", made.alt, re.IGNORECASE)
+
+
+def test_no_number_was_typed_in():
+    """But those of versions, sizes and the words of the method."""
+    prose = re.sub(r"```.*?```|\$.*?\$|\(.*?\)|`.*?`", "", PAGE, flags=re.DOTALL)
+    prose = re.sub(r"\b\d+\.\d+\.\d+\b", "", prose)
+    assert not re.search(r"\d\.\d", prose)
+    assert not re.search(r"\d ?(ms|%|MiB|times)", prose.replace("100 %", "").replace("3 times", ""))
+
+
+@pytest.mark.parametrize("path", MEASURED, ids=lambda path: path.stem)
+def test_what_is_kept_is_small_and_says_nothing_of_places(path: Path):
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r'"/|~/|[A-Z]:\\\\', text)
+    assert len(text) < 120_000
+    for table in json.loads(text)["tables"]:
+        assert {"table", "threads", "machine", "matmul_gflops", "date", "rows"} <= set(table)
+        assert table["rows"], table["table"]
+
+
+def rows(name: str, table: str) -> list[dict[str, Any]]:
+    """With the most threads."""
+    path = RESULTS / "performance" / f"{name}.json"
+    if not path.exists():
+        pytest.skip(f"{name} was not measured")
+    tables = json.loads(path.read_text(encoding="utf-8"))["tables"]
+    found = [t for t in tables if t["table"] == table]
+    if not found:
+        pytest.skip(f"{table} of {name} was not measured")
+    best: list[dict[str, Any]] = max(found, key=lambda t: int(t["threads"]))["rows"]
+    return best
+
+
+# What the page says of the feedback transformer.
+
+
+def test_each_form_of_the_feedback_transformer_is_faster_than_the_one_before_it():
+    for setting in ("A", "B"):
+        for work in ("train", "forward"):
+            times = {
+                row["form"]: row["ms"]
+                for row in rows("feedback", "speed")
+                if (row["setting"], row["work"]) == (setting, work)
+            }
+            if times:
+                assert times["ours, kernel"] < times["ours, by hand"] < times["labml-nn, KV"]
+
+
+def test_shares_of_the_limit_are_below_one():
+    for path in MEASURED:
+        for table in json.loads(path.read_text(encoding="utf-8"))["tables"]:
+            assert all((row.get("share") or 0) < 1 for row in table["rows"]), path.stem
+
+
+# What the page says of training.
+
+
+@pytest.fixture(scope="module")
+def losses() -> dict[str, list[float]]:
+    if not ABLATION.exists():
+        pytest.skip("the ablation was not made")
+    found: dict[str, list[float]] = {}
+    for run in json.loads(ABLATION.read_text(encoding="utf-8"))["runs"]:
+        found.setdefault(run["recipe"], []).append(run["validation_loss"])
+    return found
+
+
+def test_a_third_of_the_time_is_enough(losses):
+    assert max(losses["all, a third of the time"]) < min(losses["nanoGPT"])
+    assert mean(losses["all"]) < 1.63
+
+
+def test_muon_and_rotary_positions_are_worth_most_then_sizes_and_qk_norm(losses):
+    worth = {name: mean(of) - mean(losses["all"]) for name, of in losses.items()}
+    first = ("AdamW for all parameters", "learned positions")
+    second = ("the peer's shape", "the peer's batch", "no QK norm")
+    others = set(worth) - {"nanoGPT", "all", "all, a third of the time", *first, *second}
+    assert min(worth[name] for name in first) > max(worth[name] for name in second)
+    assert min(worth[name] for name in second) > max(0.005, *(worth[name] for name in others))
+    assert all(min(losses[name]) > max(losses["all"]) for name in first)
+
+
+def test_some_parts_have_not_earned_their_place(losses, figures):
+    verdicts = {row[0]: row[-1] for row in figures.training().rows}
+    assert {"higher", "cannot tell"} <= set(verdicts.values())
