@@ -314,7 +314,7 @@ def _check(
 # Twice the length is four times the scores, and the first two forms hold them four
 # times over. The fused one needs little more than twice the memory. Between the first
 # two, only the order of the axes differs: see the first exercise.
-# `benchmarks/attention_forms.py` prints this table for other sizes and other machines.
+# `python -m benchmarks.attention` prints this table and more, on any machine.
 #
 # ## Exercises
 #

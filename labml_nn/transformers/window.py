@@ -69,6 +69,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from labml_nn.transformers.mha import KeysValues
+from labml_nn.transformers.utils import subsequent_mask
 
 
 class Window(NamedTuple):
@@ -203,8 +204,9 @@ def _read_on(
     # the last rows; a single token at the end may see everything.
     mask: Tensor | None = None
     if padded or length - first > 1:
-        corner = torch.ones(length - first, length, device=text.device).bool()
-        mask = corner.tril(first)[:, :, None]
+        mask = subsequent_mask(length, device=text.device)
+        if first:
+            mask = mask[first:]
         if padded:
             mask = mask & is_real
     rows, layers = read(text[first:], positions, mask, window.layers or None)

@@ -1,8 +1,6 @@
 """Attention alone, in three forms: equal to each other, by hand, masked, dropped, and refused."""
 
-import importlib.util
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -250,18 +248,3 @@ def test_what_is_refused(unhooked, name, case):
     query, key, value = (x.detach() for x in vectors(torch.float32))
     with pytest.raises(error, match=message):
         form(**{"query": query, "key": key, "value": value, **changes})
-
-
-def test_the_table_of_the_page_can_be_measured_again():
-    path = Path(__file__).parents[3] / "benchmarks" / "attention_forms.py"
-    spec = importlib.util.spec_from_file_location("attention_forms", path)
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    costs = script.measure(64, (B, H, K), rounds=1)
-    assert list(costs) == ["einsum", "matmul", "fused"]
-    assert all(ms > 0 for ms, _ in costs.values())
-    # The scores alone, four times: scaled, masked, as weights, and one on the way.
-    scores = 64 * 64 * B * H * 4 / 2**20
-    assert costs["einsum"][1] > 3 * scores
-    assert costs["matmul"][1] > 3 * scores
-    assert costs["fused"][1] < 3 * scores
