@@ -28,23 +28,35 @@ struct Right {
 
 static inline Right packed(const float *weights, Size steps) { return {weights, PANEL, steps}; }
 
+// A sum that goes on elsewhere: `count` times as many terms, A and B moved on each time.
+struct Turns {
+    Size count = 1, left = 0, right = 0;
+};
+
 // How far ahead, in floats, packed weights are asked for. They do not fit into the nearest cache,
 // and whoever waits for the next line when he needs it waits long.
 constexpr Size AHEAD = 2048;
 
-template <int R, int V, bool STREAM, class Finish>
-static inline void block(Left a, Right b, Size steps, Size row, Size column, Finish &finish) {
+// Where B is one long stream, it is asked for ahead of time; where A is read with large strides, A.
+enum class Ask { NOTHING, FOR_A, FOR_B };
+
+template <int R, int V, Ask ASK, class Finish>
+static inline void block(Left a, Right b, Size steps, Size row, Size column, Finish &finish,
+                         Turns turns = {}) {
     Vec c[R][V] = {};
-    const float *left = a.at + row * a.row;
-    const float *right = b.at + column * b.column;
-    for (Size k = 0; k < steps; k++, left += a.step, right += b.step) {
-        if (STREAM)
-            for (int v = 0; v < V * LANES; v += 16) __builtin_prefetch(right + AHEAD + v);
-        Vec numbers[V];
-        for (int v = 0; v < V; v++) numbers[v] = load(right + v * LANES);
-        for (int r = 0; r < R; r++) {
-            Vec number = all(left[r * a.row]);
-            for (int v = 0; v < V; v++) c[r][v] += number * numbers[v];
+    for (Size turn = 0; turn < turns.count; turn++) {
+        const float *left = a.at + row * a.row + turn * turns.left;
+        const float *right = b.at + column * b.column + turn * turns.right;
+        for (Size k = 0; k < steps; k++, left += a.step, right += b.step) {
+            if (ASK == Ask::FOR_A) __builtin_prefetch(left + 16 * a.step);
+            if (ASK == Ask::FOR_B)
+                for (int v = 0; v < V * LANES; v += 16) __builtin_prefetch(right + AHEAD + v);
+            Vec numbers[V];
+            for (int v = 0; v < V; v++) numbers[v] = load(right + v * LANES);
+            for (int r = 0; r < R; r++) {
+                Vec number = all(left[r * a.row]);
+                for (int v = 0; v < V; v++) c[r][v] += number * numbers[v];
+            }
         }
     }
     for (int r = 0; r < R; r++)
@@ -55,14 +67,19 @@ static inline void block(Left a, Right b, Size steps, Size row, Size column, Fin
 // cache from then on.
 template <int V, bool STREAM, class Finish>
 static inline void strip(Left a, Right b, Size rows, Size steps, Size column, Finish &finish) {
+    constexpr Ask ASK = STREAM ? Ask::FOR_B : Ask::NOTHING;
     Size row = 0;
+    if (STREAM && row + ROWS <= rows) {
+        block<ROWS, V, ASK>(a, b, steps, row, column, finish);
+        row += ROWS;
+    }
     for (; row + ROWS <= rows; row += ROWS)
-        block<ROWS, V, STREAM>(a, b, steps, row, column, finish);
+        block<ROWS, V, Ask::NOTHING>(a, b, steps, row, column, finish);
     if (ROWS > 4 && row + 4 <= rows) {
-        block<4, V, STREAM>(a, b, steps, row, column, finish);
+        block<4, V, ASK>(a, b, steps, row, column, finish);
         row += 4;
     }
-    for (; row < rows; row++) block<1, V, STREAM>(a, b, steps, row, column, finish);
+    for (; row < rows; row++) block<1, V, ASK>(a, b, steps, row, column, finish);
 }
 
 // The product. `finish(row, column, vector)` is told what came out, while it is still in a
@@ -81,31 +98,96 @@ static inline void weigh_with(Left a, const float *weights, Size rows, Size step
     product<true>(a, packed(weights, steps), rows, steps, columns, finish);
 }
 
+static inline void add_to(float *to, Vec v) { store(to, load(to) + v); }
+
+// Sums that grow
+// --------------
+//
+// C += A B where C lies in memory: gradients, of weights and of rows. Here A has many rows, so the
+// block can be larger, and wider than a panel; B is not packed. It is one function, not a template,
+// and compiled once.
+struct AddTo {
+    float *to;
+    Size apart;
+    void operator()(Size i, Size j, Vec c) const { add_to(to + i * apart + j, c); }
+};
+
+template <int V>
+static void add_strip(Left a, Right b, Size rows, Size steps, Size column, AddTo &add, Turns turns) {
+    constexpr int MANY = V == 4 ? TALL : 2 * TALL, FEW = TALL > 4 ? 4 : 2;
+    Size row = 0;
+    for (; row + MANY <= rows; row += MANY)
+        block<MANY, V, Ask::FOR_A>(a, b, steps, row, column, add, turns);
+    for (; row + FEW <= rows; row += FEW)
+        block<FEW, V, Ask::FOR_A>(a, b, steps, row, column, add, turns);
+    for (; row < rows; row++) block<1, V, Ask::FOR_A>(a, b, steps, row, column, add, turns);
+}
+
+static void add_product(Left a, Right b, Size rows, Size steps, Size columns, AddTo add,
+                        Turns turns = {}) {
+    Size column = 0;
+    for (; column + 4 * LANES <= columns; column += 4 * LANES)
+        add_strip<4>(a, b, rows, steps, column, add, turns);
+    for (; column + 2 * LANES <= columns; column += 2 * LANES)
+        add_strip<2>(a, b, rows, steps, column, add, turns);
+    if (column < columns) add_strip<1>(a, b, rows, steps, column, add, turns);
+}
+
 // One row
 // -------
 //
 // A single row has no other to share its vectors with. What it needs is that no addition waits
-// for the one before: several sums at once.
+// for the one before: several sums at once, eight in all.
 
-// to[j] += sum over k of left[k] * right[k * step + j]; writes up to 4 * LANES - 1 too many.
-static inline void add_combination(const float *left, const float *right, Size step, Size steps,
-                                   float *to, Size columns) {
-    for (Size j = 0; j < columns; j += 4 * LANES) {
-        Vec c[4];
-        for (int v = 0; v < 4; v++) c[v] = load(to + j + v * LANES);
-        for (Size k = 0; k < steps; k++)
-            for (int v = 0; v < 4; v++)
-                c[v] += all(left[k]) * load(right + k * step + j + v * LANES);
-        for (int v = 0; v < 4; v++) store(to + j + v * LANES, c[v]);
+// V vectors of  sum over k of left[k] * right[k * step + v * apart].
+template <int V>
+static inline void combine(const float *left, const float *right, Size step, Size apart, Size steps,
+                           Vec *to) {
+    constexpr int STRANDS = 8 / V;
+    Vec c[STRANDS][V] = {};
+    Size k = 0;
+    for (; k + STRANDS <= steps; k += STRANDS)
+        for (int s = 0; s < STRANDS; s++)
+            for (int v = 0; v < V; v++)
+                c[s][v] += all(left[k + s]) * load(right + (k + s) * step + v * apart);
+    for (; k < steps; k++)
+        for (int v = 0; v < V; v++) c[0][v] += all(left[k]) * load(right + k * step + v * apart);
+    for (int v = 0; v < V; v++) {
+        to[v] = c[0][v];
+        for (int s = 1; s < STRANDS; s++) to[v] += c[s][v];
     }
 }
 
-// sum over k of left[k] * right[k * step], one vector wide, in four strands.
-static inline Vec mixture(const float *left, const float *right, Size step, Size steps) {
-    Vec c[4] = {};
-    Size k = 0;
-    for (; k + 4 <= steps; k += 4)
-        for (int i = 0; i < 4; i++) c[i] += all(left[k + i]) * load(right + (k + i) * step);
-    for (; k < steps; k++) c[0] += all(left[k]) * load(right + k * step);
-    return (c[0] + c[1]) + (c[2] + c[3]);
+// One row times a packed matrix: finish(column, vector) for the first `columns`, and up to PANEL - 1
+// more.
+template <class Finish>
+static inline void row_times_packed(const float *row, const float *matrix, Size steps, Size columns,
+                                    Finish finish) {
+    for (Size j = 0; j < columns; j += PANEL, matrix += PANEL * steps) {
+        Vec c[2];
+        combine<2>(row, matrix, PANEL, LANES, steps, c);
+        for (int v = 0; v < 2; v++) finish(j + v * LANES, c[v]);
+    }
+}
+
+// One row times a matrix with rows of `columns` features, a multiple of LANES.
+template <class Finish>
+static inline void row_times(const float *row, const float *matrix, Size steps, Size columns,
+                             Finish finish) {
+    Size j = 0;
+    for (; j + 4 * LANES <= columns; j += 4 * LANES) {
+        Vec c[4];
+        combine<4>(row, matrix + j, columns, LANES, steps, c);
+        for (int v = 0; v < 4; v++) finish(j + v * LANES, c[v]);
+    }
+    for (; j + 2 * LANES <= columns; j += 2 * LANES) {
+        Vec c[2];
+        combine<2>(row, matrix + j, columns, LANES, steps, c);
+        for (int v = 0; v < 2; v++) finish(j + v * LANES, c[v]);
+    }
+    if (j < columns) {
+        Vec c[1];
+        combine<1>(row, matrix + j, columns, LANES, steps, c);
+        finish(j, c[0]);
+    }
 }

@@ -13,13 +13,13 @@ typedef int64_t Size;
 
 #if defined(__AVX512F__)
 constexpr int LANES = 16;
-constexpr int ROWS = 8;  // rows of a block of a product, see products.h
+constexpr int ROWS = 8, TALL = 6;  // rows of blocks of products, see products.h
 #elif defined(__AVX__)
 constexpr int LANES = 8;
-constexpr int ROWS = 4;
+constexpr int ROWS = 4, TALL = 3;
 #else
 constexpr int LANES = 4;
-constexpr int ROWS = 4;
+constexpr int ROWS = 4, TALL = 3;
 #endif
 
 // Rows of features are padded with zeros to a multiple of two vectors. No loop over features has
@@ -41,23 +41,35 @@ static inline Vec all(float x) { return x - Vec{}; }
 // If `b` is not a number, neither is the result.
 static inline Vec larger(Vec a, Vec b) { return a > b ? a : b; }
 
-// Across the lanes of a vector: fold it in half, again and again.
-template <class Fold>
-static inline float across(Vec v, Fold fold) {
-    float lanes[LANES];
-    store(lanes, v);
-    for (int half = LANES / 2; half; half /= 2)
-        for (int i = 0; i < half; i++) lanes[i] = fold(lanes[i], lanes[i + half]);
-    return lanes[0];
+// Across the lanes of a vector: fold it in half, again and again. Lanes change places with those that
+// are `half` away, so in the end the result is in all of them.
+template <int half>
+static inline Vec swapped(Vec v) {
+#ifdef __clang__
+    Vec result;
+    for (int i = 0; i < LANES; i++) result[i] = v[i ^ half];
+    return result;
+#else
+    Ints places;
+    for (int i = 0; i < LANES; i++) places[i] = i ^ half;
+    return __builtin_shuffle(v, places);
+#endif
 }
 
-static inline float sum(Vec v) {
-    return across(v, [](float a, float b) { return a + b; });
+template <int half = LANES / 2, class Fold>
+static inline Vec across(Vec v, Fold fold) {
+    v = fold(v, swapped<half>(v));
+    if constexpr (half > 1) v = across<half / 2>(v, fold);
+    return v;
 }
 
-static inline float largest(Vec v) {
-    return across(v, [](float a, float b) { return a > b ? a : b; });
+static inline Vec total(Vec v) {
+    return across(v, [](Vec a, Vec b) { return a + b; });
 }
+
+static inline float sum(Vec v) { return total(v)[0]; }
+
+static inline Vec largest(Vec v) { return across(v, larger); }
 
 // Ones, and zeros in all lanes from `count` on.
 static inline Vec first_lanes(Size count) {

@@ -55,13 +55,8 @@ from torch import Tensor, nn
 
 from labml_nn.compiled import Kernel, Library, Source, is_switched_off
 from labml_nn.transformers.feedback.by_hand.form import Form
-from labml_nn.transformers.feedback.by_hand.forward import results_of
 from labml_nn.transformers.feedback.by_hand.weights import Weights
-from labml_nn.transformers.feedback.kernel.run import (
-    read_of,
-    run_backward,
-    run_forward,
-)
+from labml_nn.transformers.feedback.kernel.run import run_backward, run_forward
 from labml_nn.transformers.feedback.kernel.task import Kept
 
 
@@ -77,14 +72,14 @@ class _Compiled(torch.autograd.Function):
         values: Tensor,
         *tensors: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        weights, rows = Weights(*tensors), len(keys) + len(x_seq)
-        kept = run_forward(
+        weights = Weights(*tensors)
+        kept, results = run_forward(
             library, x_seq, keys, values, blank, weights, form, keep=True
         )
         ctx.library, ctx.form, ctx.before = library, form, len(keys)
         ctx.save_for_backward(blank, *kept, *tensors)
         ctx.set_materialize_grads(False)
-        return results_of(read_of(kept, weights, form, rows), len(keys), form.heads)
+        return results
 
     @staticmethod
     def backward(
@@ -137,13 +132,14 @@ def recur(
     `[T, B, H, K]`.
     """
     if torch.is_grad_enabled():
-        results: tuple[Tensor, Tensor, Tensor] = _Compiled.apply(  # type: ignore[no-untyped-call]
+        read: tuple[Tensor, Tensor, Tensor] = _Compiled.apply(  # type: ignore[no-untyped-call]
             library, form, blank, x_seq, keys, values, *weights
         )
-        return results
-    kept = run_forward(library, x_seq, keys, values, blank, weights, form, keep=False)
-    read = read_of(kept, weights, form, len(keys) + len(x_seq))
-    return results_of(read, len(keys), form.heads)
+        return read
+    _, results = run_forward(
+        library, x_seq, keys, values, blank, weights, form, keep=False
+    )
+    return results
 
 
 def unsuited(form: Form, x_seq: Tensor) -> str | None:
@@ -171,7 +167,7 @@ def unsuited(form: Form, x_seq: Tensor) -> str | None:
 
 RELUS: tuple[object, ...] = (torch.relu, nn.functional.relu)
 
-SOURCE = Source("feedback", Path(__file__).parent, ("forward", "backward"))
+SOURCE = Source("feedback", Path(__file__).parent, ("forward", "turn", "backward"))
 KERNEL = Kernel(SOURCE, "feedback transformer", "The form by hand")
 
 

@@ -7,10 +7,10 @@
 struct Forward {
     const Task &task;
     Texts texts;
-    float *norm, *rows, *weights;  // [m, C'], [m, memory_wide], [H, m, weights_room]
+    float *norm, *rows, *weights;  // [m, C'], [m, memory_wide], [m, weights_room]
 
-    Forward(const Task &task, Size thread) : task(task), texts(share(task, thread)) {
-        norm = task.scratch + thread * task.scratch_size;
+    Forward(const Task &task, Texts texts) : task(task), texts(texts) {
+        norm = task.scratch + texts.first * task.scratch_size;
         rows = norm + texts.count * task.wide;
         weights = rows + texts.count * task.memory_wide;
     }
@@ -37,14 +37,15 @@ struct Forward {
                    wide, [=](Size i, Size j, Vec c) {
                        store(query + i * wide + j, c + load(bias + j));
                    });
-        look(l, t);
+        float *found = norm;
+        look(l, t, query, found);
 
         float *z = task.between + place;
         const float *drop = task.drop_attended;
-        if (drop) drop += task.here(l, t, texts.first) * wide;
+        if (drop) drop += task.dropped(l, t, texts.first) * wide;
         bias = task.output_bias + l * wide;
-        weigh_with({task.found + place, wide, 1}, task.output + l * task.width * wide, texts.count,
-                   task.width, wide, [=](Size i, Size j, Vec c) {
+        weigh_with({found, wide, 1}, task.output + l * task.width * wide, texts.count, task.width,
+                   wide, [=](Size i, Size j, Vec c) {
                        c += load(bias + j);
                        if (drop) c *= load(drop + i * wide + j);
                        store(z + i * wide + j, load(x + i * wide + j) + c);
@@ -52,24 +53,31 @@ struct Forward {
     }
 
     // o: what the heads find
-    void look(Size l, Size t) {
+    void look(Size l, Size t, const float *query, float *found) {
         Window window(task, t);
         Size apart = task.weights_room;
-        auto row = [&](Size h, Size i) { return weights + (h * texts.count + i) * apart; };
-        weigh(task, l, t, texts, row, apart);
-        for (Size h = 0; h < task.heads; h++)
+        for (Size h = 0; h < task.heads; h++) {
+            const float *asked = query + h * task.head;
+            score_distances(task, l, h, window, {asked, task.wide, 1}, texts.count, weights, apart);
             for (Size i = 0; i < texts.count; i++) {
-                Size b = texts.first + i, pair = task.pair(h, b);
-                float *attn = row(h, i);
-                multiply(attn, dropped_weights(task, l, t, h, b), window.count);
-                const float *values = task.values_rows + pair * task.room * task.head_wide +
-                                      window.first * task.head_wide;
-                float *found = task.found + task.kept(l, t, b) * task.wide + h * task.head;
-                for (Size k = 0; k < task.head; k += LANES) {
-                    Vec mixed = mixture(attn, values + k, task.head_wide, window.count);
-                    store_first(found + k, mixed, task.head - k);
-                }
+                Size b = texts.first + i;
+                float *scores = weights + i * apart;
+                row_times_packed(asked + i * task.wide, task.keys + task.panel(h, b, window.base()),
+                                 task.head, window.lead + window.count,
+                                 [=](Size j, Vec c) { add_to(scores + j, c); });
+                scores += window.lead;
+                if (task.blank) hide_blank(task, window, b, scores);
+                softmax(scores, window.count);
+                multiply(scores, dropped_weights(task, l, t, h, b), window.count);
             }
+            for (Size i = 0; i < texts.count; i++) {
+                float *to = found + i * task.wide + h * task.head;
+                row_times(weights + i * apart + window.lead,
+                          task.values_rows + task.row(h, texts.first + i, window.first),
+                          window.count, task.head_wide,
+                          [=](Size k, Vec c) { store_first(to + k, c, task.head - k); });
+            }
+        }
     }
 
     // x' = z + W_2 relu(W_1 z + b_1) + b_2
@@ -81,7 +89,7 @@ struct Forward {
         float *hidden = task.features + place * hidden_wide;
         const float *bias = task.up_bias + l * hidden_wide;
         const float *drop = task.drop_hidden;
-        if (drop) drop += task.here(l, t, texts.first) * hidden_wide;
+        if (drop) drop += task.dropped(l, t, texts.first) * hidden_wide;
         weigh_with({norm, wide, 1}, task.up + l * task.width * hidden_wide, texts.count, task.width,
                    hidden_wide, [=](Size i, Size j, Vec c) {
                        c = larger(Vec{}, c + load(bias + j));
@@ -92,7 +100,7 @@ struct Forward {
         float *x = task.x(t, l + 1, texts.first);
         bias = task.down_bias + l * wide;
         drop = task.drop_concluded;
-        if (drop) drop += task.here(l, t, texts.first) * wide;
+        if (drop) drop += task.dropped(l, t, texts.first) * wide;
         weigh_with({hidden, hidden_wide, 1}, task.down + l * task.hidden * wide, texts.count,
                    task.hidden, wide, [=](Size i, Size j, Vec c) {
                        c += load(bias + j);
@@ -101,7 +109,6 @@ struct Forward {
                    });
     }
 
-    // The key goes into a column, the value into a row.
     void remember(Size t) {
         Size wide = task.wide, memory_wide = task.memory_wide;
         for (Size i = 0; i < texts.count; i++) {
@@ -114,16 +121,19 @@ struct Forward {
                    [=](Size i, Size j, Vec c) {
                        store(to + i * memory_wide + j, c + load(task.memory_bias + j));
                    });
-        for (Size i = 0; i < texts.count; i++)
-            for (Size h = 0; h < task.heads; h++) {
-                Size pair = task.pair(h, texts.first + i), end = task.before + t;
-                const float *row = rows + i * memory_wide + h * task.head;
-                float *key = task.keys + pair * task.head * task.room + end;
-                float *value = task.values_rows + (pair * task.room + end) * task.head_wide;
-                for (Size k = 0; k < task.head; k++) {
-                    key[k * task.room] = row[k];
-                    value[k] = row[task.width + k];
-                }
-            }
+        for (Size i = 0; i < texts.count; i++) write(t, texts.first + i, rows + i * memory_wide);
+    }
+
+    // A new row of memory, and what others see of the step. The key goes into its column of a panel.
+    void write(Size t, Size b, const float *row) {
+        Size end = task.before + t, place = (t * task.batch + b) * task.width;
+        std::memcpy(task.top + place, task.x(t, task.layers, b), task.width * 4);
+        std::memcpy(task.new_keys + place, row, task.width * 4);
+        std::memcpy(task.new_values + place, row + task.width, task.width * 4);
+        for (Size h = 0; h < task.heads; h++, row += task.head) {
+            float *key = task.keys + task.panel(h, b, end - end % PANEL) + end % PANEL;
+            for (Size k = 0; k < task.head; k++) key[k * PANEL] = row[k];
+            std::memcpy(task.values_rows + task.row(h, b, end), row + task.width, task.head * 4);
+        }
     }
 };

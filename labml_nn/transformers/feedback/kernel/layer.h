@@ -11,9 +11,9 @@
 
 // Mean 0, variance 1. Returns 1 / sigma.
 static inline float normalise(const float *x, float *to, const Task &task) {
-    Vec total = {}, squares = {};
-    for (Size i = 0; i < task.wide; i += LANES) total += load(x + i);
-    Vec mean = all(sum(total) / task.width);
+    Vec sums = {}, squares = {};
+    for (Size i = 0; i < task.wide; i += LANES) sums += load(x + i);
+    Vec mean = total(sums) / float(task.width);
     for (Size i = 0; i < task.wide; i += LANES) {
         Vec centred = (load(x + i) - mean) * first_lanes(task.width - i);
         squares += centred * centred;
@@ -27,78 +27,62 @@ static inline float normalise(const float *x, float *to, const Task &task) {
 // Adds to `to` the gradient of x, given that of x normalised.
 static inline void add_normalise_backward(const float *gradient, const float *norm, float rstd,
                                           float *to, const Task &task) {
-    Vec total = {}, along = {};
+    Vec sums = {}, along = {};
     for (Size i = 0; i < task.wide; i += LANES) {
-        total += load(gradient + i);
+        sums += load(gradient + i);
         along += load(gradient + i) * load(norm + i);
     }
-    Vec mean = all(sum(total) / task.width), share = all(sum(along) / task.width);
+    Vec mean = total(sums) / float(task.width), share = total(along) / float(task.width);
     for (Size i = 0; i < task.wide; i += LANES) {
         Vec moved = load(gradient + i) - mean - load(norm + i) * share;
-        store(to + i, load(to + i) + moved * rstd * first_lanes(task.width - i));
+        add_to(to + i, moved * rstd * first_lanes(task.width - i));
     }
 }
 
 // Of scores[0 ... count) make weights. Zeros behind them up to a whole vector.
 static inline void softmax(float *scores, Size count) {
     for (Size j = count; j % LANES; j++) scores[j] = -INFINITY;
-    Vec most = load(scores), total = {};
+    Vec most = load(scores), sums = {};
     for (Size j = LANES; j < count; j += LANES) most = larger(most, load(scores + j));
-    Vec top = all(largest(most));
+    Vec top = largest(most);
     for (Size j = 0; j < count; j += LANES) {
         Vec e = exponential(load(scores + j) - top);
         store(scores + j, e);
-        total += e;
+        sums += e;
     }
-    Vec scale = all(1.f / sum(total));
+    Vec scale = 1.f / total(sums);
     for (Size j = 0; j < count; j += LANES) store(scores + j, load(scores + j) * scale);
 }
 
+// Attention
+// ---------
+//
+// Scores of row `window.first` and those behind it begin at scores + window.lead, because keys are
+// packed: PANEL rows of memory share a panel, and the window may begin inside one.
+
 static inline void hide_blank(const Task &task, Window window, Size b, float *scores) {
     for (Size j = window.first; j < task.before; j++)
-        if (task.blank[j * task.batch + b]) scores[j - window.first] = -INFINITY;
+        if (task.blank[j * task.batch + b]) scores[window.lead + j - window.first] = -INFINITY;
 }
 
-// Attention weights
-// -----------------
-//
-// Of one layer, one step and some texts. For each head: scores of distances, which are the same
-// for all texts, as one product; then scores of rows, each text its own; then softmax. Time is the
-// axis along vectors, so a score is a lane, and no sum goes across lanes but the one of softmax.
-//
-// `weights(h, i)` is where those of head h and the i-th text go; there must be room for
-// 4 * LANES more. `apart` is how far apart texts are there.
-template <class Place>
-static inline void weigh(const Task &task, Size l, Size t, Texts texts, Place weights, Size apart) {
-    Window window(task, t);
-    Size near = task.longest - window.count;
-    const float *query = task.queries + task.kept(l, t, texts.first) * task.wide;
-    for (Size h = 0; h < task.heads; h++) {
-        Size number = l * task.heads + h;
-        const float *table = task.table + number * task.head * task.table_room + near;
-        const float *bias = task.table_bias + number * task.table_room + near;
-        const float *asked = query + h * task.head;
-        float *to = weights(h, 0);
-        product({asked, task.wide, 1}, {table, task.table_room, 1}, texts.count, task.head,
-                (window.count + PANEL - 1) / PANEL * PANEL,
-                [=](Size i, Size j, Vec c) { store(to + i * apart + j, c + load(bias + j)); });
-        for (Size i = 0; i < texts.count; i++) {
-            Size b = texts.first + i;
-            const float *keys = task.keys + task.pair(h, b) * task.head * task.room;
-            float *scores = to + i * apart;
-            add_combination(asked + i * task.wide, keys + window.first, task.room, task.head,
-                            scores, window.count);
-            if (task.blank) hide_blank(task, window, b, scores);
-            softmax(scores, window.count);
-        }
-    }
+// Scores of distances are the same product for all texts. `to` has rows that are `apart`.
+static inline void score_distances(const Task &task, Size l, Size h, Window window, Left query,
+                                   Size texts, float *to, Size apart) {
+    Size number = l * task.heads + h, near = task.longest - window.count;
+    const float *table = task.table + number * task.head * task.table_room + near;
+    const float *bias = task.table_bias + number * task.table_room + near;
+    to += window.lead;
+    product(query, {table, task.table_room, 1}, texts, task.head,
+            (window.count + LANES - 1) / LANES * LANES,
+            [=](Size i, Size j, Vec c) { store(to + i * apart + j, c + load(bias + j)); });
 }
 
-// Factors of dropout for the weights of a head of a text, or nothing.
+// Factors of dropout for the weights of a head of a text, from the window's first row on, or
+// nothing.
 static inline const float *dropped_weights(const Task &task, Size l, Size t, Size h, Size b) {
     if (!task.drop_weights) return nullptr;
     Size row = (task.pair(h, b) * task.steps() + t - task.start) * task.layers + l;
-    return task.drop_weights + row * task.drop_rows + Window(task, t).first - task.low;
+    return task.drop_weights + row * task.drop_rows + Window(task, t).first - task.drop_low;
 }
 
 static inline void multiply(float *numbers, const float *factors, Size count) {

@@ -13,9 +13,8 @@ each [span](../by_hand/form.py) of steps.
 
 from torch import Tensor
 
-from labml_nn.compiled import Library
+from labml_nn.compiled import Library, up_to
 from labml_nn.transformers.feedback.by_hand.form import Form, Span, spans
-from labml_nn.transformers.feedback.by_hand.forward import Read
 from labml_nn.transformers.feedback.by_hand.weights import Weights
 from labml_nn.transformers.feedback.kernel.task import Caller, Kept
 
@@ -30,14 +29,15 @@ def run_forward(
     form: Form,
     *,
     keep: bool,
-) -> Kept:
+) -> tuple[Kept, tuple[Tensor, Tensor, Tensor]]:
     r"""
     ## The way there
 
     * `keep` is whether there will be a way back. If not, each step writes over what the
       last one had in hand
 
-    The others are those of the form by hand.
+    The others are those of the form by hand. Returns what was kept, and what others
+    see: outputs of the last layer, `[T, B, C]`, new keys and values, `[T, B, H, K]`.
     """
     length, batch, _ = x_seq.shape
     before = len(keys)
@@ -47,38 +47,27 @@ def run_forward(
     stored = length if keep else 1
     kept = Kept(
         space(length, task.layers + 1, batch, task.wide),
-        space(task.heads, batch, task.head, task.room),
+        space(task.heads, batch, task.room // caller.panel, task.head, caller.panel),
         space(task.heads, batch, task.room, task.head_wide),
-        space(task.layers, stored, batch, task.wide),
         space(task.layers, stored, batch, task.wide),
         space(task.layers, stored, batch, task.wide),
         space(task.layers, stored, batch, task.hidden_wide),
     )
     kept.outputs[:, 0] = caller.wide(x_seq)
-    kept.keys[..., :before] = keys.permute(2, 1, 3, 0)
+    older = caller.pack(keys.permute(2, 1, 3, 0))
+    kept.keys[:, :, : older.shape[2]] = older
     kept.values[:, :, :before, : task.head] = values.permute(2, 1, 0, 3)
     caller.keep(kept)
-    caller.scratch(task.wide + task.memory_wide + task.heads * task.weights_room)
+    top = x_seq.new_empty(length, batch, task.width)
+    new_keys, new_values = (
+        x_seq.new_empty(length, batch, form.heads, task.head) for _ in range(2)
+    )
+    caller.point(top=top, new_keys=new_keys, new_values=new_values)
+    caller.scratch(task.wide + task.memory_wide + task.weights_room)
     for span in spans(length, before, form.horizon):
         caller.begin(span, form, blank)
         caller.run("forward")
-    return kept
-
-
-def read_of(kept: Kept, weights: Weights, form: Form, rows: int) -> Read:
-    r"""
-    ## What was read
-
-    As the form by hand has it: views, without what was padded.
-
-    * `rows` is how many rows of memory there are now
-    """
-    width = weights.query.shape[-1]
-    return Read(
-        kept.outputs[..., :width],
-        kept.keys.flatten(0, 1)[..., :rows].mT,
-        kept.values.flatten(0, 1)[:, :rows, : width // form.heads],
-    )
+    return kept, (top, new_keys, new_values)
 
 
 def run_backward(
@@ -110,11 +99,13 @@ def run_backward(
     # There, keys are multiplied along time and values along features. Here it is also
     # the other way round.
     caller.point(
-        keys_rows=caller.rows(kept.keys.mT),
-        values=kept.values[..., :head].mT,
-        of_top=caller.wide(of_top),
+        keys_rows=caller.space(task.heads, batch, task.room, task.head_wide),
+        values=caller.space(*kept.keys.shape),
+        of_top=of_top,
         of_text=caller.space(length, batch, task.wide),
     )
+    task.start, task.stop = 0, length
+    caller.run("turn")
     older = []
     for name, given in (("of_keys", of_keys), ("of_values", of_values)):
         space = caller.zeros(task.heads, batch, task.room, task.head_wide)
@@ -128,7 +119,6 @@ def run_backward(
     _set_aside(caller, all_spans)
     for span in reversed(all_spans):
         caller.begin(span, form, blank)
-        task.row_room = span.rows + span.steps
         caller.run("backward")
     return caller.tensors["of_text"][..., :width], older[0], older[1], totals
 
@@ -166,14 +156,19 @@ def _totals(caller: Caller) -> Weights:
     )
 
 
+# Steps of a piece: as many as give the products at its end about so many rows.
+ROWS = 128
+
+
 def _set_aside(caller: Caller, all_spans: list[Span]) -> None:
     task, space = caller.task, caller.space
-    steps = max(span.steps for span in all_spans)
-    rows = max(span.rows for span in all_spans)
+    longest = max(span.steps for span in all_spans)
+    steps = task.piece = max(1, min(ROWS // task.batch, longest))
+    rows = max(span.rows + span.low % caller.panel for span in all_spans)
     shape = (task.layers, steps, task.batch)
     for name in ("text_norm", "between_norm", "of_attended", "of_concluded"):
         caller.point(**{name: space(*shape, task.wide)})
-    for name in ("of_query", "of_found"):
+    for name in ("of_query", "found"):
         caller.point(**{name: space(*shape, task.wide)})
     for name in ("vectors", "of_vectors"):
         caller.point(**{name: space(steps, task.batch, task.wide)})
@@ -181,11 +176,14 @@ def _set_aside(caller: Caller, all_spans: list[Span]) -> None:
     # A row of weights is followed by as many zeros as there are steps, and so is the
     # place before the first row: a distance is followed from step to step, and may lead
     # out of the table.
-    weights = (task.heads, task.batch, task.layers, steps, rows + steps)
+    task.row_room = up_to(rows, caller.panel) + max(steps, caller.panel)
+    pairs = (task.heads, task.batch, task.layers, steps)
     caller.point(
         of_up=space(*shape, task.hidden_wide),
         of_rows=space(steps, task.batch, task.memory_wide),
-        attn=space(*weights),
-        of_scores=space(*weights, before=steps),
+        attn=space(*pairs, task.row_room),
+        of_scores=space(*pairs, task.row_room, before=steps),
+        asked=space(*pairs, task.head_wide),
+        of_found=space(*pairs, task.head_wide),
     )
-    caller.scratch(2 * (task.wide + task.heads * task.weights_room))
+    caller.scratch(3 * task.wide)

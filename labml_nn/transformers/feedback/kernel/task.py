@@ -28,18 +28,19 @@ from labml_nn.transformers.feedback.by_hand.weights import Weights
 SIZES = """
     threads workers layers batch width wide hidden hidden_wide heads head head_wide
     room longest weights_room table_room before stored horizon norm_memory memory_wide
-    start stop low row_room scratch_size drop_rows
+    start stop drop_low low piece row_room scratch_size drop_rows
 """
 READ = """
     query query_bias output output_bias up up_bias down down_bias
     memory memory_bias shares table table_rows table_bias blank
-    outputs queries found between features keys keys_rows values values_rows
-    drop_attended drop_concluded drop_hidden drop_weights
+    outputs queries between features keys values keys_rows values_rows
 """
 WRITTEN = """
+    top new_keys new_values
+    drop_attended drop_concluded drop_hidden drop_weights
     of_top of_text of_keys of_values
-    text_norm between_norm of_attended of_concluded of_query of_found of_up
-    attn of_scores vectors of_vectors of_rows
+    text_norm between_norm of_attended of_concluded of_query found of_up
+    attn of_scores asked of_found vectors of_vectors of_rows
     sum_query sum_query_bias sum_output sum_output_bias sum_up sum_up_bias
     sum_down sum_down_bias sum_memory sum_memory_bias sum_shares
     sum_table sum_table_bias scratch
@@ -60,14 +61,15 @@ class Kept(NamedTuple):
 
     The form by hand keeps `outputs`, `keys` and `values` alone and has the rest again,
     in products that are as large as those of the weights. Here such a product would
-    take as long as the loop's own, so what the layers had in hand is kept, $7 C$
-    numbers for each token and layer. Only attention weights, $H S$ numbers, are had
-    again.
+    take as long as the loop's own, so what the layers had in hand is kept, $6 C$
+    numbers for each token and layer. Attention weights, $H S$ numbers, and what the
+    heads found, are had again: attention is a small part of the work, and for many
+    steps at once a quick one.
 
     * `outputs` is $x_t^l$, `[T, L + 1, B, C']`
-    * `keys` has time along its rows, `[H, B, K, S']`
+    * `keys` are packed, with time along their rows, `[H, B, S' / panel, K, panel]`
     * `values` has features along them, `[H, B, S', K']`
-    * `queries`, `found`, `between` are $q$, $o$ and $z$, `[L, T, B, C']`
+    * `queries`, `between` are $q$ and $z$, `[L, T, B, C']`
     * `features` is $h$, `[L, T, B, F']`
     """
 
@@ -75,7 +77,6 @@ class Kept(NamedTuple):
     keys: Tensor
     values: Tensor
     queries: Tensor
-    found: Tensor
     between: Tensor
     features: Tensor
 
@@ -100,7 +101,7 @@ class Caller(Call):
         task.workers = torch.get_num_threads()
         task.threads = min(task.workers, batch)
         task.batch, task.before = batch, before
-        task.room = up_to(before + length, self.lanes) + 4 * self.lanes
+        task.room = up_to(before + length, self.panel)
 
     def rows(self, x: Tensor) -> Tensor:
         r"""
@@ -128,7 +129,7 @@ class Caller(Call):
         task.eps, task.norm_memory = form.eps, form.norm_memory
         task.horizon = form.horizon or 0
         task.longest = w.distance.shape[2]
-        task.weights_room = up_to(task.longest, 4 * self.lanes)
+        task.weights_room = up_to(task.longest, self.panel) + 2 * self.panel
         task.table_room = task.longest + self.panel
 
         for name in ("query", "output", "up", "down", "memory"):
@@ -158,11 +159,11 @@ class Caller(Call):
         r"""
         ### Paper to scribble on
 
-        * `size` is how much a thread needs for each of its texts
+        * `size` is how much each text needs
         """
         task = self.task
-        task.scratch_size = -(-task.batch // task.threads) * size + 4 * self.lanes
-        self.point(scratch=self.space(task.threads, task.scratch_size))
+        task.scratch_size = size
+        self.point(scratch=self.space(task.batch, size))
 
     def begin(self, span: Span, form: Form, blank: Tensor | None) -> None:
         r"""
@@ -171,7 +172,8 @@ class Caller(Call):
         With the dropout that the form by hand has in it.
         """
         task = self.task
-        task.start, task.stop, task.low = span.start, span.stop, span.low
+        task.start, task.stop, task.drop_low = span.start, span.stop, span.low
+        task.low = span.low - span.low % self.panel
         task.drop_rows = span.rows
         like = self.like.new_empty(0, task.width)
         masks = draw(form, span, like, task.layers, task.batch, task.hidden)

@@ -1,0 +1,129 @@
+// The gradients of weights
+// ========================
+//
+// They need no step: one product over all steps and texts of the piece for each weight. They are
+// cut into strips of rows, and each thread takes the next strip that nobody has taken.
+
+#pragma once
+#include <atomic>
+
+#include "piece.h"
+
+struct Gather {
+    const Task &task;
+    Piece piece;
+    static constexpr Size STRIP = 4 * TALL;
+
+    explicit Gather(const Piece &piece) : task(piece.task), piece(piece) {}
+
+    void run(std::atomic<Size> &next) {
+        Size width = strips(task.width), hidden = strips(task.hidden);
+        Size each = 2 * width + 2 * hidden + task.heads, of_layers = each * task.layers;
+        Size all = of_layers + strips(2 * task.width) + task.layers + 1;
+        for (Size job; (job = next++) < all;) {
+            if (job < of_layers) {
+                of_layer(job / each, job % each, width, hidden);
+            } else {
+                of_memory(job - of_layers);
+            }
+        }
+    }
+
+    static Size strips(Size rows) { return (rows + STRIP - 1) / STRIP; }
+
+    void of_layer(Size l, Size job, Size width, Size hidden) {
+        Size wide = task.wide, hidden_wide = task.hidden_wide;
+        Size here = piece.here(l, piece.start, 0), square = l * task.width * wide;
+        const float *norm = task.between_norm + here * wide;
+        const float *concluded = task.of_concluded + here * wide;
+        if (job < width) {
+            weight(job, task.width, task.of_query + here * wide, wide, task.text_norm + here * wide,
+                   wide, task.sum_query + square, task.sum_query_bias + l * wide);
+        } else if ((job -= width) < width) {
+            weight(job, task.width, task.of_attended + here * wide, wide, task.found + here * wide,
+                   wide, task.sum_output + square, task.sum_output_bias + l * wide);
+        } else if ((job -= width) < hidden) {
+            weight(job, task.hidden, task.of_up + here * hidden_wide, hidden_wide, norm, wide,
+                   task.sum_up + l * task.hidden * wide, task.sum_up_bias + l * hidden_wide);
+        } else if ((job -= hidden) < hidden) {
+            if (job == 0) bias(concluded, wide, task.sum_down_bias + l * wide);
+            of_down(l, job);
+        } else {
+            of_distances(l, job - hidden);
+        }
+    }
+
+    // W_2 is kept the other way round: h goes in, in a row.
+    void of_down(Size l, Size job) {
+        Size wide = task.wide, first = job * STRIP, steps = piece.steps();
+        Size here = piece.here(l, piece.start, 0), kept = task.kept(l, piece.start, 0);
+        add_product({task.features + kept * task.hidden_wide + first, 1, task.hidden_wide},
+                    {task.of_concluded + here * wide, wide, 1}, rows_of(job, task.hidden),
+                    steps * task.batch, wide,
+                    {task.sum_down + (l * task.hidden + first) * wide, wide});
+    }
+
+    // sum[i, j] += sum over steps and texts of y[i] x[j], for the rows i of a strip.
+    void weight(Size job, Size rows, const float *y, Size apart, const float *x, Size columns,
+                float *sums, float *sum_bias) {
+        Size first = job * STRIP;
+        add_product({y + first, 1, apart}, {x, columns, 1}, rows_of(job, rows),
+                    piece.steps() * task.batch, columns, {sums + first * columns, columns});
+        if (job == 0) bias(y, apart, sum_bias);
+    }
+
+    static Size rows_of(Size job, Size rows) {
+        Size left = rows - job * STRIP;
+        return left < STRIP ? left : STRIP;
+    }
+
+    void bias(const float *y, Size columns, float *to) {
+        for (Size j = 0; j < columns; j += PANEL) {
+            Vec sums[2] = {};
+            for (Size i = 0; i < piece.steps() * task.batch; i++)
+                for (Size v = 0; v < 2; v++) sums[v] += load(y + i * columns + j + v * LANES);
+            for (Size v = 0; v < 2; v++) add_to(to + j + v * LANES, sums[v]);
+        }
+    }
+
+    // A distance is met at each step by another row. In the table of scores, row j of step t and
+    // row j + 1 of step t + 1 are equally far: one place more than a row apart.
+    void of_distances(Size l, Size h) {
+        Size rows = piece.rows(), count = rows < task.longest ? rows : task.longest;
+        Size skip = task.longest - count, number = l * task.heads + h, width = task.head_wide;
+        Size place = piece.row(h, 0, l, piece.start), next = piece.pair(h, 1) - piece.pair(h, 0);
+        const float *scores = task.of_scores + place * task.row_room + piece.old() - count;
+        float *to = task.sum_table + (number * task.longest + skip) * width;
+        add_product({scores, 1, task.row_room + 1}, {task.asked + place * width, width, 1}, count,
+                    piece.steps(), width, {to, width},
+                    {task.batch, next * task.row_room, next * width});
+
+        float *to_bias = task.sum_table_bias + number * task.table_room + skip;
+        for (Size b = 0; b < task.batch; b++)
+            for (Size i = 0; i < piece.steps(); i++) {
+                const float *row = scores + b * next * task.row_room + i * (task.row_room + 1);
+                for (Size j = 0; j < count; j++) to_bias[j] += row[j];
+            }
+    }
+
+    void of_memory(Size job) {
+        Size rows = strips(2 * task.width);
+        if (job < rows) {
+            weight(job, 2 * task.width, task.of_rows, task.memory_wide, task.vectors, task.wide,
+                   task.sum_memory, task.sum_memory_bias);
+        } else {
+            of_share(job - rows);
+        }
+    }
+
+    void of_share(Size l) {
+        Vec sums = {};
+        const float *vector = task.of_vectors;
+        for (Size t = piece.start; t < piece.stop; t++) {
+            const float *x = task.x(t, l, 0);
+            for (Size i = 0; i < task.batch * task.wide; i += LANES, vector += LANES)
+                sums += load(x + i) * load(vector);
+        }
+        task.sum_shares[l] += sum(sums);
+    }
+};
