@@ -50,7 +50,7 @@ static void attend(const Attention &a, Size text, const float *query, Size count
                 for (Size i = count; i < s + LANES; i++) scores[i] = -INFINITY;
             top = larger(top, load(scores + s));
         }
-        const Vec highest = all(largest(top));
+        const Vec highest = largest(top);
         Vec total = {};
         for (Size s = 0; s < count; s += LANES) {
             Vec weight = exponential(load(scores + s) - highest);
