@@ -20,8 +20,10 @@ can it learn to keep what is needed only much later?
 | Page | What it is about |
 |:--|:--|
 | [Elman network](elman/__init__.py) | the simplest rule, and what it found in 1990 |
-| [The Elman layer](elman/layer.py) | one step, all steps, padding, speed |
+| [The Elman cell](elman/cell.py) | one step |
+| [The Elman layer](elman/layer.py) | all steps, padding, speed |
 | [Backpropagation through time](elman/bptt.py) | how it learns, and why it forgets |
+| [The layer, compiled](elman/kernel/__init__.py) | all steps in one call |
 | [Elman language model](elman/language_model.py) | it reads and writes |
 | [Weights of nn.RNN](elman/torch_rnn.py) | from PyTorch and back |
 

@@ -110,8 +110,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from labml_nn.checks import check_probability, check_sequence, check_sizes
+from labml_nn.recurrent.elman.cell import ElmanCell
 from labml_nn.recurrent.elman.checks import check_state
-from labml_nn.recurrent.elman.layer import ElmanCell, ElmanLayer
+from labml_nn.recurrent.elman.layer import ElmanLayer
 
 __all__ = ["Elman", "ElmanCell", "ElmanLayer"]
 
@@ -180,6 +181,21 @@ class Elman(nn.Module):
         """The layers, from the lowest to the highest."""
         return [cast(ElmanLayer, layer) for layer in self.layers]
 
+    @property
+    def backend(self) -> str:
+        """
+        ### Which form runs
+
+        A name out of `BACKENDS` of [the layer](layer.py), for all layers. If they
+        differ, that of the lowest is returned.
+        """
+        return self.stack()[0].backend
+
+    @backend.setter
+    def backend(self, name: str) -> None:
+        for layer in self.stack():
+            layer.backend = name
+
     def forward(
         self,
         x: Float[Tensor, "T B C"],
@@ -210,7 +226,7 @@ class Elman(nn.Module):
 # ## Differences from the paper
 #
 # * **Tanh.** The paper's units lie between 0 and 1: the logistic sigmoid,
-#   `nonlinearity="sigmoid"`. An exercise of [the layer](layer.py) shows that the two
+#   `nonlinearity="sigmoid"`. An exercise of [the cell](cell.py) shows that the two
 #   are the same family of networks. Tanh begins around zero, where it is steepest, with
 #   a slope of 1 where a sigmoid has 1/4, and that is what a gradient needs.
 # * **Gradients.** The paper treats the copy as an input like any other: the error of

@@ -2,27 +2,25 @@ r"""
 ---
 title: The Elman layer
 summary: >
-  One step of a recurrent network is one line of mathematics. All steps are a loop, and
-  here is the loop in three forms: to read, fast, and in PyTorch's own kernel.
-paper: https://doi.org/10.1207/s15516709cog1402_1
+  All steps of a recurrent network are a loop around one line of mathematics. Here is
+  the loop in four forms: to read, unrolled, compiled, and in PyTorch's own kernel.
 ---
 
-A recurrent layer is a loop around one equation,
+A recurrent layer is a loop around one equation, that of [the cell](cell.py):
 
 $$h_t = f(W x_t + U h_{t-1} + b)$$
 
-[The network](__init__.py) explains what it is for. This page has the equation, the
-loop, and what else a layer needs: a state to begin with, padding that leaves no trace,
-and speed.
+[The network](__init__.py) explains what it is for. This page has the loop, and what
+else a layer needs: a state to begin with, padding that leaves no trace, and speed.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
 | $x_t$ | `x` | `[T, B, C]` | the inputs |
 | $h_t$ | `states` | `[T, B, N]` | the states after each step |
 | $h_0$ | `h_0` | `[N]` | the state before the first step |
-| $W$ | `input.weight` of `ElmanCell`, `cell.input.weight` | `[N, C]` | for the input |
-| $b$ | `input.bias` of `ElmanCell`, `cell.input.bias` | `[N]` | always added |
-| $U$ | `recurrent` of `ElmanCell`, `cell.recurrent` | `[N, N]` | for the state before |
+| $W$ | `cell.input.weight` | `[N, C]` | for the input |
+| $b$ | `cell.input.bias` | `[N]` | always added |
+| $U$ | `cell.recurrent` | `[N, N]` | for the state before |
 | $f$ | `cell.nonlinearity` | | tanh, sigmoid or relu |
 | $m_t$ | `mask` | `[T, B]` | `True` for a token, `False` for padding |
 """
@@ -31,85 +29,40 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from labml_nn.checks import (
-    autocast_is_on,
-    check_known,
-    check_sequence,
-    check_sizes,
-)
-from labml_nn.recurrent.elman.bptt import ACTIVATIONS, unroll
+from labml_nn.checks import autocast_is_on, check_known, check_sequence
+from labml_nn.recurrent.elman import kernel as compiled
+from labml_nn.recurrent.elman.bptt import unroll
+from labml_nn.recurrent.elman.cell import ElmanCell
 from labml_nn.recurrent.elman.checks import check_mask, check_state
 
-
-class ElmanCell(nn.Module):
-    r"""
-    ## One step
-
-    $$h_t = f(W x_t + U h_{t-1} + b)$$
-
-    The equation has one bias. `torch.nn.RNN` has two, one beside $W$ and one beside
-    $U$, because cuDNN wants it so. Only their sum counts.
-    [Weights of `nn.RNN`](torch_rnn.py) come in and go out all the same.
-    """
-
-    def __init__(
-        self,
-        d_model: int,
-        d_hidden: int,
-        *,
-        nonlinearity: str = "tanh",
-        bias: bool = True,
-    ) -> None:
-        r"""
-        * `d_model` is the number of features of an input, $C$
-        * `d_hidden` is the number of hidden units, $N$
-        * `nonlinearity` names $f$: `tanh`; `sigmoid`, which is the paper's; or `relu`
-        * `bias` is whether there is a $b$
-
-        Raises `ValueError` for a size below one or another name, `TypeError` for a size
-        that is not a whole number.
-        """
-        super().__init__()
-        check_sizes(d_model=d_model, d_hidden=d_hidden)
-        check_known("nonlinearity", nonlinearity, ACTIVATIONS)
-        self.nonlinearity = nonlinearity
-        self.input = nn.Linear(d_model, d_hidden, bias=bias)
-        self.recurrent = nn.Linear(d_hidden, d_hidden, bias=False)
-
-        # $W$ and $b$ begin as those of any linear map in PyTorch: evenly drawn from
-        # $\pm 1 / \sqrt{C}$.
-        #
-        # $U$ is used again and again, so what counts is what it does to a vector in the
-        # long run. It begins as a random *orthogonal* matrix, a rotation: it makes no
-        # vector longer or shorter, and no gradient either ([@saxe2014exact]). `nn.RNN`
-        # draws it evenly from $\pm 1 / \sqrt{N}$. That matrix has a spectral radius of
-        # about $1 / \sqrt{3}$, and after ten steps without input a state is down to
-        # half a percent.
-        nn.init.orthogonal_(self.recurrent.weight)
-
-    def forward(
-        self, x: Float[Tensor, "B C"], h: Float[Tensor, "B N"]
-    ) -> Float[Tensor, "B N"]:
-        r"""
-        * `x` is one step of each sequence, $x_t$, `[B, C]`
-        * `h` is the state before it, $h_{t-1}$, `[B, N]`
-
-        Returns the state after it, $h_t$, `[B, N]`.
-        """
-        return ACTIVATIONS[self.nonlinearity](self.input(x) + self.recurrent(h))
+# ## Names
+#
+# Of `backend`: the forms below, and `auto`, which picks one.
+BACKENDS = ("auto", "loop", "unrolled", "kernel", "torch")
 
 
 class ElmanLayer(nn.Module):
     r"""
     ## All steps
 
-    The computation exists three times. `loop` is what you came to read. `unrolled` and
-    `kernel` are the same, faster. The layer picks one by itself: `kernel` on a GPU when
-    there is no mask, `unrolled` otherwise, and `loop` when `cell` is not an `ElmanCell`
-    any more but something of yours, or when `readable` is set to `True`.
+    The computation exists four times. `loop` is what you came to read. The others are
+    the same, faster:
+
+    | `backend` | What runs |
+    |:--|:--|
+    | `loop` | [step by step](#ElmanLayer.loop), each a call of `cell` |
+    | `unrolled` | [all inputs at once](#ElmanLayer.unrolled), gradients by hand |
+    | `kernel` | [compiled](kernel/__init__.py), all steps in one call of C++ |
+    | `torch` | [what `nn.RNN` calls](#ElmanLayer.torch_kernel), cuDNN on a GPU |
+
+    `layer.backend = "auto"`, with which a layer begins, takes `torch` on a GPU when
+    there is no mask, `kernel` on a processor, in single precision, and `unrolled`
+    otherwise. When `cell` is not an `ElmanCell` any more but something of yours, it is
+    `loop` whatever the name. `readable = True` is another way to say `loop`.
     """
 
     h_0: Tensor
+    _backend: str = "auto"
 
     def __init__(
         self,
@@ -130,7 +83,7 @@ class ElmanLayer(nn.Module):
         self.cell = ElmanCell(d_model, d_hidden, nonlinearity=nonlinearity, bias=bias)
         self.d_model = d_model
         self.d_hidden = d_hidden
-        self.readable = False
+        self.backend = "auto"
 
         # Before the first step nothing has been read, and $h_0 = 0$. It is a buffer, so
         # it is saved with the parameters and moves to the GPU with them. As a parameter
@@ -140,6 +93,29 @@ class ElmanLayer(nn.Module):
             self.h_0 = nn.Parameter(h_0)
         else:
             self.register_buffer("h_0", h_0)
+
+    @property
+    def backend(self) -> str:
+        """
+        ### Which form runs
+
+        Raises `ValueError` for a name that is none of `BACKENDS`.
+        """
+        return self._backend
+
+    @backend.setter
+    def backend(self, name: str) -> None:
+        check_known("backend", name, BACKENDS)
+        self._backend = name
+
+    @property
+    def readable(self) -> bool:
+        """Whether it is the loop."""
+        return self.backend == "loop"
+
+    @readable.setter
+    def readable(self, is_readable: bool) -> None:
+        self.backend = "loop" if is_readable else "auto"
 
     def initial(self, batch_size: int) -> Float[Tensor, "B N"]:
         """
@@ -184,10 +160,14 @@ class ElmanLayer(nn.Module):
 
         if self.readable or type(self.cell) is not ElmanCell:
             states = self.loop(x, state, mask)
-        elif mask is None and self._has_kernel(x):
-            states = self.kernel(x, state)
-        else:
+        elif self.backend == "torch" or (
+            self.backend == "auto" and mask is None and self._has_kernel(x)
+        ):
+            states = self.torch_kernel(x, state, mask)
+        elif self.backend == "unrolled":
             states = self.unrolled(x, state, mask)
+        else:
+            states = self.kernel(x, state, mask)
         return states, states[-1]
 
     def loop(
@@ -237,7 +217,47 @@ class ElmanLayer(nn.Module):
         return unroll(z, h, weight, mask, self.cell.nonlinearity)
 
     def kernel(
-        self, x: Float[Tensor, "T B C"], h: Float[Tensor, "B N"]
+        self,
+        x: Float[Tensor, "T B C"],
+        h: Float[Tensor, "B N"],
+        mask: Bool[Tensor, "T B"] | None = None,
+    ) -> Float[Tensor, "T B N"]:
+        r"""
+        ### Compiled
+
+        The products of a step are small, and a call of PyTorch for each costs as much
+        as some of them. [In C++](kernel/__init__.py) all steps are one call. Where that
+        cannot be, for want of a compiler or in double precision, `unrolled` runs.
+        """
+        library = compiled.find(self.backend, x, self.cell.recurrent.weight)
+        if library is None:
+            return self.unrolled(x, h, mask)
+
+        # Whatever was done to `cell.input`, the kernel gets what comes out of it. If
+        # nothing was, it does that product as well.
+        linear = self.cell.input
+        weights = (linear.weight, linear.bias) if _is_plain(linear) else (None, None)
+        brought = linear(x) if weights[0] is None else x
+        with torch.autocast("cpu", enabled=False):
+            states = compiled.recur(
+                library,
+                self.cell.nonlinearity,
+                compiled.Given(
+                    x=brought.float(),
+                    h_0=h.float(),
+                    recurrent=self.cell.recurrent.weight,
+                    input=weights[0],
+                    bias=weights[1],
+                    mask=mask,
+                ),
+            )
+        return states.to(h.dtype)
+
+    def torch_kernel(
+        self,
+        x: Float[Tensor, "T B C"],
+        h: Float[Tensor, "B N"],
+        mask: Bool[Tensor, "T B"] | None = None,
     ) -> Float[Tensor, "T B N"]:
         r"""
         ### In a kernel of PyTorch
@@ -245,8 +265,15 @@ class ElmanLayer(nn.Module):
         What `nn.RNN` calls. On a GPU it is cuDNN, where all steps are one call; a loop
         in Python would ask the GPU for two small things per step, and most of the time
         it would wait for the next. It knows `tanh` and `relu`, no mask, and no
-        gradients of gradients.
+        gradients of gradients. Raises `ValueError` for what it does not know.
         """
+        if mask is not None or self.cell.nonlinearity == "sigmoid":
+            raise ValueError(
+                "backend = 'torch' knows tanh and relu and no mask; here are "
+                f"{self.cell.nonlinearity} and {'no' if mask is None else 'a'} mask: "
+                "with 'auto' another form runs"
+            )
+
         # cuDNN wants both biases, and all parameters in one piece of memory, in this
         # order.
         linear, bias = self.cell.input, self.cell.input.bias
@@ -277,104 +304,63 @@ class ElmanLayer(nn.Module):
         return x.is_cuda and known and not torch.compiler.is_compiling()
 
 
+# Hooks, a forward of its own, a subclass: then it is asked, as any module.
+def _is_plain(linear: nn.Linear) -> bool:
+    return type(linear) is nn.Linear and not (
+        linear._forward_hooks
+        or linear._forward_pre_hooks
+        or linear._backward_hooks
+        or linear._backward_pre_hooks
+        or "forward" in vars(linear)
+    )
+
+
 # ## What the forms cost
 #
-# Milliseconds of one processor core for 256 steps, with as many features going in as
-# there are units (`benchmarks/elman_forms.py`):
+# Processor time in milliseconds of one core of an AMD EPYC with AVX-512, which others
+# used too: 256 steps, with as many features going in as there are units. What one
+# writes with two `nn.Linear` is the last column. `python -m benchmarks.elman` measures
+# all of it on your machine.
 #
-# | Sequences × units | `loop` | `unrolled` | `kernel` | `nn.RNN` |
-# |:--|--:|--:|--:|--:|
-# | 32 × 256, forward | 40 | 33 | 33 | 34 |
-# | with backward | 118 | 105 | 107 | 106 |
-# | 8 × 128, forward | 7.7 | 4.4 | 4.3 | 4.2 |
-# | with backward | 24 | 11 | 16 | 16 |
-# | 1 × 64, forward | 4.5 | 1.6 | 1.4 | 1.3 |
-# | with backward | 15 | 3.9 | 8.1 | 7.7 |
+# | Sequences × units | `loop` | `unrolled` | `kernel` | `nn.RNN` | loop of linears |
+# |:--|--:|--:|--:|--:|--:|
+# | 32 × 256, forward | 41 | 36 | 12 | 35 | 45 |
+# | with backward | 127 | 105 | 39 | 108 | 130 |
+# | 8 × 128, forward | 8.8 | 4.9 | 1.6 | 4.8 | 8.7 |
+# | with backward | 29 | 13 | 4.5 | 20 | 31 |
+# | 1 × 64, forward | 6.1 | 1.4 | 0.5 | 2.0 | 5.4 |
+# | with backward | 21 | 6.7 | 1.2 | 13 | 22 |
 #
-# A wide layer is all arithmetic, and even the loop is not far behind. In a narrow one
-# it counts how many operations there are, and `unrolled` trains up to twice as fast
-# as `nn.RNN`.
+# In PyTorch a wide layer is all arithmetic, and even the loop is not far behind. In a
+# narrow one it counts how many operations there are, and `unrolled` trains up to twice
+# as fast as `nn.RNN`. The [kernel](kernel/__init__.py) saves both: it has better
+# products of few rows, and nothing between them.
 #
 # ## Exercises
 #
-# **1.** Work out by hand: one unit, $W = 2$, $U = 1$, $b = -1$, relu, and the inputs
-# 1, 0, 1, 1. What does it count?
+# **1.** Two texts of a batch are of different lengths, and somebody has filled up the
+# short one at the end with zeros, and given no mask. Which states are wrong?
 #
 # <details><summary>Answer</summary>
 #
-# A one adds $2 - 1 = 1$, and a zero takes 1 away, but never below zero: like brackets
-# that open and close. A single unit can count, and without a limit, because relu has
-# none. Tanh would saturate.
+# Those behind its end, and only those: a state depends on nothing that comes later. But
+# the last of all is among them, and a piece that goes on from it goes on from a state
+# in which zeros were read. With a mask it is the state of the last token.
 #
 # ```python
 # import torch
 # from labml_nn.recurrent.elman import ElmanLayer
-#
-# layer = ElmanLayer(1, 1, nonlinearity="relu")
-# with torch.no_grad():
-#     layer.cell.input.weight.fill_(2)
-#     layer.cell.recurrent.weight.fill_(1)
-#     layer.cell.input.bias.fill_(-1)
-# states, _ = layer(torch.tensor([1.0, 0, 1, 1]).view(4, 1, 1))
-# assert states.flatten().tolist() == [1, 0, 1, 2]
-# ```
-#
-# </details>
-#
-# **2.** You are given a network with sigmoid units. Build one with tanh units that
-# computes the same.
-#
-# <details><summary>Answer</summary>
-#
-# $\sigma(z) = (1 + \tanh(z / 2)) / 2$: a sigmoid is a tanh, stretched and shifted. With
-# states $s = (1 + h) / 2$,
-#
-# $$h_t = \tanh\!\left(\frac{W x_t + U s_{t-1} + b}{2}\right)
-#     = \tanh\!\left(\frac{W}{2} x_t + \frac{U}{4} h_{t-1}
-#         + \frac{b + \frac{1}{2} U \mathbf{1}}{2}\right)$$
-#
-# ```python
-# import torch
-# from labml_nn.recurrent.elman import ElmanLayer
-#
-# theirs = ElmanLayer(4, 6, nonlinearity="sigmoid")
-# ours = ElmanLayer(4, 6)
-# U = theirs.cell.recurrent.weight
-# with torch.no_grad():
-#     ours.cell.input.weight.copy_(theirs.cell.input.weight / 2)
-#     ours.cell.recurrent.weight.copy_(U / 4)
-#     ours.cell.input.bias.copy_((theirs.cell.input.bias + U.sum(1) / 2) / 2)
-#     ours.h_0.fill_(-1)  # s = 0
-# x = torch.randn(9, 2, 4)
-# torch.testing.assert_close((1 + ours(x)[0]) / 2, theirs(x)[0])
-# ```
-#
-# A state of zero means "off" for a sigmoid and "undecided" for tanh; undecided is
-# $s = 1/2$.
-#
-# </details>
-#
-# **3.** A cell that changes slowly: of the new state it takes a tenth, and keeps nine
-# tenths of the old one. How does it get into a layer?
-#
-# <details><summary>Answer</summary>
-#
-# Put it in the place of `cell`. The layer sees that it is not an `ElmanCell` and takes
-# the loop. Such units are called leaky; their state remembers for about ten steps,
-# whatever $U$ does.
-#
-# ```python
-# import torch
-# from labml_nn.recurrent.elman import ElmanCell, ElmanLayer
-#
-# class LeakyCell(ElmanCell):
-#     def forward(self, x, h):
-#         return 0.9 * h + 0.1 * super().forward(x, h)
 #
 # layer = ElmanLayer(4, 6)
-# layer.cell = LeakyCell(4, 6)
-# states, _ = layer(torch.randn(9, 2, 4))
-# assert states.abs().max() < 1 - 0.9**9  # so far it can have come, and no farther
+# x = torch.randn(9, 2, 4)
+# x[5:, 0] = 0
+# mask = torch.ones(9, 2, dtype=torch.bool)
+# mask[5:, 0] = False
+# without, end = layer(x)
+# masked, waited = layer(x, None, mask)
+# torch.testing.assert_close(without[:5], masked[:5])
+# assert not torch.allclose(end[0], masked[4, 0])
+# torch.testing.assert_close(waited[0], masked[4, 0])
 # ```
 #
 # </details>

@@ -88,7 +88,7 @@ def to_torch_rnn(elman: Elman) -> nn.RNN:
         raise ValueError(
             f"nn.RNN has no {nonlinearity!r} units; known: tanh, relu. A network of "
             "sigmoid units can be turned into one of tanh units: see the exercises of "
-            "labml_nn.recurrent.elman.layer"
+            "labml_nn.recurrent.elman.cell"
         )
     weight, bias = cells[0].input.weight, cells[0].input.bias is not None
     rnn = nn.RNN(

@@ -11,5 +11,6 @@ def trace_forms(T, B, C, N):
     x, mask = torch.randn(T, B, C), torch.arange(T)[:, None] < T - torch.arange(B) % T
     h = layer.initial(B)
     layer.loop(x, h, mask)
-    layer.kernel(x, h)
+    layer.kernel(x, h, mask)
+    layer.torch_kernel(x, h)
     layer(x, h, mask)

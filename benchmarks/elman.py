@@ -1,0 +1,279 @@
+"""What an Elman net costs beside nn.RNN and a plain loop, to train and to read.
+
+    python -m benchmarks.elman
+    python -m benchmarks.elman --threads 1 --rounds 5 --no-record
+
+All have the same parameters, and outputs and gradients are found equal before a clock is started.
+Training is forward, backward and a step of AdamW; the inputs have gradients, as those that come out
+of an embedding have.
+
+It prints, and records for the page of the site:
+
+* `speed`: settings, training and forward, and the share of the machine's limit
+* `growth`: training steps over time steps, units and texts, and their exponents
+* `memory`: forward and backward, over time steps
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.command import options
+from benchmarks.contest import Run, contest
+from benchmarks.growth import exponent
+from benchmarks.machine import matmul_gflops
+from benchmarks.memory import peak
+from benchmarks.record import record, show
+from labml_nn.compiled.build import is_switched_off
+from labml_nn.recurrent.elman import Elman
+from labml_nn.recurrent.elman.kernel import KERNEL
+from labml_nn.recurrent.elman.torch_rnn import from_torch_rnn
+
+Rows = list[dict[str, Any]]
+PEER, LINEARS = "nn.RNN", "loop of nn.Linear"
+#: Ours, by the `backend` that chooses it.
+BACKENDS = {"ours, loop": "loop", "ours, unrolled": "unrolled", "ours, kernel": "kernel"}
+NAMES = (PEER, LINEARS, *BACKENDS)
+GROWING = (PEER, "ours, unrolled", "ours, kernel")
+#: A training step computes forward, and two gradients for each product.
+WORK = {"train": 3, "forward": 1}
+
+
+@dataclass(frozen=True)
+class Size:
+    """Units, time steps, texts and layers. As many features come in as there are units."""
+
+    units: int
+    steps: int
+    texts: int
+    layers: int = 1
+
+    def but(self, **changes: int) -> "Size":
+        """With something else changed."""
+        return replace(self, **changes)
+
+    def operations(self) -> float:
+        """How many additions and multiplications a forward pass cannot do without: two products."""
+        return self.steps * self.texts * self.layers * 2 * 2 * self.units**2
+
+
+SETTINGS = {
+    "A": Size(256, 256, 32),
+    "B": Size(256, 256, 32, layers=2),
+    "C": Size(128, 64, 8),
+    "D": Size(512, 64, 64),
+    "E": Size(128, 512, 1),
+}
+TINY = {"A": Size(16, 9, 3), "B": Size(24, 5, 2, layers=2)}
+LENGTHS = (64, 256, 1024)
+#: What grows, one at a time, from what.
+Axes = dict[str, tuple[int, ...]]
+GROWTH: tuple[Size, Axes] = (
+    Size(256, 128, 16),
+    {"steps": (64, 128, 256, 512), "units": (64, 128, 256, 512), "texts": (1, 4, 16, 64)},
+)
+QUICK: tuple[Size, Axes] = (Size(16, 9, 3), {"steps": (4, 8), "units": (8, 24), "texts": (1, 2)})
+
+
+class Linears(nn.Module):
+    """What one writes without looking for anything: two linear maps, and a loop around them."""
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        self.maps = nn.ModuleList(nn.Linear(size.units, size.units) for _ in range(2 * size.layers))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[T, B, N] in, [T, B, N] out."""
+        h = [torch.zeros_like(x[0]) for _ in range(0, len(self.maps), 2)]
+        outputs = []
+        for x_t in x:
+            for layer in range(len(h)):
+                x_t = h[layer] = torch.tanh(
+                    self.maps[2 * layer](x_t) + self.maps[2 * layer + 1](h[layer])
+                )
+            outputs.append(x_t)
+        return torch.stack(outputs)
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A model, how it is called, and what it reads."""
+
+    model: nn.Module
+    read: Callable[[Tensor], Tensor]
+    x: Tensor
+
+    def forward(self) -> Run:
+        """Reading alone."""
+
+        def run() -> None:
+            with torch.no_grad():
+                self.read(self.x)
+
+        return run
+
+    def backward(self) -> Run:
+        """Forward and backward, into gradients that are there."""
+        for leaf in (self.x, *self.model.parameters()):
+            leaf.grad = torch.zeros_like(leaf)
+
+        def run() -> None:
+            states = self.read(self.x)
+            torch.autograd.backward(states, states.detach())
+
+        return run
+
+    def train(self) -> Run:
+        """Forward, backward, and a step of AdamW, PyTorch's fastest."""
+        optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-6, fused=True)
+
+        def run() -> None:
+            optimizer.zero_grad()
+            self.x.grad = None
+            states = self.read(self.x)
+            torch.autograd.backward(states, states.detach())
+            optimizer.step()
+
+        return run
+
+
+def contenders(size: Size, names: tuple[str, ...] = NAMES) -> dict[str, Contender]:
+    """Those that can be had here, with the same parameters."""
+    torch.manual_seed(0)
+    rnn = nn.RNN(size.units, size.units, size.layers)
+    x = torch.randn(size.steps, size.texts, size.units)
+    makers: dict[str, Callable[[], nn.Module]] = {
+        PEER: lambda: rnn,
+        LINEARS: partial(linears_of, rnn, size),
+        **{name: partial(our_model, rnn, backend) for name, backend in BACKENDS.items()},
+    }
+    found = {}
+    for name in names:
+        if name == "ours, kernel" and (is_switched_off() or KERNEL.find() is None):
+            continue
+        model = makers[name]()
+        found[name] = Contender(model, partial(states_of, model), x.clone().requires_grad_())
+    return found
+
+
+def states_of(model: nn.Module, x: Tensor) -> Tensor:
+    """The states of the last layer at each step."""
+    given = model(x)
+    return cast(Tensor, given if isinstance(given, Tensor) else given[0])
+
+
+def our_model(rnn: nn.RNN, backend: str) -> Elman:
+    """Ours, in one of its forms."""
+    model = from_torch_rnn(rnn)
+    model.backend = backend
+    return model
+
+
+def linears_of(rnn: nn.RNN, size: Size) -> Linears:
+    """The loop, with the parameters of nn.RNN."""
+    model = Linears(size)
+    with torch.no_grad():
+        for number, linear in enumerate(model.maps):
+            kind = f"{'hh' if number % 2 else 'ih'}_l{number // 2}"
+            cast(nn.Linear, linear).weight.copy_(getattr(rnn, f"weight_{kind}"))
+            cast(nn.Linear, linear).bias.copy_(getattr(rnn, f"bias_{kind}"))
+    return model
+
+
+def check_equal(models: dict[str, Contender]) -> None:
+    """States and gradients of the inputs are equal to 1e-4, relative to the largest of each."""
+    answers = {}
+    for name, contender in models.items():
+        states = contender.read(contender.x)
+        (gradient,) = torch.autograd.grad(states, contender.x, states.detach())
+        answers[name] = (states.detach(), gradient)
+    first, *others = answers
+    for name in others:
+        for expected, got in zip(answers[first], answers[name], strict=True):
+            apart = float((got - expected).abs().max() / expected.abs().max())
+            if not apart <= 1e-4:
+                raise AssertionError(f"{name} is {apart:.1e} away from {first}")
+
+
+# The tables.
+
+
+def speed(settings: dict[str, Size], rounds: int, threads: int) -> Rows:
+    """Each form, at each kind of work."""
+    rows: Rows = []
+    limit = matmul_gflops(threads)
+    for setting, size in settings.items():
+        check_equal(contenders(size))
+        for work, times in WORK.items():
+            forms = contenders(size)
+            runs = {name: getattr(contender, work)() for name, contender in forms.items()}
+            least = 1000 * times * size.operations() / (limit * 1e9)
+            for row in contest(runs, first=PEER, rounds=rounds):
+                known: dict[str, Any] = {"setting": setting, "work": work, "form": row["name"]}
+                about = {"d_model": size.units, "seq_len": size.steps, "texts": size.texts}
+                known |= about | {"layers": size.layers}
+                rows.append({**known, **row, "share": least / row["ms"]})
+    return rows
+
+
+def growth(base: Size, axes: Axes, rounds: int) -> tuple[Rows, Rows]:
+    """Training steps while one size grows and the others stay, and the exponents that fit."""
+    rows: Rows = []
+    fits: Rows = []
+    for axis, sizes in axes.items():
+        times: dict[str, list[tuple[float, float]]] = {}
+        for number in sizes:
+            forms = contenders(base.but(**{axis: number}), GROWING)
+            runs = {name: contender.train() for name, contender in forms.items()}
+            for row in contest(runs, first=PEER, rounds=rounds):
+                rows.append({"axis": axis, "size": number, "form": row["name"], **row})
+                times.setdefault(row["name"], []).append((row["ms"], row["processor_ms"]))
+        for name, pairs in times.items():
+            clock, processor = zip(*pairs, strict=True)
+            fits.append(
+                {
+                    "axis": axis,
+                    "form": name,
+                    "sizes": list(sizes),
+                    "exponent": exponent(sizes, clock),
+                    "processor_exponent": exponent(sizes, processor),
+                }
+            )
+    return rows, fits
+
+
+def memory(size: Size, lengths: tuple[int, ...]) -> Rows:
+    """The most that tensors take, forward and backward, at several lengths."""
+    rows: Rows = []
+    for length in lengths:
+        for name in NAMES:
+            for contender in contenders(size.but(steps=length), (name,)).values():
+                rows.append({"length": length, "form": name, "mib": peak(contender.backward())})
+    return rows
+
+
+def main() -> None:
+    """Measure, print and record."""
+    chosen = options(__doc__)
+    settings = TINY if chosen.quick else SETTINGS
+    tables: dict[str, Rows] = {"speed": speed(settings, chosen.rounds, chosen.threads)}
+    columns = ["setting", "work", "form", "ms", "low", "high", "ratio", "processor_ms"]
+    show("Milliseconds", tables["speed"], [*columns, "processor_ratio", "share"])
+    few = max(1, chosen.rounds // 2)
+    tables["growth"], tables["exponents"] = growth(*(QUICK if chosen.quick else GROWTH), few)
+    show("Growth of a training step", tables["growth"], ["axis", "size", "form", "ms", "ratio"])
+    exponents = ["axis", "form", "exponent", "processor_exponent"]
+    show("Exponents", tables["exponents"], exponents)
+    if chosen.threads > 1 or chosen.quick:  # it is the same with one
+        tables["memory"] = memory(settings["A"], (6, 12) if chosen.quick else LENGTHS)
+        show("MiB, forward and backward", tables["memory"], ["length", "form", "mib"])
+    if not chosen.no_record:
+        print(f"\nrecorded in {record('elman', tables, threads=chosen.threads)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+// Products of rows with packed weights
+// ====================================
+
+#pragma once
+#include "products.h"
+#include "task.h"
+
+// So few rows that each addition would wait for the one before: the sum goes on in several strands.
+template <int R, int STRANDS, class Finish>
+static inline void few(Left a, const float *weights, Size steps, Size columns, Finish &finish) {
+    for (Size column = 0; column < columns; column += PANEL) {
+        const float *right = weights + column * steps;
+        Vec c[STRANDS][R][2] = {};
+        Size k = 0;
+        for (; k + STRANDS <= steps; k += STRANDS, right += STRANDS * PANEL)
+            for (int s = 0; s < STRANDS; s++)
+                for (int r = 0; r < R; r++)
+                    for (int v = 0; v < 2; v++)
+                        c[s][r][v] += all(a.at[r * a.row + k + s]) *
+                                      load(right + s * PANEL + v * LANES);
+        for (; k < steps; k++, right += PANEL)
+            for (int r = 0; r < R; r++)
+                for (int v = 0; v < 2; v++)
+                    c[0][r][v] += all(a.at[r * a.row + k]) * load(right + v * LANES);
+        for (int r = 0; r < R; r++)
+            for (int v = 0; v < 2; v++) {
+                Vec sum = c[0][r][v];
+                for (int s = 1; s < STRANDS; s++) sum += c[s][r][v];
+                finish(r, column + v * LANES, sum);
+            }
+    }
+}
+
+// finish(row, column, count, vector): the first `count` numbers of the vector belong to the row.
+template <class Finish>
+static inline void multiply(Left a, const float *weights, Size rows, Size steps, Size columns,
+                            Finish finish) {
+    auto whole = [=](Size i, Size j, Vec c) {
+        if (j < columns) finish(i, j, columns - j, c);
+    };
+    if (rows == 1) return few<1, 4>(a, weights, steps, columns, whole);
+    if (rows == 2) return few<2, 4>(a, weights, steps, columns, whole);
+    if (rows == 3) return few<3, 2>(a, weights, steps, columns, whole);
+    product(a, packed(weights, steps), rows, steps, vectors(columns), whole);
+}
