@@ -25,6 +25,7 @@ can it learn to keep what is needed only much later?
 | [Backpropagation through time](elman/bptt.py) | how it learns, and why it forgets |
 | [The layer, compiled](elman/kernel/__init__.py) | all steps in one call |
 | [Elman language model](elman/language_model.py) | it reads and writes |
+| [An Elman network writes](elman/writing.py) | with less for each token |
 | [Weights of nn.RNN](elman/torch_rnn.py) | from PyTorch and back |
 
 Beside the [transformers](../transformers/__init__.py) they are the other way to read.

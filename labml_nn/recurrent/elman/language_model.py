@@ -57,9 +57,10 @@ from labml_nn.checks import (
     check_tokens,
 )
 from labml_nn.configuration import LanguageModelConfig
-from labml_nn.language_model import LanguageModel
+from labml_nn.language_model import LanguageModel, Writer
 from labml_nn.recurrent.elman import Elman
 from labml_nn.recurrent.elman.bptt import ACTIVATIONS
+from labml_nn.recurrent.elman.writing import ElmanWriter, Parts, can_write
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,9 +204,32 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
         x, state = self.elman(x, state, mask)
 
         x = self.output_projection(self.dropout(x))
+        return F.linear(x, self._vectors_out(), self.output_bias), state.detach()
+
+    def _vectors_out(self) -> Tensor:
         own = self.output_weight
-        weight = self.embedding.weight if own is None else own
-        return F.linear(x, weight, self.output_bias), state.detach()
+        return self.embedding.weight if own is None else own
+
+    def writer(self, state: Float[Tensor, "L B N"]) -> Writer:
+        """
+        ### Write on
+
+        `state` is that of the text so far. Returns the [fast writer](writing.py), or,
+        if there is anything about this model that it does not know, the one that
+        [all models](../../language_model.py) have.
+        """
+        parts = Parts(
+            embedding=self.embedding.weight,
+            projection=self.input_projection,
+            cells=[layer.cell for layer in self.elman.stack()],
+            output_projection=self.output_projection,
+            output_weight=self._vectors_out(),
+            output_bias=self.output_bias,
+            padding=self.config.padding_token,
+        )
+        if type(self) is ElmanLanguageModel and can_write(self, parts, state):
+            return ElmanWriter(parts, state)
+        return super().writer(state)
 
 
 def _projection(d_in: int, d_out: int) -> nn.Module:
