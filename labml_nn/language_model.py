@@ -282,7 +282,7 @@ class LanguageModel(nn.Module, Generic[State]):
         follow, `[B, V]`: those of `forward`, without gradients. It keeps the text to
         itself, and may work in place. So it can be fast, as that of
         [decoders](transformers/writing/__init__.py) is; here it is `forward`. Make one
-        for each text, in evaluation, and anew when parameters have changed.
+        for each text, in evaluation.
         """
 
         def read(tokens: Tensor) -> Tensor:

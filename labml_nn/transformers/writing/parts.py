@@ -139,10 +139,14 @@ class DecoderParts(NamedTuple):
     output: Map
     norm_first: bool
 
+    def tensors(self) -> list[Tensor]:
+        """All that the layers read."""
+        return _tensors(self.layers)
+
     def floats(self) -> int:
         """How many numbers a step reads, but for what it looks up."""
-        tensors = {id(t): t for layer in self.layers for t in _tensors(layer)}
-        return sum(t.numel() for t in tensors.values()) + self.output.weight.numel()
+        layers = sum(tensor.numel() for tensor in self.tensors())
+        return layers + self.output.weight.numel()
 
 
 def _tensors(part: object) -> list[Tensor]:

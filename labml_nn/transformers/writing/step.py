@@ -19,9 +19,6 @@ need 15:
 * Queries and keys are normalised and turned together, as if there were $2 H$ heads.
 * Nothing asks about dropout, masks and shapes.
 
-The matrices are put on top of each other when the writer is made, which is a copy. It
-reads the parameters as they were then.
-
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
 | $w_t$ | `tokens` | `[B]` | the token to read, one for each text |
@@ -157,18 +154,10 @@ class Step:
         * `memory` has room for the tokens to come
         * `source` is what was said, if the model replies
         """
-        self.parts, self.memory = parts, memory
-        self.back = [
-            _Attention(a, kept, maps=[a.query, a.key, a.value])
-            for (a, *_), kept in zip(parts.layers, memory.layers, strict=True)
-        ]
-        self.asks: list[_Attention] = []
+        self.parts, self.memory, self.source = parts, memory, source
+        self.parameters = [t for t in parts.tensors() if not t.is_inference()]
         if source is not None:
             self.bias = source.bias()
-            for layer, kept in zip(parts.layers, source.layers, strict=True):
-                assert layer.ask_source is not None
-                ask = _Attention(layer.ask_source, kept, maps=[layer.ask_source.query])
-                self.asks.append(ask)
 
         # A rotation of pairs, as two products: what a feature keeps of itself, and what
         # it takes from the other of its pair. The first of a pair takes with a minus.
@@ -176,6 +165,30 @@ class Step:
         if parts.turns is not None:
             cos, sin = parts.turns
             self.turns = torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)
+        self._get_ready()
+
+    def _get_ready(self) -> None:
+        """
+        ### Put matrices together
+
+        Those are copies. Somebody may go on training and come back; PyTorch counts how
+        often a parameter was written to, and to compare the counts takes microseconds.
+        """
+        parts, source = self.parts, self.source
+        self.versions = self._versions()
+        self.back = [
+            _Attention(a, kept, maps=[a.query, a.key, a.value])
+            for (a, *_), kept in zip(parts.layers, self.memory.layers, strict=True)
+        ]
+        self.asks: list[_Attention] = []
+        if source is not None:
+            for layer, kept in zip(parts.layers, source.layers, strict=True):
+                assert layer.ask_source is not None
+                ask = _Attention(layer.ask_source, kept, maps=[layer.ask_source.query])
+                self.asks.append(ask)
+
+    def _versions(self) -> list[int]:
+        return [parameter._version for parameter in self.parameters]
 
     def __call__(self, tokens: Int[Tensor, " B"]) -> Float[Tensor, "B V"]:
         r"""
@@ -184,6 +197,8 @@ class Step:
         $$x^0 = \operatorname{Norm}\left(\sqrt{C} \, E_w + P_t\right), \qquad
             z = \operatorname{Norm}(x^L) \, W^\top + b$$
         """
+        if self.versions != self._versions():
+            self._get_ready()
         parts = self.parts
         x = F.embedding(tokens, parts.table) * parts.scale
         if parts.places is not None:

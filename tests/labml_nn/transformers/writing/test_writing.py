@@ -119,6 +119,21 @@ def test_a_new_writer_knows_new_parameters(dtype, step, tolerance):
 
 
 @pytest.mark.parametrize(("dtype", "step", "tolerance"), STEPS)
+def test_a_writer_sees_that_parameters_change(dtype, step, tolerance):
+    """What is in memory was made by the old ones; a state for each token has that, too."""
+    model = gpt(qk_norm=True).to(dtype)
+    state, text = read(model, 3, 2)
+    writer = model.writer(state)
+    for number, token in enumerate(text[:3]):
+        if number == 1:
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    parameter.mul_(1.5)
+        logits, state = model(token[None], state)
+        torch.testing.assert_close(writer(token), logits[0], rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(("dtype", "step", "tolerance"), STEPS)
 def test_in_and_out_of_inference_mode(dtype, step, tolerance):
     """A writer is made in one and used in the other, and slides in both."""
     model = gpt().to(dtype)
