@@ -1,14 +1,17 @@
 """The page of performance: it is made of what was measured, and says of it what is so."""
 
-import importlib
 import json
 import re
-import sys
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 import pytest
+from test_figures_data import load, run
+
+from benchmarks import tables
+from pylit.figures.figure import Figure
+from pylit.figures.table import Table
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs_src/results"
@@ -17,27 +20,20 @@ MEASURED = sorted((RESULTS / "performance").glob("*.json"))
 ABLATION = RESULTS / "training_ablation.json"
 
 
-@pytest.fixture(scope="module")
-def figures():
-    sys.path.insert(0, str(ROOT / "docs_src/figures"))
-    try:
-        return importlib.import_module("performance")
-    finally:
-        sys.path.remove(str(ROOT / "docs_src/figures"))
+ASKED = re.findall(r"\((?:figure|table):(\w+\.\w+)\)", PAGE)
 
 
-def asked() -> list[str]:
-    return re.findall(r"\((?:figure|table):performance\.(\w+)\)", PAGE)
-
-
-@pytest.mark.parametrize("name", asked())
-def test_where_nothing_was_measured_a_line_says_so(name, figures, monkeypatch, tmp_path):
-    monkeypatch.setattr(figures, "RESULTS", tmp_path)
-    made = getattr(figures, name)()
-    if isinstance(made, figures.Table):
+@pytest.mark.parametrize("name", ASKED)
+def test_where_nothing_was_measured_a_line_says_so(name, monkeypatch, tmp_path):
+    file, function = name.split(".")
+    module = load(file)
+    monkeypatch.setattr(module if file == "ablation" else tables, "RESULTS", tmp_path)
+    made = getattr(module, function)()
+    if isinstance(made, Table):
         assert made.rows[0][0] == "not measured here"
         assert "make bench" in made.notes[0]
     else:
+        assert isinstance(made, Figure)
         assert re.search("nothing", made.alt, re.IGNORECASE)
 
 
@@ -64,8 +60,8 @@ def rows(name: str, table: str) -> list[dict[str, Any]]:
     path = RESULTS / "performance" / f"{name}.json"
     if not path.exists():
         pytest.skip(f"{name} was not measured")
-    tables = json.loads(path.read_text(encoding="utf-8"))["tables"]
-    found = [t for t in tables if t["table"] == table]
+    every = json.loads(path.read_text(encoding="utf-8"))["tables"]
+    found = [t for t in every if t["table"] == table]
     if not found:
         pytest.skip(f"{table} of {name} was not measured")
     best: list[dict[str, Any]] = max(found, key=lambda t: int(t["threads"]))["rows"]
@@ -101,8 +97,8 @@ def losses() -> dict[str, list[float]]:
     if not ABLATION.exists():
         pytest.skip("the ablation was not made")
     found: dict[str, list[float]] = {}
-    for run in json.loads(ABLATION.read_text(encoding="utf-8"))["runs"]:
-        found.setdefault(run["recipe"], []).append(run["validation_loss"])
+    for made in json.loads(ABLATION.read_text(encoding="utf-8"))["runs"]:
+        found.setdefault(made["recipe"], []).append(made["validation_loss"])
     return found
 
 
@@ -121,6 +117,7 @@ def test_muon_and_rotary_positions_are_worth_most_then_sizes_and_qk_norm(losses)
     assert all(min(losses[name]) > max(losses["all"]) for name in first)
 
 
-def test_some_parts_have_not_earned_their_place(losses, figures):
-    verdicts = {row[0]: row[-1] for row in figures.training().rows}
-    assert {"higher", "cannot tell"} <= set(verdicts.values())
+def test_some_parts_have_not_earned_their_place(losses):
+    table = run("ablation.recipes")
+    assert isinstance(table, Table)
+    assert {"higher", "cannot tell"} <= {row[-1] for row in table.rows}
