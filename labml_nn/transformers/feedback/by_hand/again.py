@@ -218,7 +218,7 @@ def weigh(
     return torch.softmax(scores, -1, out=scratch("attn", *shape))
 
 
-def slopes_of(up: Tensor, form: Form) -> tuple[Tensor, Tensor]:
+def slopes_of(up: Tensor, form: Form, scratch: Scratch) -> tuple[Tensor, Tensor]:
     r"""
     ## Hidden features and their slopes
 
@@ -227,13 +227,15 @@ def slopes_of(up: Tensor, form: Form) -> tuple[Tensor, Tensor]:
     Returns $h$, and how much it changes with each number of `up`,
     `[L, n, B, 1 or 2, F]`.
 
-    Of the ReLU both can be read off the result. For the others we ask autograd: a
+    Of the ReLU both can be read off the result, which is never negative: the slope is
+    its sign. For the others we ask autograd: a
     feature depends on its own number, and its gate, alone, so the gradient of the sum
     of all features is the slope of each.
     """
     if type(form.activation) is nn.ReLU and not form.is_gated:
         hidden = up.relu_()
-        return hidden, hidden.sign().unsqueeze(-2)
+        slopes = torch.sign(hidden, out=scratch("signs", *hidden.shape))
+        return hidden, slopes.unsqueeze(-2)
     with torch.enable_grad():
         leaf = up.detach().requires_grad_()
         hidden = bend(form, leaf)
@@ -287,7 +289,7 @@ def recompute(
     z_norm = Norm.of(z, form)
     out = scratch("up", n_layers, steps * batch, weights.up.shape[1])
     up = linear(z_norm.vectors, weights.up, weights.up_bias, out)
-    hidden, slopes = slopes_of(up, form)
+    hidden, slopes = slopes_of(up, form, scratch)
     if masks.hidden is not None:
         hidden, slopes = hidden * masks.hidden, slopes * masks.hidden.unsqueeze(-2)
     return Known(

@@ -163,7 +163,7 @@ class Place(NamedTuple):
             if x is None:
                 return [None] * (steps * n_layers)
             if merged:
-                return list(x.unbind(1))
+                return list(x.unsqueeze(2).unbind(1))
             return [piece for step in x.unbind(1) for piece in step.unbind()]
 
         masks = known.masks
@@ -237,10 +237,10 @@ def attend_backward(
     scores = torch.bmm(found.view(len(rows.keys), 1, -1), rows.values)
     seen = scores.shape[-1]
     if at.attn_kept is not None:
-        scores.mul_(at.attn_kept[:, None, :seen])
-    attn = at.attn[:, None, :seen]
+        scores.mul_(at.attn_kept.narrow(2, 0, seen))
+    attn = at.attn.narrow(2, 0, seen)
     scores = torch._softmax_backward_data(scores, attn, -1, attn.dtype)
-    at.scores[:, None, :seen] = scores
+    at.scores.narrow(2, 0, seen).copy_(scores)
 
     # $\delta_q$: rows are each text's own, and distances are the same for all texts.
     asked = torch.bmm(scores, rows.keys).view_as(found)

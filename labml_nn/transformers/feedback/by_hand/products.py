@@ -31,7 +31,7 @@ from labml_nn.transformers.feedback.by_hand.again import (
 )
 from labml_nn.transformers.feedback.by_hand.backward import Notes, Total, Walk
 from labml_nn.transformers.feedback.by_hand.form import Form, Span, spans
-from labml_nn.transformers.feedback.by_hand.forward import Read, normalise
+from labml_nn.transformers.feedback.by_hand.forward import Read
 from labml_nn.transformers.feedback.by_hand.weights import Weights
 
 
@@ -56,17 +56,14 @@ def add_down(weight: Tensor, bias: Tensor, blame: Tensor, x: Tensor) -> None:
     bias.add_(blame.sum((1, 2)))
 
 
-def add_memory(
-    sums: Weights, notes: Notes, outputs: Tensor, weights: Weights, form: Form
-) -> None:
+def add_memory(sums: Weights, notes: Notes, outputs: Tensor, vectors: Tensor) -> None:
     r"""
     ## Shares, keys and values
 
     * `outputs` is $x_t^l$ of the span, `[n, L + 1, B, C]`
+    * `vectors` is what was made of them, $\hat{m}_t$, or $m_t$ if it is not normalised,
+      `[n, B, C]`
     """
-    vectors = torch.einsum("l,tlbc->tbc", weights.shares, outputs)
-    if form.norm_memory:
-        vectors = normalise(vectors, form)
     rows = notes.row.flatten(0, 1)
     sums.memory.addmm_(rows.T, vectors.flatten(0, 1))
     sums.memory_bias.add_(rows.sum(0))
@@ -121,7 +118,7 @@ def run_backward(
     """
     total = Total(
         torch.empty_like(read.outputs[:, 0]),
-        torch.zeros_like(read.keys),
+        torch.zeros(read.keys.shape, dtype=gradients.dtype, device=gradients.device),
         torch.zeros_like(read.values),
         Weights(*(torch.zeros_like(weight) for weight in weights)),
     )
@@ -133,7 +130,8 @@ def run_backward(
     for span in reversed(list(spans(len(read.outputs), before, form.horizon))):
         known = recompute(span, read, blank, weights, form, scratch)
         notes = Notes.empty(known, scratch)
-        Walk(span, read, known, notes, weights, form).run(gradients, total)
+        walk = Walk(span, read, known, notes, weights, form)
+        walk.run(gradients, total)
 
         x, z, up = known.x_norm.vectors, known.z_norm.vectors, notes.up.flatten(3)
         add_linear(sums.query, sums.query_bias, notes.query, x)
@@ -141,6 +139,7 @@ def run_backward(
         add_linear(sums.up, sums.up_bias, up, z)
         add_down(sums.down, sums.down_bias, notes.concluded, known.hidden)
         outputs = read.outputs[span.start : span.stop]
-        add_memory(sums, notes, outputs, weights, form)
+        vectors = walk.norm.vectors if form.norm_memory else walk.vectors
+        add_memory(sums, notes, outputs, vectors)
         add_distances(sums, notes, known, span, scratch)
     return total
