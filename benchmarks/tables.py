@@ -199,7 +199,9 @@ def short(form: str) -> str:
 
 
 def origin(tables: Iterable[Recorded], rows: Iterable[Row] = ()) -> list[str]:
-    """On what, when, and how steadily."""
+    """On what, when, and how steadily; and the limit, where shares of it are given."""
+    rows = list(rows)
+    has_share = any(row.get("share") for row in rows)
     places: dict[str, list[str]] = {}
     for table in tables:
         machine, threads = table["machine"], table["threads"]
@@ -208,9 +210,11 @@ def origin(tables: Iterable[Recorded], rows: Iterable[Row] = ()) -> list[str]:
             f"{machine['processor']}, {machine['cores']} cores, {machine['vectors']}; PyTorch "
             f"{machine['torch']}; {day.day} {day:%B %Y}, commit {(table['commit'] or '?')[:7]}"
         )
-        rate = f"{table['matmul_gflops']:.0f} GFLOP/s with {threads} thread{'s' * (threads > 1)}"
-        places.setdefault(place, []).append(rate)
-    notes = [f"{place}. Limit: {', '.join(rates)}." for place, rates in places.items()]
+        words = f"{threads} thread{'s' * (threads > 1)}"
+        words += f", limit {table['matmul_gflops']:.0f} GFLOP/s" if has_share else ""
+        if words not in places.setdefault(place, []):
+            places[place].append(words)
+    notes = [f"{place}; {'; '.join(threads)}." for place, threads in places.items()]
     spreads = [(row["high"] - row["low"]) / row["ms"] for row in rows if row.get("rounds", 0) > 2]
     if spreads:
         notes.append(
