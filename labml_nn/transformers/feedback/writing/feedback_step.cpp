@@ -92,16 +92,18 @@ struct Step {
 
         Vec top = all(-INFINITY), total = {};
         for (Size j = 0; j < seen; j += LANES) top = larger(top, load(scores + j));
-        const Vec highest = all(largest(top));
+        const Vec highest = largest(top);
         for (Size j = 0; j < seen; j += LANES) {
             Vec weight = exponential(load(scores + j) - highest);
             store(scores + j, weight);
             total += weight;
         }
         const Vec share = all(1 / sum(total));
-        for (Size k = 0; k < task.head; k += LANES)
-            store_first(query + k, mixture(scores, values + k, task.head_wide, seen) * share,
-                        task.head - k);
+        for (Size k = 0; k < task.head; k += LANES) {
+            Vec found[1];
+            combine<1>(scores, values + k, task.head_wide, LANES, seen, found);
+            store_first(query + k, found[0] * share, task.head - k);
+        }
     }
 
     void through(Size layer) const {
