@@ -60,7 +60,7 @@ from labml_nn.configuration import LanguageModelConfig
 from labml_nn.language_model import LanguageModel, Writer
 from labml_nn.recurrent.elman import Elman
 from labml_nn.recurrent.elman.bptt import ACTIVATIONS
-from labml_nn.recurrent.elman.writing import ElmanWriter, Parts, can_write
+from labml_nn.recurrent.elman.writing import Parts, can_write, writer_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,7 +228,7 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
             padding=self.config.padding_token,
         )
         if type(self) is ElmanLanguageModel and can_write(self, parts, state):
-            return ElmanWriter(parts, state)
+            return writer_of(parts, state)
         return super().writer(state)
 
 

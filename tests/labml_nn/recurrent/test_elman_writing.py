@@ -1,13 +1,17 @@
 """The writer of an Elman language model: against its forward, token after token."""
 
 import copy
+import ctypes
+import re
+from pathlib import Path
 
 import pytest
 import torch
 from elman_tools import NONLINEARITIES, B, C, L, N, T, V
 from torch import nn
 
-from labml_nn.recurrent.elman import writing
+from labml_nn.recurrent.elman import kernel, writing
+from labml_nn.recurrent.elman.kernel.write import CompiledWriter, Writing
 from labml_nn.recurrent.elman.language_model import ElmanLanguageModel
 from labml_nn.recurrent.elman.writing import ElmanWriter
 from labml_nn.sampling import generate
@@ -133,3 +137,61 @@ def test_generation_writes_the_same(monkeypatch):
     written = generate(model, prompt, 9, lengths=lengths)
     monkeypatch.setattr(writing, "MOST_TOKENS", 0)
     assert torch.equal(generate(model, prompt, 9, lengths=lengths), written)
+
+
+# Compiled.
+
+
+@pytest.fixture
+def library():
+    return kernel.KERNEL.find() or pytest.skip("there is no compiler")
+
+
+@NONLINEARITIES
+@pytest.mark.parametrize("batch", [1, 2, 3, 5])
+@pytest.mark.parametrize(
+    "fields", [{}, {"n_layers": 1, "d_hidden": 40}, {"padding_token": 3}, {"d_hidden": 33}], ids=str
+)
+def test_compiled_it_is_forward(library, nonlinearity, batch, fields):
+    model = build(nonlinearity=nonlinearity, **fields)
+    single = copy.deepcopy(model).float()
+    write, _ = begun(single, batch)
+    assert isinstance(write, CompiledWriter)
+    _, state = model(texts(T, batch))
+    for tokens in texts(STEPS, batch):
+        expected, state = model(tokens[None], state)
+        got = write(tokens).double()
+        torch.testing.assert_close(got, expected[-1].detach(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("token", [-1, V])
+def test_tokens_of_another_vocabulary_compiled(library, token):
+    write, _ = begun(build().float())
+    first, last = texts(2)
+    write(first)
+    with pytest.raises(ValueError, match=f"`tokens` holds {token}"):
+        write(torch.tensor([0, token]))
+    with pytest.raises(ValueError, match=r"`tokens` has shape \[1\]; expected .* \[2\]"):
+        write(first[:1])
+    other, _ = begun(build().float())
+    other(first)
+    assert torch.equal(write(last.int()), other(last))  # it goes on as if nothing had been
+
+
+def test_generation_compiled(library, monkeypatch):
+    model, prompt = build().float(), texts(T, 3)
+    written = generate(model, prompt, 9)
+    monkeypatch.setenv("LABML_NN_KERNEL", "0")
+    assert torch.equal(generate(model, prompt, 9), written)
+
+
+def test_both_languages_mean_the_same_structure():
+    header = (Path(kernel.__file__).parent / "write.h").read_text()
+    body = re.sub(r"//.*", "", header[header.index("struct Writing {") : header.index("};")])
+    declared = [
+        name
+        for line in body.removeprefix("struct Writing {").split(";")
+        for name in re.findall(r"\b([a-z_]+)\b(?=,|$)", line.strip())
+    ]
+    assert declared == [name for name, _ in Writing._fields_]
+    assert ctypes.sizeof(Writing) == 8 * len(declared)

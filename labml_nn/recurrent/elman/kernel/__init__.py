@@ -84,6 +84,7 @@ Intel, `nn.RNN` is closer.
 | Page | What it holds |
 |:--|:--|
 | [The two calls](run.py) | what Python and C++ share |
+| [One token more](write.py) | a model that writes, compiled |
 | [Compiled loops](../../../compiled/__init__.py) | what all kernels have in common |
 """
 
@@ -191,9 +192,20 @@ def find(backend: str, x: Tensor, weight: Tensor) -> Library | None:
     is_little = UNITS_FOR_A_TOKEN * len(x) * x.shape[1] < len(weight)
     if is_little and backend == "auto":
         return None
+    return have(x, weight, is_asked_for=backend == "kernel")
+
+
+def have(x: Tensor, weight: Tensor, *, is_asked_for: bool = False) -> Library | None:
+    r"""
+    ### However little there is to do
+
+    * `is_asked_for` is whether somebody should be told that it cannot be
+
+    The others are those of `find`.
+    """
     reason = unsuited(x, weight)
     if reason is not None:
-        if backend == "kernel":
+        if is_asked_for:
             KERNEL.tell(reason)
         return None
     return KERNEL.find()
@@ -226,7 +238,7 @@ def _is_traced(x: Tensor) -> bool:
     )
 
 
-SOURCE = Source("elman", Path(__file__).parent, ("forward", "backward"))
+SOURCE = Source("elman", Path(__file__).parent, ("forward", "backward", "write"))
 KERNEL = Kernel(SOURCE, "Elman layer", "The unrolled form")
 
 # ## Exercises

@@ -1,11 +1,13 @@
 // The recurrence of an Elman layer, compiled
 // ==========================================
 //
-// Two functions of C, called from Python through `ctypes`: all steps forwards, and all steps back.
+// Functions of C, called from Python through `ctypes`: all steps forwards, all steps back, and one
+// step of a model that writes.
 
 #include "backward.h"
 #include "forward.h"
 #include "gather.h"
+#include "write.h"
 
 extern "C" void elman_forward(const Task *task) {
     with_bend(task->bend, [=](auto bend) {
@@ -22,6 +24,12 @@ extern "C" void elman_backward(const Task *task) {
     in_threads(task->workers, [=](Size thread) { Gather{*task, thread}.run(); });
     if (task->of_x)
         in_threads(task->workers, [=](Size thread) { Gather{*task, thread}.inputs(); });
+}
+
+extern "C" void elman_write(Writing *task) {
+    task->is_known = all_known(*task);
+    if (!task->is_known) return;
+    with_bend(task->bend, [=](auto bend) { Write<decltype(bend)>{*task}.run(); });
 }
 
 // What Python has to know to set memory aside, and that it speaks of the same `Task`.
