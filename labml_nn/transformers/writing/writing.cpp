@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "products.h"
 #include "rows.h"
 
 // Normalise `count` numbers, from x to y. Means are taken in double precision: a row is short.
@@ -59,13 +60,9 @@ static void attend(const Attention &a, Size text, const float *query, Size count
         }
         const float share = count ? 1 / sum(total) : 0.f;
         for (Size d = 0; d < a.d_v; d += LANES) {
-            Vec mean[4] = {};
-            Size s = 0;
-            for (; s + 4 <= count; s += 4)
-                for (int i = 0; i < 4; i++)
-                    mean[i] += all(scores[s + i]) * load(values + (s + i) * a.d_v + d);
-            for (; s < count; s++) mean[0] += all(scores[s]) * load(values + s * a.d_v + d);
-            store(found + d, ((mean[0] + mean[1]) + (mean[2] + mean[3])) * share);
+            Vec mean[1];
+            combine<1>(scores, values + d, a.d_v, LANES, count, mean);
+            store(found + d, mean[0] * share);
         }
     }
 }
