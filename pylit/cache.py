@@ -7,9 +7,10 @@ delay. Entries are pickles, so the folder is as trusted as the source code besid
 """
 
 import hashlib
+import os
 import pickle
 import shutil
-import tempfile
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -36,6 +37,7 @@ class Cache:
         """`folder` is made when something is stored; with None, entries live in memory only."""
         self._folder = folder
         self._memory: dict[str, tuple[str, Any]] = {}
+        self._made = False
 
     def load(self, name: str, key: str) -> Any | None:
         """The value stored under `name`, if it was made from `key`."""
@@ -51,6 +53,9 @@ class Cache:
         self._memory[name] = (key, value)
         if self._folder is not None:
             with suppress(OSError):
+                if not self._made:
+                    self._folder.mkdir(parents=True, exist_ok=True)
+                    self._made = True
                 _write(self._path(name), (key, value))
 
     def prune(self, names: set[str]) -> None:
@@ -98,13 +103,11 @@ def _read(path: Path) -> tuple[str, Any] | None:
 
 def _write(path: Path, entry: tuple[str, Any]) -> None:
     body = pickle.dumps(entry, protocol=pickle.HIGHEST_PROTOCOL)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        temporary = Path(file.name)
-        try:
-            file.write(_MAGIC + hashlib.sha256(body).digest() + body)
-            file.close()
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+    # A name that no other thread of no other process writes to.
+    temporary = path.with_name(f"{path.name}-{os.getpid()}-{threading.get_ident()}")
+    try:
+        temporary.write_bytes(_MAGIC + hashlib.sha256(body).digest() + body)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

@@ -64,7 +64,9 @@ class Seen:
 def main() -> None:
     """Draw what is ordered."""
     order, answer = ordered()
-    seen = Seen(Curiosity(order["roots"]))
+    seen = Seen(
+        Curiosity([*order["roots"], *{str(Path(work["file"]).parent) for work in order["work"]}])
+    )
     sys.addaudithook(seen.event)
     loaded: dict[str, ModuleType | dict[str, Any]] = {}
     for work in order["work"]:

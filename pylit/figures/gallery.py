@@ -17,7 +17,7 @@ from pylit.figures.files import FOLDER, FigureFile, read_files
 from pylit.figures.process import Answer, Child, Task
 from pylit.model import FigureKind, FigureUse, Module, figure_slot
 from pylit.runs.imports import KEPT, Closure, Imports, roots, versions
-from pylit.runs.process import HEAVY, NO_READS, Failure, Limits, Reads
+from pylit.runs.process import NO_READS, Failure, Limits, Reads
 
 #: Where a text asks for a figure; in code that only shows how, too, which does no harm.
 _ASKED = re.compile(r"\((?:figure|table):([\w.]+)")
@@ -179,8 +179,10 @@ class Gallery:
         job = _Job(file, key, closure, dict(kept.drawn))
         job.modules, job.digests = dict(kept.modules), dict(kept.files)
         self._jobs[file.name] = job
-        heavy = tuple(name for name in HEAVY if name in closure.outside or closure.modules)
-        return [Task(file.name, name, file.path, file.functions[name], heavy) for name in missing]
+        return [
+            Task(file.name, name, file.path, file.functions[name], closure.heavy())
+            for name in missing
+        ]
 
     def finish(self, asked: Iterable[Asked], report: Report) -> Mapping[str, Drawn]:
         """The figures by their names. Faults go to the report, at each place that asks for one."""

@@ -5,7 +5,13 @@ stand-in, a font that readers have, scaled so that a line of it is as long and a
 real font: with ``font-display: optional`` a slow connection shows the stand-in for one visit.
 """
 
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,14 +81,53 @@ FACES: tuple[Face, ...] = (
 )
 
 
+@contextmanager
+def cut_aside(node_modules: Path, cache: Path | None) -> Iterator[Callable[[], None]]:
+    """Cut fonts that are not kept yet in another process, while this one has other things to do.
+
+    Gives a function to call before `fonts`: it waits until they are there. Whatever goes wrong over
+    there, `fonts` will do here. Leaving early ends the process.
+    """
+    if cache is None or not _missing(node_modules, cache):
+        yield lambda: None
+        return
+    command = [sys.executable, "-P", "-m", __name__, str(node_modules), str(cache)]
+    environment = dict(os.environ) | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            yield partial(_wait, process)
+        finally:
+            process.kill()
+
+
+def _wait(process: "subprocess.Popen[bytes]") -> None:
+    process.wait()
+
+
+def _missing(node_modules: Path, cache: Path) -> bool:
+    """Whether a font is not kept; one that cannot be read is for `fonts` to complain about."""
+    kept = Cache(cache / "fonts")
+    try:
+        return any(kept.load(face.name, key) is None for face, _, key in _wanted(node_modules))
+    except OSError:
+        return False
+
+
+def _wanted(node_modules: Path) -> Iterator[tuple[Face, bytes, str]]:
+    """The faces, each with its source, and the key under which it is kept."""
+    for face in FACES:
+        source = (node_modules / "@fontsource-variable" / f"{face.source}.woff2").read_bytes()
+        yield face, source, digest(*CODE, source, repr(face))
+
+
 def fonts(node_modules: Path, cache: Path | None) -> tuple[dict[str, bytes], str]:
     """The font files by name, and the style sheet that declares them and their stand-ins."""
     kept = Cache(cache / "fonts" if cache else None)
     files: dict[str, bytes] = {}
     rules: list[str] = []
-    for face in FACES:
-        source = (node_modules / "@fontsource-variable" / f"{face.source}.woff2").read_bytes()
-        key = digest(*CODE, source, repr(face))
+    for face, source, key in _wanted(node_modules):
         made: tuple[bytes, str] | None = kept.load(face.name, key)
         if made is None:
             made = _cut(face, source)
@@ -119,3 +164,7 @@ def _rules(face: Face, metrics: "Metrics") -> str:
         f'@font-face{{font-family:"{face.family} fallback";{common};src:{local};'
         f"size-adjust:{scale:.1%};{overrides}}}\n"
     )
+
+
+if __name__ == "__main__":
+    fonts(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -13,7 +13,7 @@ that one build finds them all; then the site is written as a whole, or not at al
 
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +27,7 @@ from pylit.model import Module, SiteView, SourceFile
 from pylit.node import NodeError
 from pylit.notebooks.model import Surroundings
 from pylit.notebooks.pages import FOLDER, Notebooks, read_notebooks
+from pylit.page.fonts import cut_aside
 from pylit.pipeline.apparatus import Apparatus, as_parsed, read_apparatus
 from pylit.pipeline.companions import Site, companions, generated_pages
 from pylit.pipeline.generator import generator_digest
@@ -118,7 +119,10 @@ class Builder:
         start = time.perf_counter()
         outcome = Outcome(Report())
         try:
-            self._build(outcome, watcher or Silent())
+            options = self.options
+            cache = options.cache if options.jobs > 1 else None
+            with cut_aside(options.node_modules, cache) as fonts_are_cut:
+                self._build(outcome, watcher or Silent(), fonts_are_cut)
         except NodeError as error:
             hint = "run `make install`, which sets up Node and its packages"
             outcome.report.add(Diagnostic("node", 0, 0, "node", str(error), hint))
@@ -127,7 +131,7 @@ class Builder:
         outcome.seconds = time.perf_counter() - start
         return outcome
 
-    def _build(self, outcome: Outcome, watcher: Watcher) -> None:
+    def _build(self, outcome: Outcome, watcher: Watcher, fonts_are_cut: Callable[[], None]) -> None:
         report, options = outcome.report, self.options
         if not options.check:
             check_output(options.out, report)
@@ -161,10 +165,11 @@ class Builder:
         generated = generated_pages(site, theme)
         previews = stages.previews(parsed, self._maths.result, around.works)
         previews |= around.previews(drafts, self._maths.result)
-        files = companions(
+        files = dict(stages.search(drafts, parsed))
+        fonts_are_cut()
+        files |= companions(
             site, options.theme, options.node_modules, options.cache, previews, report
         )
-        files |= stages.search(drafts, parsed)
         for page in (*pages, *generated):
             files[file_path(page.url)] = page.html.encode()
         files = {**self._static(files, report), **notebooks.files, **files}

@@ -11,6 +11,7 @@ import os
 import resource
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -18,7 +19,8 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
-#: A run that waits instead of working ends after so many times its limit.
+#: A run that waits instead of working ends after so many times its limit. To wait for a processor
+#: that others use is no such waiting.
 _PATIENCE = 12
 #: Characters of the words of an error.
 _MESSAGE = 300
@@ -89,8 +91,17 @@ def same_every_time() -> None:
 def limits(seconds: float, size: int) -> Iterator[None]:
     """Processor time and memory for what runs inside. Time of the other kind has an end too."""
     timers = (signal.ITIMER_PROF, signal.SIGPROF), (signal.ITIMER_REAL, signal.SIGALRM)
-    for (timer, number), limit in zip(timers, (seconds, seconds * _PATIENCE), strict=True):
-        signal.signal(number, _over)
+    patience = seconds * _PATIENCE
+    end = time.monotonic() - _queued() + patience
+
+    def over(number: int, _: FrameType | None) -> None:
+        if number == signal.SIGPROF:
+            raise TooSlow
+        if time.monotonic() - _queued() >= end:
+            raise TooLong
+
+    for (timer, number), limit in zip(timers, (seconds, patience), strict=True):
+        signal.signal(number, over)
         # Once more and again: an exception in a destructor is lost.
         signal.setitimer(timer, limit, 0.1)
     used = _data()
@@ -111,8 +122,12 @@ def limits(seconds: float, size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
-def _over(number: int, frame: FrameType | None) -> None:
-    raise TooLong if number == signal.SIGALRM else TooSlow
+def _queued() -> float:
+    """Seconds that this thread was ready to work and had no processor; 0 where nobody knows."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 def _data() -> int:

@@ -22,11 +22,13 @@ class Curiosity:
     """Watches which code asks for notes, and which sources are read without being imported.
 
     Args:
-        roots: Folders of the packages that run; code elsewhere is nobody's page.
+        roots: Folders of the packages, and of the files that declare runs.
     """
 
     def __init__(self, roots: Sequence[str]) -> None:
-        self._roots = tuple(f"{root}{os.sep}" for root in roots)
+        self._roots = tuple(f"{os.path.realpath(root)}{os.sep}" for root in roots)
+        #: Files -> whether they belong to the packages. An environment may lie in the same folder.
+        self._known: dict[str, bool] = {}
         #: Files with code that asked for notes.
         self.asked: set[str] = set()
         #: Sources that were opened to be read.
@@ -35,34 +37,40 @@ class Curiosity:
 
     def ran(self, code: CodeType) -> None:
         """Look at code that begins to run."""
-        if code.co_filename.startswith(self._roots) and _asks(code):
-            self.asked.add(code.co_filename)
+        if self._is_own(code.co_filename) and _asks(code):
+            self.asked.add(os.path.realpath(code.co_filename))
 
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Look at all code that runs inside, such as that of modules as they are imported."""
-        before = sys.getprofile()
-        sys.setprofile(self._called)
+        before = sys.gettrace()
+        sys.settrace(self._called)
         try:
             yield
         finally:
-            sys.setprofile(before)
+            sys.settrace(before)
 
     def told(self) -> dict[str, list[str]]:
         """For an answer: everything up to now."""
         return {"asked": sorted(self.asked), "read": sorted(self.read)}
 
     def _called(self, frame: FrameType, event: str, _: object) -> None:
-        if event == "call":
-            self.ran(frame.f_code)
+        # For calls alone: a tracer that returns nothing is not told of lines.
+        self.ran(frame.f_code)
+
+    def _is_own(self, file: str) -> bool:
+        if file not in self._known:
+            environment = (f"{sys.prefix}{os.sep}", f"{sys.base_prefix}{os.sep}")
+            path = os.path.realpath(file)
+            self._known[file] = path.startswith(self._roots) and not path.startswith(environment)
+        return self._known[file]
 
     def _opened(self, name: str, arguments: tuple[Any, ...]) -> None:
         if name != "open" or not isinstance(arguments[0], str) or not arguments[0].endswith(".py"):
             return
         # The frame above this one is that of whoever called `open`.
         imported = sys._getframe(1).f_code.co_filename.startswith(_IMPORTING)
-        path = os.path.realpath(arguments[0])
-        if not imported and path.startswith(self._roots):
+        if not imported and self._is_own(path := os.path.realpath(arguments[0])):
             self.read.add(path)
 
 

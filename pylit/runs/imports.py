@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pylit.cache import Cache, digest
 from pylit.model import Module
-from pylit.runs.process import Reads
+from pylit.runs.process import HEAVY, Reads
 
 #: Names in the cache of what was read from the sources, for traces and for figures.
 KEPT = ("imports of traces", "imports of figures")
@@ -39,10 +39,17 @@ class Closure:
     modules: Mapping[str, str]
     #: Packages of others.
     outside: frozenset[str]
+    #: What the file imports itself.
+    own: tuple[str, ...] = ()
 
     def digests(self) -> list[str]:
         """For a key."""
         return [f"{name}={code}" for name, code in self.modules.items()]
+
+    def heavy(self) -> tuple[str, ...]:
+        """What takes long to import, and is imported before any run, so that it counts for none."""
+        own = (name for name in self.own if name.partition(".")[0] in HEAVY)
+        return tuple(dict.fromkeys([*(name for name in HEAVY if name in self.outside), *own]))
 
 
 class Imports:
@@ -85,7 +92,8 @@ class Imports:
             text: The file, whose imports count.
             names: Modules that it reads whether it imports them or not.
         """
-        todo = [*names, *self._read(text, digest(text), "", False).imports]
+        own = self._read(text, digest(text), "", False).imports
+        todo = [*names, *own]
         seen: dict[str, _Read] = {}
         outside: set[str] = set()
         while todo:
@@ -99,7 +107,7 @@ class Imports:
                     seen[prefix] = self._module(prefix)
                     todo += seen[prefix].imports
         outside -= {name.split(".")[0] for name in self._named}
-        return Closure({name: seen[name].code for name in sorted(seen)}, frozenset(outside))
+        return Closure({name: seen[name].code for name in sorted(seen)}, frozenset(outside), own)
 
     def digests(
         self, closure: Closure, file: Path, ran: Iterable[str], reads: Reads
@@ -114,7 +122,9 @@ class Imports:
         """
         extra = self._names(ran)
         everything = extra | closure.modules.keys()
-        curious = str(file) in reads.asked or not everything.isdisjoint(self._names(reads.asked))
+        curious = str(file.resolve()) in reads.asked or not everything.isdisjoint(
+            self._names(reads.asked)
+        )
         whole = self._names(reads.read) | (everything if curious else set())
         found = {name: self._module(name).code for name in sorted(extra)}
         return found | {name: self._named[name].source.digest for name in sorted(whole)}

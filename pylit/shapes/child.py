@@ -20,7 +20,9 @@ from pylit.shapes.tracer import Tracer
 def main() -> None:
     """Run what is ordered."""
     order, answer = ordered()
-    curiosity = Curiosity(order["roots"])
+    curiosity = Curiosity(
+        [*order["roots"], *{str(Path(work["trace"]).parent) for work in order["work"]}]
+    )
     for work in order["work"]:
         for found in _work(work, order, curiosity):
             answer(found | curiosity.told() | {"module": work["module"]})
@@ -42,29 +44,28 @@ def _work(work: dict[str, Any], order: Order, curiosity: Curiosity) -> Iterator[
             answer["runs"].append(None)
             try:
                 run = getattr(traces, function["name"])
-                with curiosity.watching():
-                    answer["runs"][-1] = _run(run, sizes, plan, work["source"], order)
+                tracer = _tracer(plan, work["source"], curiosity)
+                answer["runs"][-1] = _run(run, sizes, tracer, order)
             except BaseException as error:
                 answer["error"] = told(error, path, order)
                 break
         yield answer
 
 
-def _run(
-    function: Callable[..., object],
-    sizes: dict[str, int],
-    plan: Plan,
-    source: str,
-    order: Order,
-) -> dict[str, Any]:
-    """One run, and what it made of each line."""
+def _tracer(plan: Plan, source: str, curiosity: Curiosity) -> Tracer:
     real = os.path.realpath(source)
 
     @cache
     def is_source(name: str) -> bool:
         return os.path.realpath(name) == real
 
-    tracer = Tracer(plan, is_source)
+    return Tracer(plan, is_source, curiosity.ran)
+
+
+def _run(
+    function: Callable[..., object], sizes: dict[str, int], tracer: Tracer, order: Order
+) -> dict[str, Any]:
+    """One run, and what it made of each line."""
     same_every_time()
     with limits(order["seconds"], order["bytes"]):
         before = sys.gettrace()

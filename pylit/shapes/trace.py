@@ -13,7 +13,7 @@ from pylit.cache import Cache, digest
 from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.model import Module
 from pylit.runs.imports import KEPT, Closure, Imports, roots, versions
-from pylit.runs.process import HEAVY, NO_READS, Failure, Limits, Reads
+from pylit.runs.process import NO_READS, Failure, Limits, Reads
 from pylit.shapes.check import check
 from pylit.shapes.files import FOLDER, read_axes, read_traces, trace_files
 from pylit.shapes.lines import module_lines
@@ -158,8 +158,7 @@ class Tracing:
         self._report.extend(report)
         if not report.failed:
             file = self._folder / path
-            heavy = tuple(name for name in HEAVY if name in closure.outside)
-            work = Work(name, source.path, source.text, file, functions, heavy)
+            work = Work(name, source.path, source.text, file, functions, closure.heavy())
             self._jobs[name] = _Job(module, shown, work, key, runs_key, closure)
 
     def _again(self, module: Module, key: str, runs_key: str) -> bool:

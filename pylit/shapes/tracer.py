@@ -42,11 +42,18 @@ class Tracer:
     Args:
         plan: What the lines of the module bind.
         is_source: Whether a code object's file is the module's.
+        ran: Called with all code that begins to run, the module's or not.
     """
 
-    def __init__(self, plan: Plan, is_source: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        is_source: Callable[[str], bool],
+        ran: Callable[[CodeType], object] = lambda _: None,
+    ) -> None:
         self._plan = plan
         self._is_source = is_source
+        self._ran = ran
         self._frames: dict[FrameType, _Watched] = {}
         #: What each line made, each different value once, in order.
         self.values: dict[Key, dict[Value, None]] = {}
@@ -62,6 +69,7 @@ class Tracer:
         """The tracer of new frames; one of the module's own gets a tracer of its lines."""
         code = frame.f_code
         self.files.add(code.co_filename)
+        self._ran(code)
         if not self._is_source(code.co_filename) or code.co_name == "<module>":
             return None
         if frame not in self._frames:

@@ -1,5 +1,6 @@
 """The site of the real modules, built once, and a Chromium that looks at it."""
 
+import fcntl
 import functools
 import http.server
 import os
@@ -29,9 +30,16 @@ def required(what: str, found: bool) -> None:
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the finished site."""
-    folder = tmp_path_factory.mktemp("built") / "site"
-    assert main(["--out", str(folder)]) == 0
+    """The folder of the finished site, built once for all the processes that run tests."""
+    beside = tmp_path_factory.getbasetemp()
+    # Each process of pytest-xdist has a folder of its own, in one that belongs to all.
+    shared = beside.parent if "PYTEST_XDIST_WORKER" in os.environ else beside
+    folder = shared / "built" / "site"
+    folder.parent.mkdir(exist_ok=True)
+    with (folder.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            assert main(["--out", str(folder)]) == 0
     return folder
 
 

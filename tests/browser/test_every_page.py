@@ -11,6 +11,18 @@ from browser_tools import FEEDBACK, MHA, NODE_MODULES, Visit, packed, pages
 
 pytestmark = pytest.mark.browser
 
+# How wide a page is, how many elements it has, and which shapes and short formulas are broken:
+# several boxes one under the other, for a formula's parts may lie beside each other.
+MEASURES = """() => [
+  document.documentElement.scrollWidth,
+  document.querySelectorAll("*").length,
+  [...document.querySelectorAll(
+    ".d p code, .d li code, .d td code, .d mjx-container:not([display])"
+  )].filter(part => !part.matches(".l")
+    && new Set([...part.getClientRects()].map(box => Math.round(box.top))).size > 1)
+    .map(part => part.textContent)
+]"""
+
 # A shift of less than half a thousandth is none in Chromium's own reports: nobody sees it, and
 # under load glyphs that come a frame late make one.
 SHIFTS = """new Promise(done => {
@@ -22,42 +34,23 @@ SHIFTS = """new Promise(done => {
 })"""
 
 
-def test_at_320_px_no_page_is_wider_than_its_window(site: Path, visit: Callable[..., Visit]):
-    window = visit("index.html", 320)
-    wide = {}
-    for url in pages(site):
-        window.open(url)
-        width = window.page.evaluate("document.documentElement.scrollWidth")
-        if width > 320:
-            wide[url] = width
-    assert wide == {}
-
-
 @pytest.mark.parametrize("width", [320, 1440])
-def test_shapes_and_short_formulas_stay_on_one_line(
+def test_no_page_is_too_wide_or_too_large_and_short_parts_stay_on_one_line(
     width: int, site: Path, visit: Callable[..., Visit]
 ):
+    """One walk looks at everything: to open a page takes longer than to look at it."""
     window = visit("index.html", width)
-    parts = ".d p code, .d li code, .d td code, .d mjx-container:not([display])"
-    # Several boxes one under the other: a formula's parts may lie beside each other.
-    broken = """parts => parts.filter(part => !part.matches(".l")
-      && new Set([...part.getClientRects()].map(box => Math.round(box.top))).size > 1)
-      .map(part => part.textContent)"""
-    found = {}
+    wide, large, broken = {}, {}, {}
     for url in pages(site):
         window.open(url)
-        if texts := window.page.locator(parts).evaluate_all(broken):
-            found[url] = texts
-    assert found == {}
-
-
-def test_every_page_stays_under_3500_elements(site: Path, visit: Callable[..., Visit]):
-    window = visit("index.html")
-    counts = {}
-    for url in pages(site):
-        window.open(url)
-        counts[url] = window.page.evaluate("document.querySelectorAll('*').length")
-    assert max(counts.values()) < 3500, counts
+        across, elements, parts = window.page.evaluate(MEASURES)
+        if across > width:
+            wide[url] = across
+        if elements >= 3500:
+            large[url] = elements
+        if parts:
+            broken[url] = parts
+    assert (wide, large, broken) == ({}, {}, {})
 
 
 @pytest.mark.parametrize("url", ["index.html", MHA, FEEDBACK, "notation.html"])
