@@ -270,6 +270,7 @@ def test_half_precision_around_it(monkeypatch, masked):
     """The loop itself is in float32, and states go round as autocast has them."""
     calls = count_calls(monkeypatch)
     module = Elman(C, N, L)
+    module.backend = "kernel"
     x, mask = random(T, B, C, dtype=torch.float32).requires_grad_(), some_mask() if masked else None
     expected, _ = module(x, None, mask)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -321,6 +322,7 @@ def count_calls(monkeypatch):
 
 def test_it_is_chosen_by_itself(monkeypatch):
     calls = count_calls(monkeypatch)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
     layer = ElmanLayer(C, 4 * kernel.UNITS_FOR_A_TOKEN)
     layer(torch.randn(4, 1, C))
     assert len(calls) == 1
@@ -333,6 +335,17 @@ def test_it_is_chosen_by_itself(monkeypatch):
     layer.backend = "kernel"
     layer(torch.randn(3, 1, C))
     assert len(calls) == 2
+
+
+def test_narrow_vectors_have_to_be_asked_for(monkeypatch):
+    calls = count_calls(monkeypatch)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "DEFAULT")
+    layer = ElmanLayer(C, N)
+    layer(torch.randn(T, B, C))
+    assert not calls
+    layer.backend = "kernel"
+    layer(torch.randn(T, B, C))
+    assert len(calls) == 1
 
 
 def test_names_of_forms(unhooked):
