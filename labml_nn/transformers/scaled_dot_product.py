@@ -49,6 +49,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from labml_nn.checks import check_attention_heads, check_probability
+from labml_nn.transformers.attention_in_blocks import (
+    attention_in_blocks,
+    is_for_blocks,
+)
 from labml_nn.transformers.utils import is_known_as_causal
 
 
@@ -251,20 +255,17 @@ def fused_attention(
     if mask is not None and not causal:
         visible, blind = _open_blind(mask.permute(2, 3, 0, 1), -1)
 
-    # Kernels want `[B, H, T, K]`. Permuting moves no numbers, it only reads them in
-    # another order.
-    x = F.scaled_dot_product_attention(
-        query.permute(1, 2, 0, 3),
-        key.permute(1, 2, 0, 3),
-        value.permute(1, 2, 0, 3),
-        attn_mask=visible,
-        dropout_p=dropout_prob,
-        is_causal=causal,
-        scale=scale,
-    )
+    # Kernels want `[B, H, T, K]`. Permuting only reads numbers in another order. With
+    # dropout a processor has none, but for [one of ours](attention_in_blocks.py).
+    q, k, v = (each.permute(1, 2, 0, 3) for each in (query, key, value))
+    if is_for_blocks(q, k, dropout_prob):
+        x = attention_in_blocks(q, k, v, visible, dropout_prob, causal, scale=scale)
+    else:
+        options = (visible, dropout_prob, causal)
+        x = F.scaled_dot_product_attention(q, k, v, *options, scale=scale)
 
-    # The call returns no weights to take from the blind, so we take their result.
-    # `blind` is `[B, H, T, 1]`, or 1 for an axis that the mask leaves open.
+    # No weights are returned to take from the blind, so we take their result. `blind`
+    # is `[B, H, T, 1]`, or 1 for an axis that the mask leaves open.
     if blind is not None:
         x = x.masked_fill(blind, 0.0)
     return x.permute(2, 0, 1, 3)
@@ -313,8 +314,8 @@ def _check(
 #
 # Twice the length is four times the scores, and the first two forms hold them four
 # times over. The fused one needs little more than twice the memory. Between the first
-# two, only the order of the axes differs: see the first exercise.
-# `python -m benchmarks.attention` prints this table and more, on any machine.
+# two, only the order of the axes differs: see the first exercise. (`python -m
+# benchmarks.attention` prints this table and more.)
 #
 # ## Exercises
 #
