@@ -54,15 +54,16 @@ def _exists(name: str) -> bool:
 def main() -> int:
     """Run them. How many have failed."""
     begun, failed = time.monotonic(), []
-    for module, *flags in commands(sys.argv[1:]):
+    asked = commands(sys.argv[1:])
+    for module, *flags in asked:
         print(f"\n## {' '.join([module, *flags])}", flush=True)
         done = subprocess.run([sys.executable, "-m", module, *flags], cwd=ROOT, check=False)
         if done.returncode:
             failed.append(module)
             print(f"{module} ended with {done.returncode}; the others go on", flush=True)
-    minutes = (time.monotonic() - begun) / 60
-    print(f"\n{minutes:.0f} minutes. Numbers are in {RESULTS.relative_to(ROOT)}, ", end="")
-    print("and `make site` shows them on its page of performance.")
+    print(f"\n{(time.monotonic() - begun) / 60:.0f} minutes.")
+    if not {"--quick", "--no-record", "--table"} & set(asked[0]):
+        print(f"Numbers are in {RESULTS.relative_to(ROOT)}; `make site` makes a page of them.")
     return len(failed)
 
 

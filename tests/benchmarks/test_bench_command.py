@@ -47,4 +47,11 @@ def test_one_that_fails_stops_no_other(monkeypatch, capsys):
     assert ran == ["benchmarks.elman", "benchmarks.attention"]
     told = capsys.readouterr().out
     assert "benchmarks.elman ended with 1; the others go on" in told
-    assert "docs_src/results/performance" in told
+    assert "Numbers are in docs_src/results/performance; `make site`" in told
+
+
+def test_nothing_is_said_of_numbers_that_were_not_kept(monkeypatch, capsys):
+    monkeypatch.setattr(subprocess, "run", lambda command, **kept: SimpleNamespace(returncode=0))
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "elman", "--quick"])
+    assert main() == 0
+    assert "Numbers" not in capsys.readouterr().out
