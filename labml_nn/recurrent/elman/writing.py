@@ -213,3 +213,56 @@ def _is_ordinary(module: nn.Module) -> bool:
         or "forward" in vars(module)
         or (isinstance(module, nn.Dropout) and module.training)
     )
+
+
+# ## Exercises
+#
+# **1.** How many multiplications does a token cost with `forward`, and how many here?
+# When does the way out cost *more* here?
+#
+# <details><summary>Answer</summary>
+#
+# The table saves $P$ and $W^1$, $C N + N^2$ multiplications. On the way out $N V$ take
+# the place of $N C + C V$. With many tokens and narrow embeddings that is more: for
+# $C = 128$ and $N = 256$ from $V = 257$ on. The whole is still less, until the table
+# has saved less than the way out costs, at $V = 1{,}025$.
+#
+# ```python
+# from itertools import count
+#
+# def forward(V, C, N, L):
+#     return C * N + L * 2 * N * N + N * C + C * V
+#
+# def written(V, C, N, L):
+#     return (2 * L - 1) * N * N + N * V
+#
+# print(forward(65, 128, 256, 2), written(65, 128, 256, 2))  # 336,000 and 213,248
+# sizes = (128, 256, 2)
+# more = (V for V in count(1) if written(V, *sizes) > forward(V, *sizes))
+# assert next(more) == 1025
+# ```
+#
+# </details>
+#
+# **2.** Go on from one beginning in two ways. Why does it take two writers?
+#
+# <details><summary>Answer</summary>
+#
+# A writer writes over its states, and what it was is gone. The state that it began with
+# is a value, and stays.
+#
+# ```python
+# import torch
+# from labml_nn.recurrent.elman.language_model import ElmanLanguageModel
+#
+# model = ElmanLanguageModel.from_config({"n_vocab": 65}).eval()
+# beginning, endings = torch.randint(65, (7, 1)), torch.randint(65, (2, 5, 1))
+# _, state = model(beginning)
+# for ending in endings:
+#     write = model.writer(state)
+#     logits = torch.stack([write(token) for token in ending])
+#     whole, _ = model(torch.cat([beginning, ending]))
+#     torch.testing.assert_close(logits, whole[7:], rtol=1e-4, atol=1e-4)
+# ```
+#
+# </details>
