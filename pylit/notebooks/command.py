@@ -13,9 +13,10 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from pylit.diagnostics import Report
-from pylit.notebooks.document import Maker, as_text, document, has_run, read_document
+from pylit.notebooks.document import Maker, as_text, document, has_run
 from pylit.notebooks.execution import executed
 from pylit.notebooks.model import Document, NotebookError, Recipe, Surroundings
+from pylit.notebooks.reading import read_document
 from pylit.notebooks.recipe import read_recipes
 from pylit.site.config import SiteConfig, load_config
 

@@ -16,6 +16,7 @@ from pylit.diagnostics import Report
 from pylit.notebooks.chapters import Chapter
 from pylit.notebooks.model import OWN, Cell, Document, NotebookError, Recipe, Surroundings
 from pylit.notebooks.names import Modules, Namespace, Read
+from pylit.notebooks.reading import source_of
 from pylit.notebooks.recipe import EXERCISES, pieces
 from pylit.notebooks.wording import Wording, path_url
 from pylit.prose.bibliography import read_bibliography
@@ -155,11 +156,6 @@ def _about(cell: Cell) -> tuple[tuple[str, str], ...]:
     return ("chapter", cell.chapter), ("alt", cell.alt)
 
 
-def source_of(cell: Mapping[str, Any]) -> str:
-    """The text of a cell in a document."""
-    return "".join(cell["source"])
-
-
 def _codes(document: Document) -> list[str]:
     return [source_of(cell) for cell in document["cells"] if cell["cell_type"] == "code"]
 
@@ -176,20 +172,6 @@ def _own(document: Document) -> Mapping[str, Any]:
 def has_run(document: Document) -> bool:
     """Whether its outputs are those of a run of this code."""
     return "run" in _own(document)
-
-
-def read_document(path: Path) -> Document | None:
-    """A notebook from its file; None if there is none. Raises `NotebookError` if it is damaged."""
-    try:
-        loaded: Document = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        hint = "remove it, and make it anew with `make notebooks`"
-        raise NotebookError(f"{path.name} cannot be read ({error}); {hint}") from error
-    if not isinstance(loaded, dict) or not isinstance(loaded.get("cells"), list):
-        raise NotebookError(f"{path.name} is no notebook; remove it, and run `make notebooks`")
-    return loaded
 
 
 def as_text(document: Document) -> str:

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pylit.notebooks.document import source_of
 from pylit.notebooks.model import OWN, Document, NotebookError
 from pylit.notebooks.outputs import as_seen, tidied
+from pylit.notebooks.reading import source_of
 
 #: The last cell that runs, and is not kept: what only the process of the notebook knows.
 _WHERE = """

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from pylit.notebooks.command import surroundings
-from pylit.notebooks.document import Maker, document, source_of
+from pylit.notebooks.document import Maker, document
 from pylit.notebooks.execution import executed
 from pylit.notebooks.model import PARAMETERS
+from pylit.notebooks.reading import source_of
 from pylit.notebooks.recipe import read_recipes
 
 ROOT = Path(__file__).parents[2]

@@ -9,9 +9,10 @@ import notebook_tools as tools
 import pytest
 from notebook_tools import replace
 
-from pylit.notebooks.document import as_text, document, has_run, read_document, run_line
+from pylit.notebooks.document import as_text, document, has_run, run_line
 from pylit.notebooks.model import Cell, NotebookError
 from pylit.notebooks.outputs import FIRST, LAST, tidied
+from pylit.notebooks.reading import read_document
 
 RUN = {
     "date": "2026-11-21",
