@@ -1,6 +1,7 @@
 """What parts of the training preset are worth, on a text of a few words and for a few updates."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 import torch
@@ -82,9 +83,9 @@ def test_ours_is_the_preset_but_for_what_was_changed(corpus):
     assert training.model.training
 
 
-@pytest.mark.parametrize("name", ["nanoGPT", "all"])
+@pytest.mark.parametrize("name", ["nanoGPT", "every part"])
 def test_what_is_told_of_a_run(name, corpus, monkeypatch, capsys):
-    monkeypatch.setitem(RECIPES, "all", SMALL)
+    monkeypatch.setitem(RECIPES, "every part", SMALL)
     monkeypatch.setattr(room, "updates_in", lambda corpus, recipe: 4)
     monkeypatch.setattr(
         room, "PEER", room.TrainingConfig.of({**room.PEER.values(), "steps": 4, "warmup_steps": 1})
@@ -101,13 +102,26 @@ def test_what_is_told_of_a_run(name, corpus, monkeypatch, capsys):
 def test_runs_are_kept_and_read(tmp_path):
     path = tmp_path / "results" / "ablation.json"
     assert read(path) == []
-    write(path, [run("all", 1, 1.5)])
+    write(path, [run("GELU", 1, 1.5)])
     assert [kept["validation_loss"] for kept in read(path)] == [1.5]
 
 
 def test_means_over_seeds():
-    lines = table([run("all", 1, 1.5), run("all", 2, 1.7), run("GELU", 1, 1.6, 0.9)]).splitlines()
+    of_preset = [run("the preset", 1, 1.5), run("the preset", 2, 1.7)]
+    lines = table([*of_preset, run("GELU", 1, 1.6, 0.9)]).splitlines()
     assert lines[2:] == [
-        "| all | 2 | 10 | 1.00 | 1.600 | 0.200 |",
+        "| the preset | 2 | 10 | 1.00 | 1.600 | 0.200 |",
         "| GELU | 1 | 10 | 0.90 | 1.600 |  |",
     ]
+
+
+def test_the_preset_is_every_part_but_those_that_did_not_earn_their_place(corpus):
+    small = {"d_model": 12, "heads": 3, "n_layers": 1}
+    configs = []
+    for name in ("every part", "the preset"):
+        recipe = RECIPES[name]
+        assert recipe is not None
+        model = OurTraining(corpus, 1, Recipe({**recipe.model, **small}), steps=2).model
+        configs.append(asdict(model.config))
+    differs = {key for key in configs[0] if configs[0][key] != configs[1][key]}
+    assert differs == {"norm", "activation", "zero_init"}
