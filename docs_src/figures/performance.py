@@ -4,6 +4,7 @@ from statistics import median
 
 from benchmarks.tables import (
     LUCIDRAINS,
+    MISSING,
     beside,
     exponents,
     growth,
@@ -221,5 +222,53 @@ def written():
 
 
 def build():
-    """The pages of a package."""
-    return beside("build")
+    """Packages of others, by each generator."""
+    table = widest("build", "speed")
+    if table is None:
+        return nothing(["package", "generator", "seconds", "pages", "MB"])
+    sites = {(row["setting"], row["form"]): row for row in rows_of(widest("build", "sites"))}
+    rows = []
+    for row in table["rows"]:
+        site = sites.get((row["setting"], row["form"]))
+        size = [str(site["pages"]), number(site["mb"], 1)] if site else [MISSING, MISSING]
+        cells = [number(row["ms"] / 1000), number(row["processor_ms"] / 1000)]
+        rows.append([row["setting"], row["form"], *cells, *size])
+    head = ["package", "generator", "seconds", "of processor", "pages", "MB"]
+    does = {row["form"]: row["does"] for row in sites.values()}
+    notes = [f"{form}: {what}." for form, what in does.items()]
+    return Table(head, rows, align="llrrrr", notes=[*notes, *origin([table], table["rows"])])
+
+
+def build_growth():
+    """More and more modules of a package."""
+    table = widest("build", "growth")
+    if table is None:
+        return nothing(["modules", "seconds"])
+    forms = list(dict.fromkeys(row["form"] for row in table["rows"]))
+    found = {(row["modules"], row["form"]): row for row in table["rows"]}
+    rows = [
+        [str(modules), *(number(found[modules, form]["ms"] / 1000) for form in forms)]
+        for modules in dict.fromkeys(row["modules"] for row in table["rows"])
+    ]
+    powers = {row["form"]: row["exponent"] for row in table["rows"]}
+    rows.append(["exponent", *(number(powers[form]) for form in forms)])
+    return Table(
+        ["modules", *(f"{form}, s" for form in forms)],
+        rows,
+        notes=["The exponent is that of the lines: modules are not alike."],
+    )
+
+
+def build_own():
+    """This site, after an edit."""
+    table = widest("build", "own")
+    if table is None:
+        return nothing(["edited", "seconds"])
+    forms = list(dict.fromkeys(row["form"] for row in table["rows"]))
+    found = {(row["edited"], row["form"]): row["ms"] / 1000 for row in table["rows"]}
+    rows = [
+        [edited, *(number(found.get((edited, form))) for form in forms)]
+        for edited in dict.fromkeys(edited for edited, _ in found)
+    ]
+    head = ["edited", *(f"{form}, s" for form in forms)]
+    return Table(head, rows, notes=origin([table], table["rows"]))
