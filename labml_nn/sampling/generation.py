@@ -24,8 +24,11 @@ rest:
 
 $$z_t, \; h_t = \operatorname{forward}(w_t, \; h_{t-1})$$
 
-So `generate` works for every model with the doors of `LanguageModel`, and knows none of
-them.
+A state is a value, made anew for each token. Who writes one text to its end does not
+need all of them, and so a model also has a [writer](../language_model.py), which keeps
+the text to itself and goes on in place. `generate` reads the prompt with the one and
+writes with the other. It works for every model with the doors of `LanguageModel`, and
+knows none of them.
 
 **Many at once.** A batch of $B$ prompts is written side by side, for little more than
 the price of one. Prompts of different lengths are the difficulty: who has been read to

@@ -38,7 +38,8 @@ was: what the source offers to each layer of the decoder, and what each token of
 reply offers to those after it. We keep both, as keys and values, and a step computes
 one row. With three layers on each side, 256 features, a source of 128 tokens and one
 thread of a processor, the 200th token of a reply takes 2.7 ms. Reading everything anew
-for it takes 31 ms, 11 of them for the source.
+for it takes 31 ms, 11 of them for the source. With a [writer](../writing/__init__.py),
+which makes no new state for each token, it is 0.3 ms.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|

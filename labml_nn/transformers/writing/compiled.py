@@ -6,12 +6,17 @@ summary: >
   to Python.
 ---
 
-The [lean step](step.py) calls PyTorch 15 times for each layer. For a model of four
+The [lean step](step.py) calls PyTorch 29 times for each layer. For a model of four
 layers with 128 features that takes longer than the arithmetic, and far longer than the
 weights need to come out of the cache. So here the step is
 [compiled](../../compiled/__init__.py): one call for a token, through all layers. The
 C++ lies beside this page. `writing.cpp` follows the lean step part by part, and
 `rows.h` has the one product that matters.
+
+**Sums across.** A sum along a row ends as a vector of sums, which has to be added up
+itself. Of a few columns that takes as long as the product. So sixteen such vectors are
+added up together, each time two halves in one stroke, and the sixteen sums come out
+side by side. For eight texts that saved a third of the time.
 
 **Rows as they lie.** Kernels that read weights for thousands of rows of text pack them
 first. For a single row that does not pay. Each number that comes out,
@@ -34,10 +39,11 @@ for (Size k = 0; k < whole; k += LANES) {
 With $R$ rows and $G$ texts, a weight serves $G$ texts once it is there. That is why a
 few texts side by side cost little more than one.
 
-**One thread.** A step of a small model is over before a second thread would have been
-woken up. A large model is another case: its weights come from memory, PyTorch's own
-products share them among threads, and what a call costs does not count. From
-`LARGE` numbers on the lean step runs.
+**One thread.** Two threads would have to meet behind each product, and a product of a
+small model is over in a few microseconds. A large model is another case: its weights
+come from memory, PyTorch's own products share them among threads, and what a call costs
+does not count. With 12 layers of 768 features, and one thread, both steps took as long:
+33 and 38 ms. So from `LARGE` numbers on the lean step runs.
 
 It computes in single precision, on a processor. Elsewhere the lean step runs and nobody
 is told, because nothing is wrong.

@@ -230,14 +230,14 @@ def _attention(module: nn.Module, norm: nn.Module) -> AttentionParts | None:
 
 def map_of(linear: nn.Linear) -> Map:
     """
-    ### A linear map
+    ### The map of a module
     """
     return Map(linear.weight, cast(Tensor | None, linear.bias))
 
 
 def norm_of(module: nn.Module | None) -> Norm | None:
     """
-    ### A normalisation, or none
+    ### The norm of a module, or none
     """
     if isinstance(module, RMSNorm):
         return Norm(module.weight, None, module.eps, is_rms=True)
