@@ -50,7 +50,7 @@ same code. [Shapes and symbols](../../notation.md) explains the letters of the s
 | $X^Q$ | `query` of `forward` and `attend_to` | `[T, B, C]` | the vectors that ask |
 | $X^K$ | `key` of `forward` and `project` | `[S, B, C]` | the vectors that answer |
 | $X^V$ | `value` of `forward` and `project` | `[S, B, C]` | what they hand out |
-| $Q$ | `query` of `attend`, `queries` of `attend_to` | `[T, B, H, K]` | the queries |
+| $Q$ | `query` of `attend`, `queries` of `_answer` | `[T, B, H, K]` | the queries |
 | $K$ | `key` of `attend`, `keys` of `KeysValues` | `[S, B, H, K]` | the keys |
 | $V$ | `value` of `attend`, `values` of `KeysValues` | `[S, B, H, D]` | the values |
 | $M$ | `mask` | `[T\|1, S, B\|1]` | which keys a query may see |

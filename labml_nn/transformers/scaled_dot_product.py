@@ -304,16 +304,16 @@ def _check(
 #
 # Forward and backward of 2 sequences that attend to themselves, 8 heads of 32 features,
 # a causal mask, float32, on one of two processor cores: time of the processor (median
-# of 15, the forms in turn), and the most memory held at once beyond the inputs.
+# of 7 or 3, the forms in turn), and the most memory held at once beyond the inputs.
 #
 # | $T = S$ | einsum | matmul | fused |
 # |--:|--:|--:|--:|
-# | 128 | 6.4 ms, 4 MiB | 3.9 ms, 4 MiB | 2.6 ms, 2 MiB |
-# | 512 | 89 ms, 64 MiB | 47 ms, 64 MiB | 31 ms, 8 MiB |
-# | 1,024 | 847 ms, 258 MiB | 496 ms, 258 MiB | 126 ms, 19 MiB |
+# | 128 | 7.4 ms, 4 MiB | 5.6 ms, 4 MiB | 2.8 ms, 1 MiB |
+# | 512 | 143 ms, 64 MiB | 87 ms, 64 MiB | 38 ms, 5 MiB |
+# | 1,024 | 984 ms, 258 MiB | 565 ms, 258 MiB | 92 ms, 11 MiB |
 #
 # Twice the length is four times the scores, and the first two forms hold them four
-# times over. The fused one needs little more than twice the memory. Between the first
+# times over. The fused one needs no more than twice the memory. Between the first
 # two, only the order of the axes differs: see the first exercise. (`python -m
 # benchmarks.attention` prints this table and more.)
 #
