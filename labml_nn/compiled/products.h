@@ -83,7 +83,8 @@ static inline void strip(Left a, Right b, Size rows, Size steps, Size column, Fi
 }
 
 // The product. `finish(row, column, vector)` is told what came out, while it is still in a
-// register: a bias, a ReLU, what is added to it cost no way to memory and back.
+// register: a bias, a ReLU, what is added to it cost no way to memory and back. `columns` is a
+// multiple of LANES.
 template <bool STREAM = false, class Finish>
 static inline void product(Left a, Right b, Size rows, Size steps, Size columns, Finish finish) {
     Size column = 0;

@@ -67,7 +67,7 @@ struct Backward {
             float *scores = task.attn + place * row_room;
             product({task.asked + place * task.head_wide, task.head_wide, 1},
                     packed(task.keys + task.panel(h, b, task.low), task.head), rows, task.head,
-                    piece.rows(),
+                    (piece.rows() + PANEL - 1) / PANEL * PANEL,
                     [=](Size i, Size j, Vec c) { add_to(scores + i * row_room + j, c); });
             for (Size l = 0; l < task.layers; l++)
                 for (Size t = piece.start; t < piece.stop; t++, scores += row_room) {

@@ -11,6 +11,8 @@ the same two. They set memory aside, and then call the [kernel](index.html) once
 each [span](../by_hand/form.py) of steps.
 """
 
+import math
+
 from torch import Tensor
 
 from labml_nn.compiled import Library, up_to
@@ -156,15 +158,32 @@ def _totals(caller: Caller) -> Weights:
     )
 
 
-# Steps of a piece: as many as give the products at its end about so many rows.
-ROWS = 128
+# ## Pieces
+#
+# Products at the end of a piece should have some hundred rows, of steps and texts
+# together, and its tables of attention weights should not take much of the cache. In a
+# long text the tables are wide, and the pieces shorter.
+ROWS = range(128, 256)
+TABLES = 2**23  # bytes
+
+
+def steps_of_a_piece(batch: int, bytes_of_a_step: int) -> int:
+    r"""
+    * `batch` is $B$
+    * `bytes_of_a_step` is what its weights and their gradients need
+
+    Returns how many steps a piece has, at least one.
+    """
+    most = min(TABLES // bytes_of_a_step, ROWS.stop // batch)
+    return max(1, ROWS.start // batch, most)
 
 
 def _set_aside(caller: Caller, all_spans: list[Span]) -> None:
     task, space = caller.task, caller.space
-    longest = max(span.steps for span in all_spans)
-    steps = task.piece = max(1, min(ROWS // task.batch, longest))
     rows = max(span.rows + span.low % caller.panel for span in all_spans)
+    pairs = (task.heads, task.batch, task.layers)
+    steps = steps_of_a_piece(task.batch, 2 * 4 * math.prod(pairs) * rows)
+    steps = task.piece = min(steps, max(span.steps for span in all_spans))
     shape = (task.layers, steps, task.batch)
     for name in ("text_norm", "between_norm", "of_attended", "of_concluded"):
         caller.point(**{name: space(*shape, task.wide)})
@@ -177,13 +196,12 @@ def _set_aside(caller: Caller, all_spans: list[Span]) -> None:
     # place before the first row: a distance is followed from step to step, and may lead
     # out of the table.
     task.row_room = up_to(rows, caller.panel) + max(steps, caller.panel)
-    pairs = (task.heads, task.batch, task.layers, steps)
     caller.point(
         of_up=space(*shape, task.hidden_wide),
         of_rows=space(steps, task.batch, task.memory_wide),
-        attn=space(*pairs, task.row_room),
-        of_scores=space(*pairs, task.row_room, before=steps),
-        asked=space(*pairs, task.head_wide),
-        of_found=space(*pairs, task.head_wide),
+        attn=space(*pairs, steps, task.row_room),
+        of_scores=space(*pairs, steps, task.row_room, before=steps),
+        asked=space(*pairs, steps, task.head_wide),
+        of_found=space(*pairs, steps, task.head_wide),
     )
     caller.scratch(3 * task.wide)

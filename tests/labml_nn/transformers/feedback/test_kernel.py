@@ -13,6 +13,7 @@ from torch import nn
 from labml_nn.compiled import BuildError, load
 from labml_nn.transformers.feedback import by_hand, kernel
 from labml_nn.transformers.feedback.by_hand import form as forms
+from labml_nn.transformers.feedback.kernel import run as running
 from labml_nn.transformers.feedback.kernel.task import Caller, Task
 
 N, T = 3, 9
@@ -96,6 +97,45 @@ def test_any_width_and_batch(width_heads, batch):
 def test_a_text_of_several_whole_spans(monkeypatch):
     monkeypatch.setattr(forms, "STEPS", 32)
     assert_pair(pair(horizon=41, n_layers=1), tokens(70, B, C))
+
+
+@pytest.mark.parametrize("options", [{}, {"horizon": 7}, {"max_distance": 4}], ids=str)
+def test_a_piece_longer_than_a_panel(monkeypatch, options):
+    """Rows of a piece end anywhere in a panel of memory."""
+    monkeypatch.setattr(forms, "STEPS", 32)
+    for length in (21, 45):
+        assert_pair(pair(n_layers=1, **options), tokens(length, N, C))
+
+
+def test_pieces_of_a_span(monkeypatch):
+    """A span of 32 steps is gone back through in pieces, of which the first is shorter."""
+    monkeypatch.setattr(forms, "STEPS", 32)
+    monkeypatch.setattr(running, "steps_of_a_piece", lambda *_: 5)
+    assert_pair(pair(n_layers=1, norm_memory=True), tokens(45, N, C))
+
+
+def test_pieces_are_shorter_where_texts_are_long_or_many():
+    assert running.steps_of_a_piece(16, 100_000) == 16
+    assert running.steps_of_a_piece(16, 700_000) == 11
+    assert running.steps_of_a_piece(16, 2**24) == 8
+    assert running.steps_of_a_piece(1, 2**24) == 128
+    assert running.steps_of_a_piece(1000, 2**24) == 1
+
+
+@pytest.mark.parametrize("vectors", ["AVX2", "DEFAULT"])
+def test_other_processors(monkeypatch, vectors):
+    """The same source for vectors of 8 and of 4, which this processor has too."""
+    if vectors == "AVX2" and torch.backends.cpu.get_cpu_capability() == "DEFAULT":
+        pytest.skip("this processor has no such vectors")
+    monkeypatch.setattr(kernel.KERNEL, "found", load(kernel.SOURCE, vectors))
+    monkeypatch.setattr(forms, "STEPS", 32)
+    for options, length, batch in (
+        ({"horizon": 3}, 14, 3),
+        ({"d_model": 40, "heads": 5, "n_layers": 1}, 11, 13),
+        ({"norm_memory": True, "max_distance": 4}, 20, 7),
+    ):
+        x = tokens(length, batch, options.get("d_model", C))
+        assert_pair(pair(**options), x)
 
 
 @pytest.mark.parametrize("horizon", [None, 5])
