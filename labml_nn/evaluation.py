@@ -120,3 +120,34 @@ def at_ends(
 # ```
 #
 # </details>
+#
+# **2.** A long validation text is evaluated in pieces, and the last one is mostly
+# padding. Why is the mean of the losses not the loss of the text?
+#
+# <details><summary>Answer</summary>
+#
+# Each loss is a mean over its own targets, so the few tokens of the last piece count as
+# much as the many of another. Weigh each mean by its number of targets.
+#
+# ```python
+# import torch
+# import labml_nn
+# from labml_nn.evaluation import evaluating
+#
+# model = labml_nn.create("elman", n_vocab=65, padding_token=0)
+# text = torch.randint(1, 65, (13, 2))
+# text[8:] = 0  # ten targets in the first piece, four in the second
+# with evaluating(model), torch.no_grad():
+#     whole = model.loss(text[:-1], text[1:])
+#     total, count, losses, state = 0.0, 0, [], None
+#     for t in range(0, 12, 5):
+#         targets = text[t + 1 : t + 6]
+#         n = int((targets != 0).sum())
+#         logits, state = model(text[t : t + len(targets)], state)
+#         losses.append(model.loss_of(logits, targets))
+#         total, count = total + n * losses[-1], count + n
+# torch.testing.assert_close(total / count, whole)
+# assert not torch.isclose(torch.stack(losses).mean(), whole)
+# ```
+#
+# </details>

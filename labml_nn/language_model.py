@@ -370,33 +370,38 @@ class LanguageModel(nn.Module, Generic[State]):
 #
 # </details>
 #
-# **2.** A long validation text is evaluated in pieces, and the last one is mostly
-# padding. Why is the mean of the losses not the loss of the text?
+# **2.** How probable does a model think a whole text is, its first token given?
 #
 # <details><summary>Answer</summary>
 #
-# Each loss is a mean over its own targets, so the few tokens of the last piece count as
-# much as the many of another. Weigh each mean by its number of targets.
+# The loss is the mean of $-\log p$ over $n$ bets, so $p$ is $e^{-n L}$.
 #
 # ```python
 # import torch
 # import labml_nn
-# from labml_nn.evaluation import evaluating
 #
-# model = labml_nn.create("elman", n_vocab=65, padding_token=0)
-# text = torch.randint(1, 65, (13, 2))
-# text[8:] = 0  # ten targets in the first piece, four in the second
-# with evaluating(model), torch.no_grad():
-#     whole = model.loss(text[:-1], text[1:])
-#     total, count, losses, state = 0.0, 0, [], None
-#     for t in range(0, 12, 5):
-#         targets = text[t + 1 : t + 6]
-#         n = int((targets != 0).sum())
-#         logits, state = model(text[t : t + len(targets)], state)
-#         losses.append(model.loss_of(logits, targets))
-#         total, count = total + n * losses[-1], count + n
-# torch.testing.assert_close(total / count, whole)
-# assert not torch.isclose(torch.stack(losses).mean(), whole)
+# model = labml_nn.create("elman", n_vocab=5).eval()
+# w = torch.tensor([3, 1, 4])[:, None]
+# p = model.predict(w[:1])[0, 1] * model.predict(w[:2])[0, 4]
+# torch.testing.assert_close(p, torch.exp(-2 * model.loss(w[:-1], w[1:])))
+# ```
+#
+# </details>
+#
+# **3.** What does a model bet on that has learned nothing, and what is its loss?
+#
+# <details><summary>Answer</summary>
+#
+# On all $V$ tokens alike, and each of them costs $\log V$.
+#
+# ```python
+# import math
+# import torch
+# from labml_nn.language_model import LanguageModel, LanguageModelConfig
+#
+# model = LanguageModel(LanguageModelConfig(n_vocab=65))
+# loss = model.loss_of(torch.zeros(3, 1, 65), torch.tensor([[3], [1], [4]]))
+# assert math.isclose(loss, math.log(65), rel_tol=1e-6)
 # ```
 #
 # </details>

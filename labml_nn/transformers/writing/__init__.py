@@ -160,6 +160,8 @@ __all__ = [
 # of the price. It adds a third, whatever $W$ is. Only the wait is longer where $W$ is.
 #
 # ```python
+# from math import isclose
+#
 # def mean_time(window, tokens=100_000, alone=1.0, among_many=1 / 3):
 #     used, time = 0, 0.0
 #     for _ in range(tokens):
@@ -169,8 +171,8 @@ __all__ = [
 #         used, time = used + 1, time + alone
 #     return time / tokens
 #
-# assert abs(mean_time(256) - 4 / 3) < 0.01
-# assert abs(mean_time(2048) - 4 / 3) < 0.01
+# assert isclose(mean_time(256), 4 / 3, abs_tol=0.01)
+# assert isclose(mean_time(2048), 4 / 3, abs_tol=0.01)
 # ```
 #
 # </details>
