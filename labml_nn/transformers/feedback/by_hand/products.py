@@ -126,20 +126,39 @@ def run_backward(
         if given is not None:
             rows[:, before:] = given.permute(2, 1, 0, 3).flatten(0, 1)
 
-    scratch, sums = Scratch(read.outputs), total.weights
+    scratch = Scratch(read.outputs)
     for span in reversed(list(spans(len(read.outputs), before, form.horizon))):
-        known = recompute(span, read, blank, weights, form, scratch)
-        notes = Notes.empty(known, scratch)
-        walk = Walk(span, read, known, notes, weights, form)
-        walk.run(gradients, total)
-
-        x, z, up = known.x_norm.vectors, known.z_norm.vectors, notes.up.flatten(3)
-        add_linear(sums.query, sums.query_bias, notes.query, x)
-        add_linear(sums.output, sums.output_bias, notes.attended, known.found)
-        add_linear(sums.up, sums.up_bias, up, z)
-        add_down(sums.down, sums.down_bias, notes.concluded, known.hidden)
-        outputs = read.outputs[span.start : span.stop]
-        vectors = walk.norm.vectors if form.norm_memory else walk.vectors
-        add_memory(sums, notes, outputs, vectors)
-        add_distances(sums, notes, known, span, scratch)
+        go_through(span, gradients, read, blank, weights, form, scratch, total)
     return total
+
+
+def go_through(
+    span: Span,
+    gradients: Tensor,
+    read: Read,
+    blank: Tensor | None,
+    weights: Weights,
+    form: Form,
+    scratch: Scratch,
+    total: Total,
+) -> None:
+    r"""
+    ## One span of it
+
+    Once more, back, and the products. What was known of the span is forgotten when this
+    function ends, and before the next span needs the place.
+    """
+    known = recompute(span, read, blank, weights, form, scratch)
+    notes = Notes.empty(known, scratch)
+    walk = Walk(span, read, known, notes, weights, form)
+    walk.run(gradients, total)
+
+    x, z, up = known.x_norm.vectors, known.z_norm.vectors, notes.up.flatten(3)
+    sums, outputs = total.weights, read.outputs[span.start : span.stop]
+    add_linear(sums.query, sums.query_bias, notes.query, x)
+    add_linear(sums.output, sums.output_bias, notes.attended, known.found)
+    add_linear(sums.up, sums.up_bias, up, z)
+    add_down(sums.down, sums.down_bias, notes.concluded, known.hidden)
+    vectors = walk.norm.vectors if form.norm_memory else walk.vectors
+    add_memory(sums, notes, outputs, vectors)
+    add_distances(sums, notes, known, span, scratch)

@@ -20,7 +20,7 @@ $$E \, (g \otimes \hat{x} + \beta) = (E \operatorname{diag}(g)) \, \hat{x} + E \
 |:--|:--|:--|:--|
 | $w$ | `tokens` | `[B]` | the token that is read |
 | $E \operatorname{diag}(g)$, $E \beta$ | `bets`, `bets_bias` | `[V, C]`, `[V]` | bets |
-| $z$ | `logits` | `[B, V]` | bets on the next |
+| $z$ | | `[B, V]` | bets on the next |
 """
 
 import math
