@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -183,7 +182,12 @@ def same_parameters(models: dict[str, Contender]) -> None:
 
 
 def check_equal(models: dict[str, Contender]) -> None:
-    """Outputs are equal to 1e-4, and so are all gradients, relative to the largest of each."""
+    """Outputs are equal to 1e-5, and gradients to 1e-3, each by the length of the difference.
+
+    In 64 bits they agree to the last digits, the tests say. In 32 a ReLU whose input is almost zero
+    is open in one form and closed in the other. That moves single numbers of a gradient: by 8e-4 of
+    the largest, where the whole differs by 1e-4.
+    """
     alike = {name: models[name] for name in (PUBLISHED_KV, *BACKENDS) if name in models}
     answers: dict[str, dict[str, Tensor]] = {}
     for name, contender in alike.items():
@@ -198,11 +202,11 @@ def check_equal(models: dict[str, Contender]) -> None:
     first, *others = answers
     for name in others:
         for key, expected in answers[first].items():
-            _check(f"{key} of {name} and {first}", answers[name][key], expected)
+            most = 1e-5 if key == "output" else 1e-3
+            _check(f"{key} of {name} and {first}", answers[name][key], expected, most)
 
 
-def _check(what: str, found: Tensor, expected: Tensor, tolerance: float = 1e-4) -> None:
-    largest: Any = expected.abs().max().clamp_min(1e-8)
-    worst = ((found - expected).abs().max() / largest).item()
-    if not worst <= tolerance:
-        raise SystemExit(f"{what} differ by {worst:.1e} of the largest; nothing was measured")
+def _check(what: str, found: Tensor, expected: Tensor, most: float) -> None:
+    apart = ((found - expected).norm() / expected.norm().clamp_min(1e-12)).item()
+    if not apart <= most:
+        raise SystemExit(f"{what} differ by {apart:.1e}; nothing was measured")
