@@ -7,7 +7,7 @@ so that a site works wherever it lies: on a server, in a folder of a server, or 
 
 import posixpath
 import re
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
 
@@ -34,20 +34,12 @@ class Renderer:
     Args:
         theme: Folder of the templates; a page is shown by the one named after its kind.
         site: What every template may know.
+        stamp: Of the templates: with another, they are read again.
     """
 
-    def __init__(self, theme: Path, site: SiteView) -> None:
+    def __init__(self, theme: Path, site: SiteView, stamp: str = "") -> None:
         self._site = site
-        self._environment = environment = Environment(
-            loader=FileSystemLoader(theme),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            keep_trailing_newline=True,
-        )
-        environment.filters["breakable"] = breakable
-        environment.filters["slug"] = slugify
+        self._environment = _environment(theme, stamp)
 
     def page(self, view: PageView) -> str:
         """The HTML of a page."""
@@ -60,6 +52,22 @@ class Renderer:
             href=partial(relative, view.url),
             canonical=canonical(base, view.url) if base else "",
         )
+
+
+@lru_cache(maxsize=4)
+def _environment(theme: Path, stamp: str) -> Environment:
+    """The templates of a folder, compiled once for all builds of a process."""
+    environment = Environment(
+        loader=FileSystemLoader(theme),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["breakable"] = breakable
+    environment.filters["slug"] = slugify
+    return environment
 
 
 def _preloads(view: PageView) -> tuple[str, ...]:

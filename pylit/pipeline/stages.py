@@ -81,7 +81,8 @@ class Theme:
         # Only the home page lists the others: without the lists, an edit to the title of one page
         # does not render all of them anew.
         bare = replace(site, catalogue=(), paths=())
-        self._home, self._others = Renderer(folder, site), Renderer(folder, bare)
+        self._home = Renderer(folder, site, self._digest)
+        self._others = Renderer(folder, bare, self._digest)
         self._keys = digest(self._digest, repr(site)), digest(self._digest, repr(bare))
 
     def key(self, draft: Draft) -> str:

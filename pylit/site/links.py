@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import lru_cache
 from urllib.parse import unquote, urlsplit
 
 from pylit.diagnostics import Diagnostic, Report, Severity
@@ -83,7 +84,7 @@ def _fault(
 ) -> tuple[str, str, str] | None:
     """Code, message and hint for an address that leads nowhere, or None."""
     try:
-        parts = urlsplit(href)
+        parts = _split(href)
     except ValueError:
         return "link-broken", f"`{href}` is not an address", "write it as RFC 3986 says"
     if parts.scheme or parts.netloc:
@@ -100,6 +101,9 @@ def _fault(
     if not anchor or anchor.startswith(":~:") or target not in anchors or anchor in anchors[target]:
         return None
     return "anchor-broken", f"`{href}` leads to no anchor", _near(anchor, anchors[target])
+
+
+_split = lru_cache(maxsize=100_000)(urlsplit)
 
 
 def _nearest(path: str, target: str, files: set[str]) -> str:
