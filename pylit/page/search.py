@@ -49,7 +49,7 @@ def _forms(word: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=20_000)
 def _counted(text: str) -> Mapping[str, int]:
-    """The terms of a text, and how often each stands in it. Few texts change from build to build."""
+    """The terms of a text, and how often each stands in it; most texts come again in each build."""
     return Counter(terms(text))
 
 

@@ -10,7 +10,7 @@ import importlib.metadata
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from pylit.cache import Cache, digest
@@ -95,14 +95,16 @@ class Imports:
         own = self._read(text, digest(text), "", False).imports
         todo = [*names, *own]
         seen: dict[str, _Read] = {}
+        met: set[str] = set()
         outside: set[str] = set()
         while todo:
             name = todo.pop()
-            outside.add(name.split(".")[0])
-            # To import a.b.c is to run a and a.b first, and c may be a name in a.b.
-            parts = name.split(".")
-            for count in range(1, len(parts) + 1):
-                prefix = ".".join(parts[:count])
+            if name in met:
+                continue
+            met.add(name)
+            prefixes = _prefixes(name)
+            outside.add(prefixes[0])
+            for prefix in prefixes:
                 if prefix in self._named and prefix not in seen:
                     seen[prefix] = self._module(prefix)
                     todo += seen[prefix].imports
@@ -141,6 +143,13 @@ class Imports:
             and found in (self._named[name].source.digest, self._module(name).code)
             for name, found in digests.items()
         )
+
+
+@lru_cache(maxsize=10_000)
+def _prefixes(name: str) -> tuple[str, ...]:
+    """To import a.b.c is to run a and a.b first, and c may be a name in a.b."""
+    parts = name.split(".")
+    return tuple(".".join(parts[:count]) for count in range(1, len(parts) + 1))
 
 
 @cache
