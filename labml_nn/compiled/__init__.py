@@ -49,6 +49,10 @@ lie in that order, and are asked for a little before they are needed.
 $x$: each product is told what to do with a vector of results while it is still in a
 register.
 
+**Large pages.** Memory that is new is given page by page, each at its first touch, with
+an interruption. [Asked for in large pages](call.py), it makes one in the place of five
+hundred.
+
 **Threads** share what has nothing to do with one another, as the texts of a batch, from
 the first step to the last. So none waits for another but at the end.
 

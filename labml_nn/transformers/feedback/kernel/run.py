@@ -8,7 +8,7 @@ summary: >
 
 [The form by hand](../by_hand/index.html) has two functions, one for each way. These are
 the same two. They set memory aside, and then call the [kernel](index.html) once for
-each [span](../by_hand/form.py) of steps.
+each [span](../by_hand/form.py) of steps, which have their dropout in common.
 """
 
 import math
