@@ -63,11 +63,11 @@ the first step to the last. So none waits for another but at the end.
 
 | Kernel | What one call does |
 |:--|:--|
-| [Feedback transformer](../transformers/feedback/kernel/__init__.py) | all steps, either way |
+| [Feedback](../transformers/feedback/kernel/__init__.py) | all steps, either way |
 | [Elman layer](../recurrent/elman/kernel/__init__.py) | all steps, either way |
 | [Decoders](../transformers/writing/compiled.py) | a token through all layers |
-| [Feedback, writing](../transformers/feedback/writing/__init__.py) | a token, and its memory |
-| [Elman, writing](../recurrent/elman/writing.py) | a token through all layers |
+| [Feedback](../transformers/feedback/writing/__init__.py) | a token, and its memory |
+| [Elman](../recurrent/elman/writing.py) | a token through all layers |
 """
 
 from labml_nn.compiled.build import (
