@@ -3,12 +3,11 @@
 import torch
 
 from labml_nn.optimizers.muon import COEFFICIENTS, orthogonalise
-from labml_nn.transformers import mha
 from labml_nn.transformers.autoregressive import AutoregressiveConfig, AutoregressiveTransformer
 from pylit.figures.draw import Figure, Plot, Table
 
-#: Some text to learn from: what the page on attention says.
-TEXT = mha.__doc__[:2400]
+#: Some text to learn from: what PyTorch says of attention.
+TEXT = torch.nn.MultiheadAttention.__doc__[:2400]
 
 
 def before_and_after():
