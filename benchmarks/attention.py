@@ -37,7 +37,7 @@ from benchmarks.attention_models import (
 )
 from benchmarks.command import options
 from benchmarks.contest import Run, contest
-from benchmarks.growth import exponent
+from benchmarks.growth import Axes, Rows, sweep
 from benchmarks.machine import matmul_gflops
 from benchmarks.memory import peak
 from benchmarks.record import record, show
@@ -48,7 +48,6 @@ from labml_nn.transformers.scaled_dot_product import (
 )
 from labml_nn.transformers.utils import share_among_heads, subsequent_mask
 
-Rows = list[dict[str, Any]]
 FORMS = {"einsum": einsum_attention, "matmul": matmul_attention, "fused": fused_attention}
 SETTINGS = {"B 8, T 512": Size(256, 8, 512, 8), "B 1, T 2,048": Size(256, 8, 2048, 1)}
 TINY = {"B 8, T 512": Size(32, 4, 24, 3), "B 1, T 2,048": Size(32, 4, 40, 1)}
@@ -120,26 +119,16 @@ def layer(settings: dict[str, Size], rounds: int) -> Rows:
     return rows
 
 
-def growth(base: Size, axes: dict[str, tuple[int, ...]], rounds: int) -> tuple[Rows, Rows]:
+def growth(base: Size, axes: Axes, rounds: int) -> tuple[Rows, Rows]:
     """Training while one size grows and the others stay, and the exponents that fit."""
-    rows: Rows = []
-    fits: Rows = []
-    for axis, sizes in axes.items():
-        times: dict[str, list[tuple[float, float]]] = {}
-        for number in sizes:
-            # A head has 32 features, however many there are.
-            heads = {"heads": max(1, number // 32)} if axis == "width" else {}
-            forms: dict[str, Contender] = attentions(base.but(**{axis: number}, **heads))
-            runs = {name: each.train() for name, each in forms.items()}
-            for row in contest(runs, first=PUBLISHED, rounds=rounds):
-                rows.append({"axis": axis, "size": number, "form": row["name"], **row})
-                times.setdefault(row["name"], []).append((row["ms"], row["processor_ms"]))
-        for name, pairs in times.items():
-            clock, processor = zip(*pairs, strict=True)
-            fit = {"exponent": exponent(sizes, clock)}
-            fit["processor_exponent"] = exponent(sizes, processor)
-            fits.append({"axis": axis, "form": name, "sizes": list(sizes), **fit})
-    return rows, fits
+
+    def runs(axis: str, number: int) -> dict[str, Run]:
+        # A head has 32 features, however many there are.
+        heads = {"heads": max(1, number // 32)} if axis == "width" else {}
+        forms: dict[str, Contender] = attentions(base.but(**{axis: number}, **heads))
+        return {name: each.train() for name, each in forms.items()}
+
+    return sweep(axes, runs, first=PUBLISHED, rounds=rounds)
 
 
 def memory(settings: dict[str, Size]) -> Rows:

@@ -34,12 +34,11 @@ import rich
 
 from benchmarks.command import options
 from benchmarks.contest import Run, contest
-from benchmarks.growth import exponent
+from benchmarks.growth import Rows, exponent
 from benchmarks.peers import PUBLISHED, ROOT, MissingPeer, peer_folder
 from benchmarks.record import record, show
 from pylit.pipeline.build import Builder, Options
 
-Rows = list[dict[str, Any]]
 PACKAGE, RICH = PUBLISHED / "labml_nn", Path(rich.__file__).parent
 PYCCO, PDOC = "pycco", "pdoc"
 FIRST, NEXT, AGAIN = "pylit, first build", "pylit, new pages", "pylit, nothing changed"

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from benchmarks.command import options
 from benchmarks.contest import Run, contest
-from benchmarks.growth import exponent
+from benchmarks.growth import Axes, Rows, sweep
 from benchmarks.machine import matmul_gflops
 from benchmarks.memory import peak
 from benchmarks.record import record, show
@@ -33,7 +33,6 @@ from labml_nn.recurrent.elman import Elman
 from labml_nn.recurrent.elman.kernel import KERNEL
 from labml_nn.recurrent.elman.torch_rnn import from_torch_rnn
 
-Rows = list[dict[str, Any]]
 PEER, LINEARS = "nn.RNN", "loop of nn.Linear"
 #: Ours, by the `backend` that chooses it.
 BACKENDS = {"ours, loop": "loop", "ours, unrolled": "unrolled", "ours, kernel": "kernel"}
@@ -71,7 +70,6 @@ SETTINGS = {
 TINY = {"A": Size(16, 9, 3), "B": Size(24, 5, 2, layers=2)}
 LENGTHS = (64, 256, 1024)
 #: What grows, one at a time, from what.
-Axes = dict[str, tuple[int, ...]]
 GROWTH: tuple[Size, Axes] = (
     Size(256, 128, 16),
     {"steps": (64, 128, 256, 512), "units": (64, 128, 256, 512), "texts": (1, 4, 16, 64)},
@@ -222,28 +220,12 @@ def speed(settings: dict[str, Size], rounds: int, threads: int) -> Rows:
 
 def growth(base: Size, axes: Axes, rounds: int) -> tuple[Rows, Rows]:
     """Training steps while one size grows and the others stay, and the exponents that fit."""
-    rows: Rows = []
-    fits: Rows = []
-    for axis, sizes in axes.items():
-        times: dict[str, list[tuple[float, float]]] = {}
-        for number in sizes:
-            forms = contenders(base.but(**{axis: number}), GROWING)
-            runs = {name: contender.train() for name, contender in forms.items()}
-            for row in contest(runs, first=PEER, rounds=rounds):
-                rows.append({"axis": axis, "size": number, "form": row["name"], **row})
-                times.setdefault(row["name"], []).append((row["ms"], row["processor_ms"]))
-        for name, pairs in times.items():
-            clock, processor = zip(*pairs, strict=True)
-            fits.append(
-                {
-                    "axis": axis,
-                    "form": name,
-                    "sizes": list(sizes),
-                    "exponent": exponent(sizes, clock),
-                    "processor_exponent": exponent(sizes, processor),
-                }
-            )
-    return rows, fits
+
+    def runs(axis: str, number: int) -> dict[str, Run]:
+        forms = contenders(base.but(**{axis: number}), GROWING)
+        return {name: contender.train() for name, contender in forms.items()}
+
+    return sweep(axes, runs, first=PEER, rounds=rounds)
 
 
 def memory(size: Size, lengths: tuple[int, ...]) -> Rows:

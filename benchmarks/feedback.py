@@ -16,10 +16,8 @@ It prints, and records for the page of the site:
 * `memory`: forward and backward, over time steps
 """
 
-from typing import Any
-
 from benchmarks.command import options
-from benchmarks.contest import contest
+from benchmarks.contest import Run, contest
 from benchmarks.feedback_models import (
     LUCIDRAINS,
     NAMES,
@@ -28,12 +26,11 @@ from benchmarks.feedback_models import (
     check_equal,
     contenders,
 )
-from benchmarks.growth import exponent
+from benchmarks.growth import Axes, Rows, sweep
 from benchmarks.machine import machine, matmul_gflops
 from benchmarks.memory import peak
 from benchmarks.record import record, show
 
-Rows = list[dict[str, Any]]
 A, B = Size(128, 4, 4, 128, 16), Size(256, 8, 6, 256, 8)
 SETTINGS = {"A": A, "B": B}
 TINY = {"A": Size(16, 2, 2, 12, 3), "B": Size(32, 4, 3, 10, 2)}
@@ -41,7 +38,6 @@ TINY = {"A": Size(16, 2, 2, 12, 3), "B": Size(32, 4, 3, 10, 2)}
 GROWING = (PUBLISHED_KV, LUCIDRAINS, "ours, by hand", "ours, kernel")
 LENGTHS = (128, 256, 512)
 #: What grows, one at a time, from what.
-Axes = dict[str, tuple[int, ...]]
 GROWTH: tuple[Size, Axes] = (
     Size(128, 4, 2, 64, 8),
     {"steps": (32, 64, 128, 256), "width": (64, 128, 256, 512), "texts": (2, 8, 32)},
@@ -84,30 +80,14 @@ def speed(settings: dict[str, Size], rounds: int, threads: int) -> Rows:
 
 def growth(base: Size, axes: Axes, rounds: int) -> tuple[Rows, Rows]:
     """Training steps while one size grows and the others stay, and the exponents that fit."""
-    rows: Rows = []
-    fits: Rows = []
-    for axis, sizes in axes.items():
-        times: dict[str, list[tuple[float, float]]] = {}
-        for number in sizes:
-            # A head has 32 features, however many there are.
-            heads = {"heads": max(1, number // 32)} if axis == "width" else {}
-            forms = contenders(base.but(**{axis: number}, **heads), GROWING)
-            runs = {name: contender.train() for name, contender in forms.items()}
-            for row in contest(runs, first=next(iter(runs)), rounds=rounds):
-                rows.append({"axis": axis, "size": number, "form": row["name"], **row})
-                times.setdefault(row["name"], []).append((row["ms"], row["processor_ms"]))
-        for name, pairs in times.items():
-            clock, processor = zip(*pairs, strict=True)
-            fits.append(
-                {
-                    "axis": axis,
-                    "form": name,
-                    "sizes": list(sizes),
-                    "exponent": exponent(sizes, clock),
-                    "processor_exponent": exponent(sizes, processor),
-                }
-            )
-    return rows, fits
+
+    def runs(axis: str, number: int) -> dict[str, Run]:
+        # A head has 32 features, however many there are.
+        heads = {"heads": max(1, number // 32)} if axis == "width" else {}
+        forms = contenders(base.but(**{axis: number}, **heads), GROWING)
+        return {name: contender.train() for name, contender in forms.items()}
+
+    return sweep(axes, runs, first=GROWING[0], rounds=rounds)
 
 
 def memory(size: Size, lengths: tuple[int, ...]) -> Rows:

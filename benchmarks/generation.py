@@ -23,13 +23,12 @@ from torch import Tensor
 import labml_nn
 from benchmarks.command import options
 from benchmarks.contest import Run, contest
-from benchmarks.growth import exponent
+from benchmarks.growth import Rows, exponent
 from benchmarks.memory import peak
 from benchmarks.record import record, show
 from benchmarks.writers import Ways, check_equal, elman, feedback, gpt, replies
 from labml_nn.sampling import Chain, Temperature, TopK, generate
 
-Rows = list[dict[str, Any]]
 MODELS: dict[str, Callable[[int, int], Ways]] = {
     "GPT": gpt,
     "feedback": feedback,

@@ -1,7 +1,14 @@
 """How time grows with a size: the exponent of the power law that fits best."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from benchmarks.contest import Run, contest
+
+Rows = list[dict[str, Any]]
+#: Sizes that grow, by name.
+Axes = Mapping[str, Sequence[int]]
 
 
 def exponent(sizes: Sequence[float], times: Sequence[float]) -> float:
@@ -18,3 +25,25 @@ def exponent(sizes: Sequence[float], times: Sequence[float]) -> float:
     mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
     above = sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True))
     return above / sum((a - mean_x) ** 2 for a in x)
+
+
+def sweep(
+    axes: Axes, runs: Callable[[str, int], Mapping[str, Run]], *, first: str, rounds: int
+) -> tuple[Rows, Rows]:
+    """Times while one size grows and the others stay, and the exponents that fit.
+
+    `runs` is asked for an axis and a size on it, and gives the forms that take turns there.
+    """
+    rows: Rows = []
+    fits: Rows = []
+    for axis, sizes in axes.items():
+        times: dict[str, list[tuple[float, float]]] = {}
+        for size in sizes:
+            for row in contest(runs(axis, size), first=first, rounds=rounds):
+                rows.append({"axis": axis, "size": size, "form": row["name"], **row})
+                times.setdefault(row["name"], []).append((row["ms"], row["processor_ms"]))
+        for form, pairs in times.items():
+            clock, processor = (exponent(sizes, column) for column in zip(*pairs, strict=True))
+            fit = {"exponent": clock, "processor_exponent": processor}
+            fits.append({"axis": axis, "form": form, "sizes": list(sizes), **fit})
+    return rows, fits
