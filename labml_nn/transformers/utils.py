@@ -94,7 +94,8 @@ class _Note:
 _NOTE = "_labml_nn_causal"
 
 # A graph that is being compiled knows no versions. There we trust the masks that are
-# made in it, and none that comes from outside.
+# made in it, and none that comes from outside. Who compiles a function that makes a
+# causal mask and writes into it has to write into a `clone()` of it.
 _IN_A_GRAPH = -1
 
 

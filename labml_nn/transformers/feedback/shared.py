@@ -97,9 +97,10 @@ class FeedbackTransformerKV(FeedbackTransformer):
         ### Choose a form
 
         Where keys and values are shared, the whole recurrence can be gone through
-        [by hand](by_hand/__init__.py), forwards and backwards: the same numbers, in
-        about half the time. The plain loop takes over wherever something is asked of
-        the model that only it knows.
+        [by hand](by_hand/__init__.py), forwards and backwards, or
+        [compiled](kernel/__init__.py): the same numbers, in a fraction of the time. The
+        plain loop takes over wherever something is asked of the model that only it
+        knows.
         """
         if not suits(self, FeedbackTransformerKV, x_seq):
             return super()._read(x_seq, memory)
