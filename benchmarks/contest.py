@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 Run = Callable[[], object]
+#: Where a round takes long, no new one begins after so many seconds, once there are a few.
+PATIENCE, FEW = 40.0, 3
 
 
 class Row(TypedDict):
@@ -43,14 +45,20 @@ class Taken:
 
 
 def contest(runs: Mapping[str, Run], *, first: str, rounds: int = 7, warm_up: int = 1) -> list[Row]:
-    """Let the runs take turns. Ratios are those to the run called `first`."""
+    """Let the runs take turns. Ratios are those to the run called `first`.
+
+    There are `rounds` rounds, or fewer if each takes long. Each row says how many it has seen.
+    """
     if first not in runs:
         raise ValueError(f"`first` ({first!r}) must be one of the runs: {', '.join(runs)}")
     if rounds < 1:
         raise ValueError(f"`rounds` ({rounds}) must be at least 1")
     taken: dict[str, list[Taken]] = {name: [] for name in runs}
+    begun = time.perf_counter()
     with _collector_at_rest():
         for number in range(warm_up + rounds):
+            if number >= warm_up + FEW and time.perf_counter() - begun > PATIENCE:
+                break
             gc.collect()
             for name, run in runs.items():
                 once = clock(run)

@@ -72,3 +72,12 @@ def test_nothing_is_collected_while_the_clock_runs():
 def test_impossible(arguments, message):
     with pytest.raises(ValueError, match=message):
         contest({"a": lambda: None}, **arguments)
+
+
+def test_a_slow_contest_ends_after_a_few_rounds(monkeypatch):
+    monkeypatch.setattr(room, "PATIENCE", -1.0)
+    counted = []
+    rows = room.contest({"slow": lambda: counted.append(1)}, first="slow", rounds=9, warm_up=2)
+    assert (rows[0]["rounds"], len(counted)) == (3, 5)
+    monkeypatch.setattr(room, "PATIENCE", 1000.0)
+    assert room.contest({"quick": list}, first="quick", rounds=9)[0]["rounds"] == 9
