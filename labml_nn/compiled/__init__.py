@@ -54,7 +54,10 @@ an interruption. [Asked for in large pages](call.py), it makes one in the place 
 hundred.
 
 **Threads** share what has nothing to do with one another, as the texts of a batch, from
-the first step to the last. So none waits for another but at the end.
+the first step to the last. So none waits for another but at the end. They are those
+that PyTorch has anyway: its threads go on turning for some milliseconds when they have
+nothing to do, and others would find the cores taken. Two threads of our own made a step
+of the feedback transformer 1.2 times as fast as one. PyTorch's make it 1.7 times.
 
 | Page | What it holds |
 |:--|:--|

@@ -1,7 +1,15 @@
 // Threads
 // =======
+//
+// PyTorch keeps threads of its own, by OpenMP, and they do not go to sleep when they have nothing to
+// do: for some milliseconds they turn in a circle and ask for work. Whoever starts other threads
+// meanwhile finds the cores taken. So ours are those of PyTorch. Its library is in the process
+// already, and known by the name of one function: GOMP_parallel. Where it is not to be found, threads
+// are started and ended.
 
 #pragma once
+#include <dlfcn.h>
+
 #include <atomic>
 #include <system_error>
 #include <thread>
@@ -9,20 +17,58 @@
 
 #include "vectors.h"
 
-// Call work(0), work(1), ..., each in a thread of its own, and wait for all. Where the system has
-// no thread to give, this one does the work of two.
+// What an OpenMP library has to have.
+struct OpenMP {
+    void (*parallel)(void (*)(void *), void *, unsigned, unsigned);
+    int (*team)();
+    int (*place)();
+
+    OpenMP() {
+        find(parallel, "GOMP_parallel");
+        find(team, "omp_get_num_threads");
+        find(place, "omp_get_thread_num");
+    }
+
+    bool is_here() const { return parallel && team && place; }
+
+    template <class Function>
+    static void find(Function &function, const char *name) {
+        function = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+    }
+};
+
+// Call work(i, n) in n threads, `number` at most, for each i < n, and wait for all. There may be fewer:
+// the system has no more to give, or we are in one thread of several already.
+template <class Work>
+static void in_team(Size number, Work work) {
+    static const OpenMP openmp;
+    if (number > 1 && openmp.is_here()) {
+        auto call = [](void *given) {
+            (*static_cast<Work *>(given))(Size(openmp.place()), Size(openmp.team()));
+        };
+        return openmp.parallel(call, &work, unsigned(number), 0);
+    }
+    std::atomic<Size> team{0};
+    std::vector<std::thread> others;
+    try {
+        for (Size i = 1; i < number; i++)
+            others.emplace_back([&team, &work, i] {
+                while (!team) std::this_thread::yield();
+                work(i, team);
+            });
+    } catch (const std::system_error &) {
+    }
+    team = Size(others.size()) + 1;
+    work(Size(0), Size(team));
+    for (auto &other : others) other.join();
+}
+
+// Call work(0), work(1), ..., as far as there are threads at the same time, and wait for all.
 template <class Work>
 static void in_threads(Size number, Work work) {
-    std::vector<std::thread> others;
-    for (Size i = 1; i < number; i++) {
-        try {
-            others.emplace_back(work, i);
-        } catch (const std::system_error &) {
-            work(i);
-        }
-    }
-    work(0);
-    for (auto &other : others) other.join();
+    in_team(number, [=](Size thread, Size team) {
+        for (Size i = thread; i < number; i += team) work(i);
+    });
 }
 
 // Threads that wait for one another every now and then. They wait for microseconds, and so they keep
@@ -51,18 +97,10 @@ struct Crew {
 template <class Work>
 static void in_crew(Size number, Work work) {
     Crew crew;
-    std::vector<std::thread> others;
-    try {
-        for (Size i = 1; i < number; i++)
-            others.emplace_back([&, i] {
-                crew.wait_while(crew.number, 0);
-                work(crew, i);
-            });
-    } catch (const std::system_error &) {
-    }
-    crew.number = others.size() + 1;
-    work(crew, 0);
-    for (auto &other : others) other.join();
+    in_team(number, [&crew, &work](Size thread, Size team) {
+        crew.number = team;  // all say the same
+        work(crew, thread);
+    });
 }
 
 // Some of a number of things: `count` from `first` on.
