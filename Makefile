@@ -11,7 +11,7 @@ serve: install
 	$(BIN)/python build_site.py --serve
 
 test: install check
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # Makes the notebooks of notebooks/ anew, and runs those whose code has changed; `NAMES=feedback`
 # takes one, `FLAGS=--execute` runs it in any case.
@@ -24,7 +24,7 @@ results: install
 	$(BIN)/python -m labml_nn.experiments.studies $(FLAGS)
 
 # Speed and memory beside the packages that one would use instead, which it installs into folders of
-# their own: some twenty minutes of two idle cores. `NAMES="attention elman"` runs these,
+# their own: half an hour of two idle cores. `NAMES="attention elman"` runs these,
 # `FLAGS=--quick` tiny sizes; `NAMES=training` is the ablation of the training preset, some hours.
 bench: install
 	$(BIN)/python -m benchmarks.peers

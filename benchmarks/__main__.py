@@ -1,6 +1,6 @@
 """All benchmarks, one after the other, each in a process of its own, with two threads and with one.
 
-    make bench                                     # installs the peers before: some twenty minutes
+    make bench                                     # installs the peers before: half an hour
     make bench NAMES="attention elman"             # these two
     make bench FLAGS=--quick                       # tiny sizes: does it run?
     make bench NAMES=training FLAGS=--minutes=90   # the ablation of the training preset, hours
