@@ -23,7 +23,11 @@ from benchmarks.feedback_models import (
 )
 from benchmarks.peers import MissingPeer
 from labml_nn.compiled.build import is_switched_off
-from labml_nn.recurrent.elman.torch_rnn import from_torch_rnn
+from labml_nn.recurrent.elman import kernel as elman_step
+from labml_nn.recurrent.elman.kernel.write import CompiledWriter
+from labml_nn.recurrent.elman.language_model import ElmanConfig, ElmanLanguageModel
+from labml_nn.recurrent.elman.torch_rnn import to_torch_rnn
+from labml_nn.recurrent.elman.writing import ElmanWriter
 from labml_nn.transformers.autoregressive import AutoregressiveConfig, AutoregressiveTransformer
 from labml_nn.transformers.encoder_decoder import (
     EncoderDecoderConfig,
@@ -191,15 +195,36 @@ def _stay_with_rows(write: FeedbackWriter, token: Tensor) -> Tensor:
 def elman(context: int, texts: int, units: int = 256, layers: int = 2) -> Ways:
     """An Elman net, which has one vector in mind whatever it has read."""
     torch.manual_seed(0)
-    theirs = nn.RNN(units, units, layers).eval()
-    ours = from_torch_rnn(theirs)
-    x = torch.randn(context + 1, texts, units)
-    _, state = theirs(x[:-1])
-    return {
-        "reads all again": lambda: theirs(x)[0][-1],
-        "nn.RNN, a step": lambda: theirs(x[-1:], state)[0][-1],
-        "ours, a step": lambda: ours(x[-1:], state)[0][-1],
+    sizes: dict[str, Any] = {"d_model": units, "d_hidden": units, "n_layers": layers}
+    config = ElmanConfig(n_vocab=VOCABULARY, dropout_prob=0.0, **sizes)
+    model = ElmanLanguageModel(config).eval()
+    net, table, bias = to_torch_rnn(model.elman).eval(), model.embedding.weight, model.output_bias
+    text = torch.randint(VOCABULARY, (context + 1, texts))
+    _, state = model(text[:-1])
+
+    def theirs(tokens: Tensor, past: Tensor | None = None) -> Tensor:
+        states, _ = net(F.embedding(tokens, table) * math.sqrt(units), past)
+        return F.linear(states[-1], table, bias)
+
+    ways = {
+        "reads all again": lambda: theirs(text),
+        "nn.RNN, a step": lambda: theirs(text[-1:], state),
+        STATES: lambda: model(text[-1:], state)[0][-1],
     }
+    lean = ElmanWriter(model.parts(), state)
+    writers: dict[str, Any] = {LEAN: (lean, lean.row)}
+    if (library := elman_step.have(state, lean.output)) is not None:
+        compiled_from = ElmanWriter(model.parts(), state)
+        writers[COMPILED] = (CompiledWriter(library, compiled_from), compiled_from.row)
+    for name, (write, row) in writers.items():
+        ways[name] = partial(_stay_in_mind, write, row, row.clone(), text[-1])
+    return ways
+
+
+def _stay_in_mind(write: Any, row: Tensor, mind: Tensor, token: Tensor) -> Tensor:
+    row.copy_(mind)
+    logits: Tensor = write(token)
+    return logits
 
 
 def check_equal(ways: Ways, tolerance: float = 1e-4) -> None:

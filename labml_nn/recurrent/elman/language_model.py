@@ -218,7 +218,14 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
         if there is anything about this model that it does not know, the one that
         [all models](../../language_model.py) have.
         """
-        parts = Parts(
+        parts = self.parts()
+        if type(self) is ElmanLanguageModel and can_write(self, parts, state):
+            return writer_of(parts, state)
+        return super().writer(state)
+
+    def parts(self) -> Parts:
+        """What a writer needs to know of the model."""
+        return Parts(
             embedding=self.embedding.weight,
             projection=self.input_projection,
             cells=[layer.cell for layer in self.elman.stack()],
@@ -227,9 +234,6 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
             output_bias=self.output_bias,
             padding=self.config.padding_token,
         )
-        if type(self) is ElmanLanguageModel and can_write(self, parts, state):
-            return writer_of(parts, state)
-        return super().writer(state)
 
 
 def _projection(d_in: int, d_out: int) -> nn.Module:
