@@ -183,10 +183,14 @@ def layers(size: Size) -> dict[str, Contender]:
 
 
 def check_equal(contenders: dict[str, Contender]) -> None:
-    """All give the same result, and the same gradients, or there is nothing to compare."""
+    """All give the same result, and the same gradients, or there is nothing to compare.
+
+    What counts is the length of the difference: a ReLU whose input is almost zero may be open in
+    one and closed in another, and that moves single numbers.
+    """
     (first, *others) = contenders
     expected = contenders[first].gradients()
     for name in others:
         for own, theirs in zip(contenders[name].gradients(), expected, strict=True):
-            message = f"{name} and {first} differ"
-            torch.testing.assert_close(own, theirs, rtol=1e-3, atol=1e-4, msg=message)
+            apart = ((own - theirs).norm() / theirs.norm().clamp_min(1e-12)).item()
+            assert apart <= 1e-3, f"{name} and {first} differ by {apart:.1e}"
