@@ -29,7 +29,6 @@ RECIPES = {
 WHOLE = "every part"
 CURVES = {
     "nanoGPT": "nanoGPT",
-    "every part": "every part",
     "the preset": "preset",
     "the preset, a third of the time": "in a third",
 }
