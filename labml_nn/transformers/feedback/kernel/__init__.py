@@ -48,16 +48,17 @@ what the next network will need, and nobody waits for it.
 way there a thread goes through all steps with its own texts and waits for nobody. On
 the way back threads meet twice in a piece, before and after they gather.
 
-**What it costs.** One core of an AMD EPYC with AVX-512, which others used too,
-processor time in milliseconds, $C = 128$, $H = 4$, $L = 4$, 128 steps of 16 texts, four
-rounds in turn. Training is forward, backward and a step of AdamW:
+**What it costs.** Milliseconds on two threads of an AMD EPYC with AVX-512, $C = 128$,
+$H = 4$, $L = 4$, 128 steps of 16 texts, medians of five rounds in turn. Training is
+forward, backward and a step of AdamW; more is [measured](../../../../performance.md) at
+other sizes:
 
 | | forward | training |
 |:--|--:|--:|
-| version 0.5.1 | 211 | 1413 |
-| plain | 176 | 1052 |
-| by hand | 97 | 507 |
-| **compiled** | **37** | **118** |
+| version 0.5.1 | 358 | 1099 |
+| plain | 308 | 942 |
+| by hand | 133 | 342 |
+| **compiled** | **23** | **74** |
 
 Peak memory of forward and backward: 59, 101 and 174 MiB at 128, 256 and 512 steps. What
 grows with the square of $T$ is never kept.
