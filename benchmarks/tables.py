@@ -150,9 +150,10 @@ def exponents(name: str) -> Table:
 
 def tables_of(name: str, table: str) -> dict[int, Recorded]:
     """A table of a benchmark, by the number of threads."""
-    # The folder is listed, so that a build sees a file that is new.
+    # Folders are listed, so that a build sees a file that is new, and a folder.
     folder = RESULTS / "performance"
-    paths = {path.stem: path for path in sorted(folder.glob("*.json"))} if folder.exists() else {}
+    is_there = folder.name in {path.name for path in RESULTS.glob("*")}
+    paths = {path.stem: path for path in sorted(folder.glob("*.json"))} if is_there else {}
     if name not in paths:
         return {}
     tables = json.loads(paths[name].read_text(encoding="utf-8"))["tables"]
