@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -86,16 +87,15 @@ def reread(model: AutoregressiveTransformer, text: Tensor) -> Tensor:
     return logits
 
 
-_fused: dict[int, tuple[Tensor, Tensor]] = {}
+_fused: WeakKeyDictionary[nn.Linear, tuple[Tensor, Tensor]] = WeakKeyDictionary()
 
 
 def _together(maps: list[nn.Linear]) -> tuple[Tensor, Tensor]:
     # nanoGPT keeps the three in one matrix; to join them is no part of its work.
-    key = id(maps[0])
-    if key not in _fused:
+    if maps[0] not in _fused:
         weight = torch.cat([part.weight for part in maps]).detach()
-        _fused[key] = weight, torch.cat([part.bias for part in maps]).detach()
-    return _fused[key]
+        _fused[maps[0]] = weight, torch.cat([part.bias for part in maps]).detach()
+    return _fused[maps[0]]
 
 
 def replies(context: int, texts: int, **changes: Any) -> Ways:
