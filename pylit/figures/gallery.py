@@ -195,6 +195,7 @@ class Gallery:
             found = self._imports.digests(job.closure, job.file.path, job.sources, job.reads)
             modules = job.modules | found
             files = job.digests | self._digests(job.files) | self._listed(job.folders)
+            files |= self._helpers(job.sources)
             self._cache.store(kept_as(name), job.key, _Kept(job.drawn, modules, files))
         off = next((f for f in self._failures.values() if f.missing == "torch"), None)
         if off:
@@ -224,6 +225,16 @@ class Gallery:
         found = {}
         for path in map(Path, files):
             if path.suffix not in (".py", ".pyc") and path.is_relative_to(self._root):
+                found[path.relative_to(self._root).as_posix()] = self._digest(path)
+        return found
+
+    def _helpers(self, sources: Iterable[str]) -> dict[str, str]:
+        """Of code of the project that ran and is no module of the site."""
+        modules = {module.source.path.resolve() for module in self._modules}
+        found = {}
+        for path in map(Path, sources):
+            ours = path.is_relative_to(self._root) and "site-packages" not in path.parts
+            if ours and path not in modules and path.is_file():
                 found[path.relative_to(self._root).as_posix()] = self._digest(path)
         return found
 
