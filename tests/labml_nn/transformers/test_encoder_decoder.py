@@ -397,7 +397,7 @@ def test_it_learns_to_turn_words_round():
         EncoderDecoderConfig(n_vocab=9, d_model=32, heads=4, n_layers=1, dropout_prob=0.0)
     )
     optimizer = torch.optim.AdamW(made.parameters(), lr=5e-3)
-    for _ in range(160):
+    for _ in range(240):
         source = torch.randint(3, 9, (4, 64))
         loss = made.loss(source, source.flip(0))
         optimizer.zero_grad()
@@ -415,4 +415,4 @@ def test_it_learns_to_turn_words_round():
             tokens = logits.argmax(-1)
             written.append(tokens)
     expected = torch.cat([source.flip(0), torch.full((1, 50), END)])
-    assert (torch.cat(written) == expected).double().mean() > 0.98
+    assert torch.equal(torch.cat(written), expected)
