@@ -151,6 +151,31 @@ def test_what_is_imported_by_name_and_files_that_are_opened_count_too(
     assert len(children) == 3
 
 
+def test_code_beside_the_site_that_a_figure_ran_counts_too(
+    tmp_path: Path, children: list[list[str]]
+):
+    figures = FIGURES.replace("It ends at {two()}.", "It says {helper.says()}.").replace(
+        "from pkg.two import two", "import runpy\n\nfrom pkg.two import two"
+    )
+    figures = figures.replace(
+        "    plot = Plot((0, 2), (0, 4))",
+        "    path = __file__.replace('docs_src/figures/growth', 'beside/helper')\n"
+        "    helper = type('Helper', (), runpy.run_path(path))\n"
+        "    plot = Plot((0, 2), (0, 4))",
+    )
+    files = {
+        "docs_src/figures/growth.py": figures,
+        "beside/helper.py": "def says():\n    return 'Alpha'\n",
+    }
+    succeed(make_site(tmp_path, SITE | files))
+    succeed(tmp_path)
+    assert len(children) == 1
+    edit(tmp_path, "beside/helper.py", "Alpha", "Beta")
+    succeed(tmp_path)
+    assert len(children) == 2
+    assert 'aria-label="It says Beta."' in page(tmp_path)
+
+
 def test_without_figures_there_is_no_child(tmp_path: Path, children: list[list[str]]):
     succeed(make_site(tmp_path))
     succeed(make_site(tmp_path, {"docs_src/figures/growth.py": "raise SystemExit\n"}))
