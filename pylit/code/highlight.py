@@ -13,7 +13,6 @@ from types import MappingProxyType
 
 from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name
-from pygments.lexers.python import PythonLexer
 from pygments.token import Comment, Generic, Keyword, Literal, Name, Operator, _TokenType
 from pygments.util import ClassNotFound
 
@@ -53,8 +52,9 @@ def highlight(
     links: Mapping[tuple[int, int], Link],
     href: Callable[[Link], str],
     marks: Mapping[tuple[int, int], str] = MappingProxyType({}),
+    language: str = "python",
 ) -> tuple[str, ...]:
-    """HTML of each line of a Python source; `links` by line (from 1) and offset (from 0).
+    """HTML of each line of a source; `links` by line (from 1) and offset (from 0).
 
     `marks` are classes of names, by the same.
     """
@@ -65,13 +65,19 @@ def highlight(
         place = (number, offset)
         by_line.setdefault(number, []).append((offset, links.get(place), marks.get(place, "")))
     result: list[str] = []
-    pieces_of_lines = _lines(_python(_lex(PythonLexer(), "\n".join(shown))))
+    pieces_of_lines = _lines(_tokens("\n".join(shown), language))
     for number, (line, pieces) in enumerate(zip(lines, pieces_of_lines, strict=True), start=1):
         if _opaque(line):
             result.append(escape(line))
         else:
             result.append("".join(_emit(_merged(pieces), by_line.get(number, []), href)))
     return tuple(result)
+
+
+def _tokens(text: str, language: str) -> Iterator[tuple[_TokenType, str]]:
+    lexer = _lexer(language)
+    assert lexer is not None
+    return _python(_lex(lexer, text)) if language == "python" else _lex(lexer, text)
 
 
 def highlight_block(code: str, language: str) -> str:

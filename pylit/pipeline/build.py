@@ -43,6 +43,7 @@ from pylit.site.pages import Place, front_matter_faults, place
 from pylit.site.prose import read_pages, read_static
 from pylit.site.relations import relations
 from pylit.site.write import Written, check_output, publish
+from pylit.source.cpp import read_cpp
 from pylit.source.discover import discover
 from pylit.tex.maths import MathRenderer
 
@@ -237,6 +238,7 @@ class Builder:
         found = list({(source.path, source.name): source for source in found}.values())
         prose = read_pages(options.docs / "pages", "docs_src/pages", report) if own else []
         prose += extra
+        prose += read_cpp(found, report) if own else []
         addresses = Addresses(report)
         sources = [source for source in found if addresses.claim(module_url(source), source)]
         pages = [p for p in prose if addresses.claim(prose_url(p.source.name), p.source)]

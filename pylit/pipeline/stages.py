@@ -269,7 +269,7 @@ class _Parser:
 def _order(parsed: Parsed) -> Order:
     """What to draft. A page without notes says why, in the words of the parser's complaint."""
     warning = ""
-    if not parsed.module.parsed:
+    if not (parsed.module.parsed or parsed.prose):
         why = next((d for d in parsed.diagnostics if d.code == "syntax"), None)
         place = f"line {why.line}: " if why and why.line else ""
         reason = f" ({place}{why.message})" if why else ""

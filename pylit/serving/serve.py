@@ -25,11 +25,13 @@ from pylit.notebooks.pages import FOLDER
 from pylit.pipeline.build import Builder, Options
 from pylit.serving.live import Live
 from pylit.site.config import load_config
+from pylit.source.cpp import SUFFIXES as CPP
 
 _GENERATOR = Path(__file__).resolve().parents[1]
 #: How a restarted process learns of the socket that it inherits.
 _INHERITED = "PYLIT_LISTENING"
-_SUFFIXES = {"", ".py", ".md", ".toml", ".html", ".css", ".js", ".mjs", ".json", ".svg", ".ipynb"}
+_SUFFIXES = {"", ".py", *CPP, ".md", ".toml", ".html", ".css", ".js", ".mjs", ".json", ".svg"}
+_SUFFIXES |= {".ipynb"}
 #: Milliseconds: an editor writes a file in several steps, which are one edit.
 _DEBOUNCE, _STEP = 40, 10
 

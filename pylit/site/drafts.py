@@ -34,6 +34,7 @@ from pylit.prose.glossary import GLOSSARY, SIGN, Terms
 from pylit.prose.markdown import MarkdownRenderer, Slugs
 from pylit.site.addresses import HOME
 from pylit.site.symbols import page_symbols
+from pylit.source.cpp import is_cpp
 
 #: Characters of the text that stands for a summary.
 LONGEST_OPENING = 200
@@ -56,7 +57,7 @@ _H1 = re.compile(
     r"\s*(?:#[ \t]+(?P<atx>[^\n]*\S)"
     r"|(?:=+[ \t]*\n[ \t]*)?(?P<setext>[^\s=#>|`~-][^\n]*)\n=+)[ \t]*(?:\n|$)"
 )
-_FILE = re.compile(r"[^\s:?#]+\.(?:py|md)")
+_FILE = re.compile(r"[^\s:?#]+\.(?:py|md|h|cpp)")
 _PARAGRAPH = re.compile(r"\s*<p>((?:(?!</?p\b).)*)</p>\s*", re.DOTALL)
 
 
@@ -175,7 +176,7 @@ class Drafter:
         """The draft of one module or prose page."""
         asked: dict[str, str] = {}
         page = _Page(order, self.answers.recorder(asked))
-        draft = page.prose() if order.prose else page.module()
+        draft = page.prose() if order.prose and not page.is_code else page.module()
         stamp = digest(order.key, *(f"{name}={asked[name]}" for name in sorted(asked)))
         return replace(draft, answers=asked, stamp=stamp)
 
@@ -187,6 +188,7 @@ class _Page:
         self.order = order
         self.source: SourceFile = order.module.source
         self.report = Report()
+        self.is_code = is_cpp(self.source.name)
         self.lookup = lookup
         self.resolver = Resolver(order.module, lookup)
         self.symbols = page_symbols(order.module, self.resolver, self.report)
@@ -207,7 +209,8 @@ class _Page:
     def module(self) -> Draft:
         """Notes beside highlighted code."""
         links = self.resolver.tokens()
-        lines = highlight(self.source.text, links, self._href, self.symbols.code)
+        language = "cpp" if self.is_code else "python"
+        lines = highlight(self.source.text, links, self._href, self.symbols.code, language)
         sections = []
         for section in self.order.module.sections:
             notes = tuple(self._note(note, section.definition) for note in section.notes)
@@ -250,7 +253,7 @@ class _Page:
             url=self.order.url,
             display=self.source.display,
             own=self.source.own,
-            prose=self.order.prose,
+            prose=self.order.prose and not self.is_code,
             front_matter=front_matter,
             title=" ".join(title.split()),
             title_note=title_note,
@@ -321,9 +324,10 @@ class _Page:
             return None
         for start in (self.source.display, self.order.url):
             path = posixpath.normpath(posixpath.join(posixpath.dirname(start), written))
-            target = self.lookup(path if path.endswith(".md") else _dotted(path))
+            is_python = path.endswith(".py")
+            target = self.lookup(_dotted(path) if is_python else path)
             if target is not None:
-                name = "" if path.endswith(".md") else target.definition.dotted
+                name = target.definition.dotted if is_python else ""
                 return Link(target.url, name)
         return None
 

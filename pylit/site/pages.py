@@ -63,7 +63,8 @@ def place(
 ) -> Place:
     """The place of a page without its neighbours; `urls` maps names of pages to addresses."""
     crumbs = []
-    parts = [] if draft.prose else draft.name.split(".")
+    # The name of a file of C++ is its path.
+    parts = [] if draft.prose else draft.name.split("/" if "/" in draft.name else ".")
     for count, part in enumerate(parts, start=1):
         last = count == len(parts)
         crumbs.append(Crumb(part, "" if last else urls.get(".".join(parts[:count]), "")))

@@ -1,0 +1,63 @@
+"""C++ beside the Python of a package: kernels, which are pages too.
+
+A comment that has its lines for itself is a note, and what follows is its code, as in Python.
+Nothing is parsed: names in the code are not linked, and functions have no anchors of their own.
+Comments are those that begin with ``//``; a ``/*`` block stays in the code.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pylit.diagnostics import Report
+from pylit.model import Module, Note, SourceFile, Span
+from pylit.source.discover import read_source
+from pylit.source.notes import trimmed_note
+from pylit.source.sections import build_sections
+
+SUFFIXES = (".cpp", ".h")
+
+_COMMENT = re.compile(r"(?P<indent>\s*)//+ ?(?P<text>.*)")
+
+
+def read_cpp(sources: Sequence[SourceFile], report: Report) -> list[Module]:
+    """The C++ files that lie beside the Python ones of a site, sorted by path."""
+    beside = {source.path.parent: source for source in sources if source.own}
+    modules = []
+    for folder, neighbour in sorted(beside.items()):
+        shown = Path(neighbour.display).parent
+        for path in sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES):
+            name = (shown / path.name).as_posix()
+            source = read_source(path, name=name, display=name, own=True, report=report)
+            modules += [parse_cpp(source)] if source else []
+    return modules
+
+
+def parse_cpp(source: SourceFile) -> Module:
+    """One file as notes and code."""
+    lines = source.lines
+    sections = build_sections(lines, _notes(lines), [])
+    return Module(source, {}, (), sections, parsed=False)
+
+
+def is_cpp(name: str) -> bool:
+    """Whether a file is C++, by its name."""
+    return name.endswith(SUFFIXES)
+
+
+def _notes(lines: Sequence[str]) -> Iterator[Note]:
+    """Runs of comments on adjacent lines and in one column."""
+    block: list[re.Match[str]] = []
+    for number, line in enumerate([*lines, ""], start=1):
+        comment = _COMMENT.fullmatch(line)
+        if block and not (comment and comment["indent"] == block[-1]["indent"]):
+            yield _note(number - len(block), block)
+            block = []
+        if comment:
+            block.append(comment)
+
+
+def _note(first: int, block: Sequence[re.Match[str]]) -> Note:
+    texts = [comment["text"] for comment in block]
+    span = Span(first, first + len(block) - 1)
+    return trimmed_note("comment", span, texts, first, block[0].start("text"))

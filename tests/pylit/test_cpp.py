@@ -1,0 +1,131 @@
+"""Files of C++ beside the Python ones: their notes and code, their pages, and links to these."""
+
+import html
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pylit_sources import listing, source
+from site_tools import build, faults, make_site, pages, succeed
+
+from pylit.code.highlight import highlight
+from pylit.source.cpp import is_cpp, parse_cpp
+from pylit.source.sections import put_together
+
+KERNEL = """\
+// Doubling
+// ========
+//
+// Twice $x$, as `one.py` wants it.
+
+#pragma once
+#include "two.h"
+
+// A number, doubled.
+static inline int twice(int x) {
+    // Shifts are quick.
+    //   But not needed.
+    return 2 * x;  // not x << 1
+}
+/* In the code. */
+"""
+
+
+def cpp(text):
+    return parse_cpp(replace(source(text), name="pkg/twice.h", display="pkg/twice.h"))
+
+
+def test_comments_with_lines_of_their_own_are_notes():
+    assert (
+        listing(cpp(KERNEL))
+        == """\
+==
+  1 | Doubling
+  2 | ========
+  3 |
+  4 | Twice $x$, as `one.py` wants it.
+  6 > #pragma once
+  7 > #include "two.h"
+==
+  9 | A number, doubled.
+ 10 > static inline int twice(int x) {
+==
+ 11 | Shifts are quick.
+ 12 |   But not needed.
+ 13 >     return 2 * x;  // not x << 1
+ 14 > }
+ 15 > /* In the code. */"""
+    )
+
+
+@pytest.mark.parametrize("text", ["", "\n", "int x;", "// a\n    // b\n// c\n", "//\n//\nint x;\n"])
+def test_no_line_is_lost(text):
+    module = cpp(text)
+    filled = [number for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    assert [n for n in put_together(module.sections) if n in filled] == filled
+
+
+def test_notes_know_their_columns():
+    _, _, inner = cpp(KERNEL).sections
+    assert (inner.notes[0].first_line, inner.notes[0].column) == (11, 7)
+
+
+def test_code_is_that_of_c():
+    lines = highlight(KERNEL, {}, str, language="cpp")
+    text = [html.unescape(re.sub(r"<[^>]*>", "", line)) for line in lines]
+    assert "\n".join(text) == KERNEL
+    assert '<span class="hk">static inline int</span>' in lines[9]
+
+
+def test_a_file_of_c_is_told_by_its_name():
+    names = ["a.h", "a/b.cpp", "a.hs", "h", "a.py"]
+    assert [is_cpp(name) for name in names] == [True, True, False, False, False]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A site with a header beside its modules, and a page that names it."""
+    make_site(tmp_path)
+    (tmp_path / "pkg/twice.h").write_text(KERNEL)
+    one = tmp_path / "pkg/one.py"
+    one.write_text(one.read_text().replace("It has", "[Here](twice.h), or `twice.h`. It has"))
+    return tmp_path
+
+
+def test_it_has_a_page_that_notes_lead_to(site: Path):
+    succeed(site)
+    assert "pkg/twice.h.html" in pages(site / "site")
+    assert (site / "site/pkg/one.html").read_text().count('href="twice.h.html"') == 2
+    page = (site / "site/pkg/twice.h.html").read_text()
+    assert "<title>Doubling" in page
+    assert 'href="one.html"' in page and 'href="index.html"' in page
+    assert '<a class="n" id="L10"' in page and "blob/main/pkg/twice.h" in page
+    assert "import " not in page.partition("<main")[2]
+
+
+def test_its_place_is_named_by_its_path(site: Path):
+    config = site / "docs_src/site.toml"
+    config.write_text(config.read_text().replace('"pkg.two"]', '"pkg/twice.h"]'))
+    succeed(site)
+    home = (site / "site/index.html").read_text()
+    assert home.count('href="pkg/twice.h.html"') == 1
+
+
+def test_an_edit_makes_its_page_alone_anew(site: Path):
+    succeed(site)
+    header = site / "pkg/twice.h"
+    header.write_text(KERNEL.replace("Shifts are", "A shift is"))
+    assert succeed(site).tally.rendered == 1
+    assert "A shift is quick" in (site / "site/pkg/twice.h.html").read_text()
+
+
+def test_one_that_is_not_text_is_told_of(site: Path):
+    (site / "pkg/twice.h").write_bytes(b"// caf\xe9\nint x;\n")
+    assert faults(build(site)) == [("pkg/twice.h", 1, "source-encoding")]
+
+
+def test_anothers_package_has_python_alone(site: Path, tmp_path_factory: pytest.TempPathFactory):
+    out = tmp_path_factory.mktemp("out")
+    build(site, sources=(site / "pkg",), out=out / "site")
+    assert "pkg/twice.h.html" not in pages(out / "site")
