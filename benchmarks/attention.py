@@ -1,7 +1,8 @@
 """What attention costs beside labml-nn's and PyTorch's: time, memory, and how both grow.
 
     python -m benchmarks.attention
-    python -m benchmarks.attention --threads 1 --rounds 5 --no-record
+    python -m benchmarks.attention --threads 1 --tables speed layer --no-record
+    python -m benchmarks.attention --device cuda
 
 All have the same weights, and before a clock is started their outputs and the gradients of what
 they read are found equal. Training is forward and backward, to parameters and inputs. PyTorch's
@@ -16,6 +17,8 @@ It prints, and records for the page of the site:
 * `growth` and `exponents`: training over length, width and texts
 * `memory`: forward and backward, with dropout and without
 * `forms`: the three forms of `labml_nn/transformers/scaled_dot_product.py`
+
+On a GPU, in files of its own, `speed` has also tokens per second, and launches.
 """
 
 import itertools
@@ -35,12 +38,10 @@ from benchmarks.attention_models import (
     check_equal,
     layers,
 )
-from benchmarks.command import options
+from benchmarks.command import Parts, Shown, go_through, options
 from benchmarks.contest import Run, contest
+from benchmarks.device import CPU, Place
 from benchmarks.growth import Axes, Rows, sweep
-from benchmarks.machine import matmul_gflops
-from benchmarks.memory import peak
-from benchmarks.record import record, show
 from labml_nn.transformers.scaled_dot_product import (
     einsum_attention,
     fused_attention,
@@ -57,96 +58,121 @@ WORK = {"train": 3, "forward": 1}
 ANYWHERE = ((64, 256, 512, 2048), (1, 4, 16))
 LARGEST = 4096
 GROWTH = {"length": (128, 256, 512, 1024), "width": (64, 128, 256, 512), "texts": (1, 4, 16)}
+TABLES = ("speed", "anywhere", "dropout", "layer", "growth", "forms", "memory")
+TIMES = ("form", "ms", "low", "high", "ratio", "processor_ms", "processor_ratio")
+SHOWN: Shown = {
+    "speed": (
+        "Milliseconds",
+        ["setting", "work", *TIMES, "share", "tokens_s", "launches", "kernels"],
+    ),
+    "anywhere": ("Anywhere", ["kind", "length", "texts", "work", *TIMES]),
+    "dropout": ("Training with dropout 0.1", ["setting", *TIMES]),
+    "layer": ("Training of a layer", ["setting", "dropout", *TIMES]),
+    "growth": ("Growth of training", ["axis", "size", *TIMES]),
+    "exponents": ("Exponents", ["axis", "form", "exponent", "processor_exponent"]),
+    "forms": ("Three forms", ["length", *TIMES, "mib"]),
+    "memory": ("MiB, forward and backward", ["setting", "dropout", "form", "mib"]),
+}
 
 
-def speed(settings: dict[str, Size], rounds: int, threads: int) -> Rows:
+def speed(settings: dict[str, Size], rounds: int, place: Place = CPU) -> Rows:
     """Each form, at each kind of work."""
     rows: Rows = []
-    limit = matmul_gflops(threads)
+    limit = place.gflops()
     for setting, size in settings.items():
-        check_equal(attentions(size))
+        check_equal(attentions(size, device=place.device))
         for work, times in WORK.items():
-            forms: dict[str, Contender] = attentions(size)
+            forms: dict[str, Contender] = attentions(size, device=place.device)
             runs = {name: getattr(each, work)() for name, each in forms.items()}
             least = times * size.operations() / limit / 1e6
-            for row in contest(runs, first=PUBLISHED, rounds=rounds):
+            for row in contest(place.all_waiting(runs), first=PUBLISHED, rounds=rounds):
                 about = {"setting": setting, "work": work, "form": row["name"]}
-                rows.append({**about, **row, "share": least / row["ms"]})
+                more = place.counted(runs[row["name"]], row["ms"], size.tokens)
+                rows.append({**about, **row, "share": least / row["ms"], **more})
     return rows
 
 
-def anywhere(size: Size, grid: tuple[tuple[int, ...], tuple[int, ...]], rounds: int) -> Rows:
+def anywhere(
+    size: Size,
+    grid: tuple[tuple[int, ...], tuple[int, ...]],
+    rounds: int,
+    place: Place = CPU,
+) -> Rows:
     """Ours and PyTorch's, in settings small and large. A ratio above 1: ours is faster."""
     rows: Rows = []
     for kind, length, texts in itertools.product(KINDS, *grid):
         if length * texts > LARGEST:
             continue
         here = size.but(kind=kind, length=length, texts=texts)
-        check_equal(attentions(here, (TORCH, OURS)))
+        check_equal(attentions(here, (TORCH, OURS), place.device))
         for work in WORK:
-            forms: dict[str, Contender] = attentions(here, (TORCH, OURS))
+            forms: dict[str, Contender] = attentions(here, (TORCH, OURS), place.device)
             runs = {name: getattr(each, work)() for name, each in forms.items()}
             # Small ones are over soon, and shaken by everything that happens beside them.
             many = rounds * max(1, min(8, LARGEST // (2 * length * texts)))
-            for row in contest(runs, first=TORCH, rounds=many):
+            for row in contest(place.all_waiting(runs), first=TORCH, rounds=many):
                 about = {"kind": kind, "length": length, "texts": texts, "work": work}
                 rows.append({**about, "form": row["name"], **row})
     return rows
 
 
-def dropout(settings: dict[str, Size], rounds: int) -> Rows:
+def dropout(settings: dict[str, Size], rounds: int, place: Place = CPU) -> Rows:
     """Training as these modules are trained: with a tenth of the weights dropped."""
     rows: Rows = []
     for setting, size in settings.items():
-        forms: dict[str, Contender] = attentions(size.but(dropout=0.1))
+        forms: dict[str, Contender] = attentions(size.but(dropout=0.1), device=place.device)
         runs = {name: each.train() for name, each in forms.items()}
-        for row in contest(runs, first=PUBLISHED, rounds=rounds):
+        for row in contest(place.all_waiting(runs), first=PUBLISHED, rounds=rounds):
             rows.append({"setting": setting, "form": row["name"], **row})
     return rows
 
 
-def layer(settings: dict[str, Size], rounds: int) -> Rows:
+def layer(settings: dict[str, Size], rounds: int, place: Place = CPU) -> Rows:
     """Training of a whole layer, with dropout and without."""
     rows: Rows = []
     for setting, size in settings.items():
-        check_equal(layers(size))
+        check_equal(layers(size, place.device))
         for probability in (0.0, 0.1):
-            forms = layers(size.but(dropout=probability))
+            forms = layers(size.but(dropout=probability), place.device)
             runs = {name: each.train() for name, each in forms.items()}
-            for row in contest(runs, first=PUBLISHED, rounds=rounds):
+            for row in contest(place.all_waiting(runs), first=PUBLISHED, rounds=rounds):
                 about = {"setting": setting, "dropout": probability, "form": row["name"]}
                 rows.append({**about, **row})
     return rows
 
 
-def growth(base: Size, axes: Axes, rounds: int) -> tuple[Rows, Rows]:
+def growth(base: Size, axes: Axes, rounds: int, place: Place = CPU) -> dict[str, Rows]:
     """Training while one size grows and the others stay, and the exponents that fit."""
 
     def runs(axis: str, number: int) -> dict[str, Run]:
         # A head has 32 features, however many there are.
         heads = {"heads": max(1, number // 32)} if axis == "width" else {}
-        forms: dict[str, Contender] = attentions(base.but(**{axis: number}, **heads))
-        return {name: each.train() for name, each in forms.items()}
+        here = base.but(**{axis: number}, **heads)
+        forms: dict[str, Contender] = attentions(here, device=place.device)
+        return place.all_waiting({name: each.train() for name, each in forms.items()})
 
     return sweep(axes, runs, first=PUBLISHED, rounds=rounds)
 
 
-def memory(settings: dict[str, Size]) -> Rows:
+def memory(settings: dict[str, Size], place: Place = CPU) -> Rows:
     """The most that tensors take, forward and backward."""
     rows: Rows = []
     for (setting, size), probability in itertools.product(settings.items(), (0.0, 0.1)):
-        for name, each in attentions(size.but(dropout=probability)).items():
+        forms = attentions(size.but(dropout=probability), device=place.device)
+        for name, each in forms.items():
             about = {"setting": setting, "dropout": probability, "form": name}
-            rows.append({**about, "mib": peak(each.train())})
+            rows.append({**about, "mib": place.peak(each.train())})
     return rows
 
 
-def workload(form: Any, length: int, texts: int, heads: int, d_k: int) -> Run:
+def workload(
+    form: Any, shape: tuple[int, int, int, int], device: torch.device | str = "cpu"
+) -> Run:
     """Forward and backward of attention alone, between heads that are there."""
     torch.manual_seed(0)
-    shape = (length, texts, heads, d_k)
-    query, key, value = (torch.randn(shape, requires_grad=True) for _ in range(3))
-    mask, cotangent = share_among_heads(subsequent_mask(length)), torch.randn(shape)
+    query, key, value = (torch.randn(shape, device=device, requires_grad=True) for _ in range(3))
+    mask = share_among_heads(subsequent_mask(shape[0])).to(device)
+    cotangent = torch.randn(shape, device=device)
 
     def run() -> None:
         result: Tensor = form(query, key, value, mask)
@@ -155,43 +181,44 @@ def workload(form: Any, length: int, texts: int, heads: int, d_k: int) -> Run:
     return run
 
 
-def three_forms(lengths: tuple[int, ...], rounds: int, *, heads: int = 8, d_k: int = 32) -> Rows:
+def three_forms(
+    lengths: tuple[int, ...],
+    rounds: int,
+    place: Place = CPU,
+    *,
+    heads: int = 8,
+    d_k: int = 32,
+) -> Rows:
     """The table of the page of the three forms: 2 sequences under a causal mask."""
     rows: Rows = []
     for length in lengths:
-        runs = {name: workload(form, length, 2, heads, d_k) for name, form in FORMS.items()}
-        for row in contest(runs, first="einsum", rounds=rounds):
-            about = {"length": length, "form": row["name"], "mib": peak(runs[row["name"]])}
+        shape = (length, 2, heads, d_k)
+        runs = {name: workload(form, shape, place.device) for name, form in FORMS.items()}
+        for row in contest(place.all_waiting(runs), first="einsum", rounds=rounds):
+            about = {"length": length, "form": row["name"], "mib": place.peak(runs[row["name"]])}
             rows.append({**about, **row})
     return rows
 
 
 def main() -> None:
     """Measure, print and record."""
-    chosen = options(__doc__)
+    chosen = options(__doc__, tables=TABLES, devices=("cpu", "cuda"))
     quick, rounds, few = chosen.quick, chosen.rounds, max(1, chosen.rounds // 2)
-    settings = TINY if quick else SETTINGS
+    settings, place = TINY if quick else SETTINGS, chosen.place
     base = next(iter(settings.values()))
-    columns = ["form", "ms", "low", "high", "ratio", "processor_ms", "processor_ratio"]
-    tables: dict[str, Rows] = {"speed": speed(settings, rounds, chosen.threads)}
-    show("Milliseconds", tables["speed"], ["setting", "work", *columns, "share"])
-    tables["anywhere"] = anywhere(base, ((12,), (1, 2)) if quick else ANYWHERE, rounds)
-    show("Anywhere", tables["anywhere"], ["kind", "length", "texts", "work", *columns])
-    tables["dropout"] = dropout(settings, few)
-    show("Training with dropout 0.1", tables["dropout"], ["setting", *columns])
-    tables["layer"] = layer(settings, few)
-    show("Training of a layer", tables["layer"], ["setting", "dropout", *columns])
+    grid = ((12,), (1, 2)) if quick else ANYWHERE
     axes = {axis: sizes[:2] for axis, sizes in GROWTH.items()} if quick else GROWTH
-    tables["growth"], tables["exponents"] = growth(base.but(texts=2), axes, few)
-    show("Growth of training", tables["growth"], ["axis", "size", *columns])
-    show("Exponents", tables["exponents"], ["axis", "form", "exponent", "processor_exponent"])
-    tables["forms"] = three_forms((16, 24) if quick else (128, 512, 1024), rounds)
-    show("Three forms", tables["forms"], ["length", *columns, "mib"])
-    if chosen.threads > 1 or quick:  # it is the same with one
-        tables["memory"] = memory(settings)
-        show("MiB, forward and backward", tables["memory"], ["setting", "dropout", "form", "mib"])
-    if not chosen.no_record:
-        print(f"\nrecorded in {record('attention', tables, threads=chosen.threads)}")
+    lengths = (16, 24) if quick else (128, 512, 1024)
+    parts: Parts = {
+        "speed": lambda: {"speed": speed(settings, rounds, place)},
+        "anywhere": lambda: {"anywhere": anywhere(base, grid, rounds, place)},
+        "dropout": lambda: {"dropout": dropout(settings, few, place)},
+        "layer": lambda: {"layer": layer(settings, few, place)},
+        "growth": lambda: growth(base.but(texts=2), axes, few, place),
+        "forms": lambda: {"forms": three_forms(lengths, rounds, place)},
+        "memory": lambda: {"memory": memory(settings, place)},
+    }
+    go_through("attention", chosen, parts, SHOWN)
 
 
 if __name__ == "__main__":

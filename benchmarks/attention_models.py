@@ -34,6 +34,11 @@ class Size:
         """With something else changed."""
         return replace(self, **changes)
 
+    @property
+    def tokens(self) -> int:
+        """Of all texts."""
+        return self.length * self.texts
+
     def operations(self) -> float:
         """How many additions and multiplications a forward pass cannot do without.
 
@@ -66,7 +71,8 @@ class Contender:
     def train(self) -> Run:
         """Forward and backward, to all parameters and inputs."""
         wanted = [*self.module.parameters(), *self.inputs]
-        cotangent = torch.randn(self.inputs[0].shape, generator=torch.Generator().manual_seed(2))
+        x = self.inputs[0]
+        cotangent = torch.randn(x.shape, generator=torch.Generator().manual_seed(2)).to(x.device)
         for tensor in wanted:
             tensor.grad = torch.zeros_like(tensor)
 
@@ -81,35 +87,42 @@ class Contender:
         return [result, *torch.autograd.grad(result.square().sum(), self.inputs)]
 
 
-def inputs(size: Size) -> list[Tensor]:
+def inputs(size: Size, device: torch.device | str = "cpu") -> list[Tensor]:
     """One sequence that attends to itself, or one that attends to another."""
     generator = torch.Generator().manual_seed(1)
     count = 2 if size.kind == "cross" else 1
     return [
-        torch.randn(size.length, size.texts, size.width, generator=generator).requires_grad_()
+        torch.randn(size.length, size.texts, size.width, generator=generator)
+        .to(device)
+        .requires_grad_()
         for _ in range(count)
     ]
 
 
-def attentions(size: Size, names: tuple[str, ...] = (PUBLISHED, TORCH, OURS)) -> dict[str, Any]:
+def attentions(
+    size: Size,
+    names: tuple[str, ...] = (PUBLISHED, TORCH, OURS),
+    device: torch.device | str = "cpu",
+) -> dict[str, Any]:
     """Each with the same weights."""
     torch.manual_seed(0)
-    ours = MultiHeadAttention(size.heads, size.width, size.dropout)
+    ours = MultiHeadAttention(size.heads, size.width, size.dropout).to(device)
     causal = size.kind == "causal"
-    mask = subsequent_mask(size.length) if causal else None
+    mask = subsequent_mask(size.length).to(device) if causal else None
     made: dict[str, Any] = {}
     for name in names:
         if name == TORCH:
             theirs = nn.MultiheadAttention(size.width, size.heads, dropout=size.dropout)
-            as_pytorch(ours, theirs)
-            made[name] = Contender(theirs, inputs(size), _call_torch(theirs, size.length, causal))
+            as_pytorch(ours, theirs.to(device))
+            forbidden = future(size).to(device) if causal else None
+            made[name] = Contender(theirs, inputs(size, device), _call_torch(theirs, forbidden))
             continue
         module: nn.Module = ours
         if name == PUBLISHED:
             mha = published("labml_nn.transformers.mha")
-            module = mha.MultiHeadAttention(size.heads, size.width, size.dropout)
+            module = mha.MultiHeadAttention(size.heads, size.width, size.dropout).to(device)
             module.load_state_dict(ours.state_dict())
-        made[name] = Contender(module, inputs(size), _call_ours(module, mask))
+        made[name] = Contender(module, inputs(size, device), _call_ours(module, mask))
     return made
 
 
@@ -122,8 +135,13 @@ def _call_ours(module: nn.Module, mask: Tensor | None) -> Callable[..., Tensor]:
     return call
 
 
-def _call_torch(module: nn.Module, length: int, causal: bool) -> Callable[..., Tensor]:
-    forbidden = nn.Transformer.generate_square_subsequent_mask(length) if causal else None
+def future(size: Size) -> Tensor:
+    """What PyTorch's modules are told to leave out."""
+    return nn.Transformer.generate_square_subsequent_mask(size.length)
+
+
+def _call_torch(module: nn.Module, forbidden: Tensor | None) -> Callable[..., Tensor]:
+    causal = forbidden is not None
 
     def call(query: Tensor, memory: Tensor | None = None) -> Tensor:
         memory = query if memory is None else memory
@@ -144,10 +162,10 @@ def as_pytorch(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> None:
     theirs.out_proj.load_state_dict(ours.output.state_dict())
 
 
-def layers(size: Size) -> dict[str, Contender]:
+def layers(size: Size, device: torch.device | str = "cpu") -> dict[str, Contender]:
     """Whole layers: attention, and a network four times as wide, each added to the rows."""
     torch.manual_seed(0)
-    width, mask = size.width, subsequent_mask(size.length)
+    width, mask = size.width, subsequent_mask(size.length).to(device)
     ours = TransformerLayer(
         d_model=width,
         self_attn=MultiHeadAttention(size.heads, width, size.dropout),
@@ -172,13 +190,15 @@ def layers(size: Size) -> dict[str, Contender]:
         dropout_prob=size.dropout,
     )
     old.load_state_dict(ours.state_dict())
-    forbidden = nn.Transformer.generate_square_subsequent_mask(size.length)
+    for model in (ours, theirs, old):
+        model.to(device)
+    forbidden = future(size).to(device)
     return {
-        PUBLISHED: Contender(old, inputs(size), lambda x: old(x=x, mask=mask)),
+        PUBLISHED: Contender(old, inputs(size, device), lambda x: old(x=x, mask=mask)),
         TORCH: Contender(
-            theirs, inputs(size), lambda x: theirs(x, src_mask=forbidden, is_causal=True)
+            theirs, inputs(size, device), lambda x: theirs(x, src_mask=forbidden, is_causal=True)
         ),
-        OURS: Contender(ours, inputs(size), lambda x: ours(x=x, mask=mask)),
+        OURS: Contender(ours, inputs(size, device), lambda x: ours(x=x, mask=mask)),
     }
 
 

@@ -1,7 +1,8 @@
 """What an Elman net costs beside nn.RNN and a plain loop, to train and to read.
 
     python -m benchmarks.elman
-    python -m benchmarks.elman --threads 1 --rounds 5 --no-record
+    python -m benchmarks.elman --threads 1 --tables speed --no-record
+    python -m benchmarks.elman --device cuda
 
 All have the same parameters, and outputs and gradients are found equal before a clock is started.
 Training is forward, backward and a step of AdamW; the inputs have gradients, as those that come out
@@ -12,6 +13,9 @@ It prints, and records for the page of the site:
 * `speed`: settings, training and forward, and the share of the machine's limit
 * `growth`: training steps over time steps, units and texts, and their exponents
 * `memory`: forward and backward, over time steps
+
+On a GPU `nn.RNN` is cuDNN's kernel, and so is ours where it can be. There are also tokens per
+second, launches of a step, and files of its own.
 """
 
 from collections.abc import Callable
@@ -22,12 +26,10 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from benchmarks.command import options
+from benchmarks.command import Parts, Shown, go_through, options
 from benchmarks.contest import Run, contest
+from benchmarks.device import CPU, Place
 from benchmarks.growth import Axes, Rows, sweep
-from benchmarks.machine import matmul_gflops
-from benchmarks.memory import peak
-from benchmarks.record import record, show
 from labml_nn.compiled.build import is_switched_off
 from labml_nn.recurrent.elman import Elman
 from labml_nn.recurrent.elman.kernel import KERNEL
@@ -40,6 +42,19 @@ NAMES = (PEER, LINEARS, *BACKENDS)
 GROWING = (PEER, "ours, unrolled", "ours, kernel")
 #: A training step computes forward, and two gradients for each product.
 WORK = {"train": 3, "forward": 1}
+TABLES = ("speed", "growth", "memory")
+SHOWN: Shown = {
+    "speed": (
+        "Milliseconds",
+        [
+            *("setting", "work", "form", "ms", "low", "high", "ratio", "processor_ms"),
+            *("processor_ratio", "share", "tokens_s", "launches", "kernels"),
+        ],
+    ),
+    "growth": ("Growth of a training step", ["axis", "size", "form", "ms", "ratio"]),
+    "exponents": ("Exponents", ["axis", "form", "exponent", "processor_exponent"]),
+    "memory": ("MiB, forward and backward", ["length", "form", "mib"]),
+}
 
 
 @dataclass(frozen=True)
@@ -139,11 +154,13 @@ class Contender:
         return run
 
 
-def contenders(size: Size, names: tuple[str, ...] = NAMES) -> dict[str, Contender]:
-    """Those that can be had here, with the same parameters."""
+def contenders(
+    size: Size, names: tuple[str, ...] = NAMES, device: torch.device | str = "cpu"
+) -> dict[str, Contender]:
+    """Those that can be had on the device, with the same parameters."""
     torch.manual_seed(0)
-    rnn = nn.RNN(size.units, size.units, size.layers)
-    x = torch.randn(size.steps, size.texts, size.units)
+    rnn = nn.RNN(size.units, size.units, size.layers).to(device)
+    x = torch.randn(size.steps, size.texts, size.units).to(device)
     makers: dict[str, Callable[[], nn.Module]] = {
         PEER: lambda: rnn,
         LINEARS: partial(linears_of, rnn, size),
@@ -151,11 +168,16 @@ def contenders(size: Size, names: tuple[str, ...] = NAMES) -> dict[str, Contende
     }
     found = {}
     for name in names:
-        if name == "ours, kernel" and (is_switched_off() or KERNEL.find() is None):
+        if name == "ours, kernel" and not has_kernel(x):
             continue
         model = makers[name]()
         found[name] = Contender(model, partial(states_of, model), x.clone().requires_grad_())
     return found
+
+
+def has_kernel(x: Tensor) -> bool:
+    """On a processor it is ours, and may be missing; on a GPU it is cuDNN's."""
+    return x.is_cuda or (not is_switched_off() and KERNEL.find() is not None)
 
 
 def states_of(model: nn.Module, x: Tensor) -> Tensor:
@@ -173,7 +195,7 @@ def our_model(rnn: nn.RNN, backend: str) -> Elman:
 
 def linears_of(rnn: nn.RNN, size: Size) -> Linears:
     """The loop, with the parameters of nn.RNN."""
-    model = Linears(size)
+    model = Linears(size).to(next(rnn.parameters()).device)
     with torch.no_grad():
         for number, linear in enumerate(model.maps):
             kind = f"{'hh' if number % 2 else 'ih'}_l{number // 2}"
@@ -200,61 +222,57 @@ def check_equal(models: dict[str, Contender]) -> None:
 # The tables.
 
 
-def speed(settings: dict[str, Size], rounds: int, threads: int) -> Rows:
+def speed(settings: dict[str, Size], rounds: int, place: Place = CPU) -> Rows:
     """Each form, at each kind of work."""
     rows: Rows = []
-    limit = matmul_gflops(threads)
+    limit = place.gflops()
     for setting, size in settings.items():
-        check_equal(contenders(size))
+        check_equal(contenders(size, device=place.device))
         for work, times in WORK.items():
-            forms = contenders(size)
+            forms = contenders(size, device=place.device)
             runs = {name: getattr(contender, work)() for name, contender in forms.items()}
             least = 1000 * times * size.operations() / (limit * 1e9)
-            for row in contest(runs, first=PEER, rounds=rounds):
+            for row in contest(place.all_waiting(runs), first=PEER, rounds=rounds):
                 known: dict[str, Any] = {"setting": setting, "work": work, "form": row["name"]}
                 about = {"d_model": size.units, "seq_len": size.steps, "texts": size.texts}
                 known |= about | {"layers": size.layers}
-                rows.append({**known, **row, "share": least / row["ms"]})
+                more = place.counted(runs[row["name"]], row["ms"], size.steps * size.texts)
+                rows.append({**known, **row, "share": least / row["ms"], **more})
     return rows
 
 
-def growth(base: Size, axes: Axes, rounds: int) -> tuple[Rows, Rows]:
+def growth(base: Size, axes: Axes, rounds: int, place: Place = CPU) -> dict[str, Rows]:
     """Training steps while one size grows and the others stay, and the exponents that fit."""
 
     def runs(axis: str, number: int) -> dict[str, Run]:
-        forms = contenders(base.but(**{axis: number}), GROWING)
-        return {name: contender.train() for name, contender in forms.items()}
+        forms = contenders(base.but(**{axis: number}), GROWING, place.device)
+        return place.all_waiting({name: form.train() for name, form in forms.items()})
 
     return sweep(axes, runs, first=PEER, rounds=rounds)
 
 
-def memory(size: Size, lengths: tuple[int, ...]) -> Rows:
+def memory(size: Size, lengths: tuple[int, ...], place: Place = CPU) -> Rows:
     """The most that tensors take, forward and backward, at several lengths."""
     rows: Rows = []
     for length in lengths:
         for name in NAMES:
-            for contender in contenders(size.but(steps=length), (name,)).values():
-                rows.append({"length": length, "form": name, "mib": peak(contender.backward())})
+            for form in contenders(size.but(steps=length), (name,), place.device).values():
+                rows.append({"length": length, "form": name, "mib": place.peak(form.backward())})
     return rows
 
 
 def main() -> None:
     """Measure, print and record."""
-    chosen = options(__doc__)
-    settings = TINY if chosen.quick else SETTINGS
-    tables: dict[str, Rows] = {"speed": speed(settings, chosen.rounds, chosen.threads)}
-    columns = ["setting", "work", "form", "ms", "low", "high", "ratio", "processor_ms"]
-    show("Milliseconds", tables["speed"], [*columns, "processor_ratio", "share"])
+    chosen = options(__doc__, tables=TABLES, devices=("cpu", "cuda"))
+    settings, place = TINY if chosen.quick else SETTINGS, chosen.place
     few = max(1, chosen.rounds // 2)
-    tables["growth"], tables["exponents"] = growth(*(QUICK if chosen.quick else GROWTH), few)
-    show("Growth of a training step", tables["growth"], ["axis", "size", "form", "ms", "ratio"])
-    exponents = ["axis", "form", "exponent", "processor_exponent"]
-    show("Exponents", tables["exponents"], exponents)
-    if chosen.threads > 1 or chosen.quick:  # it is the same with one
-        tables["memory"] = memory(settings["A"], (6, 12) if chosen.quick else LENGTHS)
-        show("MiB, forward and backward", tables["memory"], ["length", "form", "mib"])
-    if not chosen.no_record:
-        print(f"\nrecorded in {record('elman', tables, threads=chosen.threads)}")
+    lengths = (6, 12) if chosen.quick else LENGTHS
+    parts: Parts = {
+        "speed": lambda: {"speed": speed(settings, chosen.rounds, place)},
+        "growth": lambda: growth(*(QUICK if chosen.quick else GROWTH), few, place),
+        "memory": lambda: {"memory": memory(settings["A"], lengths, place)},
+    }
+    go_through("elman", chosen, parts, SHOWN)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +15,11 @@ from labml_nn.transformers import feedback as ours
 from labml_nn.transformers.feedback.kernel import KERNEL
 
 #: Ours, by the `backend=` that chooses it.
-BACKENDS = {"ours, plain": "plain", "ours, by hand": "by_hand", "ours, kernel": "kernel"}
+BACKENDS = {
+    "ours, plain": "plain",
+    "ours, by hand": "by_hand",
+    "ours, kernel": "kernel",
+}
 PUBLISHED_KV, PUBLISHED = "labml-nn, KV", "labml-nn, plain"
 LUCIDRAINS = "feedback-transformer-pytorch"
 NAMES = (PUBLISHED_KV, PUBLISHED, LUCIDRAINS, *BACKENDS)
@@ -90,8 +95,10 @@ class Contender:
         return run
 
 
-def contenders(size: Size, names: tuple[str, ...] = NAMES) -> dict[str, Contender]:
-    """Those of the names that can be had here. A line says why one cannot."""
+def contenders(
+    size: Size, names: tuple[str, ...] = NAMES, device: torch.device | str = "cpu"
+) -> dict[str, Contender]:
+    """Those of the names that can be had on the device. A line says why a peer cannot."""
     makers: dict[str, Callable[[], nn.Module]] = {
         PUBLISHED_KV: partial(published_model, size, "FeedbackTransformerKV"),
         PUBLISHED: partial(published_model, size, "FeedbackTransformer"),
@@ -104,20 +111,22 @@ def contenders(size: Size, names: tuple[str, ...] = NAMES) -> dict[str, Contende
     found = {}
     for name in names:
         try:
-            model = makers[name]()
+            model = makers[name]().to(device)
         except MissingPeer as missing:
             print(f"No rows for {name}: {missing}.")
             continue
-        found[name] = Contender(model, tokens if name == LUCIDRAINS else vectors)
-    if "ours, kernel" in found and not has_kernel():
-        del found["ours, kernel"]
+        x = (tokens if name == LUCIDRAINS else vectors).to(device)
+        if can_run(BACKENDS.get(name), model, x):
+            found[name] = Contender(model, x)
     same_parameters(found)
     return found
 
 
-def has_kernel() -> bool:
-    """Whether there is one here. Where it cannot be built, a warning says why."""
-    return not is_switched_off() and KERNEL.find() is not None
+def can_run(backend: str | None, model: Any, x: Tensor) -> bool:
+    """Whether a form of ours is there, of the processor or of a GPU; others always are."""
+    if backend == "kernel":
+        return not x.is_cuda and not is_switched_off() and KERNEL.find() is not None
+    return True
 
 
 def our_model(size: Size, backend: str) -> nn.Module:

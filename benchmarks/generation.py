@@ -1,7 +1,8 @@
 """What the next token costs: reading all again, or going on from what is kept.
 
     python -m benchmarks.generation
-    python -m benchmarks.generation --threads 1 --rounds 5 --no-record
+    python -m benchmarks.generation --threads 1 --tables tokens --no-record
+    python -m benchmarks.generation --device cuda
 
 All forms of a model have the same parameters, and what they say of the next token is found equal
 before a clock is started. (The peer feedback-transformer-pytorch has other parts.)
@@ -21,15 +22,14 @@ import torch
 from torch import Tensor
 
 import labml_nn
-from benchmarks.command import options
+from benchmarks.command import Parts, Shown, go_through, options
 from benchmarks.contest import Run, contest
+from benchmarks.device import CPU, Place
 from benchmarks.growth import Rows, exponent
-from benchmarks.memory import peak
-from benchmarks.record import record, show
 from benchmarks.writers import Ways, check_equal, elman, feedback, gpt, replies
 from labml_nn.sampling import Chain, Temperature, TopK, generate
 
-MODELS: dict[str, Callable[[int, int], Ways]] = {
+MODELS: dict[str, Callable[..., Ways]] = {
     "GPT": gpt,
     "feedback": feedback,
     "Elman": elman,
@@ -40,6 +40,20 @@ TEXTS = (1, 8)
 #: A token takes a tenth of a millisecond, and a clock wants more: a run makes several.
 TOKENS = 10
 SAMPLER = Chain(Temperature(0.8), TopK(40))
+TABLES = ("tokens", "state", "written")
+TIMES = ("ms", "low", "high", "ratio", "processor_ms", "processor_ratio")
+SHOWN: Shown = {
+    "tokens": (
+        "Milliseconds for a token",
+        ["model", "context", "texts", "form", *TIMES, "tokens_s", "launches", "kernels"],
+    ),
+    "growth": (
+        "Exponents of the context",
+        ["model", "form", "exponent", "processor_exponent"],
+    ),
+    "state": ("MiB that a token takes", ["model", "context", "form", "mib"]),
+    "written": ("A text, for each token", ["model", "texts", *TIMES]),
+}
 
 
 def several(way: Callable[[], Tensor], number: int) -> Run:
@@ -53,23 +67,27 @@ def several(way: Callable[[], Tensor], number: int) -> Run:
 
 
 @torch.inference_mode()
-def tokens(contexts: tuple[int, ...], texts: tuple[int, ...], rounds: int) -> Rows:
+def tokens(
+    contexts: tuple[int, ...], texts: tuple[int, ...], rounds: int, place: Place = CPU
+) -> Rows:
     """Each form of each model, at each context."""
     rows: Rows = []
     for model, make in MODELS.items():
         for context in contexts:
             for batch in texts:
                 with torch.inference_mode(False), torch.no_grad():
-                    ways = make(context, batch)
+                    ways = make(context, batch, device=place.device)
                 check_equal(ways)
                 # Those that read all again are slow enough for a clock as they are.
                 numbers = {name: 1 if "again" in name else TOKENS for name in ways}
                 numbers["labml-nn, KV"] = 1
                 runs = {name: several(way, numbers[name]) for name, way in ways.items()}
                 first = next(iter(runs))
-                for row in contest(runs, first=first, rounds=rounds):
-                    place = {"model": model, "context": context, "texts": batch}
-                    rows.append({**place, "form": row["name"], **per_token(row, numbers, first)})
+                for row in contest(place.all_waiting(runs), first=first, rounds=rounds):
+                    about = {"model": model, "context": context, "texts": batch}
+                    one = per_token(row, numbers, first)
+                    more = place.counted(several(ways[row["name"]], 1), one["ms"], batch)
+                    rows.append({**about, "form": row["name"], **one, **more})
     return rows
 
 
@@ -101,27 +119,27 @@ def growth(rows: Rows) -> Rows:
 
 
 @torch.no_grad()
-def state(contexts: tuple[int, ...]) -> Rows:
+def state(contexts: tuple[int, ...], place: Place = CPU) -> Rows:
     """What tensors a token takes, beyond those that are there before and after it."""
     return [
-        {"model": model, "context": context, "form": form, "mib": peak(way)}
+        {"model": model, "context": context, "form": form, "mib": place.peak(way)}
         for model, make in MODELS.items()
         for context in contexts
-        for form, way in make(context, 1).items()
+        for form, way in make(context, 1, device=place.device).items()
     ]
 
 
-def written(number: int, rounds: int) -> Rows:
+def written(number: int, rounds: int, place: Place = CPU) -> Rows:
     """`generate`, as it is called."""
     rows: Rows = []
     for texts in TEXTS:
         runs: dict[str, Run] = {}
         for name in ("autoregressive", "encoder_decoder", "feedback", "elman"):
             torch.manual_seed(0)
-            model = labml_nn.create(name, n_vocab=68).eval()
-            prompt = torch.randint(3, 65, (16, texts))
+            model = labml_nn.create(name, n_vocab=68).eval().to(place.device)
+            prompt = torch.randint(3, 65, (16, texts)).to(place.device)
             runs[name] = writing(model, prompt, number)
-        for row in contest(runs, first="autoregressive", rounds=rounds):
+        for row in contest(place.all_waiting(runs), first="autoregressive", rounds=rounds):
             each = {key: row[key] / number for key in ("ms", "low", "high", "processor_ms")}
             rows.append({"model": row["name"], "texts": texts, **row, **each})
     return rows
@@ -134,21 +152,20 @@ def writing(model: Any, prompt: Tensor, number: int) -> Run:
 
 def main() -> None:
     """Measure, print and record."""
-    chosen = options(__doc__)
-    contexts = QUICK_CONTEXTS if chosen.quick else CONTEXTS
-    tables = {"tokens": tokens(contexts, TEXTS, chosen.rounds)}
-    place = ["model", "context", "texts", "form"]
-    times = ["ms", "low", "high", "ratio", "processor_ms", "processor_ratio"]
-    show("Milliseconds for a token", tables["tokens"], [*place, *times])
-    tables["growth"] = growth(tables["tokens"])
-    exponents = ["model", "form", "exponent", "processor_exponent"]
-    show("Exponents of the context", tables["growth"], exponents)
-    tables["state"] = state(contexts)
-    show("MiB that a token takes", tables["state"], ["model", "context", "form", "mib"])
-    tables["written"] = written(12 if chosen.quick else 200, chosen.rounds)
-    show("A text, for each token", tables["written"], ["model", "texts", *times])
-    if not chosen.no_record:
-        print(f"\nrecorded in {record('generation', tables, threads=chosen.threads)}")
+    chosen = options(__doc__, tables=TABLES, devices=("cpu", "cuda"))
+    contexts, place = QUICK_CONTEXTS if chosen.quick else CONTEXTS, chosen.place
+    number = 12 if chosen.quick else 200
+
+    def each_token() -> dict[str, Rows]:
+        rows = tokens(contexts, TEXTS, chosen.rounds, place)
+        return {"tokens": rows, "growth": growth(rows)}
+
+    parts: Parts = {
+        "tokens": each_token,
+        "state": lambda: {"state": state(contexts, place)},
+        "written": lambda: {"written": written(number, chosen.rounds, place)},
+    }
+    go_through("generation", chosen, parts, SHOWN)
 
 
 if __name__ == "__main__":

@@ -29,8 +29,8 @@ def exponent(sizes: Sequence[float], times: Sequence[float]) -> float:
 
 def sweep(
     axes: Axes, runs: Callable[[str, int], Mapping[str, Run]], *, first: str, rounds: int
-) -> tuple[Rows, Rows]:
-    """Times while one size grows and the others stay, and the exponents that fit.
+) -> dict[str, Rows]:
+    """Times while one size grows and the others stay, and the exponents that fit: two tables.
 
     `runs` is asked for an axis and a size on it, and gives the forms that take turns there.
     """
@@ -46,4 +46,4 @@ def sweep(
             clock, processor = (exponent(sizes, column) for column in zip(*pairs, strict=True))
             fit = {"exponent": clock, "processor_exponent": processor}
             fits.append({"axis": axis, "form": form, "sizes": list(sizes), **fit})
-    return rows, fits
+    return {"growth": rows, "exponents": fits}

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import machine, matmul_gflops
+from benchmarks.device import Place, place_of
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs_src" / "results" / "performance"
@@ -20,20 +20,24 @@ def record(
     tables: Mapping[str, Sequence[Mapping[str, Any]]],
     *,
     threads: int,
+    place: Place | None = None,
     folder: Path | None = None,
 ) -> Path:
-    """Write the tables of a benchmark to ``<name>.json``.
+    """Write the tables of a benchmark to ``<name>.json``, those of a GPU to ``<name>-cuda.json``.
 
     Each table says for itself on what machine, when and from which commit it was measured. One of
     the same name and number of threads takes the place of the earlier one, others stay.
     """
-    path = (folder or RESULTS) / f"{name}.json"
+    place = place or place_of("cpu", threads=threads)
+    flags = f" --device {place.device}{' --tf32' * place.tf32}" if place.is_gpu else ""
+    path = (folder or RESULTS) / f"{name}{place.suffix}.json"
+    about, limit = place.machine(), round(place.gflops(), 1)
     made = [
         {
             "table": table,
             "threads": threads,
-            "machine": machine(),
-            "matmul_gflops": round(matmul_gflops(threads), 1),
+            "machine": about,
+            "matmul_gflops": limit,
             "date": datetime.now(UTC).date().isoformat(),
             "commit": commit(),
             "rows": [_rounded(row) for row in rows],
@@ -42,7 +46,7 @@ def record(
     ]
     kept = [old for old in read(path) if (old["table"], old["threads"]) not in _keys(made)]
     everything = sorted([*kept, *made], key=lambda table: (table["table"], table["threads"]))
-    written = {"about": f"python -m benchmarks.{name}", "tables": everything}
+    written = {"about": f"python -m benchmarks.{name}{flags}", "tables": everything}
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(path.name + ".part")
     aside.write_text(json.dumps(written, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

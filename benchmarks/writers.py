@@ -23,7 +23,7 @@ from benchmarks.feedback_models import (
     published_model,
 )
 from benchmarks.peers import MissingPeer
-from labml_nn.compiled.build import is_switched_off
+from labml_nn.compiled import Kernel, is_switched_off
 from labml_nn.recurrent.elman import kernel as elman_step
 from labml_nn.recurrent.elman.kernel.write import CompiledWriter
 from labml_nn.recurrent.elman.language_model import ElmanConfig, ElmanLanguageModel
@@ -42,17 +42,18 @@ from labml_nn.transformers.writing import DecoderWriter, compiled
 #: What may follow, after a token: logits, or outputs of a model that has none.
 Way = Callable[[], Tensor]
 Ways = dict[str, Way]
+Device = torch.device | str
 REREADING, STATES = "nanoGPT's way: reads all again", "ours, a state for each token"
 LEAN, COMPILED = "ours, lean", "ours, compiled"
 VOCABULARY = 65
 
 
-def gpt(context: int, texts: int, **changes: Any) -> Ways:
+def gpt(context: int, texts: int, device: Device = "cpu", **changes: Any) -> Ways:
     """An autoregressive transformer of the default configuration, or another."""
     sizes = {"n_vocab": VOCABULARY, "max_len": context + 1, "dropout_prob": 0.0, **changes}
     torch.manual_seed(0)
-    model = AutoregressiveTransformer(AutoregressiveConfig(**sizes)).eval()
-    text = torch.randint(VOCABULARY, (context + 1, texts))
+    model = AutoregressiveTransformer(AutoregressiveConfig(**sizes)).eval().to(device)
+    text = torch.randint(VOCABULARY, (context + 1, texts)).to(device)
     _, state = model(text[:-1])
     return {
         REREADING: partial(reread, model, text),
@@ -98,14 +99,14 @@ def _together(maps: list[nn.Linear]) -> tuple[Tensor, Tensor]:
     return _fused[maps[0]]
 
 
-def replies(context: int, texts: int, **changes: Any) -> Ways:
+def replies(context: int, texts: int, device: Device = "cpu", **changes: Any) -> Ways:
     """An encoder–decoder whose reply is as long as what was said."""
     sizes = {"n_vocab": VOCABULARY + 3, "max_len": context + 1, "dropout_prob": 0.0, **changes}
     torch.manual_seed(0)
-    model = EncoderDecoderLanguageModel(EncoderDecoderConfig(**sizes)).eval()
-    said = torch.randint(3, VOCABULARY, (context, texts))
+    model = EncoderDecoderLanguageModel(EncoderDecoderConfig(**sizes)).eval().to(device)
+    said, reply = torch.randint(3, VOCABULARY, (2, context, texts)).to(device)
     begun, start, _ = model.begin(said)
-    text = torch.cat([start, torch.randint(3, VOCABULARY, (context, texts))])
+    text = torch.cat([start, reply])
     _, state = model(text[:-1], begun)
     return {
         "reads all again": lambda: model(text, model.encode(said))[0][-1],
@@ -120,7 +121,7 @@ def _writers(make: Callable[[], Any], token: Tensor) -> Ways:
     ways: Ways = {}
     large = compiled.LARGE
     for name, limit in ((LEAN, 0), (COMPILED, sys.maxsize)):
-        if name == COMPILED and (is_switched_off() or compiled.KERNEL.find() is None):
+        if name == COMPILED and not _has(compiled.KERNEL, token):
             continue
         compiled.LARGE = limit
         try:
@@ -128,6 +129,11 @@ def _writers(make: Callable[[], Any], token: Tensor) -> Ways:
         finally:
             compiled.LARGE = large
     return ways
+
+
+def _has(kernel: Kernel, token: Tensor) -> bool:
+    """Kernels are of the processor."""
+    return not token.is_cuda and not is_switched_off() and kernel.find() is not None
 
 
 def _stay(write: DecoderWriter, token: Tensor) -> Tensor:
@@ -138,27 +144,28 @@ def _stay(write: DecoderWriter, token: Tensor) -> Tensor:
     return logits
 
 
-def feedback(context: int, texts: int, **changes: Any) -> Ways:
+def feedback(context: int, texts: int, device: Device = "cpu", **changes: Any) -> Ways:
     """The published model reads all again; the peer, and ours, go on with their memory."""
     sizes = {"n_vocab": VOCABULARY, "max_len": 512, "norm_memory": False, **changes}
     torch.manual_seed(0)
-    model = FeedbackLanguageModel(FeedbackConfig(**sizes)).eval()
+    model = FeedbackLanguageModel(FeedbackConfig(**sizes)).eval().to(device)
     width, heads, layers = model.config.d_model, model.config.heads, model.config.n_layers
     size = Size(width, heads, layers, context + 1, texts)
-    text = torch.randint(VOCABULARY, (context + 1, texts))
+    text = torch.randint(VOCABULARY, (context + 1, texts)).to(device)
     ways: Ways = {}
     try:
-        ways[PUBLISHED_KV] = _published(published_model(size, "FeedbackTransformerKV"), model, text)
+        theirs = published_model(size, "FeedbackTransformerKV").to(device)
+        ways[PUBLISHED_KV] = _published(theirs, model, text)
     except MissingPeer as missing:
         print(f"No rows for {PUBLISHED_KV}: {missing}.")
     try:
-        ways[LUCIDRAINS] = _lucidrains(lucidrains_model(size).eval(), text)
+        ways[LUCIDRAINS] = _lucidrains(lucidrains_model(size).eval().to(device), text)
     except MissingPeer as missing:
         print(f"No rows for {LUCIDRAINS}: {missing}.")
     _, memory = model(text[:-1])
     ways[STATES] = lambda: model(text[-1:], memory)[0][-1]
     for name, backend in ((LEAN, "by_hand"), (COMPILED, "kernel")):
-        if backend == "kernel" and (is_switched_off() or feedback_step.KERNEL.find() is None):
+        if backend == "kernel" and not _has(feedback_step.KERNEL, text):
             continue
         model.transformer.backend = backend
         write: Any = model.writer(memory)
@@ -192,14 +199,16 @@ def _stay_with_rows(write: FeedbackWriter, token: Tensor) -> Tensor:
     return logits
 
 
-def elman(context: int, texts: int, units: int = 256, layers: int = 2) -> Ways:
+def elman(
+    context: int, texts: int, units: int = 256, layers: int = 2, device: Device = "cpu"
+) -> Ways:
     """An Elman net, which has one vector in mind whatever it has read."""
     torch.manual_seed(0)
     sizes: dict[str, Any] = {"d_model": units, "d_hidden": units, "n_layers": layers}
     config = ElmanConfig(n_vocab=VOCABULARY, dropout_prob=0.0, **sizes)
-    model = ElmanLanguageModel(config).eval()
+    model = ElmanLanguageModel(config).eval().to(device)
     net, table, bias = to_torch_rnn(model.elman).eval(), model.embedding.weight, model.output_bias
-    text = torch.randint(VOCABULARY, (context + 1, texts))
+    text = torch.randint(VOCABULARY, (context + 1, texts)).to(device)
     _, state = model(text[:-1])
 
     def theirs(tokens: Tensor, past: Tensor | None = None) -> Tensor:

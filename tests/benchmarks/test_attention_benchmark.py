@@ -62,7 +62,7 @@ def test_memory_and_growth():
     # All scores of all heads, forward and backward, where labml-nn keeps them.
     scores = 128**2 * SIZE.texts * SIZE.heads * 4 / 2**20
     assert mib[0.0, PUBLISHED] > 2 * scores > mib[0.0, OURS]
-    _, fits = attention.growth(SIZE, {"texts": (1, 3)}, rounds=1)
+    _, fits = attention.growth(SIZE, {"texts": (1, 3)}, rounds=1).values()
     assert [fit["form"] for fit in fits] == [PUBLISHED, TORCH, OURS]
 
 

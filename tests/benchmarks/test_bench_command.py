@@ -14,9 +14,31 @@ def test_the_usual_ones_with_two_threads_and_with_one(monkeypatch):
     monkeypatch.setattr(room, "_exists", lambda name: name in ("feedback", "build"))
     assert commands([]) == [
         ["benchmarks.feedback", "--threads", "2"],
-        ["benchmarks.feedback", "--threads", "1"],
+        ["benchmarks.feedback", "--threads", "1", "--tables", "speed"],
         ["benchmarks.build"],
     ]
+
+
+def test_what_the_page_shows_once_is_measured_once():
+    assert commands(["generation"]) == [["benchmarks.generation", "--threads", "2"]]
+    assert commands(["generation", "--threads", "1"]) == [
+        ["benchmarks.generation", "--threads", "1"]
+    ]
+
+
+def test_some_tables_with_all_threads():
+    own = ["--tables", "growth", "memory"]
+    assert commands(["elman", "build", "--tables", "growth", "memory"]) == [
+        ["benchmarks.elman", "--threads", "2", *own],
+        ["benchmarks.elman", "--threads", "1", *own],
+        ["benchmarks.build"],
+    ]
+
+
+def test_on_a_gpu_those_that_can_and_once(monkeypatch):
+    monkeypatch.setattr(room, "_exists", lambda name: name in ("feedback", "build"))
+    on = ["--device", "cuda"]
+    assert commands(on) == [["benchmarks.feedback", "--threads", "2", *on]]
 
 
 def test_flags_are_handed_on():

@@ -5,7 +5,7 @@ import sys
 import pytest
 import torch
 
-from benchmarks import elman as room
+from benchmarks import command, device
 from benchmarks.elman import Size, check_equal, contenders, growth, main, memory, speed
 
 TINY = Size(units=8, steps=5, texts=3, layers=2)
@@ -16,11 +16,11 @@ FORMS = ("nn.RNN", "loop of nn.Linear", "ours, loop", "ours, unrolled")
 def _few(monkeypatch):
     """All but the kernel, which may not be there, and no measured limit."""
     monkeypatch.setenv("LABML_NN_KERNEL", "0")
-    monkeypatch.setattr(room, "matmul_gflops", lambda threads: 1.0)
+    monkeypatch.setattr(device, "matmul_gflops", lambda threads: 1.0)
 
 
 def test_speed():
-    rows = speed({"A": TINY}, rounds=1, threads=1)
+    rows = speed({"A": TINY}, rounds=1)
     assert [(row["work"], row["form"]) for row in rows] == [
         (work, form) for work in ("train", "forward") for form in FORMS
     ]
@@ -44,7 +44,7 @@ def test_a_form_that_computes_something_else_is_not_measured():
 
 
 def test_growth():
-    rows, fits = growth(TINY, {"steps": (4, 7)}, rounds=1)
+    rows, fits = growth(TINY, {"steps": (4, 7)}, rounds=1).values()
     assert [(row["size"], row["form"]) for row in rows] == [
         (size, form) for size in (4, 7) for form in ("nn.RNN", "ours, unrolled")
     ]
@@ -61,7 +61,7 @@ def test_memory_grows():
 
 def test_the_whole_of_it(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["elman", "--quick", "--threads", "1", "--rounds", "1"])
-    monkeypatch.setattr(room, "record", lambda *tables, **threads: pytest.fail("recorded"))
+    monkeypatch.setattr(command, "record", lambda *tables, **threads: pytest.fail("recorded"))
     main()
     told = capsys.readouterr().out
     for title in ("Milliseconds", "Growth", "Exponents", "MiB"):

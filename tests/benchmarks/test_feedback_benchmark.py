@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from benchmarks import command, device
 from benchmarks import feedback as room
 from benchmarks.feedback import growth, main, memory, models, speed
 from benchmarks.feedback_models import Size
@@ -15,15 +16,19 @@ FORMS = ("ours, plain", "ours, by hand")
 @pytest.fixture(autouse=True)
 def _few(monkeypatch):
     """Two forms, and no measured limit."""
-    monkeypatch.setattr(room, "matmul_gflops", lambda threads: 1.0)
+    monkeypatch.setattr(device, "matmul_gflops", lambda threads: 1.0)
     made = room.contenders
-    monkeypatch.setattr(room, "contenders", lambda size, names=FORMS: made(size, names))
+
+    def few(size, names=FORMS, device="cpu"):
+        return made(size, names, device)
+
+    monkeypatch.setattr(room, "contenders", few)
     monkeypatch.setattr(room, "GROWING", FORMS)
     monkeypatch.setattr(room, "NAMES", FORMS)
 
 
 def test_speed():
-    rows = speed({"A": TINY}, rounds=1, threads=1)
+    rows = speed({"A": TINY}, rounds=1)
     assert [(row["work"], row["form"]) for row in rows] == [
         (work, form) for work in ("train", "forward") for form in FORMS
     ]
@@ -33,7 +38,7 @@ def test_speed():
 
 
 def test_growth():
-    rows, fits = growth(TINY, {"steps": (4, 7), "width": (32, 64)}, rounds=1)
+    rows, fits = growth(TINY, {"steps": (4, 7), "width": (32, 64)}, rounds=1).values()
     assert [(row["axis"], row["size"]) for row in rows[::2]] == [
         *(("steps", 4), ("steps", 7)),
         *(("width", 32), ("width", 64)),
@@ -59,7 +64,7 @@ def test_the_whole_of_it(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["feedback", "--quick", "--threads", "1", "--rounds", "1"])
     monkeypatch.setattr(room, "TINY", {"A": TINY})
     monkeypatch.setattr(room, "QUICK", (TINY, {"steps": (4, 6)}))
-    monkeypatch.setattr(room, "record", lambda *tables, **threads: pytest.fail("recorded"))
+    monkeypatch.setattr(command, "record", lambda *tables, **threads: pytest.fail("recorded"))
     main()
     told = capsys.readouterr().out
     for title in ("Parameters", "Milliseconds", "Growth", "Exponents", "MiB"):

@@ -27,8 +27,8 @@ def _no_gradients():
         yield
 
 
-def small_gpt(context, texts):
-    return gpt(context, texts, d_model=12, heads=3, n_layers=2)
+def small_gpt(context, texts, device="cpu"):
+    return gpt(context, texts, device, d_model=12, heads=3, n_layers=2)
 
 
 def test_all_ways_agree_and_stay_where_they_are():

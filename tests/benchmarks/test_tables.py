@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks import record as keeping
+from benchmarks import device
 from benchmarks import tables as room
 from benchmarks.record import record
 from benchmarks.tables import beside, exponents, growth, memory, number, origin, widest
@@ -11,7 +11,7 @@ from benchmarks.tables import beside, exponents, growth, memory, number, origin,
 @pytest.fixture(autouse=True)
 def folder(monkeypatch, tmp_path):
     monkeypatch.setattr(room, "RESULTS", tmp_path)
-    monkeypatch.setattr(keeping, "matmul_gflops", lambda threads: 100.0 * threads)
+    monkeypatch.setattr(device, "matmul_gflops", lambda threads: 100.0 * threads)
     return tmp_path / "performance"
 
 
