@@ -38,10 +38,7 @@ A, B = Size(128, 4, 4, 128, 16), Size(256, 8, 6, 256, 8)
 SETTINGS = {"A": A, "B": B}
 TINY = {"A": Size(16, 2, 2, 12, 3), "B": Size(32, 4, 3, 10, 2)}
 #: Those whose growth is worth the time.
-GROWING = (
-    *(PUBLISHED_KV, LUCIDRAINS, "ours, by hand"),
-    *("ours, kernel", "ours, graphs", "ours, triton"),
-)
+GROWING = (PUBLISHED_KV, LUCIDRAINS, "ours, by hand", "ours, kernel")
 LENGTHS = (128, 256, 512)
 #: What grows, one at a time, from what.
 GROWTH: tuple[Size, Axes] = (
