@@ -312,7 +312,8 @@ class Walk:
         output = torch.unflatten(weights.output, 2, (form.heads, -1)).transpose(1, 2)
         maps = (weights.query, output, weights.up, weights.down.mT)
         self.layers = list(zip(*(stacked.unbind() for stacked in maps), strict=True))
-        self.shares: list[float] = weights.shares.tolist()
+        # Not as numbers of Python: a GPU would have to be waited for.
+        self.shares = weights.shares.unbind()
         self.places = Place.all(known, notes)
 
         low, rows = span.low, span.rows
@@ -340,7 +341,7 @@ class Walk:
         for step in reversed(range(span.steps)):
             t, end = span.start + step, span.old + step
             vector = self.forget(step, total)
-            blame = torch.add(gradients[t], vector, alpha=self.shares[n_layers])
+            blame = torch.addcmul(gradients[t], vector, self.shares[n_layers])
             total.x_seq[t] = self.descend(step, blame, vector)
             by = slice(step * n_layers, (step + 1) * n_layers)
             rows, seen = slice(first, first + step), slice(span.old, end)
@@ -386,5 +387,5 @@ class Walk:
             at = self.places[step][number]
             blame = conclude_backward(blame, at, up, down)
             blame = attend_backward(blame, at, rows, number, query, output)
-            blame = torch.add(blame, vector, alpha=self.shares[number])
+            blame = torch.addcmul(blame, vector, self.shares[number])
         return blame

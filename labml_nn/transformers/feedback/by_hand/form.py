@@ -19,8 +19,8 @@ done for a whole span at once.
 | | `rows` | | rows of memory that some step of a span sees |
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -143,6 +143,19 @@ class Masks(NamedTuple):
     hidden: Tensor | None = None
 
 
+@dataclass(frozen=True)
+class Drawn(Dropout):
+    r"""
+    ### Drawn before
+
+    Who records what a GPU does cannot draw while it is recorded.
+
+    * `masks` are those of each span, by its first step
+    """
+
+    masks: Mapping[int, Masks] = field(default_factory=dict)
+
+
 def draw(
     form: Form, span: Span, like: Tensor, n_layers: int, batch: int, d_ff: int
 ) -> Masks:
@@ -159,6 +172,8 @@ def draw(
     dropout = form.dropout
     if dropout is None:
         return Masks()
+    if isinstance(dropout, Drawn):
+        return dropout.masks[span.start]
     generator = torch.Generator(like.device)
     generator.manual_seed(dropout.seed + span.start)
 
