@@ -43,7 +43,7 @@ where $\otimes$ multiplies feature by feature. Shazeer
 of the table, without biases, and measured lower perplexities at the same number of
 parameters.
 
-| Name | $f$ | `activation` | `is_gated` |
+| Name | as $f(z)$ | `activation` | `is_gated` |
 |:--|:--|:--|:--|
 | ReLU, the default | $\max(0, z)$ | `nn.ReLU()` | `False` |
 | GELU | $z \, \Phi(z)$ | `nn.GELU()` | `False` |

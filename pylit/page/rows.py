@@ -16,9 +16,9 @@ LONG = 700
 #: Notes of the whole width with so many letters are set in two columns where there is room: a
 #: shorter one needs none, and the columns of a longer one would not fit on a screen.
 COLUMNS = range(900, 3800)
-#: What goes across both columns. More than one of them would chop the text; then they go to the
-#: right of a single column.
-_ACROSS = re.compile(r"<(table|pre|figure|h[23])\b")
+#: What goes across both columns. Several of them would chop the text, unless most of it comes
+#: before the first; then they go to the right of a single column.
+_ACROSS = re.compile(r"<(table|pre|figure|h[23])\b.*?</\1>", re.DOTALL)
 _TABLE = re.compile(r"<table.*?</table>", re.DOTALL)
 _FOLDED = re.compile(r"<details.*?</details>", re.DOTALL)
 #: A note of so few letters may stay in sight while its code, if it is longer than `SCREENFUL`,
@@ -113,6 +113,10 @@ def _columns(note: str) -> tuple[str, ...]:
     across = [match[1] for match in _ACROSS.finditer(shown)]
     opens = note.startswith(("<h2", "<h3"))
     length = letters(shown)
+    # Every other piece is the name of what stands between two texts.
+    before, *after = [letters(piece) for piece in _ACROSS.split(shown)[2 * opens :: 2]]
+    if before in COLUMNS and sum(after) < COLUMNS.start:
+        return ("columns",)
     if length >= COLUMNS.stop:
         return ("single",)
     if across == ["table"] and letters(_TABLE.sub("", shown)) < COLUMNS.start:

@@ -45,6 +45,8 @@ def test_columns_are_for_text_that_fits_on_a_screen_and_is_not_chopped():
         text * 5: "wide single",
         text + table: "wide columns",
         text + table + text + table: "wide single",
+        f"{text}{table}<p>short</p>{table}": "wide columns",
+        f"<h2>A</h2>{text}{table}<h2>B</h2><p>b</p>": "wide columns",
         f"<h2>A</h2>{text}": "wide columns",
         "<h2>A</h2><p>a</p><h2>B</h2><p>b</p>": "wide pair",
         "<h2>A</h2><p>a</p><h2>B</h2><details><pre></pre></details>": "wide pair",

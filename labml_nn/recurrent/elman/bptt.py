@@ -261,7 +261,7 @@ def unroll(
 # weights of standard deviation 0.5 (medians of 25 networks; after 30 steps two of them
 # may differ threefold):
 #
-# | $\rho$ | $t = 1$ | $10$ | $30$ | $100$ |
+# | radius $\rho$ | 1 step | 10 steps | 30 | 100 |
 # |--:|--:|--:|--:|--:|
 # | 0.5 | 0.44 | 0.0002 | 2e-11 | 3e-37 |
 # | 0.9 | 0.81 | 0.05 | 0.0001 | 2e-14 |
