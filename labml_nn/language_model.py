@@ -189,14 +189,13 @@ class LanguageModel(nn.Module, Generic[State]):
 
         $n$ is the number of targets that are not padding. A token that was given
         probability 1 costs nothing, one that was given $1/2$ costs $\log 2 = 0.69$
-        nats. Who knows nothing and bets evenly on 65 characters pays $\log 65 = 4.17$.
+        nats. An even bet on all of 65 characters costs $\log 65 = 4.17$.
 
         * `logits` is what `forward` returned, `[T, B, V]`
         * `targets` are the tokens that did follow, `[T, B]`
 
-        Returns a scalar, a mean in nats per token. Raises `ValueError` for shapes that
-        do not fit or targets outside the vocabulary, `TypeError` for targets that are
-        not integers.
+        Returns a mean in nats per token. Raises `ValueError` for shapes that do not fit
+        or targets outside the vocabulary, `TypeError` for targets that are no integers.
         """
         check_tokens(targets, self.config.n_vocab, name="targets")
         if targets.shape != logits.shape[:2]:
@@ -211,9 +210,8 @@ class LanguageModel(nn.Module, Generic[State]):
         # $\varepsilon$: models trained with different ones could not be compared.
         smoothing = self.config.label_smoothing if self.training else 0.0
 
-        # We sum and divide ourselves. A batch of nothing but padding has a mean of
-        # $0 / 0$; here it costs nothing and moves nothing, where `reduction="mean"`
-        # would put NaN into every parameter.
+        # A batch of nothing but padding has a mean of $0 / 0$, which would put NaN into
+        # every parameter. We sum and divide ourselves, and it costs and moves nothing.
         padding = self.config.padding_token
         total = F.cross_entropy(
             at_least_single(logits).flatten(0, 1),
@@ -253,18 +251,16 @@ class LanguageModel(nn.Module, Generic[State]):
         """
         ### Before writing
 
-        There are two ways to take a prompt. Most models *continue* it: what they write
-        stands behind it. An encoder–decoder *answers* it: it reads the prompt first,
-        and then writes a text that begins from nothing.
+        Most models *continue* a prompt: what they write stands behind it. An
+        encoder–decoder *answers*: it reads the prompt, and writes from nothing.
 
         * `prompt` is what to continue, or to answer, `[S, B]`
         * `lengths` says how many tokens of each prompt are real, `[B]`, the others
           stand at its end and mean nothing; `None`: all but padding at the end
 
-        Returns a state, the text to go on from, `[T, B]`, and its lengths. Who
-        continues hands back the prompt; who answers, a state that knows the prompt, and
-        a token with which answers start. Raises `ValueError` and `TypeError` for a
-        prompt that cannot be.
+        Returns a state, the text to go on from, `[T, B]`, and its lengths: the prompt
+        itself, or a state that knows it, and the token with which answers start.
+        Raises `ValueError` and `TypeError` for a prompt that cannot be.
         """
         check_tokens(prompt, self.config.n_vocab, name="prompt")
         if lengths is None:
@@ -279,10 +275,9 @@ class LanguageModel(nn.Module, Generic[State]):
         * `state` is what was returned with the text so far
 
         Returns a function of the next token of each text, `[B]`, to logits of what may
-        follow, `[B, V]`: those of `forward`, without gradients. It keeps the text to
-        itself, and may work in place. So it can be fast, as that of
-        [decoders](transformers/writing/__init__.py) is; here it is `forward`. Make one
-        for each text, in evaluation.
+        follow, `[B, V]`: those of `forward`, without gradients. Make one for each text,
+        in evaluation. It keeps the text to itself and may work in place, which makes
+        that of [decoders](transformers/writing/__init__.py) fast; here it is `forward`.
         """
 
         def read(tokens: Tensor) -> Tensor:
@@ -303,8 +298,7 @@ class LanguageModel(nn.Module, Generic[State]):
         """
         ### To files
 
-        Write `config.json` and `model.safetensors` into `folder`. Arguments and errors
-        are those of [`save_model`](saving/__init__.py).
+        `config.json` and `model.safetensors`, by [`save_model`](saving/__init__.py).
         """
         save_model(self, Description.of(type(self), self.config), folder)
 
@@ -319,8 +313,7 @@ class LanguageModel(nn.Module, Generic[State]):
         * `device` is where the model shall live; `None` means the CPU
 
         Returns the same model, bit for bit, in training mode like any new one. Raises
-        `FileNotFoundError` for files that are not there, and `ValueError` for files
-        that are damaged or belong to another model.
+        `FileNotFoundError`, and `ValueError` for damaged files or another model's.
         """
         description = read_description(folder)
         description.check_class(cls)

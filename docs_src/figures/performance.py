@@ -174,8 +174,9 @@ def generation():
     alone = [row for row in table["rows"] if row["texts"] == 1]
     contexts = sorted({row["context"] for row in alone})
     most = max(row["texts"] for row in table["rows"])
+    # Added to zero, a small power below it is no "−0.00".
     powers = {
-        (row["model"], row["form"]): row["exponent"]
+        (row["model"], row["form"]): round(row["exponent"], 2) + 0.0
         for row in rows_of(widest("generation", "growth"))
     }
     rows = []
@@ -192,7 +193,7 @@ def generation():
                 f"{model}: {form}",
                 *(number(row and row["ms"], 3 if row and row["ms"] < 1 else None) for row in cells),
                 number(last and last["ratio"]),
-                number(powers.get((model, form))),
+                number(powers.get((model, form)), 2),
                 number(many and many["ms"], 3 if many and many["ms"] < 1 else None),
             ]
         )

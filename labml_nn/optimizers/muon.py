@@ -30,8 +30,8 @@ its own length, those whose largest singular value is at most 1, $U V^\top$ is t
 with which the loss falls fastest ([@bernstein2024old]). Plain gradient descent answers
 the same question with the entries of the matrix laid out as one long vector.
 
-[AdamW](../experiments/training/optimizer.py) keeps two numbers for each weight, Muon
-one, and it pays with products of matrices, which the last section counts.
+Of memory it takes half of [AdamW](../experiments/training/optimizer.py)'s. It pays with
+[products](#what-it-costs).
 
 ![The singular values of a gradient, and of the step that Muon makes of
 it.](figure:muon.before_and_after)
@@ -59,8 +59,7 @@ from torch.optim import Optimizer
 
 __all__ = ["COEFFICIENTS", "Muon", "orthogonalise"]
 
-# Of the polynomial $\varphi(\sigma) = a \sigma + b \sigma^3 + c \sigma^5$, as Jordan et
-# al. found them.
+# $a$, $b$, $c$ of the polynomial below, as Jordan et al. found them.
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
 
@@ -91,29 +90,24 @@ def orthogonalise(
     ![What five rounds make of a singular value, and what five rounds of the textbook's
     polynomial make of it.](figure:muon.polynomials)
 
-    * `matrices` is one, `[M, N]`, or several of one shape, `[n, M, N]`, which share
-      each product
+    * `matrices` is one, `[M, N]`, or several that share each product, `[n, M, N]`
     * `steps` is how often the polynomial is applied
-    * `dtype` is what to compute in; `None` means bfloat16 on a GPU, which is made for
-      it, and the dtype of the matrices elsewhere
+    * `dtype` is what to compute in; `None`: bfloat16 on a GPU, else that of `matrices`
 
     Returns the same shape and dtype. A matrix of zeros stays zero.
     """
     x = matrices.to(_working_dtype(matrices) if dtype is None else dtype)
 
-    # The products $X X^\top$ are as large as $X$ has rows, so a tall matrix is worked
-    # on lying down.
+    # $X X^\top$ is as large as $X$ has rows, so a tall matrix is worked on lying down.
     tall = x.shape[-2] > x.shape[-1]
     if tall:
         x = x.mT
 
-    # The polynomial is for numbers from 0 to 1. No singular value is larger than the
-    # root of the sum of all their squares, and that is the root of the sum of the
-    # squares of all entries.
+    # The polynomial is for numbers from 0 to 1. No singular value is larger than
+    # $\sqrt{\sum_i \sigma_i^2}$, and that is the norm of all entries.
     x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7)
 
-    # $a X + (b A + c A A) X$: three products a round. No other way to put brackets
-    # has fewer.
+    # $a X + (b A + c A A) X$: three products a round, and no brackets need fewer.
     a, b, c = COEFFICIENTS
     for _ in range(steps):
         gram = x @ x.mT
@@ -164,8 +158,7 @@ class Muon(Optimizer):
         * `nesterov` is whether to look one gradient ahead
         * `steps` and `dtype` are those of `orthogonalise`
 
-        Raises `ValueError` for a parameter that is no matrix, or a number that cannot
-        be.
+        Raises `ValueError` for what is no matrix, and for numbers that cannot be.
         """
         for name, value in (("lr", lr), ("weight_decay", weight_decay)):
             if not 0 <= value < math.inf:
@@ -236,10 +229,9 @@ class Muon(Optimizer):
 
         $$B \leftarrow \mu B + (1 - \mu) \, G$$
 
-        and the newest gradient is counted once more: $\mu B + (1 - \mu) \, G$ again.
-        After that step the mean would be nearly there if the next gradient were like
-        this one. Nesterov's momentum does so with the size of the step; here the size
-        is lost in what follows, and only the mixture matters.
+        and the newest gradient counts once more, as if the next one were like it:
+        $\mu B + (1 - \mu) \, G$ again. Nesterov's momentum does so with the size of the
+        step; here the size is lost in what follows, and only the mixture matters.
         """
         gradient, state = parameter.grad, self.state[parameter]
         assert gradient is not None
@@ -265,9 +257,9 @@ def _move(alike: list[tuple[nn.Parameter, Tensor]], group: dict[str, Any]) -> No
     Why the root? A row of inputs has features of some size $s$, and $O$ keeps its
     length $s \sqrt{N}$ if it has at least as many rows as columns. Spread over $M$
     outputs that is $s \sqrt{N / M}$ each, too little if there are many; the root makes
-    it $s$ again. If there are fewer rows, $O$ keeps that share of the length which lies
-    in its $M$ directions, $s \sqrt{M}$ on average, and $s$ for each output. So whatever
-    the shape, a step changes each output by about $\eta$ times the size of an input.
+    it $s$ again. With fewer rows $O$ keeps what lies in its $M$ directions, a length of
+    $s \sqrt{M}$ on average, and $s$ for each output. So whatever the shape, a step
+    changes each output by about $\eta$ times the size of an input.
 
     $\lambda$ pulls on the weight itself and not on its gradient, as in AdamW: in the
     gradient it would be one direction among others, and lose its size.
@@ -300,8 +292,7 @@ def _move(alike: list[tuple[nn.Parameter, Tensor]], group: dict[str, Any]) -> No
 #   large models need it.
 # * **The mean of gradients** is $\mu B + (1 - \mu) G$ here, as in PyTorch, and
 #   $\mu B + G$ in the post. After the division by its size it is the same.
-# * **Convolutions** have four axes and can be read as matrices; this class refuses
-#   them.
+# * **Convolutions**, which can be read as matrices, are refused.
 #
 # ## Exercises
 #
@@ -366,14 +357,12 @@ def _move(alike: list[tuple[nn.Parameter, Tensor]], group: dict[str, Any]) -> No
 #
 # </details>
 #
-# **3.** The textbook's polynomial is $\frac{3}{2} \sigma - \frac{1}{2} \sigma^3$, with
-# which $\varphi(1) = 1$ and $\varphi'(1) = 0$. How many rounds does it take to bring
-# 0.002 above 0.68? And how often do the coefficients of Muon have to be applied?
+# **3.** The textbook's polynomial is $\frac{3}{2} \sigma - \frac{1}{2} \sigma^3$. In
+# how many rounds does it bring 0.002 above 0.68, and in how many does Muon's?
 #
 # <details><summary>Answer</summary>
 #
-# While it is small a number grows by half each time, and $1.5^{14} = 292$. That makes
-# 15 rounds, each with two products instead of three, against five.
+# A small number grows by half each time, and $1.5^{14} = 292$: 15 rounds against five.
 #
 # ```python
 # from labml_nn.optimizers.muon import COEFFICIENTS
@@ -394,10 +383,9 @@ def _move(alike: list[tuple[nn.Parameter, Tensor]], group: dict[str, Any]) -> No
 #
 # <details><summary>Answer</summary>
 #
-# A gradient with zero rows keeps them zero, $U V^\top$ has the same row space. Among
-# the others a token that came up once is moved as far as one that came up a hundred
-# times: rare words, of which the batch knows next to nothing, get the largest steps for
-# their evidence.
+# Rows of zeros stay zero. Of the others, a token that came up once is moved as far as
+# one that came up a hundred times: rare words, of which the batch knows next to
+# nothing, get the largest steps for their evidence.
 #
 # ```python
 # import torch
