@@ -41,6 +41,8 @@ TEST = [
     "ruff>=0.14",
     "types-Pygments",
     "types-tqdm",
+    # Runs the programs of a GPU on a CPU, and compiles them; PyTorch for CUDA brings it along.
+    "triton>=3.7; platform_system == 'Linux'",
 ]
 
 README = Path(__file__).with_name("README.md")

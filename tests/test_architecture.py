@@ -44,6 +44,8 @@ EXPERIMENTAL = {
 }
 #: What the library may import from outside, beside the standard library.
 OUTSIDE = {"torch", "jaxtyping"}
+#: Programs for a GPU are written in Triton's language. Nobody imports it who does not run them.
+PROGRAMS = {"labml_nn.transformers.feedback.gpu.kernel"}
 #: What a model needs to do with text and files: nothing.
 NO_FILES = {"pathlib", "urllib", "json", "io", "shutil", "os"}
 #: The parts that read or write files, and what they may use for it. Kernels are compiled from
@@ -140,6 +142,8 @@ def test_models_import_neither_data_nor_training_nor_logging(path):
         assert not within(name, refused), f"{dotted(path)} imports {name}"
         top = name.split(".")[0]
         known = OUTSIDE | {"labml_nn"} | files | sys.stdlib_module_names
+        if within(dotted(path), PROGRAMS):
+            known = known | {"triton"}
         assert top in known, f"{dotted(path)} imports {name}"
 
 

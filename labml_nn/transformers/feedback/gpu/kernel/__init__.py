@@ -1,0 +1,227 @@
+r"""
+---
+title: A feedback transformer in one launch
+summary: >
+  On a GPU, the loop of a feedback transformer as a program for each text, which runs
+  from the first step to the last without going back to the processor.
+---
+
+[On a GPU](../index.html) a step of the loop is some hundred operations, and each is
+launched by the processor: a few microseconds, for work that takes less than one.
+Recording launches makes them cheaper. Here there is *one*.
+
+A launch starts many programs at a time. What they cannot do well is to wait for one
+another, and a loop in which every layer waits for the one below seems to be made of
+waiting. But who has to wait for whom? A text for itself, and never for its neighbour.
+So each text gets a program of its own, which goes through all steps and layers, and no
+program waits for any other. Within a program there is one place to wait, [at the end of
+a step](forward.py).
+
+**What bounds it.** A program has no room for the weights, and reads them anew at each
+step, from the cache that all programs share. With $C = 128$, $F = 512$ and $L = 4$
+they are 2.8 MB. One of the 132 multiprocessors of an H100 gets some 110 GB a second
+from that cache. So a step takes at least 25 microseconds, and 128 steps 3.2
+milliseconds, however many texts there are, up to 132.
+
+**The way back** is [the form by hand](../../by_hand/backward.py): what need not go step
+by step is done for a span of steps in large products, by PyTorch.
+
+> [!NOTE]
+> All of this was checked without a GPU. Triton can run its programs on a CPU, one
+> operation after the other, and tests hold them equal to the form by hand. It also
+> compiles for GPUs that are not there: 233 registers a thread for the sizes above, and
+> none of them spilled to memory. What it has never been is timed. The numbers of this
+> page are estimates.
+
+| Page | What it holds |
+|:--|:--|
+| [Programs and blocks](blocks.py) | how to read such a program |
+| [A text in one program](forward.py) | the way there |
+| [Launched](launch.py) | from tensors to addresses |
+"""
+
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from labml_nn.transformers.feedback.by_hand.form import Form
+from labml_nn.transformers.feedback.by_hand.products import run_backward
+from labml_nn.transformers.feedback.by_hand.weights import Weights
+
+# ## Names of nonlinearities {#NAMES}
+#
+# Those that the programs [know](blocks.py), as modules and as functions.
+NAMES: dict[object, str] = {
+    nn.ReLU: "relu",
+    torch.relu: "relu",
+    F.relu: "relu",
+    nn.GELU: "gelu",
+    F.gelu: "gelu",
+    nn.SiLU: "silu",
+    F.silu: "silu",
+    nn.Sigmoid: "sigmoid",
+    torch.sigmoid: "sigmoid",
+    F.sigmoid: "sigmoid",
+    nn.Identity: "identity",
+}
+
+#: The oldest Triton with which this was tried.
+OLDEST = (3, 7)
+
+#: The largest piece of a matrix that a program can have in hand. All features have to
+#: meet one head: 512 features a head of 64, or more of one and less of the other.
+LARGEST = 2**15
+
+
+def name_of(form: Form) -> str | None:
+    r"""
+    ## The name of $f$
+
+    `None` if it has none here. Of the GELU there is a form that is only nearly one.
+    """
+    activation: Any = form.activation
+    if getattr(activation, "approximate", "none") != "none":
+        return None
+    if isinstance(activation, nn.Module):
+        return NAMES.get(type(activation))
+    return NAMES.get(activation)
+
+
+def unsuited(form: Form, x_seq: Tensor) -> str | None:
+    r"""
+    ## What the programs do not know
+
+    * `form` is that of the model
+    * `x_seq` is what it shall read, in the type that it computes in
+
+    Returns what is in the way, or `None`.
+    """
+    if x_seq.device.type != "cuda" or torch.version.hip:
+        return f"it runs on NVIDIA's GPUs, and the text is on {x_seq.device}"
+    if x_seq.dtype not in (torch.float32, torch.float64):
+        return f"it computes in float32 or float64, and the model in {x_seq.dtype}"
+    if x_seq.numel() == 0:
+        return "there is nothing to read"
+    if name_of(form) is None:
+        return f"its networks do not know the activation {form.activation!r}"
+    width = x_seq.shape[-1]
+    if _up(width) * _up(width // form.heads) > LARGEST:
+        return f"it has no room for {width} features in {form.heads} heads"
+    return _without_triton(x_seq.device)
+
+
+# The next power of two.
+def _up(size: int) -> int:
+    return 1 << (size - 1).bit_length()
+
+
+def _without_triton(device: torch.device) -> str | None:
+    if find_spec("triton") is None:
+        return "Triton is not installed; `pip install triton` would"
+    import triton
+
+    if tuple(int(part) for part in triton.__version__.split(".")[:2]) < OLDEST:
+        return f"Triton {triton.__version__} is too old"
+    major, minor = torch.cuda.get_device_capability(device)
+    if major < 8:
+        return f"it needs compute capability 8.0, and the device has {major}.{minor}"
+    return None
+
+
+class _Persistent(torch.autograd.Function):
+    r"""
+    ## As autograd sees it
+
+    One operation, as [by hand](../../by_hand/index.html). The module that launches
+    programs is imported when there is something to launch: nobody else needs Triton.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        form: Form,
+        blank: Tensor | None,
+        x_seq: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        *tensors: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        r"""
+        Kept are outputs and rows, from which all else can be had again.
+        """
+        from labml_nn.transformers.feedback.gpu.kernel.launch import run_forward
+
+        weights = Weights(*tensors)
+        outputs, memory = run_forward(x_seq, keys, values, blank, weights, form)
+        ctx.form, ctx.before = form, len(keys)
+        ctx.save_for_backward(blank, outputs, memory, *tensors)
+        ctx.set_materialize_grads(False)
+        return _results_of(outputs, memory, len(keys), form.heads)
+
+    @staticmethod
+    def backward(
+        ctx: Any,
+        of_top: Tensor | None,
+        of_keys: Tensor | None,
+        of_values: Tensor | None,
+    ) -> tuple[Tensor | None, ...]:
+        r"""
+        By hand.
+        """
+        from labml_nn.transformers.feedback.gpu.kernel.launch import as_read
+
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "gradients of gradients are not known to the programs of the feedback "
+                "transformer; set `backend = 'plain'` on the transformer"
+            )
+        blank, outputs, memory, *tensors = ctx.saved_tensors
+        if of_top is None:
+            of_top = torch.zeros_like(outputs[:, 0])
+        form, before = ctx.form, ctx.before
+        read = as_read(outputs, memory, form.heads)
+        total = run_backward(
+            of_top, of_keys, of_values, read, before, blank, Weights(*tensors), form
+        )
+
+        # Of all rows, those of before: the others were made here.
+        def old(rows: Tensor) -> Tensor:
+            rows = torch.unflatten(rows[:, :before], 0, (form.heads, -1))
+            return rows.permute(2, 1, 0, 3)
+
+        older = old(total.keys), old(total.values)
+        return None, None, total.x_seq, *older, *total.weights
+
+
+def recur(
+    form: Form,
+    blank: Tensor | None,
+    x_seq: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    weights: Weights,
+) -> tuple[Tensor, Tensor, Tensor]:
+    r"""
+    ## The recurrence
+
+    All are those of the [loop by hand](../../by_hand/forward.py). Returns the outputs
+    of the last layer, `[T, B, C]`, and keys and values of the new rows,
+    `[T, B, H, K]`.
+    """
+    read: tuple[Tensor, Tensor, Tensor] = _Persistent.apply(  # type: ignore[no-untyped-call]
+        form, blank, x_seq, keys, values, *weights
+    )
+    return read
+
+
+# They are copies: whoever changes an output in place must not change what the way back
+# will read.
+def _results_of(
+    outputs: Tensor, memory: Tensor, before: int, heads: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    rows = torch.unflatten(memory[:, before:].transpose(0, 1), 2, (2, heads, -1))
+    keys, values = rows.unbind(2)
+    return outputs[:, -1].clone(), keys.clone(), values.clone()
