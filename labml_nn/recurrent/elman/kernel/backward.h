@@ -1,8 +1,10 @@
 // The way back
 // ============
 //
-// First each thread walks with its texts from the last step to the first and writes down the deltas.
-// Then all threads share what is made of them in large products.
+// $$\delta_t = f'(z_t) \odot (g_t + U^\top \delta_{t+1})$$
+//
+// First each thread walks with its texts from the last step to the first and writes down the
+// $\delta$. Then all threads share [what is made of them](gather.h) in large products.
 
 #pragma once
 #include "bends.h"
@@ -27,7 +29,7 @@ struct Backward {
         for (Size t = task.steps - 1; t >= 0; t--) step(t);
     }
 
-    // delta_t = f'(z_t) * (g_t + what later steps send back). Where there is padding the state
+    // $\delta_t$, where `blame` is what later steps send back. Where there is padding the state
     // waited, and so does its gradient.
     void settle(Size t, Size i, Size j, Size count, Vec blame) const {
         Size place = task.at(t, texts.first + i) + j;
@@ -49,7 +51,7 @@ struct Backward {
         __builtin_prefetch(task.deltas + place, 1);
     }
 
-    // U' delta_t, on to the step before, or to h_0.
+    // $U^\top \delta_t$, on to the step before, or to $h_0$.
     void step(Size t) {
         multiply({task.deltas + task.at(t, texts.first), task.units, 1}, task.recurrent,
                  texts.count, task.units, task.units, [=](Size i, Size j, Size count, Vec blame) {

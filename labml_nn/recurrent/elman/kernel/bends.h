@@ -10,10 +10,11 @@
 // tanh
 // ----
 //
-// tanh is odd, so it is x times a function of x^2: a quotient of two polynomials of degree 4 in
-// x^2. Lambert found such quotients in 1768, best near zero; here the coefficients are fitted, so
-// that the relative error is small everywhere up to 8: 1.3e-8 at most, which in float32 becomes
-// 4e-7. Beyond 8 the tanh is 1 to within 3e-7, and so is this.
+// $\tanh$ is odd, so it is $x$ times a function of $x^2$: a quotient of two polynomials of degree 4
+// in $x^2$. Lambert found such quotients in 1768, best near zero; here the coefficients are fitted,
+// so that the relative error is small everywhere up to 8: $1.3 \cdot 10^{-8}$ at most, which in
+// float32 becomes $4 \cdot 10^{-7}$. Beyond 8 the tanh is 1 to within $3 \cdot 10^{-7}$, and so is
+// this.
 struct Tanh {
     static Vec bend(Vec x) {
         x = larger(all(-8.f), x);
@@ -33,8 +34,8 @@ struct Tanh {
     static Vec smaller(Vec a, Vec b) { return a < b ? a : b; }  // NaN stays, as with `larger`
 };
 
-// 1 / (1 + e^-x), by the power that is below 1 on either side, so that nothing overflows and small
-// results keep all their digits.
+// $1 / (1 + e^{-x})$, by the power $e^{-|x|}$, which is below 1 on either side: nothing overflows,
+// and small results keep all their digits.
 struct Sigmoid {
     static Vec bend(Vec x) {
         Vec power = exponential(-larger(-x, x));
@@ -49,7 +50,7 @@ struct Relu {
     static Vec slope(Vec h) { return h > Vec{} ? all(1.f) : Vec{}; }
 };
 
-// Call work(Tanh()), work(Sigmoid()) or work(Relu()).
+// Calls `work` with the class that the number means.
 template <class Work>
 static void with_bend(Size number, Work work) {
     if (number == 0) return work(Tanh());

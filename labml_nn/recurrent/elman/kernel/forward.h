@@ -1,8 +1,10 @@
 // The way there
 // =============
 //
-// Each thread goes with its texts from the first step to the last. What the inputs bring is worked
-// out for a block of steps before the block is gone through, and read while it is still near.
+// $$z_t = W x_t + b, \qquad h_t = f(z_t + U h_{t-1})$$
+//
+// Each thread goes with its texts from the first step to the last. What the inputs bring, $z$, is
+// worked out for a block of steps before that is gone through, and read while it is still near.
 
 #pragma once
 #include "bends.h"
@@ -31,7 +33,8 @@ struct Forward {
         }
     }
 
-    // W x + b of all texts at `count` steps. It needs rows that lie evenly.
+    // $W x + b$ of all texts at `count` steps. A product needs rows that lie evenly; those of some
+    // texts of a batch do not, and are copied together.
     void bring(Size t, Size count) {
         const Task &task = this->task;
         const float *rows = task.x + (t * task.batch + texts.first) * task.width;
@@ -49,7 +52,8 @@ struct Forward {
                  });
     }
 
-    // h_t = f(z_t + U h_(t-1))
+    // $h_t = f(z_t + U h_{t-1})$. A vector of sums is bent while it is in a register. Where there
+    // is padding, the state waits.
     void step(Size t, const float *z) {
         const Task &task = this->task;
         Size first = texts.first;

@@ -1,9 +1,12 @@
 // Gradients of the weights
 // ========================
 //
-// Sums over all steps and texts: of products of a delta with the state before it for U, with the
-// input for W, and of the deltas themselves for b. Rows are taken in runs that stay in the cache
-// next to the processor until they have met all columns.
+// $$\frac{\partial L}{\partial U} = \sum_t \delta_t h_{t-1}^\top, \qquad
+//   \frac{\partial L}{\partial W} = \sum_t \delta_t x_t^\top, \qquad
+//   \frac{\partial L}{\partial b} = \sum_t \delta_t$$
+//
+// The sums go over all texts as well. Rows are taken in runs that stay in the cache next to the
+// processor until they have met all columns.
 
 #pragma once
 #include "rows.h"
@@ -26,8 +29,8 @@ struct Gather {
         if (task.of_bias) biases();
     }
 
-    // delta W, of some rows. It may take the place of the deltas, when all others are through with
-    // them, so what is read lies elsewhere.
+    // $W^\top \delta$, of some rows. It may take the place of the $\delta$, when all others are
+    // through with them, so what is read is copied first.
     void inputs() {
         float *copy = task.scratch + thread * task.scratch_size;
         Part rows = part_of(task.steps * task.batch, task.workers, thread);
@@ -46,7 +49,7 @@ struct Gather {
         }
     }
 
-    // to += deltas' x, of some columns, [N, width].
+    // Adds $\sum \delta x^\top$ to some columns of `to`, `[N, width]`.
     void add(const float *deltas, const float *x, Size rows, Size width, float *to) {
         Size wide = vectors(width);
         Part panels = part_of((width + PANEL - 1) / PANEL, task.workers, thread);

@@ -1,11 +1,15 @@
 // Products of rows with packed weights
 // ====================================
+//
+// $y = x W^\top$ for many rows, or for very few. Results come as vectors, of which the last one of
+// a row may reach beyond its end.
 
 #pragma once
 #include "products.h"
 #include "task.h"
 
-// So few rows that each addition would wait for the one before: the sum goes on in several strands.
+// With one, two or three rows each addition would wait for the one before. So the sum is split into
+// strands, which do not wait for each other, and are added up at the end.
 template <int R, int STRANDS, class Finish>
 static inline void few(Left a, const float *weights, Size steps, Size columns, Finish &finish) {
     for (Size column = 0; column < columns; column += PANEL) {
@@ -31,7 +35,8 @@ static inline void few(Left a, const float *weights, Size steps, Size columns, F
     }
 }
 
-// finish(row, column, count, vector): the first `count` numbers of the vector belong to the row.
+// `finish(row, column, count, vector)` is told what came out. The first `count` numbers of the
+// vector belong to the row.
 template <class Finish>
 static inline void multiply(Left a, const float *weights, Size rows, Size steps, Size columns,
                             Finish finish) {

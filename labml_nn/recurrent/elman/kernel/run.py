@@ -196,3 +196,73 @@ def _sum(
     total = call.zeros(rows, up_to(columns, call.lanes))
     call.point(**{name: total})
     return total[:, :columns]
+
+
+# ## Exercises
+#
+# **1.** What the inputs bring is worked out for a block of steps. How many steps are
+# that with 5 texts and one thread? What is gained over one step at a time, and what
+# over all steps at once?
+#
+# <details><summary>Answer</summary>
+#
+# 13 steps are 65 rows. For 100 steps that is 8 products with many rows instead of 100
+# with five, and each reads the weights anew. All at once would be one product, but its
+# result, as large as the states, would have left the near caches before it is used.
+#
+# ```python
+# from labml_nn.recurrent.elman.kernel.run import ROWS
+#
+# steps, texts, units = 100, 5, 256
+# block = -(-ROWS // texts)
+# assert (block, -(-steps // block)) == (13, 8)
+# assert block * texts * units * 4 == 66_560  # bytes; of all steps, 512,000
+# ```
+#
+# </details>
+#
+# **2.** The gradient of the inputs, $W^\top \delta_t$, is written where $\delta_t$ was.
+# `gather.h` copies some rows of $\delta$ first. Why is it wrong without the copy?
+#
+# <details><summary>Answer</summary>
+#
+# A product is made some columns at a time, and all of them are sums over the whole
+# row. The second ones would read what the first ones have written.
+#
+# ```python
+# import torch
+#
+# def gradient(delta, weight, read_from):
+#     for columns in (slice(0, 4), slice(4, 8)):
+#         delta[:, columns] = read_from @ weight[:, columns]
+#     return delta
+#
+# delta, weight = torch.randn(3, 8), torch.randn(8, 8)
+# right = delta @ weight
+# in_place = delta.clone()
+# assert torch.allclose(gradient(delta.clone(), weight, delta), right, atol=1e-5)
+# assert not torch.allclose(gradient(in_place, weight, in_place), right, atol=1e-5)
+# ```
+#
+# </details>
+#
+# **3.** Somebody adds a field to `task.h` and forgets it in `Task`. A `Library` knows
+# the size of its structure, so that is noticed. And if two fields change places?
+#
+# <details><summary>Answer</summary>
+#
+# Then the sizes agree, and C++ takes one tensor for the other. Nothing in `ctypes` can
+# see that; a test reads the names out of the header and compares.
+#
+# ```python
+# import ctypes
+# from labml_nn.recurrent.elman.kernel.run import Task
+#
+# swapped = list(Task._fields_)
+# swapped[0], swapped[1] = swapped[1], swapped[0]
+# Other = type("Other", (ctypes.Structure,), {"_fields_": swapped})
+# assert ctypes.sizeof(Other) == ctypes.sizeof(Task)
+# assert Other.threads.offset == Task.workers.offset
+# ```
+#
+# </details>

@@ -9,8 +9,8 @@
 #include "rows.h"
 
 struct Writing {
-    // `padding` is a token at which the state waits, or -1; `is_known` becomes 0 if there is a token
-    // that is not in the vocabulary.
+    // `padding` is a token at which the state waits, or -1; `is_known` becomes 0 if there is a
+    // token that is not in the vocabulary.
     Size batch, layers, units, vocabulary, bend, padding, is_known;
     const Size *tokens;                // [B]
     const float *table;                // [V, N]
