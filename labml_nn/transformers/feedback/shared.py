@@ -67,7 +67,8 @@ class FeedbackTransformerKV(FeedbackTransformer):
         * `backend` is the form that runs: `plain`, the loop that the other page
           explains; `by_hand`, [the one whose gradients were worked out by
           hand](by_hand/__init__.py); `kernel`, [that one
-          compiled](kernel/__init__.py); or `auto`, the fastest that can do what is
+          compiled](kernel/__init__.py); `graphs` or `triton`, [on a
+          GPU](gpu/__init__.py); or `auto`, the fastest that is known to do what is
           asked
 
         Raises `ValueError` if layer and arguments disagree.

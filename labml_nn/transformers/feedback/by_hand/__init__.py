@@ -60,7 +60,7 @@ matrix, and half of the arithmetic of the way back, the weights' half, leaves th
 **What it costs.** Peak memory of a forward and a backward pass, with $C = 128$,
 $H = 4$, $L = 4$ and 16 texts, in MiB:
 
-| $T$ | 128 | 256 | 512 |
+| steps $T$ | 128 | 256 | 512 |
 |:--|--:|--:|--:|
 | by hand | 59 | 84 | 137 |
 | the plain loop | 66 | 146 | 356 |
@@ -74,7 +74,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor, nn
 
-from labml_nn.transformers.feedback import kernel
+from labml_nn.transformers.feedback import gpu, kernel
 from labml_nn.transformers.feedback.by_hand.form import Dropout, Form
 from labml_nn.transformers.feedback.by_hand.forward import Read, results_of, run_forward
 from labml_nn.transformers.feedback.by_hand.products import run_backward
@@ -216,14 +216,7 @@ def scan(
         form = form_of(model)
         blank = None if mask is None else ~mask
         x, k, v = (part.to(dtype) for part in (x_seq, old_keys, old_values))
-        library = kernel.find(model.backend, form, x)
-        if library is not None:
-            top, keys, values = kernel.recur(library, form, blank, x, k, v, weights)
-        elif torch.is_grad_enabled():
-            top, keys, values = _ByHand.apply(form, blank, x, k, v, *weights)  # type: ignore[no-untyped-call]
-        else:
-            read = run_forward(x, k, v, blank, weights, form)
-            top, keys, values = results_of(read, before, form.heads)
+        top, keys, values = _recur(model.backend, form, blank, x, k, v, weights)
 
     # The memory that others go on from: the rows that are still in the window.
     def stack(old: Tensor, new: Tensor) -> PersistentStack:
@@ -240,6 +233,30 @@ def scan(
         stack(old_keys, keys), stack(old_values, values), memory.n_layers, lengths
     )
     return top.to(x_seq.dtype), memory
+
+
+# Somebody else's form, if one is asked for and can run.
+def _recur(
+    backend: str,
+    form: Form,
+    blank: Tensor | None,
+    x_seq: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    weights: Weights,
+) -> tuple[Tensor, Tensor, Tensor]:
+    given = (form, blank, x_seq, keys, values, weights)
+    results = None
+    if backend in gpu.BACKENDS:
+        results = gpu.recur(backend, *given)
+    elif (library := kernel.find(backend, form, x_seq)) is not None:
+        results = kernel.recur(library, *given)
+    if results is None and torch.is_grad_enabled():
+        results = _ByHand.apply(*given[:-1], *weights)  # type: ignore[no-untyped-call]
+    if results is None:
+        read = run_forward(x_seq, keys, values, blank, weights, form)
+        results = results_of(read, len(keys), form.heads)
+    return results
 
 
 # ## Exercises

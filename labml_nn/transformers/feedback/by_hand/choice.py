@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # ## Names
 #
 # Of `backend=`.
-BACKENDS = ("auto", "plain", "by_hand", "kernel")
+BACKENDS = ("auto", "plain", "by_hand", "kernel", "graphs", "triton")
 
 # ## Nonlinearities
 #
@@ -170,9 +170,9 @@ def suits(model: "FeedbackTransformerKV", kind: type[nn.Module], x_seq: Tensor) 
     * `kind` is what it should be
     * `x_seq` is what it shall read
 
-    Returns whether it shall be done by hand, in PyTorch or
-    [compiled](../kernel/index.html). Raises `ValueError` if the model asks for it and
-    has something that the loop does not know.
+    Returns whether it shall be done by hand, in PyTorch,
+    [compiled](../kernel/index.html) or [on a GPU](../gpu/index.html). Raises
+    `ValueError` if the model asks for it and has something that the loop does not know.
     """
     if model.backend == "plain" or traced(x_seq):
         return False

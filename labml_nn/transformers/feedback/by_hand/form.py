@@ -75,7 +75,7 @@ class Span:
     r"""
     ## A span of steps
 
-    * `start`, `stop` are its steps, $t = $ `start`, …, `stop` $- 1$
+    * `start`, `stop` are its steps, $t =$ `start`, …, `stop` $- 1$
     * `before` is how many rows of memory there were before step 0
     * `low` is the first row that its first step sees; no later step sees an older one
 
@@ -148,7 +148,7 @@ class Drawn(Dropout):
     r"""
     ### Drawn before
 
-    Who records what a GPU does cannot draw while it is recorded.
+    Who [records](../gpu/graphs.py) what a GPU does cannot draw while it is recorded.
 
     * `masks` are those of each span, by its first step
     """
