@@ -2,11 +2,10 @@
 // ========================
 //
 // $$\frac{\partial L}{\partial U} = \sum_t \delta_t h_{t-1}^\top, \qquad
-//   \frac{\partial L}{\partial W} = \sum_t \delta_t x_t^\top, \qquad
-//   \frac{\partial L}{\partial b} = \sum_t \delta_t$$
+//   \frac{\partial L}{\partial W} = \sum_t \delta_t x_t^\top$$
 //
-// The sums go over all texts as well. Rows are taken in runs that stay in the cache next to the
-// processor until they have met all columns.
+// and of $b$ the sum of $\delta_t$ itself, over all texts as well. Rows are taken in runs that stay
+// in the cache next to the processor until they have met all columns.
 
 #pragma once
 #include "rows.h"
