@@ -52,7 +52,7 @@ def cut(
     subsetter.subset(font)
     if weights is not None:
         low, high = weights
-        font = instantiateVariableFont(font, {"wght": low if low == high else weights})
+        instantiateVariableFont(font, {"wght": low if low == high else weights}, inplace=True)
     font.flavor = "woff2"
     out = io.BytesIO()
     font.save(out)

@@ -7,8 +7,12 @@
 // The first line may set macros for the whole run: {"macros": {"R": "\\mathbb{R}"}}.
 
 import { createInterface } from "node:readline";
+import { setFlagsFromString } from "node:v8";
 
-import { typesetter } from "./typeset.mjs";
+// A build sets a thousand formulas and is done. To optimize code that early costs more than it saves:
+// a function now has to run much longer before V8 thinks of it. This holds for modules loaded later.
+setFlagsFromString("--interrupt-budget=3000000");
+const { typesetter } = await import("./typeset.mjs");
 
 const lines = createInterface({ input: process.stdin, crlfDelay: Infinity });
 let typeset = null;

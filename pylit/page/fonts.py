@@ -5,6 +5,7 @@ stand-in, a font that readers have, scaled so that a line of it is as long and a
 real font: with ``font-display: optional`` a slow connection shows the stand-in for one visit.
 """
 
+import gc
 import os
 import subprocess
 import sys
@@ -167,4 +168,6 @@ def _rules(face: Face, metrics: "Metrics") -> str:
 
 
 if __name__ == "__main__":
+    # A font is a million small objects, and the process ends before their room is needed.
+    gc.disable()
     fonts(Path(sys.argv[1]), Path(sys.argv[2]))

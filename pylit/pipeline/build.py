@@ -31,8 +31,10 @@ from pylit.page.fonts import cut_aside
 from pylit.pipeline.apparatus import Apparatus, as_parsed, read_apparatus
 from pylit.pipeline.companions import Site, companions, generated_pages
 from pylit.pipeline.generator import generator_digest
+from pylit.pipeline.pool import collector_at_rest
 from pylit.pipeline.progress import Silent, Watcher
 from pylit.pipeline.stages import Page, Parsed, Stages, Tally, Theme
+from pylit.pipeline.warm import Warm
 from pylit.shapes.trace import Tracing
 from pylit.site.addresses import Addresses, file_path, module_url, prose_url
 from pylit.site.catalogue import named_groups, neighbours, package_groups, rest_of
@@ -99,6 +101,9 @@ class Builder:
         self.remembered = folder / "pages" / digest(*roots)[:16] if folder else None
         self._cache = Cache(self.remembered)
         self._maths = MathRenderer(folder / "maths" if folder else None)
+        self._warm = Warm()
+        #: Digest of the code of the generator, as the build that runs found it.
+        self._generator = ""
 
     def __enter__(self) -> "Builder":
         return self
@@ -122,7 +127,7 @@ class Builder:
         try:
             options = self.options
             cache = options.cache if options.jobs > 1 else None
-            with cut_aside(options.node_modules, cache) as fonts_are_cut:
+            with collector_at_rest(), cut_aside(options.node_modules, cache) as fonts_are_cut:
                 self._build(outcome, watcher or Silent(), fonts_are_cut)
         except NodeError as error:
             hint = "run `make install`, which sets up Node and its packages"
@@ -139,7 +144,8 @@ class Builder:
         config = self._config(report)
         if config is None or report.failed:
             return
-        stages = Stages(self._cache, generator_digest(), options.jobs, watcher)
+        self._generator = generator_digest()
+        stages = Stages(self._cache, self._generator, options.jobs, watcher, self._warm)
         outcome.tally = stages.tally
         around = self._apparatus(report)
         notebooks = self._notebooks(config, report)
@@ -187,7 +193,7 @@ class Builder:
         """The runs of the site's own modules, begun. Another's package is never imported."""
         options = self.options
         own = [] if options.sources else [one.module for one in parsed if not one.prose]
-        return Tracing(own, options.docs, options.root, self._cache, generator_digest())
+        return Tracing(own, options.docs, options.root, self._cache, self._generator)
 
     def _gallery(self, parsed: Sequence[Parsed]) -> Gallery:
         """The figures of the site's own pages, begun."""
@@ -195,13 +201,13 @@ class Builder:
         own = [] if options.sources else parsed
         modules = [one.module for one in own if not one.prose]
         texts = [one.module.source.text for one in own]
-        return Gallery(modules, texts, options.docs, options.root, self._cache, generator_digest())
+        return Gallery(modules, texts, options.docs, options.root, self._cache, self._generator)
 
     def _apparatus(self, report: Report) -> Apparatus:
         """What the site's own pages cite. Another's package has nothing of the kind."""
         if self.options.sources:
             return Apparatus({})
-        return read_apparatus(self.options.docs, self._cache, generator_digest(), report)
+        return read_apparatus(self.options.docs, self._cache, self._generator, report)
 
     def _config(self, report: Report) -> SiteConfig | None:
         if not self.options.sources:

@@ -14,12 +14,20 @@ from pylit.cache import Cache, digest
 from pylit.code.xref import targets
 from pylit.diagnostics import Diagnostic, Report
 from pylit.figures.gallery import Drawn, hang, stamp
-from pylit.model import Module, PageView, Reference, SiteView, SourceFile, Target
+from pylit.model import (
+    Module,
+    PageView,
+    Reference,
+    SearchDocument,
+    SiteView,
+    SourceFile,
+    Target,
+)
 from pylit.page.previews import preview_files
 from pylit.page.render import Renderer
-from pylit.page.search import search_files
 from pylit.pipeline.pool import run
 from pylit.pipeline.progress import Watcher
+from pylit.pipeline.warm import Warm
 from pylit.prose.bibliography import Work
 from pylit.prose.citations import Cited, unknown
 from pylit.runs.imports import KEPT
@@ -103,13 +111,17 @@ class Stages:
         generator: Digest of the code of the generator.
         jobs: How many processes may work.
         watcher: Who is told of the progress.
+        warm: What the build before this one left in memory.
     """
 
-    def __init__(self, cache: Cache, generator: str, jobs: int, watcher: Watcher) -> None:
+    def __init__(
+        self, cache: Cache, generator: str, jobs: int, watcher: Watcher, warm: Warm | None = None
+    ) -> None:
         self._cache = cache
         self._generator = generator
         self._jobs = jobs
         self._watcher = watcher
+        self._warm = warm or Warm()
         self.tally = Tally()
 
     def parse(self, sources: Sequence[SourceFile], prose: Sequence[Module]) -> list[Parsed]:
@@ -146,11 +158,13 @@ class Stages:
                 target = prose_target(one.module.source, one.url)
                 known |= {one.module.source.display: target, one.module.source.name + ".md": target}
         known |= around
-        drafter = Drafter(known)
+        drafter, held = Drafter(known), self._warm.held(known)
         found: list[Draft | None] = []
         for one in parsed:
             draft: Draft | None = self._cache.load(f"draft {one.url}", one.key)
-            fresh = draft is not None and drafter.answers.hold(draft.answers)
+            fresh = draft is not None and (
+                held.get(one.url) is draft or drafter.answers.hold(draft.answers)
+            )
             found.append(draft if fresh else None)
         missing = [index for index, draft in enumerate(found) if draft is None]
         # The longest first, so that no process is left alone with one at the end.
@@ -164,7 +178,9 @@ class Stages:
             maths.submit(draft.formulas())
             self._watcher.step()
         self.tally.drafted = len(missing)
-        return [draft for draft in found if draft is not None]
+        drafts = [draft for draft in found if draft is not None]
+        self._warm.hold(known, drafts)
+        return drafts
 
     def finish(
         self,
@@ -230,14 +246,17 @@ class Stages:
         key = digest(self._generator, *(f"{draft.url} {draft.stamp}" for draft in drafts))
         made: Mapping[str, bytes] | None = self._cache.load(_SEARCH, key)
         if made is None:
-            made = search_files(
-                [
-                    document
-                    for draft, one in zip(drafts, parsed, strict=True)
-                    for document in (*search_documents(draft, one.module), *term_documents(draft))
-                ]
-            )
+            documents = [self._documents(*of) for of in zip(drafts, parsed, strict=True)]
+            made = self._warm.index.files([one for page in documents for one in page])
             self._cache.store(_SEARCH, key, made)
+        return made
+
+    def _documents(self, draft: Draft, parsed: Parsed) -> tuple[SearchDocument, ...]:
+        """What search finds of a page."""
+        stamp, made = self._warm.documents.get(draft.url, ("", ()))
+        if stamp != draft.stamp:
+            made = (*search_documents(draft, parsed.module), *term_documents(draft))
+            self._warm.documents[draft.url] = (draft.stamp, made)
         return made
 
     def forget_others(

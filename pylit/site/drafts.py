@@ -129,7 +129,7 @@ class Answers:
             if found is not None:
                 bare = replace(found.definition, line=0, signature="", summary="")
                 found = replace(found, definition=bare)
-            self._known[dotted] = (found, "" if found is None else _fingerprint(found))
+            self._known[dotted] = (found, "" if found is None else fingerprint(found))
         return self._known[dotted]
 
     def recorder(self, asked: dict[str, str]) -> Lookup:
@@ -146,7 +146,8 @@ class Answers:
         return all(self._answer(dotted)[1] == answer for dotted, answer in answers.items())
 
 
-def _fingerprint(target: Target) -> str:
+def fingerprint(target: Target) -> str:
+    """Differs where drafts would: see `Answers`."""
     definition = target.definition
     names = sorted(target.attributes.items())
     parts = (definition.kind, definition.dotted, target.url, *target.bases, repr(names))
