@@ -63,8 +63,12 @@ class Place:
         return both
 
     def all_waiting(self, runs: Mapping[str, Run]) -> dict[str, Run]:
-        """Each of them."""
-        return {name: self.waiting(run) for name, run in runs.items()}
+        """Each of them. On a GPU all have run once: the second time, graphs are recorded."""
+        waiting = {name: self.waiting(run) for name, run in runs.items()}
+        if self.is_gpu:
+            for run in waiting.values():
+                run()
+        return waiting
 
     def gflops(self) -> float:
         """The rate of a large float32 product, in the best library, with as many digits."""

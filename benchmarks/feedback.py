@@ -30,6 +30,7 @@ from benchmarks.feedback_models import (
     Size,
     check_equal,
     contenders,
+    forget,
 )
 from benchmarks.growth import Axes, Rows, sweep
 from benchmarks.machine import machine
@@ -38,7 +39,10 @@ A, B = Size(128, 4, 4, 128, 16), Size(256, 8, 6, 256, 8)
 SETTINGS = {"A": A, "B": B}
 TINY = {"A": Size(16, 2, 2, 12, 3), "B": Size(32, 4, 3, 10, 2)}
 #: Those whose growth is worth the time.
-GROWING = (PUBLISHED_KV, LUCIDRAINS, "ours, by hand", "ours, kernel")
+GROWING = (
+    *(PUBLISHED_KV, LUCIDRAINS, "ours, by hand"),
+    *("ours, kernel", "ours, graphs", "ours, triton"),
+)
 LENGTHS = (128, 256, 512)
 #: What grows, one at a time, from what.
 GROWTH: tuple[Size, Axes] = (
@@ -118,6 +122,7 @@ def memory(size: Size, lengths: tuple[int, ...], place: Place = CPU) -> Rows:
             if name == LUCIDRAINS and length > 256 and machine()["memory_gib"] < 12:
                 continue
             # A model by itself: what an earlier one left behind is no memory of this one.
+            forget()
             for form in contenders(size.but(steps=length), (name,), place.device).values():
                 rows.append({"length": length, "form": name, "mib": place.peak(form.backward())})
     return rows

@@ -12,6 +12,9 @@ from benchmarks.contest import Run
 from benchmarks.peers import MissingPeer, peer, published
 from labml_nn.compiled.build import is_switched_off
 from labml_nn.transformers import feedback as ours
+from labml_nn.transformers.feedback import gpu
+from labml_nn.transformers.feedback.by_hand import form_of
+from labml_nn.transformers.feedback.gpu import graphs
 from labml_nn.transformers.feedback.kernel import KERNEL
 
 #: Ours, by the `backend=` that chooses it.
@@ -19,6 +22,8 @@ BACKENDS = {
     "ours, plain": "plain",
     "ours, by hand": "by_hand",
     "ours, kernel": "kernel",
+    "ours, graphs": "graphs",
+    "ours, triton": "triton",
 }
 PUBLISHED_KV, PUBLISHED = "labml-nn, KV", "labml-nn, plain"
 LUCIDRAINS = "feedback-transformer-pytorch"
@@ -126,7 +131,14 @@ def can_run(backend: str | None, model: Any, x: Tensor) -> bool:
     """Whether a form of ours is there, of the processor or of a GPU; others always are."""
     if backend == "kernel":
         return not x.is_cuda and not is_switched_off() and KERNEL.find() is not None
+    if backend in gpu.BACKENDS:
+        return gpu.unsuited(str(backend), form_of(model), x) is None
     return True
+
+
+def forget() -> None:
+    """Give back what forms keep between their runs."""
+    graphs.forget()
 
 
 def our_model(size: Size, backend: str) -> nn.Module:

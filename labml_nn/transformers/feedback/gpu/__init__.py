@@ -50,8 +50,8 @@ written anew, and knows less.
 | Page | What it holds |
 |:--|:--|
 | [Recording](recording.py) | what may become a graph |
-| [A tape](tape.py) | the two ways for one shape, and their places |
-| [Graphs](graphs.py) | which shapes are recorded, and gradients |
+| [Places](tape.py) | what goes in and out |
+| [Graphs](graphs.py) | the two ways, and which shapes of them are recorded |
 | [One launch](kernel/index.html) | the loop as a program for each text |
 
 ## How it is chosen
@@ -75,8 +75,6 @@ second, launches, and the share of the device's own rate.
 > checked: that results and gradients are those of the form by hand, in double
 > precision, and that bookkeeping is right. How fast it is, nobody knows yet.
 """
-
-import warnings
 
 from torch import Tensor
 
@@ -121,35 +119,15 @@ def recur(
 
     The others are those of the [loop by hand](../by_hand/forward.py). Returns the
     outputs of the last layer, `[T, B, C]`, and keys and values of the new rows, `[T, B,
-    H, K]`; or `None` if the form by hand shall run, mostly after a word why.
+    H, K]`; or `None` if the form by hand shall run, after a word why.
     """
     reason = unsuited(backend, form, x_seq)
-    if reason is None and backend == "triton":
+    if reason is not None:
+        graphs.tell(backend, reason)
+        return None
+    if backend == "triton":
         return kernel.recur(form, blank, x_seq, keys, values, weights)
-    if reason is None:
-        try:
-            return graphs.recur(form, blank, x_seq, keys, values, weights)
-        except graphs.CannotRecord as error:
-            reason = str(error)
-    tell(backend, reason)
-    return None
-
-
-TOLD: set[tuple[str, str]] = set()
-
-
-def tell(backend: str, reason: str) -> None:
-    r"""
-    Once: a training run of many steps hears it on the first.
-    """
-    if (backend, reason) not in TOLD:
-        TOLD.add((backend, reason))
-        warnings.warn(
-            f"backend = {backend!r} of the feedback transformer is not used: {reason}. "
-            "The form by hand runs, with the same results",
-            RuntimeWarning,
-            stacklevel=3,
-        )
+    return graphs.recur(form, blank, x_seq, keys, values, weights)
 
 
 # ## Exercises

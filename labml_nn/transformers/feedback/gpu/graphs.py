@@ -8,16 +8,17 @@ summary: >
 
 The [loop by hand](../by_hand/index.html) launches the same kernels at every text of
 the same shape, thousands of them. Here each of its two ways is
-[recorded](recording.py), and then played. None of it is written anew: what is recorded
-are [`run_forward`](../by_hand/forward.py) and
-[`run_backward`](../by_hand/products.py).
-
-What is new is bookkeeping: [a tape](tape.py) has places, into which a text has to be
-copied, and out of which its results have to be.
+[recorded](recording.py), and then played. None of it is written anew: this page has a
+`run_forward` and a `run_backward` that are called like [those by
+hand](../by_hand/forward.py) and give the same.
 
 **Once is not enough.** To record takes longer than to run. Who writes a text, or ends
 an epoch with a shorter batch, has shapes that never come again. So the first time a
-shape runs by hand, and the second time it is recorded. The last eight are kept.
+shape runs by hand, and the second time it is recorded. The last sixteen are kept, two
+for each shape that is trained with.
+
+**What may go wrong** is no error. Where something cannot be recorded, one line says
+why, and the form by hand runs: at every text, or for one of its two ways.
 
 > [!NOTE]
 > No GPU was at hand where this was written. Tests play it on a processor, with a
@@ -25,6 +26,7 @@ shape runs by hand, and the second time it is recorded. The last eight are kept.
 > wait for one.
 """
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import replace
@@ -34,20 +36,13 @@ import torch
 from torch import Tensor, nn
 
 from labml_nn.transformers.feedback.by_hand import form as forms
-from labml_nn.transformers.feedback.by_hand.form import Form
+from labml_nn.transformers.feedback.by_hand import forward, products
+from labml_nn.transformers.feedback.by_hand.backward import Total
+from labml_nn.transformers.feedback.by_hand.form import Form, spans
 from labml_nn.transformers.feedback.by_hand.forward import Read, results_of
 from labml_nn.transformers.feedback.by_hand.weights import Weights
 from labml_nn.transformers.feedback.gpu import recording
-from labml_nn.transformers.feedback.gpu.recording import turn
-from labml_nn.transformers.feedback.gpu.tape import Given, Tape
-
-
-class CannotRecord(Exception):
-    r"""
-    ## Why there is no recording
-
-    Its text is what the one line says.
-    """
+from labml_nn.transformers.feedback.gpu.tape import Tape, Tensors, draw_all, drawn
 
 
 class Tapes:
@@ -58,50 +53,55 @@ class Tapes:
       longest time has to go
     """
 
-    def __init__(self, most: int = 8) -> None:
+    def __init__(self, most: int = 16) -> None:
         """Nothing is on it."""
         self.most = most
         self.tapes: OrderedDict[Hashable, Tape] = OrderedDict()
-        # Shapes that were met, and what was in the way of recording them.
-        self.met: OrderedDict[Hashable, str | None] = OrderedDict()
+        # Shapes that were met, and whether it was tried in vain to record them.
+        self.met: OrderedDict[Hashable, bool] = OrderedDict()
 
     def find(self, key: Hashable, make: Callable[[], Tape]) -> Tape | None:
         r"""
-        * `key` is the shape
+        * `key` is what makes a tape another
         * `make` records it
 
-        Returns the tape, or `None` where a shape comes for the first time. Raises
-        `CannotRecord` where that was tried in vain.
+        Returns the tape, or `None` where that is new, or was tried in vain.
         """
         if key in self.tapes:
             self.tapes.move_to_end(key)
             return self.tapes[key]
         if key not in self.met:
-            self.met[key] = None
+            self.met[key] = False
             while len(self.met) > 16 * self.most:
                 self.met.popitem(last=False)
             return None
-        reason = self.met[key]
-        if reason is None:
-            try:
-                tape = make()
-            except RuntimeError as error:
-                reason = self.met[key] = str(error).partition("\n")[0]
-            else:
-                return self._keep(key, tape)
-        raise CannotRecord(f"it could not be recorded: {reason}")
+        if self.met[key]:
+            return None
+        try:
+            tape = make()
+        except RuntimeError as error:
+            self.met[key] = True
+            why = str(error).partition("\n")[0]
+            tell("graphs", f"something could not be recorded: {why}")
+            return None
+        return self._keep(key, tape)
 
     # A tape that is thrown away may still be played by the device.
     def _keep(self, key: Hashable, tape: Tape) -> Tape:
         if len(self.tapes) == self.most:
-            if tape.given.x_seq.is_cuda:
-                torch.cuda.synchronize(tape.given.x_seq.device)
+            settle()
             self.tapes.popitem(last=False)
         self.tapes[key] = tape
         return tape
 
 
 TAPES = Tapes()
+
+
+def settle() -> None:
+    """Wait until nothing runs on any GPU."""
+    for number in range(torch.cuda.device_count()):
+        torch.cuda.synchronize(number)
 
 
 def forget() -> None:
@@ -111,39 +111,165 @@ def forget() -> None:
     What is recorded stays on the device until the program ends. Who needs the room
     clears the shelf; what is still needed is recorded anew.
     """
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
+    settle()
     TAPES.tapes.clear()
     TAPES.met.clear()
 
 
-def key_of(form: Form, given: Given, *, backwards: bool) -> Hashable:
+TOLD: set[tuple[str, str]] = set()
+
+
+def tell(backend: str, reason: str) -> None:
+    r"""
+    ## One line
+
+    Once: a training run of many steps hears it on the first.
+
+    * `backend` is the form that was asked for
+    * `reason` is what is in its way
+    """
+    if (backend, reason) not in TOLD:
+        TOLD.add((backend, reason))
+        warnings.warn(
+            f"backend = {backend!r} of the feedback transformer is not used: {reason}. "
+            "The form by hand runs, with the same results",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+def key_of(way: str, form: Form, before: int, tensors: Tensors) -> Hashable:
     r"""
     ## What makes a recording another
 
     Everything that Python decides by: sizes, choices, and how exactly PyTorch was told
-    to multiply. Not the numbers, nor where chance begins. Networks are alike if their
-    nonlinearities are called the same: copies of a model share a tape.
+    to multiply. Not the numbers, nor where chance begins. Nonlinearities are alike if
+    they are called the same: copies of a model share a tape.
     """
     named = form.activation
     activation = (type(named), repr(named)) if isinstance(named, nn.Module) else named
     dropout = None if form.dropout is None else replace(form.dropout, seed=0)
     return (
-        given.x_seq.device,
-        backwards,
-        *(None if x is None else (x.shape, x.dtype) for x in given.tensors()),
+        *(way, before, forms.STEPS, activation, dropout),
         *(form.heads, form.eps, form.horizon, form.norm_memory, form.is_gated),
-        *(activation, dropout, forms.STEPS),
+        *(None if x is None else (x.device, x.dtype, x.shape) for x in tensors),
         torch.get_float32_matmul_precision(),
         torch.are_deterministic_algorithms_enabled(),
     )
+
+
+def play(
+    way: str,
+    function: Callable[..., tuple[Tensor, ...]],
+    tensors: list[Tensor | None],
+    form: Form,
+    before: int,
+) -> list[Tensor] | None:
+    r"""
+    ## Play, and record before if need be
+
+    * `way` is the name of the function
+    * `function` is called with a form and `tensors`
+    * `tensors` are what it works on: first one of `[T, B, C]`, last the weights
+    * `before` is how many rows there were before
+
+    Returns the results, or `None` if they have to be had by hand.
+    """
+    like, weights = tensors[0], Weights(*tensors[-len(Weights._fields) :])  # type: ignore[arg-type]
+    assert like is not None
+    device, number = like.device, len(tensors)
+    record = recording.recorder(device)
+    if record is None or recording.is_recording(device):
+        return None
+    all_spans = list(spans(len(like), before, form.horizon))
+
+    def with_masks(*places: Any) -> tuple[Tensor, ...]:
+        return function(drawn(form, all_spans, places[number:]), *places[:number])
+
+    def to_play() -> list[Tensor | None]:
+        n_layers, d_ff = weights.down.shape[:2]
+        return [*tensors, *draw_all(form, all_spans, like, n_layers, d_ff)]
+
+    # Places must be tensors that can be written to in any mode of PyTorch.
+    with torch.inference_mode(False), torch.no_grad(), recording.turn(device):
+        tape = TAPES.find(
+            key_of(way, form, before, tensors),
+            lambda: Tape(with_masks, to_play(), record, device),
+        )
+        return None if tape is None else tape.play(to_play())
+
+
+def run_forward(
+    x_seq: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    blank: Tensor | None,
+    weights: Weights,
+    form: Form,
+) -> Read:
+    r"""
+    ## There
+
+    Arguments and results are those of the [loop by hand](../by_hand/forward.py).
+    """
+
+    def way(form: Form, *tensors: Any) -> tuple[Tensor, ...]:
+        x_seq, keys, values, blank, *weights = tensors
+        given = x_seq, keys, values, blank, Weights(*weights), form
+        return forward.run_forward(*given)
+
+    tensors = [x_seq, keys, values, blank, *weights]
+    found = play("there", way, tensors, form, len(keys))
+    if found is None:
+        return forward.run_forward(x_seq, keys, values, blank, weights, form)
+    return Read(*found)
+
+
+def run_backward(
+    gradients: Tensor,
+    of_keys: Tensor | None,
+    of_values: Tensor | None,
+    read: Read,
+    before: int,
+    blank: Tensor | None,
+    weights: Weights,
+    form: Form,
+) -> Total:
+    r"""
+    ## And back
+
+    Arguments and results are those of the [way back by hand](../by_hand/products.py).
+    A gradient that nobody asked for is zeros here.
+    """
+
+    def way(form: Form, *tensors: Any) -> tuple[Tensor, ...]:
+        of_top, of_keys, of_values, outputs, keys, values, blank, *weights = tensors
+        read = Read(outputs, keys, values)
+        given = read, before, blank, Weights(*weights), form
+        total = products.run_backward(of_top, of_keys, of_values, *given)
+        return total.x_seq, total.keys, total.values, *total.weights
+
+    batch = len(read.keys) // form.heads
+    rows = len(gradients), batch, form.heads, read.keys.shape[-1]
+    of_rows = [
+        gradients.new_zeros(rows) if given is None else given
+        for given in (of_keys, of_values)
+    ]
+    found = play(
+        "back", way, [gradients, *of_rows, *read, blank, *weights], form, before
+    )
+    if found is None:
+        return products.run_backward(
+            gradients, of_keys, of_values, read, before, blank, weights, form
+        )
+    of_text, of_all_keys, of_all_values, *of_weights = found
+    return Total(of_text, of_all_keys, of_all_values, Weights(*of_weights))
 
 
 class _Played(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        tape: Tape,
         form: Form,
         blank: Tensor | None,
         x_seq: Tensor,
@@ -151,28 +277,41 @@ class _Played(torch.autograd.Function):
         values: Tensor,
         *weights: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        with turn(x_seq.device):
-            given = Given(x_seq, keys, values, blank, Weights(*weights))
-            read = tape.forward(form, given)
-            results = results_of(read, len(keys), form.heads)
-            kept = [part.clone() for part in read]
-        ctx.tape, ctx.form = tape, form
-        ctx.save_for_backward(blank, *kept, *weights)
+        read = run_forward(x_seq, keys, values, blank, Weights(*weights), form)
+        ctx.form, ctx.before = form, len(keys)
+        ctx.save_for_backward(blank, *read, *weights)
         ctx.set_materialize_grads(False)
-        return results
+        return results_of(read, len(keys), form.heads)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+    def backward(
+        ctx: Any,
+        of_top: Tensor | None,
+        of_keys: Tensor | None,
+        of_values: Tensor | None,
+    ) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():
             raise RuntimeError(
                 "gradients of gradients are not known to the graphs of the feedback "
                 "transformer; set `backend = 'plain'` on the transformer"
             )
         blank, outputs, keys, values, *weights = ctx.saved_tensors
-        with turn(outputs.device):
-            read = Read(outputs, keys, values)
-            found = ctx.tape.backward(ctx.form, gradients, read, blank, weights)
-        return None, None, None, *found
+        if of_top is None:
+            of_top = torch.zeros_like(outputs[:, 0])
+        read, before = Read(outputs, keys, values), ctx.before
+        total = run_backward(
+            *(of_top, of_keys, of_values, read, before, blank),
+            Weights(*weights),
+            ctx.form,
+        )
+
+        # Of all rows, those of before: the others were made here.
+        def old(rows: Tensor) -> Tensor:
+            rows = torch.unflatten(rows[:, :before], 0, (ctx.form.heads, -1))
+            return rows.permute(2, 1, 0, 3)
+
+        older = old(total.keys), old(total.values)
+        return None, None, total.x_seq, *older, *total.weights
 
 
 def unsuited(form: Form, x_seq: Tensor) -> str | None:
@@ -188,8 +327,8 @@ def unsuited(form: Form, x_seq: Tensor) -> str | None:
         return f"it runs on a GPU, and the text is on {x_seq.device}"
     if x_seq.numel() == 0:
         return "there is nothing to read"
-    if x_seq.is_cuda and torch.cuda.is_current_stream_capturing():
-        return "somebody is recording already, and what by hand launches goes there"
+    if recording.is_recording(x_seq.device):
+        return "somebody is recording already, and what is launched by hand goes there"
     return None
 
 
@@ -200,33 +339,20 @@ def recur(
     keys: Tensor,
     values: Tensor,
     weights: Weights,
-) -> tuple[Tensor, Tensor, Tensor] | None:
+) -> tuple[Tensor, Tensor, Tensor]:
     r"""
     ## The recurrence
 
-    The arguments are those of the [loop by hand](../by_hand/forward.py). Returns the
-    outputs of the last layer, `[T, B, C]`, and keys and values of the new rows, `[T, B,
-    H, K]`; or `None` where the form by hand shall run, because the shape is new. Raises
-    `CannotRecord` with the reason if it cannot be recorded.
+    All are those of the [loop by hand](../by_hand/forward.py). Returns the outputs of
+    the last layer, `[T, B, C]`, and keys and values of the new rows, `[T, B, H, K]`.
     """
-    given = Given(x_seq, keys, values, blank, weights)
-    backwards, record = torch.is_grad_enabled(), recording.recorder(x_seq.device)
-    assert record is not None
-    # Places must be tensors that can be written to under any mode.
-    with torch.inference_mode(False), torch.no_grad(), turn(x_seq.device):
-        tape = TAPES.find(
-            key_of(form, given, backwards=backwards),
-            lambda: Tape(form, given, record, backwards=backwards),
-        )
-    if tape is None:
-        return None
-    if backwards:
+    if torch.is_grad_enabled():
         played: tuple[Tensor, Tensor, Tensor] = _Played.apply(  # type: ignore[no-untyped-call]
-            tape, form, blank, x_seq, keys, values, *weights
+            form, blank, x_seq, keys, values, *weights
         )
         return played
-    with turn(x_seq.device):
-        return results_of(tape.forward(form, given), len(keys), form.heads)
+    read = run_forward(x_seq, keys, values, blank, weights, form)
+    return results_of(read, len(keys), form.heads)
 
 
 # ## Exercises

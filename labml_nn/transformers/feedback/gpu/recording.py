@@ -101,6 +101,14 @@ def recorder(device: torch.device) -> Record | None:
     return Graph if device.type == "cuda" else None
 
 
+def is_recording(device: torch.device) -> bool:
+    r"""
+    Whether somebody records what this thread launches. A recording in a recording is
+    not possible.
+    """
+    return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+
+
 # ## Taking turns
 #
 # A graph and its places can be used by one at a time: by one thread, and, since a
