@@ -20,6 +20,7 @@ compares those of its own ([@vaswani2017attention, §3.2.2]).
 """
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from jaxtyping import Float
@@ -62,8 +63,9 @@ class PrepareForMultiHeadAttention(nn.Module):
         Raises `ValueError` if that axis is not `d_model` long, and `TypeError` for a
         dtype other than that of the parameters.
         """
-        check_features("x", x, self.linear.in_features, self.linear.weight)
-        return self.cut(self.linear(x))
+        linear = self.linear
+        check_features("x", x, linear.in_features, linear.weight)
+        return self.cut(linear(x))
 
     def cut(self, mapped: Float[Tensor, "*axes HK"]) -> Float[Tensor, "*axes H K"]:
         """
@@ -76,7 +78,7 @@ class PrepareForMultiHeadAttention(nn.Module):
 
 
 def map_together(
-    x: Float[Tensor, "*axes C"], maps: Sequence[nn.Module]
+    x: Float[Tensor, "*axes C"], maps: Sequence[nn.Module], *, name: str = "x"
 ) -> list[Float[Tensor, "*axes H _"]]:
     r"""
     ## One product for several maps
@@ -87,42 +89,55 @@ def map_together(
     $$x \, [W^Q, W^K, W^V] = [x W^Q, \; x W^K, \; x W^V]$$
 
     The parameters stay three, and a checkpoint knows them by their names. They are laid
-    side by side for the call: $3 C^2$ numbers are copied, beside a product of $3 C^2$
+    side by side for the call: $3 C^2$ numbers are copied, beside $3 C^2$
     multiplications for *every* row. In the backward pass the gradients of $x$ are
-    summed within one product, where three would be made and added up.
+    summed within one product, where three would be made and added up. With fewer rows
+    than features that is not worth the copy, and the products are three.
 
     * `x` are the vectors, `[T, B, C]`
-    * `maps` are what makes heads of them
+    * `maps` are what makes heads of them; one alone will do
+    * `name` is what errors call `x`
 
-    Returns what each map makes of `x`, `[T, B, H, K]`.
+    Returns what each map makes of `x`, `[T, B, H, K]`. Raises what the maps raise.
     """
-    ours = [each for each in maps if isinstance(each, PrepareForMultiHeadAttention)]
-    linears = [each.linear for each in ours]
-    if len(ours) < len(maps) or not _can_be_one(ours, linears):
+    linears = _in_full_view(maps)
+    if linears is None:
         return [each(x) for each in maps]
-    biases: list[Tensor] = [each.bias for each in linears if each.bias is not None]
-    weight = torch.cat(tuple(linear.weight for linear in linears))
-    mapped = F.linear(x, weight, torch.cat(biases) if biases else None)
-    parts = torch.split(mapped, [linear.out_features for linear in linears], dim=-1)
+    weights, biases = [], []
+    for linear in linears:
+        weights.append(linear.weight)
+        biases.append(linear.bias)
+    check_features(name, x, linears[0].in_features, weights[0])
+
+    # Biases can be laid side by side if all maps have one, or none has. And a graph
+    # that is compiled shall not depend on how many rows there are.
+    parts: Sequence[Tensor]
+    given: list[Tensor] = [bias for bias in biases if bias is not None]
+    many = torch.compiler.is_compiling() or x.numel() > x.shape[-1] ** 2
+    if many and len(maps) > 1 and len(given) in (0, len(maps)):
+        mapped = F.linear(x, torch.cat(weights), torch.cat(given) if given else None)
+        parts = torch.split(mapped, [len(weight) for weight in weights], -1)
+    else:
+        pairs = zip(weights, biases, strict=True)
+        parts = [F.linear(x, weight, bias) for weight, bias in pairs]
+    ours = cast(Sequence[PrepareForMultiHeadAttention], maps)
     return [each.cut(part) for each, part in zip(ours, parts, strict=True)]
 
 
-# It is allowed if nobody misses the calls that are left out: those of the maps and of
-# the linear layers in them, with what is hooked to them or was put in their place (an
-# adapter, a quantised layer). And all of the maps have a bias, or none has. A few rows
-# at a time, as in writing, are not worth the copy; gradients tell that there are many.
-def _can_be_one(
-    maps: Sequence[PrepareForMultiHeadAttention], linears: Sequence[nn.Linear]
-) -> bool:
-    return (
-        torch.is_grad_enabled()
-        and all(
-            as_written(each, PrepareForMultiHeadAttention, "forward") for each in maps
-        )
-        and all(type(linear) is nn.Linear for linear in linears)
-        and len({linear.bias is None for linear in linears}) == 1
-        and not any(_is_watched(module) for module in (*maps, *linears))
-    )
+# The linear layers of maps that can be left out, with only their parameters used. That
+# is allowed if nobody misses the calls: those of the maps and of the linear layers in
+# them, with what is hooked to them or was put in their place (an adapter, a quantised
+# layer). What a subclass does when it cuts is done nevertheless.
+def _in_full_view(maps: Sequence[nn.Module]) -> list[nn.Linear] | None:
+    linears = []
+    for each in maps:
+        if not as_written(each, PrepareForMultiHeadAttention, "forward"):
+            return None
+        linear = each.linear
+        if type(linear) is not nn.Linear or _is_watched(each) or _is_watched(linear):
+            return None
+        linears.append(linear)
+    return linears
 
 
 def _is_watched(module: nn.Module) -> bool:

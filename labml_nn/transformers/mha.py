@@ -230,8 +230,9 @@ class MultiHeadAttention(nn.Module):
         [Attention in three forms](scaled_dot_product.py) has what that saves.
         """
         drop = self.dropout.p if self.dropout.training else 0.0
-        options = {"scale": self.scale, "dropout_prob": drop}
-        return fused_attention(query, key, value, mask, **options)
+        return fused_attention(
+            query, key, value, mask, scale=self.scale, dropout_prob=drop, checked=True
+        )
 
     def project(
         self,
@@ -249,9 +250,11 @@ class MultiHeadAttention(nn.Module):
         Returns keys and values of all heads for `attend_to`, as often as it is called.
         Those of a longer sequence are these with more rows: join them with `torch.cat`.
         """
-        for name, x in {"key": key, "value": value}.items():
-            check_sequence(name, x, self.d_model, next(self.parameters(), None))
-        return KeysValues(rotate(self.key(key), rotation), self.value(value))
+        check_sequence("key", key, self.d_model)
+        check_sequence("value", value, self.d_model)
+        (keys,) = map_together(key, (self.key,), name="key")
+        (values,) = map_together(value, (self.value,), name="value")
+        return KeysValues(rotate(keys, rotation), values)
 
     def attend_to(
         self,
@@ -275,31 +278,28 @@ class MultiHeadAttention(nn.Module):
         for shapes that do not fit or an empty sequence, `TypeError` for a dtype other
         than that of the parameters or a mask of floating-point numbers.
         """
-        check_sequence("query", query, self.d_model, next(self.parameters(), None))
-        return self._answer(rotate(self.query(query), rotation), past, mask)
-
-    def _answer(
-        self,
-        queries: Float[Tensor, "T B H K"],
-        past: KeysValues,
-        mask: Tensor | None,
-    ) -> Float[Tensor, "T B C"]:
+        check_sequence("query", query, self.d_model)
+        (queries,) = map_together(query, (self.query,), name="query")
         check_attention_heads(queries, *past)
         check_values(past.values, self.d_v)
+        return self._answer((rotate(queries, rotation), *past), mask)
+
+    def _answer(self, heads: Sequence[Tensor], mask: Tensor | None) -> Tensor:
+        queries, keys, values = heads
         if mask is not None:
-            mask = self.prepare_mask(mask, queries.shape, past.keys.shape)
+            mask = self.prepare_mask(mask, queries.shape, keys.shape)
 
         # The readable form runs when its weights are wanted, or when anything between
         # scores and mean was replaced; what the kernels compute cannot be changed.
-        self.attn = None
+        if self.attn is not None:
+            self.attn = None
         fast = as_written(self, MultiHeadAttention, "get_scores")
         fast &= type(self.softmax) is nn.Softmax and type(self.dropout) is nn.Dropout
         attend = self.attend_fast if fast and not self.store_attn else self.attend
 
-        # Out of heads again: flattening `[T, B, H, D]` lays them end to end, which is
-        # the $\operatorname{Concat}$ of the equation.
-        x = attend(queries, past.keys, past.values, mask)
-        output: Tensor = self.output(x.flatten(-2))
+        # Flattening lays the heads end to end, the $\operatorname{Concat}$ above. Where
+        # it copies, the last map finds the memory of the original free, and warm.
+        output: Tensor = self.output(attend(queries, keys, values, mask).flatten(-2))
         return output
 
     def forward(
@@ -315,13 +315,13 @@ class MultiHeadAttention(nn.Module):
 
         Both halves at once, with the arguments, the result and the errors of both.
         """
-        # A sequence that attends to itself needs [one product](heads.py) instead of
-        # three, unless somebody has changed what the halves do.
+        # A sequence that attends to itself is [mapped at once](heads.py), unless
+        # somebody has changed what the halves do.
         halves = as_written(self, MultiHeadAttention, "project", "attend_to")
         if query is key and key is value and halves:
-            check_sequence("query", query, self.d_model, next(self.parameters(), None))
-            queries, *both = map_together(query, (self.query, self.key, self.value))
-            return self._answer(queries, KeysValues(*both), mask)
+            check_sequence("query", query, self.d_model)
+            maps = (self.query, self.key, self.value)
+            return self._answer(map_together(query, maps, name="query"), mask)
         past = self.project(key=key, value=value)
         return self.attend_to(query=query, past=past, mask=mask)
 

@@ -135,7 +135,7 @@ def share_among_heads(mask: Bool[Tensor, "#T S #B"]) -> Bool[Tensor, "#T S #B 1"
 
     An axis of length one stands for the heads. What is known of a mask is still true.
     """
-    shared = mask[..., None]
+    shared = mask.unsqueeze(-1)
     return known_as_causal(shared) if is_known_as_causal(mask) else shared
 
 
@@ -194,6 +194,8 @@ def token_padding_mask(
 # of floating-point numbers could be the same, or the opposite: numbers to be added to
 # the scores, where 0 means "may attend". We don't guess.
 def _boolean(mask: Tensor) -> Tensor:
+    if mask.dtype == torch.bool:
+        return mask
     if mask.is_floating_point() or mask.is_complex():
         raise TypeError(
             f"`mask` has dtype {mask.dtype}; expected torch.bool with True = may "

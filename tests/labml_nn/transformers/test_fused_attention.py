@@ -22,6 +22,8 @@ from labml_nn.transformers.utils import (
 )
 
 T, B, C, H = 5, 2, 12, 3
+#: A length with more rows than features.
+MANY = 9
 
 
 class Calls(TorchDispatchMode):
@@ -50,9 +52,9 @@ def rows(length=T):
     return torch.randn(length, B, C, dtype=torch.float64, generator=generator).requires_grad_()
 
 
-def to_itself(module, mask=None):
+def to_itself(module, mask=None, length=T):
     """The result, and all gradients."""
-    x = rows()
+    x = rows(length)
     result = module(query=x, key=x, value=x, mask=mask)
     cotangent = torch.linspace(-1, 1, result.numel(), dtype=x.dtype).view(result.shape)
     return [result, *torch.autograd.grad(result, [x, *module.parameters()], cotangent)]
@@ -201,16 +203,36 @@ class Halves(MultiHeadAttention):
 @pytest.mark.parametrize("kind", [MultiHeadAttention, QKNormAttention])
 @pytest.mark.parametrize("options", [{}, {"bias": False}, {"d_k": 6, "d_v": 7}])
 @pytest.mark.parametrize("causal", [False, True])
-def test_one_product_is_three(kind, options, causal):
-    module, mask = attention(kind, **options), subsequent_mask(T) if causal else None
+@pytest.mark.parametrize(("length", "products"), [(MANY, 2), (T, 4)], ids=["many", "few"])
+def test_one_product_is_three(kind, options, causal, length, products):
+    """Where there are more rows than features: one for all heads, and one to join them."""
+    module, mask = attention(kind, **options), subsequent_mask(length) if causal else None
     with Calls() as calls:
-        together = to_itself(module, mask)
-    assert forward_products(calls) == 2, "one for all heads, one to join them"
+        together = to_itself(module, mask, length)
+    assert forward_products(calls) == products
     module.key.register_forward_hook(lambda *_: None)  # somebody watches: no call is left out
     with Calls() as calls:
-        alone = to_itself(module, mask)
+        alone = to_itself(module, mask, length)
     assert forward_products(calls) == 4
     torch.testing.assert_close(alone, together)
+
+
+def test_each_source_has_a_product_of_its_own():
+    module, x = attention(), rows(MANY)
+    with Calls() as calls:
+        result = module(query=x, key=x, value=2 * x)
+    assert sum(name == "addmm" for name in calls.names) == 4
+    readable = attention(store_attn=True)
+    torch.testing.assert_close(result, readable(query=x, key=x, value=2 * x))
+
+
+@pytest.mark.parametrize("same", [False, True], ids=["cross", "self"])
+def test_errors_name_what_was_given(unhooked, same):
+    module = unhooked("labml_nn.transformers.mha").MultiHeadAttention(H, C)
+    x = rows().detach()
+    query = x if same else x.float()
+    with pytest.raises(TypeError, match=f"`{'query' if same else 'key'}` has dtype torch.float64"):
+        module(query=query, key=x, value=x)
 
 
 def forward_products(calls):
