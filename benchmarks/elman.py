@@ -37,9 +37,14 @@ from labml_nn.recurrent.elman.torch_rnn import from_torch_rnn
 
 PEER, LINEARS = "nn.RNN", "loop of nn.Linear"
 #: Ours, by the `backend` that chooses it.
-BACKENDS = {"ours, loop": "loop", "ours, unrolled": "unrolled", "ours, kernel": "kernel"}
+BACKENDS = {
+    "ours, loop": "loop",
+    "ours, unrolled": "unrolled",
+    "ours, kernel": "kernel",
+    "ours, cuDNN": "torch",
+}
 NAMES = (PEER, LINEARS, *BACKENDS)
-GROWING = (PEER, "ours, unrolled", "ours, kernel")
+GROWING = (PEER, "ours, unrolled", "ours, kernel", "ours, cuDNN")
 #: A training step computes forward, and two gradients for each product.
 WORK = {"train": 3, "forward": 1}
 TABLES = ("speed", "growth", "memory")
@@ -168,16 +173,18 @@ def contenders(
     }
     found = {}
     for name in names:
-        if name == "ours, kernel" and not has_kernel(x):
+        if not can_run(BACKENDS.get(name), x):
             continue
         model = makers[name]()
         found[name] = Contender(model, partial(states_of, model), x.clone().requires_grad_())
     return found
 
 
-def has_kernel(x: Tensor) -> bool:
-    """On a processor it is ours, and may be missing; on a GPU it is cuDNN's."""
-    return x.is_cuda or (not is_switched_off() and KERNEL.find() is not None)
+def can_run(backend: str | None, x: Tensor) -> bool:
+    """Our kernel is for a processor, and may be missing; cuDNN's is for a GPU."""
+    if backend == "kernel":
+        return not x.is_cuda and not is_switched_off() and KERNEL.find() is not None
+    return backend != "torch" or x.is_cuda
 
 
 def states_of(model: nn.Module, x: Tensor) -> Tensor:

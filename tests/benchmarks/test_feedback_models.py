@@ -29,6 +29,12 @@ def test_equal_to_the_published_one():
     assert forms[PUBLISHED].parameters > forms[PUBLISHED_KV].parameters
 
 
+def test_forms_of_a_gpu_are_not_for_a_processor():
+    names = ("ours, by hand", "ours, graphs", "ours, triton")
+    assert list(contenders(TINY, names)) == ["ours, by hand"]
+    room.forget()
+
+
 def test_what_differs_is_not_measured():
     forms = contenders(TINY, OURS)
     with torch.no_grad():

@@ -157,6 +157,22 @@ def test_the_kernel_on_a_gpu(nonlinearity):
     assert states.dtype == torch.bfloat16
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("bias", [True, False])
+def test_one_call_on_a_gpu_whatever_lies_how(bias):
+    """A text read from another axis, a state that is spread out, and gradients of both."""
+    module = layer(bias=bias).cuda()
+    x, h = random(B, T, C).cuda().transpose(0, 1), random(1, N, seed=1).cuda().expand(B, N)
+    form = outputs_and_gradients(module, x, h, None, "torch_kernel")
+    torch.testing.assert_close(form, outputs_and_gradients(module, x, h, None, "loop"))
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as seen:
+        module(x, h)
+    assert "aten::_cudnn_rnn" in {event.name for event in seen.events()}
+    mask = some_mask().cuda()
+    torch.testing.assert_close(module(x, h, mask)[0], module.loop(x, h, mask))
+
+
 # Where it begins.
 
 
