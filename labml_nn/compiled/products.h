@@ -1,26 +1,28 @@
 // Products of small matrices
 // ==========================
 //
-// Everything that takes time here is  C = A B  with few rows in A: the texts of a batch. A large
+// Everything that takes time here is $C = A B$ with few rows in $A$: the texts of a batch. A large
 // library spends such a product on finding out what to do, so we bring our own.
 //
-// A block of R rows and V vectors of C stays in registers while it goes along the sum. Each number
-// of A meets V vectors of B, each vector of B meets R numbers of A, so that 2 * R * V * LANES
-// operations cost R + V loads. With R = 8 and V = 2 the loads hide behind the arithmetic.
+// A block of $R$ rows and $V$ vectors of $C$ stays in registers while it goes along the sum. Each
+// number of $A$ meets $V$ vectors of $B$, each vector of $B$ meets $R$ numbers of $A$. So with $n$
+// numbers in a vector $2 R V n$ operations cost $R + V$ loads. With $R = 8$ and $V = 2$ the loads
+// hide behind the arithmetic.
 
 #pragma once
 #include "vectors.h"
 
-// A: element (row i, step k) is at[i * row + k * step]. With row = 1 it is read transposed.
+// $A$: the element of row $i$ and step $k$ is `at[i * row + k * step]`. With `row = 1` it is read
+// transposed.
 struct Left {
     const float *at;
     Size row, step;
 };
 
-// B: element (step k, column j) is at[j * column + k * step + ...]: see `pack` on the page. In
-// packed weights, PANEL columns of one step lie side by side, then those of the next step, and a
-// panel follows when the sum is over. So the weights are read in the very order in which they lie.
-// Otherwise column = 1 and step is the length of a row.
+// $B$: the element of step $k$ and column $j$ is `at[j * column + k * step]`, where $j$ begins a
+// block. In [packed](call.py#Call.pack) weights, PANEL columns of one step lie side by side, then
+// those of the next step, and a panel follows when the sum is over: the very order in which they
+// are read. Otherwise `column = 1`, and `step` is the length of a row.
 struct Right {
     const float *at;
     Size step, column;
@@ -140,7 +142,7 @@ static void add_product(Left a, Right b, Size rows, Size steps, Size columns, Ad
 // A single row has no other to share its vectors with. What it needs is that no addition waits
 // for the one before: several sums at once, eight in all.
 
-// V vectors of  sum over k of left[k] * right[k * step + v * apart].
+// $V$ vectors, of which number $v$ is $\sum_k$ `left[k] * right[k * step + v * apart]`.
 template <int V>
 static inline void combine(const float *left, const float *right, Size step, Size apart, Size steps,
                            Vec *to) {

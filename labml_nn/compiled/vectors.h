@@ -94,14 +94,14 @@ static inline void store_first(float *to, Vec v, Size count) {
 // The exponential function
 // ------------------------
 //
-// e^x = 2^n e^r with n the whole number next to x / ln 2 and |r| <= ln(2) / 2. Of e^r a polynomial
-// of degree 6 gives all digits that a float has (coefficients: Cephes, `expf`). 2^n costs next to
-// nothing: n is added to the exponent of the float.
+// $e^x = 2^n e^r$ with $n$ the whole number next to $x / \ln 2$ and $|r| \le \frac{1}{2} \ln 2$. Of
+// $e^r$ a polynomial of degree 6 gives all digits that a float has (coefficients: Cephes, `expf`).
+// $2^n$ costs next to nothing: $n$ is added to the exponent of the float.
 //
-// To round, add 1.5 * 2^23: a float of that size has no digits behind the point, and its last
-// bits are n. ln 2 is subtracted in two parts, or r would lose its last digits.
+// To round, add $1.5 \cdot 2^{23}$: a float of that size has no digits behind the point, and its
+// last bits are $n$. $\ln 2$ is subtracted in two parts, or $r$ would lose its last digits.
 //
-// Softmax asks only for x <= 0. What is below -87, with -inf, is 0: such a weight would vanish in
+// Softmax asks only for $x \le 0$. What is below -87, with -inf, is 0: such a weight would vanish in
 // any sum with the largest, which is 1.
 static inline Vec exponential(Vec x) {
     const float shift = 12582912.f;

@@ -34,9 +34,9 @@ all this only $O$ and $L$ are kept: one row and one number for each query.
 
 **Backward.** $L$ is what makes it cheap to begin again. $E$ is one product, and
 $e^{E - L}$ are the weights, with no sum and no largest score to look for. $R$ comes
-from a generator of random numbers that starts from the same seed. Then, with $G =
-\frac{1}{1 - p} \, \partial \ell / \partial O$ and $\bar{V}$ for the gradient of $V$, the
-chain rule backwards through the lines above:
+from a generator of random numbers that starts from the same seed. Write $\bar{V}$ for
+the gradient of $V$, and $G = \frac{1}{1 - p} \, \partial \ell / \partial O$. Then the
+chain rule goes backwards through the lines above:
 
 \begin{align}
 \bar{V} &= (A \odot R)^\top G &

@@ -1,12 +1,12 @@
 // Matrices times a few vectors
 // ============================
 //
-// y = x W^T + b, for one x or a few. Every weight is used once for each x and then never again
-// until the next token, so the time goes into fetching weights, and the best that can be done is
-// to fetch each of them once, in the order in which they lie. That is by rows of W, and row n is
-// what makes y_n: a sum of products along the row.
+// $y = x W^\top + b$, for one $x$ or a few. Every weight is used once for each $x$ and then never
+// again until the next token, so the time goes into fetching weights, and the best that can be
+// done is to fetch each of them once, in the order in which they lie. That is by rows of $W$, and
+// row $n$ is what makes $y_n$: a sum of products along the row.
 //
-// Sixteen sums are under way at once: of 16 rows and one x, or of 4 rows and four x. A sum whose
+// Sixteen sums are under way at once: of 16 rows and one $x$, or of 4 rows and four. A sum whose
 // every addition waits for the one before would be slower than the fetching.
 
 #pragma once

@@ -8,7 +8,7 @@
 #pragma once
 #include "vectors.h"
 
-// x W^T + b, with W in rows: [rows, columns]. No bias: null.
+// $x W^\top + b$, with $W$ in rows, `[rows, columns]`. No bias: null.
 struct Map {
     Size rows, columns;
     const float *weight, *bias;

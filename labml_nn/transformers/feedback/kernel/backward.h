@@ -98,7 +98,7 @@ struct Backward {
                             task.head_wide * 4);
     }
 
-    // o, of all layers and steps of a head of a text. By now weights that were dropped are zero.
+    // $o$, of all layers and steps of a head of a text. By now weights that were dropped are zero.
     void find_again(Size h, Size b) {
         Size steps = piece.steps();
         product({task.attn + piece.pair(h, b) * task.row_room, task.row_room, 1},
@@ -113,7 +113,7 @@ struct Backward {
     // A step
     // ------
 
-    // y += w_l dm: what memory says of the output of layer l.
+    // $y \leftarrow y + w_l \, \delta_m$: what memory says of the output of layer $l$.
     void hear(Size l, Size t) {
         const float *vector = task.of_vectors + piece.step(t, texts.first) * task.wide;
         for (Size i = 0; i < texts.count * task.wide; i += LANES)
@@ -264,9 +264,11 @@ struct Backward {
     // To rows of memory
     // -----------------
     //
-    // dk_j += sum of ds_j q,  dv_j += sum of a_j do. The rows that this piece has written are due
-    // soon, so they hear of each step at once, of all its layers. Older rows can wait for the whole
-    // piece.
+    // $$\delta_{k_j} = \sum_{t,l} \delta_{A_{tj}} \, q_t, \qquad
+    //   \delta_{v_j} = \sum_{t,l} a_{tj} \, \delta_{o_t}$$
+    //
+    // The rows that this piece has written are due soon, so they hear of each step at once, of all
+    // its layers. Older rows can wait for the whole piece.
     void to_newer(Size h, Size b, Size t) {
         Size row = piece.row(h, b, 0, t), steps = piece.steps();
         add_rows(h, b, task.before + piece.start, t - piece.start, row, steps, task.layers);

@@ -1,5 +1,8 @@
 // The way there
 // =============
+//
+// Each thread takes its texts from the first step to the last. The equations are those of the
+// [loop by hand](../by_hand/forward.py), and so are the names.
 
 #pragma once
 #include "layer.h"
@@ -25,7 +28,7 @@ struct Forward {
         }
     }
 
-    // z = x + W_O o + b_O
+    // $z = x + W_O \, o + b_O$
     void attend(Size l, Size t) {
         Size wide = task.wide, place = task.kept(l, t, texts.first) * wide;
         const float *x = task.x(t, l, texts.first);
@@ -52,7 +55,7 @@ struct Forward {
                    });
     }
 
-    // o: what the heads find
+    // $o$: what the heads find.
     void look(Size l, Size t, const float *query, float *found) {
         Window window(task, t);
         Size apart = task.weights_room;
@@ -80,7 +83,7 @@ struct Forward {
         }
     }
 
-    // x' = z + W_2 relu(W_1 z + b_1) + b_2
+    // $x' = z + W_2 \operatorname{relu}(W_1 \hat{z} + b_1) + b_2$
     void conclude(Size l, Size t) {
         Size wide = task.wide, hidden_wide = task.hidden_wide, place = task.kept(l, t, texts.first);
         const float *z = task.between + place * wide;

@@ -53,7 +53,7 @@ struct Gather {
         }
     }
 
-    // W_2 is kept the other way round: h goes in, in a row.
+    // $W_2$ is kept the other way round: $h$ goes in, in a row.
     void of_down(Size l, Size job) {
         Size wide = task.wide, first = job * STRIP, steps = piece.steps();
         Size here = piece.here(l, piece.start, 0), kept = task.kept(l, piece.start, 0);
@@ -63,7 +63,7 @@ struct Gather {
                     {task.sum_down + (l * task.hidden + first) * wide, wide});
     }
 
-    // sum[i, j] += sum over steps and texts of y[i] x[j], for the rows i of a strip.
+    // Adds $\sum_{t,b} y_i x_j$ to the sum, for the rows $i$ of a strip.
     void weight(Size job, Size rows, const float *y, Size apart, const float *x, Size columns,
                 float *sums, float *sum_bias) {
         Size first = job * STRIP;

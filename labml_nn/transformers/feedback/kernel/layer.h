@@ -1,7 +1,7 @@
 // Pieces of a layer
 // =================
 //
-// What both ways need. The equations are those of the page on the loop by hand.
+// What both ways need. The equations are those of the [loop by hand](../by_hand/forward.py).
 
 #pragma once
 #include <cmath>
@@ -9,7 +9,7 @@
 #include "products.h"
 #include "task.h"
 
-// Mean 0, variance 1. Returns 1 / sigma.
+// Mean 0, variance 1. Returns $1 / \sigma$.
 static inline float normalise(const float *x, float *to, const Task &task) {
     Vec sums = {}, squares = {};
     for (Size i = 0; i < task.wide; i += LANES) sums += load(x + i);
@@ -24,7 +24,7 @@ static inline float normalise(const float *x, float *to, const Task &task) {
     return rstd;
 }
 
-// Adds to `to` the gradient of x, given that of x normalised.
+// Adds to `to` the gradient of $x$, given that of $\hat{x}$.
 static inline void add_normalise_backward(const float *gradient, const float *norm, float rstd,
                                           float *to, const Task &task) {
     Vec sums = {}, along = {};

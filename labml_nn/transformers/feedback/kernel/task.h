@@ -52,7 +52,7 @@ struct Task {
     // Of a piece, each head of each text by itself: weights, and gradients of scores,
     // [H, B, L, n, row_room]; queries, and gradients of what was found, [H, B, L, n, K'].
     float *attn, *of_scores, *asked, *of_found;
-    // [n, B, C'] twice, [n, B, memory_wide].
+    // Vectors of memory, `[n, B, C']` twice, and rows, `[n, B, memory_wide]`.
     float *vectors, *of_vectors, *of_rows;
     // Of weights, as in Python but for padded rows.
     float *sum_query, *sum_query_bias, *sum_output, *sum_output_bias, *sum_up, *sum_up_bias;
@@ -63,7 +63,7 @@ struct Task {
 
     Size steps() const { return stop - start; }
 
-    // Where text `b` stands at step `t`: x^l.
+    // Where text `b` stands at step `t`: $x_t^l$.
     float *x(Size t, Size l, Size b) const {
         return outputs + ((t * (layers + 1) + l) * batch + b) * wide;
     }
