@@ -20,7 +20,10 @@ RESULTS = Path(__file__).parents[1] / "docs_src" / "results"
 MISSING = "—"
 KV, LUCIDRAINS = "labml-nn, KV", "feedback-transformer-pytorch"
 #: Of a contest's rows; all else says what a row is about.
-MEASURED = {"name", "ms", "low", "high", "processor_ms", "ratio", "processor_ratio", "rounds"}
+MEASURED = {
+    *("name", "ms", "low", "high", "processor_ms", "ratio", "processor_ratio", "rounds"),
+    *("tokens_s", "launches", "kernels"),
+}
 #: What says of a row where it was measured, and how a page writes that.
 LAYOUT = {
     "d_model": "{} wide",
@@ -63,6 +66,29 @@ def beside(name: str, table: str = "speed") -> Table:
     if has_share:
         notes[0] += " Of limit: the share that the fastest reaches."
     return Table(head, rows, notes=[*notes, *origin(tables.values(), every)])
+
+
+def on_gpu(*parts: tuple[str, str]) -> Table:
+    """Each form, with what is counted on a GPU besides. `parts` are benchmarks and their tables."""
+    head = ["work", "form", "ms", "×", "tokens a second", "launches", "kernels", "of limit"]
+    tables = [table for name, part in parts if (table := widest(f"{name}-cuda", part))]
+    if not tables:
+        return nothing(head, 'make bench FLAGS="--device cuda" measures it, where there is one.')
+    every = [row for table in tables for row in table["rows"]]
+    rows = []
+    for row in every:
+        setting = "" if row.get("length") or row.get("seq_len") else row.get("setting", "")
+        place = place_of(row)
+        cells = [number(row["ms"]), number(row["ratio"])]
+        cells += [number(row.get(key), 0) for key in ("tokens_s", "launches", "kernels")]
+        words = place if setting in place else f"{setting}, {place}"
+        rows.append([words, form_of(row), *cells, percent(row.get("share"))])
+    notes = [
+        "×: how many times as fast as the first form, median over the rounds. Launches: what the "
+        "processor starts. Kernels: what runs on the GPU then."
+    ]
+    notes += origin(tables, every)
+    return Table(head, rows, align="llrrrrrr", notes=notes)
 
 
 def form_of(row: Row) -> str:
@@ -172,10 +198,10 @@ def rows_of(table: Recorded | None) -> list[Row]:
     return found
 
 
-def nothing(head: Sequence[str]) -> Table:
+def nothing(head: Sequence[str], way: str = "The command make bench measures it.") -> Table:
     """For tables that nobody has measured."""
     row = ["not measured here", *[MISSING] * (len(head) - 1)]
-    return Table(head, [row], notes=["The command make bench measures it."])
+    return Table(head, [row], notes=[way])
 
 
 def number(value: float | None, digits: int | None = None) -> str:

@@ -11,6 +11,7 @@ from benchmarks.tables import (
     memory,
     nothing,
     number,
+    on_gpu,
     origin,
     percent,
     rows_of,
@@ -273,3 +274,16 @@ def build_own():
     ]
     head = ["edited", *(f"{form}, s" for form in forms)]
     return Table(head, rows, notes=origin([table], table["rows"]))
+
+
+# On a GPU, where there was one.
+
+
+def feedback_gpu():
+    """The feedback transformer in all its forms."""
+    return on_gpu(("feedback", "speed"))
+
+
+def others_gpu():
+    """Elman nets, attention, and a token at a time."""
+    return on_gpu(("elman", "speed"), ("attention", "speed"), ("generation", "tokens"))

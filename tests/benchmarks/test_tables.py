@@ -85,3 +85,22 @@ def test_one_place_is_told_once(folder):
 )
 def test_digits(value, shown):
     assert number(value) == shown
+
+
+def test_what_a_gpu_did(folder):
+    counted = {"tokens_s": 81234.5, "launches": 2.0, "kernels": 19000.0, "share": 0.25}
+    made = [
+        {**row("labml-nn, KV", 40.0, 1.0, setting="A", work="train"), **counted},
+        {**row("ours, graphs", 10.0, 4.0, setting="A", work="train"), **counted},
+    ]
+    record("feedback-cuda", {"speed": made}, threads=1, folder=folder)
+    table = room.on_gpu(("feedback", "speed"), ("elman", "speed"))
+    assert table.head[3:] == ["×", "tokens a second", "launches", "kernels", "of limit"]
+    cells = ["A, train", "ours, graphs", "10.0", "4.00", "81,234", "2", "19,000", "25 %"]
+    assert table.rows[1] == cells
+
+
+def test_no_gpu_has_done_anything():
+    table = room.on_gpu(("feedback", "speed"))
+    assert table.rows[0][0] == "not measured here"
+    assert table.notes == ['make bench FLAGS="--device cuda" measures it, where there is one.']
