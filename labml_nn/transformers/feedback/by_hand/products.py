@@ -103,6 +103,7 @@ def run_backward(
     blank: Tensor | None,
     weights: Weights,
     form: Form,
+    walk: type[Walk] = Walk,
 ) -> Total:
     r"""
     ## All the way back
@@ -113,6 +114,7 @@ def run_backward(
     * `read` is what the way there wrote down
     * `before` is how many rows were there before, and `blank` marks those of them that
       are none of a text's own
+    * `walk` is who goes through the steps of a span
 
     Returns all gradients.
     """
@@ -128,7 +130,7 @@ def run_backward(
 
     scratch = Scratch(read.outputs)
     for span in reversed(list(spans(len(read.outputs), before, form.horizon))):
-        go_through(span, gradients, read, blank, weights, form, scratch, total)
+        go_through(span, gradients, read, blank, weights, form, scratch, total, walk)
     return total
 
 
@@ -141,6 +143,7 @@ def go_through(
     form: Form,
     scratch: Scratch,
     total: Total,
+    kind: type[Walk] = Walk,
 ) -> None:
     r"""
     ## One span of it
@@ -150,7 +153,7 @@ def go_through(
     """
     known = recompute(span, read, blank, weights, form, scratch)
     notes = Notes.empty(known, scratch)
-    walk = Walk(span, read, known, notes, weights, form)
+    walk = kind(span, read, known, notes, weights, form)
     walk.run(gradients, total)
 
     x, z, up = known.x_norm.vectors, known.z_norm.vectors, notes.up.flatten(3)

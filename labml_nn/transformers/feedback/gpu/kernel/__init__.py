@@ -172,6 +172,7 @@ class _Persistent(torch.autograd.Function):
         By hand.
         """
         from labml_nn.transformers.feedback.gpu.kernel.launch import as_read
+        from labml_nn.transformers.feedback.gpu.kernel.walk import Launched
 
         if torch.is_grad_enabled():
             raise RuntimeError(
@@ -184,7 +185,15 @@ class _Persistent(torch.autograd.Function):
         form, before = ctx.form, ctx.before
         read = as_read(outputs, memory, form.heads)
         total = run_backward(
-            of_top, of_keys, of_values, read, before, blank, Weights(*tensors), form
+            of_top,
+            of_keys,
+            of_values,
+            read,
+            before,
+            blank,
+            Weights(*tensors),
+            form,
+            Launched,
         )
 
         # Of all rows, those of before: the others were made here.

@@ -45,6 +45,9 @@ from labml_nn.transformers.feedback.by_hand.form import Form
 #: threads, fit into their registers.
 BLOCK = 8192
 
+#: How many rows of memory it looks at together, at most.
+ROWS = 128
+
 #: As low as no score is. (An infinity less an infinity would be no number.)
 LOWEST = tl.constexpr(-1e30)
 
@@ -96,7 +99,7 @@ def plan_of(
     wide, head_wide = (triton.next_power_of_2(size) for size in (width, head))
     heads = triton.next_power_of_2(form.heads)
     group = min(heads, max(1, BLOCK // (wide * head_wide)))
-    rows = min(128, max(1, BLOCK // (group * head_wide)))
+    rows = min(ROWS, max(1, BLOCK // (group * head_wide)))
     known = (
         *(layers, width, hidden, form.heads, head, wide, head_wide, group, rows),
         min(triton.next_power_of_2(hidden), max(1, BLOCK // wide >> form.is_gated)),

@@ -128,9 +128,9 @@ def run_forward(
     maps = turned(weights)
     for span in _pieces(length, before, form):
         masks = draw(form, span, x_seq, layers, batch, hidden)
-        _launch(
+        launch(
             forward.read_on,
-            batch,
+            x_seq,
             outputs,
             memory,
             maps,
@@ -152,10 +152,16 @@ def _numbers(blank: Tensor | None) -> Tensor | None:
     return None if blank is None else blank.byte()
 
 
-# Triton launches on the current device.
-def _launch(program: Any, batch: int, outputs: Tensor, *arguments: Any) -> None:
-    with torch.cuda.device(outputs.device if outputs.is_cuda else -1):
-        program[(batch,)](outputs, *arguments, num_warps=WARPS)
+def launch(program: Any, text: Tensor, *arguments: Any) -> None:
+    r"""
+    ## Launch
+
+    * `program` is to be run once for each text of `text`, `[T, B, C]`
+
+    Triton launches on the current device, and tensors may be on another one.
+    """
+    with torch.cuda.device(text.device if text.is_cuda else -1):
+        program[(text.shape[1],)](*arguments, num_warps=WARPS)
 
 
 def as_read(outputs: Tensor, memory: Tensor, heads: int) -> Read:
@@ -169,5 +175,5 @@ def as_read(outputs: Tensor, memory: Tensor, heads: int) -> Read:
     """
     batch, room, _ = memory.shape
     rows = memory.view(batch, room, 2, heads, -1).permute(2, 3, 0, 1, 4)
-    keys, values = rows.flatten(1, 2)
+    keys, values = rows.flatten(1, 2).contiguous()
     return Read(outputs, keys, values)
