@@ -156,9 +156,12 @@ def _work(config):
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         layer(x=rows, mask=subsequent_mask(config.max_len))
         generator(rows.to("meta"))
-    of = {name: sum(ops.values()) for name, ops in counter.get_flop_counts().items()}
+    counts = counter.get_flop_counts()
+    of = {name: sum(ops.values()) for name, ops in counts.items()}
     attention = "TransformerLayer.self_attn"
-    maps = sum(of[f"{attention}.{name}"] for name in ("query", "key", "value", "output"))
+    # Maps are products of two matrices, and weights and means of two stacks of them.
+    stacks = (torch.ops.aten.bmm, torch.ops.aten.baddbmm)
+    maps = sum(work for kind, work in counts[attention].items() if kind not in stacks)
     layers, total = config.n_layers, dict.fromkeys(PARTS, 0)
     total["attention, maps"] = layers * maps
     total["attention, weights"] = layers * (of[attention] - maps)
