@@ -115,7 +115,7 @@ def _columns(note: str) -> tuple[str, ...]:
     length = letters(shown)
     # Every other piece is the name of what stands between two texts.
     before, *after = [letters(piece) for piece in _ACROSS.split(shown)[2 * opens :: 2]]
-    if before in COLUMNS and sum(after) < COLUMNS.start:
+    if before in COLUMNS and sum(after) < before:
         return ("columns",)
     if length >= COLUMNS.stop:
         return ("single",)
