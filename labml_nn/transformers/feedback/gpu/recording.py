@@ -32,6 +32,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
+from weakref import WeakSet
 
 import torch
 from torch import Tensor
@@ -57,6 +58,19 @@ Record = Callable[[Function, torch.device], Recording]
 
 
 _POOLS: dict[torch.device, Any] = {}
+_ALIVE: WeakSet["Graph"] = WeakSet()
+
+
+# The library of products has a piece of memory for each stream, whose address becomes a
+# part of the graph. When a graph goes, so may that of its stream. So no two graphs are
+# recorded on one.
+def _free_stream(device: torch.device) -> Any:
+    taken = {graph.stream.cuda_stream for graph in _ALIVE}
+    for _ in range(64):  # PyTorch has 32, and hands them out in turn
+        stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        if stream.cuda_stream not in taken:
+            return stream
+    raise RuntimeError("there is a graph on every stream")
 
 
 class Graph:
@@ -64,9 +78,9 @@ class Graph:
     ## On a GPU
 
     Before anything can be recorded, it has to have run: libraries set themselves up at
-    the first call, and that must not become a part of the graph. Recording is done on a
-    stream of its own, as CUDA wants it; only this thread is watched meanwhile, and
-    others may go on.
+    the first call, and that must not become a part of the graph. Recording is done on
+    another stream, as CUDA wants it; only this thread is watched meanwhile, and others
+    may go on.
 
     The function is *not* done while it is recorded. Its results are there after the
     first replay.
@@ -75,13 +89,13 @@ class Graph:
     def __init__(self, function: Function, device: torch.device) -> None:
         """Record the function. Raises `RuntimeError` if it cannot be."""
         pool = _POOLS.setdefault(device, torch.cuda.graph_pool_handle())
-        here = torch.cuda.current_stream(device)
-        aside = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        here, aside = torch.cuda.current_stream(device), _free_stream(device)
         aside.wait_stream(here)
         with torch.cuda.stream(aside):
             function()
         here.wait_stream(aside)
-        self.graph = torch.cuda.CUDAGraph()
+        self.graph, self.stream = torch.cuda.CUDAGraph(), aside
+        _ALIVE.add(self)
         with torch.cuda.graph(
             self.graph, pool=pool, stream=aside, capture_error_mode="thread_local"
         ):

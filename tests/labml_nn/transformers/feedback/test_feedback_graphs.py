@@ -6,9 +6,12 @@ tests with real graphs, for a machine that has a GPU.
 """
 
 import copy
+import itertools
 import pickle
 import threading
 import warnings
+from types import SimpleNamespace
+from weakref import WeakSet
 
 import pytest
 import torch
@@ -388,6 +391,29 @@ def test_gradients_of_gradients(rerun):
         y = played(x)
     with pytest.raises(RuntimeError, match=r"gradients of gradients .*backend = 'plain'"):
         torch.autograd.grad(y.sum(), x, create_graph=True)
+
+
+def test_no_two_graphs_are_recorded_on_one_stream(monkeypatch):
+    """PyTorch hands out a few streams in turn."""
+
+    class Alive:
+        def __init__(self):
+            self.stream = recording._free_stream(torch.device("cuda"))
+            recording._ALIVE.add(self)
+
+    numbers = itertools.cycle(range(3))
+    monkeypatch.setattr(recording, "_ALIVE", WeakSet())
+    monkeypatch.setattr(
+        torch.cuda, "Stream", lambda device: SimpleNamespace(cuda_stream=next(numbers))
+    )
+    graphs_alive = [Alive(), Alive()]
+    next(numbers)
+    graphs_alive.append(Alive())
+    assert sorted(graph.stream.cuda_stream for graph in graphs_alive) == [0, 1, 2]
+    with pytest.raises(RuntimeError, match="there is a graph on every stream"):
+        Alive()
+    gone = graphs_alive.pop(1).stream.cuda_stream
+    assert Alive().stream.cuda_stream == gone
 
 
 def test_auto_takes_neither(rerun):
