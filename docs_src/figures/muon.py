@@ -1,13 +1,15 @@
 """Figures of `labml_nn.optimizers.muon`."""
 
+from importlib.metadata import metadata
+
 import torch
 
 from labml_nn.optimizers.muon import COEFFICIENTS, orthogonalise
 from labml_nn.transformers.autoregressive import AutoregressiveConfig, AutoregressiveTransformer
 from pylit.figures.draw import Figure, Plot, Table
 
-#: Some text to learn from: what PyTorch says of attention.
-TEXT = torch.nn.MultiheadAttention.__doc__[:2400]
+#: Some text to learn from: what PyTorch says of itself.
+TEXT = metadata("torch").get_payload()[3700:6100]
 
 
 def before_and_after():

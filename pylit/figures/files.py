@@ -7,6 +7,7 @@ name begins with an underscore are no figures.
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 FOLDER = "figures"
@@ -41,15 +42,20 @@ def _read(path: Path, folder: Path, shown: str) -> FigureFile:
     display = f"{shown}/{relative.as_posix()}"
     try:
         text = path.read_text(encoding="utf-8")
-        tree = ast.parse(text)
+        found = _functions(text)
     except SyntaxError as error:
         place = f", line {error.lineno}" if error.lineno else ""
         return FigureFile(name, path, display, "", {}, f"does not parse{place}: {error.msg}")
     except (OSError, ValueError) as error:
         return FigureFile(name, path, display, "", {}, f"cannot be read: {error}")
-    found = {
+    return FigureFile(name, path, display, text, found)
+
+
+@lru_cache(maxsize=1000)
+def _functions(text: str) -> Mapping[str, int]:
+    """The figures of a file; few files change from build to build."""
+    return {
         node.name: node.lineno
-        for node in tree.body
+        for node in ast.parse(text).body
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
     }
-    return FigureFile(name, path, display, text, found)

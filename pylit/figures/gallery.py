@@ -158,8 +158,7 @@ class Gallery:
         """Start a child, if there is anything to do for one."""
         if self._child is not None:
             self._child.close()
-        found = roots(self._modules)
-        self._child = Child(tasks, found, self._limits) if tasks else None
+        self._child = Child(tasks, roots(self._modules), self._limits) if tasks else None
 
     def _tasks(self, file: FigureFile, imports: Imports) -> list[Task]:
         """What of a file has to run."""

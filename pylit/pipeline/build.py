@@ -40,7 +40,7 @@ from pylit.site.addresses import Addresses, file_path, module_url, prose_url
 from pylit.site.catalogue import named_groups, neighbours, package_groups, rest_of
 from pylit.site.config import SiteConfig, load_config
 from pylit.site.drafts import Draft
-from pylit.site.links import AuditedPage, audit
+from pylit.site.links import AuditedPage
 from pylit.site.pages import Place, front_matter_faults, place
 from pylit.site.prose import read_pages, read_static
 from pylit.site.relations import relations
@@ -181,9 +181,9 @@ class Builder:
             files[file_path(page.url)] = page.html.encode()
         files = {**self._static(files, report), **notebooks.files, **files}
         outcome.pages = len(pages)
-        _audit(site, generated, files, report)
+        self._warm.auditor.audit(_audited(site, generated), files, report)
         if not report.failed and not options.check:
-            outcome.written = publish(options.out, files, report)
+            outcome.written = publish(options.out, files, report, self._warm.standing)
         if not report.failed:
             stages.forget_others(pages, shapes, gallery.kept)
             if self.remembered is not None:
@@ -308,9 +308,8 @@ def _asked(drafts: Sequence[Draft], parsed: Sequence[Parsed]) -> Iterator[Asked]
             yield Asked(draft.display, lines[use.line - 1], use)
 
 
-def _audit(
-    site: Site, generated: Sequence[Page], files: Mapping[str, bytes], report: Report
-) -> None:
+def _audited(site: Site, generated: Sequence[Page]) -> list[AuditedPage]:
+    """All pages, with what an audit tells of its findings."""
     pages = [
         AuditedPage(
             file_path(page.url),
@@ -322,8 +321,7 @@ def _audit(
         )
         for page, draft, one in zip(site.pages, site.drafts, site.parsed, strict=True)
     ]
-    pages += [AuditedPage(page.url, page.facts, page.url, (), True) for page in generated]
-    audit(pages, files, report)
+    return pages + [AuditedPage(page.url, page.facts, page.url, (), True) for page in generated]
 
 
 def _theme_fault(error: TemplateError, theme: Path) -> Diagnostic:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pylit.model import SearchDocument, Target
 from pylit.page.search import SearchIndex
 from pylit.site.drafts import Draft, fingerprint
+from pylit.site.links import Auditor
+from pylit.site.write import Standing
 
 
 @dataclass(slots=True)
@@ -17,6 +19,8 @@ class Warm:
     """Of the latest build."""
 
     index: SearchIndex = field(default_factory=SearchIndex)
+    auditor: Auditor = field(default_factory=Auditor)
+    standing: Standing = field(default_factory=Standing)
     #: Address of a page -> the stamp of its draft, and what search finds of it.
     documents: dict[str, tuple[str, tuple[SearchDocument, ...]]] = field(default_factory=dict)
     #: All that drafts may ask for, and the drafts that had the right answers.

@@ -9,8 +9,8 @@ import ast
 import importlib.metadata
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, lru_cache
+from dataclasses import dataclass, field
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
 from pylit.cache import Cache, digest
@@ -52,6 +52,17 @@ class Closure:
         return tuple(dict.fromkeys([*(name for name in HEAVY if name in self.outside), *own]))
 
 
+@dataclass(slots=True)
+class _Known:
+    """What a build leaves for the next one."""
+
+    #: Digest of a source and its place -> what was read of it.
+    reads: dict[str, _Read] = field(default_factory=dict)
+    #: Of the code of all modules, and what follows from it for some that are imported.
+    code: str = ""
+    closures: dict[tuple[tuple[str, ...], tuple[str, ...]], Closure] = field(default_factory=dict)
+
+
 class Imports:
     """Who imports whom, read from the sources.
 
@@ -64,11 +75,11 @@ class Imports:
 
     def __init__(self, modules: Sequence[Module], cache: Cache, kept: str, generator: str) -> None:
         self._named = {module.source.name: module for module in modules}
-        self._files = {str(module.source.path.resolve()): module for module in modules}
         self._cache, self._kept, self._version = cache, kept, generator
-        #: Digest of a source and its place -> what was read of it.
-        self._known: dict[str, _Read] = cache.load(kept, self._version) or {}
-        self._used: dict[str, _Read] = {}
+        self._known: _Known = cache.load(kept, self._version) or _Known()
+        self._used = _Known()
+        reads = [(name, self._module(name)) for name in self._named]
+        self._used.code = digest(*(f"{name} {one.code} {one.imports}" for name, one in reads))
 
     def keep(self) -> None:
         """Remember what was read, for the next build."""
@@ -77,9 +88,10 @@ class Imports:
 
     def _read(self, text: str, content: str, name: str, is_package: bool) -> _Read:
         key = f"{content} {name} {is_package}"
-        if key not in self._used:
-            self._used[key] = self._known.get(key) or _read(text, content, name, is_package)
-        return self._used[key]
+        used = self._used.reads
+        if key not in used:
+            used[key] = self._known.reads.get(key) or _read(text, content, name, is_package)
+        return used[key]
 
     def _module(self, name: str) -> _Read:
         source = self._named[name].source
@@ -93,6 +105,12 @@ class Imports:
             names: Modules that it reads whether it imports them or not.
         """
         own = self._read(text, digest(text), "", False).imports
+        known = self._known.closures if self._known.code == self._used.code else {}
+        found = known.get((names, own)) or self._follow(names, own)
+        self._used.closures[names, own] = found
+        return found
+
+    def _follow(self, names: Sequence[str], own: tuple[str, ...]) -> Closure:
         todo = [*names, *own]
         seen: dict[str, _Read] = {}
         met: set[str] = set()
@@ -134,7 +152,12 @@ class Imports:
     def _names(self, files: Iterable[str]) -> set[str]:
         """The modules of the site among some files."""
         paths = {str(Path(file).resolve()) for file in files if file.endswith(".py")}
-        return {self._files[path].source.name for path in paths & self._files.keys()}
+        return {self._files[path] for path in paths & self._files.keys()}
+
+    @cached_property
+    def _files(self) -> Mapping[str, str]:
+        """The names of the modules, by their files."""
+        return {str(one.source.path.resolve()): name for name, one in self._named.items()}
 
     def hold(self, digests: Mapping[str, str]) -> bool:
         """Whether modules are as they were."""

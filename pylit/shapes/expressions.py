@@ -38,6 +38,7 @@ def _is_plain(node: ast.expr) -> bool:
     return isinstance(node, ast.Name)
 
 
+@lru_cache(maxsize=4096)
 def names(text: str) -> frozenset[str]:
     """The names in an expression."""
     tree = parse(text)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pylit.diagnostics import Report
-from pylit.site.write import MANIFEST, publish
+from pylit.site.write import MANIFEST, Standing, publish
 
 FIRST = {"index.html": b"one", "a/b.html": b"two", "assets/site.css": b"three"}
 
@@ -22,9 +22,11 @@ def tree(folder: Path) -> dict[str, bytes]:
     }
 
 
-def write(out: Path, files: dict[str, bytes]) -> tuple[list[str], list[str]]:
+def write(
+    out: Path, files: dict[str, bytes], standing: Standing | None = None
+) -> tuple[list[str], list[str]]:
     report = Report()
-    result = publish(out, files, report)
+    result = publish(out, files, report, standing)
     assert not report.failed, [str(d) for d in report]
     return sorted(result.written), result.deleted
 
@@ -49,6 +51,24 @@ def test_the_result_does_not_depend_on_history(tmp_path: Path) -> None:
     write(tmp_path / "used", {"index.html": b"other", "old/page.html": b"old"})
     write(tmp_path / "used", FIRST)
     assert tree(tmp_path / "used") == tree(tmp_path / "clean")
+
+
+def test_a_process_that_has_seen_the_folder_sees_what_others_do_to_it(tmp_path: Path) -> None:
+    standing = Standing()
+    assert write(tmp_path, FIRST, standing) == (sorted(FIRST), [])
+    assert write(tmp_path, dict(FIRST), standing) == ([], [])
+    (tmp_path / "index.html").write_bytes(b"eno")
+    (tmp_path / "a/b.html").unlink()
+    (tmp_path / "a/b.html").symlink_to(tmp_path / "index.html")
+    assert write(tmp_path, FIRST, standing) == (["a/b.html", "index.html"], [])
+    assert not (tmp_path / "a/b.html").is_symlink()
+    (tmp_path / MANIFEST).unlink()
+    report = Report()
+    publish(tmp_path, FIRST, report, standing)
+    assert report.failed
+    fewer = {"index.html": b"one"}
+    assert write(tmp_path / "b", fewer, standing) == (["index.html"], [])
+    assert tree(tmp_path / "b").keys() == {"index.html", MANIFEST}
 
 
 def test_a_file_that_somebody_damaged_is_restored(tmp_path: Path) -> None:
