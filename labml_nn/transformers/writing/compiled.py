@@ -194,8 +194,10 @@ class CompiledStep:
             longest = max(longest, source.layers[0].keys.shape[3])
         width = self.batch * parts.table.shape[1]
         sizes = {"row": width, "part": width, "wide": self.batch * widest}
-        for name, size in {**sizes, "scores": longest}.items():
-            setattr(self.task, name, self._at(torch.zeros(size + 64)))
+        self.scratch = parts.table.new_zeros(longest + 64)
+        self.task.scores = self._at(self.scratch)
+        for name, size in sizes.items():
+            setattr(self.task, name, self._at(self.scratch.new_zeros(size + 64)))
 
     def __call__(self, tokens: Int[Tensor, " B"]) -> Float[Tensor, "B V"]:
         """
@@ -204,7 +206,7 @@ class CompiledStep:
         `tokens` are in the vocabulary; the writer has looked.
         """
         tokens = tokens.long().contiguous()
-        logits = torch.empty(self.batch, self.n_vocab)
+        logits = self.scratch.new_empty(self.batch, self.n_vocab)
         task = self.task
         task.at, task.tokens = self.memory.used, tokens.data_ptr()
         task.logits = logits.data_ptr()

@@ -53,6 +53,7 @@ In 0.069 ms, 3.2 MB of parameters and memory come at 46 GB a second.
 | [Compiled](compiled.py) | the step in C++ |
 """
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import torch
@@ -70,6 +71,8 @@ from labml_nn.transformers.feedback.writing.step import Parts, Step
 
 if TYPE_CHECKING:
     from labml_nn.transformers.feedback.language_model import FeedbackLanguageModel
+
+VERSION = attrgetter("_version")
 
 
 def can_write(model: "FeedbackLanguageModel", memory: FeedbackMemory) -> bool:
@@ -134,20 +137,24 @@ class FeedbackWriter:
         Padding would need a mask, and a token that is none an error. Both are rare, and
         `forward` knows about them. So it takes over, with the memory as it is.
         """
-        with torch.no_grad():
-            if self.gave_up is None and not self._can_read(tokens):
-                self.gave_up = self.model.plain_writer(self.rows.value())
-            if self.gave_up is not None:
-                return self.gave_up(tokens)
-            if self.versions != self._versions():
-                self.step = self._get_ready()
-            self.rows.make_room()
-            logits = self.step(tokens)
-            self.rows.go_on()
-            return logits
+        if self.gave_up is not None or not self._can_read(tokens):
+            return self._give_up(tokens)
+        if self.versions != self._versions():
+            self.step = self._get_ready()
+        self.rows.make_room()
+        logits = self.step(tokens)
+        self.rows.go_on()
+        return logits
 
-    # PyTorch counts how often a tensor was written to. To compare the counts of all
-    # parameters takes two microseconds.
+    @torch.no_grad()
+    def _give_up(self, tokens: Tensor) -> Tensor:
+        if self.gave_up is None:
+            self.gave_up = self.model.plain_writer(self.rows.value())
+        return self.gave_up(tokens)
+
+    # Nothing that a step reads asks for gradients, so it need not be told that nobody
+    # wants any. PyTorch counts how often a tensor was written to; counts only grow, and
+    # so does their sum.
     def _get_ready(self) -> Step | CompiledStep:
         with torch.inference_mode(False), torch.no_grad():
             self.parameters = list(self.model.parameters())
@@ -158,8 +165,8 @@ class FeedbackWriter:
                 return Step(parts, self.rows)
             return CompiledStep(library, parts, self.rows)
 
-    def _versions(self) -> list[int]:
-        return [parameter._version for parameter in self.parameters]
+    def _versions(self) -> int:
+        return sum(map(VERSION, self.parameters))
 
     def _can_read(self, tokens: Tensor) -> bool:
         # A batch is a few numbers, and Python compares those faster than PyTorch.

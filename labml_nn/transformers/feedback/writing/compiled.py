@@ -26,7 +26,6 @@ Parameters are [packed](../../../compiled/call.py) once for a text.
 import ctypes
 from pathlib import Path
 
-import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -142,7 +141,7 @@ class CompiledStep:
         """
         call, task, rows = self.call, self.call.task, self.rows
         tokens = tokens.long().contiguous()
-        logits = torch.empty(len(tokens), self.n_vocab)
+        logits = call.like.new_empty(len(tokens), self.n_vocab)
         task.first, task.end = rows.first, rows.end
         task.own = None if rows.own is None else rows.own.data_ptr()
         task.tokens, task.logits = tokens.data_ptr(), logits.data_ptr()

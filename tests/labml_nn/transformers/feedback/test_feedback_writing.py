@@ -125,6 +125,21 @@ def test_parameters_may_change_on_the_way(backend, step):
 
 
 @FORMS
+def test_another_default_precision(backend, step):
+    """The precision is that of the model, whatever new tensors would have."""
+    model, tokens = build(backend), text(9, 3)
+    _, state = model(tokens[:4])
+    want = expected(model, state, tokens[4:])
+    torch.set_default_dtype(torch.float64)
+    try:
+        got = written(model, state, tokens[4:])
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert got.dtype == torch.float32
+    torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-5)
+
+
+@FORMS
 @pytest.mark.parametrize("made_in_inference", [False, True])
 def test_in_and_out_of_inference_mode(backend, step, made_in_inference):
     model, tokens = build(backend), text(22, 1)
@@ -234,7 +249,9 @@ def test_memory_does_not_grow():
     places = {writer.rows.keys.data_ptr(), writer.rows.values.data_ptr()}
     for row in tokens:
         writer(row)
-        assert writer.rows.end <= writer.rows.keys.shape[-1] == 16
+        assert (
+            writer.rows.end <= writer.rows.keys.shape[-1] == 16 + 16
+        )  # twice the window, and a line
     assert places == {writer.rows.keys.data_ptr(), writer.rows.values.data_ptr()}
 
 

@@ -99,6 +99,21 @@ def test_logits_are_the_callers_to_keep(dtype, step, tolerance):
 
 
 @pytest.mark.parametrize(("dtype", "step", "tolerance"), STEPS)
+def test_another_default_precision(dtype, step, tolerance):
+    """The precision is that of the model, whatever new tensors would have."""
+    model = gpt().to(dtype)
+    state, text = read(model, 3, 2)
+    want = model.writer(state)(text[0])
+    torch.set_default_dtype(torch.float64)
+    try:
+        got = model.writer(state)(text[0])
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert got.dtype == dtype
+    torch.testing.assert_close(got, want, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(("dtype", "step", "tolerance"), STEPS)
 def test_copies_write_the_same(dtype, step, tolerance):
     model = gpt().to(dtype)
     state, text = read(model, 3, 2)
