@@ -1,11 +1,13 @@
 """The feedback transformer as programs of a GPU: against the form by hand, in the interpreter."""
 
+import copy
+import pickle
 import sys
 
 import pytest
 import torch
-from feedback_tools import tokens
-from programs_tools import blocks, compile_only, interpret, recurrence, resources
+from feedback_tools import build, tokens
+from programs_tools import blocks, compile_only, interpret, launch, recurrence, resources
 from torch import nn
 from torch.nn import functional as F
 
@@ -118,6 +120,24 @@ def test_two_texts_before_a_way_back():
 
 
 @pytest.mark.usefixtures("interpreted")
+def test_a_model(monkeypatch):
+    """As `backend` chooses it, copied and read back, with a memory that it goes on from."""
+    monkeypatch.setattr(kernel, "unsuited", lambda *_: None)
+    plain = build(True, n_layers=1).double()
+    programs = pickle.loads(pickle.dumps(copy.deepcopy(plain)))
+    plain.backend, programs.backend = "plain", "triton"
+    found = []
+    for model in (plain, programs):
+        memory = model.scan(tokens(4, 1, 12, dtype=torch.float64))[1]
+        y, memory = model.scan(tokens(5, 1, 12, dtype=torch.float64, seed=3), memory)
+        total = y.pow(3).sum() + memory.keys.rows.pow(2).sum()
+        gradients = torch.autograd.grad(total, list(model.parameters()), allow_unused=True)
+        found.append([y, *(gradient for gradient in gradients if gradient is not None)])
+    for right, mine in zip(*found, strict=True):
+        torch.testing.assert_close(mine, right, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.usefixtures("interpreted")
 def test_results_are_copies():
     """Who writes over a result does not change the way back."""
     arguments = recurrence(length=2, batch=1, n_layers=1)
@@ -206,6 +226,7 @@ class TestUnsuited:
     @pytest.fixture
     def on_a_gpu(self, monkeypatch):
         """Tensors that say that they are on a GPU."""
+        monkeypatch.setattr(launch, "cannot_launch", lambda device: None)
         fake = pytest.importorskip("torch._subclasses.fake_tensor")
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device=None: (9, 0))
         with fake.FakeTensorMode():
@@ -238,6 +259,28 @@ class TestUnsuited:
         assert "3.2.0 is too old" in kernel.unsuited(self.FORM, on_a_gpu(2, 3, 12))
         monkeypatch.setattr(kernel, "find_spec", lambda name: None)
         assert "not installed" in kernel.unsuited(self.FORM, on_a_gpu(2, 3, 12))
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_the_smallest_program():
+    numbers = torch.zeros(2, 3, 5, dtype=torch.int32)
+    launch.launch(blocks.mark, numbers, numbers)
+    assert numbers.flatten()[:4].tolist() == [0, 1, 2, 0]
+
+
+def test_nothing_can_be_launched(monkeypatch):
+    """No compiler of C, say."""
+
+    def fail(*_):
+        raise RuntimeError("Failed to find C compiler")
+
+    launch.cannot_launch.cache_clear()
+    monkeypatch.setattr(launch, "launch", fail)
+    assert "C compiler" in launch.cannot_launch(torch.device("cpu"))
+    launch.cannot_launch.cache_clear()
+    monkeypatch.setattr(launch, "launch", lambda *_: None)
+    assert launch.cannot_launch(torch.device("cpu")) is None
+    launch.cannot_launch.cache_clear()
 
 
 def test_nobody_else_needs_triton(monkeypatch, unhooked):

@@ -53,7 +53,7 @@ from typing import Any, NamedTuple, no_type_check
 import triton
 import triton.language as tl
 
-from labml_nn.transformers.feedback.gpu.kernel.blocks import product
+from labml_nn.transformers.feedback.gpu.kernel.blocks import columns_of, product
 
 
 class Facts(NamedTuple):
@@ -175,7 +175,6 @@ def forget(step, facts, notes, of_keys, of_values, weights, span, plan):
     is_real = feature < plan.width
     here = step * texts + text
     vector = tl.zeros([plan.wide], facts.x.dtype.element_ty)
-    place = tl.arange(0, plan.group * plan.head_wide)
     apart = plan.heads * texts * plan.head
     for first in range(0, plan.heads, plan.group):
         head = first + tl.arange(0, plan.group)
@@ -189,12 +188,8 @@ def forget(step, facts, notes, of_keys, of_values, weights, span, plan):
             facts.kept, notes.found, line, apart, of_values, head, step, span, plan
         )
 
-        #
-        inside = place % plan.head_wide
-        column = (first + place // plan.head_wide) * plan.head + inside
-        is_column = (first + place // plan.head_wide < plan.heads) & (
-            inside < plan.head
-        )
+        # The row, noted down, and its share of the sum.
+        column, is_column = columns_of(first, plan)
         key = tl.reshape(key, [plan.group * plan.head_wide])
         value = tl.reshape(value, [plan.group * plan.head_wide])
         row = notes.row + here * 2 * plan.width
@@ -253,18 +248,25 @@ def conclude(blame, place, layer, facts, notes, masks, weights, plan):
 
 @triton.jit
 @no_type_check
-def ask(found, praise, head, step, layer, facts, notes, masks, weights, span, plan):
+def ask(found, praise, first, step, layer, facts, notes, masks, weights, span, plan):
     r"""
     ## Back through the weights
 
-    * `found` is $\delta_o$ of a group of heads, `[H', K']`
+    * `found` is $\delta_o$ of a group of heads, `[H', K']`, and `first` the first head
     * `praise` is $\delta_o^\top o$ of each, `[H']`
 
-    Returns $\delta_q$, and notes down $\delta_A$.
+    Returns $\delta_q$, and notes down $\delta_o$ and $\delta_A$.
     """
+    text, texts = tl.program_id(0), tl.num_programs(0)
+    head = first + tl.arange(0, plan.group)
     feature = tl.arange(0, plan.head_wide)
     is_real = (head < plan.heads)[:, None] & (feature < plan.head)[None, :]
-    pair = (head * tl.num_programs(0) + tl.program_id(0)).to(tl.int64)
+    pair = (head * texts + text).to(tl.int64)
+    note = (step * plan.layers + layer) * plan.heads * texts + pair
+    note = notes.found + (note * plan.head)[:, None] + feature[None, :]
+    tl.store(note, found, mask=is_real)
+
+    # Row by row.
     end = span.before + span.start + step
     line = (pair * span.steps + step) * plan.layers + layer
     line = line * span.seen - span.low
@@ -309,34 +311,23 @@ def attend(blame, place, step, layer, facts, notes, masks, weights, span, plan):
 
     Returns $\delta_z + N(W_Q^\top \delta_q)$.
     """
-    text, texts = tl.program_id(0), tl.num_programs(0)
     feature = tl.arange(0, plan.wide)
     is_real = feature < plan.width
     attended = note(blame, masks.attended, notes.attended, place, plan)
     through = tl.zeros_like(blame)
     square = layer * plan.width * plan.width
     here = place * plan.width
-    inside = tl.arange(0, plan.group * plan.head_wide) % plan.head_wide
     for first in range(0, plan.heads, plan.group):
-        heads = first + tl.arange(0, plan.group * plan.head_wide) // plan.head_wide
-        column = heads * plan.head + inside
-        is_column = (heads < plan.heads) & (inside < plan.head)
+        column, is_column = columns_of(first, plan)
         matrix = weights.output + square
         found = product(
             attended, feature, is_real, matrix, column, is_column, plan.width
         )
-        line = ((step * plan.layers + layer) * plan.heads + heads) * texts + text
-        places = notes.found + line.to(tl.int64) * plan.head + inside
-        tl.store(places, found, mask=is_column)
         praise = tl.load(facts.found + here + column, mask=is_column, other=0.0)
-        shape: tl.constexpr = [plan.group, plan.head_wide]
-        praise = tl.sum(tl.reshape(found * praise, shape), 1)
-
-        #
-        head = first + tl.arange(0, plan.group)
-        found = tl.reshape(found, shape)
+        praise = tl.reshape(found * praise, [plan.group, plan.head_wide])
+        found = tl.reshape(found, [plan.group, plan.head_wide])
         asked = ask(
-            *(found, praise, head, step, layer),
+            *(found, tl.sum(praise, 1), first, step, layer),
             *(facts, notes, masks, weights, span, plan),
         )
         asked = tl.reshape(asked, [plan.group * plan.head_wide])

@@ -110,6 +110,19 @@ def plan_of(
 
 @triton.jit
 @no_type_check
+def mark(numbers):
+    r"""
+    ## The smallest program
+
+    As many as there are texts are launched, and each writes its own number. Whoever can
+    run it can run the others.
+    """
+    text = tl.program_id(0)
+    tl.store(numbers + text, text)
+
+
+@triton.jit
+@no_type_check
 def product(x, row, is_row, matrix, column, is_column, stride):
     r"""
     ## A vector and a piece of a matrix
@@ -128,6 +141,27 @@ def product(x, row, is_row, matrix, column, is_column, stride):
     places = matrix + row[:, None] * stride + column[None, :]
     piece = tl.load(places, mask=is_row[:, None] & is_column[None, :], other=0.0)
     return tl.sum(x[:, None] * piece, 0)
+
+
+@triton.jit
+@no_type_check
+def columns_of(first, plan):
+    r"""
+    ## Heads side by side
+
+    A group of heads is a block of `group` times $K'$ places, and place $i$ is feature
+    $i \bmod K'$ of its head. Among all features of all heads, where no head has been
+    filled up, that is another number.
+
+    * `first` is the first head of the group
+
+    Returns these numbers, and whether there is such a feature.
+    """
+    place = tl.arange(0, plan.group * plan.head_wide)
+    head = first + place // plan.head_wide
+    feature = place % plan.head_wide
+    is_column = (head < plan.heads) & (feature < plan.head)
+    return head * plan.head + feature, is_column
 
 
 @triton.jit

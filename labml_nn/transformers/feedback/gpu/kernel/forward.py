@@ -59,6 +59,7 @@ import triton.language as tl
 from labml_nn.transformers.feedback.gpu.kernel.blocks import (
     LOWEST,
     bend,
+    columns_of,
     normalise,
     product,
 )
@@ -121,15 +122,16 @@ def look(query, head, layer, t, memory, weights, masks, span, plan):
             is_seen &= is_blank == 0
         score = tl.where(is_seen[:, None], score, float("-inf"))
 
-        #
+        # All that was found shrinks, and this block's share is added.
         higher = tl.maximum(highest, tl.max(score, 0))
         shrink = tl.exp(highest - higher)
         share = tl.exp(score - higher[None, :])
         total = total * shrink + tl.sum(share, 0)
         highest = higher
         if masks.attention is not None:
-            line = ((head * texts + text) * span.steps + t - span.start) * plan.layers
-            places = ((line + layer) * span.seen - span.low)[None, :] + row[:, None]
+            line = (head * texts + text).to(tl.int64) * span.steps + t - span.start
+            line = (line * plan.layers + layer) * span.seen - span.low
+            places = line[None, :] + row[:, None]
             share *= tl.load(masks.attention + places, mask=is_pair, other=0.0)
         found = found * shrink[:, None] + tl.sum(share[:, :, None] * value, 0)
     return found / total[:, None]
@@ -154,26 +156,30 @@ def attend(x, layer, t, memory, weights, masks, span, plan):
     added = tl.load(
         weights.output_bias + layer * plan.width + feature, mask=is_real, other=0.0
     )
-
-    # A group is a block of `group` times $K'$ places. Place $i$ is feature $i \bmod K'$
-    # of its head.
-    place = tl.arange(0, plan.group * plan.head_wide)
     for first in range(0, plan.heads, plan.group):
-        head = first + place // plan.head_wide
-        inside = place % plan.head_wide
-        column = head * plan.head + inside
-        is_column = (head < plan.heads) & (inside < plan.head)
+        column, is_column = columns_of(first, plan)
         query = tl.load(bias + column, mask=is_column, other=0.0)
         matrix = weights.query + square
         query += product(ready, feature, is_real, matrix, column, is_column, plan.width)
         query = tl.reshape(query, [plan.group, plan.head_wide])
 
-        heads = first + tl.arange(0, plan.group)
-        found = look(query, heads, layer, t, memory, weights, masks, span, plan)
+        head = first + tl.arange(0, plan.group)
+        found = look(query, head, layer, t, memory, weights, masks, span, plan)
         found = tl.reshape(found, [plan.group * plan.head_wide])
         matrix = weights.output + square
         added += product(found, column, is_column, matrix, feature, is_real, plan.width)
     return added
+
+
+@triton.jit
+@no_type_check
+def place_of(layer, t, span):
+    r"""
+    Which of the `[L, n, B]` of a span it is. There may be more numbers in what is
+    dropped than 32 bits can count.
+    """
+    place = (layer * span.steps + t - span.start) * tl.num_programs(0)
+    return (place + tl.program_id(0)).to(tl.int64)
 
 
 @triton.jit
@@ -210,8 +216,8 @@ def conclude(z, layer, t, weights, masks, span, plan):
             gate += tl.load(bias + other, mask=is_column, other=0.0)
             hidden *= gate
         if masks.hidden is not None:
-            place = (layer * span.steps + t - span.start) * tl.num_programs(0)
-            places = masks.hidden + (place + tl.program_id(0)) * plan.hidden + column
+            place = place_of(layer, t, span)
+            places = masks.hidden + place * plan.hidden + column
             hidden *= tl.load(places, mask=is_column, other=0.0)
         added += product(hidden, column, is_column, back, feature, is_real, plan.width)
     return added
@@ -248,8 +254,7 @@ def keep(added, mask, layer, t, span, plan):
     """
     if mask is not None:
         feature = tl.arange(0, plan.wide)
-        place = (layer * span.steps + t - span.start) * tl.num_programs(0)
-        places = mask + (place + tl.program_id(0)) * plan.width + feature
+        places = mask + place_of(layer, t, span) * plan.width + feature
         added *= tl.load(places, mask=feature < plan.width, other=0.0)
     return added
 
@@ -268,7 +273,6 @@ def read_on(outputs, memory, weights, masks, span, plan):
     is_real = feature < plan.width
     memory += text.to(tl.int64) * span.room * 2 * plan.width
     for t in range(span.start, span.stop):
-        # The outputs may be more numbers than 32 bits can count.
         here = (tl.cast(t, tl.int64) * (plan.layers + 1) * texts + text) * plan.width
         places = outputs + here + feature
         x = tl.load(places, mask=is_real, other=0.0)

@@ -11,6 +11,7 @@ A program [knows addresses](blocks.py) and no shapes. So each tensor is laid her
 once a call.
 """
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -25,7 +26,7 @@ from labml_nn.transformers.feedback.by_hand.form import (
 from labml_nn.transformers.feedback.by_hand.forward import Read
 from labml_nn.transformers.feedback.by_hand.weights import Weights
 from labml_nn.transformers.feedback.gpu.kernel import forward, name_of
-from labml_nn.transformers.feedback.gpu.kernel.blocks import plan_of
+from labml_nn.transformers.feedback.gpu.kernel.blocks import mark, plan_of
 
 #: Threads come in groups of 32, which are called warps.
 WARPS = 8
@@ -162,6 +163,24 @@ def launch(program: Any, text: Tensor, *arguments: Any) -> None:
     """
     with torch.cuda.device(text.device if text.is_cuda else -1):
         program[(text.shape[1],)](*arguments, num_warps=WARPS)
+
+
+@cache
+def cannot_launch(device: torch.device) -> str | None:
+    r"""
+    ## Try
+
+    * `device` is a GPU
+
+    Triton calls a compiler of C when it launches for the first time, and other tools.
+    Returns what went wrong with the smallest of programs, or `None`.
+    """
+    try:
+        numbers = torch.zeros(1, 1, 1, dtype=torch.int32, device=device)
+        launch(mark, numbers, numbers)
+    except Exception as error:
+        return f"Triton cannot launch anything here: {error}"
+    return None
 
 
 def as_read(outputs: Tensor, memory: Tensor, heads: int) -> Read:
