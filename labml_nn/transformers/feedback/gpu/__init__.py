@@ -38,7 +38,7 @@ PyTorch to, gets them.
 |:--|--:|:--|
 | by hand | 19,000 | nothing |
 | [graphs](graphs.py) | 2 | the same kernels, launched at once |
-| [Triton](kernel/index.html) | 565 | 5 of ours for the two loops, PyTorch for the rest |
+| [Triton](kernel/index.html) | 565 | 5 of ours for both loops, PyTorch for the rest |
 
 A **graph** does away with the calls, and with nothing else: there are as many kernels
 as before. It is the readable code itself, and works for every size, type and
@@ -76,6 +76,7 @@ second, launches, and the share of the device's own rate.
 > precision, and that bookkeeping is right. How fast it is, nobody knows yet.
 """
 
+import torch
 from torch import Tensor
 
 from labml_nn.transformers.feedback.by_hand.form import Form
@@ -86,6 +87,9 @@ from labml_nn.transformers.feedback.gpu import graphs, kernel
 BACKENDS = ("graphs", "triton")
 
 Results = tuple[Tensor, Tensor, Tensor]
+
+# Sizes for which no kernel could be made.
+BROKEN: set[object] = set()
 
 
 def unsuited(backend: str, form: Form, x_seq: Tensor) -> str | None:
@@ -125,9 +129,21 @@ def recur(
     if reason is not None:
         graphs.tell(backend, reason)
         return None
-    if backend == "triton":
+    if backend == "graphs":
+        return graphs.recur(form, blank, x_seq, keys, values, weights)
+    sizes = x_seq.dtype, form.heads, weights.up.shape
+    if sizes in BROKEN:
+        return None
+    try:
         return kernel.recur(form, blank, x_seq, keys, values, weights)
-    return graphs.recur(form, blank, x_seq, keys, values, weights)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:
+        # Whatever a compiler may say. It is not asked again for these sizes.
+        BROKEN.add(sizes)
+        why = str(error).strip().partition("\n")[0] or type(error).__name__
+        graphs.tell(backend, f"it could not be launched: {why}")
+        return None
 
 
 # ## Exercises

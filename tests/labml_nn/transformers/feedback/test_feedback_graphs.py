@@ -19,7 +19,7 @@ from feedback_tools import B, C, build, tokens
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from labml_nn.transformers.feedback import by_hand
+from labml_nn.transformers.feedback import by_hand, gpu
 from labml_nn.transformers.feedback.by_hand import form as forms
 from labml_nn.transformers.feedback.gpu import graphs, recording
 
@@ -376,6 +376,27 @@ def test_what_cannot_be_recorded_runs_by_hand(monkeypatch):
     for result in results:
         assert_same(result, everything(with_hand, x))
     assert len(tried) == 2, "there and back, and not again"
+
+
+def test_a_kernel_that_cannot_be_made(monkeypatch):
+    asked = []
+
+    def recur(*_):
+        asked.append(1)
+        raise ValueError("no such instruction\n  at line 7")
+
+    monkeypatch.setattr(gpu.kernel, "unsuited", lambda form, x_seq: None)
+    monkeypatch.setattr(gpu.kernel, "recur", recur)
+    monkeypatch.setattr(gpu, "BROKEN", set())
+    played, with_hand = pair()
+    played.backend = "triton"
+    x = tokens(T, N, C, **double)
+    results, told = warned(played, x)
+    (line,) = told
+    assert "it could not be launched: no such instruction. The form by hand runs" in line
+    for result in results:
+        assert_same(result, everything(with_hand, x))
+    assert len(asked) == 1
 
 
 def test_nothing_to_read(rerun):
