@@ -77,8 +77,8 @@ def orthogonalise(
     polynomial acts on singular values alone. Since
     $X X^\top = U \Sigma V^\top V \Sigma U^\top = U \Sigma^2 U^\top$,
 
-    $$a X + b \, (X X^\top) X + c \, (X X^\top)^2 X
-        = U \left(a \Sigma + b \Sigma^3 + c \Sigma^5 \right) V^\top$$
+    $$\begin{aligned} a X + b \, (X X^\top) X &+ c \, (X X^\top)^2 X \\
+        &= U \left(a \Sigma + b \Sigma^3 + c \Sigma^5 \right) V^\top \end{aligned}$$
 
     So we look for $\varphi(\sigma) = a \sigma + b \sigma^3 + c \sigma^5$ that, applied
     again and again, brings every number between 0 and 1 close to 1. That of a textbook

@@ -39,8 +39,8 @@ with $\delta_{T+1} = 0$: blame for $h_t$ is what is wrong at $t$ itself, and wha
 went wrong later because of it. All steps share their parameters, so each parameter
 gets the sum of what every step has to say:
 
-$$\frac{\partial L}{\partial U} = \sum_{t=1}^{T} \delta_t \, h_{t-1}^\top, \qquad
-  \frac{\partial L}{\partial W} = \sum_{t=1}^{T} \delta_t \, x_t^\top, \qquad
+$$\frac{\partial L}{\partial U} = \sum_{t=1}^{T} \delta_t \, h_{t-1}^\top, \quad
+  \frac{\partial L}{\partial W} = \sum_{t=1}^{T} \delta_t \, x_t^\top, \quad
   \frac{\partial L}{\partial b} = \sum_{t=1}^{T} \delta_t$$
 
 PyTorch finds all of it by itself if the [layer](layer.py) is a loop. This page does

@@ -123,9 +123,9 @@ class ElmanCell(nn.Module):
 # $\sigma(z) = (1 + \tanh(z / 2)) / 2$: a sigmoid is a tanh, stretched and shifted. With
 # states $s = (1 + h) / 2$,
 #
-# $$h_t = \tanh\!\left(\frac{W x_t + U s_{t-1} + b}{2}\right)
-#     = \tanh\!\left(\frac{W}{2} x_t + \frac{U}{4} h_{t-1}
-#         + \frac{b + \frac{1}{2} U \mathbf{1}}{2}\right)$$
+# $$\begin{aligned} h_t &= \tanh\!\left(\frac{W x_t + U s_{t-1} + b}{2}\right) \\
+#     &= \tanh\!\left(\frac{W}{2} x_t + \frac{U}{4} h_{t-1}
+#         + \frac{b + \frac{1}{2} U \mathbf{1}}{2}\right) \end{aligned}$$
 #
 # ```python
 # import torch

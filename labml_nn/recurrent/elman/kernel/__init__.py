@@ -10,14 +10,14 @@ paper: https://doi.org/10.1207/s15516709cog1402_1
 An Elman layer does little else than multiply matrices. Forwards there are two products,
 and on the [way back](../bptt.py) four:
 
-\begin{align}
-z_t &= W x_t + b &
+$$\begin{alignedat}{2}
+z_t &= W x_t + b &\quad
 h_t &= f(z_t + U h_{t-1}) \\
-\delta_t &= f'(z_t) \odot (g_t + U^\top \delta_{t+1}) &
+\delta_t &= f'(z_t) \odot (g_t + U^\top \delta_{t+1}) &\quad
 \frac{\partial L}{\partial x_t} &= W^\top \delta_t \\
-\frac{\partial L}{\partial U} &= \sum_t \delta_t h_{t-1}^\top &
+\frac{\partial L}{\partial U} &= \sum_t \delta_t h_{t-1}^\top &\quad
 \frac{\partial L}{\partial W} &= \sum_t \delta_t x_t^\top
-\end{align}
+\end{alignedat}$$
 
 Each takes $T B N^2$ multiplications, if $C = N$. Only those with $h_{t-1}$ and
 $\delta_{t+1}$ on the right have to go step by step. So a processor that multiplies at a
@@ -54,7 +54,7 @@ r(x^2)$, and for $r$ a quotient of two polynomials of degree 4 is enough:
 
 $$\tanh x \approx x \cdot
   \frac{p_0 + p_1 x^2 + p_2 x^4 + p_3 x^6 + p_4 x^8}
-       {1 + q_1 x^2 + q_2 x^4 + q_3 x^6 + q_4 x^8}, \qquad |x| \le 8$$
+       {1 + q_1 x^2 + q_2 x^4 + q_3 x^6 + q_4 x^8}, \; |x| \le 8$$
 
 Beyond 8 it stays where it is, $3 \cdot 10^{-7}$ from 1. A test holds the relative error
 below $4 \cdot 10^{-7}$ for numbers of any size, some seven times the rounding of a
