@@ -80,6 +80,7 @@ class Tapes:
         try:
             tape = make()
         except RuntimeError as error:
+            settle()
             self.met[key] = True
             why = str(error).partition("\n")[0]
             tell("graphs", f"something could not be recorded: {why}")

@@ -91,15 +91,15 @@ class Graph:
         pool = _POOLS.setdefault(device, torch.cuda.graph_pool_handle())
         here, aside = torch.cuda.current_stream(device), _free_stream(device)
         aside.wait_stream(here)
-        with torch.cuda.stream(aside):
-            function()
-        here.wait_stream(aside)
         self.graph, self.stream = torch.cuda.CUDAGraph(), aside
         _ALIVE.add(self)
-        with torch.cuda.graph(
-            self.graph, pool=pool, stream=aside, capture_error_mode="thread_local"
-        ):
-            self.results = function()
+        told = {"pool": pool, "stream": aside, "capture_error_mode": "thread_local"}
+        # Where recording fails, PyTorch does not come back from its stream; we do.
+        with torch.cuda.stream(aside):
+            function()
+            with torch.cuda.graph(self.graph, **told):
+                self.results = function()
+        here.wait_stream(aside)
 
     def replay(self) -> None:
         """One launch."""

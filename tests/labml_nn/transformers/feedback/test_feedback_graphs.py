@@ -5,6 +5,7 @@ were. So what a graph does to tensors happens here too, and in double precision.
 tests with real graphs, for a machine that has a GPU.
 """
 
+import contextlib
 import copy
 import itertools
 import pickle
@@ -437,6 +438,71 @@ def test_no_two_graphs_are_recorded_on_one_stream(monkeypatch):
     assert Alive().stream.cuda_stream == gone
 
 
+@pytest.fixture
+def cuda(monkeypatch):
+    """What is asked of CUDA, in order, and nothing done."""
+    asked = []
+
+    @contextlib.contextmanager
+    def around(what):
+        asked.append(f"begin {what}")
+        yield
+        asked.append(f"end {what}")
+
+    def note(what):
+        return lambda *_: asked.append(what)
+
+    def stream(name):
+        waits = {"wait_stream": note(f"{name} waits"), "wait_event": note(f"{name} waits for end")}
+        end = lambda: asked.append(f"{name} ends") or "end"  # noqa: E731
+        return SimpleNamespace(cuda_stream=name, record_event=end, **waits)
+
+    graph = type("CUDAGraph", (), {"replay": note("replay")})
+    monkeypatch.setattr(recording, "_ALIVE", WeakSet())
+    monkeypatch.setattr(recording, "_ENDS", {})
+    monkeypatch.setattr(recording, "_POOLS", {})
+    for name, stand_in in {
+        "CUDAGraph": graph,
+        "graph": lambda graph, pool, stream, capture_error_mode: around(
+            f"{capture_error_mode} recording on {stream.cuda_stream} in {pool}"
+        ),
+        "graph_pool_handle": lambda: "pool",
+        "stream": lambda stream: around(stream.cuda_stream),
+        "device": lambda device: around(str(device)),
+        "current_stream": lambda device: stream("here"),
+        "Stream": lambda device: stream("aside"),
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, stand_in)
+    return asked
+
+
+def test_what_is_asked_of_cuda(cuda):
+    """Warm-up on another stream, recording there, and one launch from then on."""
+    device = torch.device("cuda", 1)
+
+    def function():
+        cuda.append("run")
+        return (torch.ones(()),)
+
+    graph = recording.Graph(function, device)
+    graph.replay()
+    recorded = "thread_local recording on aside in pool"
+    assert cuda == [
+        *("aside waits", "begin aside", "run", f"begin {recorded}", "run", f"end {recorded}"),
+        *("end aside", "here waits", "replay"),
+    ]
+    assert graph.results[0] == 1
+
+
+def test_turns_follow_one_another_on_the_device(cuda):
+    device = torch.device("cuda", 1)
+    for _ in range(2):
+        with recording.turn(device):
+            cuda.append("mine")
+    first = ["begin cuda:1", "mine", "here ends", "end cuda:1"]
+    assert cuda == [*first, first[0], "here waits for end", *first[1:]]
+
+
 def test_auto_takes_neither(rerun):
     played, _ = pair()
     played.backend = "auto"
@@ -531,9 +597,11 @@ def test_a_real_graph_that_asks_for_a_number():
     """Recording fails, and what comes after it runs."""
     device = torch.device("cuda", torch.cuda.current_device())
     x = torch.ones(3, device=device)
+    here = torch.cuda.current_stream(device)
     with torch.no_grad():
         with pytest.raises(RuntimeError):
             recording.Graph(lambda: (x * x.sum().item(),), device)
+        assert torch.cuda.current_stream(device) == here
         graph = recording.Graph(lambda: (x + 1,), device)
         x.fill_(5)
         graph.replay()
