@@ -32,11 +32,12 @@ ours and 560 calls of PyTorch, in the place of 19,000.
 > [!NOTE]
 > All of this was checked without a GPU. Triton can run its programs on a processor, one
 > operation after the other, and tests hold them equal to the form by hand in double
-> precision. It also compiles for GPUs that are not there: 238 registers a thread there
-> and 223 back for the sizes above, of 255, with no number left over. What the
-> interpreter cannot see is a thread that reads before another has written, so each
-> place where that could happen has a word why it does not. And nothing was timed: the
-> milliseconds of this page are an estimate, and they are the least that it can take.
+> precision. It also compiles for GPUs that are not there: for an H100 and the sizes above a thread has
+> 251 registers on the way there and 221 on the way back, of 255, and nothing that does
+> not fit into them. What the interpreter cannot see is a thread that reads before
+> another has written, so the pages say of each place where that could happen why it
+> does not. And nothing was timed. The milliseconds of this page are an estimate, and
+> they are the least that it can take.
 
 **What it leaves.** Sixteen texts keep 16 multiprocessors busy, and 116 do nothing. To
 share a text among several of them, each with a part of the weights, would divide the

@@ -26,7 +26,7 @@ of the walk by hand, with $N$ for the way through a norm:
 $\sum_j a_j \delta_{a_j}$, for which one would have to go through all rows before the
 first of them can be blamed. But $\delta_{a_j} = \delta_o^\top v_j$, and so the sum is
 $\delta_o^\top \sum_j a_j v_j = \delta_o^\top o$, which is known already. One turn is
-enough ([@dao2022flashattention, §3.1]).
+enough ([@dao2022flashattention, appendix B.2]).
 
 **A row asks.** By hand, each step tells the rows that it looked at what it has to say
 of them. Here it is the other way round. When the walk comes to step $j$, all who looked

@@ -67,13 +67,46 @@ from labml_nn.transformers.feedback.gpu.kernel.blocks import (
 
 @triton.jit
 @no_type_check
+def scores_of(query, head, layer, row, end, memory, weights, masks, span, plan):
+    r"""
+    ## Scores
+
+    $$A_j = q^\top (k_j + E_{S - j}) + b'_{S - j}$$
+
+    * `query` is that of a group of heads, `[H', K']`, and `head` are their numbers
+    * `row` are some rows, of those before row `end`
+    * `memory` is where the rows of this text begin
+
+    Returns scores, `[S', H']`. A row that is not there, or is none of the text's own,
+    has one that leaves it no weight.
+    """
+    feature = tl.arange(0, plan.head_wide)
+    is_real = (head < plan.heads)[:, None] & (feature < plan.head)[None, :]
+    column = (head * plan.head)[:, None] + feature[None, :]
+    is_seen = row < end
+    mask = is_seen[:, None, None] & is_real[None, :, :]
+    places = memory + (row * 2 * plan.width)[:, None, None] + column[None, :, :]
+    key = tl.load(places, mask=mask, other=0.0)
+
+    # The last row is at distance 1, and that is at the end of the table.
+    near = (layer + 1) * span.longest - end + row
+    places = (near * plan.width)[:, None, None] + column[None, :, :]
+    key += tl.load(weights.distance + places, mask=mask, other=0.0)
+    places = (near * plan.heads)[:, None] + head[None, :]
+    mask = is_seen[:, None] & (head < plan.heads)[None, :]
+    score = tl.load(weights.distance_bias + places, mask=mask, other=0.0)
+    score += tl.sum(key * query[None, :, :], 2)
+    if masks.blank is not None:
+        places = masks.blank + row * tl.num_programs(0) + tl.program_id(0)
+        is_seen &= tl.load(places, mask=row < span.before, other=0) == 0
+    return tl.where(is_seen[:, None], score, float("-inf"))
+
+
+@triton.jit
+@no_type_check
 def look(query, head, layer, t, memory, weights, masks, span, plan):
     r"""
     ## Look back
-
-    * `query` is that of a group of heads, `[H', K']`
-    * `head` are their numbers
-    * `memory` is where the rows of this text begin
 
     The weights of a softmax have to be divided by their sum, which is known when the
     last row has been seen. Rows come in blocks, so we go on as one does with a mean:
@@ -83,56 +116,43 @@ def look(query, head, layer, t, memory, weights, masks, span, plan):
     $$o' = e^{h - h'} o + \sum_j e^{A_j - h'} v_j, \qquad
     s' = e^{h - h'} s + \sum_j e^{A_j - h'}$$
 
-    In the end $o / s$ is what was found ([@milakov2018online]).
+    In the end $o / s$ is what was found ([@milakov2018online]). Returns it,
+    `[H', K']`.
     """
     text, texts = tl.program_id(0), tl.num_programs(0)
-    end = span.before + t
-    first = 0
+    end, first = span.before + t, 0
     if plan.horizon is not None:
         first = tl.maximum(0, end - plan.horizon)
     feature = tl.arange(0, plan.head_wide)
     is_real = (head < plan.heads)[:, None] & (feature < plan.head)[None, :]
-    column = (head * plan.head)[:, None] + feature[None, :]
-    distance = weights.distance + layer * span.longest * plan.width
-    distance_bias = weights.distance_bias + layer * span.longest * plan.heads
+    values = memory + plan.width + (head * plan.head)[:, None] + feature[None, :]
 
     highest = tl.full([plan.group], LOWEST, query.dtype)
     total = tl.zeros([plan.group], query.dtype)
     found = tl.zeros([plan.group, plan.head_wide], query.dtype)
     for block in range(first, end, plan.rows):
         row = block + tl.arange(0, plan.rows)
-        is_seen = row < end
-        is_pair = is_seen[:, None] & (head < plan.heads)[None, :]
-        near = span.longest - end + row  # where this distance is in the table
-        mask = is_seen[:, None, None] & is_real[None, :, :]
-        places = memory + (row * 2 * plan.width)[:, None, None] + column[None, :, :]
-        key = tl.load(places, mask=mask, other=0.0)
-        value = tl.load(places + plan.width, mask=mask, other=0.0)
-        places = distance + (near * plan.width)[:, None, None] + column[None, :, :]
-        key += tl.load(places, mask=mask, other=0.0)
-
-        # Scores of a row that is not there, or is none of the text's own, are without
-        # weight.
-        places = distance_bias + (near * plan.heads)[:, None] + head[None, :]
-        score = tl.load(places, mask=is_pair, other=0.0)
-        score += tl.sum(key * query[None, :, :], 2)
-        if masks.blank is not None:
-            places = masks.blank + row * texts + text
-            is_blank = tl.load(places, mask=row < span.before, other=0) != 0
-            is_seen &= is_blank == 0
-        score = tl.where(is_seen[:, None], score, float("-inf"))
-
-        # All that was found shrinks, and this block's share is added.
+        score = scores_of(
+            query, head, layer, row, end, memory, weights, masks, span, plan
+        )
         higher = tl.maximum(highest, tl.max(score, 0))
         shrink = tl.exp(highest - higher)
         share = tl.exp(score - higher[None, :])
         total = total * shrink + tl.sum(share, 0)
         highest = higher
+
+        # What is dropped is found no more, but the others get none of its weight.
         if masks.attention is not None:
             line = (head * texts + text).to(tl.int64) * span.steps + t - span.start
             line = (line * plan.layers + layer) * span.seen - span.low
-            places = line[None, :] + row[:, None]
-            share *= tl.load(masks.attention + places, mask=is_pair, other=0.0)
+            mask = (row < end)[:, None] & (head < plan.heads)[None, :]
+            places = masks.attention + line[None, :] + row[:, None]
+            share *= tl.load(places, mask=mask, other=0.0)
+
+        #
+        mask = (row < end)[:, None, None] & is_real[None, :, :]
+        places = values[None, :, :] + (row * 2 * plan.width)[:, None, None]
+        value = tl.load(places, mask=mask, other=0.0)
         found = found * shrink[:, None] + tl.sum(share[:, :, None] * value, 0)
     return found / total[:, None]
 
