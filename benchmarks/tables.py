@@ -106,7 +106,7 @@ def place_of(row: Row) -> str:
         if (key, value) in (("layers", 1), ("dropout", 0)):
             continue
         words.append(LAYOUT.get(key, "{}" if isinstance(value, str) else f"{key} {{}}"))
-        words[-1] = words[-1].format(value)
+        words[-1] = words[-1].format(value).removesuffix("s" if value == 1 else "")
     return ", ".join(words) or str(row.get("setting", ""))
 
 
@@ -209,7 +209,7 @@ def number(value: float | None, digits: int | None = None) -> str:
     if value is None:
         return MISSING
     if digits is None:
-        digits = 0 if value >= 100 else 1 if value >= 10 else 2
+        digits = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
         if 0 < value < 0.1:
             return f"{value:.2g}"
     return f"{value:,.{digits}f}".replace("-", "−")

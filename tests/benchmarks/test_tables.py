@@ -79,12 +79,19 @@ def test_one_place_is_told_once(folder):
         (0.0123, "0.012"),
         (0.5, "0.50"),
         (-1.0, "−1.00"),
+        (9.996, "10.0"),
         (12.34, "12.3"),
+        (99.96, "100"),
         (1e4, "10,000"),
     ],
 )
 def test_digits(value, shown):
     assert number(value) == shown
+
+
+@pytest.mark.parametrize(("texts", "shown"), [(1, "train, 1 text"), (11, "train, 11 texts")])
+def test_one_is_singular(texts, shown):
+    assert room.place_of({"work": "train", "texts": texts, "ms": 1.0}) == shown
 
 
 def test_what_a_gpu_did(folder):
