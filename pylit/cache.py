@@ -7,10 +7,8 @@ delay. Entries are pickles, so the folder is as trusted as the source code besid
 """
 
 import hashlib
-import os
 import pickle
 import shutil
-import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -103,11 +101,5 @@ def _read(path: Path) -> tuple[str, Any] | None:
 
 def _write(path: Path, entry: tuple[str, Any]) -> None:
     body = pickle.dumps(entry, protocol=pickle.HIGHEST_PROTOCOL)
-    # A name that no other thread of no other process writes to.
-    temporary = path.with_name(f"{path.name}-{os.getpid()}-{threading.get_ident()}")
-    try:
-        temporary.write_bytes(_MAGIC + hashlib.sha256(body).digest() + body)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    # In place: who reads half of it, or what two wrote at once, sees that the digest differs.
+    path.write_bytes(_MAGIC + hashlib.sha256(body).digest() + body)

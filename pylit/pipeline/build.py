@@ -164,7 +164,11 @@ class Builder:
             if draft.own:
                 front_matter_faults(draft, source.module.source.lines, options.root, report)
         places = self._places(config, drafts, parsed, view)
-        pages = stages.finish(drafts, parsed, places, theme, self._maths, shapes, figures)
+        # Pages wait for formulas, and this does not.
+        files = dict(stages.search(drafts, parsed))
+        pages = stages.finish(
+            drafts, parsed, places, theme, self._maths, shapes, figures, around.works
+        )
         for stage in (parsed, drafts, pages):
             for one in stage:
                 report.extend(one.diagnostics)
@@ -172,7 +176,6 @@ class Builder:
         generated = generated_pages(site, theme)
         previews = stages.previews(parsed, self._maths.result, around.works)
         previews |= around.previews(drafts, self._maths.result)
-        files = dict(stages.search(drafts, parsed))
         fonts_are_cut()
         files |= companions(
             site, options.theme, options.node_modules, options.cache, previews, report

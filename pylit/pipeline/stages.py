@@ -122,6 +122,8 @@ class Stages:
         self._jobs = jobs
         self._watcher = watcher
         self._warm = warm or Warm()
+        #: Addresses of the pages whose formulas are being set, in the order in which they will be.
+        self._awaited: list[str] = []
         self.tally = Tally()
 
     def parse(self, sources: Sequence[SourceFile], prose: Sequence[Module]) -> list[Parsed]:
@@ -176,6 +178,7 @@ class Stages:
             found[missing[number]] = draft
             self._cache.store(f"draft {draft.url}", orders[number].key, draft)
             maths.submit(draft.formulas())
+            self._awaited.append(draft.url)
             self._watcher.step()
         self.tally.drafted = len(missing)
         drafts = [draft for draft in found if draft is not None]
@@ -191,8 +194,13 @@ class Stages:
         maths: MathRenderer,
         shapes: Mapping[str, ModuleShapes],
         figures: Mapping[str, Drawn],
+        works: Mapping[str, Work],
     ) -> list[Page]:
-        """Pages in the order of the drafts, formulas filled in and templates applied."""
+        """Pages in the order of the drafts, formulas filled in and templates applied.
+
+        They are made in the order in which Node sets their formulas, their previews with them, so
+        that neither waits for the other longer than it must.
+        """
         shown = [stamp(draft.figures(), figures) for draft in drafts]
         told = [shapes.get(draft.name, ModuleShapes()) for draft in drafts]
         keys = [
@@ -207,12 +215,15 @@ class Stages:
         for index in missing:
             maths.submit(drafts[index].formulas())
         self._watcher.stage("Rendering", len(missing))
+        turn = {url: number for number, url in enumerate(self._awaited)}
+        missing.sort(key=lambda index: turn.get(drafts[index].url, -1))
         for index in missing:
             module = parsed[index].module
             work = _Finish(drafts[index], module, places[index], told[index], keys[index])
             page = work.page(theme, maths, figures)
             found[index] = page
             self._cache.store(f"page {page.url}", page.key, page)
+            self.previews([parsed[index]], maths.result, works)
             self._watcher.step()
         self.tally.rendered = len(missing)
         return [page for page in found if page is not None]

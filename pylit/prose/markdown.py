@@ -10,6 +10,7 @@ where every other renderer shows a quotation and nothing breaks.
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import cast
 
 from markdown_it import MarkdownIt
@@ -108,8 +109,9 @@ class MarkdownRenderer:
         )
 
 
+@cache
 def parser(own: bool) -> MarkdownIt:
-    """The Markdown parser with everything that notes may hold."""
+    """The Markdown parser with everything that notes may hold; it remembers no note."""
     options = {"html": own, "xhtmlOut": False, "tasklists": True, "alerts": True}
     options["typographer"] = own
     md = MarkdownIt("commonmark", options, renderer_cls=NoteRenderer)
