@@ -26,8 +26,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.modules import module as modules
 
 from labml_nn.checks import check_features, check_sizes
+
+#: Where PyTorch keeps hooks to all modules there are.
+HOOKS_OF_ALL = (
+    modules._global_forward_hooks,
+    modules._global_forward_pre_hooks,
+    modules._global_backward_hooks,
+    modules._global_backward_pre_hooks,
+)
 
 
 class PrepareForMultiHeadAttention(nn.Module):
@@ -126,9 +135,12 @@ def map_together(
 
 # The linear layers of maps that can be left out, with only their parameters used. That
 # is allowed if nobody misses the calls: those of the maps and of the linear layers in
-# them, with what is hooked to them or was put in their place (an adapter, a quantised
-# layer). What a subclass does when it cuts is done nevertheless.
+# them, with what is hooked to them, or to all modules (as counters of operations are),
+# or was put in their place (an adapter, a quantised layer). What a subclass does when
+# it cuts is done nevertheless.
 def _in_full_view(maps: Sequence[nn.Module]) -> list[nn.Linear] | None:
+    if any(HOOKS_OF_ALL):
+        return None
     linears = []
     for each in maps:
         if not as_written(each, PrepareForMultiHeadAttention, "forward"):

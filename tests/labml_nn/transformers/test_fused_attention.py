@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
 
 from labml_nn.attention_maps import record_attention
 from labml_nn.transformers.mha import MultiHeadAttention
@@ -247,6 +248,28 @@ def test_whoever_watches_a_map_sees_it():
     module.key.register_full_backward_hook(lambda *_: seen.append("backward"))
     to_itself(module)
     assert sorted(seen) == ["backward", "before", "linear"]
+
+
+@pytest.mark.parametrize("same", [False, True], ids=["cross", "self"])
+def test_whoever_watches_all_modules_sees_the_maps(same):
+    module, x, seen = attention(), rows(MANY), []
+    hook = nn.modules.module.register_module_forward_hook(lambda each, *_: seen.append(each))
+    try:
+        result = module(query=x, key=x, value=x if same else x.clone())
+    finally:
+        hook.remove()
+    maps = [module.query, module.key, module.value]
+    assert {id(each) for each in (*maps, *(each.linear for each in maps))} <= set(map(id, seen))
+    torch.testing.assert_close(result, module(query=x, key=x, value=x))
+
+
+def test_operations_are_counted_by_module():
+    module, x = attention(), rows(MANY)
+    with FlopCounterMode(display=False) as counter:
+        module(query=x, key=x, value=x)
+    for name in ("query", "key", "value", "output"):
+        counts = counter.get_flop_counts()[f"MultiHeadAttention.{name}"]
+        assert sum(counts.values()) == 2 * MANY * B * C * C
 
 
 def test_what_is_put_in_place_of_a_map_is_used():
