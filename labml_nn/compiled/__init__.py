@@ -51,7 +51,10 @@ register.
 
 **Large pages.** Memory that is new is given page by page, each at its first touch, with
 an interruption. [Asked for in large pages](call.py), it makes one in the place of five
-hundred.
+hundred. And where a page lies has to be looked up. A [feedback
+transformer](../transformers/feedback/kernel/index.html) of 6 layers with $C = 256$
+reads its 16 megabytes of weights at each step: on small pages, forward took 1.2 times
+as long (four texts of 256 steps, one thread of an AMD EPYC with AVX-512).
 
 **Threads** share what has nothing to do with one another, as the texts of a batch, from
 the first step to the last. So none waits for another but at the end. They are those

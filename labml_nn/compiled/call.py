@@ -73,6 +73,10 @@ def up_to(number: int, multiple: int) -> int:
 # New memory is given page by page, each when it is first touched, and a page has 4 KiB:
 # a hundred megabytes are 25,000 interruptions. Linux has pages of 2 MiB for whoever
 # asks. Elsewhere, or where it has none left, nothing happens.
+#
+# A processor has to look up where each page lies, and remembers some thousand of them.
+# 16 MiB of weights are 4,096 small pages or 8 large ones, and a loop reads all of them
+# at each step.
 PAGE = 2**21
 _advise = ctypes.CDLL(None).madvise if sys.platform == "linux" else None
 
@@ -165,6 +169,23 @@ class Call:
         """
         panels = torch.unflatten(self.wide(maps), -1, (-1, self.panel))
         return panels.transpose(-3, -2)
+
+    def point_packed(self, **maps: Tensor) -> None:
+        r"""
+        ### Pack, side by side
+
+        Pass maps on, packed. A large page must be full, and the maps of one kind alone
+        may not fill it. So all lie in one piece of memory, from the beginning of a page
+        on.
+        """
+        packs = {name: self.pack(map) for name, map in maps.items()}
+        size, page = sum(pack.numel() for pack in packs.values()), PAGE // 4
+        whole = self.space(size if size < page else size + page)
+        first = 0 if size < page else -(whole.data_ptr() // 4) % page
+        for name, pack in packs.items():
+            place = whole[first : first + pack.numel()].view(pack.shape)
+            self.point(**{name: place.copy_(pack)})
+            first += pack.numel()
 
 
 # ## Exercises

@@ -25,12 +25,14 @@ differ in what they ask for, $W_Q$, in how they judge distance, and in $W_O$.
 | $W_K$, $W_V$ | `key.linear.weight`, `value.linear.weight` | `[H·K, C]` | the maps |
 """
 
+from typing import cast
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from labml_nn.checks import check_heads
-from labml_nn.transformers.feedback import FeedbackTransformer, by_hand
+from labml_nn.transformers.feedback import FeedbackTransformer, by_hand, kernel
 from labml_nn.transformers.feedback.by_hand.choice import BACKENDS, suits
 from labml_nn.transformers.feedback.layer import FeedbackTransformerLayer
 from labml_nn.transformers.feedback.memory import FeedbackMemory
@@ -107,7 +109,12 @@ class FeedbackTransformerKV(FeedbackTransformer):
             return super()._read(x_seq, memory)
 
         # The loop by hand starts from a memory in which each text has a row. So it is
-        # not for a first token, which has nothing to attend to.
+        # not for a first token, which has nothing to attend to. The kernel can begin
+        # where all texts do.
+        network = cast(FeedbackTransformerLayer, self.layers[0]).feed_forward
+        is_new = len(memory) == 0 and memory.lengths is None
+        if is_new and kernel.begins(self.backend, network, x_seq):
+            return by_hand.scan(self, x_seq, memory)
         top = []
         if len(memory) == 0 or memory.lengths is not None:
             first, memory = super()._read(x_seq[:1], memory)

@@ -223,9 +223,9 @@ def scan(
         kept = len(old) + length
         if model.horizon is not None:
             kept = min(kept, model.horizon)
-        rows = torch.cat(
-            [old[max(0, len(old) + length - kept) :], new.to(old.dtype)[-kept:]]
-        )
+        rows = new.to(old.dtype)
+        if kept != length:
+            rows = torch.cat([old[max(0, len(old) + length - kept) :], rows[-kept:]])
         return PersistentStack.of(rows)
 
     lengths = None if memory.lengths is None else memory.lengths + length

@@ -95,13 +95,16 @@ def fold(model: "FeedbackTransformerKV", length: int, dtype: torch.dtype) -> Wei
     asked = torch.stack([layer.attn.query_pos_bias for layer in layers])
     positions = [layer.attn.relative_positions(length) for layer in layers]
     embeddings, bias = _stack([(p.embeddings, p.bias) for p in positions])
-    by_all = torch.einsum("lshk,lhk->lsh", embeddings, asked)
+    by_all = (embeddings * asked.unsqueeze(1)).sum(-1)
     scale = layers[0].attn.scale
 
     up, up_bias = _stack([_up(layer) for layer in layers])
     output, output_bias = _stack([_plain(layer.attn.output) for layer in layers])
     down, down_bias = _stack([_plain(layer.feed_forward.layer2) for layer in layers])
     memory, memory_bias = _memory(model)
+
+    # $W_2$ is turned by its strides alone. Written down in that order, it took PyTorch
+    # as long as all the rest of this function.
     folded = Weights(
         query=query * scale,
         query_bias=(query_bias + asked.flatten(1)) * scale,
@@ -117,7 +120,7 @@ def fold(model: "FeedbackTransformerKV", length: int, dtype: torch.dtype) -> Wei
         memory=memory,
         memory_bias=memory_bias,
     )
-    return Weights(*(tensor.to(dtype).contiguous() for tensor in folded))
+    return Weights(*(tensor.to(dtype) for tensor in folded))
 
 
 def _stack(pairs: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
@@ -133,8 +136,13 @@ def _plain(linear: nn.Linear) -> tuple[Tensor, Tensor]:
 # The first identity.
 def _behind(norm: nn.LayerNorm, *linears: nn.Linear) -> tuple[Tensor, Tensor]:
     weights, biases = zip(*(_plain(linear) for linear in linears), strict=True)
-    weight = torch.cat(weights)
-    return weight * norm.weight, torch.cat(biases) + weight @ norm.bias
+    weight, bias = _joined(weights), _joined(biases)
+    return weight * norm.weight, bias + weight @ norm.bias
+
+
+# What is alone is not copied.
+def _joined(tensors: tuple[Tensor, ...]) -> Tensor:
+    return tensors[0] if len(tensors) == 1 else torch.cat(tensors)
 
 
 # With a gate, both maps of the network in one.

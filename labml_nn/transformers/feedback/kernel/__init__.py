@@ -40,6 +40,10 @@ steps and texts. For each piece there are three turns.
    weights. There blocks of $6 \times 4$ vectors fit: a large sum that grows in memory
    is loaded and stored once for a hundred terms.
 
+**From the first token on.** It sees no row, so attention adds nothing, and on the way
+back hears nothing. All else is as at any other step. The form by hand leaves that token
+to the plain form, whose gradients then have to be added to its own, weight by weight.
+
 **Ahead of time.** Hidden features of a thousand steps ago have long left the caches.
 While the attention of a layer is gone back through, each head asks for its share of
 what the next network will need, and nobody waits for it.
@@ -76,6 +80,7 @@ import torch
 from torch import Tensor, nn
 
 from labml_nn.compiled import Kernel, Library, Source, is_switched_off
+from labml_nn.transformers.feed_forward import FeedForward
 from labml_nn.transformers.feedback.by_hand.form import Form
 from labml_nn.transformers.feedback.by_hand.weights import Weights
 from labml_nn.transformers.feedback.kernel.run import run_backward, run_forward
@@ -164,11 +169,11 @@ def recur(
     return results
 
 
-def unsuited(form: Form, x_seq: Tensor) -> str | None:
+def unsuited(form: Form | FeedForward, x_seq: Tensor) -> str | None:
     r"""
     ## What the kernel does not know
 
-    * `form` is that of the model
+    * `form` is that of the model, or the network in its layers
     * `x_seq` is what it shall read, in the type that it computes in
 
     Returns what is in the way, or `None`.
@@ -193,7 +198,7 @@ SOURCE = Source("feedback", Path(__file__).parent, ("forward", "turn", "backward
 KERNEL = Kernel(SOURCE, "feedback transformer", "The form by hand")
 
 
-def find(backend: str, form: Form, x_seq: Tensor) -> Library | None:
+def find(backend: str, form: Form | FeedForward, x_seq: Tensor) -> Library | None:
     r"""
     ## Whether it runs
 
@@ -214,6 +219,27 @@ def find(backend: str, form: Form, x_seq: Tensor) -> Library | None:
             KERNEL.tell(reason)
         return None
     return KERNEL.find()
+
+
+def begins(backend: str, network: FeedForward, x_seq: Tensor) -> bool:
+    r"""
+    ## The first token
+
+    It has nothing to attend to, and its row is the first of a memory. Under autocast
+    the type of that row is decided by a map that the kernel does not call.
+
+    * `backend` is what the model asks for
+    * `network` is that of its layers
+    * `x_seq` is what it shall read, from the first token on
+
+    Returns whether the kernel does it.
+    """
+    return (
+        backend in ("auto", "kernel")
+        and len(x_seq) > 1
+        and not torch.is_autocast_enabled(x_seq.device.type)
+        and find(backend, network, x_seq) is not None
+    )
 
 
 # ## Exercises

@@ -194,6 +194,8 @@ struct Backward {
         Size dropped = task.dropped(l, t, texts.first);
         float *attended = task.of_attended + here * wide, *to = found;
         keep(attended, task.drop_attended ? task.drop_attended + dropped * wide : nullptr);
+        // A first token has not attended to anything. From here on all is zero by itself.
+        if (Window(task, t).count == 0) std::memset(attended, 0, texts.count * wide * 4);
         weigh_with({attended, wide, 1}, task.output + l * task.width * wide, texts.count,
                    task.width, wide, [=](Size i, Size j, Vec c) { store(to + i * wide + j, c); });
 

@@ -20,11 +20,22 @@ struct Forward {
 
     void run() {
         for (Size t = task.start; t < task.stop; t++) {
+            begin(t);
             for (Size l = 0; l < task.layers; l++) {
                 attend(l, t);
                 conclude(l, t);
             }
             remember(t);
+        }
+    }
+
+    // What is to be read, in padded rows.
+    void begin(Size t) {
+        for (Size i = 0; i < texts.count; i++) {
+            Size b = texts.first + i, width = task.width;
+            float *x = task.x(t, 0, b);
+            std::memcpy(x, task.text + (t * task.batch + b) * width, width * 4);
+            std::memset(x + width, 0, (task.wide - width) * 4);
         }
     }
 
@@ -34,16 +45,20 @@ struct Forward {
         const float *x = task.x(t, l, texts.first);
         for (Size i = 0; i < texts.count; i++) normalise(x + i * wide, norm + i * wide, task);
 
-        float *query = task.queries + place;
+        float *query = task.queries + place, *z = task.between + place;
         const float *bias = task.query_bias + l * wide;
         weigh_with({norm, wide, 1}, task.query + l * task.width * wide, texts.count, task.width,
                    wide, [=](Size i, Size j, Vec c) {
                        store(query + i * wide + j, c + load(bias + j));
                    });
+        // The first token of a text sees nothing, and attention has nothing to add.
+        if (Window(task, t).count == 0) {
+            std::memcpy(z, x, texts.count * wide * 4);
+            return;
+        }
         float *found = norm;
         look(l, t, query, found);
 
-        float *z = task.between + place;
         const float *drop = task.drop_attended;
         if (drop) drop += task.dropped(l, t, texts.first) * wide;
         bias = task.output_bias + l * wide;

@@ -18,7 +18,7 @@ struct Gather {
 
     void run(std::atomic<Size> &next) {
         Size width = strips(task.width), hidden = strips(task.hidden);
-        Size each = 2 * width + 2 * hidden + task.heads, of_layers = each * task.layers;
+        Size each = 3 * width + hidden + task.heads, of_layers = each * task.layers;
         Size all = of_layers + strips(2 * task.width) + task.layers + 1;
         for (Size job; (job = next++) < all;) {
             if (job < of_layers) {
@@ -33,34 +33,25 @@ struct Gather {
 
     void of_layer(Size l, Size job, Size width, Size hidden) {
         Size wide = task.wide, hidden_wide = task.hidden_wide;
-        Size here = piece.here(l, piece.start, 0), square = l * task.width * wide;
-        const float *norm = task.between_norm + here * wide;
-        const float *concluded = task.of_concluded + here * wide;
+        Size here = piece.here(l, piece.start, 0), kept = task.kept(l, piece.start, 0);
+        Size square = l * task.width * wide;
         if (job < width) {
             weight(job, task.width, task.of_query + here * wide, wide, task.text_norm + here * wide,
                    wide, task.sum_query + square, task.sum_query_bias + l * wide);
         } else if ((job -= width) < width) {
             weight(job, task.width, task.of_attended + here * wide, wide, task.found + here * wide,
                    wide, task.sum_output + square, task.sum_output_bias + l * wide);
+        } else if ((job -= width) < width) {
+            weight(job, task.width, task.of_concluded + here * wide, wide,
+                   task.features + kept * hidden_wide, hidden_wide,
+                   task.sum_down + l * task.width * hidden_wide, task.sum_down_bias + l * wide);
         } else if ((job -= width) < hidden) {
-            weight(job, task.hidden, task.of_up + here * hidden_wide, hidden_wide, norm, wide,
-                   task.sum_up + l * task.hidden * wide, task.sum_up_bias + l * hidden_wide);
-        } else if ((job -= hidden) < hidden) {
-            if (job == 0) bias(concluded, wide, task.sum_down_bias + l * wide);
-            of_down(l, job);
+            weight(job, task.hidden, task.of_up + here * hidden_wide, hidden_wide,
+                   task.between_norm + here * wide, wide, task.sum_up + l * task.hidden * wide,
+                   task.sum_up_bias + l * hidden_wide);
         } else {
             of_distances(l, job - hidden);
         }
-    }
-
-    // $W_2$ is kept the other way round: $h$ goes in, in a row.
-    void of_down(Size l, Size job) {
-        Size wide = task.wide, first = job * STRIP, steps = piece.steps();
-        Size here = piece.here(l, piece.start, 0), kept = task.kept(l, piece.start, 0);
-        add_product({task.features + kept * task.hidden_wide + first, 1, task.hidden_wide},
-                    {task.of_concluded + here * wide, wide, 1}, rows_of(job, task.hidden),
-                    steps * task.batch, wide,
-                    {task.sum_down + (l * task.hidden + first) * wide, wide});
     }
 
     // Adds $\sum_{t,b} y_i x_j$ to the sum, for the rows $i$ of a strip.

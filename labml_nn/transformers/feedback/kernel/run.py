@@ -48,14 +48,13 @@ def run_forward(
     task, space = caller.task, caller.space
     stored = length if keep else 1
     kept = Kept(
-        space(length, task.layers + 1, batch, task.wide),
+        space(stored, task.layers + 1, batch, task.wide),
         space(task.heads, batch, task.room // caller.panel, task.head, caller.panel),
         space(task.heads, batch, task.room, task.head_wide),
         space(task.layers, stored, batch, task.wide),
         space(task.layers, stored, batch, task.wide),
         space(task.layers, stored, batch, task.hidden_wide),
     )
-    kept.outputs[:, 0] = caller.wide(x_seq)
     older = caller.pack(keys.permute(2, 1, 3, 0))
     kept.keys[:, :, : older.shape[2]] = older
     kept.values[:, :, :before, : task.head] = values.permute(2, 1, 0, 3)
@@ -64,7 +63,7 @@ def run_forward(
     new_keys, new_values = (
         x_seq.new_empty(length, batch, form.heads, task.head) for _ in range(2)
     )
-    caller.point(top=top, new_keys=new_keys, new_values=new_values)
+    caller.point(text=x_seq, top=top, new_keys=new_keys, new_values=new_values)
     caller.scratch(task.wide + task.memory_wide + task.weights_room)
     for span in spans(length, before, form.horizon):
         caller.begin(span, form, blank)
@@ -137,7 +136,7 @@ def _totals(caller: Caller) -> Weights:
         output_bias=zeros(layers, wide),
         up=zeros(layers, task.hidden, wide),
         up_bias=zeros(layers, task.hidden_wide),
-        down=zeros(layers, task.hidden, wide),
+        down=zeros(layers, width, task.hidden_wide),
         down_bias=zeros(layers, wide),
         shares=zeros(layers + 1),
         memory=zeros(2 * width, wide),
@@ -150,12 +149,14 @@ def _totals(caller: Caller) -> Weights:
         "distance": task.head,
         "distance_bias": task.longest,
         "up_bias": task.hidden,
+        "down": task.hidden,
         "shares": layers + 1,
         "memory_bias": 2 * width,
     }
-    return Weights(
+    totals = Weights(
         *(total[..., : ends.get(name, width)] for name, total in sums._asdict().items())
     )
+    return totals._replace(down=totals.down.mT)
 
 
 # ## Pieces

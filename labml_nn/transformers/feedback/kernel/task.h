@@ -34,11 +34,12 @@ struct Task {
     const uint8_t *blank;     // [before, B], or nothing
 
     // What was read, and is on the way back read again.
-    float *outputs;                      // [T, L + 1, B, C']
+    float *outputs;                       // [stored, L + 1, B, C']
     float *queries, *between, *features;  // [L, stored, B, C'] twice, and F'
     float *keys, *values;                 // packed, [H, B, S' / PANEL, K, PANEL]
     float *keys_rows, *values_rows;       // [H, B, S', K']
-    // What others see of it: [T, B, C] three times. Forwards only.
+    // What is to be read, and what others see of it: [T, B, C] four times. Forwards only.
+    const float *text;
     float *top, *new_keys, *new_values;
 
     // Dropout, or nothing: [L, span, B, C'], the same, [L, span, B, F'], [H, B, span, L, rows].
@@ -65,7 +66,7 @@ struct Task {
 
     // Where text `b` stands at step `t`: $x_t^l$.
     float *x(Size t, Size l, Size b) const {
-        return outputs + ((t * (layers + 1) + l) * batch + b) * wide;
+        return outputs + ((t % stored * (layers + 1) + l) * batch + b) * wide;
     }
     // Place of what is kept of a layer and a step; `features` has rows of another width.
     Size kept(Size l, Size t, Size b) const { return (l * stored + t % stored) * batch + b; }

@@ -33,7 +33,7 @@ SIZES = """
 READ = """
     query query_bias output output_bias up up_bias down down_bias
     memory memory_bias shares table table_rows table_bias blank
-    outputs queries between features keys values keys_rows values_rows
+    outputs queries between features keys values keys_rows values_rows text
 """
 WRITTEN = """
     top new_keys new_values
@@ -132,10 +132,9 @@ class Caller(Call):
         task.weights_room = up_to(task.longest, self.panel) + 2 * self.panel
         task.table_room = task.longest + self.panel
 
-        for name in ("query", "output", "up", "down", "memory"):
-            maps = getattr(w, name)
-            is_turned = backwards == (name == "down")
-            self.point(**{name: self.pack(maps.mT if is_turned else maps)})
+        maps = {name: getattr(w, name) for name in ("query", "output", "up", "memory")}
+        maps = {n: m if backwards else m.mT for n, m in maps.items()}
+        self.point_packed(**maps, down=w.down.mT if backwards else w.down)
         for name in ("query_bias", "output_bias", "up_bias", "down_bias"):
             self.point(**{name: self.wide(getattr(w, name))})
         self.point(
