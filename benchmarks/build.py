@@ -28,15 +28,13 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import rich
 
-from benchmarks.command import options
-from benchmarks.contest import Run, contest
+from benchmarks.command import Shown, go_through, options
+from benchmarks.contest import Row, Run, contest
 from benchmarks.growth import Rows, exponent
 from benchmarks.peers import PUBLISHED, ROOT, MissingPeer, peer_folder
-from benchmarks.record import record, show
 from pylit.pipeline.build import Builder, Options
 
 PACKAGE, RICH = PUBLISHED / "labml_nn", Path(rich.__file__).parent
@@ -47,7 +45,9 @@ DOES = {
     PDOC: "signatures and docstrings, links between them, search",
     FIRST: "notes beside code, mathematics, links in code, search, an audit of every link",
 }
-GROWTH = (14, 28, 55, 110, 221)
+GROWTH = (28, 55, 110, 221)
+#: A build takes seconds, and there are dozens of them.
+ROUNDS = 3
 #: Of our own sources: where each edit is made.
 LEAF = "labml_nn/transformers/label_smoothing_loss.py"
 TRUNK = "labml_nn/transformers/mha.py"
@@ -63,11 +63,19 @@ def run(command: Sequence[str | Path], cwd: Path = ROOT, path: Path | None = Non
         raise RuntimeError(f"{command} ended with {done.returncode}:\n{done.stderr[-2000:]}")
 
 
+def tell(what: str, made: Sequence[Row]) -> None:
+    """What was found, while the rest is measured."""
+    times = (f"{row['name']} {row['ms'] / 1000:.2f} s" for row in made)
+    print(f"{what}: {', '.join(times)}", flush=True)
+
+
 class Foreign:
     """Generators at work on a package, each build in a folder that is new."""
 
-    def __init__(self, folder: Path, package: Path, jobs: int) -> None:
+    def __init__(self, folder: Path, package: Path, jobs: int, kept: Path | None = None) -> None:
         self.folder = folder
+        #: The cache of the builds that begin with one.
+        self.kept = kept or folder / "kept"
         self.package = package
         self.jobs = jobs
         self.number = count()
@@ -84,12 +92,11 @@ class Foreign:
                 found[name] = partial(build, peer_folder(name))
             except MissingPeer as missing:
                 print(missing)
-        kept = self.folder / "kept"
-        self.pylit(AGAIN, kept)
+        self.pylit(AGAIN, self.kept)
         return found | {
             FIRST: self.first,
-            NEXT: partial(self.next, kept),
-            AGAIN: partial(self.pylit, AGAIN, kept),
+            NEXT: self.next,
+            AGAIN: partial(self.pylit, AGAIN, self.kept),
         }
 
     def new(self, form: str) -> Path:
@@ -118,10 +125,10 @@ class Foreign:
         """As on a new clone: fonts to cut, formulas to set, nothing is kept."""
         self.pylit(FIRST, self.folder / f"cache{next(self.number)}")
 
-    def next(self, kept: Path) -> None:
+    def next(self) -> None:
         """As after an edit to the generator: all pages anew, fonts and formulas are kept."""
-        shutil.rmtree(kept / "pages", ignore_errors=True)
-        self.pylit(NEXT, kept)
+        shutil.rmtree(self.kept / "pages", ignore_errors=True)
+        self.pylit(NEXT, self.kept)
 
 
 def measure_foreign(folder: Path, rounds: int, jobs: int, package: Path) -> dict[str, Rows]:
@@ -132,6 +139,7 @@ def measure_foreign(folder: Path, rounds: int, jobs: int, package: Path) -> dict
     first = next(iter(runs))
     setting = f"{package.name}, {modules} modules"
     made = contest(runs, first=first, rounds=rounds, warm_up=0)
+    tell(setting, made)
     sites: Rows = []
     for row in made:
         form = row["name"]
@@ -165,10 +173,12 @@ def measure_growth(folder: Path, rounds: int, jobs: int, sizes: Sequence[int]) -
             copy = package / file.relative_to(PACKAGE)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, copy)
-        foreign = Foreign(folder / f"of{size}", package, jobs)
+        # One cache for all sizes: fonts are cut once.
+        foreign = Foreign(folder / f"of{size}", package, jobs, folder / "kept")
         runs = foreign.runs()
         ours = {form: runs[form] for form in (NEXT, AGAIN)}
         made = contest(ours, first=NEXT, rounds=rounds, warm_up=0)
+        tell(f"{size} modules", made)
         lines = sum(len(file.read_bytes().splitlines()) for file in everything[:size])
         rows += [{"form": row["name"], "modules": size, "lines": lines, **row} for row in made]
     for row in rows:
@@ -211,71 +221,111 @@ def _edit(path: Path, pattern: str, new: str) -> None:
     path.write_text(edited, encoding="utf-8")
 
 
-#: What is edited -> where, and how.
-EDITS: Mapping[str, tuple[str, Callable[[Path, int], None]] | None] = {
-    "nothing": None,
-    "a note": (TRUNK, note_edited),
-    "a function that no other module uses": (LEAF, code_edited),
-    "a function that most models use": (TRUNK, code_edited),
+#: What is edited -> where, how, and in how many rounds: some edits run half of the figures again.
+EDITS: Mapping[str, tuple[str, Callable[[Path, int], None] | None, int]] = {
+    "nothing": (TRUNK, None, ROUNDS),
+    "a note": (TRUNK, note_edited, ROUNDS),
+    "a function that no other module uses": (LEAF, code_edited, 2),
+    "a function that most models use": (TRUNK, code_edited, 1),
 }
 
 
 def measure_own(folder: Path, rounds: int, jobs: int) -> Rows:
     """Our own site after edits, by a new process and by one that serves it."""
-    rows: Rows = []
-    numbers = count(1)
     with clone(folder) as at:
-        command = ["build_site.py", "--jobs", str(jobs)]
-        settings = Options(root=at, out=folder / "served", cache=folder / "served-cache", jobs=1)
-        once = contest({"all": partial(run, command, at)}, first="all", rounds=1, warm_up=0)
-        rows += [{"edited": "all of it is new", "form": "new process", **row} for row in once]
+        command = partial(run, ["build_site.py", "--jobs", str(jobs)], at)
+        once = contest({"all": command}, first="all", rounds=1, warm_up=0)
+        rows: Rows = [{"edited": "all of it is new", "form": "new process", **once[0]}]
+        tell("all of it is new", once)
+        # Each has a cache of its own; the second begins with what is in the first.
+        cache = folder / "served-cache"
+        shutil.copytree(at / ".cache" / "pylit", cache)
+        settings = Options(root=at, out=folder / "served", cache=cache, jobs=1)
         with Builder(settings) as builder:
-            builder.build()
-            for what, edit in EDITS.items():
-
-                def change(build: Callable[[], object], edit: Any = edit) -> None:
-                    if edit is not None:
-                        edit[1](at / edit[0], next(numbers))
-                    build()
-
-                runs: dict[str, Run] = {
-                    "new process": partial(change, partial(run, command, at)),
-                    "process that serves": partial(change, builder.build),
-                }
-                made = contest(runs, first="new process", rounds=rounds, warm_up=1)
-                rows += [{"edited": what, "form": row["name"], **row} for row in made]
+            serve = partial(_serve, builder)
+            serve()
+            builds: dict[str, Run] = {"new process": command, "process that serves": serve}
+            for what, (where, edit, most) in EDITS.items():
+                rows += _edited(
+                    what, builds, partial(edit, at / where) if edit else None, rounds, most
+                )
     return rows
+
+
+def _serve(builder: Builder) -> None:
+    """A build of the process that serves; one that fails measures nothing."""
+    report = builder.build().report
+    if report.failed:
+        raise RuntimeError("\n".join(map(str, report))[:2000])
+
+
+#: No edit is made twice.
+_NUMBERS = count(1)
+
+
+def _edited(
+    what: str,
+    builds: Mapping[str, Run],
+    edit: Callable[[int], None] | None,
+    rounds: int,
+    most: int,
+) -> Rows:
+    """Builds after an edit, which each of them makes for itself."""
+
+    def run_one(build: Run) -> None:
+        if edit is not None:
+            edit(next(_NUMBERS))
+        build()
+
+    runs = {form: partial(run_one, build) for form, build in builds.items()}
+    # The first build after another kind of edit has more to do, unless all of it is long.
+    warm_up = int(most == ROUNDS)
+    made = contest(runs, first="new process", rounds=min(rounds, most), warm_up=warm_up)
+    tell(what, made)
+    return [{"edited": what, "form": row["name"], **row} for row in made]
+
+
+TIMES = ("ms", "low", "high", "processor_ms", "ratio")
+SHOWN: Shown = {
+    "speed": ("Packages of others", ["setting", "form", *TIMES]),
+    "sites": ("What came of it", ["setting", "form", "pages", "mb", "pages_a_second", "does"]),
+    "growth": (
+        "Growth, and its exponent over the lines",
+        ["form", "modules", "lines", "ms", "processor_ms", "exponent"],
+    ),
+    "own": ("Our own site", ["edited", "form", *TIMES]),
+}
+#: What `--tables` may ask for.
+TABLES = ("packages", "growth", "own")
+
+
+def measure_packages(
+    folder: Path, rounds: int, jobs: int, packages: Sequence[Path]
+) -> dict[str, Rows]:
+    """All packages, by each generator."""
+    tables: dict[str, Rows] = {"speed": [], "sites": []}
+    for package in packages:
+        for table, rows in measure_foreign(folder / package.name, rounds, jobs, package).items():
+            tables[table] += rows
+    return tables
 
 
 def main() -> None:
     """Measure, print and record."""
-    chosen = options(__doc__)
-    rounds, jobs = min(chosen.rounds, 5), chosen.threads
+    chosen = options(__doc__, tables=TABLES)
+    rounds, jobs = min(chosen.rounds, ROUNDS), chosen.threads
     packages = [PACKAGE / "transformers/feedback"] if chosen.quick else [PACKAGE, RICH]
+    sizes = (4, 8) if chosen.quick else GROWTH
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        tables: dict[str, Rows] = {"speed": [], "sites": []}
-        for package in packages:
-            found = measure_foreign(folder / package.name, rounds, jobs, package)
-            for table, rows in found.items():
-                tables[table] += rows
-        sizes = (4, 8) if chosen.quick else GROWTH
-        tables["growth"] = measure_growth(folder / "growth", min(rounds, 3), jobs, sizes)
-        if not chosen.quick:
-            tables["own"] = measure_own(folder / "own", rounds, jobs)
-    times = ["ms", "low", "high", "processor_ms", "ratio"]
-    show("Packages of others", tables["speed"], ["setting", "form", *times])
-    show(
-        "What came of it",
-        tables["sites"],
-        ["setting", "form", "pages", "mb", "pages_a_second", "does"],
-    )
-    growing = ["form", "modules", "lines", "ms", "processor_ms", "exponent"]
-    show("Growth, and its exponent over the lines", tables["growth"], growing)
-    if "own" in tables:
-        show("Our own site", tables["own"], ["edited", "form", *times])
-    if not chosen.no_record:
-        print(record("build", tables, threads=chosen.threads))
+        parts: dict[str, Callable[[], Mapping[str, Rows]]] = {
+            "packages": lambda: measure_packages(folder, rounds, jobs, packages),
+            "growth": lambda: {"growth": measure_growth(folder / "growth", rounds, jobs, sizes)},
+            "own": lambda: {"own": measure_own(folder / "own", rounds, jobs)},
+        }
+        if chosen.quick and not chosen.tables:
+            del parts["own"]
+        go_through("build", chosen, parts, SHOWN)
 
 
 if __name__ == "__main__":

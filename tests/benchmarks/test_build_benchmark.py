@@ -99,6 +99,20 @@ def test_peers_that_are_missing_are_left_out(
     assert "pycco is not installed" in capsys.readouterr().out
 
 
+def test_every_build_has_an_edit_of_its_own():
+    edits: list[int] = []
+    seen: dict[str, list[int]] = {"new process": [], "process that serves": []}
+    builds = {form: (lambda form=form: seen[form].append(edits[-1])) for form in seen}
+    rows = build._edited("a note", builds, edits.append, 2, build.ROUNDS)
+    assert [(row["edited"], row["form"], row["rounds"]) for row in rows] == [
+        ("a note", form, 2) for form in seen
+    ]
+    assert sorted(seen["new process"] + seen["process that serves"]) == edits
+    assert len(set(edits)) == 2 * (2 + 1)
+    long = build._edited("code", builds, edits.append, 2, 1)
+    assert [row["rounds"] for row in long] == [1, 1] and len(edits) == 8
+
+
 def test_a_generator_that_fails_says_why():
     with pytest.raises(RuntimeError, match=r"(?s)ended with 3:\nno\n"):
         build.run(["-c", "import sys; print('no', file=sys.stderr); sys.exit(3)"])
