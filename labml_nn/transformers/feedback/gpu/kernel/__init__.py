@@ -321,8 +321,8 @@ def _results_of(
 #         thread.join()
 #     return sum(found)
 #
-# assert run(Barrier(4).wait) == 4
 # print(run(lambda: None))  # 1, as a rule: only the last one finds what it looks for
+# assert run(Barrier(4).wait) == 4
 # ```
 #
 # </details>
