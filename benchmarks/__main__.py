@@ -55,7 +55,8 @@ def commands(arguments: list[str]) -> list[list[str]]:
     made = []
     for name in names:
         if name in ONCE:
-            made += [] if is_gpu else [[f"benchmarks.{name}", *flags]]
+            tables = ["--tables", *asked.tables] if asked.tables and name == "build" else []
+            made += [] if is_gpu else [[f"benchmarks.{name}", *tables, *flags]]
             continue
         for number, threads in enumerate(asked.threads[: 1 if is_gpu else None]):
             tables = asked.tables or ([] if number == 0 else list(FEWER[name]))

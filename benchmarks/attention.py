@@ -22,6 +22,7 @@ On a GPU, in files of its own, `speed` has also tokens per second, and launches.
 """
 
 import itertools
+from functools import partial
 from typing import Any
 
 import torch
@@ -80,7 +81,7 @@ def speed(settings: dict[str, Size], rounds: int, place: Place = CPU) -> Rows:
     rows: Rows = []
     limit = place.gflops()
     for setting, size in settings.items():
-        check_equal(attentions(size, device=place.device))
+        place.check(partial(check_equal, attentions(size, device=place.device)))
         for work, times in WORK.items():
             forms: dict[str, Contender] = attentions(size, device=place.device)
             runs = {name: getattr(each, work)() for name, each in forms.items()}
@@ -104,7 +105,7 @@ def anywhere(
         if length * texts > LARGEST:
             continue
         here = size.but(kind=kind, length=length, texts=texts)
-        check_equal(attentions(here, (TORCH, OURS), place.device))
+        place.check(partial(check_equal, attentions(here, (TORCH, OURS), place.device)))
         for work in WORK:
             forms: dict[str, Contender] = attentions(here, (TORCH, OURS), place.device)
             runs = {name: getattr(each, work)() for name, each in forms.items()}
@@ -131,7 +132,7 @@ def layer(settings: dict[str, Size], rounds: int, place: Place = CPU) -> Rows:
     """Training of a whole layer, with dropout and without."""
     rows: Rows = []
     for setting, size in settings.items():
-        check_equal(layers(size, place.device))
+        place.check(partial(check_equal, layers(size, place.device)))
         for probability in (0.0, 0.1):
             forms = layers(size.but(dropout=probability), place.device)
             runs = {name: each.train() for name, each in forms.items()}

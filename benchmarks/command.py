@@ -55,8 +55,9 @@ def options(
 def go_through(name: str, chosen: argparse.Namespace, parts: Parts, shown: Shown) -> None:
     """Measure one part after the other. Its tables are printed, and kept, when it is done."""
     place: Place = chosen.place
+    asked = getattr(chosen, "tables", None)
     for part, measure in parts.items():
-        if chosen.tables and part not in chosen.tables:
+        if asked and part not in asked:
             continue
         made = measure()
         for table, rows in made.items():

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch._C._autograd import DeviceType
@@ -19,6 +19,7 @@ from benchmarks.contest import Run
 from benchmarks.machine import Machine, machine, matmul_gflops
 from benchmarks.memory import peak
 
+Kind = TypeVar("Kind")
 #: Calls of CUDA that start something on the device. A graph is one, whatever is in it.
 STARTS = ("cudaLaunch", "cuLaunch", "cudaGraphLaunch", "cudaMemcpy", "cudaMemset")
 
@@ -69,6 +70,13 @@ class Place:
             for run in waiting.values():
                 run()
         return waiting
+
+    def check(self, function: Callable[[], object]) -> None:
+        """Call what finds forms equal. Products have all their digits meanwhile."""
+        if self.tf32:
+            _with_tf32(False, function)
+        else:
+            function()
 
     def gflops(self) -> float:
         """The rate of a large float32 product, in the best library, with as many digits."""
@@ -150,7 +158,7 @@ def matmul_rate(
     return 2 * size**3 / best / 1e9
 
 
-def _with_tf32(tf32: bool, function: Callable[[], float]) -> float:
+def _with_tf32(tf32: bool, function: Callable[[], Kind]) -> Kind:
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high" if tf32 else "highest")
     try:

@@ -234,7 +234,7 @@ def speed(settings: dict[str, Size], rounds: int, place: Place = CPU) -> Rows:
     rows: Rows = []
     limit = place.gflops()
     for setting, size in settings.items():
-        check_equal(contenders(size, device=place.device))
+        place.check(partial(check_equal, contenders(size, device=place.device)))
         for work, times in WORK.items():
             forms = contenders(size, device=place.device)
             runs = {name: getattr(contender, work)() for name, contender in forms.items()}

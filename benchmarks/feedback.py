@@ -20,6 +20,8 @@ On a GPU, in files of its own, also tokens per second, launches of a step, and t
 products, of half precision too.
 """
 
+from functools import partial
+
 from benchmarks.command import Parts, Shown, go_through, options
 from benchmarks.contest import Run, contest
 from benchmarks.device import CPU, Place
@@ -89,7 +91,7 @@ def speed(settings: dict[str, Size], rounds: int, place: Place = CPU) -> Rows:
     for setting, size in settings.items():
         for work in WORK:
             forms = contenders(size, device=place.device)
-            check_equal(forms)
+            place.check(partial(check_equal, forms))
             runs = {name: getattr(contender, work)() for name, contender in forms.items()}
             least = 1000 * WORK[work] * size.operations() / (limit * 1e9)
             some = rounds if setting == "A" else max(1, rounds // 2)

@@ -31,7 +31,7 @@ def test_some_tables_with_all_threads():
     assert commands(["elman", "build", "--tables", "growth", "memory"]) == [
         ["benchmarks.elman", "--threads", "2", *own],
         ["benchmarks.elman", "--threads", "1", *own],
-        ["benchmarks.build"],
+        ["benchmarks.build", *own],
     ]
 
 

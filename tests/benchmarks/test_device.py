@@ -91,6 +91,14 @@ def test_what_a_gpu_did_has_a_file_of_its_own(_as_if_there_were_one, tmp_path):
     assert torch.get_float32_matmul_precision() == "high", "as before"
 
 
+def test_forms_are_found_equal_with_all_digits(_as_if_there_were_one):
+    place = place_of("cuda", tf32=True)
+    found = []
+    place.check(lambda: found.append(torch.get_float32_matmul_precision()))
+    place_of("cuda").check(lambda: found.append(torch.get_float32_matmul_precision()))
+    assert found == ["highest", "highest"]
+
+
 def test_only_the_tables_that_are_asked_for(capsys):
     parts = {
         "speed": lambda: {"speed": [{"ms": 1.5, "launches": None}]},
