@@ -84,7 +84,7 @@ from labml_nn.compiled.build import (
     is_switched_off,
     load,
 )
-from labml_nn.compiled.call import Call, fields, up_to
+from labml_nn.compiled.call import Call, fields, let_go, up_to
 
 __all__ = [
     "BuildError",
@@ -94,6 +94,7 @@ __all__ = [
     "Source",
     "fields",
     "is_switched_off",
+    "let_go",
     "load",
     "up_to",
 ]

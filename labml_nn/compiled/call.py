@@ -36,6 +36,7 @@ import ctypes
 import math
 import mmap
 import sys
+import threading
 
 import torch
 from torch import Tensor
@@ -88,6 +89,59 @@ def _ask_for_large_pages(tensor: Tensor) -> None:
         _advise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), advice)
 
 
+class Spare:
+    r"""
+    ## Memory to use again
+
+    What a call needs for itself alone, packed weights and tables, the next one needs as
+    well. Given back to the system and asked for anew, it is cleared anew, page by page.
+    So a call leaves it to the next one that asks for as much: up to 64 MiB, which
+    `let_go` gives back.
+    """
+
+    most = 2**26  # bytes
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.blocks: list[Tensor] = []
+
+    def take(self, size: int, like: Tensor) -> Tensor:
+        r"""
+        A block, with anything in it.
+
+        * `size` is how many numbers it shall have
+        * `like` is a tensor of the type and on the device that it shall have
+        """
+        with self.lock:
+            for place, block in enumerate(self.blocks):
+                if (block.numel(), block.dtype) == (size, like.dtype):
+                    return self.blocks.pop(place)
+        block = like.new_empty(size)
+        _ask_for_large_pages(block)
+        return block
+
+    def leave(self, blocks: list[Tensor]) -> None:
+        r"""
+        Leave blocks that nobody will read any more. The oldest go where there are too
+        many.
+        """
+        with self.lock:
+            self.blocks += blocks
+            while sum(block.nbytes for block in self.blocks) > self.most:
+                self.blocks.pop(0)
+
+
+SPARE = Spare()
+
+
+def let_go() -> None:
+    r"""
+    Give memory of calls before back to the system.
+    """
+    with SPARE.lock:
+        SPARE.blocks.clear()
+
+
 class Call:
     r"""
     ## One call, with its memory
@@ -104,6 +158,7 @@ class Call:
         self.library, self.task, self.like = library, task, like
         self.lanes, self.panel = library.lanes, 2 * library.lanes
         self.tensors: dict[str, Tensor] = {}
+        self.borrowed: list[Tensor] = []
 
     def run(self, name: str) -> None:
         r"""
@@ -134,6 +189,24 @@ class Call:
         _ask_for_large_pages(whole)
         whole[:before].zero_()
         return whole[before : before + size].view(shape)
+
+    def borrow(self, *shape: int, before: int = 0) -> Tensor:
+        r"""
+        Memory that nobody needs after the call, otherwise as above.
+        """
+        size = math.prod(shape)
+        whole = SPARE.take(before + size + 4 * self.lanes, self.like)
+        self.borrowed.append(whole)
+        whole[:before].zero_()
+        return whole[before : before + size].view(shape)
+
+    def done(self) -> None:
+        r"""
+        Leave what was borrowed to the next call. If none is left, because something
+        went wrong, it is freed like all memory.
+        """
+        SPARE.leave(self.borrowed)
+        self.borrowed = []
 
     def zeros(self, *shape: int) -> Tensor:
         r"""
@@ -180,7 +253,7 @@ class Call:
         """
         packs = {name: self.pack(map) for name, map in maps.items()}
         size, page = sum(pack.numel() for pack in packs.values()), PAGE // 4
-        whole = self.space(size if size < page else size + page)
+        whole = self.borrow(size if size < page else size + page)
         first = 0 if size < page else -(whole.data_ptr() // 4) % page
         for name, pack in packs.items():
             place = whole[first : first + pack.numel()].view(pack.shape)

@@ -5,8 +5,8 @@ import ctypes
 import pytest
 import torch
 
-from labml_nn.compiled import Call, Library, fields
-from labml_nn.compiled.call import PAGE
+from labml_nn.compiled import Call, Library, fields, let_go
+from labml_nn.compiled.call import PAGE, SPARE, Spare
 
 
 class Four(Library):
@@ -48,3 +48,30 @@ def test_packed_side_by_side(rows):
     assert addresses[1] == addresses[2]
     assert addresses[3] == addresses[4]
     assert rows == 3 or addresses[0] % PAGE == 0
+
+
+def test_memory_is_used_again_when_a_call_is_done():
+    let_go()
+    call = Call(Four(), Task(), torch.empty(0))
+    first = call.borrow(3, 5)
+    assert call.borrow(3, 5).data_ptr() != first.data_ptr()  # it is still in use
+    call.done()
+    call.done()
+    assert len(SPARE.blocks) == 2
+    again = Call(Four(), Task(), torch.empty(0))
+    assert again.borrow(5, 3).data_ptr() == first.data_ptr()
+    assert again.borrow(5, 4).data_ptr() != first.data_ptr()
+    double = Call(Four(), Task(), torch.empty(0, dtype=torch.float64))
+    assert double.borrow(5, 3).dtype == torch.float64
+    let_go()
+    assert not SPARE.blocks
+
+
+def test_what_is_left_is_bounded():
+    spare = Spare()
+    spare.most = 1000
+    blocks = [torch.empty(size) for size in (100, 120, 90, 300)]
+    spare.leave(blocks[:3])
+    assert [block.numel() for block in spare.blocks] == [120, 90]
+    spare.leave(blocks[3:])  # more than there is room for
+    assert not spare.blocks

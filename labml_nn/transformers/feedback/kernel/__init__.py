@@ -64,7 +64,7 @@ other sizes:
 | by hand | 133 | 342 |
 | **compiled** | **23** | **74** |
 
-Peak memory of forward and backward: 59, 101 and 174 MiB at 128, 256 and 512 steps. What
+Peak memory of forward and backward: 60, 102 and 174 MiB at 128, 256 and 512 steps. What
 grows with the square of $T$ is never kept.
 
 | Page | What it holds |

@@ -162,7 +162,7 @@ class Caller(Call):
         """
         task = self.task
         task.scratch_size = size
-        self.point(scratch=self.space(task.batch, size))
+        self.point(scratch=self.borrow(task.batch, size))
 
     def begin(self, span: Span, form: Form, blank: Tensor | None) -> None:
         r"""

@@ -12,6 +12,7 @@ from kernel_tools import assert_close, assert_pair, everything, pair
 from torch import nn
 
 from labml_nn.compiled import BuildError, load
+from labml_nn.compiled.call import Spare
 from labml_nn.transformers.feedback import by_hand, kernel
 from labml_nn.transformers.feedback.by_hand import form as forms
 from labml_nn.transformers.feedback.kernel import run as running
@@ -195,6 +196,14 @@ def test_saved_tensors_may_go_elsewhere_and_come_back():
     with torch.autograd.graph.saved_tensors_hooks(torch.clone, torch.clone):
         got = everything(model, tokens(T, N, C))
     torch.testing.assert_close(got, expected, rtol=0, atol=0)
+
+
+def test_what_a_call_before_has_left_is_not_read(monkeypatch):
+    """Its memory is used again, whatever it holds."""
+    take = Spare.take
+    monkeypatch.setattr(Spare, "take", lambda *given: take(*given).fill_(torch.nan))
+    for options in ({}, {"horizon": 3, "norm_memory": True}, {"max_distance": 4}):
+        assert_pair(pair(**options), tokens(T, N, C))
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
