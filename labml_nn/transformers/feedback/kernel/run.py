@@ -68,6 +68,7 @@ def run_forward(
     for span in spans(length, before, form.horizon):
         caller.begin(span, form, blank)
         caller.run("forward")
+    caller.done()
     return kept, (top, new_keys, new_values)
 
 
@@ -100,8 +101,8 @@ def run_backward(
     # There, keys are multiplied along time and values along features. Here it is also
     # the other way round.
     caller.point(
-        keys_rows=caller.space(task.heads, batch, task.room, task.head_wide),
-        values=caller.space(*kept.keys.shape),
+        keys_rows=caller.borrow(task.heads, batch, task.room, task.head_wide),
+        values=caller.borrow(*kept.keys.shape),
         of_top=of_top,
         of_text=caller.space(length, batch, task.wide),
     )
@@ -121,6 +122,7 @@ def run_backward(
     for span in reversed(all_spans):
         caller.begin(span, form, blank)
         caller.run("backward")
+    caller.done()
     return caller.tensors["of_text"][..., :width], older[0], older[1], totals
 
 
@@ -180,7 +182,7 @@ def steps_of_a_piece(batch: int, bytes_of_a_step: int) -> int:
 
 
 def _set_aside(caller: Caller, all_spans: list[Span]) -> None:
-    task, space = caller.task, caller.space
+    task, space = caller.task, caller.borrow
     rows = max(span.rows + span.low % caller.panel for span in all_spans)
     pairs = (task.heads, task.batch, task.layers)
     steps = steps_of_a_piece(task.batch, 2 * 4 * math.prod(pairs) * rows)
