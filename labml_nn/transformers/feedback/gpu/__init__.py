@@ -11,7 +11,7 @@ hundred thousand multiplications at the same time, and here comes one vector a t
 the next has to wait for it. What bounds such a loop?
 
 **Calls.** [By hand](../by_hand/index.html) a training step of 128 steps and four layers
-makes 19,000 calls that compute something: 7,700 there and 11,100 back. The loop that
+makes 18,300 calls that compute something: 8,200 there and 10,100 back. The loop that
 one reads makes 33,000. (They were counted, at 16 texts of 128 features.) For each of
 them PyTorch takes some microseconds on the processor until the GPU has been told. The
 arithmetic of all of them together are ten billion operations. A GPU that does fifty
@@ -36,7 +36,7 @@ PyTorch to, gets them.
 
 | | launches | what it does about it |
 |:--|--:|:--|
-| by hand | 19,000 | nothing |
+| by hand | 18,300 | nothing |
 | [graphs](graphs.py) | 2 | the same kernels, launched at once |
 | [Triton](kernel/index.html) | 565 | 5 of ours for both loops, PyTorch for the rest |
 
@@ -186,7 +186,7 @@ def recur(
 #
 # </details>
 #
-# **2.** A loop has 19,000 kernels, each of which takes two microseconds on the device
+# **2.** A loop has 18,000 kernels, each of which takes two microseconds on the device
 # and six to launch. How long does it take, launched one after the other, and as a
 # graph? And if it were one kernel that does nothing but the arithmetic?
 #
@@ -198,7 +198,7 @@ def recur(
 # ```python
 # from math import isclose
 #
-# kernels, run, launch = 19_000, 2e-6, 6e-6
+# kernels, run, launch = 18_000, 2e-6, 6e-6
 # one_by_one, graph = kernels * max(run, launch), kernels * run
 # assert isclose(one_by_one / graph, 3)
 # arithmetic = 10e9 / 50e12
