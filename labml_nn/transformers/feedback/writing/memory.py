@@ -62,8 +62,8 @@ class RollingMemory:
         self.end, batch, heads, self.head = rows.shape
 
         # A line more than needed. With $\tau = 512$ neighbouring features would lie 4
-        # KiB apart, and what does so competes for the same few places of a cache. With
-        # 128 rows in memory a step took 41 microseconds then, and takes 38.
+        # KiB apart, and compete for the same few places of a cache. With 128 rows in
+        # memory the call of C++ took 41 microseconds then, and takes 38.
         places = up_to(2 * horizon, LINE) + LINE
 
         # Behind the last line there is room for vectors that begin in it and end
