@@ -23,7 +23,7 @@ pass is the cheap one, for it is not a loop.
 |:--|:--|:--|:--|
 | $x^{l-1}$ | `x` | `[L, n, B, C]` | inputs of all layers, at $n$ steps |
 | $\hat{x}$, $\hat{z}$ | `x_norm`, `z_norm` | `[L, n, B, C]` | normalised |
-| $q$ | `query` | `[H·B, n·L, K]` | queries, for each head and text |
+| $q$ | `what[0]` | `[H·B, n·L, K]` | queries, for each head and text |
 | $a$ | `attn` | `[H·B, n·L, S]` | weights |
 | $o$ | `found` | `[L, n, B, C]` | what was found |
 | $z$ | `z` | `[L, n, B, C]` | what attention left |
@@ -93,22 +93,35 @@ class Known:
     The table above, and
 
     * `placed_query` is $q$ as distances want it, `[L·H, n·B, K]`
-    * `kept_attn` is $a$ after dropout
+    * `slopes` is `None` for the ReLU, whose slope can be read off $h$
+    * `by` has room for blame of scores, and behind it $a$ after dropout,
+      `[2, H·B, n·L, S]`; `what` has $q$, and behind it room for blame of $o$,
+      `[2, H·B, n·L, K]`: the [factors](backward.py#Walk.blame) of blame of rows
     * `masks` are those of the way there
     """
 
     x: Tensor
     x_norm: Norm
-    query: Tensor
     placed_query: Tensor
     attn: Tensor
-    kept_attn: Tensor
+    by: Tensor
+    what: Tensor
     found: Tensor
     z: Tensor
     z_norm: Norm
     hidden: Tensor
-    slopes: Tensor
+    slopes: Tensor | None
     masks: Masks
+
+    @property
+    def query(self) -> Tensor:
+        """Queries, for each head and text, `[H·B, n·L, K]`."""
+        return self.what[0]
+
+    @property
+    def kept_attn(self) -> Tensor:
+        """What dropout left of weights, `[H·B, n·L, S]`."""
+        return self.by[1]
 
 
 def linear(
@@ -181,6 +194,7 @@ def weigh(
     form: Form,
     span: Span,
     scratch: Scratch,
+    out: tuple[Tensor, Tensor],
 ) -> Tensor:
     r"""
     ## Attention weights of a span
@@ -188,6 +202,8 @@ def weigh(
     All queries of a text meet all rows, one product per head and text, and all
     distances, one per layer and head. Rows that a step did not see, because they were
     too old or not there yet, get none of the weight.
+
+    * `out` is space for scores and for weights
 
     Returns $a$, `[H, B, n, L, rows]`.
     """
@@ -204,21 +220,22 @@ def weigh(
     )
     by_distance = by_distance.view(n_layers, form.heads, steps, -1, places)
 
-    out = scratch("scores", len(query), steps * n_layers, rows)
-    scores = torch.bmm(query, keys.transpose(1, 2), out=out).view(shape)
+    scores = torch.bmm(query, keys.transpose(1, 2), out=out[0]).view(shape)
     scores += by_row(by_distance, rows)
-    distance = span.distances(scores.device)
+    # Without a horizon, all steps see the rows of before.
+    first = span.old if form.horizon is None else 0
+    distance = span.distances(scores.device)[:, first:]
     unseen = distance < 1
     if form.horizon is not None:
         unseen |= distance > form.horizon
-    scores.masked_fill_(unseen.unsqueeze(1), -math.inf)
+    scores[..., first:].masked_fill_(unseen.unsqueeze(1), -math.inf)
     if blank is not None and span.low < span.before:
         oldest = blank[span.low :].T[:, None, None]
         scores[..., : oldest.shape[-1]].masked_fill_(oldest, -math.inf)
-    return torch.softmax(scores, -1, out=scratch("attn", *shape))
+    return torch.softmax(scores, -1, out=out[1].view(shape))
 
 
-def slopes_of(up: Tensor, form: Form, scratch: Scratch) -> tuple[Tensor, Tensor]:
+def slopes_of(up: Tensor, form: Form) -> tuple[Tensor, Tensor | None]:
     r"""
     ## Hidden features and their slopes
 
@@ -234,8 +251,7 @@ def slopes_of(up: Tensor, form: Form, scratch: Scratch) -> tuple[Tensor, Tensor]
     """
     if type(form.activation) is nn.ReLU and not form.is_gated:
         hidden = up.relu_()
-        slopes = torch.sign(hidden, out=scratch("signs", *hidden.shape))
-        return hidden, slopes.unsqueeze(-2)
+        return hidden, None
     with torch.enable_grad():
         leaf = up.detach().requires_grad_()
         hidden = bend(form, leaf)
@@ -271,15 +287,19 @@ def recompute(
     placed_query = query.permute(0, 3, 1, 2, 4).reshape(
         n_layers * heads, steps * batch, -1
     )
-    query = query.permute(3, 2, 1, 0, 4).reshape(heads * batch, steps * n_layers, -1)
+    query = query.permute(3, 2, 1, 0, 4)
+    sizes = (2, heads * batch, steps * n_layers)
+    by = scratch("by", *sizes, span.rows)
+    what = scratch("what", *sizes, query.shape[-1])
+    what[0].view(query.shape).copy_(query)
 
     # Weights, and what they find.
-    attn = weigh(
-        query, placed_query, read.keys[:, rows], blank, weights, form, span, scratch
-    )
-    attn = attn.view(len(query), steps * n_layers, -1)
-    kept_attn = attn if masks.attention is None else attn * masks.attention
-    found = torch.bmm(kept_attn, read.values[:, rows])
+    attn = by[1] if masks.attention is None else scratch("attn", *by.shape[1:])
+    keys, values, space = read.keys[:, rows], read.values[:, rows], (by[0], attn)
+    weigh(what[0], placed_query, keys, blank, weights, form, span, scratch, space)
+    if masks.attention is not None:
+        torch.mul(attn, masks.attention, out=by[1])
+    found = torch.bmm(by[1], values)
     found = found.view(heads, batch, steps, n_layers, -1)
     found = found.permute(3, 2, 1, 0, 4).reshape(x.shape)
     added = linear(found, weights.output, weights.output_bias)
@@ -287,18 +307,20 @@ def recompute(
 
     # Hidden features. A feature that was dropped has no slope either.
     z_norm = Norm.of(z, form)
-    out = scratch("up", n_layers, steps * batch, weights.up.shape[1])
+    out = scratch("hidden", n_layers, steps * batch, weights.up.shape[1])
     up = linear(z_norm.vectors, weights.up, weights.up_bias, out)
-    hidden, slopes = slopes_of(up, form, scratch)
+    hidden, slopes = slopes_of(up, form)
     if masks.hidden is not None:
+        if slopes is None:
+            slopes = hidden.sign().unsqueeze(-2)
         hidden, slopes = hidden * masks.hidden, slopes * masks.hidden.unsqueeze(-2)
     return Known(
         x,
         x_norm,
-        query,
         placed_query,
         attn,
-        kept_attn,
+        by,
+        what,
         found,
         z,
         z_norm,

@@ -49,16 +49,16 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-from labml_nn.transformers.feedback.by_hand.again import (
-    Known,
-    Norm,
-    Scratch,
-    distances,
-)
+from labml_nn.transformers.feedback.by_hand.again import Known, Norm, distances
+from labml_nn.transformers.feedback.by_hand.desk import Desk
 from labml_nn.transformers.feedback.by_hand.form import Form, Span
 from labml_nn.transformers.feedback.by_hand.forward import Read
+from labml_nn.transformers.feedback.by_hand.notes import Notes, Place
 from labml_nn.transformers.feedback.by_hand.weights import Weights
+
+through_relu = torch.ops.aten.threshold_backward.grad_input
 
 
 def normalise_backward(blame: Tensor, x: Tensor, mean: Tensor, rstd: Tensor) -> Tensor:
@@ -83,108 +83,20 @@ def normalise_backward(blame: Tensor, x: Tensor, mean: Tensor, rstd: Tensor) -> 
     return through
 
 
-class Notes(NamedTuple):
+def bend_backward(hidden: Tensor, at: Place) -> Tensor:
     r"""
-    ## What the steps write down
+    ## Back through $f$
 
-    For the products at the end of a span, all that was blamed, side by side:
+    * `hidden` is $\delta_h$, `[B, F]`
 
-    * `attended`, `concluded` are what the two branches of a layer add, `[L, n, B, C]`
-    * `query` is queries, `[L, n, B, C]`
-    * `up` is what enters $f$, `[L, n, B, 1 or 2, F]`
-    * `found` is what heads found, `[n·L, H, B, K]`
-    * `scores` is scores, `[H·B, n·L, S]`; zero where a step did not look
-    * `vector` is memory vectors, `[n, B, C]`
-    * `row` is keys and values, `[n, B, 2·C]`
+    Returns $\delta_p = f'(p) \otimes \delta_h$, `[B, F]` or `[B, 2·F]`, noted down. Of
+    the ReLU, $h$ itself says where its slope is 0.
     """
-
-    attended: Tensor
-    concluded: Tensor
-    query: Tensor
-    up: Tensor
-    found: Tensor
-    scores: Tensor
-    vector: Tensor
-    row: Tensor
-
-    @staticmethod
-    def empty(known: Known, scratch: Scratch) -> "Notes":
-        """Space for the notes of a span."""
-        shape = known.x.shape
-        n_layers, steps, batch, width = shape
-        heads = len(known.query) // batch
-        return Notes(
-            attended=scratch("attended", *shape),
-            concluded=scratch("concluded", *shape),
-            query=scratch("query", *shape),
-            up=scratch("slopes", *known.slopes.shape),
-            found=scratch("found", steps * n_layers, heads, batch, width // heads),
-            scores=scratch("scores", *known.attn.shape).zero_(),
-            vector=scratch("vector", steps, batch, width),
-            row=scratch("row", steps, batch, 2 * width),
-        )
-
-
-class Place(NamedTuple):
-    r"""
-    ## One layer at one step
-
-    What is [known](again.py) there, and where its notes go.
-    """
-
-    x: Tensor
-    x_mean: Tensor
-    x_rstd: Tensor
-    z: Tensor
-    z_mean: Tensor
-    z_rstd: Tensor
-    slopes: Tensor
-    attended: Tensor
-    concluded: Tensor
-    query: Tensor
-    up: Tensor
-    attended_kept: Tensor | None
-    concluded_kept: Tensor | None
-    attn: Tensor
-    attn_kept: Tensor | None
-    found: Tensor
-    scores: Tensor
-
-    @staticmethod
-    def all(known: Known, notes: Notes) -> list[list["Place"]]:
-        r"""
-        All places of a span, `[step][layer]`. To cut a tensor into all of its pieces
-        at once is quicker than to ask for each piece when it is needed, and there are
-        $n \cdot L$ times 17 of them.
-        """
-        n_layers, steps = known.x.shape[:2]
-
-        def pieces(x: Tensor | None, *, merged: bool = False) -> list[Tensor | None]:
-            if x is None:
-                return [None] * (steps * n_layers)
-            if merged:
-                return list(x.unsqueeze(2).unbind(1))
-            return [piece for step in x.unbind(1) for piece in step.unbind()]
-
-        masks = known.masks
-        columns = [
-            *(pieces(x) for x in (known.x, known.x_norm.mean, known.x_norm.rstd)),
-            *(pieces(z) for z in (known.z, known.z_norm.mean, known.z_norm.rstd)),
-            *(pieces(known.slopes), pieces(notes.attended), pieces(notes.concluded)),
-            *(pieces(notes.query), pieces(notes.up)),
-            *(pieces(masks.attended), pieces(masks.concluded)),
-            *(pieces(x, merged=True) for x in (known.attn, masks.attention)),
-            *(notes.found.unbind(), pieces(notes.scores, merged=True)),
-        ]
-        found = [Place(*views) for views in zip(*columns, strict=True)]
-        return [found[i : i + n_layers] for i in range(0, len(found), n_layers)]
-
-
-def kept(blame: Tensor, mask: Tensor | None, note: Tensor) -> Tensor:
-    r"""
-    What dropout let through, noted down.
-    """
-    return note.copy_(blame) if mask is None else torch.mul(blame, mask, out=note)
+    if at.slopes is None:
+        through_relu(hidden, at.hidden, 0, grad_input=at.up)
+    else:
+        torch.mul(hidden.unsqueeze(1), at.slopes, out=at.up.view(at.slopes.shape))
+    return at.up
 
 
 def conclude_backward(blame: Tensor, at: Place, up: Tensor, down: Tensor) -> Tensor:
@@ -196,10 +108,11 @@ def conclude_backward(blame: Tensor, at: Place, up: Tensor, down: Tensor) -> Ten
 
     Returns $\delta_z$.
     """
-    hidden = kept(blame, at.concluded_kept, at.concluded) @ down
-    torch.mul(hidden.unsqueeze(1), at.slopes, out=at.up)
-    through = at.up.flatten(1) @ up
-    return blame + normalise_backward(through, at.z, at.z_mean, at.z_rstd)
+    if at.concluded_kept is not None:
+        torch.mul(blame, at.concluded_kept, out=at.concluded)
+    through = bend_backward(at.concluded.mm(down), at).mm(up)
+    through = normalise_backward(through, at.z, at.z_mean, at.z_rstd)
+    return torch.add(blame, through, out=at.of_z)
 
 
 class Rows(NamedTuple):
@@ -209,6 +122,9 @@ class Rows(NamedTuple):
     * `keys` are its rows, `[H·B, S, K]`
     * `values` are theirs, `[H·B, K, S]`
     * `distance` is $E$ for each layer, `[H, S, K]`
+
+    They are all rows of a span. Those that the step did not see had no weight, and so
+    get no blame.
     """
 
     keys: Tensor
@@ -217,37 +133,42 @@ class Rows(NamedTuple):
 
 
 def attend_backward(
-    blame: Tensor, at: Place, rows: Rows, number: int, query: Tensor, output: Tensor
+    blame: Tensor,
+    at: Place,
+    rows: Rows,
+    number: int,
+    desk: Desk,
+    query: Tensor,
+    output: Tensor,
 ) -> Tensor:
     r"""
     ## Back through attention
 
     * `blame` is $\delta_z$, `[B, C]`
     * `number` is that of the layer
-    * `query` is $W_Q$, `[C, C]`, and `output` is $W_O$, for each head, `[H, C, K]`
+    * `query`, `output` are $W_Q$ and $W_O$, `[C, C]`
 
     Returns $\delta_z + N(W_Q^\top \delta_q)$.
     """
     # $\delta_o$.
-    table = rows.distance[number]
-    alike = kept(blame, at.attended_kept, at.attended).expand(len(table), -1, -1)
-    found = torch.bmm(alike, output, out=at.found)
+    if at.attended_kept is not None:
+        torch.mul(blame, at.attended_kept, out=at.attended)
+    torch.mm(at.attended, output, out=desk.maps)
+    at.found.copy_(desk.maps_by_head)
 
     # $\delta_a$ and $\delta_A$. A weight that was dropped did not take part.
-    scores = torch.bmm(found.view(len(rows.keys), 1, -1), rows.values)
-    seen = scores.shape[-1]
+    distance, scores = rows.distance[number], at.found_rows.bmm(rows.values)
     if at.attn_kept is not None:
-        scores.mul_(at.attn_kept.narrow(2, 0, seen))
-    attn = at.attn.narrow(2, 0, seen)
-    scores = torch._softmax_backward_data(scores, attn, -1, attn.dtype)
-    at.scores.narrow(2, 0, seen).copy_(scores)
+        scores.mul_(at.attn_kept)
+    scores = torch._softmax_backward_data(scores, at.attn, -1, scores.dtype)
+    at.scores.copy_(scores)
 
     # $\delta_q$: rows are each text's own, and distances are the same for all texts.
-    asked = torch.bmm(scores, rows.keys).view_as(found)
-    asked.baddbmm_(scores.view(*found.shape[:2], seen), table)
-    at.query.view(len(blame), len(table), -1).copy_(asked.transpose(0, 1))
-    through = at.query @ query
-    return blame + normalise_backward(through, at.x, at.x_mean, at.x_rstd)
+    torch.bmm(scores, rows.keys, out=desk.rows)
+    desk.heads.baddbmm_(scores.view(len(distance), len(blame), -1), distance)
+    at.query_by_head.copy_(desk.heads)
+    through = at.query.mm(query)
+    return normalise_backward(through, at.x, at.x_mean, at.x_rstd).add_(blame)
 
 
 @dataclass
@@ -264,30 +185,6 @@ class Total:
     keys: Tensor
     values: Tensor
     weights: Weights
-
-
-def spread(
-    total: Total, rows: slice, seen: slice, by: slice, known: Known, notes: Notes
-) -> None:
-    r"""
-    ## Blame of rows
-
-    $$\delta_{k_j} \mathrel{+}= \sum_{t, l} \delta_{A_{tj}}^l \, q_t^l, \qquad
-    \delta_{v_j} \mathrel{+}= \sum_{t, l} a_{tj}^l \, \delta_{o_t}^l$$
-
-    * `rows` are the $j$ to be blamed, counted from the first row of all
-    * `seen` are the same, counted from the first that the span sees
-    * `by` are the $(t, l)$ that blame them
-
-    A product that is added to *some* rows of each head and text is made for one of
-    them after the other. To make it for all and add it then took a quarter of the time.
-    """
-    if rows.start == rows.stop:
-        return
-    scores, attn = notes.scores[:, by, seen], known.kept_attn[:, by, seen]
-    found = notes.found[by].flatten(1, 2).transpose(0, 1)
-    total.keys[:, rows] += torch.bmm(scores.transpose(1, 2), known.query[:, by])
-    total.values[:, rows] += torch.bmm(attn.transpose(1, 2), found)
 
 
 class Walk:
@@ -309,83 +206,114 @@ class Walk:
         """What the steps of a span share."""
         self.span, self.known, self.notes = span, known, notes
         self.weights, self.form = weights, form
-        output = torch.unflatten(weights.output, 2, (form.heads, -1)).transpose(1, 2)
-        maps = (weights.query, output, weights.up, weights.down.mT)
+        maps = (weights.query, weights.output, weights.up, weights.down.mT)
         self.layers = list(zip(*(stacked.unbind() for stacked in maps), strict=True))
-        # Not as numbers of Python: a GPU would have to be waited for.
-        self.shares = weights.shares.unbind()
         self.places = Place.all(known, notes)
+        _, _, batch, width = known.x.shape
+        self.desk = Desk.of(known.x, batch, form.heads, width // form.heads)
 
         low, rows = span.low, span.rows
         self.keys = read.keys[:, low : low + rows].contiguous()
         self.values = read.values[:, low : low + rows].transpose(1, 2).contiguous()
-        table = distances(weights, rows)[0]
+        # The first steps see less: behind distance 1 there are zeros.
+        table = F.pad(distances(weights, rows)[0], (0, 0, 0, span.steps - 1))
         self.table = torch.unflatten(table, 0, (len(self.layers), -1))
+
+        row = notes.row.view(span.steps, batch, 2, form.heads, -1)
+        self.row_by_head = row.permute(0, 2, 3, 1, 4).unbind()
 
         # Memory vectors, which the steps normalised.
         outputs = read.outputs[span.start : span.stop]
-        self.vectors = torch.einsum("l,tlbc->tbc", weights.shares, outputs)
+        vectors = torch.matmul(weights.shares, outputs.flatten(2))
+        self.vectors = vectors.view_as(outputs[:, 0])
         self.norm = Norm.of(self.vectors, form)
 
     def run(self, gradients: Tensor, total: Total) -> None:
         r"""
         ### Step after step
 
-        A row is read by the later steps of its own span and by those of later spans.
-        The later spans have been gone through. So a step has to blame at once only the
-        rows of its own span, $n$ at most. For the older ones, there is time until all
-        steps are done, and then it is one product.
+        A row is read by later steps of its own span and by those of later spans. What
+        the later spans had to say of it is in `total`. So a step has to ask only the
+        later steps of its own span, fewer than $n$. And rows that are older than the
+        span have time until all its steps are done: then they are one product.
         """
-        span, n_layers = self.span, len(self.layers)
-        first = span.before + span.start
+        span, first = self.span, self.span.before + self.span.start
+        new = slice(first, first + span.steps)
+        said = torch.stack((total.keys[:, new], total.values[:, new]))
+        said_by_step = torch.unflatten(said, 1, (self.form.heads, -1)).unbind(3)
         for step in reversed(range(span.steps)):
-            t, end = span.start + step, span.old + step
-            vector = self.forget(step, total)
-            blame = torch.addcmul(gradients[t], vector, self.shares[n_layers])
-            total.x_seq[t] = self.descend(step, blame, vector)
-            by = slice(step * n_layers, (step + 1) * n_layers)
-            rows, seen = slice(first, first + step), slice(span.old, end)
-            spread(total, rows, seen, by, self.known, self.notes)
+            t = span.start + step
+            vector = self.forget(step, said_by_step[step])
+            self.descend(step, gradients[t], vector, total.x_seq[t])
 
-        by = slice(0, span.steps * n_layers)
-        rows, seen = slice(span.low, first), slice(0, span.old)
-        spread(total, rows, seen, by, self.known, self.notes)
+        self.blame_older(total)
 
-    def forget(self, step: int, total: Total) -> Tensor:
+    def blame_older(self, total: Total) -> None:
+        r"""
+        ### Rows that are older than the span
+        """
+        older = slice(self.span.low, self.span.before + self.span.start)
+        of_keys, of_values = self.blame(slice(0, self.span.old), 0)
+        total.keys[:, older] += of_keys
+        total.values[:, older] += of_values
+
+    def blame(self, rows: slice, later: int) -> Tensor:
+        r"""
+        ### Blame of rows
+
+        $$\delta_{k_j} = \sum_{t, l} \delta_{A_{tj}}^l \, q_t^l, \qquad
+        \delta_{v_j} = \sum_{t, l} a_{tj}^l \, \delta_{o_t}^l$$
+
+        Both are sums of the same kind, and so one product.
+
+        * `rows` are the $j$ to be blamed, counted from the first that the span sees
+        * `later` is the first of the $(t, l)$ that blame them
+
+        Returns both, `[2, H·B, rows, K]`.
+        """
+        by, what = self.known.by[:, :, later:, rows], self.known.what[:, :, later:]
+        product = torch.bmm(by.flatten(0, 1).transpose(1, 2), what.flatten(0, 1))
+        return product.view(2, -1, *product.shape[1:])
+
+    def forget(self, step: int, said: Tensor) -> Tensor:
         r"""
         ### The row that a step wrote
 
+        * `said` is what later spans had to say of it, `[2, H, B, K]`
+
         Returns $\delta_m$, `[B, C]`.
         """
-        row = self.notes.row[step]
-        number = self.span.before + self.span.start + step
-        heads, batch = self.form.heads, len(row)
-        halves = row.view(batch, 2, heads, -1).transpose(0, 2).unbind(1)
-        for half, rows in zip(halves, (total.keys, total.values), strict=True):
-            half.copy_(rows[:, number].view(half.shape))
-        vector = row @ self.weights.memory
+        note, seen = self.notes.vector[step], self.span.old + step
+        row = self.row_by_head[step].copy_(said)
+        if step + 1 < self.span.steps:
+            later = (step + 1) * len(self.layers)
+            row += self.blame(slice(seen, seen + 1), later).view(row.shape)
+        torch.mm(self.notes.row[step], self.weights.memory, out=note)
         if self.form.norm_memory:
             mean, rstd = self.norm.mean[step], self.norm.rstd[step]
-            vector = normalise_backward(vector, self.vectors[step], mean, rstd)
-        self.notes.vector[step] = vector
-        return vector
+            note.copy_(normalise_backward(note, self.vectors[step], mean, rstd))
+        return note
 
-    def descend(self, step: int, blame: Tensor, vector: Tensor) -> Tensor:
+    def descend(self, step: int, blame: Tensor, vector: Tensor, into: Tensor) -> None:
         r"""
         ### Down through the layers
 
-        * `blame` is $\delta_{x^L}$
+        * `blame` is $g_t$
         * `vector` is $\delta_m$
+        * `into` is where $\delta_{x^0}$ goes
 
-        Returns $\delta_{x^0}$.
+        At each layer, and before the last, $\delta_m$ is added by its share.
         """
-        end = self.span.old + step
-        near = self.table[:, :, self.span.rows - end :]
-        rows = Rows(self.keys[:, :end], self.values[..., :end], near.unbind())
-        for number in reversed(range(len(self.layers))):
+        first, desk = self.span.steps - 1 - step, self.desk
+        distance = self.table[:, :, first : first + self.span.rows]
+        rows = Rows(self.keys, self.values, distance.unbind())
+        places = self.places[step :: self.span.steps]
+        *under, top = (vector * self.weights.shares[:, None, None]).unbind()
+        blame = torch.add(blame, top, out=places[-1].of_x)
+        for number in reversed(range(len(places))):
             query, output, up, down = self.layers[number]
-            at = self.places[step][number]
+            at = places[number]
             blame = conclude_backward(blame, at, up, down)
-            blame = attend_backward(blame, at, rows, number, query, output)
-            blame = torch.addcmul(blame, vector, self.shares[number])
-        return blame
+            blame = attend_backward(blame, at, rows, number, desk, query, output)
+            below = places[number - 1].of_x if number else into
+            blame = torch.add(blame, under[number], out=below)

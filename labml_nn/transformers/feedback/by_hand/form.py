@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 #: Steps of a span. More make larger products, and need more memory for them.
-STEPS = 32
+STEPS = 16
 
 
 @dataclass(frozen=True)
@@ -111,17 +111,22 @@ class Span:
         return self.old + step - torch.arange(self.rows, device=device)
 
 
-def spans(length: int, before: int, horizon: int | None) -> Iterator[Span]:
+def spans(
+    length: int, before: int, horizon: int | None, longer: int = 1
+) -> Iterator[Span]:
     r"""
     ## The spans of a text
 
     * `length` is $T$
     * `before` is how many rows of memory there are at the beginning
     * `horizon` is $\tau$
+    * `longer` is how many times as long they shall be: who draws no masks is free to
+      choose
     """
-    for start in range(0, length, STEPS):
+    steps = STEPS * longer
+    for start in range(0, length, steps):
         low = 0 if horizon is None else max(0, before + start - horizon)
-        yield Span(start, min(length, start + STEPS), before, low)
+        yield Span(start, min(length, start + steps), before, low)
 
 
 class Masks(NamedTuple):

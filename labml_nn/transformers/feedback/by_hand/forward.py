@@ -44,6 +44,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from labml_nn.transformers.feedback.by_hand.desk import Desk
 from labml_nn.transformers.feedback.by_hand.form import Form, Masks, Span, draw, spans
 from labml_nn.transformers.feedback.by_hand.weights import Weights
 
@@ -76,13 +77,6 @@ def to_heads(maps: Tensor, heads: int) -> Tensor:
     Returns the same map as products want it, `[..., H, C, K]`.
     """
     return torch.unflatten(maps, -2, (heads, -1)).transpose(-2, -1)
-
-
-def side_by_side(x: Tensor) -> Tensor:
-    r"""
-    And back: `[H, B, K]` becomes `[B, C]`.
-    """
-    return x.transpose(-3, -2).flatten(-2)
 
 
 def bend(form: Form, up: Tensor) -> Tensor:
@@ -142,8 +136,7 @@ class Layer(NamedTuple):
     r"""
     ## The maps of one layer
 
-    As products want them: a map of vectors that are rows is `x @ weight.T`. Queries are
-    made for each head, `[H, C, K]`, with a bias `[H, 1, K]`.
+    As products want them: a map of vectors that are rows is `x @ weight.T`.
     """
 
     query: Tensor
@@ -156,13 +149,13 @@ class Layer(NamedTuple):
     down_bias: Tensor
 
 
-def unstack(weights: Weights, heads: int) -> list[Layer]:
+def unstack(weights: Weights) -> list[Layer]:
     r"""
     One `Layer` for each layer.
     """
     stacked = (
-        to_heads(weights.query, heads),
-        torch.unflatten(weights.query_bias, 1, (heads, 1, -1)),
+        weights.query.transpose(1, 2),
+        weights.query_bias,
         weights.output.transpose(1, 2),
         weights.output_bias,
         weights.up.transpose(1, 2),
@@ -221,6 +214,7 @@ def attend(
     number: int,
     layer: Layer,
     seen: Seen,
+    desk: Desk,
     form: Form,
     kept: Tensor | None = None,
 ) -> Tensor:
@@ -233,22 +227,22 @@ def attend(
 
     Returns $W_O o + b_O$, `[B, C]`.
     """
+    torch.addmm(layer.query_bias, normalise(x, form), layer.query, out=desk.maps)
+    query = desk.by_head()
+
     # Distances are scored for all texts of a batch together, one product per head. To
     # that, rows add their scores, for each text alone.
-    alike = normalise(x, form).expand(form.heads, -1, -1)
-    query = torch.baddbmm(layer.query_bias, alike, layer.query)
     scores = torch.baddbmm(seen.distance_bias[number], query, seen.distance[number])
-    scores = scores.view(len(seen.keys), 1, -1)
-    scores.baddbmm_(query.view(len(scores), 1, -1), seen.keys)
+    scores = scores.view(len(seen.keys), 1, -1).baddbmm_(desk.rows, seen.keys)
     if seen.blank is not None:
         oldest = scores.view(form.heads, len(x), -1)[..., : seen.blank.shape[1]]
         oldest.masked_fill_(seen.blank, -math.inf)
 
     attn = scores.softmax(-1)
     if kept is not None:
-        attn = attn * kept.unsqueeze(1)
-    found = side_by_side(torch.bmm(attn, seen.values).view_as(query))
-    return torch.addmm(layer.output_bias, found, layer.output)
+        attn.mul_(kept)
+    torch.bmm(attn, seen.values, out=desk.rows)
+    return torch.addmm(layer.output_bias, desk.side_by_side(), layer.output)
 
 
 def conclude(z: Tensor, layer: Layer, form: Form, kept: Tensor | None = None) -> Tensor:
@@ -324,27 +318,26 @@ def run_forward(
     Returns the outputs of all layers, and all rows.
     """
     read = begin(x_seq, keys, values, weights)
-    layers = unstack(weights, form.heads)
-    memory = Memory.of(weights, form.heads)
+    layers, memory = unstack(weights), Memory.of(weights, form.heads)
     length, batch, before = *x_seq.shape[:2], len(keys)
+    desk = Desk.of(x_seq, batch, form.heads, keys.shape[-1])
+    new_rows = [rows[:, before:].unbind(1) for rows in (read.keys, read.values)]
     for span in spans(length, before, form.horizon):
         masks = draw(form, span, x_seq, len(layers), batch, weights.down.shape[1])
         for t in range(span.start, span.stop):
-            seen = look(t, read, weights, blank, span, form)
-            x, *above = read.outputs[t].unbind()
-            for number, layer in enumerate(layers):
-                place = (number, t - span.start)
-                weights_kept = _kept_weights(masks, span, place, len(layers), seen)
-                added = attend(x, number, layer, seen, form, weights_kept)
-                z = x + _times(added, masks.attended, place)
-                kept = None if masks.hidden is None else masks.hidden[place]
-                added = conclude(z, layer, form, kept)
-                x = torch.add(
-                    z, _times(added, masks.concluded, place), out=above[number]
-                )
-            row = mix(read.outputs[t], weights.shares, memory, form)
-            for rows, part in zip((read.keys, read.values), row.chunk(2), strict=True):
-                rows[:, before + t] = part.flatten(0, 1)
+            seen, outputs = look(t, read, weights, blank, span, form), read.outputs[t]
+            x, *above = outputs.unbind()
+            for number, (layer, out) in enumerate(zip(layers, above, strict=True)):
+                kept = masks
+                if form.dropout is not None:
+                    kept = masks_at(masks, span, t, number, len(layers), seen)
+                added = attend(x, number, layer, seen, desk, form, kept.attention)
+                z = times(added, kept.attended).add_(x)
+                added = conclude(z, layer, form, kept.hidden)
+                x = torch.add(z, times(added, kept.concluded), out=out)
+            row = mix(outputs, weights.shares, memory, form)
+            for rows, part in zip(new_rows, row.chunk(2), strict=True):
+                rows[t].copy_(part.view(rows[t].shape))
     return read
 
 
@@ -367,17 +360,26 @@ def results_of(read: Read, before: int, heads: int) -> tuple[Tensor, Tensor, Ten
     return read.outputs[:, -1].clone(), new(read.keys), new(read.values)
 
 
-def _times(x: Tensor, kept: Tensor | None, place: tuple[int, int]) -> Tensor:
-    return x if kept is None else x * kept[place]
+def times(x: Tensor, kept: Tensor | None) -> Tensor:
+    r"""
+    ## Dropout
+
+    What is left of `x`.
+    """
+    return x if kept is None else x.mul_(kept)
 
 
-# The rows that this step sees, of those that the span does.
-def _kept_weights(
-    masks: Masks, span: Span, place: tuple[int, int], n_layers: int, seen: Seen
-) -> Tensor | None:
-    if masks.attention is None:
-        return None
-    number, step = place
-    end = span.old + step
-    kept = masks.attention[:, step * n_layers + number]
-    return kept[:, end - seen.values.shape[1] : end]
+def masks_at(
+    masks: Masks, span: Span, t: int, number: int, n_layers: int, seen: Seen
+) -> Masks:
+    r"""
+    The masks of one layer at one step: `[H·B, 1, S]` for the rows that the step sees,
+    of those that the span does, and `[B, C]` or `[B, F]`.
+    """
+    step, attention = t - span.start, masks.attention
+    if attention is not None:
+        end = span.old + step
+        attention = attention[:, step * n_layers + number, None]
+        attention = attention[..., end - seen.values.shape[1] : end]
+    others = (None if mask is None else mask[number, step] for mask in masks[1:])
+    return Masks(attention, *others)

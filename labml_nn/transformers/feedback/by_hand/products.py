@@ -29,9 +29,10 @@ from labml_nn.transformers.feedback.by_hand.again import (
     by_row,
     recompute,
 )
-from labml_nn.transformers.feedback.by_hand.backward import Notes, Total, Walk
+from labml_nn.transformers.feedback.by_hand.backward import Total, Walk
 from labml_nn.transformers.feedback.by_hand.form import Form, Span, spans
 from labml_nn.transformers.feedback.by_hand.forward import Read
+from labml_nn.transformers.feedback.by_hand.notes import Notes
 from labml_nn.transformers.feedback.by_hand.weights import Weights
 
 
@@ -67,7 +68,8 @@ def add_memory(sums: Weights, notes: Notes, outputs: Tensor, vectors: Tensor) ->
     rows = notes.row.flatten(0, 1)
     sums.memory.addmm_(rows.T, vectors.flatten(0, 1))
     sums.memory_bias.add_(rows.sum(0))
-    sums.shares.add_(torch.einsum("tlbc,tbc->l", outputs, notes.vector))
+    each = outputs.flatten(2), notes.vector.flatten(1).unsqueeze(2)
+    sums.shares.add_(torch.bmm(*each).sum((0, 2)))
 
 
 def add_distances(
@@ -120,7 +122,7 @@ def run_backward(
     """
     total = Total(
         torch.empty_like(read.outputs[:, 0]),
-        torch.zeros(read.keys.shape, dtype=gradients.dtype, device=gradients.device),
+        torch.zeros_like(read.values),
         torch.zeros_like(read.values),
         Weights(*(torch.zeros_like(weight) for weight in weights)),
     )
@@ -152,11 +154,11 @@ def go_through(
     function ends, and before the next span needs the place.
     """
     known = recompute(span, read, blank, weights, form, scratch)
-    notes = Notes.empty(known, scratch)
+    notes = Notes.empty(known, weights, scratch)
     walk = kind(span, read, known, notes, weights, form)
     walk.run(gradients, total)
 
-    x, z, up = known.x_norm.vectors, known.z_norm.vectors, notes.up.flatten(3)
+    x, z, up = known.x_norm.vectors, known.z_norm.vectors, notes.up
     sums, outputs = total.weights, read.outputs[span.start : span.stop]
     add_linear(sums.query, sums.query_bias, notes.query, x)
     add_linear(sums.output, sums.output_bias, notes.attended, known.found)

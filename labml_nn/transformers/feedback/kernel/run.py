@@ -65,7 +65,7 @@ def run_forward(
     )
     caller.point(text=x_seq, top=top, new_keys=new_keys, new_values=new_values)
     caller.scratch(task.wide + task.memory_wide + task.weights_room)
-    for span in spans(length, before, form.horizon):
+    for span in spans(length, before, form.horizon, longer(form)):
         caller.begin(span, form, blank)
         caller.run("forward")
     caller.done()
@@ -117,7 +117,7 @@ def run_backward(
         older.append(space[:, :, :before, :head].permute(2, 1, 0, 3))
 
     totals = _totals(caller)
-    all_spans = list(spans(length, before, form.horizon))
+    all_spans = list(spans(length, before, form.horizon, longer(form)))
     _set_aside(caller, all_spans)
     for span in reversed(all_spans):
         caller.begin(span, form, blank)
@@ -179,6 +179,17 @@ def steps_of_a_piece(batch: int, bytes_of_a_step: int) -> int:
     """
     most = min(TABLES // bytes_of_a_step, ROWS.stop // batch)
     return max(1, ROWS.start // batch, most)
+
+
+def longer(form: Form) -> int:
+    r"""
+    ## Longer spans
+
+    Here a span costs a call, and not much memory, so it may have twice the steps. Where
+    masks are drawn for a span, it has to be that of the [form by
+    hand](../by_hand/form.py), so that both drop the same.
+    """
+    return 1 if form.dropout else 2
 
 
 def _set_aside(caller: Caller, all_spans: list[Span]) -> None:

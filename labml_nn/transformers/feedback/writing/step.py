@@ -31,6 +31,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from labml_nn.transformers.feedback import by_hand
+from labml_nn.transformers.feedback.by_hand.desk import Desk
 from labml_nn.transformers.feedback.by_hand.form import Form
 from labml_nn.transformers.feedback.by_hand.forward import (
     Memory,
@@ -97,7 +98,8 @@ class Step:
         """
         self.parts, self.rows = parts, memory
         heads = parts.form.heads
-        self.layers = unstack(parts.weights, heads)
+        self.layers = unstack(parts.weights)
+        self.desk = Desk.of(parts.embed, memory.keys.shape[1], heads, memory.head)
         self.memory = Memory.of(parts.weights, heads)
 
     def __call__(self, tokens: Tensor) -> Tensor:
@@ -110,7 +112,7 @@ class Step:
         x = F.embedding(tokens, parts.embed) * parts.scale
         outputs, seen = [x], self._look()
         for number, layer in enumerate(self.layers):
-            z = x + attend(x, number, layer, seen, form)
+            z = x + attend(x, number, layer, seen, self.desk, form)
             x = z + conclude(z, layer, form)
             outputs.append(x)
         row = mix(torch.stack(outputs), parts.weights.shares, self.memory, form)

@@ -19,9 +19,10 @@ import torch
 from torch import Tensor
 
 from labml_nn.transformers.feedback.by_hand.again import Known, Norm
-from labml_nn.transformers.feedback.by_hand.backward import Notes, Total, Walk, spread
+from labml_nn.transformers.feedback.by_hand.backward import Total, Walk
 from labml_nn.transformers.feedback.by_hand.form import Form, Span
 from labml_nn.transformers.feedback.by_hand.forward import Read
+from labml_nn.transformers.feedback.by_hand.notes import Notes
 from labml_nn.transformers.feedback.by_hand.weights import Weights
 from labml_nn.transformers.feedback.gpu.kernel import backward, launch
 from labml_nn.transformers.feedback.gpu.kernel.blocks import plan_of
@@ -77,7 +78,7 @@ class Launched(Walk):
             x_rstd=known.x_norm.rstd,
             z=known.z_norm.vectors,
             z_rstd=known.z_norm.rstd,
-            slopes=known.slopes,
+            slopes=known.hidden.sign() if known.slopes is None else known.slopes,
             query=known.query,
             attn=known.attn,
             kept=known.kept_attn,
@@ -88,6 +89,9 @@ class Launched(Walk):
             value=read.values,
             gradients=gradients,
         )
+        # The program notes down what heads found step after step.
+        shape = (span.steps * layers, self.form.heads, gradients.shape[1], -1)
+        found = torch.empty_like(self.notes.found).view(shape)
         maps = weights._replace(
             down=weights.down.mT, distance=weights.distance.transpose(1, 2)
         )
@@ -95,7 +99,7 @@ class Launched(Walk):
             backward.walk_back,
             gradients,
             backward.Facts(*(fact.contiguous() for fact in facts)),
-            self.notes,
+            self.notes._replace(found=found),
             Totals(total.x_seq, total.keys, total.values),
             known.masks,
             Weights(*(weight.contiguous() for weight in maps)),
@@ -103,6 +107,5 @@ class Launched(Walk):
             plan_of(self.form, layers, width, hidden, None),
         )
 
-        by = slice(0, span.steps * layers)
-        rows = slice(span.low, span.before + span.start)
-        spread(total, rows, slice(0, span.old), by, known, self.notes)
+        self.notes.found.copy_(found.flatten(1, 2).transpose(0, 1))
+        self.blame_older(total)
