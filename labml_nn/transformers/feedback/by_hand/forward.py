@@ -34,7 +34,7 @@ keys and values.
 | $k_j$, $v_j$ | `keys`, `values` | `[H·B, S, K]` | memory of each head and text |
 | $q$ | `query` | `[H, B, K]` | what each head looks for |
 | $a$ | `attn` | `[H·B, 1, S]` | attention weights |
-| $o$ | `found` | `[B, C]` | what the heads found, side by side |
+| $o$ | `desk.maps` | `[B, C]` | what the heads found, side by side |
 | $h$ | `hidden` | `[B, F]` | hidden features |
 """
 
@@ -70,7 +70,8 @@ def to_heads(maps: Tensor, heads: int) -> Tensor:
     be cut into heads, `[H, B, K]`, and moved, so that head and text together are one
     axis. A product need not be moved afterwards if each head has a matrix of its own:
     $H$ small products write what a large one would, and each writes in its place. So
-    the map is cut, once, and not the vectors, at every step.
+    the map to keys and values is cut, once, and not the vectors, at every step. (For
+    queries one large product and a copy on a [desk](desk.py) are quicker.)
 
     * `maps` makes $H K$ numbers of $C$, `[..., H·K, C]`
 
@@ -223,7 +224,8 @@ def attend(
 
     * `x` is $x^{l-1}$, `[B, C]`
     * `number` is that of the layer, $l - 1$
-    * `kept` is what dropout leaves of the weights, `[H·B, S]`
+    * `desk` is what it writes on
+    * `kept` is what dropout leaves of the weights, `[H·B, 1, S]`
 
     Returns $W_O o + b_O$, `[B, C]`.
     """

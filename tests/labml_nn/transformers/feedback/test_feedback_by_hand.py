@@ -8,6 +8,7 @@ from feedback_tools import B, C, build, tokens
 from torch import nn
 
 from labml_nn.transformers.feedback.by_hand import form as forms
+from labml_nn.transformers.feedback.by_hand.desk import Desk
 
 N, T = 3, 9
 
@@ -219,3 +220,22 @@ def test_a_span_reaches_exactly_as_far_as_its_steps():
     assert distances[0] == [3, 2, 1, 0, -1, -2]
     assert distances[3] == [6, 5, 4, 3, 2, 1]
     assert B < N
+
+
+def test_longer_spans_where_nobody_draws_masks():
+    spans = forms.spans(T, before=2, horizon=3, longer=2)
+    assert [(span.start, span.stop, span.low) for span in spans] == [(0, 8, 0), (8, 9, 7)]
+
+
+def test_a_desk_has_the_same_numbers_in_all_shapes():
+    batch, heads, d_k = 5, 3, 2
+    desk = Desk.of(double(1), batch, heads, d_k)
+    x = double(batch, heads * d_k)
+    desk.maps.copy_(x)
+    by_head = desk.by_head()
+    assert by_head is desk.heads
+    assert torch.equal(by_head, x.view(batch, heads, d_k).transpose(0, 1))
+    assert torch.equal(desk.rows.flatten(), by_head.flatten())
+    desk.rows.mul_(3)
+    assert desk.side_by_side() is desk.maps
+    assert torch.equal(desk.maps, 3 * x)
