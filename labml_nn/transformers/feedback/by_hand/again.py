@@ -241,17 +241,16 @@ def slopes_of(up: Tensor, form: Form) -> tuple[Tensor, Tensor | None]:
 
     * `up` is $W_1 \hat{z} + b_1$, and the gate behind it; it may be written over
 
-    Returns $h$, and how much it changes with each number of `up`,
-    `[L, n, B, 1 or 2, F]`.
+    Returns $h$, and how much it changes with each number of `up`: a tensor like $h$,
+    with one more axis for the feature and its gate.
 
-    Of the ReLU both can be read off the result, which is never negative: the slope is
-    its sign. For the others we ask autograd: a
-    feature depends on its own number, and its gate, alone, so the gradient of the sum
-    of all features is the slope of each.
+    Of the ReLU, $h$ itself tells: it is never negative, and the slope is its sign. So
+    there is nothing to be returned. For the others we ask autograd: a feature depends
+    on its own number, and its gate, alone, so the gradient of the sum of all features
+    is the slope of each.
     """
     if type(form.activation) is nn.ReLU and not form.is_gated:
-        hidden = up.relu_()
-        return hidden, None
+        return up.relu_(), None
     with torch.enable_grad():
         leaf = up.detach().requires_grad_()
         hidden = bend(form, leaf)

@@ -38,9 +38,9 @@ none.
 | $\delta_{x^l}$, $\delta_z$ | `blame` | `[B, C]` | on its way down the layers |
 | $\delta_m$ | `vector` | `[B, C]` | blame of the memory vector |
 | $\delta_k$, $\delta_v$ | `total.keys`, `total.values` | `[H·B, S, K]` | of all rows |
-| $\delta_o$ | `found` | `[H, B, K]` | blame of what the heads found |
+| $\delta_o$ | `desk.maps` | `[B, C]` | blame of what the heads found |
 | $\delta_A$ | `scores` | `[H·B, 1, S]` | blame of scores |
-| $\delta_q$ | `asked` | `[H, B, K]` | blame of queries |
+| $\delta_q$ | `desk.heads` | `[H, B, K]` | blame of queries |
 | $g_t$ | `gradients` | `[T, B, C]` | from outside, for the last layer |
 """
 

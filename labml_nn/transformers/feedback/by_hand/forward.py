@@ -73,9 +73,10 @@ def to_heads(maps: Tensor, heads: int) -> Tensor:
     the map to keys and values is cut, once, and not the vectors, at every step. (For
     queries one large product and a copy on a [desk](desk.py) are quicker.)
 
-    * `maps` makes $H K$ numbers of $C$, `[..., H·K, C]`
+    * `maps` makes keys and values, `[2·C, C]`
+    * `heads` is how many heads these are, $2 H$
 
-    Returns the same map as products want it, `[..., H, C, K]`.
+    Returns the same map as products want it, `[2·H, C, K]`.
     """
     return torch.unflatten(maps, -2, (heads, -1)).transpose(-2, -1)
 
