@@ -122,11 +122,11 @@ class Foreign:
         run(["build_site.py", *where, "--jobs", str(self.jobs)])
 
     def first(self) -> None:
-        """As on a new clone: fonts to cut, formulas to set, nothing is kept."""
+        """As on a new clone after `make install`: formulas to set, nothing is kept."""
         self.pylit(FIRST, self.folder / f"cache{next(self.number)}")
 
     def next(self) -> None:
-        """As after an edit to the generator: all pages anew, fonts and formulas are kept."""
+        """As after an edit to the generator: all pages anew, formulas are kept."""
         shutil.rmtree(self.kept / "pages", ignore_errors=True)
         self.pylit(NEXT, self.kept)
 
@@ -173,7 +173,7 @@ def measure_growth(folder: Path, rounds: int, jobs: int, sizes: Sequence[int]) -
             copy = package / file.relative_to(PACKAGE)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, copy)
-        # One cache for all sizes: fonts are cut once.
+        # One cache for all sizes: a formula is set once.
         foreign = Foreign(folder / f"of{size}", package, jobs, folder / "kept")
         runs = foreign.runs()
         ours = {form: runs[form] for form in (NEXT, AGAIN)}

@@ -82,6 +82,11 @@ FACES: tuple[Face, ...] = (
 )
 
 
+def shelf(node_modules: Path) -> Path:
+    """Where cut fonts are kept: beside their packages, since all sites have the same ones."""
+    return node_modules / ".cache" / "pylit"
+
+
 @contextmanager
 def cut_aside(node_modules: Path, cache: Path | None) -> Iterator[Callable[[], None]]:
     """Cut fonts that are not kept yet in another process, while this one has other things to do.
@@ -168,6 +173,8 @@ def _rules(face: Face, metrics: "Metrics") -> str:
 
 
 if __name__ == "__main__":
+    # With the folder of npm packages alone, as when they are installed, fonts go to their shelf.
+    packages, *given = map(Path, sys.argv[1:])
     # A font is a million small objects, and the process ends before their room is needed.
     gc.disable()
-    fonts(Path(sys.argv[1]), Path(sys.argv[2]))
+    fonts(packages, given[0] if given else shelf(packages))

@@ -27,7 +27,7 @@ from pylit.model import Module, SiteView, SourceFile
 from pylit.node import NodeError
 from pylit.notebooks.model import Surroundings
 from pylit.notebooks.pages import FOLDER, Notebooks, read_notebooks
-from pylit.page.fonts import cut_aside
+from pylit.page.fonts import cut_aside, shelf
 from pylit.pipeline.apparatus import Apparatus, as_parsed, read_apparatus
 from pylit.pipeline.companions import Site, companions, generated_pages
 from pylit.pipeline.generator import generator_digest
@@ -126,8 +126,8 @@ class Builder:
         outcome = Outcome(Report())
         try:
             options = self.options
-            cache = options.cache if options.jobs > 1 else None
-            with collector_at_rest(), cut_aside(options.node_modules, cache) as fonts_are_cut:
+            kept = shelf(options.node_modules) if options.jobs > 1 else None
+            with collector_at_rest(), cut_aside(options.node_modules, kept) as fonts_are_cut:
                 self._build(outcome, watcher or Silent(), fonts_are_cut)
         except NodeError as error:
             hint = "run `make install`, which sets up Node and its packages"

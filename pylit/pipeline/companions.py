@@ -10,6 +10,7 @@ from pathlib import Path
 from pylit.diagnostics import Report
 from pylit.model import PageView, SiteView, Target
 from pylit.page.assets import assets
+from pylit.page.fonts import shelf
 from pylit.page.render import canonical
 from pylit.pipeline.stages import Page, Parsed, Theme
 from pylit.site.addresses import HOME, MISSING, file_path
@@ -73,7 +74,7 @@ def companions(
     """The files beside the pages, by path."""
     targets = site.targets()
     prose = [page_link(draft) for draft in site.drafts if draft.prose]
-    files = dict(assets(theme, node_modules, cache))
+    files = dict(assets(theme, node_modules, shelf(node_modules)))
     files |= _mathematics(site, cache)
     files |= {file_path(url): data for url, data in previews.items()}
     files |= _for_programs(site, report)
