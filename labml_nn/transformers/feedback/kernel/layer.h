@@ -60,9 +60,10 @@ static inline void softmax(float *scores, Size count) {
 // Scores of row `window.first` and those behind it begin at scores + window.lead, because keys are
 // packed: PANEL rows of memory share a panel, and the window may begin inside one.
 
+// Here `scores` begin with that of row `window.first`.
 static inline void hide_blank(const Task &task, Window window, Size b, float *scores) {
     for (Size j = window.first; j < task.before; j++)
-        if (task.blank[j * task.batch + b]) scores[window.lead + j - window.first] = -INFINITY;
+        if (task.blank[j * task.batch + b]) scores[j - window.first] = -INFINITY;
 }
 
 // Scores of distances are the same product for all texts. `to` has rows that are `apart`.

@@ -82,3 +82,17 @@ def test_padding_leaves_the_first_token_to_the_plain_form():
         return model.scan(x, real=real)
 
     assert_pair(pair(), tokens(T, N, C), padded)
+
+
+@pytest.mark.parametrize("horizon", [None, 3, 5])
+def test_a_window_that_begins_among_rows_of_other_texts(horizon):
+    """One text begins when others have rows, and these leave the window one by one."""
+    real = torch.ones(4, N, dtype=torch.bool)
+    real[:, 1] = real[2:, 0] = False
+
+    def later(model, x):
+        y, memory = model.scan(x[:4], real=real)
+        z, memory = model.scan(x[4:], memory)
+        return torch.cat([y, z]), memory
+
+    assert_pair(pair(horizon=horizon), tokens(T + 3, N, C), later)
