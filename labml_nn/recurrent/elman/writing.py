@@ -29,9 +29,9 @@ and $U^l$ side by side, and its result is written over $h^l$:
 $$h^l \leftarrow f \left( (W^l \; U^l) \, (h^{l-1}, h^l) + b^l \right)$$
 
 For two layers these are six operations of PyTorch, in memory that never grows. With 256
-units, on a core where `forward` takes 169 µs for a token, they take 24; and since the
-matrices are small enough for the processor's second cache, [compiled](kernel/write.py)
-they take 10.
+units, where `forward` takes 176 µs for a token, they take 37; and since the matrices
+are small enough for the processor's second cache, [compiled](kernel/write.py) they take
+17.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|

@@ -37,17 +37,17 @@ before it is used it has to be fetched. They are 3.2 MB, too many for the caches
 a core, and in 80 microseconds they come at a rate of 40 GB a second. From there on only
 smaller weights would be faster, or more texts at once, which share what was fetched.
 
-Milliseconds of one core of an AMD EPYC with AVX-512, which others used too, for one
-letter of the default model. The least of nine runs, in turn:
+Milliseconds on two threads of an AMD EPYC with AVX-512, for one letter of the default
+model. Medians of runs in turn:
 
 | Texts | Context | Reads all again | A state | Lean | **Compiled** |
 |--:|--:|--:|--:|--:|--:|
-| 1 | 64 | 2.8 | 1.7 | 0.48 | **0.08** |
-| 1 | 128 | 4.3 | 1.6 | 0.44 | **0.07** |
-| 1 | 256 | 8.9 | 1.6 | 0.41 | **0.09** |
-| 8 | 64 | 17 | 2.5 | 0.93 | **0.28** |
-| 8 | 128 | 33 | 2.7 | 1.2 | **0.33** |
-| 8 | 256 | 74 | 4.0 | 1.9 | **0.58** |
+| 1 | 64 | 2.2 | 1.2 | 0.45 | **0.10** |
+| 1 | 128 | 2.6 | 0.87 | 0.35 | **0.08** |
+| 1 | 256 | 5.0 | 1.0 | 0.34 | **0.09** |
+| 8 | 64 | 15 | 2.2 | 1.1 | **0.37** |
+| 8 | 128 | 22 | 1.7 | 0.66 | **0.32** |
+| 8 | 256 | 36 | 2.1 | 0.77 | **0.41** |
 
 Where all is read again, a letter costs more the longer the text is. Else it hardly
 does, up to the point where eight texts have more keys and values than there are

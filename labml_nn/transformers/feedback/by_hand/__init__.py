@@ -31,8 +31,8 @@ with the outputs of step $t$:
 \delta_{m_j} &= W_K^\top \delta_{k_j} + W_V^\top \delta_{v_j}
 \end{align}
 
-This is the recurrence, walked backwards: from step $T$ to step 1, and in each step from
-layer $L$ to layer 1. [It](backward.py) cannot be avoided. But look at what is in it:
+This is [the recurrence, walked backwards](backward.py): from step $T$ to step 1, and in
+each step from layer $L$ to layer 1. It cannot be avoided. But look at what is in it:
 vectors, and matrices that they meet. No gradient of a weight.
 
 **Weights wait for nobody.** Nothing on the way back depends on the gradient of a

@@ -34,17 +34,17 @@ What stays is exactness: logits are those of `forward`. Whoever changes a parame
 the way gets the logits of the new one. Rows that were written with the old one stay as
 they are, as they do in a state.
 
-**What it costs.** Milliseconds for a token, processor time of one core of an AMD EPYC
-that others used too, $C = 128$, $H = 4$, $L = 4$ and one text:
+**What it costs.** Milliseconds for a token on two threads of an AMD EPYC with AVX-512,
+$C = 128$, $H = 4$, $L = 4$ and one text, medians of runs in turn:
 
 | rows in memory | 64 | 128 | 256 |
 |:--|--:|--:|--:|
-| version 0.5.1, which reads the text again | 66 | 142 | 310 |
-| `forward`, from state to state | 1.65 | 1.68 | 1.90 |
-| lean | 0.38 | 0.36 | 0.33 |
-| **compiled** | **0.061** | **0.069** | **0.103** |
+| version 0.5.1, which reads the text again | 52 | 82 | 182 |
+| `forward`, from state to state | 1.22 | 1.07 | 1.14 |
+| lean | 0.36 | 0.32 | 0.35 |
+| **compiled** | **0.073** | **0.074** | **0.089** |
 
-In 0.069 ms, 3.2 MB of parameters and memory come at 46 GB a second.
+In 0.074 ms, 3.2 MB of parameters and memory come at 43 GB a second.
 
 | Page | What it holds |
 |:--|:--|
