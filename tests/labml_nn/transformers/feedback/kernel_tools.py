@@ -35,6 +35,6 @@ def assert_close(got, expected, tolerance=1e-5):
             assert (mine - right).norm() <= tolerance * right.norm() + 1e-7
 
 
-def assert_pair(models, x, read=None):
+def assert_pair(models, x, read=None, tolerance=1e-5):
     compiled, plain = models
-    assert_close(everything(compiled, x, read), everything(plain, x, read))
+    assert_close(everything(compiled, x, read), everything(plain, x, read), tolerance)

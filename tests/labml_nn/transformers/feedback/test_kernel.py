@@ -71,8 +71,10 @@ def test_a_text_of_several_whole_spans(monkeypatch):
 def test_a_piece_longer_than_a_panel(monkeypatch, options):
     """Rows of a piece end anywhere in a panel of memory."""
     monkeypatch.setattr(forms, "STEPS", 32)
+    # The gradient of two shares is a small difference of large sums: by hand, in single precision,
+    # it is right to 1e-5 only too.
     for length in (21, 45):
-        assert_pair(pair(n_layers=1, **options), tokens(length, N, C))
+        assert_pair(pair(n_layers=1, **options), tokens(length, N, C), tolerance=3e-5)
 
 
 def test_pieces_of_a_span(monkeypatch):
