@@ -24,7 +24,7 @@ results: install
 	$(BIN)/python -m labml_nn.experiments.studies $(FLAGS)
 
 # Speed and memory beside the packages that one would use instead, which it installs into folders of
-# their own: half an hour of two idle cores. `NAMES="attention elman"` runs these,
+# their own: 25 minutes of two idle cores. `NAMES="attention elman"` runs these,
 # `FLAGS=--quick` tiny sizes; `NAMES=training` is the ablation of the training preset, some hours.
 bench: install
 	$(BIN)/python -m benchmarks.peers

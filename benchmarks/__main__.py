@@ -2,7 +2,7 @@
 
 With one, only those tables that the page sets beside the others.
 
-    make bench                                     # installs the peers before: half an hour
+    make bench                                     # installs the peers before: 25 minutes
     make bench NAMES="attention elman"             # these two
     make bench FLAGS=--quick                       # tiny sizes: does it run?
     make bench NAMES=training FLAGS=--minutes=90   # the ablation of the training preset, hours

@@ -53,16 +53,16 @@ way there a thread goes through all steps with its own texts and waits for nobod
 the way back threads meet twice in a piece, before and after they gather.
 
 **What it costs.** Milliseconds on two threads of an AMD EPYC with AVX-512, $C = 128$,
-$H = 4$, $L = 4$, 128 steps of 16 texts, medians of five rounds in turn. Training is
+$H = 4$, $L = 4$, 128 steps of 16 texts, medians of runs in turn. Training is
 forward, backward and a step of AdamW; more is [measured](../../../../performance.md) at
 other sizes:
 
 | | forward | training |
 |:--|--:|--:|
-| version 0.5.1 | 358 | 1099 |
-| plain | 308 | 942 |
-| by hand | 133 | 342 |
-| **compiled** | **23** | **74** |
+| version 0.5.1 | 254 | 1238 |
+| plain | 181 | 839 |
+| by hand | 85 | 306 |
+| **compiled** | **17** | **65** |
 
 Peak memory of forward and backward: 60, 102 and 174 MiB at 128, 256 and 512 steps. What
 grows with the square of $T$ is never kept.
