@@ -57,6 +57,7 @@ matrix, and half of the arithmetic of the way back, the weights' half, leaves th
 | [Back](backward.py) | the equations of blame |
 | [Products](products.py) | the gradients of weights |
 | [Spans and dropout](form.py) | how many steps "many" is |
+| [For autograd](operation.py) | both ways as one operation |
 | [The choice](choice.py) | when the plain form runs instead |
 
 **What it costs.** Peak memory of a forward and a backward pass, with $C = 128$,
@@ -71,14 +72,15 @@ By hand it grows with $T$: what is kept are $L + 1$ vectors and a row per step. 
 plain loop keeps all attention weights, and they grow with $T^2$.
 """
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor, nn
 
 from labml_nn.transformers.feedback import gpu, kernel
 from labml_nn.transformers.feedback.by_hand.form import Dropout, Form
-from labml_nn.transformers.feedback.by_hand.forward import Read, results_of, run_forward
+from labml_nn.transformers.feedback.by_hand.forward import run_forward
+from labml_nn.transformers.feedback.by_hand.operation import Ways, go
 from labml_nn.transformers.feedback.by_hand.products import run_backward
 from labml_nn.transformers.feedback.by_hand.weights import Weights, fold
 from labml_nn.transformers.feedback.layer import FeedbackTransformerLayer
@@ -89,77 +91,7 @@ if TYPE_CHECKING:
     from labml_nn.transformers.feedback.shared import FeedbackTransformerKV
 
 
-class _ByHand(torch.autograd.Function):
-    r"""
-    ## As autograd sees it
-
-    One operation, from a text, the rows of before and the folded parameters to outputs
-    and new rows. Nothing is kept in a module, so two forward passes may come before a
-    backward pass, and a graph may be walked twice.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        form: Form,
-        blank: Tensor | None,
-        x_seq: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        *weights: Tensor,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        r"""
-        Kept are outputs, keys and values, and what was multiplied with.
-        """
-        read = run_forward(x_seq, keys, values, blank, Weights(*weights), form)
-        ctx.form, ctx.before = form, len(keys)
-        ctx.save_for_backward(blank, *read, *weights)
-        ctx.set_materialize_grads(False)
-        return results_of(read, len(keys), form.heads)
-
-    @staticmethod
-    def backward(
-        ctx: Any,
-        of_top: Tensor | None,
-        of_keys: Tensor | None,
-        of_values: Tensor | None,
-    ) -> tuple[Tensor | None, ...]:
-        r"""
-        A gradient that nobody asked for is `None`: mostly that of the rows.
-        """
-        # The walk back writes over its own tensors, and cannot be gone back through.
-        if torch.is_grad_enabled():
-            raise RuntimeError(
-                "gradients of gradients are not known to the feedback transformer by "
-                "hand; set `backend = 'plain'` on the transformer"
-            )
-        blank, outputs, keys, values, *weights = ctx.saved_tensors
-        if of_top is None:
-            of_top = torch.zeros_like(outputs[:, 0])
-        total = run_backward(
-            of_top,
-            of_keys,
-            of_values,
-            Read(outputs, keys, values),
-            ctx.before,
-            blank,
-            Weights(*weights),
-            ctx.form,
-        )
-
-        # Of all rows, those of before: the others were made here.
-        def old(rows: Tensor) -> Tensor:
-            rows = torch.unflatten(rows[:, : ctx.before], 0, (ctx.form.heads, -1))
-            return rows.permute(2, 1, 0, 3)
-
-        return (
-            None,
-            None,
-            total.x_seq,
-            old(total.keys),
-            old(total.values),
-            *total.weights,
-        )
+BY_HAND = Ways("the feedback transformer by hand", run_forward, run_backward)
 
 
 def form_of(model: "FeedbackTransformerKV") -> Form:
@@ -253,12 +185,7 @@ def _recur(
         results = gpu.recur(backend, *given)
     elif (library := kernel.find(backend, form, x_seq)) is not None:
         results = kernel.recur(library, *given)
-    if results is None and torch.is_grad_enabled():
-        results = _ByHand.apply(*given[:-1], *weights)  # type: ignore[no-untyped-call]
-    if results is None:
-        read = run_forward(x_seq, keys, values, blank, weights, form)
-        results = results_of(read, len(keys), form.heads)
-    return results
+    return go(BY_HAND, *given) if results is None else results
 
 
 # ## Exercises

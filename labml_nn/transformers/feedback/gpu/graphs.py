@@ -39,7 +39,8 @@ from labml_nn.transformers.feedback.by_hand import form as forms
 from labml_nn.transformers.feedback.by_hand import forward, products
 from labml_nn.transformers.feedback.by_hand.backward import Total
 from labml_nn.transformers.feedback.by_hand.form import Form, spans
-from labml_nn.transformers.feedback.by_hand.forward import Read, results_of
+from labml_nn.transformers.feedback.by_hand.forward import Read
+from labml_nn.transformers.feedback.by_hand.operation import Ways, go
 from labml_nn.transformers.feedback.by_hand.weights import Weights
 from labml_nn.transformers.feedback.gpu import recording
 from labml_nn.transformers.feedback.gpu.tape import Tape, Tensors, draw_all, drawn
@@ -267,52 +268,7 @@ def run_backward(
     return Total(of_text, of_all_keys, of_all_values, Weights(*of_weights))
 
 
-class _Played(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        form: Form,
-        blank: Tensor | None,
-        x_seq: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        *weights: Tensor,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        read = run_forward(x_seq, keys, values, blank, Weights(*weights), form)
-        ctx.form, ctx.before = form, len(keys)
-        ctx.save_for_backward(blank, *read, *weights)
-        ctx.set_materialize_grads(False)
-        return results_of(read, len(keys), form.heads)
-
-    @staticmethod
-    def backward(
-        ctx: Any,
-        of_top: Tensor | None,
-        of_keys: Tensor | None,
-        of_values: Tensor | None,
-    ) -> tuple[Tensor | None, ...]:
-        if torch.is_grad_enabled():
-            raise RuntimeError(
-                "gradients of gradients are not known to the graphs of the feedback "
-                "transformer; set `backend = 'plain'` on the transformer"
-            )
-        blank, outputs, keys, values, *weights = ctx.saved_tensors
-        if of_top is None:
-            of_top = torch.zeros_like(outputs[:, 0])
-        read, before = Read(outputs, keys, values), ctx.before
-        total = run_backward(
-            *(of_top, of_keys, of_values, read, before, blank),
-            Weights(*weights),
-            ctx.form,
-        )
-
-        # Of all rows, those of before: the others were made here.
-        def old(rows: Tensor) -> Tensor:
-            rows = torch.unflatten(rows[:, :before], 0, (ctx.form.heads, -1))
-            return rows.permute(2, 1, 0, 3)
-
-        older = old(total.keys), old(total.values)
-        return None, None, total.x_seq, *older, *total.weights
+PLAYED = Ways("the graphs of the feedback transformer", run_forward, run_backward)
 
 
 def unsuited(form: Form, x_seq: Tensor) -> str | None:
@@ -347,13 +303,7 @@ def recur(
     All are those of the [loop by hand](../by_hand/forward.py). Returns the outputs of
     the last layer, `[T, B, C]`, and keys and values of the new rows, `[T, B, H, K]`.
     """
-    if torch.is_grad_enabled():
-        played: tuple[Tensor, Tensor, Tensor] = _Played.apply(  # type: ignore[no-untyped-call]
-            form, blank, x_seq, keys, values, *weights
-        )
-        return played
-    read = run_forward(x_seq, keys, values, blank, weights, form)
-    return results_of(read, len(keys), form.heads)
+    return go(PLAYED, form, blank, x_seq, keys, values, weights)
 
 
 # ## Exercises

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from labml_nn.transformers.feedback import by_hand
 from labml_nn.transformers.feedback.by_hand import form as forms
+from labml_nn.transformers.feedback.by_hand.operation import go
 from labml_nn.transformers.feedback.gpu import kernel
 
 BLANK = torch.tensor([[True, False], [False, False]])
@@ -47,7 +48,7 @@ def everything(recur, arguments):
 
 
 def the_form_by_hand(form, blank, x_seq, keys, values, weights):
-    return by_hand._ByHand.apply(form, blank, x_seq, keys, values, *weights)
+    return go(by_hand.BY_HAND, form, blank, x_seq, keys, values, weights)
 
 
 def assert_alike(arguments, tolerance=1e-10):

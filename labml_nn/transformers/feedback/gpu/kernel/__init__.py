@@ -53,6 +53,7 @@ step.
 | [The walk, launched](walk.py) | a span of the way back |
 """
 
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -60,7 +61,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from labml_nn.transformers.feedback.by_hand.backward import Total
 from labml_nn.transformers.feedback.by_hand.form import Form
+from labml_nn.transformers.feedback.by_hand.forward import Read
+from labml_nn.transformers.feedback.by_hand.operation import Ways, go
 from labml_nn.transformers.feedback.by_hand.products import run_backward
 from labml_nn.transformers.feedback.by_hand.weights import Weights
 
@@ -146,78 +150,23 @@ def _without_triton(device: torch.device) -> str | None:
     return cannot_launch(device)
 
 
-class _Persistent(torch.autograd.Function):
-    r"""
-    ## As autograd sees it
+# ## Both ways
+#
+# The modules that launch programs are imported when there is something to launch:
+# nobody else needs Triton. Large products of the way back are those by hand.
+def _there(*given: Any) -> Read:
+    from labml_nn.transformers.feedback.gpu.kernel.launch import run_forward
 
-    One operation, as [by hand](../../by_hand/index.html). The module that launches
-    programs is imported when there is something to launch: nobody else needs Triton.
-    """
+    return run_forward(*given)
 
-    @staticmethod
-    def forward(
-        ctx: Any,
-        form: Form,
-        blank: Tensor | None,
-        x_seq: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        *tensors: Tensor,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        r"""
-        Kept are outputs and rows, from which all else can be had again.
-        """
-        from labml_nn.transformers.feedback.gpu.kernel.launch import run_forward
 
-        weights = Weights(*tensors)
-        outputs, memory = run_forward(x_seq, keys, values, blank, weights, form)
-        ctx.form, ctx.before = form, len(keys)
-        ctx.save_for_backward(blank, outputs, memory, *tensors)
-        ctx.set_materialize_grads(False)
-        return _results_of(outputs, memory, len(keys), form.heads)
+def _back(*given: Any) -> Total:
+    from labml_nn.transformers.feedback.gpu.kernel.walk import Launched
 
-    @staticmethod
-    def backward(
-        ctx: Any,
-        of_top: Tensor | None,
-        of_keys: Tensor | None,
-        of_values: Tensor | None,
-    ) -> tuple[Tensor | None, ...]:
-        r"""
-        By hand.
-        """
-        from labml_nn.transformers.feedback.gpu.kernel.launch import as_read
-        from labml_nn.transformers.feedback.gpu.kernel.walk import Launched
+    return partial(run_backward, walk=Launched)(*given)
 
-        if torch.is_grad_enabled():
-            raise RuntimeError(
-                "gradients of gradients are not known to the programs of the feedback "
-                "transformer; set `backend = 'plain'` on the transformer"
-            )
-        blank, outputs, memory, *tensors = ctx.saved_tensors
-        if of_top is None:
-            of_top = torch.zeros_like(outputs[:, 0])
-        form, before = ctx.form, ctx.before
-        read = as_read(outputs, memory, form.heads)
-        total = run_backward(
-            of_top,
-            of_keys,
-            of_values,
-            read,
-            before,
-            blank,
-            Weights(*tensors),
-            form,
-            Launched,
-        )
 
-        # Of all rows, those of before: the others were made here.
-        def old(rows: Tensor) -> Tensor:
-            rows = torch.unflatten(rows[:, :before], 0, (form.heads, -1))
-            return rows.permute(2, 1, 0, 3)
-
-        older = old(total.keys), old(total.values)
-        return None, None, total.x_seq, *older, *total.weights
+PROGRAMS = Ways("the programs of the feedback transformer", _there, _back)
 
 
 def recur(
@@ -235,20 +184,7 @@ def recur(
     of the last layer, `[T, B, C]`, and keys and values of the new rows,
     `[T, B, H, K]`.
     """
-    read: tuple[Tensor, Tensor, Tensor] = _Persistent.apply(  # type: ignore[no-untyped-call]
-        form, blank, x_seq, keys, values, *weights
-    )
-    return read
-
-
-# They are copies: whoever changes an output in place must not change what the way back
-# will read.
-def _results_of(
-    outputs: Tensor, memory: Tensor, before: int, heads: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    rows = torch.unflatten(memory[:, before:].transpose(0, 1), 2, (2, heads, -1))
-    keys, values = rows.unbind(2)
-    return outputs[:, -1].clone(), keys.clone(), values.clone()
+    return go(PROGRAMS, form, blank, x_seq, keys, values, weights)
 
 
 # ## Exercises

@@ -109,13 +109,12 @@ def run_forward(
     blank: Tensor | None,
     weights: Weights,
     form: Form,
-) -> tuple[Tensor, Tensor]:
+) -> Read:
     r"""
     ## The way there
 
-    All arguments are those of the [loop by hand](../../by_hand/forward.py). Returns the
-    outputs of all layers, `[T, L + 1, B, C]`, and all rows, keys and values side by
-    side, `[B, S, 2·C]`.
+    Arguments and results are those of the [loop by hand](../../by_hand/forward.py). The
+    programs have keys and values of a row side by side.
     """
     length, batch, width = x_seq.shape
     before, (layers, hidden, _) = len(keys), weights.down.shape
@@ -139,7 +138,7 @@ def run_forward(
             steps_of(span, before + length, weights),
             plan,
         )
-    return outputs, memory
+    return as_read(outputs, memory, form.heads)
 
 
 # Masks of dropout are drawn for a span at a time. Without them, the text is one piece.
