@@ -59,7 +59,7 @@ setup(
     # Kernels are compiled where they are used, so their source goes along.
     package_data={
         "labml_nn": ["py.typed"],
-        "labml_nn.compiled": ["*.h"],
+        "labml_nn.kernels": ["cpp/*.h", "cpp/*/*.h", "cpp/*/*.cpp"],
         "labml_nn.recurrent.elman.kernel": ["*.h", "*.cpp"],
         "labml_nn.transformers.feedback.kernel": ["*.h", "*.cpp"],
         "labml_nn.transformers.feedback.writing": ["*.cpp"],

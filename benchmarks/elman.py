@@ -30,7 +30,7 @@ from benchmarks.command import Parts, Shown, go_through, options
 from benchmarks.contest import Run, contest
 from benchmarks.device import CPU, Place
 from benchmarks.growth import Axes, Rows, sweep
-from labml_nn.compiled.build import is_switched_off
+from labml_nn.kernels.build import is_switched_off
 from labml_nn.recurrent.elman import Elman
 from labml_nn.recurrent.elman.kernel import KERNEL
 from labml_nn.recurrent.elman.torch_rnn import from_torch_rnn

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from benchmarks.contest import Run
 from benchmarks.peers import MissingPeer, peer, published
-from labml_nn.compiled.build import is_switched_off
+from labml_nn.kernels.build import is_switched_off
 from labml_nn.transformers import feedback as ours
 from labml_nn.transformers.feedback import gpu
 from labml_nn.transformers.feedback.by_hand import form_of

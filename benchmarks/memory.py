@@ -15,7 +15,7 @@ from torch._C._profiler import (
 )
 
 from benchmarks.contest import Run
-from labml_nn.compiled import let_go
+from labml_nn.kernels.call import let_go
 
 CPU = {ProfilerActivity.CPU}
 

@@ -23,7 +23,7 @@ from benchmarks.feedback_models import (
     published_model,
 )
 from benchmarks.peers import MissingPeer
-from labml_nn.compiled import Kernel, is_switched_off
+from labml_nn.kernels.build import Kernel, is_switched_off
 from labml_nn.recurrent.elman import kernel as elman_step
 from labml_nn.recurrent.elman.kernel.write import CompiledWriter
 from labml_nn.recurrent.elman.language_model import ElmanConfig, ElmanLanguageModel
@@ -58,7 +58,7 @@ def gpt(context: int, texts: int, device: Device = "cpu", **changes: Any) -> Way
     return {
         REREADING: partial(reread, model, text),
         STATES: lambda: model(text[-1:], state)[0][-1],
-        **_writers(lambda: model.writer(state), text[-1]),
+        **_writers(lambda: model.decoding_step(state), text[-1]),
     }
 
 
@@ -105,14 +105,14 @@ def replies(context: int, texts: int, device: Device = "cpu", **changes: Any) ->
     torch.manual_seed(0)
     model = EncoderDecoderLanguageModel(EncoderDecoderConfig(**sizes)).eval().to(device)
     said, reply = torch.randint(3, VOCABULARY, (2, context, texts)).to(device)
-    begun, start, _ = model.begin(said)
+    begun, start, _ = model.prepare_prompt(said)
     text = torch.cat([start, reply])
     _, state = model(text[:-1], begun)
     return {
         "reads all again": lambda: model(text, model.encode(said))[0][-1],
         "reads the reply again": lambda: model(text, begun)[0][-1],
         STATES: lambda: model(text[-1:], state)[0][-1],
-        **_writers(lambda: model.writer(state), text[-1]),
+        **_writers(lambda: model.decoding_step(state), text[-1]),
     }
 
 
@@ -168,7 +168,7 @@ def feedback(context: int, texts: int, device: Device = "cpu", **changes: Any) -
         if backend == "kernel" and not _has(feedback_step.KERNEL, text):
             continue
         model.transformer.backend = backend
-        write: Any = model.writer(memory)
+        write: Any = model.decoding_step(memory)
         ways[name] = partial(_stay_with_rows, write, text[-1])
     model.transformer.backend = "auto"
     return ways

@@ -30,8 +30,8 @@ trains, judges or samples them should not have to care. So all of them have thes
 | `forward` | What may follow each position? Where do I go on reading? |
 | `loss` | How surprised were you by this text? |
 | `predict` | What may come next? |
-| `begin` | What do you need before you can go on writing? |
-| `writer` | What may follow this token, and this one, and this one? |
+| `prepare_prompt` | What do you need before you can go on writing? |
+| `decoding_step` | What may follow this token, and this one, and this one? |
 | `save`, `load` | [Files](saving/__init__.py) |
 
 | Symbol | Code | Shape | Meaning |
@@ -71,7 +71,7 @@ State = TypeVar("State")
 Model = TypeVar("Model", bound="LanguageModel[Any]")
 
 # What goes on with texts: tokens `[B]` become logits of what may follow them, `[B, V]`.
-Writer: TypeAlias = Callable[[Tensor], Tensor]
+DecodingStep: TypeAlias = Callable[[Tensor], Tensor]
 
 
 class LanguageModel(nn.Module, Generic[State]):
@@ -239,13 +239,13 @@ class LanguageModel(nn.Module, Generic[State]):
         """
         with evaluating(self):
             if state is None:
-                state, tokens, ends = self.begin(tokens)
+                state, tokens, ends = self.prepare_prompt(tokens)
             else:
                 ends = ends_of(tokens, self.config.padding_token)
             logits, _ = self(tokens, state)
         return at_least_single(at_ends(logits, ends)).softmax(-1)
 
-    def begin(
+    def prepare_prompt(
         self, prompt: Int[Tensor, "S B"], lengths: Int[Tensor, " B"] | None = None
     ) -> tuple[State | None, Int[Tensor, "T B"], Int[Tensor, " B"] | None]:
         """
@@ -268,7 +268,7 @@ class LanguageModel(nn.Module, Generic[State]):
         check_prompt_lengths(lengths, prompt)
         return None, prompt, lengths
 
-    def writer(self, state: State) -> Writer:
+    def decoding_step(self, state: State) -> DecodingStep:
         r"""
         ### Write on
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 LAYERS = [
     {
         "labml_nn.checks",
-        "labml_nn.compiled",
+        "labml_nn.kernels",
         "labml_nn.utils",
         "labml_nn.configuration",
         "labml_nn.evaluation",
@@ -53,7 +53,7 @@ NO_FILES = {"pathlib", "urllib", "json", "io", "shutil", "os"}
 FILES = {
     "labml_nn.saving",
     "labml_nn.attention_maps.picture",
-    "labml_nn.compiled",
+    "labml_nn.kernels",
     "labml_nn.recurrent.elman.kernel",
     "labml_nn.transformers.feedback.kernel",
     "labml_nn.transformers.feedback.writing",

@@ -130,7 +130,7 @@ def generate(
     # saves time, and can never meet a gradient. So the result leaves it as a copy: you
     # may want to train on it.
     with evaluating(model), torch.inference_mode():
-        beginning = model.begin(prompt, lengths)
+        beginning = model.prepare_prompt(prompt, lengths)
         written = _write(model, beginning, n, pick, stops, on_token)
     return written.clone()
 
@@ -156,7 +156,7 @@ def _write(
     ends = ends.to(text.device)
     shared, longest = (int(end) for end in ends.aminmax())
     read, state = model(text[:shared], state)
-    logits, write = read[-1], model.writer(state)
+    logits, write = read[-1], model.decoding_step(state)
 
     # A sequence writes from step `ends` on, and is done at step `done`: after $n$
     # tokens, or with a stop token.

@@ -53,7 +53,7 @@ def answers(model):
 
 def read(model, text, prompt):
     """Logits at all of `text`, at once. A model that answers has read `prompt` before."""
-    state = model.begin(prompt)[0]
+    state = model.prepare_prompt(prompt)[0]
     return model(text, state)[0]
 
 
@@ -61,7 +61,7 @@ def written_naively(model, prompt, n, sampler, seed):
     """Token by token, and everything from the beginning for each of them."""
     generator = torch.Generator().manual_seed(seed)
     model.eval()
-    _, text, _ = model.begin(prompt)
+    _, text, _ = model.prepare_prompt(prompt)
     begun = len(text)
     padding = model.config.padding_token
     for _ in range(n):
@@ -96,7 +96,7 @@ def test_every_model_of_the_table_is_tested():
 def test_logits_and_state(which):
     model = make(which)
     prompt, text = some(4, 3), some(5, 3)
-    state, begun, _ = model.begin(prompt)
+    state, begun, _ = model.prepare_prompt(prompt)
     text = torch.cat([begun, text]) if answers(model) else text
     logits, state = model(text, state)
     assert logits.shape == (len(text), 3, V)
@@ -110,7 +110,7 @@ def test_logits_and_state(which):
 def test_it_does_not_matter_how_a_text_is_cut(which):
     model = make(which).eval()
     prompt, text = some(4, 3), some(2 * MAX_LEN + 5, 3)
-    state, begun, _ = model.begin(prompt)
+    state, begun, _ = model.prepare_prompt(prompt)
     text = torch.cat([begun, text]) if answers(model) else text
     whole, _ = model(text, state)
     parts = []
@@ -124,7 +124,7 @@ def test_it_does_not_matter_how_a_text_is_cut(which):
 def test_a_state_is_a_value(which):
     model = make(which).eval()
     prompt, text = some(4, 3), some(MAX_LEN + 3, 3)
-    state, begun, _ = model.begin(prompt)
+    state, begun, _ = model.prepare_prompt(prompt)
     _, state = model(torch.cat([begun, text]) if answers(model) else text, state)
     before = [tensor.clone() for tensor in tensors_of(state)]
     one, two = some(4, 3), some(4, 3)
@@ -139,7 +139,7 @@ def test_a_state_is_a_value(which):
 def test_no_position_sees_the_future(which):
     model = make(which).eval()
     prompt, text = some(4, 3), some(3 * MAX_LEN, 3)
-    begun = model.begin(prompt)[1]
+    begun = model.prepare_prompt(prompt)[1]
     text = torch.cat([begun, text]) if answers(model) else text
     other = text.clone()
     other[8:] = SPECIAL + (other[8:] - SPECIAL + 1) % (V - SPECIAL)
@@ -156,7 +156,7 @@ def test_predict_is_the_softmax_of_the_last_logits(which):
     p = model.predict(prompt)
     assert p.shape == (3, V) and not p.requires_grad
     assert model.training and torch.is_grad_enabled() == inside
-    logits = read(model.eval(), model.begin(prompt)[1], prompt)
+    logits = read(model.eval(), model.prepare_prompt(prompt)[1], prompt)
     torch.testing.assert_close(p, logits[-1].softmax(-1))
     torch.testing.assert_close(p.sum(-1), torch.ones(3, dtype=p.dtype))
 
@@ -239,7 +239,7 @@ def test_logits_on_the_way_are_those_of_full_recomputation(which):
         return logits.argmax(-1)
 
     text = generate(model, prompt, 2 * MAX_LEN, watching, stop=())
-    _, begun, _ = model.begin(prompt)
+    _, begun, _ = model.prepare_prompt(prompt)
     whole = read(model.eval(), torch.cat([begun, text[:-1]]), prompt)[len(begun) - 1 :].detach()
     if model.config.padding_token is not None:
         whole[..., model.config.padding_token] = -torch.inf

@@ -231,8 +231,8 @@ def test_predict_gives_modes_back_when_it_fails():
 def test_a_model_continues_its_prompt():
     model = make()
     prompt, lengths = torch.randint(V, (5, 2)), torch.tensor([5, 1])
-    assert model.begin(prompt) == (None, prompt, None)
-    assert model.begin(prompt, lengths) == (None, prompt, lengths)
+    assert model.prepare_prompt(prompt) == (None, prompt, None)
+    assert model.prepare_prompt(prompt, lengths) == (None, prompt, lengths)
     assert model.end_token is None
 
 
@@ -250,7 +250,7 @@ def test_prompts_that_cannot_be(unhooked, prompt, lengths, message):
     base = unhooked(MODULE)
     model = base.LanguageModel(base.LanguageModelConfig(n_vocab=V))
     with pytest.raises(ValueError, match=message):
-        model.begin(prompt, lengths)
+        model.prepare_prompt(prompt, lengths)
 
 
 # Building.

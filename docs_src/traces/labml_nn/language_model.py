@@ -12,4 +12,4 @@ def trace_doors(T, B, C, N, V):
     tokens = torch.randint(1, V, (T, B))
     model.loss(tokens, tokens)
     model.predict(tokens)
-    model.begin(tokens, torch.full((B,), T))
+    model.prepare_prompt(tokens, torch.full((B,), T))

@@ -57,7 +57,7 @@ from labml_nn.checks import (
     check_tokens,
 )
 from labml_nn.configuration import LanguageModelConfig
-from labml_nn.language_model import LanguageModel, Writer
+from labml_nn.language_model import DecodingStep, LanguageModel
 from labml_nn.recurrent.elman import Elman
 from labml_nn.recurrent.elman.bptt import ACTIVATIONS
 from labml_nn.recurrent.elman.writing import Parts, can_write, writer_of
@@ -210,7 +210,7 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
         own = self.output_weight
         return self.embedding.weight if own is None else own
 
-    def writer(self, state: Float[Tensor, "L B N"]) -> Writer:
+    def decoding_step(self, state: Float[Tensor, "L B N"]) -> DecodingStep:
         """
         ### Write on
 
@@ -221,7 +221,7 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
         parts = self.parts()
         if type(self) is ElmanLanguageModel and can_write(self, parts, state):
             return writer_of(parts, state)
-        return super().writer(state)
+        return super().decoding_step(state)
 
     def parts(self) -> Parts:
         """What a writer needs to know of the model."""

@@ -259,7 +259,7 @@ def _is_ordinary(module: nn.Module) -> bool:
 # beginning, endings = torch.randint(65, (7, 1)), torch.randint(65, (2, 5, 1))
 # _, state = model(beginning)
 # for ending in endings:
-#     write = model.writer(state)
+#     write = model.decoding_step(state)
 #     logits = torch.stack([write(token) for token in ending])
 #     whole, _ = model(torch.cat([beginning, ending]))
 #     torch.testing.assert_close(logits, whole[7:], rtol=1e-4, atol=1e-4)

@@ -96,7 +96,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from labml_nn.checks import check_tokens
-from labml_nn.language_model import LanguageModel, Writer
+from labml_nn.language_model import DecodingStep, LanguageModel
 from labml_nn.transformers.autoregressive.blocks import NORMS, build_layer, initialise
 from labml_nn.transformers.autoregressive.config import AutoregressiveConfig
 from labml_nn.transformers.autoregressive.embedding import PlacedEmbedding
@@ -228,13 +228,13 @@ class AutoregressiveTransformer(LanguageModel[Window]):
         x = self.embedding(tokens, positions)
         return self.stack.extend(x, mask, past, rotation)
 
-    def writer(self, state: Window) -> Writer:
+    def decoding_step(self, state: Window) -> DecodingStep:
         """
         ### Write on
 
         `state` is that of the text so far. Returns [a writer](writing.py).
         """
-        plain = super().writer
+        plain = super().decoding_step
         if type(self) is not AutoregressiveTransformer:
             return plain(state)
         return writer_of(self, state, plain)

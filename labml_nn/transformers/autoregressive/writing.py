@@ -11,7 +11,7 @@ where this one has its parts.
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from labml_nn.language_model import Writer
+from labml_nn.language_model import DecodingStep
 from labml_nn.transformers.autoregressive.embedding import PlacedEmbedding
 from labml_nn.transformers.window import Window
 from labml_nn.transformers.writing import (
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 def writer_of(
     model: "AutoregressiveTransformer",
     state: Window | None,
-    plain: Callable[[Window], Writer],
-) -> Writer:
+    plain: Callable[[Window], DecodingStep],
+) -> DecodingStep:
     """
     ## A writer
 

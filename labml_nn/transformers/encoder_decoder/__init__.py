@@ -57,7 +57,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from labml_nn.checks import check_tokens
-from labml_nn.language_model import LanguageModel, Writer
+from labml_nn.language_model import DecodingStep, LanguageModel
 from labml_nn.transformers.encoder_decoder.assembly import assemble
 from labml_nn.transformers.encoder_decoder.batches import (
     Batch,
@@ -244,7 +244,7 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
         logits, _ = self(read, self.encode(tokens))
         return self.loss_of(logits, asked)
 
-    def begin(
+    def prepare_prompt(
         self, prompt: Int[Tensor, "S B"], lengths: Int[Tensor, " B"] | None = None
     ) -> tuple[EncoderDecoderState, Int[Tensor, "T B"], None]:
         """
@@ -258,13 +258,13 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
         start = prompt.new_full((1, prompt.shape[1]), self.config.start_token)
         return state, start, None
 
-    def writer(self, state: EncoderDecoderState) -> Writer:
+    def decoding_step(self, state: EncoderDecoderState) -> DecodingStep:
         """
         ### Write on
 
         `state` is that of the reply so far. Returns [a writer](writing.py).
         """
-        plain = super().writer
+        plain = super().decoding_step
         if type(self) is not EncoderDecoderLanguageModel or state.reply is None:
             return plain(state)
         return writer_of(self, state, lambda reply: plain(state._replace(reply=reply)))
@@ -342,7 +342,7 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
 # def numbers(layers):
 #     return sum(part.numel() for pair in layers for part in pair)
 #
-# state, token, _ = model.begin(torch.randint(3, 20, (S, 1)))
+# state, token, _ = model.prepare_prompt(torch.randint(3, 20, (S, 1)))
 # assert numbers(state.sources) == 2 * L * C * S
 # for t in range(20):
 #     logits, state = model(token, state)

@@ -184,7 +184,7 @@ def assemble(config: EncoderDecoderConfig) -> EncoderDecoder:
 #     model = EncoderDecoderLanguageModel(config).eval()
 #     if glorot:
 #         nn.init.xavier_uniform_(model.transformer.generator.projection.weight)
-#     state, start, _ = model.begin(torch.randint(3, 68, (5, 8)))
+#     state, start, _ = model.prepare_prompt(torch.randint(3, 68, (5, 8)))
 #     tokens = torch.cat([start, torch.randint(3, 68, (20, 8))])
 #     logits, _ = model(tokens, state)
 #     return (logits.argmax(-1) == tokens).float().mean()

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from labml_nn.language_model import Writer
+from labml_nn.language_model import DecodingStep
 from labml_nn.transformers.encoder_decoder.assembly import PlacedTokens
 from labml_nn.transformers.encoder_decoder.state import EncoderDecoderState
 from labml_nn.transformers.models import EncoderDecoder, Generator
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 def writer_of(
     model: "EncoderDecoderLanguageModel",
     state: EncoderDecoderState,
-    plain: Callable[[Window], Writer],
-) -> Writer:
+    plain: Callable[[Window], DecodingStep],
+) -> DecodingStep:
     """
     ## A writer
 

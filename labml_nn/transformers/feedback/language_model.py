@@ -53,7 +53,7 @@ from labml_nn.checks import (
     check_sizes,
     check_tokens,
 )
-from labml_nn.language_model import LanguageModel, LanguageModelConfig, Writer
+from labml_nn.language_model import DecodingStep, LanguageModel, LanguageModelConfig
 from labml_nn.transformers.feed_forward import FeedForward
 from labml_nn.transformers.feedback import (
     FeedbackAttention,
@@ -197,7 +197,7 @@ class FeedbackLanguageModel(LanguageModel[FeedbackMemory]):
         logits = F.linear(y_seq, table.weight)
         return logits, memory.detach()
 
-    def writer(self, state: FeedbackMemory) -> Writer:
+    def decoding_step(self, state: FeedbackMemory) -> DecodingStep:
         r"""
         ### Write on
 
@@ -208,11 +208,11 @@ class FeedbackLanguageModel(LanguageModel[FeedbackMemory]):
             return FeedbackWriter(self, state)
         return self.plain_writer(state)
 
-    def plain_writer(self, state: FeedbackMemory) -> Writer:
+    def plain_writer(self, state: FeedbackMemory) -> DecodingStep:
         r"""
         The one that can be asked anything: `forward`, token after token.
         """
-        return super().writer(state)
+        return super().decoding_step(state)
 
     def _real(self, tokens: Tensor) -> Bool[Tensor, "T B"] | None:
         # A batch without padding takes the short way. The question splits a compiled

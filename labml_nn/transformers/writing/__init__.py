@@ -63,7 +63,7 @@ from labml_nn.transformers.autoregressive import (
 model = AutoregressiveTransformer(AutoregressiveConfig(n_vocab=65)).eval()
 text = torch.randint(65, (40, 2))  # [T, B]
 logits, state = model(text[:30])
-write = model.writer(state)
+write = model.decoding_step(state)
 for token in text[30:]:
     last = write(token)  # [B, V]: what may follow
 torch.testing.assert_close(last, model(text)[0][-1], rtol=1e-4, atol=1e-4)
@@ -143,7 +143,7 @@ __all__ = [
 # endings = torch.randint(9, (2, 4, 2))
 # for ending in endings:
 #     rows, _ = model(ending, state)
-#     write = model.writer(state)
+#     write = model.decoding_step(state)
 #     for token, row in zip(ending, rows, strict=True):
 #         torch.testing.assert_close(write(token), row, rtol=1e-4, atol=1e-4)
 # ```

@@ -9,7 +9,7 @@ summary: >
 The [lean step](step.py) calls PyTorch 29 times for each layer. For a model of four
 layers with 128 features that takes longer than the arithmetic, and far longer than the
 weights need to come out of the cache. So here the step is
-[compiled](../../compiled/__init__.py): one call for a token, through all layers. The
+[compiled](../../kernels/build.py): one call for a token, through all layers. The
 C++ lies beside this page. `writing.cpp` follows the lean step part by part, and
 `rows.h` has the one product that matters.
 
@@ -61,8 +61,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from labml_nn.compiled import Kernel, Library, fields, is_switched_off
-from labml_nn.compiled import Source as Code
+from labml_nn.kernels.build import Kernel, Library, is_switched_off
+from labml_nn.kernels.build import Source as Code
+from labml_nn.kernels.call import fields
 from labml_nn.transformers.writing import parts as taken_apart
 from labml_nn.transformers.writing.memory import Kept, Memory
 from labml_nn.transformers.writing.step import Source

@@ -39,7 +39,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from labml_nn.compiled import up_to
+from labml_nn.kernels.call import up_to
 from labml_nn.transformers.keys_values import KeysValues
 from labml_nn.transformers.window import Window
 

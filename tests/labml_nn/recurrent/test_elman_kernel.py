@@ -11,7 +11,7 @@ import torch
 from elman_tools import NONLINEARITIES, B, C, L, N, T, network, random, some_mask
 from torch import nn
 
-from labml_nn.compiled import BuildError, load
+from labml_nn.kernels.build import BuildError, load
 from labml_nn.recurrent.elman import Elman, ElmanLayer, kernel
 from labml_nn.recurrent.elman.kernel import run
 

@@ -36,7 +36,7 @@ def texts(length, batch=B):
 def begun(model, batch=B):
     """A writer after some tokens, and the state that it has."""
     _, state = model(texts(T, batch))
-    return model.writer(state), state
+    return model.decoding_step(state), state
 
 
 def assert_writes_as_it_reads(model, batch=B, kind=ElmanWriter):
@@ -76,7 +76,7 @@ def test_with_all_fields(fields):
 def test_it_has_parameters_and_the_state_to_itself():
     model = build()
     write, state = begun(model)
-    other = copy.deepcopy(model).writer(state)
+    other = copy.deepcopy(model).decoding_step(state)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()
@@ -114,14 +114,14 @@ def test_what_it_does_not_know_is_read(change):
 def test_when_it_does_not_write(monkeypatch):
     model = build()
     _, state = model(texts(T))
-    assert not isinstance(model.train().writer(state), ElmanWriter)
+    assert not isinstance(model.train().decoding_step(state), ElmanWriter)
     model.eval()
-    assert not isinstance(model.writer(state[:1]), ElmanWriter)
-    assert not isinstance(model.writer(state.float()), ElmanWriter)
+    assert not isinstance(model.decoding_step(state[:1]), ElmanWriter)
+    assert not isinstance(model.decoding_step(state.float()), ElmanWriter)
     with torch.autocast("cpu", torch.bfloat16):
-        assert not isinstance(model.writer(state), ElmanWriter)
+        assert not isinstance(model.decoding_step(state), ElmanWriter)
     monkeypatch.setattr(writing, "MOST_TOKENS", V - 1)
-    assert not isinstance(model.writer(state), ElmanWriter)
+    assert not isinstance(model.decoding_step(state), ElmanWriter)
 
 
 @pytest.mark.parametrize("token", [-1, V])

@@ -44,7 +44,7 @@ class Echo(Counter):
 
     end_token = 0
 
-    def begin(self, prompt, lengths=None):
+    def prepare_prompt(self, prompt, lengths=None):
         self.heard = prompt, lengths
         return torch.tensor([0]), torch.full((1, prompt.shape[1]), 3), None
 

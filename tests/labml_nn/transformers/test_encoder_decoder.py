@@ -217,7 +217,7 @@ def test_states_come_back_detached_and_what_is_encoded_does_not():
 
 def test_begin_reads_the_prompt_and_starts_a_reply():
     made, source = model(), words(S)
-    state, tokens, lengths = made.begin(source)
+    state, tokens, lengths = made.prepare_prompt(source)
     assert lengths is None
     assert tokens.tolist() == [[START] * B]
     assert not any(leaf.requires_grad for leaf in leaves(state))
@@ -407,7 +407,7 @@ def test_it_learns_to_turn_words_round():
     source = torch.randint(3, 9, (4, 50))
     assert made.loss(source, source.flip(0)) < 0.05
 
-    state, tokens, _ = made.begin(source)
+    state, tokens, _ = made.prepare_prompt(source)
     written = []
     with torch.no_grad():
         for _ in range(5):

@@ -209,7 +209,7 @@ def test_autocast_to_bfloat16():
     expected = made.loss(source, target)
     with torch.autocast("cpu", torch.bfloat16):
         loss = made.loss(source, target)
-        state, tokens, _ = made.begin(source)
+        state, tokens, _ = made.prepare_prompt(source)
         logits, state = made(tokens, state)
         logits, _ = made(logits.argmax(-1), state)
     loss.backward()

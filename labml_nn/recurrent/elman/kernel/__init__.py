@@ -35,7 +35,7 @@ memory for their results.
 
 **What is done here.** The loop is C++, about 300 lines in `forward.h`, `backward.h` and
 `gather.h` beside this file, and the equations in it are those above. The rest is that
-of [all kernels](../../../compiled/__init__.py): products of few rows that stay in
+of [all kernels](../../../kernels/build.py): products of few rows that stay in
 registers, 215 billion operations a second here, and weights packed in the order in
 which they are read. Four things are this kernel's own:
 
@@ -88,7 +88,7 @@ it is behind, and runs only if `backend = "kernel"` asks for it.
 |:--|:--|
 | [The two calls](run.py) | what Python and C++ share |
 | [One token more](write.py) | a model that writes, compiled |
-| [Compiled loops](../../../compiled/__init__.py) | what all kernels have in common |
+| [Compiled loops](../../../kernels/build.py) | what all kernels have in common |
 """
 
 from pathlib import Path
@@ -97,8 +97,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from labml_nn.compiled import Kernel, Library, Source, is_switched_off
-from labml_nn.compiled.build import VECTORS
+from labml_nn.kernels.build import VECTORS, Kernel, Library, Source, is_switched_off
 from labml_nn.recurrent.elman.bptt import run_backward as run_backward_by_steps
 from labml_nn.recurrent.elman.kernel.run import (
     Given,

@@ -7,12 +7,12 @@ summary: >
 
 The [kernel](index.html) is two functions of C++. Each gets one structure with sizes and
 pointers; the memory behind the pointers are tensors that are made here. How a kernel is
-called in general has [a page of its own](../../../compiled/call.py).
+called in general has [a page of its own](../../../kernels/call.py).
 
 Rows of inputs and states lie as PyTorch has them, without padding: a vector that
 reaches beyond the end of a row is loaded and stored in part. So nothing is copied on
 the way in or out. Only weights are, when they are
-[packed](../../../compiled/call.py#Call.pack).
+[packed](../../../kernels/call.py#Call.pack).
 """
 
 import ctypes
@@ -21,7 +21,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from labml_nn.compiled import Call, Library, fields, up_to
+from labml_nn.kernels.build import Library
+from labml_nn.kernels.call import Call, fields, up_to
 
 
 class Task(ctypes.Structure):

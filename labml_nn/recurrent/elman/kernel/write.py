@@ -10,7 +10,7 @@ processor is done with the arithmetic in less than half of the time: the matrice
 the language model, as it comes, are less than a megabyte, which fits into its second
 cache. So the step is written once more in C++, in `write.h`. It has the same row of
 states, and the same products; only weights are
-[packed](../../../compiled/call.py#Call.pack).
+[packed](../../../kernels/call.py#Call.pack).
 
 Microseconds for a token on an AMD EPYC with AVX-512, two layers of 256 units, one text,
 medians of runs in turn:
@@ -27,7 +27,8 @@ import torch
 from torch import Tensor
 
 from labml_nn.checks import check_vocabulary
-from labml_nn.compiled import Call, Library, fields
+from labml_nn.kernels.build import Library
+from labml_nn.kernels.call import Call, fields
 from labml_nn.recurrent.elman.kernel.run import BENDS
 
 if TYPE_CHECKING:

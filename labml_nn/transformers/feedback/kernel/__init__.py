@@ -16,7 +16,7 @@ So here the loop itself is compiled. The equations are those of
 about 850 lines of C++: `forward.h`, `backward.h` and `gather.h`, beside this file, read
 like those pages. This page says what makes them fast.
 
-**As all kernels.** [Compiled loops](../../../compiled/__init__.py) tells of vectors,
+**As all kernels.** [Compiled loops](../../../kernels/build.py) tells of vectors,
 of products of few rows, and of weights that lie in the order in which they are read.
 All of it is used here. What follows is this kernel's own.
 
@@ -79,7 +79,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from labml_nn.compiled import Kernel, Library, Source, is_switched_off
+from labml_nn.kernels.build import Kernel, Library, Source, is_switched_off
 from labml_nn.transformers.feed_forward import FeedForward
 from labml_nn.transformers.feedback.by_hand.form import Form
 from labml_nn.transformers.feedback.by_hand.weights import Weights

@@ -15,7 +15,8 @@ import math
 
 from torch import Tensor
 
-from labml_nn.compiled import Library, up_to
+from labml_nn.kernels.build import Library
+from labml_nn.kernels.call import up_to
 from labml_nn.transformers.feedback.by_hand.form import Form, Span, spans
 from labml_nn.transformers.feedback.by_hand.weights import Weights
 from labml_nn.transformers.feedback.kernel.task import Caller, Kept

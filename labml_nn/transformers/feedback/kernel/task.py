@@ -6,7 +6,7 @@ summary: >
   back.
 ---
 
-The [kernel](index.html) is [called](../../../compiled/call.py) with one structure,
+The [kernel](index.html) is [called](../../../kernels/call.py) with one structure,
 declared here and in `task.h`. Rows of features are padded, weights are packed, and
 attention has time along its rows: this page says which tensor goes where.
 """
@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from labml_nn.compiled import Call, Library, fields, up_to
+from labml_nn.kernels.build import Library
+from labml_nn.kernels.call import Call, fields, up_to
 from labml_nn.transformers.feedback.by_hand.form import Form, Span, draw
 from labml_nn.transformers.feedback.by_hand.weights import Weights
 

@@ -61,7 +61,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from labml_nn.checks import autocast_is_on
-from labml_nn.language_model import Writer
+from labml_nn.language_model import DecodingStep
 from labml_nn.transformers.feedback.by_hand.choice import HOOKS, objection
 from labml_nn.transformers.feedback.memory import FeedbackMemory
 from labml_nn.transformers.feedback.shared import FeedbackTransformerKV
@@ -118,7 +118,7 @@ class FeedbackWriter:
         * `model`, `memory` are those of `can_write`
         """
         self.model, self.padding_token = model, model.config.padding_token
-        self.gave_up: Writer | None = None
+        self.gave_up: DecodingStep | None = None
         # Memory is written to, step by step. Were it made in inference mode, nobody
         # could write to it outside.
         with torch.inference_mode(False), torch.no_grad():
@@ -224,7 +224,7 @@ class FeedbackWriter:
 # text, endings = torch.randint(7, (5, 2)), torch.randint(7, (2, 20, 2))
 # _, state = model(text)
 # for ending in endings:
-#     write = model.writer(state)
+#     write = model.decoding_step(state)
 #     logits = torch.stack([write(tokens) for tokens in ending])
 #     expected, _ = model(ending, state)
 #     torch.testing.assert_close(logits, expected)

@@ -8,7 +8,7 @@ summary: >
 The [lean step](step.py) calls PyTorch a dozen times a layer, and each call costs some
 microseconds before it computes anything. For one text with $C = 128$ there is not much
 to compute: 0.8 million multiplications, as many as there are parameters. So the whole
-step is [compiled](../../../compiled/index.html), with what comes before and behind it,
+step is [compiled](../../../kernels/build.py), with what comes before and behind it,
 the table of embeddings and the bets.
 
 One thing is done in another order than in PyTorch. Scores have a part that depends on
@@ -20,7 +20,7 @@ On the right there is one product instead of two. PyTorch would have to write al
 sums $k_j + E_d$ to memory first, for each layer anew. Here a sum is made in a register,
 multiplied, and forgotten.
 
-Parameters are [packed](../../../compiled/call.py) once for a text.
+Parameters are [packed](../../../kernels/call.py) once for a text.
 """
 
 import ctypes
@@ -29,7 +29,8 @@ from pathlib import Path
 from torch import Tensor
 from torch.nn import functional as F
 
-from labml_nn.compiled import Call, Kernel, Library, Source, fields, up_to
+from labml_nn.kernels.build import Kernel, Library, Source
+from labml_nn.kernels.call import Call, fields, up_to
 from labml_nn.transformers.feedback.kernel import unsuited
 from labml_nn.transformers.feedback.writing.memory import RollingMemory
 from labml_nn.transformers.feedback.writing.step import Parts

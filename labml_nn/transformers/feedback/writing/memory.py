@@ -35,7 +35,7 @@ import math
 import torch
 from torch import Tensor
 
-from labml_nn.compiled import up_to
+from labml_nn.kernels.call import up_to
 from labml_nn.transformers.feedback.memory import FeedbackMemory
 from labml_nn.transformers.feedback.stack import PersistentStack
 

@@ -36,7 +36,7 @@ def text(length, batch, low=0):
 
 
 def written(model, state, tokens, kind=FeedbackWriter):
-    writer = model.writer(state)
+    writer = model.decoding_step(state)
     assert not kind or isinstance(writer, kind)
     return torch.stack([writer(row) for row in tokens])
 
@@ -65,7 +65,7 @@ def test_a_writer_equals_forward(backend, step, batch, options):
     model = build(backend, **options)
     tokens = text(30, batch)
     _, state = model(tokens[:4])
-    assert isinstance(model.writer(state).step, step)
+    assert isinstance(model.decoding_step(state).step, step)
     got = written(model, state, tokens[4:])
     torch.testing.assert_close(got, expected(model, state, tokens[4:]), rtol=1e-5, atol=1e-5)
     assert not got.requires_grad
@@ -77,7 +77,7 @@ def test_exactly_in_double_precision(batch):
     _, state = model(tokens[:3])
     got = written(model, state, tokens[3:])
     torch.testing.assert_close(got, expected(model, state, tokens[3:]), rtol=1e-10, atol=1e-11)
-    assert isinstance(model.writer(state).step, Step)
+    assert isinstance(model.decoding_step(state).step, Step)
 
 
 @FORMS
@@ -106,7 +106,7 @@ def test_texts_of_different_lengths(backend, step):
 def test_parameters_may_change_on_the_way(backend, step):
     model, tokens = build(backend), text(12, 3)
     _, state = model(tokens[:5])
-    writer, (logits, plain) = model.writer(state), model(tokens[5:6], state)
+    writer, (logits, plain) = model.decoding_step(state), model(tokens[5:6], state)
     torch.testing.assert_close(writer(tokens[5]), logits[0], rtol=1e-5, atol=1e-5)
     changed = [
         model.embed.weight,
@@ -145,7 +145,7 @@ def test_in_and_out_of_inference_mode(backend, step, made_in_inference):
     model, tokens = build(backend), text(22, 1)
     with torch.inference_mode(made_in_inference):
         _, state = model(tokens[:4])
-        writer = model.writer(state)
+        writer = model.decoding_step(state)
     first = writer(tokens[4])
     with torch.inference_mode(not made_in_inference):
         rest = [writer(row).clone() for row in tokens[5:]]
@@ -173,7 +173,7 @@ def test_tokens_that_cannot_be():
         (torch.tensor([3]), ValueError),
     ):
         with pytest.raises(error):
-            model.writer(state)(wrong)
+            model.decoding_step(state)(wrong)
 
 
 class Quieter(FeedbackLanguageModel):
@@ -212,7 +212,7 @@ def test_what_a_writer_does_not_know(change):
     model, tokens = build(), text(6, 2)
     change(model)
     _, state = model(tokens[:3])
-    assert not isinstance(model.writer(state), FeedbackWriter)
+    assert not isinstance(model.decoding_step(state), FeedbackWriter)
     assert written(model, state, tokens[3:], kind=None).shape == (3, 2, 11)
 
 
@@ -236,16 +236,16 @@ def test_without_kernels(monkeypatch):
     monkeypatch.setattr(writing.compiled.KERNEL, "told", set())
     model = build()
     _, state = model(text(3, 2))
-    assert isinstance(model.writer(state).step, Step)
+    assert isinstance(model.decoding_step(state).step, Step)
     model.transformer.backend = "kernel"
     with pytest.warns(RuntimeWarning, match=r"step of the feedback.*`LABML_NN_KERNEL` is 0"):
-        assert isinstance(model.writer(state).step, Step)
+        assert isinstance(model.decoding_step(state).step, Step)
 
 
 def test_memory_does_not_grow():
     model, tokens = build(), text(40, 2)
     _, state = model(tokens[:2])
-    writer = model.writer(state)
+    writer = model.decoding_step(state)
     places = {writer.rows.keys.data_ptr(), writer.rows.values.data_ptr()}
     for row in tokens:
         writer(row)

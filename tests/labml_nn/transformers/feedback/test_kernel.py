@@ -11,8 +11,8 @@ from feedback_tools import B, C, build, tokens
 from kernel_tools import assert_close, assert_pair, everything, pair
 from torch import nn
 
-from labml_nn.compiled import BuildError, load
-from labml_nn.compiled.call import Spare
+from labml_nn.kernels.build import BuildError, load
+from labml_nn.kernels.call import Spare
 from labml_nn.transformers.feedback import by_hand, kernel
 from labml_nn.transformers.feedback.by_hand import form as forms
 from labml_nn.transformers.feedback.kernel import run as running

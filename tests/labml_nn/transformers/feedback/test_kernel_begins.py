@@ -5,7 +5,7 @@ import torch
 from feedback_tools import C, H, tokens
 from kernel_tools import assert_pair, pair
 
-from labml_nn.compiled import BuildError, load
+from labml_nn.kernels.build import BuildError, load
 from labml_nn.transformers.feedback import FeedbackTransformer, by_hand, kernel
 from labml_nn.transformers.feedback.memory import FeedbackMemory
 

@@ -8,7 +8,7 @@ import stat
 import pytest
 from feedback_tools import C, build, tokens
 
-from labml_nn.compiled import build as builder
+from labml_nn.kernels import build as builder
 from labml_nn.transformers.feedback import kernel
 
 

@@ -57,7 +57,7 @@ def test_any_batch_after_any_prompt(batch, dtype, step, tolerance):
 def test_replies_are_what_forward_says(changes, dtype, step, tolerance):
     model, text = replier(**changes).to(dtype), torch.randint(3, V, (2 * W + 1, 4))
     with torch.no_grad():
-        state, start, _ = model.begin(said())
+        state, start, _ = model.prepare_prompt(said())
         _, state = model(start, state)
     compare(model, state, text, step, tolerance)
 
@@ -76,11 +76,11 @@ def test_two_writers_do_not_meet(dtype, step, tolerance):
     model = gpt().to(dtype)
     state, text = read(model, 3, 2)
     before = copy.deepcopy(state)
-    one, other = model.writer(state), model.writer(state)
+    one, other = model.decoding_step(state), model.decoding_step(state)
     first = [one(token).clone() for token in text]
     for token in text.flip(0):
         other(token)
-    again = model.writer(state)
+    again = model.decoding_step(state)
     assert torch.equal(torch.stack([again(token) for token in text]), torch.stack(first))
     assert torch.equal(state.tokens, before.tokens)
     assert torch.equal(state.layers[1].keys, before.layers[1].keys)
@@ -90,7 +90,7 @@ def test_two_writers_do_not_meet(dtype, step, tolerance):
 def test_logits_are_the_callers_to_keep(dtype, step, tolerance):
     model = gpt().to(dtype)
     state, text = read(model, 3, 2)
-    writer = model.writer(state)
+    writer = model.decoding_step(state)
     first = writer(text[0])
     kept = first.clone()
     writer(text[1])
@@ -103,10 +103,10 @@ def test_another_default_precision(dtype, step, tolerance):
     """The precision is that of the model, whatever new tensors would have."""
     model = gpt().to(dtype)
     state, text = read(model, 3, 2)
-    want = model.writer(state)(text[0])
+    want = model.decoding_step(state)(text[0])
     torch.set_default_dtype(torch.float64)
     try:
-        got = model.writer(state)(text[0])
+        got = model.decoding_step(state)(text[0])
     finally:
         torch.set_default_dtype(torch.float32)
     assert got.dtype == dtype
@@ -117,9 +117,9 @@ def test_another_default_precision(dtype, step, tolerance):
 def test_copies_write_the_same(dtype, step, tolerance):
     model = gpt().to(dtype)
     state, text = read(model, 3, 2)
-    expected = model.writer(state)(text[0])
+    expected = model.decoding_step(state)(text[0])
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        assert torch.equal(other.writer(state)(text[0]), expected)
+        assert torch.equal(other.decoding_step(state)(text[0]), expected)
 
 
 @pytest.mark.parametrize(("dtype", "step", "tolerance"), STEPS)
@@ -138,7 +138,7 @@ def test_a_writer_sees_that_parameters_change(dtype, step, tolerance):
     """What is in memory was made by the old ones; a state for each token has that, too."""
     model = gpt(qk_norm=True).to(dtype)
     state, text = read(model, 3, 2)
-    writer = model.writer(state)
+    writer = model.decoding_step(state)
     for number, token in enumerate(text[:3]):
         if number == 1:
             with torch.no_grad():
@@ -154,8 +154,8 @@ def test_in_and_out_of_inference_mode(dtype, step, tolerance):
     model = gpt().to(dtype)
     state, text = read(model, 3, 2)
     with torch.inference_mode():
-        inside = model.writer(state)
-    outside = model.writer(state)
+        inside = model.decoding_step(state)
+    outside = model.decoding_step(state)
     for token in text:
         logits = inside(token)
         with torch.inference_mode():
@@ -165,7 +165,7 @@ def test_in_and_out_of_inference_mode(dtype, step, tolerance):
 def test_memory_does_not_grow():
     model = gpt()
     state, text = read(model, 3, 2)
-    writer = model.writer(state)
+    writer = model.decoding_step(state)
     places = [kept.keys.data_ptr() for kept in writer.memory.layers]
     for token in text:
         writer(token)
@@ -272,7 +272,7 @@ def test_tokens_that_cannot_be_read(unhooked, tokens, error, message):
     model = gpts.AutoregressiveTransformer(config).eval()
     _, state = model(torch.randint(V, (4, 2)))
     with pytest.raises(error, match=message):
-        model.writer(state)(torch.tensor(tokens))
+        model.decoding_step(state)(torch.tensor(tokens))
 
 
 def test_tokens_of_32_bits():

@@ -77,7 +77,7 @@ def said() -> Tensor:
 @torch.no_grad()
 def compare(model, state, tokens: Tensor, step: type | None, tolerance: float) -> None:
     """The writer beside `forward`, token by token. `step` is what it should use."""
-    writer = model.writer(state)
+    writer = model.decoding_step(state)
     if step is None:
         assert not isinstance(writer, DecoderWriter)
     else:

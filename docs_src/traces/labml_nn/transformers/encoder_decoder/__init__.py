@@ -15,5 +15,5 @@ def trace_model(T, S, B, L, H, K, C, F, V):
     source, target = torch.randint(3, V, (S, B)), torch.randint(3, V, (T, B))
     model.loss(source, target)
     target[0] = config.start_token
-    state, _, _ = model.begin(source)
+    state, _, _ = model.prepare_prompt(source)
     model(target, state)

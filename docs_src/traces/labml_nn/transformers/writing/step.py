@@ -12,4 +12,4 @@ def trace_a_token(T, B, L, H, K, D, C, F, V):
     )
     model = AutoregressiveTransformer(config).double().eval()
     _, state = model(torch.randint(V, (T - 1, B)))
-    model.writer(state)(torch.randint(V, (B,)))
+    model.decoding_step(state)(torch.randint(V, (B,)))

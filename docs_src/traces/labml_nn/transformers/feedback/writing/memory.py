@@ -12,6 +12,6 @@ def trace_step(T, B, H, K, C, F, V):
     model.transformer.backend = "by_hand"
     with torch.no_grad():
         _, state = model(torch.randint(V, (T, B)))
-        writer = model.writer(state)
+        writer = model.decoding_step(state)
         writer(torch.randint(V, (B,)))
         writer.rows.value()

@@ -12,4 +12,4 @@ def trace_step(T, B, H, K, C, F, V):
     model.transformer.backend = "by_hand"
     with torch.no_grad():
         _, state = model(torch.randint(V, (T, B)))
-        model.writer(state)(torch.randint(V, (B,)))
+        model.decoding_step(state)(torch.randint(V, (B,)))

@@ -42,7 +42,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from labml_nn.compiled.build import Library
+from labml_nn.kernels.build import Library
 
 
 def fields(sizes: str, numbers: str, pointers: str) -> list[tuple[str, type]]:

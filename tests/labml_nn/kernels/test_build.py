@@ -3,6 +3,7 @@
 The kernel is a small one. Compilers are scripts, which say what they were asked and copy a library.
 """
 
+import ast
 import ctypes
 import os
 import stat
@@ -13,8 +14,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from labml_nn.compiled import Call, Source, fields
-from labml_nn.compiled import build as builder
+from labml_nn.kernels import build as builder
+from labml_nn.kernels.build import Source
+from labml_nn.kernels.call import Call, fields
 
 ROOT = Path(__file__).parents[3]
 CODE = """
@@ -178,13 +180,17 @@ def test_two_processes_at_once(source, cache, compiler):
 
 def test_the_source_goes_along_with_the_package():
     """A wheel without it could never build anything."""
-    text = (ROOT / "setup.py").read_text()
-    folders = {
-        path.parent for path in (ROOT / "labml_nn").rglob("*") if path.suffix in {".h", ".cpp"}
+    calls = [node for node in ast.walk(ast.parse((ROOT / "setup.py").read_text()))]
+    (data,) = (
+        ast.literal_eval(node.value)
+        for node in calls
+        if isinstance(node, ast.keyword) and node.arg == "package_data"
+    )
+    packed = {
+        path
+        for package, patterns in data.items()
+        for pattern in patterns
+        for path in (ROOT / package.replace(".", "/")).glob(pattern)
     }
-    assert builder.SHARED in folders
-    for folder in folders:
-        package = ".".join(folder.relative_to(ROOT).parts)
-        line = next(line for line in text.splitlines() if f'"{package}":' in line)
-        for suffix in {path.suffix for path in folder.iterdir()} & {".h", ".cpp"}:
-            assert f'"*{suffix}"' in line
+    sources = {path for path in (ROOT / "labml_nn").rglob("*") if path.suffix in {".h", ".cpp"}}
+    assert sources and sources <= packed

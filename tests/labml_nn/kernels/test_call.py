@@ -5,8 +5,8 @@ import ctypes
 import pytest
 import torch
 
-from labml_nn.compiled import Call, Library, fields, let_go
-from labml_nn.compiled.call import PAGE, SPARE, Spare
+from labml_nn.kernels.build import Library
+from labml_nn.kernels.call import PAGE, SPARE, Call, Spare, fields, let_go
 
 
 class Four(Library):

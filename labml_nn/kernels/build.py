@@ -41,7 +41,7 @@ from pathlib import Path
 import torch
 
 #: Headers that kernels share.
-SHARED = Path(__file__).parent
+SHARED = Path(__file__).parent / "cpp"
 COMPILERS = ("c++", "g++", "clang++")
 PATIENCE = 300.0  # seconds
 
