@@ -1,16 +1,20 @@
 r"""
 ---
-title: Checks
-summary: What the modules say when they are given something that cannot work.
+title: Argument checks
+summary: >
+  Errors for arguments that cannot work, raised in constructors and at entry points: the
+  value, what was expected, and a way out.
 ---
 
-An error is worth reading when it says four things: what was wrong, the value, what was
-expected, and a way out. PyTorch finds most mistakes too, but later and in its own
-words: without a check, four heads for a width of ten turn up in the last line of the
-forward pass, as "mat1 and mat2 shapes cannot be multiplied (10x8 and 10x10)". These
-functions look where a value enters.
+PyTorch finds most mistakes too, but later and in terms of its own operations. Without
+a check, four heads for a width of ten fail in the last line of the forward pass with
+"mat1 and mat2 shapes cannot be multiplied (10x8 and 10x10)". So arguments are checked
+once, where they enter: in constructors, in `loss` and `generate`, and on the command
+line. Inner methods such as `forward` trust their callers.
 
-A value of the wrong kind is a `TypeError`, an impossible value a `ValueError`.
+A value of the wrong type raises a `TypeError`, a value out of range a `ValueError`.
+Most checks take keyword arguments, and the error names the argument:
+`check_sizes(d_model=0)` raises "`d_model` (0) must be at least 1".
 """
 
 from collections.abc import Iterable
@@ -20,19 +24,19 @@ from numbers import Integral, Real
 import torch
 from torch import Tensor
 
-# Whole numbers are Python's and NumPy's, and the symbols that stand for "any number"
-# while `torch.export` traces a model.
-WHOLE = (Integral, torch.SymInt)
+# Python's and NumPy's integers, and the symbols that stand for a size while
+# `torch.export` traces a model.
+INTEGERS = (Integral, torch.SymInt)
 
 
 def check_sizes(**sizes: int) -> None:
     """
-    ## Sizes are positive whole numbers
+    ## Sizes
 
-    `check_sizes(d_model=512, heads=8)` names the argument that is not one.
+    A size is an integer of at least 1. `True` is an integer in Python, but not a size.
     """
     for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, WHOLE):
+        if isinstance(size, bool) or not isinstance(size, INTEGERS):
             raise TypeError(
                 f"`{name}` ({size!r}) must be a whole number, not a "
                 f"{type(size).__name__}; convert it with int(...)"
@@ -41,11 +45,44 @@ def check_sizes(**sizes: int) -> None:
             raise ValueError(f"`{name}` ({size}) must be at least 1")
 
 
+def check_same_width(**widths: int | None) -> None:
+    """
+    ## Widths of submodules
+
+    All widths must be equal to the first; `None` stands for an unknown one.
+    `check_same_width(d_model=64, self_attn=32)` raises an error, where the modules
+    themselves would fail in the first forward pass.
+    """
+    (first, expected), *others = widths.items()
+    for name, width in others:
+        if expected is not None and width is not None and width != expected:
+            raise ValueError(
+                f"`{name}` has width {width}, but `{first}` is {expected}; build both "
+                "with the same number of features"
+            )
+
+
+def check_heads(heads: int, d_model: int) -> None:
+    r"""
+    ## Heads
+
+    The features of a head, $d_k = C / H$, must be a whole number.
+    """
+    check_sizes(heads=heads, d_model=d_model)
+    if d_model % heads:
+        below = d_model - d_model % heads
+        widths = f"{below} or {below + heads}" if below else f"{heads}"
+        raise ValueError(
+            f"`d_model` ({d_model}) must be divisible by `heads` ({heads}); "
+            f"try {widths}"
+        )
+
+
 def check_probability(**probabilities: float) -> None:
     """
-    ## Probabilities lie between 0 and 1
+    ## Probabilities
 
-    `check_probability(dropout_prob=0.1)` names the argument that does not.
+    A probability is a number from 0 to 1, both included.
     """
     for name, probability in probabilities.items():
         if isinstance(probability, bool) or not isinstance(probability, Real):
@@ -55,8 +92,143 @@ def check_probability(**probabilities: float) -> None:
             )
         if not 0 <= probability <= 1:
             raise ValueError(
-                f"`{name}` ({probability}) must be from 0 to 1; 0 switches dropout off"
+                f"`{name}` ({probability}) must be from 0 to 1; 0 switches it off"
             )
+
+
+def check_bool(**flags: bool) -> None:
+    """
+    ## Flags
+
+    A flag is `True` or `False`. The string "no" would count as true.
+    """
+    for name, flag in flags.items():
+        if not isinstance(flag, bool):
+            raise TypeError(
+                f"`{name}` ({flag!r}) must be True or False, not a "
+                f"{type(flag).__name__}"
+            )
+
+
+def check_known(what: str, name: str, known: Iterable[str]) -> None:
+    """
+    ## Names
+
+    `check_known("model", "fedback", ["elman", "feedback"])` suggests `feedback`.
+    """
+    names = list(known)
+    if not isinstance(name, str):
+        raise TypeError(
+            f"the {what} ({name!r}) must be a string, not a {type(name).__name__}; "
+            f"known: {', '.join(names)}"
+        )
+    if name not in names:
+        close = get_close_matches(name, names, n=1)
+        meant = f"did you mean {close[0]!r}? " if close else ""
+        raise ValueError(
+            f"there is no {what} {name!r}; {meant}known: {', '.join(names)}"
+        )
+
+
+def check_integers(name: str, numbers: Tensor, axes: str) -> None:
+    """
+    ## Tensors of integers
+
+    Tokens and lengths have 32 or 64 bits, the types with which PyTorch looks up
+    embeddings. `axes` names the expected axes, as in
+    `check_integers("tokens", tokens, "T B")`; the first must not be empty.
+    """
+    if not isinstance(numbers, Tensor):
+        raise TypeError(
+            f"`{name}` is a {type(numbers).__name__}; expected a tensor of integers: "
+            f"convert with torch.as_tensor({name})"
+        )
+    if numbers.dtype not in (torch.int64, torch.int32):
+        raise TypeError(
+            f"`{name}` has dtype {numbers.dtype}; expected integers: convert with "
+            f"{name}.long()"
+        )
+    letters = axes.split()
+    if numbers.dim() != len(letters):
+        hint = f"; for one sequence use {name}[:, None]" if numbers.dim() == 1 else ""
+        raise ValueError(
+            f"`{name}` has shape {list(numbers.shape)}; expected "
+            f"[{', '.join(letters)}]{hint}"
+        )
+    if numbers.shape[0] == 0:
+        axis = "batch" if letters[0] == "B" else "sequence"
+        raise ValueError(
+            f"`{name}` has shape {list(numbers.shape)}: the {axis} is empty; expected "
+            f"{letters[0]} to be at least 1"
+        )
+
+
+def check_tokens(tokens: Tensor, n_vocab: int, *, name: str = "tokens") -> None:
+    """
+    ## Tokens
+
+    A batch of sequences is `[T, B]` with at least one position, and every token is in
+    the vocabulary.
+    """
+    check_integers(name, tokens, "T B")
+    check_vocabulary(tokens, n_vocab, name=name)
+
+
+def check_vocabulary(tokens: Tensor, n_vocab: int, *, name: str = "tokens") -> None:
+    """
+    ## Vocabulary
+
+    Tokens, in a tensor of any shape, are from 0 to `n_vocab - 1`. Only values on the
+    CPU are examined: on a GPU the comparison would stall the host, and inside a
+    compiled graph values cannot be read. There the embedding's own check remains.
+    """
+    if torch.compiler.is_compiling() or tokens.device.type != "cpu":
+        return
+    if not tokens.numel():
+        return
+    lowest, highest = (int(bound) for bound in tokens.aminmax())
+    if lowest < 0 or highest >= n_vocab:
+        wrong = lowest if lowest < 0 else highest
+        raise ValueError(
+            f"`{name}` holds {wrong}; expected numbers from 0 to {n_vocab - 1}, below "
+            f"n_vocab ({n_vocab}): was the text encoded with another vocabulary?"
+        )
+
+
+def check_lengths(lengths: Tensor, max_len: int | None) -> None:
+    """
+    ## Lengths
+
+    Lengths of sequences are `[B]`, from 0 to `max_len` (`None` for no limit).
+    """
+    check_integers("lengths", lengths, "B")
+    if torch.compiler.is_compiling() or lengths.is_meta:
+        return
+    shortest, longest = (int(bound) for bound in lengths.aminmax())
+    limit = longest if max_len is None else max_len
+    if shortest < 0 or longest > limit:
+        raise ValueError(
+            f"`lengths` go from {shortest} to {longest}; expected 0 to max_len "
+            f"({limit}): cut the sequences or raise `max_len`"
+        )
+
+
+def check_prompt_lengths(lengths: Tensor, prompt: Tensor) -> None:
+    """
+    ## Lengths of prompts
+
+    There is one length for each prompt `[T, B]`, and no prompt is empty.
+    """
+    check_lengths(lengths, prompt.shape[0])
+    if lengths.shape[0] != prompt.shape[1]:
+        raise ValueError(
+            f"`lengths` has {lengths.shape[0]} numbers for {prompt.shape[1]} prompts; "
+            "expected one for each, [B]"
+        )
+    if not lengths.is_meta and int(lengths.min()) < 1:
+        raise ValueError(
+            "`lengths` holds 0: a prompt is empty; expected at least one token in each"
+        )
 
 
 def check_choices(**choices: bool) -> None:
@@ -72,37 +244,6 @@ def check_choices(**choices: bool) -> None:
                 f"`{name}` ({choice!r}) must be True or False, not a "
                 f"{type(choice).__name__}"
             )
-
-
-def check_known(what: str, name: str, known: Iterable[str]) -> None:
-    """
-    ## Names are spelt as they are known
-
-    `check_known("model", "fedback", ["elman", "feedback"])` asks whether `feedback` was
-    meant. What resembles nothing gets the list alone.
-    """
-    names = list(known)
-    if name in names:
-        return
-    close = get_close_matches(name, names, n=1)
-    meant = f"did you mean {close[0]!r}? " if close else ""
-    raise ValueError(f"there is no {what} {name!r}; {meant}known: {', '.join(names)}")
-
-
-def check_heads(heads: int, d_model: int) -> None:
-    r"""
-    ## Heads share the width equally
-
-    $K = C / H$ must be whole, so the error suggests the nearest widths that are.
-    """
-    check_sizes(heads=heads, d_model=d_model)
-    if d_model % heads:
-        below = d_model - d_model % heads
-        widths = f"{below} or {below + heads}" if below else f"{heads}"
-        raise ValueError(
-            f"`d_model` ({d_model}) must be divisible by `heads` ({heads}); "
-            f"try {widths}"
-        )
 
 
 def check_features(
@@ -218,104 +359,4 @@ def check_attention_heads(query: Tensor, key: Tensor, value: Tensor) -> None:
         raise TypeError(
             f"`query`, `key` and `value` have dtypes {query.dtype}, {key.dtype} and "
             f"{value.dtype}; expected the same: convert with .to({query.dtype})"
-        )
-
-
-def check_integers(name: str, numbers: Tensor, axes: str) -> None:
-    """
-    ## Tokens and lengths are integers
-
-    of 32 or 64 bits, with which PyTorch looks embeddings up. `axes` names the axes that
-    are expected: `check_integers("tokens", tokens, "T B")`. The first is not empty.
-    """
-    if not isinstance(numbers, Tensor):
-        raise TypeError(
-            f"`{name}` is a {type(numbers).__name__}; expected a tensor of integers: "
-            f"convert with torch.as_tensor({name})"
-        )
-    if numbers.dtype not in (torch.int64, torch.int32):
-        raise TypeError(
-            f"`{name}` has dtype {numbers.dtype}; expected integers: convert with "
-            f"{name}.long()"
-        )
-    letters = axes.split()
-    if numbers.dim() != len(letters):
-        hint = f"; for one sequence use {name}[:, None]" if numbers.dim() == 1 else ""
-        raise ValueError(
-            f"`{name}` has shape {list(numbers.shape)}; expected "
-            f"[{', '.join(letters)}]{hint}"
-        )
-    if numbers.shape[0] == 0:
-        what = "batch" if letters[0] == "B" else "sequence"
-        raise ValueError(
-            f"`{name}` has shape {list(numbers.shape)}: the {what} is empty; expected "
-            f"{letters[0]} to be at least 1"
-        )
-
-
-def check_tokens(tokens: Tensor, n_vocab: int, *, name: str = "tokens") -> None:
-    """
-    ## Token sequences are `[T, B]`
-
-    They hold at least one token, and all of them are in the vocabulary.
-    """
-    check_integers(name, tokens, "T B")
-    check_vocabulary(tokens, n_vocab, name=name)
-
-
-def check_lengths(lengths: Tensor, max_len: int | None) -> None:
-    """
-    ## Lengths are `[B]`, and none is beyond the longest
-
-    A compiled graph cannot look at the numbers, and takes them as they are; on the
-    device `meta` there are none.
-    """
-    check_integers("lengths", lengths, "B")
-    if torch.compiler.is_compiling() or lengths.is_meta:
-        return
-    shortest, longest = (int(bound) for bound in lengths.aminmax())
-    limit = longest if max_len is None else max_len
-    if shortest < 0 or longest > limit:
-        raise ValueError(
-            f"`lengths` go from {shortest} to {longest}; expected 0 to max_len "
-            f"({limit}): cut the sequences or raise `max_len`"
-        )
-
-
-def check_prompt_lengths(lengths: Tensor, prompt: Tensor) -> None:
-    """
-    ## Every prompt has something to go on from
-
-    One length for each, and none of them zero.
-    """
-    check_lengths(lengths, prompt.shape[0])
-    if lengths.shape[0] != prompt.shape[1]:
-        raise ValueError(
-            f"`lengths` has {lengths.shape[0]} numbers for {prompt.shape[1]} prompts; "
-            "expected one for each, [B]"
-        )
-    if not lengths.is_meta and int(lengths.min()) < 1:
-        raise ValueError(
-            "`lengths` holds 0: a prompt is empty; expected at least one token in each"
-        )
-
-
-def check_vocabulary(tokens: Tensor, n_vocab: int, *, name: str = "tokens") -> None:
-    """
-    ## Each token is in the vocabulary
-
-    For tokens in a tensor of any shape. On a GPU the question would make the host wait
-    for the device, and a compiled graph cannot ask it at all; there it is left to the
-    look-up itself, which stops with an error of its own.
-    """
-    if torch.compiler.is_compiling() or tokens.device.type != "cpu":
-        return
-    if not tokens.numel():
-        return
-    lowest, highest = (int(bound) for bound in tokens.aminmax())
-    if lowest < 0 or highest >= n_vocab:
-        wrong = lowest if lowest < 0 else highest
-        raise ValueError(
-            f"`{name}` holds {wrong}; expected numbers from 0 to {n_vocab - 1}, below "
-            f"n_vocab ({n_vocab}): was the text encoded with another vocabulary?"
         )
