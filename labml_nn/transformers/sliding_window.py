@@ -1,0 +1,339 @@
+r"""
+---
+title: Sliding-window context
+summary: >
+  How a transformer with a limited context reads a sequence that is longer: the context
+  slides by half its length, exactly, at a constant cost per token.
+---
+
+A transformer was trained on sequences of `max_len` tokens, and generates token number
+`max_len + 1`. Which tokens may it attend to? There are three common answers:
+
+**Recompute.** Take the last `max_len` tokens as a sequence of their own. This matches
+training exactly, but every time one token drops out at the front, all others move up by
+one position. All cached keys and values become invalid, and each new token costs a
+forward pass over the whole context.
+
+**Evict.** Keep the [cache](mha.py), drop the oldest entry, and let positions count on.
+This is cheap. But a learned position table ends at `max_len`, and the model was never
+trained on later positions of any encoding. The cached keys were also computed when the
+dropped tokens were still visible, so no training sequence has such keys. Models degrade
+badly as soon as the first tokens leave the cache, because many heads put their
+attention there when they have nothing else to attend to ([@xiao2023efficient]).
+
+**Slide by halves**, which is implemented here. The context grows until it is full. Then
+its older half is dropped, the newer half is read *once* as a sequence that starts at
+position 0, and the context grows again. With `max_len = 8`:
+
+```text
+ t = 0 … 7     0 1 2 3 4 5 6 7
+ t = 8                 4 5 6 7 8
+ t = 9                 4 5 6 7 8 9
+ t = 11                4 5 6 7 8 9 10 11
+ t = 12                        8 9 10 11 12
+```
+
+Let $W$ be `max_len` and $h = \lfloor W / 2 \rfloor$ (1 if $W = 1$). The context of
+token $t$ begins at
+
+$$s(t) = h \cdot \max\left(0, \left\lfloor \frac{t - W}{h} \right\rfloor + 1\right)$$
+
+and the properties follow from this definition:
+
+* **Exact.** The output at token $t$ equals that of a forward pass over the sequence
+  $w_{s(t)}, \dots, w_t$ alone.
+* **Independent of chunking.** $s$ depends on $t$ only, so it does not matter how a
+  sequence is cut into calls.
+* **Positions** stay between 0 and $W - 1$, the range of training.
+* **Constant cost per token.** After every $h$ new tokens, $W - h$ old ones are read
+  again, in one parallel pass: on average each token is read twice, instead of $W$
+  times.
+* **The price:** a token sees between $W - h + 1$ and $W$ tokens, itself included, about
+  three quarters of the context on average.
+
+| Symbol | Code | Shape | Meaning |
+|:--|:--|:--|:--|
+| $w$ | `tokens` | `[T, B]` | the new tokens |
+| | `window.tokens` | `[S, B]` | tokens that are already in the context |
+| | `real` | `[S, B]` | `True` for tokens, `False` for padding |
+| $p$ | `positions` | `[T, B\|1]` | positions within the context, from 0 |
+| $W$, $h$ | `max_len`, `half` | | length of the context, and how far it slides |
+
+[Decision 011](https://github.com/lab-ml/nn/blob/main/docs_src/decisions/011-sliding-contexts.md)
+compares the three answers.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from labml_nn.transformers.mha import KVCache
+
+# The forward pass of a model over new tokens: it takes tokens `[T, B]`, their positions
+# `[T, B|1]`, which of all tokens in the context are real, `[S + T, B]` (`None` if there
+# is no padding token), and a cache for each layer, to which it appends. It returns
+# features `[T, B, C]`.
+Run = Callable[[Tensor, Tensor, Tensor | None, list[KVCache]], Tensor]
+
+
+class SlidingWindow(NamedTuple):
+    r"""
+    ## State of a context
+
+    A value that is never modified: you can continue from the same state several times.
+    It holds tensors only, with the batch as the second axis of each.
+
+    * `tokens` are the tokens in the context, `[S, B]`, needed when the context slides
+    * `real` is `False` where a token is padding, `[S, B]`
+    * `layers` holds the keys and values of each layer, `[S, B, H, D]`; it is empty
+      right after sliding, when the remaining tokens have to be read again
+    """
+
+    tokens: Int[Tensor, "S B"]
+    real: Bool[Tensor, "S B"]
+    layers: tuple[tuple[Tensor, Tensor], ...]
+
+    def detach(self) -> "SlidingWindow":
+        """Returns the same state without gradients."""
+        layers = tuple((keys.detach(), values.detach()) for keys, values in self.layers)
+        return SlidingWindow(self.tokens, self.real, layers)
+
+
+def run_in_window(
+    run: Run,
+    tokens: Int[Tensor, "T B"],
+    window: SlidingWindow | None,
+    *,
+    n_layers: int,
+    max_len: int,
+    padding_token: int | None,
+) -> tuple[Float[Tensor, "T B C"], SlidingWindow]:
+    r"""
+    ## Forward pass with a sliding context
+
+    * `run` computes the features of new tokens and appends their keys and values to one
+      cache per layer
+    * `tokens` continue where `window` ends, `[T, B]`
+    * `window` is the state that the previous call returned, `None` at the beginning
+    * `n_layers` is the number of caches, $L$
+    * `max_len` is the length of the context, $W$
+    * `padding_token` may occur anywhere in `tokens`. Positions and the length of the
+      context count real tokens only, so padding changes nothing
+
+    Returns features for each token, `[T, B, C]`, and the new state, detached. Raises
+    `TypeError` or `ValueError` if `window` is not a state of this model and batch.
+    """
+    padded = padding_token is not None
+    real = torch.ones_like(tokens, dtype=torch.bool)
+    if padded:
+        real = tokens != padding_token
+    if window is None:
+        window = SlidingWindow(tokens[:0], real[:0], ())
+    _check_window(window, tokens, n_layers, None if padded else max_len)
+
+    # Fill the context as far as possible, then slide. A sequence of at most `max_len`
+    # tokens takes one iteration.
+    outputs = []
+    while tokens.shape[0]:
+        room = _room(window, real, max_len, padded)
+        if room:
+            x, window = _extend(
+                run, window, tokens[:room], real[:room], n_layers, padded
+            )
+            outputs.append(x)
+            tokens, real = tokens[room:], real[room:]
+        else:
+            window = _slide(window, max_len, padded)
+    return torch.cat(outputs), window.detach()
+
+
+def _room(
+    window: SlidingWindow, real: Bool[Tensor, "T B"], max_len: int, padded: bool
+) -> int:
+    r"""
+    ### Remaining room
+
+    The number of new tokens that fit. Without padding this is a difference of lengths.
+    With padding each sequence has its own count of real tokens, and we stop before the
+    first of them would exceed $W$. Reading the counts synchronises with a GPU and
+    breaks a compiled graph, so we do it only when the window, padding included, is
+    longer than `max_len`.
+    """
+    used, new = window.tokens.shape[0], real.shape[0]
+    if used + new <= max_len:
+        return new
+    if not padded:
+        return max_len - used
+
+    # A window of twice the length is mostly padding; sliding removes it.
+    if used >= 2 * max_len:
+        return 0
+    counts = window.real.sum(0) + real.cumsum(0)
+    return int((counts <= max_len).all(1).sum())
+
+
+def _extend(
+    run: Run,
+    window: SlidingWindow,
+    tokens: Int[Tensor, "T B"],
+    real: Bool[Tensor, "T B"],
+    n_layers: int,
+    padded: bool,
+) -> tuple[Float[Tensor, "T B C"], SlidingWindow]:
+    r"""
+    ### Append tokens to the context
+
+    After sliding, the remaining old tokens are read in the same pass, before the new
+    ones; their outputs are dropped.
+    """
+    new = tokens.shape[0]
+    tokens, real = torch.cat([window.tokens, tokens]), torch.cat([window.real, real])
+    first = window.tokens.shape[0] if window.layers else 0
+
+    # A position is the number of real tokens before it, so padding takes up none. (At a
+    # leading padding token that would be $-1$; its output is never used.)
+    if padded:
+        positions = (real.cumsum(0)[first:] - 1).clamp(min=0)
+    else:
+        positions = torch.arange(first, len(tokens), device=tokens.device)[:, None]
+
+    # The caches are built from the state and extended by `run`; the state itself, which
+    # the caller may use again, stays as it was.
+    past = window.layers or ((None, None),) * n_layers
+    caches = [KVCache(keys, values, positions) for keys, values in past]
+    x = run(tokens[first:], positions, real if padded else None, caches)
+    layers = tuple((cache.keys, cache.values) for cache in caches)
+    return x[-new:], SlidingWindow(tokens, real, layers)  # type: ignore[arg-type]
+
+
+def _slide(window: SlidingWindow, max_len: int, padded: bool) -> SlidingWindow:
+    r"""
+    ### Slide
+
+    Returns the newer half of the tokens, without keys and values: their positions have
+    changed, so everything computed from them has to be computed again.
+    """
+    half = max(1, max_len // 2)
+    length = window.tokens.shape[0]
+    if not padded:
+        begin = length - (max_len - half)
+        return SlidingWindow(window.tokens[begin:], window.real[begin:], ())
+
+    # Sequences that are not full yet keep all their tokens; computing them again gives
+    # the same numbers. A stable sort moves padding to the front and keeps the order of
+    # the tokens, so that the tokens to keep are the last ones of each column.
+    counts = window.real.sum(0)
+    kept = torch.where(counts < max_len, counts, max_len - half)
+    order = window.real.int().argsort(dim=0, stable=True)
+    longest = int(kept.max())
+    tokens = window.tokens.gather(0, order)[length - longest :]
+    from_end = torch.arange(longest, 0, -1, device=kept.device)[:, None]
+    return SlidingWindow(tokens, from_end <= kept, ())
+
+
+def _check_window(
+    window: SlidingWindow, tokens: Tensor, n_layers: int, max_len: int | None
+) -> None:
+    if not isinstance(window, SlidingWindow):
+        raise TypeError(
+            f"`state` is a {type(window).__name__}; expected the state that the model "
+            "returned, or None at the beginning of a sequence"
+        )
+    if window.tokens.shape[1] != tokens.shape[1]:
+        raise ValueError(
+            f"`state` has a batch of {window.tokens.shape[1]} sequences and `tokens` "
+            f"has shape {list(tokens.shape)}; expected B = {window.tokens.shape[1]}: "
+            "continue the same sequences"
+        )
+    if max_len is not None and window.tokens.shape[0] > max_len:
+        raise ValueError(
+            f"`state` holds {window.tokens.shape[0]} tokens, and the context has room "
+            f"for max_len = {max_len}; was it returned by another model?"
+        )
+    if len(window.layers) not in (0, n_layers):
+        raise ValueError(
+            f"`state` holds keys and values of {len(window.layers)} layers, and the "
+            f"model has {n_layers}; was it returned by another model?"
+        )
+
+
+# ## Exercises
+#
+# **1.** How long is the context of a token on average, for even $W$? How long would it
+# be if the window dropped only a quarter each time, and what would that cost?
+#
+# <details><summary>Answer</summary>
+#
+# After sliding, the context has $W - h + 1$ tokens, and it grows by one up to $W$. The
+# mean is $W - (h - 1) / 2$: about $\frac{3}{4} W$ for $h = W / 2$ and $\frac{7}{8} W$
+# for $h = W / 4$. But then $\frac{3}{4} W$ tokens are read again after every $W / 4$:
+# each token is read four times instead of twice. With $h = 1$ this is recomputation.
+#
+# ```python
+# from statistics import mean
+#
+# def context(t, length, jump):
+#     return t + 1 - jump * max(0, (t - length) // jump + 1)
+#
+# for jump, expected in ((128, 192.5), (64, 224.5), (1, 256)):
+#     assert mean(context(t, 256, jump) for t in range(256, 256 + 1280)) == expected
+# ```
+#
+# </details>
+#
+# **2.** Verify that each token of a long sequence is read twice.
+#
+# <details><summary>Answer</summary>
+#
+# Count the tokens that `run` receives. This one has no layers, and returns zeros.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.sliding_window import run_in_window
+#
+# reads = torch.zeros(1000)
+#
+# def run(tokens, positions, real, caches):
+#     assert positions.max() < 8
+#     reads.index_add_(0, tokens[:, 0], torch.ones(len(tokens)))
+#     for cache in caches:
+#         cache.append(*torch.zeros(2, len(tokens), 1, 1, 1))
+#     return torch.zeros(*tokens.shape, 1)
+#
+# tokens = torch.arange(1000)[:, None]
+# run_in_window(run, tokens, None, n_layers=1, max_len=8, padding_token=None)
+# assert (reads[4:-4] == 2).all() and reads.mean() < 2
+# ```
+#
+# </details>
+#
+# **3.** A batch holds a long sequence and a short one, with padding in front of the
+# short one. When the long one slides, the short one is read again although its context
+# is not full. Why does that not change its outputs?
+#
+# <details><summary>Answer</summary>
+#
+# Its $s(t)$ has not changed. Its cached keys and values were computed from
+# $w_{s(t)}, \dots, w_t$, and reading the same tokens at the same positions gives the
+# same numbers. It only costs time, which could be saved by splitting the batch.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.autoregressive import (
+#     AutoregressiveConfig,
+#     AutoregressiveTransformer,
+# )
+#
+# config = AutoregressiveConfig(n_vocab=9, d_model=24, max_len=8, padding_token=0)
+# model = AutoregressiveTransformer(config).eval()
+# tokens = torch.randint(1, 9, (9, 2))
+# tokens[:4, 1] = 0  # nine tokens and five: the first slides at the last token
+# logits, _ = model(tokens)
+# alone, _ = model(tokens[4:, 1:])
+# assert torch.allclose(logits[4:, 1:], alone, atol=1e-5)
+# ```
+#
+# </details>
