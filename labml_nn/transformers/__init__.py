@@ -68,10 +68,6 @@ assert logits.shape == (10, 2, 65)  # [T, B, V]
 """
 
 # What `labml_nn.transformers` offered in version 0.5.1 is offered here too.
-from labml_nn.transformers.autoregressive import (
-    AutoregressiveConfig,
-    AutoregressiveTransformer,
-)
 from labml_nn.transformers.mha import MultiHeadAttention
 from labml_nn.transformers.models import (
     Decoder,
@@ -91,3 +87,11 @@ __all__ = [
     "MultiHeadAttention",
     "TransformerLayer",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name in ("AutoregressiveConfig", "AutoregressiveTransformer"):
+        from labml_nn.transformers import autoregressive
+
+        return getattr(autoregressive, name)
+    raise AttributeError(name)
