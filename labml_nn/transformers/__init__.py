@@ -67,31 +67,8 @@ assert logits.shape == (10, 2, 65)  # [T, B, V]
 ```
 """
 
-# What `labml_nn.transformers` offered in version 0.5.1 is offered here too.
+# The names that `labml_nn.transformers` has in version 0.5.1.
 from labml_nn.transformers.mha import MultiHeadAttention
-from labml_nn.transformers.models import (
-    Decoder,
-    Encoder,
-    EncoderDecoder,
-    Generator,
-    TransformerLayer,
-)
+from labml_nn.transformers.models import Decoder, Encoder, TransformerLayer
 
-__all__ = [
-    "AutoregressiveConfig",
-    "AutoregressiveTransformer",
-    "Decoder",
-    "Encoder",
-    "EncoderDecoder",
-    "Generator",
-    "MultiHeadAttention",
-    "TransformerLayer",
-]
-
-
-def __getattr__(name: str) -> object:
-    if name in ("AutoregressiveConfig", "AutoregressiveTransformer"):
-        from labml_nn.transformers import autoregressive
-
-        return getattr(autoregressive, name)
-    raise AttributeError(name)
+__all__ = ["Decoder", "Encoder", "MultiHeadAttention", "TransformerLayer"]
