@@ -1,38 +1,50 @@
 r"""
 ---
-title: Positional encodings
+title: Positional encoding
 summary: >
-  Attention sees a set of vectors, not a sequence. Adding a vector that depends only on
-  the position tells it what comes where. Here are the sinusoids of the original
-  transformer, for any width and any length, and learned positions.
+  Attention does not see the order of the tokens. Sinusoidal or learned position
+  vectors, added to the token embeddings, provide it; and an overview of relative
+  schemes.
 paper: https://arxiv.org/abs/1706.03762
 notebook: notebooks/positional_encoding.ipynb
 ---
 
-Shuffle the tokens of a sentence, and attention gives back the same vectors, shuffled in
-the same way: nothing in it knows that one token stands before another. *Dog bites man*
-and *man bites dog* would be one and the same. So before the first layer each token's
-vector gets a second vector added to it, which says where the token stands.
+Self-attention without a mask is **permutation equivariant**: if the tokens of a
+sequence are shuffled, the outputs are the same vectors, shuffled in the same way. To
+attention, *dog bites man* and *man bites dog* are the same set of words. A transformer
+therefore adds a **positional encoding** to every token embedding $x_p$, a vector $PE_p$
+that depends only on the position $p$ ([-@vaswani2017attention, §3.5]):
 
-Vaswani et al. ([-@vaswani2017attention, §3.5]) write the position as a row of clock
-hands. Each pair of features is one hand; it points to
-$(\sin \omega_i p, \cos \omega_i p)$ at position $p$.
+$$y_p = \operatorname{Dropout}(x_p + PE_p)$$
 
-![Turn the knobs: one of 12 hands, and all of them at one
-position.](figure:positional_encoding.clocks)
+The original transformer uses sinusoids. The $C$ features are taken in pairs, and pair
+$i$ oscillates with the frequency $\omega_i$:
 
-The first hand goes round once in $2 \pi \approx 6.3$ positions, each next one is slower
-by the same factor, and with 512 features the last one takes 60,611 positions for a
-turn. The fast hands tell neighbours apart, the slow ones the beginning of a text from
-its end.
+\begin{align}
+\omega_i &= 10000^{-2i / C} \\
+PE_{p, 2i} &= \sin(\omega_i \, p) \\
+PE_{p, 2i + 1} &= \cos(\omega_i \, p)
+\end{align}
+
+A pair of sine and cosine is a point on the unit circle, so we draw it as the hand of a
+clock. (The picture is ours and not the paper's.) Pair 0 completes a cycle in
+$2 \pi \approx 6.3$ positions. Every following pair is slower by the same factor, and
+with $C = 512$ the last one takes 60,611 positions. The fast pairs tell neighbouring
+positions apart, but repeat within a few tokens. The slow pairs hardly change between
+neighbours, but tell the beginning of a sequence from its end. Only together do they
+identify a position, just as the hands of a clock do.
+
+![Choose one of 12 pairs and a position: the waves of this pair, and the hands of all
+pairs.](figure:positional_encoding.clocks)
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
+| $x$ | `x` | `[T, B, C]` | token embeddings |
 | $p$ | `positions` | `[T]` | position of a token, counted from 0 |
-| $\omega_i$ | `frequencies` | `[⌈C/2⌉]` | radians that hand $i$ turns per position |
+| $\omega_i$ | `frequencies` | `[⌈C/2⌉]` | radians per position of feature pair $i$ |
 | $PE$ | `encodings` | `[T, C]` | one vector per position |
 | $C$ | `d_model` | | features per token |
-| $T$, $B$ | | | length, batch size |
+| $T$, $B$ | | | length of the sequence, batch size |
 """
 
 import math
@@ -41,7 +53,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from labml_nn.checks import check_probability, check_sequence, check_sizes
+from labml_nn.checks import check_probability, check_sizes
 
 
 def get_positional_encoding(
@@ -53,64 +65,35 @@ def get_positional_encoding(
     device: torch.device | None = None,
 ) -> Float[Tensor, "T 1 C"]:
     r"""
-    ## The table of sinusoids
+    ## Sinusoidal encoding
 
-    \begin{align}
-    \omega_i &= 10000^{-2i / C} \\
-    PE_{p, 2i} &= \sin(\omega_i \, p) \\
-    PE_{p, 2i + 1} &= \cos(\omega_i \, p)
-    \end{align}
-
-    ![Two of the 32 hands of $C = 64$ features.](figure:positional_encoding.waves)
-
-    Why sine *and* cosine? Because then a shift is a rotation. The hands of position
-    $p + k$ are those of position $p$, each turned by an angle that does not depend on
-    $p$:
-
-    $$
-    \begin{pmatrix} PE_{p + k, 2i} \\ PE_{p + k, 2i + 1} \end{pmatrix} =
-    \begin{pmatrix} \cos \omega_i k & \sin \omega_i k \\
-                   -\sin \omega_i k & \cos \omega_i k \end{pmatrix}
-    \begin{pmatrix} PE_{p, 2i} \\ PE_{p, 2i + 1} \end{pmatrix}
-    $$
-
-    One fixed matrix says "three tokens back", wherever you stand, and a linear layer
-    such as the query projection can learn that matrix.
-
-    ![The table for $C = 8$.](figure:positional_encoding.heat)
-
-    * `d_model` is the number of features $C$, even or odd
-    * `max_len` is the number of positions $T$
+    * `d_model` is the number of features, $C$, even or odd
+    * `max_len` is the number of positions, $T$
     * `first` is the first position
-    * `dtype`, `device`: where and how exactly to compute; see the end of this page
+    * `dtype`, `device` are those of the result, and of the computation
 
-    Returns a tensor of shape `[T, 1, C]`; the axis of size 1 is the batch's.
-    Raises `ValueError` if a size is not positive.
-    Source: [@vaswani2017attention, §3.5].
+    Returns `[T, 1, C]`; the axis of length one is the batch's. Raises `ValueError` if a
+    size is less than 1.
     """
-    # A width of 0 would give an empty table, and fail far from here.
     check_sizes(d_model=d_model, max_len=max_len)
 
-    # $\omega_i = 10000^{-2i/C} = \exp(-2i \cdot \ln 10000 / C)$, one for each even
-    # feature, `[⌈C/2⌉]`.
+    # One frequency for each even feature, `[⌈C/2⌉]`, with
+    # $10000^{-2i/C} = e^{-2i \ln(10000) / C}$.
     #
     # > [!WARNING]
-    # > Some tutorials forget to divide by $C$. Then the second hand needs 628 million
-    # > positions for a turn, and of $C = 512$ features **2** move in a text of 1,000
-    # > positions, where 503 should. Only the first hand is left, and it comes round: in
-    # > the first 100 positions there are two that lie 0.018 apart, and in 1,000 two at
-    # > a distance of 0.00006. Divided by $C$, no two of them come nearer than 3.7.
-    # > Found by `test_every_position_looks_different`;
-    # > [five more faults](../../faults.md).
+    # > Some tutorials forget to divide by $C$. With $C = 512$ only **2** features then
+    # > vary by more than 0.01 within 1,000 positions, where 503 should: the second pair
+    # > would need 628 million positions for a cycle. See the [faults in
+    # > tutorials](../../faults.md).
     even = torch.arange(0, d_model, 2, dtype=dtype, device=device)
-    frequencies = torch.exp(even * -(math.log(10000.0) / d_model))
+    frequencies = torch.exp(-even * math.log(10000.0) / d_model)
 
-    # The angle of every hand at every position, $\omega_i \, p$, of shape `[T, ⌈C/2⌉]`.
+    # The angle $\omega_i \, p$ of every pair at every position, `[T, ⌈C/2⌉]`.
     positions = torch.arange(first, first + max_len, dtype=dtype, device=device)
     angles = positions.unsqueeze(1) * frequencies
 
-    # Sines go to the even features and cosines to the odd ones. With an odd $C$ there
-    # is one even feature more: the slowest hand shows its sine only.
+    # Even features are sines and odd features cosines. With an odd $C$ the last sine
+    # has no cosine.
     encodings = torch.empty(max_len, d_model, dtype=dtype, device=device)
     encodings[:, 0::2] = torch.sin(angles)
     encodings[:, 1::2] = torch.cos(angles[:, : d_model // 2])
@@ -121,27 +104,22 @@ def fixed_positions(
     table: Float[Tensor, "max_len 1 C"], offset: int, length: int
 ) -> Float[Tensor, "T 1 C"]:
     r"""
-    ## Rows of the table, and past its end
+    ### Encodings of a sequence
 
-    The formula has no last position; the table is only there to save work. Rows beyond
-    it are computed when a sequence needs them and are not kept, so that a checkpoint
-    stays the same whatever a model has read. A row costs one sine or cosine per
-    feature, which is little beside the $C^2$ products of a single projection.
-
-    * `table` comes from `get_positional_encoding`, in any dtype
+    * `table` is the result of `get_positional_encoding`, in any dtype
     * `offset` is the position of the first token
-    * `length` is the number of tokens $T$
+    * `length` is the number of tokens, $T$
 
-    Returns `[T, 1, C]` in the table's dtype, the same rows that a longer table would
-    hold. Raises `ValueError` for a negative offset.
+    Returns the rows of the table, `[T, 1, C]`. The formula is defined for every
+    position and the table only saves work: rows beyond its end are computed when they
+    are needed. They are not stored, so that a model stays what its constructor made.
     """
-    _check_offset(offset)
     end = offset + length
     if end <= table.shape[0]:
         return table[offset:end]
 
-    # Computed in 32 bits and then converted, as the table was. Counting positions in
-    # bfloat16 itself would go wrong at 257, which it cannot represent.
+    # Computed in 32 bits and then rounded, as the table was: bfloat16 cannot even count
+    # to 257.
     first = max(offset, table.shape[0])
     beyond = get_positional_encoding(
         table.shape[2], end - first, first=first, device=table.device
@@ -149,63 +127,33 @@ def fixed_positions(
     return torch.cat([table[offset:], beyond.to(table.dtype)])
 
 
-def learned_positions(
-    table: Float[Tensor, "max_len 1 C"], offset: int, length: int
-) -> Float[Tensor, "T 1 C"]:
-    r"""
-    ## Rows of a learned table
-
-    A learned table does end: nothing was ever learned about the positions after it.
-    Reading on would need a guess, so it is an error instead.
-
-    Arguments and result are those of `fixed_positions`.
-    Raises `ValueError` if a token stands beyond the table or before it.
-    """
-    _check_offset(offset)
-    max_len, end = table.shape[0], offset + length
-    if end > max_len:
-        raise ValueError(
-            f"the sequence needs {end} positions, but only max_len = {max_len} were "
-            f"learned; shorten it, build the model with max_len={end}, or use fixed "
-            "(sinusoidal) positions, which have no end"
-        )
-    return table[offset:end]
-
-
-def _check_offset(offset: int) -> None:
-    # A slice would silently count a negative position from the end of the table.
-    if offset < 0:
-        raise ValueError(
-            f"`offset` ({offset}) must be 0 or more: it is the position of the first "
-            "token"
-        )
-
-
 class PositionalEncoding(nn.Module):
     r"""
-    ## Add fixed positions
+    ## Sinusoidal positions as a module
 
-    $$y_p = \operatorname{Dropout}(x_p + PE_p)$$
+    The same $PE_p$ is added in every sequence of the batch. In an encoder–decoder both
+    stacks need one at their input, and both count their positions from 0. The layers
+    above need none: the residual connections carry the sum upwards.
 
-    Every sequence of the batch gets the same row $PE_p$ at position $p$. Values lie
-    between $-1$ and $1$ at every position, so that a long text does not drown its
-    tokens in large numbers, which counting $0, 1, 2, \dots$ would do.
+    * `d_model` is the number of features, $C$
+    * `dropout_prob` is the dropout probability of the sum (§5.4: the paper applies
+      dropout to the sums in both stacks)
+    * `max_len` is the number of precomputed positions, and no limit
+
+    Raises `ValueError` or `TypeError` if a size is less than 1, or `dropout_prob` is
+    outside [0, 1].
     """
 
     positional_encodings: Tensor
 
     def __init__(self, d_model: int, dropout_prob: float, max_len: int = 5000) -> None:
-        r"""
-        * `d_model` is the number of features $C$
-        * `dropout_prob` is the probability to drop a feature of the sum (§5.4)
-        * `max_len` is the length of the table; longer sequences work too
-        """
         super().__init__()
         check_probability(dropout_prob=dropout_prob)
         self.dropout = nn.Dropout(dropout_prob)
 
-        # A buffer moves with the model from device to device but is not trained. This
-        # one stays out of checkpoints: anybody can compute it again.
+        # A buffer moves with the module from device to device and from dtype to dtype,
+        # but it is no parameter: no gradient is computed for it, and the optimizer does
+        # not change it. It is not part of the checkpoint, since it can be recomputed.
         table = get_positional_encoding(d_model, max_len)
         self.register_buffer("positional_encodings", table, persistent=False)
 
@@ -213,84 +161,173 @@ class PositionalEncoding(nn.Module):
         self, x: Float[Tensor, "T B C"], *, offset: int = 0
     ) -> Float[Tensor, "T B C"]:
         r"""
-        * `x` has shape `[T, B, C]`
-        * `offset` is the position of its first vector, for text that comes piece by
-          piece
-
-        Returns `[T, B, C]`. Raises `ValueError` for another shape, an empty sequence or
-        a negative offset, and `TypeError` for tokens that were not embedded yet.
+        `offset` is the position of the first vector of `x`: in generation, the number
+        of tokens that came before. The encodings `[T, 1, C]` are broadcast over the
+        batch.
         """
-        check_sequence("x", x, self.positional_encodings.shape[2])
-        rows = fixed_positions(self.positional_encodings, offset, x.shape[0])
-        placed: Tensor = self.dropout(x + rows)
-        return placed
+        encodings = fixed_positions(self.positional_encodings, offset, x.shape[0])
+        encoded: Tensor = self.dropout(x + encodings)
+        return encoded
+
+
+def learned_positions(
+    table: Float[Tensor, "max_len 1 C"], offset: int, length: int
+) -> Float[Tensor, "T 1 C"]:
+    r"""
+    ### Learned positions of a sequence
+
+    Arguments and result are those of `fixed_positions`. A learned table ends: there is
+    no formula for the position after the last, so a sequence that ends beyond the table
+    raises a `ValueError`.
+    """
+    max_len, end = table.shape[0], offset + length
+    if end > max_len:
+        raise ValueError(
+            f"the sequence needs {end} positions, but only max_len = {max_len} were "
+            f"learned; shorten it, build the model with max_len={end}, or use fixed "
+            "(sinusoidal) positions"
+        )
+    return table[offset:end]
 
 
 class LearnedPositionalEncoding(nn.Module):
     r"""
-    ## Add learned positions
+    ## Learned positions
 
-    The other way is to let training find a vector for each position, as BERT and GPT-2
-    do. Vaswani et al. tried both and found them "nearly identical" (Table 3, row E).
-    The price is the end of the table, and $\text{max\_len} \cdot C$ more parameters.
+    Here $PE$ is a parameter: training finds a vector for each position, as in BERT and
+    GPT-2. Vaswani et al. tried both and found "nearly identical results" (§3.5, Table
+    3, row E); they chose sinusoids in the hope of extrapolation to longer sequences. A
+    learned table costs $\text{max\_len} \cdot C$ parameters.
+
+    Arguments and errors are those of `PositionalEncoding`, but `max_len` is the length
+    of the longest sequence.
     """
 
     def __init__(self, d_model: int, dropout_prob: float, max_len: int = 5000) -> None:
-        r"""
-        * `d_model` is the number of features $C$
-        * `dropout_prob` is the probability to drop a feature of the sum
-        * `max_len` is the number of positions that can be learned
-        """
         super().__init__()
         check_sizes(d_model=d_model, max_len=max_len)
         check_probability(dropout_prob=dropout_prob)
         self.dropout = nn.Dropout(dropout_prob)
 
-        # Zeros say "no position stands out yet". Nothing needs to be random here: each
-        # row has its own gradient from the first step on.
+        # Zeros are a good start. There is no symmetry to break by random numbers, since
+        # every position receives a gradient of its own.
         self.positional_encodings = nn.Parameter(torch.zeros(max_len, 1, d_model))
 
     def forward(
         self, x: Float[Tensor, "T B C"], *, offset: int = 0
     ) -> Float[Tensor, "T B C"]:
-        r"""
-        Arguments, result and errors are those of `PositionalEncoding.forward`; besides,
-        a sequence that ends after `max_len` is a `ValueError`.
-        """
-        check_sequence("x", x, self.positional_encodings.shape[2])
-        rows = learned_positions(self.positional_encodings, offset, x.shape[0])
-        placed: Tensor = self.dropout(x + rows)
-        return placed
+        "Arguments and result are those of `PositionalEncoding.forward`."
+        encodings = learned_positions(self.positional_encodings, offset, x.shape[0])
+        encoded: Tensor = self.dropout(x + encodings)
+        return encoded
 
 
+# ## Properties of the sinusoids
+#
+# **Size.** All values lie between $-1$ and $1$, at every position, and for an even $C$
+# every $PE_p$ has the same length $\sqrt{C/2}$. The position's number itself, $0, 1, 2,
+# \dots$, would outgrow the embedding; divided by the length of the sequence, it would
+# give neighbours another distance in every sequence.
+#
+# **Width.** The encoding has $C$ features because it is added. Concatenation would need
+# more features, and would not express more: the first projection computes $(x_p + PE_p)
+# W = x_p W + PE_p W$, the same as a projection of the concatenation with $W$ in both
+# halves. In $C$ dimensions the model can keep both apart, by storing them in nearly
+# orthogonal directions. Embeddings are scaled by $\sqrt{C}$ so that the encoding does
+# not dominate them ([the models](models.py) have the numbers).
+#
+# ![Sine and cosine of two of the 32 pairs, $C = 64$.](figure:positional_encoding.waves)
+#
+# ![The encoding for $C = 8$: one row per feature, one column per
+# position.](figure:positional_encoding.heat)
+#
+# **Shift.** Each pair has a sine *and* a cosine, because a shift of the position is
+# then a rotation of the pair, the same for all $p$:
+#
+# $$
+# \begin{pmatrix} PE_{p + k, 2i} \\ PE_{p + k, 2i + 1} \end{pmatrix} =
+# \begin{pmatrix} \cos \omega_i k & \sin \omega_i k \\
+#                -\sin \omega_i k & \cos \omega_i k \end{pmatrix}
+# \begin{pmatrix} PE_{p, 2i} \\ PE_{p, 2i + 1} \end{pmatrix}
+# $$
+#
+# So one matrix maps every $PE_p$ to $PE_{p + k}$. That this lets the model *easily
+# learn to attend by relative positions* is the paper's hypothesis ("we hypothesized",
+# §3.5), not a result.
+#
+# **Length.** The formula is defined for any position. That does not mean that a trained
+# model works there: beyond its training lengths it meets combinations of angles, and
+# distances, that it has never seen, and its loss soon rises. Press et al.
+# ([-@press2021train]) measured how soon, and proposed a scheme that extrapolates.
+#
+# ## Relative schemes
+#
+# Sinusoids and learned vectors are **absolute**: they are added to the embeddings,
+# once, and the layers above must derive distances from them. Later schemes put the
+# *distance* between query $t$ and key $s$ into every attention layer.
+#
+# | Scheme | Learned | Score of query $t$ and key $s$ |
+# |:--|:--|:--|
+# | [@shaw2018self] | a vector $a$ per distance | $q_t \cdot (k_s + a_{t-s})$ |
+# | [@dai2019transformerxl] | $W$, $u$, $v$ | $(q_t + u) k_s + (q_t + v) W r_{t-s}$ |
+# | T5 [@raffel2019exploring] | a number $b$ per distance | $q_t \cdot k_s + b_{t-s}$ |
+# | ALiBi [@press2021train] | nothing | $q_t \cdot k_s - m_h (t - s)$ |
+# | RoPE [@su2021roformer] | nothing | $R_t q_t \cdot R_s k_s$ |
+# | none [@haviv2022transformer] | nothing | $q_t \cdot k_s$, causal mask |
+#
+# Here $r$ are sinusoids of the distance, $m_h$ is a fixed slope for each head, and
+# $R_p$ is a rotation by an angle proportional to $p$. All but the last make scores
+# depend on $t - s$, so that a sequence moved by a hundred positions has the same
+# scores. [Modern components](modern.py) has RoPE, and the [Feedback
+# Transformer](feedback/__init__.py) a learned vector per distance. The last row works
+# because a causal mask is not permutation equivariant: the number of visible keys
+# reveals the position, and decoders learn to use it.
+#
 # ## Differences from the paper
 #
-# * **Odd widths.** The paper's formula pairs features, and its models have even widths.
-#   Here the last sine of an odd width stays without its cosine.
-# * **No end.** Positions past the table are computed when they are needed.
-# * **Exactness.** The table is computed in 32-bit numbers, as in version 0.5.1 of this
-#   package, so that models trained then see the positions they know. A 32-bit angle of
-#   some thousand radians is a little off: with $C = 512$ the largest error of an entry
-#   is $7 \cdot 10^{-6}$ in the first 128 positions and $4 \cdot 10^{-4}$ in the first
-#   5,000. `get_positional_encoding(..., dtype=torch.float64)` gives the formula to full
-#   precision.
+# * **Odd widths.** The models of the paper have an even $C$. Here the last sine of an
+#   odd width has no cosine.
+# * **Precision.** The table is computed in 32 bits, as in version 0.5.1 of this
+#   package, so that models trained with it see the encodings they know. With $C = 512$
+#   the largest error is $7 \cdot 10^{-6}$ in the first 128 positions and $4 \cdot
+#   10^{-4}$ in the first 5,000; `dtype=torch.float64` gives the exact formula.
+#
+# ## Pseudo-code
+#
+# $$\begin{array}{l}
+# \textbf{procedure } \text{PositionalEncoding}(x) \\
+# \quad \textbf{for } 0 \le p < T \textbf{ and } 0 \le 2i < C \\
+# \quad\quad \omega_i \gets 10000^{-2i/C} \\
+# \quad\quad PE_{p, 2i}, PE_{p, 2i + 1} \gets \sin(\omega_i p), \cos(\omega_i p) \\
+# \quad \textbf{return } \operatorname{Dropout}(x + PE)
+# \end{array}$$
+#
+# | Tensor | Shape | Kind |
+# |:--|:--|:--|
+# | `positional_encodings`, sinusoidal | `[max_len, 1, C]` | buffer, not saved |
+# | `positional_encodings`, learned | `[max_len, 1, C]` | parameter |
+# | $x$, $x + PE$ | `[T, B, C]` | activations |
+#
+# The sum costs $T B C$ additions, and is negligible beside the $T B C^2$ of a single
+# projection.
 #
 # ## Exercises
 #
-# **1.** How similar are two positions? Show that the dot product of $PE_p$ and
-# $PE_{p + k}$ depends on the distance $k$ only, and not on $p$ (for an even $C$).
+# **1.** Show that the dot product of $PE_p$ and $PE_{p + k}$ depends on the distance
+# $k$ and not on $p$ (for an even $C$). Can it tell before from after?
 #
 # <details><summary>Answer</summary>
 #
-# Each hand gives
+# Each pair contributes
 #
 # $$\sin \omega_i p \, \sin \omega_i (p + k) + \cos \omega_i p \, \cos \omega_i (p + k)
 # = \cos \omega_i k,$$
 #
-# so the whole product is $\sum_i \cos \omega_i k$. It is largest, $C / 2$, at $k = 0$.
-# It is also the same for $k$ and $-k$: by itself it cannot tell before from after.
+# so the dot product is $\sum_i \cos \omega_i k$, with its maximum $C / 2$ at $k = 0$.
+# It is the same for $k$ and $-k$: without projections it cannot tell before from after.
 #
-# ![One position and all others, for $C = 128$.](figure:positional_encoding.products)
+# ![Dot products of one position with all others, $C =
+# 128$.](figure:positional_encoding.products)
 #
 # ```python
 # import torch
@@ -306,13 +343,13 @@ class LearnedPositionalEncoding(nn.Module):
 #
 # </details>
 #
-# **2.** Which positions look alike if only the first hand is there, $C = 2$? Try
-# $p = 0$ and $p = 710$.
+# **2.** Which positions are nearly equal if there is only the fastest pair, $C = 2$?
+# Try $p = 0$ and $p = 710$.
 #
 # <details><summary>Answer</summary>
 #
-# 710 is nearly 113 turns, because $355 / 113$ is nearly $\pi$. A second, slower hand
-# tells them apart, just as the hour hand does when the minute hand comes round again.
+# 710 positions are nearly 113 cycles, because $355 / 113$ is nearly $\pi$. A second,
+# slower pair tells the two positions apart.
 #
 # ```python
 # import torch
@@ -326,12 +363,12 @@ class LearnedPositionalEncoding(nn.Module):
 #
 # </details>
 #
-# **3.** "Three tokens back" is one matrix for all positions, says the note on the
-# table. Write it down for $C = 6$, and move a whole table with it.
+# **3.** Write down the matrix that maps every $PE_p$ to $PE_{p - 3}$, for $C = 6$, and
+# apply it to a whole table.
 #
 # <details><summary>Answer</summary>
 #
-# Each hand has a block of two rows and columns, turned by $-3 \omega_i$.
+# It is block diagonal, with a rotation by $-3 \omega_i$ for each pair.
 #
 # ```python
 # import torch
@@ -346,14 +383,12 @@ class LearnedPositionalEncoding(nn.Module):
 #
 # </details>
 #
-# **4.** Why are learned positions a poor choice for a model that should read texts
-# longer than those it was trained on, even if `max_len` is large enough?
+# **4.** Why do learned positions not extrapolate, even if `max_len` is large enough?
 #
 # <details><summary>Answer</summary>
 #
-# A row is trained only when a training text is long enough to reach it. With texts of
-# 128 tokens the rows from 128 on are still the zeros they began with: to the model,
-# those tokens stand nowhere. Fixed positions at least go on by the rule that it knows.
+# A row receives a gradient only from sequences that are long enough to reach it. After
+# training with 128 tokens the rows from 128 on are still the zeros of initialisation.
 #
 # ```python
 # import torch
@@ -363,6 +398,30 @@ class LearnedPositionalEncoding(nn.Module):
 # positions(torch.randn(128, 2, 8)).square().sum().backward()
 # learned = positions.positional_encodings.grad.abs().amax(dim=(1, 2)) > 0
 # assert learned[:128].all() and not learned[128:].any()
+# ```
+#
+# </details>
+#
+# **5.** Show that self-attention without a mask is permutation equivariant, and that
+# positional encodings end this.
+#
+# <details><summary>Answer</summary>
+#
+# ```python
+# import torch
+# from labml_nn.transformers.mha import MultiHeadAttention
+# from labml_nn.transformers.positional_encoding import PositionalEncoding
+#
+# attention = MultiHeadAttention(heads=3, d_model=12).eval()
+# positions = PositionalEncoding(12, 0.0)
+# x, shuffled = torch.randn(7, 2, 12), torch.tensor([3, 0, 6, 1, 5, 2, 4])
+#
+# def attend(x):
+#     return attention(query=x, key=x, value=x)
+#
+# torch.testing.assert_close(attend(x[shuffled]), attend(x)[shuffled])
+# first, second = attend(positions(x[shuffled])), attend(positions(x))[shuffled]
+# assert not torch.allclose(first, second, atol=1e-2)
 # ```
 #
 # </details>
