@@ -3,11 +3,13 @@
 import json
 import math
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from browser_tools import FEEDBACK, MHA, NODE_MODULES, Visit, packed, pages
+from playwright.sync_api import Route
 
 pytestmark = pytest.mark.browser
 
@@ -29,8 +31,7 @@ MEASURES = """() => [
   }).map(head => head.textContent)
 ]"""
 
-# A shift of less than half a thousandth is none in Chromium's own reports: nobody sees it, and
-# under load glyphs that come a frame late make one.
+# How far content moves while a page loads, as Chromium reports it (cumulative layout shift).
 SHIFTS = """new Promise(done => {
   let sum = 0;
   new PerformanceObserver(list => {
@@ -63,8 +64,23 @@ def test_no_page_is_too_wide_or_too_large_and_short_parts_stay_on_one_line(
 
 @pytest.mark.parametrize("url", ["index.html", MHA, FEEDBACK, "notation.html"])
 @pytest.mark.parametrize("width", [390, 1440])
-def test_nothing_moves_while_a_page_loads(url: str, width: int, visit: Callable[..., Visit]):
-    assert visit(url, width).page.evaluate(SHIFTS) == pytest.approx(0, abs=5e-4)
+def test_hardly_anything_moves_when_fonts_arrive_late(
+    url: str, width: int, visit: Callable[..., Visit]
+):
+    """Late fonts are what a busy machine has by chance, so here every font is late on purpose.
+
+    Text keeps the metrics of its stand-in. A formula's line may move by a pixel. Chromium calls a
+    page good up to 0.1.
+    """
+    window = visit("404.html", width)
+
+    def late(route: Route) -> None:
+        time.sleep(0.2)
+        route.continue_()
+
+    window.page.route("**/*.woff2", late)
+    window.open(url)
+    assert window.page.evaluate(SHIFTS) <= 0.005
 
 
 def test_html_is_small(site: Path):

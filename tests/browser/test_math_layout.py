@@ -65,7 +65,7 @@ def test_fewer_elements(both: list[tuple[list[str], str]]) -> None:
     assert ours < 0.8 * theirs
 
 
-@pytest.mark.parametrize("width", [1000, 190])
+@pytest.mark.parametrize("width", [1000, 240, 190, 150])
 def test_every_glyph_stands_where_it_stood(
     both: list[tuple[list[str], str]], browser: Browser, tmp_path: Path, width: int
 ) -> None:
