@@ -1,61 +1,78 @@
 r"""
 ---
-title: The doors of a language model
+title: Language-model interface
 summary: >
-  What all language models here have in common: how they are called, trained, asked,
-  saved and loaded.
+  The methods and configuration that all language models of this library share:
+  forward pass, loss, prediction, initialisation, decoding, saving and loading.
 ---
 
-*But, soft! what light through yonder win* — what is the next letter? You would put most
-of your money on *d*, some on *e*, and nothing on *x*. A **language model** does the
-same. It reads a row of tokens (letters here, pieces of words elsewhere) and bets on the
-one that follows, with probabilities that sum to one.
+A **language model** reads a sequence of tokens (characters here, pieces of words
+elsewhere) and predicts the token that follows: after *But, soft! what light through
+yonder win* a good one gives *d* a high probability and *x* nearly none.
 
-That sounds like a parlour game, and it is a model of whole texts. The probability of a
-text is the product of all the bets along the way, each made with what came before it in
-view:
+Predicting one token is enough to model whole texts. By the chain rule the likelihood of
+a text is the product of the probabilities of its tokens, each given those before it:
 
 $$p(w_0, w_1, \dots, w_{T-1}) = \prod_{t=0}^{T-1} p(w_t \mid w_0, \dots, w_{t-1})$$
 
-Nothing was left out: it is the chain rule of probability. So a model that bets well
-knows which texts are likely, and by betting, drawing a token and going on from there it
-[writes texts](sampling/generation.py) of its own.
+So a model is **trained** by maximising the probability of each next token, which is the
+same as minimising the cross entropy, and it **generates** by
+[sampling](sampling.py) a token, appending it and predicting the next. A model that
+predicts the next token from the tokens before it, its own among them, is called
+*autoregressive*.
 
-The models of this library read in very different ways. An Elman net keeps one vector in
-mind, a transformer looks back at everything, an encoder–decoder answers. Whoever
-trains, judges or samples them should not have to care. So all of them have these doors:
+The architectures of this library differ in how they represent the tokens before: a
+recurrent network has a hidden state, a decoder-only transformer a cache of keys and
+values, a feedback transformer a memory, an encoder–decoder an encoded source and a
+cache. Training, evaluation and generation need not know which. They use this interface:
 
-| Door | Question |
+| Method | Result |
 |:--|:--|
-| `forward` | What may follow each position? Where do I go on reading? |
-| `loss` | How surprised were you by this text? |
-| `predict` | What may come next? |
-| `prepare_prompt` | What do you need before you can go on writing? |
-| `decoding_step` | What may follow this token, and this one, and this one? |
-| `save`, `load` | [Files](saving/__init__.py) |
+| `forward` | logits at all positions, and the state after the last |
+| `loss` | cross entropy of the targets, in nats per token |
+| `pred` | probabilities at all positions, and the state |
+| `predict` | probabilities of the next token only |
+| `prepare_prompt` | the state and tokens from which generation starts |
+| `decoding_step` | a function from a token to the logits of the next |
+| `save`, `load` | [files](saving.py) |
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
-| $w$ | `tokens` | `[T, B]` | the text, numbers from 0 to $V - 1$ |
-| $y$ | `targets` | `[T, B]` | what follows: $y_t = w_{t+1}$ |
+| $w$ | `tokens` | `[T, B]` | the text, integers from 0 to $V - 1$ |
+| $y$ | `targets` | `[T, B]` | the next tokens: $y_t = w_{t+1}$ |
 | $z$ | `logits` | `[T, B, V]` | $p(w_{t+1} = v) = e^{z_{tv}} / \sum_u e^{z_{tu}}$ |
-| $L$ | `loss` | | surprise per token, in nats |
-| $\varepsilon$ | `smoothing` | | what is taken from the right token in training |
-| | `state` | | what the model remembers of the text so far |
+| $\mathcal{L}$ | `loss` | | cross entropy per token, in nats |
+| $\varepsilon$ | `label_smoothing` | | probability mass moved off the right token |
+| | `state` | | what the model has computed from earlier tokens |
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import fields
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import MISSING, dataclass, fields
+from numbers import Integral, Real
+from types import NoneType, UnionType
+from typing import (
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from labml_nn.checks import check_prompt_lengths, check_tokens
-from labml_nn.configuration import LanguageModelConfig
-from labml_nn.evaluation import at_ends, at_least_single, ends_of, evaluating
+from labml_nn.checks import check_known, check_prompt_lengths, check_sizes, check_tokens
+from labml_nn.kernels import reference
 from labml_nn.saving import (
     Description,
     Folder,
@@ -65,20 +82,119 @@ from labml_nn.saving import (
     save_model,
 )
 
-__all__ = ["LanguageModel", "LanguageModelConfig", "evaluating"]
+__all__ = ["DecodingStep", "LanguageModel", "LanguageModelConfig", "evaluating"]
 
 State = TypeVar("State")
+Config = TypeVar("Config", bound="LanguageModelConfig")
 Model = TypeVar("Model", bound="LanguageModel[Any]")
 
-# What goes on with texts: tokens `[B]` become logits of what may follow them, `[B, V]`.
+# Tokens `[B]` go in, logits of the tokens that follow come out, `[B, V]`.
 DecodingStep: TypeAlias = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageModelConfig:
+    r"""
+    ## Configuration
+
+    The hyperparameters of a model are one frozen dataclass. It is checked when it is
+    created, before any parameter is allocated, compares by value, and is saved beside
+    the parameters. Each model adds its own fields, and checks their ranges after
+    `super().__post_init__()`; the types of all fields are checked here, against their
+    annotations. The same words mean the same everywhere: `d_model` is $C$, `heads` is
+    $H$, `d_k` is $d_k$, `d_ff` is $F$, `n_layers` is $L$, `dropout_prob` is the
+    probability of dropping a feature in training.
+
+    * `n_vocab` is the number of tokens, $V$
+    * `padding_token` fills up short sequences. It is masked in attention and left out
+      of the loss. `None`: no token is padding
+    * `label_smoothing` is $\varepsilon$, at least 0 and less than 1
+      ([@szegedy2015rethinking, §7]). In training the target distribution is
+      $(1 - \varepsilon)$ on the right token plus $\varepsilon / V$ on *every* token, as
+      in PyTorch's `cross_entropy`, and the loss is the mean cross entropy.
+      [`LabelSmoothingLoss`](transformers/label_smoothing_loss.py) is another convention
+      of the same idea: the right token gets exactly $1 - \varepsilon$, padding nothing,
+      each other token $\varepsilon / (V - 2)$, and it is a sum of KL divergences
+    * `init_lower`, `init_upper`: with both, every weight matrix and embedding starts
+      uniform between them; with neither, as the model's own page describes
+
+    Raises `ValueError` for a value outside its range and `TypeError` for one of the
+    wrong type.
+    """
+
+    n_vocab: int
+    padding_token: int | None = None
+    label_smoothing: float = 0.0
+    init_lower: float | None = None
+    init_upper: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, hint in get_type_hints(type(self)).items():
+            if hasattr(self, name):
+                _check_type(name, getattr(self, name), hint)
+        check_sizes(n_vocab=self.n_vocab)
+        token, smoothing = self.padding_token, self.label_smoothing
+        if token is not None and not 0 <= token < self.n_vocab:
+            raise ValueError(
+                f"`padding_token` ({token}) must be a token, from 0 to n_vocab - 1 = "
+                f"{self.n_vocab - 1}, or None; for a separate padding token raise "
+                f"`n_vocab` to {max(token, self.n_vocab) + 1}"
+            )
+        if not 0 <= smoothing < 1:
+            raise ValueError(
+                f"`label_smoothing` ({smoothing}) must be at least 0 and less than 1; "
+                "0.1 is usual, 0 switches it off"
+            )
+        self._check_init_bounds()
+
+    def _check_init_bounds(self) -> None:
+        lower, upper = self.init_lower, self.init_upper
+        if (lower is None) != (upper is None):
+            missing = "init_lower" if lower is None else "init_upper"
+            raise ValueError(
+                f"`{missing}` is missing; give both `init_lower` and `init_upper`, or "
+                "neither for the model's own initialisation"
+            )
+        if lower is None or upper is None or -math.inf < lower < upper < math.inf:
+            return
+        raise ValueError(
+            f"`init_lower` ({lower}) must be less than `init_upper` ({upper}), and "
+            "both finite; try -0.1 and 0.1"
+        )
+
+    @property
+    def init_bounds(self) -> tuple[float, float] | None:
+        """The range of the uniform initialisation, or `None`."""
+        if self.init_lower is None or self.init_upper is None:
+            return None
+        return self.init_lower, self.init_upper
+
+    @classmethod
+    def of(cls: type[Config], values: Mapping[str, Any]) -> Config:
+        """
+        * `values` are the fields by name, from a file or a command line
+
+        Returns a configuration. Raises `ValueError` for an unknown field, with the
+        nearest known one, and for a missing field.
+        """
+        known = [field.name for field in fields(cls) if field.init]
+        for name in values:
+            check_known(f"field of {cls.__name__}", name, known)
+        for field in fields(cls):
+            required = field.default is MISSING and field.default_factory is MISSING
+            if field.init and required and field.name not in values:
+                raise ValueError(
+                    f"{cls.__name__} needs `{field.name}`, which has no default; "
+                    f"known: {', '.join(known)}"
+                )
+        return cls(**values)
 
 
 class LanguageModel(nn.Module, Generic[State]):
     r"""
-    ## A language model
+    ## Language model
 
-    A subclass says what it is called and how it is configured, and writes `forward`:
+    A subclass has a name and a configuration class, and implements `forward`:
 
     ```python
     import torch
@@ -86,14 +202,13 @@ class LanguageModel(nn.Module, Generic[State]):
     from labml_nn.language_model import LanguageModel, LanguageModelConfig
 
     class Bigrams(LanguageModel[None]):
-        "Bets with only the last token in view."
+        "Predicts from the last token only."
 
         name = "bigrams"
 
         def __init__(self, config):
             super().__init__(config)
-            size = config.n_vocab
-            self.table = nn.Embedding(size, size)
+            self.table = nn.Embedding(config.n_vocab, config.n_vocab)
 
         def forward(self, tokens, state=None):
             return self.table(tokens), None
@@ -104,14 +219,14 @@ class LanguageModel(nn.Module, Generic[State]):
     assert model.predict(text).shape == (2, 65)  # [B, V]
     ```
 
-    Everything else works for it: training, saving, [writing](sampling/generation.py).
+    Training, saving and [generation](sampling.py) work for it without further code.
     """
 
     name: ClassVar[str] = ""
     Config: ClassVar[type[LanguageModelConfig]] = LanguageModelConfig
 
     def __init__(self, config: LanguageModelConfig) -> None:
-        """`config` is a value of the class `Config`."""
+        """`config` is an instance of the class attribute `Config`."""
         super().__init__()
         self.config = config
 
@@ -120,11 +235,11 @@ class LanguageModel(nn.Module, Generic[State]):
         cls: type[Model], config: LanguageModelConfig | Mapping[str, Any]
     ) -> Model:
         """
-        * `config` is a value of the class `Config`, or its fields by name
+        * `config` is an instance of `Config`, or its fields by name
 
-        Returns a new model with random parameters. Raises `ValueError` for a field that
-        does not exist, is missing or holds what cannot be, and `TypeError` for the
-        configuration of another model.
+        Returns a new model with random parameters. Raises `ValueError` for unknown or
+        missing fields and values out of range, `TypeError` for values of the wrong type
+        and the configuration of another model.
         """
         if isinstance(config, Mapping):
             config = cls.Config.of(config)
@@ -136,66 +251,110 @@ class LanguageModel(nn.Module, Generic[State]):
         return cls(config)
 
     def extra_repr(self) -> str:
-        """The configuration, which `print(model)` shows before the parts."""
+        """The configuration, which `print(model)` shows before the submodules."""
         names = (field.name for field in fields(self.config))
         return ", ".join(f"{name}={getattr(self.config, name)!r}" for name in names)
+
+    @torch.no_grad()
+    def init_uniform(self) -> None:
+        r"""
+        ### Uniform initialisation
+
+        Draws every matrix and embedding from $U(\text{lower}, \text{upper})$, the
+        initialisation of early recurrent language models, if the configuration has
+        `init_lower` and `init_upper`, and does nothing otherwise. Vectors (biases, and
+        the gains of normalisation layers) are unchanged. A model calls it at the end of
+        its constructor. Tied weights are one parameter, and drawn once.
+        """
+        if self.config.init_bounds is None:
+            return
+        for parameter in self.parameters():
+            if parameter.dim() > 1:
+                nn.init.uniform_(parameter, *self.config.init_bounds)
 
     def forward(
         self, tokens: Int[Tensor, "T B"], state: State | None = None
     ) -> tuple[Float[Tensor, "T B V"], State]:
         r"""
-        ### Read on
+        ### Forward pass
 
-        * `tokens` is a batch of texts, or of the next pieces of them, `[T, B]`
-        * `state` is what was returned with the pieces before; `None` at the beginning
+        * `tokens` is a batch of texts, or of their next chunks, `[T, B]`
+        * `state` is what the call for the previous chunk returned; `None` at the start
 
-        Returns the logits of what follows each position, `[T, B, V]`, and the state
-        after the last. It does not matter how a text is cut into calls: twice 50 tokens
-        give the logits of 100.
+        Returns logits of the token after each position, `[T, B, V]`, and the state
+        after the last position. Splitting a text into chunks does not change the
+        result: two calls with 50 tokens give the logits of one call with 100.
 
-        A state is a value. Reading makes a new one and leaves the old as it was, so
-        that you can go on from it twice, with two different endings. It also comes
-        without its history of gradients: otherwise training on a long text, piece after
-        piece, would keep every activation since the first one in memory.
+        A state is a value: `forward` never modifies the state that it takes, so that
+        you can continue from the same state twice. It is also detached from the
+        graph. Otherwise training on a long text, chunk after chunk, would have to store
+        the activations of all chunks for the backward pass.
         """
         raise NotImplementedError
 
+    @overload
     def loss(
         self,
         tokens: Int[Tensor, "T B"],
         targets: Int[Tensor, "T B"],
         state: State | None = None,
-    ) -> Float[Tensor, ""]:
+        *,
+        return_state: Literal[False] = False,
+    ) -> Float[Tensor, ""]: ...
+    @overload
+    def loss(
+        self,
+        tokens: Int[Tensor, "T B"],
+        targets: Int[Tensor, "T B"],
+        state: State | None = None,
+        *,
+        return_state: Literal[True],
+    ) -> tuple[Float[Tensor, ""], State]: ...
+    def loss(
+        self,
+        tokens: Int[Tensor, "T B"],
+        targets: Int[Tensor, "T B"],
+        state: State | None = None,
+        *,
+        return_state: bool = False,
+    ) -> Float[Tensor, ""] | tuple[Float[Tensor, ""], State]:
         """
-        ### How surprising was it?
+        ### Loss
 
-        * `tokens` is what the model reads, `[T, B]`; `state` is what it read before
-        * `targets` is what follows each of them, `[T, B]`: the same text, one later
+        * `tokens` is the input, `[T, B]`, and `state` the state before it
+        * `targets` are the next tokens, `[T, B]`: the same text, one position later
+        * `return_state`: return `(loss, state)`, to train on the next chunk
 
-        Returns what `loss_of` does. Training piece after piece needs the state as well;
-        take both from `forward`, and give the logits to `loss_of`.
+        Returns the mean cross entropy of `loss_of`. In training the model is given the
+        true tokens at all positions, whatever it would have predicted itself, which is
+        called *teacher forcing*. Raises what `loss_of` raises, also for `tokens`.
         """
-        logits, _ = self(tokens, state)
-        return self.loss_of(logits, targets)
+        check_tokens(tokens, self.config.n_vocab)
+        logits, after = self(tokens, state)
+        loss = self.loss_of(logits, targets)
+        return (loss, after) if return_state else loss
 
     def loss_of(
         self, logits: Float[Tensor, "T B V"], targets: Int[Tensor, "T B"]
     ) -> Float[Tensor, ""]:
         r"""
-        ### The same, of logits at hand
+        ### Cross entropy
 
-        $$L = -\frac{1}{n} \sum_{y_{tb} \ne \text{padding}}
+        $$\mathcal{L} = -\frac{1}{n} \sum_{y_{tb} \ne \text{padding}}
             \log p(y_{tb} \mid w_{0b}, \dots, w_{tb})$$
 
-        $n$ is the number of targets that are not padding. A token that was given
-        probability 1 costs nothing, one that was given $1/2$ costs $\log 2 = 0.69$
-        nats. An even bet on all of 65 characters costs $\log 65 = 4.17$.
+        is the negative log-likelihood per token, over the $n$ targets that are not
+        padding. A target with probability 1 costs nothing, one with probability
+        $1/2$ costs $\log 2 = 0.69$ nats, and a uniform prediction over 65 characters
+        $\log 65 = 4.17$. The **perplexity** is $e^\mathcal{L}$: the number of equally
+        likely tokens that would be as hard to predict.
 
         * `logits` is what `forward` returned, `[T, B, V]`
-        * `targets` are the tokens that did follow, `[T, B]`
+        * `targets` are the tokens that follow, `[T, B]`
 
-        Returns a mean in nats per token. Raises `ValueError` for shapes that do not fit
-        or targets outside the vocabulary, `TypeError` for targets that are no integers.
+        Returns the mean, in nats per token. Raises `ValueError` for shapes that do not
+        match and tokens outside the vocabulary, `TypeError` for other dtypes than
+        integers.
         """
         check_tokens(targets, self.config.n_vocab, name="targets")
         if targets.shape != logits.shape[:2]:
@@ -205,13 +364,15 @@ class LanguageModel(nn.Module, Generic[State]):
                 f"{list(logits.shape[:2])}"
             )
 
-        # Smoothing is a handicap for training and, like dropout, off in evaluation. The
-        # best smoothed loss is the entropy of what is asked for, which grows with
-        # $\varepsilon$: models trained with different ones could not be compared.
+        # Label smoothing is regularisation and, like dropout, off in evaluation. The
+        # smallest possible smoothed loss is the entropy of the target distribution,
+        # which grows with $\varepsilon$, so losses of different $\varepsilon$ could not
+        # be compared.
         smoothing = self.config.label_smoothing if self.training else 0.0
 
-        # A batch of nothing but padding has a mean of $0 / 0$, which would put NaN into
-        # every parameter. We sum and divide ourselves, and it costs and moves nothing.
+        # The mean over a batch of nothing but padding would be $0 / 0$, and its
+        # gradient NaN. So we take the sum and divide by at least 1: such a batch has
+        # loss 0 and gradient 0.
         padding = self.config.padding_token
         total = F.cross_entropy(
             at_least_single(logits).flatten(0, 1),
@@ -225,22 +386,39 @@ class LanguageModel(nn.Module, Generic[State]):
         return total / (targets != padding).sum().clamp(min=1)
 
     @torch.no_grad()
+    def pred(
+        self, tokens: Int[Tensor, "T B"], state: State | None = None
+    ) -> tuple[Float[Tensor, "T B V"], State]:
+        """
+        ### Probabilities at all positions
+
+        As `forward`, with probabilities in place of logits, `[T, B, V]`, in evaluation
+        mode and without gradients.
+        """
+        check_tokens(tokens, self.config.n_vocab)
+        with evaluating(self):
+            logits, after = self(tokens, state)
+        return at_least_single(logits).softmax(-1), after
+
+    @torch.no_grad()
     def predict(
         self, tokens: Int[Tensor, "T B"], state: State | None = None
     ) -> Float[Tensor, "B V"]:
         """
-        ### What may come next?
+        ### Probabilities of the next token
 
-        * `tokens` is what was read, or what a model that answers shall answer, `[T, B]`
-        * `state` is what was read before; with it, `tokens` go on in any model
+        * `tokens` is a text, or the source of an encoder–decoder, `[T, B]`
+        * `state` is the state before it; with a state, `tokens` is a continuation for
+          every model
 
-        Returns the probabilities of what follows the last token of each, `[B, V]`;
-        padding behind it is ignored. Dropout is off meanwhile, no gradients are kept.
+        Returns the probabilities of the token after the last one of each sequence,
+        `[B, V]`; padding at the end is ignored. Evaluation mode, no gradients.
         """
         with evaluating(self):
             if state is None:
                 state, tokens, ends = self.prepare_prompt(tokens)
             else:
+                check_tokens(tokens, self.config.n_vocab)
                 ends = ends_of(tokens, self.config.padding_token)
             logits, _ = self(tokens, state)
         return at_least_single(at_ends(logits, ends)).softmax(-1)
@@ -249,18 +427,17 @@ class LanguageModel(nn.Module, Generic[State]):
         self, prompt: Int[Tensor, "S B"], lengths: Int[Tensor, " B"] | None = None
     ) -> tuple[State | None, Int[Tensor, "T B"], Int[Tensor, " B"] | None]:
         """
-        ### Before writing
+        ### Start of generation
 
-        Most models *continue* a prompt: what they write stands behind it. An
-        encoder–decoder *answers*: it reads the prompt, and writes from nothing.
+        Most models continue the prompt. An encoder–decoder encodes it, and generates
+        the target sequence from a start token.
 
-        * `prompt` is what to continue, or to answer, `[S, B]`
-        * `lengths` says how many tokens of each prompt are real, `[B]`, the others
-          stand at its end and mean nothing; `None`: all but padding at the end
+        * `prompt` is the text to continue, or the source, `[S, B]`
+        * `lengths` are the numbers of tokens of the prompts, `[B]`; the rest of each
+          column is ignored. `None`: all but padding at the end
 
-        Returns a state, the text to go on from, `[T, B]`, and its lengths: the prompt
-        itself, or a state that knows it, and the token with which answers start.
-        Raises `ValueError` and `TypeError` for a prompt that cannot be.
+        Returns a state, the tokens to continue from, `[T, B]`, and their lengths.
+        Raises `ValueError` and `TypeError` for an invalid prompt.
         """
         check_tokens(prompt, self.config.n_vocab, name="prompt")
         if lengths is None:
@@ -268,37 +445,40 @@ class LanguageModel(nn.Module, Generic[State]):
         check_prompt_lengths(lengths, prompt)
         return None, prompt, lengths
 
+    @reference
     def decoding_step(self, state: State) -> DecodingStep:
         r"""
-        ### Write on
+        ### Decoding
 
-        * `state` is what was returned with the text so far
+        * `state` is the state after the text so far
 
-        Returns a function of the next token of each text, `[B]`, to logits of what may
-        follow, `[B, V]`: those of `forward`, without gradients. Make one for each text,
-        in evaluation. It keeps the text to itself and may work in place, which makes
-        that of [decoders](transformers/writing/__init__.py) fast; here it is `forward`.
+        Returns a function from the next token of each sequence, `[B]`, to the logits of
+        the token after it, `[B, V]`: `forward` for one position, with the state stored
+        in the function. Use one function per text, in evaluation mode. A
+        [kernel](kernels/__init__.py) may do the same in place, with preallocated
+        caches.
         """
 
-        def read(tokens: Tensor) -> Tensor:
+        def step(tokens: Tensor) -> Tensor:
             nonlocal state
             logits, state = self(tokens.unsqueeze(0), state)
             last: Tensor = logits[-1]
             return last
 
-        return read
+        return step
 
     @property
     def end_token(self) -> int | None:
-        """The token that ends a text, or `None`; a field of some configurations."""
+        """The token that ends a sequence; a field of some configurations."""
         token: int | None = getattr(self.config, "end_token", None)
         return token
 
     def save(self, folder: Folder) -> None:
         """
-        ### To files
+        ### Save
 
-        `config.json` and `model.safetensors`, by [`save_model`](saving/__init__.py).
+        Writes `config.json` and `model.safetensors` into `folder`, see
+        [`save_model`](saving.py).
         """
         save_model(self, Description.of(type(self), self.config), folder)
 
@@ -307,13 +487,14 @@ class LanguageModel(nn.Module, Generic[State]):
         cls: type[Model], folder: Folder, *, device: torch.device | str | None = None
     ) -> Model:
         """
-        ### From files
+        ### Load
 
         * `folder` is where `save` wrote
-        * `device` is where the model shall live; `None` means the CPU
+        * `device` is the device of the model; `None` is the CPU
 
-        Returns the same model, bit for bit, in training mode like any new one. Raises
-        `FileNotFoundError`, and `ValueError` for damaged files or another model's.
+        Returns the same model, bit for bit, in training mode like any new model. Raises
+        `FileNotFoundError`, and `ValueError` for damaged files or those of another
+        model.
         """
         description = read_description(folder)
         description.check_class(cls)
@@ -323,21 +504,110 @@ class LanguageModel(nn.Module, Generic[State]):
         return model if device is None else model.to(device)
 
 
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """
+    ## Evaluation mode
+
+    `with evaluating(model):` switches dropout off in the block. Afterwards each
+    submodule has its own mode again, also after an exception or Ctrl-C; `model.train()`
+    would put submodules into training mode that were frozen on purpose.
+    """
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def at_least_single(x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
+    """
+    ## Softmax and sums in single precision
+
+    bfloat16 has 8 significant bits, so a sum of 10,000 losses would move in steps of
+    64 to 256; float16 ends at 65,504.
+    """
+    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+
+
+def ends_of(
+    tokens: Int[Tensor, "T B"], padding_token: int | None
+) -> Int[Tensor, " B"] | None:
+    """
+    ## Ends of the sequences of a batch
+
+    Returns the length of each sequence up to its last token that is not padding, `[B]`,
+    or `None` without a padding token. The next token is predicted at the last real
+    token. The logits at the padding after it look like any other, but mean nothing.
+
+    Raises `ValueError` for a sequence of nothing but padding.
+    """
+    if padding_token is None:
+        return None
+    is_token = tokens != padding_token
+    counts = torch.arange(1, len(tokens) + 1, device=tokens.device)
+    ends = (is_token * counts[:, None]).amax(0)
+    if tokens.device.type == "cpu" and not bool(is_token.any(0).all()):
+        raise ValueError(
+            f"sequence {int(ends.argmin())} is nothing but padding ({padding_token}); "
+            "expected at least one token to continue from"
+        )
+    return ends
+
+
+def at_ends(
+    x: Float[Tensor, "T B V"], ends: Int[Tensor, " B"] | None
+) -> Float[Tensor, "B V"]:
+    """
+    Row `ends - 1` of each sequence of `x`, `[T, B, V]`; without `ends` the last row.
+    """
+    if ends is None:
+        return x[-1]
+    return x[ends - 1, torch.arange(x.shape[1], device=x.device)]
+
+
+# Numbers may also be NumPy's. `True` is an integer in Python, but is not taken for one.
+_KINDS: dict[Any, tuple[type, str]] = {
+    int: (Integral, "a whole number"),
+    float: (Real, "a number"),
+    bool: (bool, "True or False"),
+    str: (str, "a string"),
+}
+
+
+def _check_type(name: str, value: Any, hint: Any) -> None:
+    options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    if value is None and NoneType in options:
+        return
+    for expected in options:
+        if get_origin(expected) is Literal:
+            check_known(f"`{name}`", value, get_args(expected))
+        elif expected in _KINDS:
+            kind, words = _KINDS[expected]
+            is_flag = isinstance(value, bool) and expected is not bool
+            if not isinstance(value, kind) or is_flag:
+                none = " or None" if NoneType in options else ""
+                raise TypeError(
+                    f"`{name}` ({value!r}) must be {words}{none}, not a "
+                    f"{type(value).__name__}"
+                )
+
+
 # ## Exercises
 #
-# **1.** The simplest model that learns from a text counts: after each token, how often
-# did each other follow? Build it as a `LanguageModel`. How low is its loss on the text
-# that it counted?
+# **1.** The simplest model that learns counts how often each token follows each other.
+# Implement it as a `LanguageModel`. What is its loss on the text that it counted?
 #
 # <details><summary>Answer</summary>
 #
-# Logits are the logarithms of the counts. The loss is the *conditional entropy* of the
-# text: what is still unknown about a letter when the one before it is known. No model
-# that looks at one letter only can do better on this text.
+# The logits are logarithms of counts. The loss is the *conditional entropy* of the
+# text: the uncertainty about a character when the previous one is known. No model that
+# sees one character only can have a lower loss on this text.
 #
 # ```python
 # import torch
-# from torch import nn
 # from labml_nn.language_model import LanguageModel, LanguageModelConfig
 #
 # class Counts(LanguageModel[None]):
@@ -349,25 +619,25 @@ class LanguageModel(nn.Module, Generic[State]):
 #         return self.table.log()[tokens], None
 #
 # text = "she sells sea shells by the sea shore " * 20
-# letters = sorted(set(text))
-# w = torch.tensor([letters.index(letter) for letter in text])[:, None]
-# model = Counts(LanguageModelConfig(n_vocab=len(letters)))
+# characters = sorted(set(text))
+# w = torch.tensor([characters.index(c) for c in text])[:, None]
+# model = Counts(LanguageModelConfig(n_vocab=len(characters)))
 # model.table.index_put_((w[:-1, 0], w[1:, 0]), torch.tensor(1.0), accumulate=True)
 #
 # p = model.table / model.table.sum()  # pairs
 # entropy = -torch.xlogy(p, p / p.sum(1, keepdim=True)).nansum()
 # loss = model.loss(w[:-1], w[1:])
 # torch.testing.assert_close(loss, entropy)
-# assert 0.7 < loss < 0.8  # where 11 letters at random would cost log(11) = 2.4
+# assert 0.7 < loss < 0.8  # a uniform prediction of 11 characters: log(11) = 2.4
 # ```
 #
 # </details>
 #
-# **2.** How probable does a model think a whole text is, its first token given?
+# **2.** What is the likelihood of a text, given its first token, in terms of the loss?
 #
 # <details><summary>Answer</summary>
 #
-# The loss is the mean of $-\log p$ over $n$ bets, so $p$ is $e^{-n L}$.
+# The loss is the mean of $-\log p$ over $n$ predictions, so it is $e^{-n \mathcal{L}}$.
 #
 # ```python
 # import torch
@@ -375,26 +645,54 @@ class LanguageModel(nn.Module, Generic[State]):
 #
 # model = labml_nn.create("elman", n_vocab=5).eval()
 # w = torch.tensor([3, 1, 4])[:, None]
-# p = model.predict(w[:1])[0, 1] * model.predict(w[:2])[0, 4]
-# torch.testing.assert_close(p, torch.exp(-2 * model.loss(w[:-1], w[1:])))
+# likelihood = model.predict(w[:1])[0, 1] * model.predict(w[:2])[0, 4]
+# torch.testing.assert_close(likelihood, torch.exp(-2 * model.loss(w[:-1], w[1:])))
 # ```
 #
 # </details>
 #
-# **3.** What does a model bet on that has learned nothing, and what is its loss?
+# **3.** A model of characters has a loss of 1.1 nats per character, a model of words
+# 4.5 nats per word. A word with its space has 5.6 characters on average. Which is the
+# better model? What are their perplexities?
 #
 # <details><summary>Answer</summary>
 #
-# On all $V$ tokens alike, and each of them costs $\log V$.
+# Compare them on the same unit: the second needs $4.5 / 5.6 = 0.80$ nats per character
+# and is better, although its perplexity of $e^{4.5} = 90$ is far above $e^{1.1} = 3$.
+# Loss and perplexity depend on the tokenizer. In bits per character, which do not,
+# they need 1.59 and 1.16.
 #
 # ```python
 # import math
-# import torch
-# from labml_nn.language_model import LanguageModel, LanguageModelConfig
 #
-# model = LanguageModel(LanguageModelConfig(n_vocab=65))
-# loss = model.loss_of(torch.zeros(3, 1, 65), torch.tensor([[3], [1], [4]]))
-# assert math.isclose(loss, math.log(65), rel_tol=1e-6)
+# characters, words = 1.1, 4.5
+# assert round(math.exp(characters), 1) == 3.0 and round(math.exp(words)) == 90
+# assert math.isclose(characters / math.log(2), 1.59, abs_tol=0.005)
+# assert math.isclose(words / 5.6 / math.log(2), 1.16, abs_tol=0.005)
+# ```
+#
+# </details>
+#
+# **4.** Evaluate a long text in chunks of different sizes, with the state carried over.
+#
+# <details><summary>Answer</summary>
+#
+# Each loss is a mean over its own targets, so weigh it by the number of targets.
+#
+# ```python
+# import torch
+# import labml_nn
+# from labml_nn.language_model import evaluating
+#
+# model = labml_nn.create("elman", n_vocab=65)
+# text = torch.randint(65, (13, 2))
+# with evaluating(model), torch.no_grad():
+#     whole = model.loss(text[:-1], text[1:])
+#     total, state = 0.0, None
+#     for w, y in zip(text[:-1].split(5), text[1:].split(5), strict=True):
+#         loss, state = model.loss(w, y, state, return_state=True)
+#         total += len(w) * loss
+# torch.testing.assert_close(total / 12, whole)
 # ```
 #
 # </details>
