@@ -14,7 +14,7 @@ from pylit.code.external import external_link, is_external_module
 from pylit.code.facts import BUILTINS, read_module, targets
 from pylit.code.index import Index, Lookup
 from pylit.code.scopes import Defined, Receiver, Scope
-from pylit.code.uses import Uses, read_uses
+from pylit.code.uses import Kernels, Uses, read_kernels, read_uses
 from pylit.code.values import Value, Values
 from pylit.code.variables import Variables
 from pylit.model import Link, Module
@@ -61,6 +61,10 @@ class Resolver:
     def uses(self, links: Mapping[tuple[int, int], Link]) -> Uses:
         """What the classes and functions of the module use, by its `tokens`."""
         return read_uses(self._scopes, links) if self._scopes is not None else {}
+
+    def kernels(self, links: Mapping[tuple[int, int], Link]) -> Kernels:
+        """The methods that functions of the module are kernels for, by its `tokens`."""
+        return read_kernels(self._scopes, links) if self._scopes is not None else {}
 
     def _links(self) -> Iterator[Found]:
         """Every identifier that leads somewhere."""

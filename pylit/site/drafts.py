@@ -14,7 +14,7 @@ from functools import partial
 
 from pylit.cache import digest
 from pylit.code.highlight import highlight
-from pylit.code.uses import Uses
+from pylit.code.uses import Kernels, Uses
 from pylit.code.xref import Index, Lookup, Resolver
 from pylit.diagnostics import Diagnostic, Report
 from pylit.model import (
@@ -95,6 +95,8 @@ class Draft:
     stamp: str
     #: What the classes and functions of the module use.
     uses: Uses = field(default_factory=dict)
+    #: The methods that functions of the module are kernels for.
+    kernels: Kernels = field(default_factory=dict)
 
     def notes(self) -> tuple[NoteHtml, ...]:
         """All its notes, the title and summary first."""
@@ -219,7 +221,8 @@ class _Page:
             numbers = range(span.first, span.last + 1) if span else range(0)
             code = tuple(CodeLine(number, lines[number - 1]) for number in numbers)
             sections.append(DraftSection(section.definition, notes, code))
-        return replace(self._draft(sections), uses=self.resolver.uses(links))
+        uses, kernels = self.resolver.uses(links), self.resolver.kernels(links)
+        return replace(self._draft(sections), uses=uses, kernels=kernels)
 
     def prose(self) -> Draft:
         """A Markdown page: its text is the one note of its module."""

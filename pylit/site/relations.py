@@ -24,6 +24,9 @@ class Related:
 
     built_from: tuple[tuple[str, str, str], ...] = ()
     used_by: tuple[tuple[str, str, str], ...] = ()
+    #: Of a method: the kernels that may compute it. Of a kernel: the method that defines it.
+    kernels: tuple[tuple[str, str, str], ...] = ()
+    references: tuple[tuple[str, str, str], ...] = ()
 
 
 #: Address of a page -> name of a definition on it -> what it has to do with.
@@ -54,7 +57,32 @@ def relations(drafts: Sequence[Draft], targets: Mapping[str, Target]) -> Relatio
         if related != Related():
             page, _, name = address.partition("#")
             found.setdefault(page, {})[name] = related
+    _add_kernels(found, drafts, targets)
     return found
+
+
+def _add_kernels(
+    found: dict[str, dict[str, Related]], drafts: Sequence[Draft], targets: Mapping[str, Target]
+) -> None:
+    """A method and the kernels that are attached to it link to each other."""
+    definitions = {target.url: target.definition for target in targets.values()}
+
+    def named(address: str) -> tuple[str, str, str]:
+        return address, definitions[address].qualname, definitions[address].dotted
+
+    def related(address: str) -> tuple[dict[str, Related], str, Related]:
+        page, _, name = address.partition("#")
+        on_page = found.setdefault(page, {})
+        return on_page, name, on_page.get(name, Related())
+
+    for draft in drafts:
+        for function, reference in draft.kernels.items():
+            kernel = f"{draft.url}#{function}"
+            if kernel in definitions and reference in definitions:
+                on_page, name, old = related(reference)
+                on_page[name] = replace(old, kernels=(*old.kernels, named(kernel)))
+                on_page, name, old = related(kernel)
+                on_page[name] = replace(old, references=(named(reference),))
 
 
 def _is_shown(definition: Definition) -> bool:
@@ -89,6 +117,8 @@ def with_relations(section: DraftSection, page: str, related: Related | None) ->
     if related is None or not any(note.html for note in section.notes):
         return section
     lines = [
+        *_line("Also computed, with the same result, by the kernel", related.kernels, page),
+        *_line("Kernel for", related.references, page),
         *_line("Built from", related.built_from, page),
         *_line("Used by", related.used_by, page),
     ]

@@ -168,3 +168,45 @@ def test_another_package_has_these_lines_too(tmp_path: Path) -> None:
     root = make_site(tmp_path, FILES)
     build(root, sources=(root / "pkg",))
     assert len(lines(root, "pkg/one.html")) == 2
+
+
+KERNELS = {
+    "pkg/kernels.py": '"""Kernels."""\n\n\ndef kernel_for(method, owner):\n    return id\n',
+    "pkg/lesson.py": '''"""Lesson."""
+
+
+class Layer:
+    """A layer."""
+
+    def forward(self, x):
+        """One pass."""
+        return x
+''',
+    "pkg/fast.py": '''"""Fast."""
+
+from pkg.kernels import kernel_for
+from pkg.lesson import Layer
+
+
+@kernel_for(Layer.forward, owner=Layer)
+def fused(layer, x):
+    """In one call."""
+    return x
+
+
+@staticmethod
+def other(layer, x):
+    """No kernel."""
+    return Layer.forward(layer, x)
+''',
+}
+
+
+def test_a_method_and_its_kernel_link_to_each_other(tmp_path: Path) -> None:
+    root = make_site(tmp_path, KERNELS)
+    succeed(root)
+    lesson = (root / "site/pkg/lesson.html").read_text()
+    assert 'the kernel <a class="x" href="fast.html#fused" data-x="pkg.fast.fused">' in lesson
+    fast = (root / "site/pkg/fast.html").read_text()
+    assert 'Kernel for <a class="x" href="lesson.html#Layer.forward"' in fast
+    assert fast.count("Kernel for") == 1
