@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from benchmarks.contest import Run
 from benchmarks.peers import published
 from labml_nn.transformers.feed_forward import FeedForward
-from labml_nn.transformers.layer import TransformerLayer
+from labml_nn.transformers.models import TransformerLayer
 from labml_nn.transformers.mha import MultiHeadAttention
 from labml_nn.transformers.utils import subsequent_mask
 

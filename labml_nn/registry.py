@@ -124,7 +124,7 @@ MODELS = ModelTable(
         "encoder_decoder",
         "labml_nn.transformers.encoder_decoder.EncoderDecoderLanguageModel",
         "two transformers: one reads what was said, one writes the reply",
-        SITE + "labml_nn/transformers/encoder_decoder/index.html",
+        SITE + "labml_nn/transformers/encoder_decoder.html",
     ),
     ModelEntry(
         "feedback",

@@ -6,9 +6,9 @@ from labml_nn.transformers.feed_forward import FeedForward
 from labml_nn.transformers.feedback import FeedbackTransformer
 from labml_nn.transformers.feedback.attention import FeedbackAttention
 from labml_nn.transformers.feedback.layer import FeedbackTransformerLayer
-from labml_nn.transformers.layer import TransformerLayer
+from labml_nn.transformers.models import TransformerLayer
 from labml_nn.transformers.mha import MultiHeadAttention
-from labml_nn.transformers.stacks import Encoder
+from labml_nn.transformers.models import Encoder
 from labml_nn.transformers.utils import subsequent_mask
 from pylit.figures.draw import WIDTH, Figure, Panel, Table, element, line, polyline, text
 

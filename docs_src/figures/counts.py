@@ -11,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from labml_nn.transformers.autoregressive import AutoregressiveConfig, AutoregressiveTransformer
 from labml_nn.transformers.feed_forward import FeedForward
-from labml_nn.transformers.layer import TransformerLayer
+from labml_nn.transformers.models import TransformerLayer
 from labml_nn.transformers.mha import MultiHeadAttention
 from labml_nn.transformers.models import (
     Decoder,

@@ -3,9 +3,9 @@
 import torch
 
 from labml_nn.transformers.feed_forward import FeedForward
-from labml_nn.transformers.layer import TransformerLayer
+from labml_nn.transformers.models import TransformerLayer
 from labml_nn.transformers.mha import MultiHeadAttention
-from labml_nn.transformers.stacks import Encoder
+from labml_nn.transformers.models import Encoder
 from labml_nn.transformers.utils import combine_masks, padding_mask, subsequent_mask
 from pylit.figures.draw import Figure, heat_map
 

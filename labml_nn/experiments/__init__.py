@@ -24,7 +24,7 @@ An **experiment** says which model, which task and which numbers. There are six,
 each explains its own on its page:
 
 - [`autoregressive`](../transformers/autoregressive/experiment.py): what follows?
-- [`encoder_decoder`](../transformers/encoder_decoder/experiment.py): what is the reply?
+- [`encoder_decoder`](../encoder_decoder.py): what is the reply?
 - [`feedback`](../transformers/feedback/experiment.py): does it help the lowest layer to
   see what the highest worked out?
 - [`elman`](../recurrent/elman/experiment.py): is one vector enough of a memory?

@@ -14,19 +14,19 @@ from collections.abc import Callable, Sequence
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from labml_nn.checks import (
     check_bool,
-    check_integers,
     check_probability,
     check_same_width,
     check_sizes,
-    check_vocabulary,
 )
 from labml_nn.transformers.mha import KVCache
-from labml_nn.transformers.positional_encoding import get_positional_encoding
-from labml_nn.transformers.utils import subsequent_mask
+from labml_nn.transformers.positional_encoding import (
+    fixed_positions,
+    get_positional_encoding,
+    learned_positions,
+)
 from labml_nn.utils import independent_copies
 
 __all__ = [
@@ -66,11 +66,7 @@ class EmbeddingsWithPositionalEncoding(nn.Module):
         self, x: Int[Tensor, "T B"], *, offset: int = 0
     ) -> Float[Tensor, "T B C"]:
         """`x` holds tokens; `offset` is the position of the first one."""
-        end = offset + x.shape[0]
-        positions = self.positional_encodings[offset:end]
-        if end > len(self.positional_encodings):
-            rows = get_positional_encoding(self.d_model, x.shape[0], first=offset)
-            positions = rows.to(self.positional_encodings)
+        positions = fixed_positions(self.positional_encodings, offset, x.shape[0])
         embedded: Tensor = self.linear(x) * math.sqrt(self.d_model)
         return embedded + positions
 
@@ -94,15 +90,9 @@ class EmbeddingsWithLearnedPositionalEncoding(nn.Module):
         self, x: Int[Tensor, "T B"], *, offset: int = 0
     ) -> Float[Tensor, "T B C"]:
         """`x` holds tokens; `offset` is the position of the first one."""
-        end = offset + x.shape[0]
-        if end > len(self.positional_encodings):
-            raise ValueError(
-                f"the sequence needs {end} positions, but only max_len = "
-                f"{len(self.positional_encodings)} were learned; shorten it or build "
-                f"the model with max_len={end}"
-            )
+        positions = learned_positions(self.positional_encodings, offset, x.shape[0])
         embedded: Tensor = self.linear(x) * math.sqrt(self.d_model)
-        return embedded + self.positional_encodings[offset:end]
+        return embedded + positions
 
 
 class TransformerLayer(nn.Module):
@@ -163,9 +153,10 @@ class TransformerLayer(nn.Module):
         self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]
     ) -> Tensor:
         if self.norm_first:
-            return x + self.dropout(sublayer(norm(x)))
-        normalised: Tensor = norm(x + self.dropout(sublayer(x)))
-        return normalised
+            x = x + self.dropout(sublayer(norm(x)))
+        else:
+            x = norm(x + self.dropout(sublayer(x)))
+        return x
 
     def forward(
         self,

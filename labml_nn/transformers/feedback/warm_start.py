@@ -66,7 +66,7 @@ from torch import Tensor, nn
 from labml_nn.language_model import LanguageModel
 from labml_nn.transformers.autoregressive import AutoregressiveTransformer
 from labml_nn.transformers.feedback.language_model import FeedbackLanguageModel
-from labml_nn.transformers.layer import TransformerLayer
+from labml_nn.transformers.models import TransformerLayer
 from labml_nn.transformers.mha import MultiHeadAttention
 
 

@@ -6,7 +6,7 @@ from torch import nn
 
 from labml_nn.transformers.feed_forward import FeedForward
 from labml_nn.transformers.keys_values import Reusable, join, reusable
-from labml_nn.transformers.layer import TransformerLayer
+from labml_nn.transformers.models import TransformerLayer
 from labml_nn.transformers.mha import KeysValues, MultiHeadAttention
 
 T, S, B, C, H, K, D, F = 7, 5, 2, 12, 3, 6, 5, 28

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from labml_nn.transformers.feed_forward import FeedForward
-from labml_nn.transformers.layer import TransformerLayer
+from labml_nn.transformers.models import TransformerLayer
 from labml_nn.transformers.mha import MultiHeadAttention
 from labml_nn.transformers.positional_encoding import get_positional_encoding
 from labml_nn.transformers.scaled_dot_product import (

@@ -7,9 +7,9 @@ summary: >
 ---
 
 A play is made of speeches, and each of them answers the one before. That is as good as
-a translation from one language to another: the [model](__init__.py) reads what was
+a translation from one language to another: the [model](../transformers/encoder_decoder.py) reads what was
 said, whole, and is asked for the reply, letter by letter, up to its end. How speeches
-become pairs is told [there](../../experiments/data/replies.py).
+become pairs is told [there](data/replies.py).
 
 It is a hard task, and much of it cannot be learned at all. Nobody could guess from
 "Good-morrow, cousin" that Romeo will ask whether the day is so young. What can be
@@ -45,7 +45,7 @@ from labml_nn.experiments.experiment import Experiment, Preset
 #
 # 529,000 parameters, which is more than the model that continues has at the same width:
 # there are two stacks, and a layer of the decoder has two attentions. So batches are
-# small, and [Muon](../../optimizers/muon.py) makes the most of each. One run each, the
+# small, and [Muon](../optimizers/muon.py) makes the most of each. One run each, the
 # loss on the whole validation split:
 #
 # | | Pairs in a batch | Updates | Seconds of one core | Loss |
@@ -120,6 +120,6 @@ EXPERIMENT = Experiment(
     model="encoder_decoder",
     task="replies",
     presets={"tiny": TINY, "cpu": CPU, "colab": COLAB, "gpu": GPU},
-    page="labml_nn/transformers/encoder_decoder/experiment.html",
+    page="labml_nn/experiments/encoder_decoder.html",
     notebook="notebooks/encoder_decoder.ipynb",
 )

@@ -1,0 +1,826 @@
+r"""
+---
+title: Sequence-to-sequence language model
+summary: >
+  The encoder–decoder Transformer behind the interface of a language model: padded
+  batches of pairs, one vocabulary or two, and KV caches for generation.
+paper: https://arxiv.org/abs/1706.03762
+notebook: notebooks/encoder_decoder.ipynb
+---
+
+> BENVOLIO: Good-morrow, cousin.
+>
+> ROMEO: Is the day so young?
+
+A sequence-to-sequence model learns the probability of a **target** sequence $y$ given a
+**source** sequence $w$: a translation given a sentence, a reply given a line of a play.
+By the chain rule it is a product over the target's tokens ([@sutskever2014sequence]):
+
+$$p(y \mid w) = \prod_{t=1}^{n + 1} p(y_t \mid y_0, \dots, y_{t-1}, \; w)$$
+
+$y_0$ is the **start token**, which the first real token follows, and $y_{n+1}$ the
+**end token**, with which the model says that the target is complete. Both, and the
+**padding token** that makes sequences of a batch equally long, are part of the
+vocabulary.
+
+[The architecture](models.py) has a page of its own: encoder, decoder, cross-attention,
+teacher forcing. This page adds what training and generation need around it. A language
+model here is called as `model(tokens, state)`; `tokens` is the target, and the state
+knows the source. `encode` makes the first state, and each call returns the next one.
+
+**In training** the state is used once: the loss encodes the source and runs the decoder
+over all positions of the target in parallel.
+
+**In generation** the state makes a token cheap. The keys and values of the source are
+projected once, those of the target are appended to a [KV cache](mha.py), and one new
+token costs one query in each attention, whatever was generated before.
+
+| Symbol | Code | Shape | Meaning |
+|:--|:--|:--|:--|
+| $w$ | `source` | `[S, B]` | source tokens |
+| $y$ | `tokens`, `targets` | `[T, B]` | target tokens |
+| $n$ | `lengths` | `[B]` | number of real tokens of a sequence |
+| $m$ | `memory` | `[S, B, C]` | the encoder's output |
+| $M$ | `source_mask` | `[S, B]` | `True` at real tokens of the source |
+| | `state.sources[l]` | `[S, B, H, D]` | keys, values of the source in layer $l$ |
+| | `state.target.layers[l]` | `[T, B, H, D]` | keys, values of the target |
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple, overload
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from labml_nn.checks import (
+    check_heads,
+    check_integers,
+    check_known,
+    check_lengths,
+    check_probability,
+    check_sizes,
+    check_tokens,
+)
+from labml_nn.language_model import LanguageModel, LanguageModelConfig
+from labml_nn.transformers.feed_forward import FeedForward
+from labml_nn.transformers.mha import KVCache, MultiHeadAttention
+from labml_nn.transformers.models import (
+    Decoder,
+    Encoder,
+    EncoderDecoder,
+    Generator,
+    TransformerLayer,
+)
+from labml_nn.transformers.positional_encoding import (
+    LearnedPositionalEncoding,
+    PositionalEncoding,
+)
+from labml_nn.transformers.sliding_window import SlidingWindow, run_in_window
+from labml_nn.transformers.utils import subsequent_mask
+
+__all__ = [
+    "Batch",
+    "EncoderDecoderConfig",
+    "EncoderDecoderLanguageModel",
+    "EncoderDecoderState",
+    "collate",
+    "shift",
+    "to_front",
+]
+
+
+class Batch(NamedTuple):
+    """
+    ## Batches of pairs
+
+    Sequences have different lengths, and a tensor does not: short sequences are filled
+    up with the padding token. A batch holds the padded tokens, the true lengths, and
+    masks that are `True` at real tokens, in the shape that attention takes.
+    """
+
+    source: Int[Tensor, "S B"]
+    target: Int[Tensor, "T B"]
+    source_lengths: Int[Tensor, " B"]
+    target_lengths: Int[Tensor, " B"]
+    source_mask: Bool[Tensor, "1 S B"]
+    target_mask: Bool[Tensor, "1 T B"]
+
+    def to(self, device: torch.device | str) -> "Batch":
+        """Returns the same batch on another device."""
+        return Batch(*(part.to(device) for part in self))
+
+
+def collate(
+    pairs: Iterable[Sequence[Sequence[int] | Int[Tensor, "_"]]],
+    padding_token: int,
+    *,
+    pad: str = "last",
+    reverse_source: bool = False,
+    multiple_of: int = 1,
+) -> Batch:
+    r"""
+    ### Collate
+
+    * `pairs` are pairs (source, target), each a list or a tensor of tokens. Targets
+      come without start and end token, which the loss adds; a target may be empty
+    * `padding_token` fills up short sequences and must not occur in any of them
+    * `pad` is `"last"` or `"first"`, the side of the padding
+    * `reverse_source` reverses the order of source tokens. Sutskever et al.
+      ([-@sutskever2014sequence, §3.3]) did so for a recurrent model, to bring the first
+      words of source and target close together. A transformer reaches every position
+      in one step and does not need it
+    * `multiple_of` rounds $S$ and $T$ up, so that a compiled model sees fewer shapes
+
+    Returns a `Batch`. Raises `ValueError` or `TypeError` for an empty list, something
+    that is not a pair, an empty source, and tokens that are not integers.
+    """
+    check_sizes(multiple_of=multiple_of)
+    if pad not in ("last", "first"):
+        raise ValueError(f'`pad` ({pad!r}) must be "last" or "first"')
+    if not isinstance(pairs, Iterable):
+        raise TypeError(
+            f"`pairs` is a {type(pairs).__name__}; expected an iterable of pairs "
+            "(source, target), such as [([4, 5, 6], [7, 8])]"
+        )
+    if isinstance(padding_token, bool) or not isinstance(padding_token, int):
+        raise TypeError(
+            f"`padding_token` ({padding_token!r}) must be a token, a whole number, "
+            f"not a {type(padding_token).__name__}"
+        )
+    sources, targets = [], []
+    for i, pair in enumerate(pairs):
+        if not hasattr(pair, "__len__") or len(pair) != 2:
+            raise ValueError(
+                f"`pairs[{i}]` ({pair!r}) must be a pair of token sequences, "
+                "(source, target)"
+            )
+        source = _sequence(f"pairs[{i}][0]", pair[0], padding_token)
+        if not len(source):
+            raise ValueError(
+                f"`pairs[{i}][0]` is empty; expected a source of at least one token"
+            )
+        sources.append(source.flip(0) if reverse_source else source)
+        targets.append(_sequence(f"pairs[{i}][1]", pair[1], padding_token))
+    if not sources:
+        raise ValueError("`pairs` is empty; expected at least one (source, target)")
+
+    # Both sides are padded in the same way.
+    (source, source_lengths), (target, target_lengths) = (
+        _pad(side, padding_token, pad == "first", multiple_of)
+        for side in (sources, targets)
+    )
+    source_mask, target_mask = (
+        (tokens != padding_token).unsqueeze(0) for tokens in (source, target)
+    )
+    return Batch(
+        source, target, source_lengths, target_lengths, source_mask, target_mask
+    )
+
+
+def _sequence(name: str, tokens: Sequence[int] | Tensor, padding_token: int) -> Tensor:
+    # `torch.as_tensor([])` would have floating-point dtype.
+    if hasattr(tokens, "__len__") and not len(tokens):
+        return torch.empty(0, dtype=torch.long)
+    sequence = torch.as_tensor(tokens)
+    check_integers(name, sequence, "T")
+    if (sequence == padding_token).any():
+        raise ValueError(
+            f"`{name}` holds {padding_token}, the padding token, at position "
+            f"{int((sequence == padding_token).int().argmax())}; use a token that "
+            "occurs in no sequence for padding"
+        )
+    return sequence.long()
+
+
+def _pad(
+    sequences: Sequence[Tensor], padding_token: int, first: bool, multiple_of: int
+) -> tuple[Tensor, Tensor]:
+    longest = max(1, *(len(sequence) for sequence in sequences))
+    size = -(-longest // multiple_of) * multiple_of
+    padded = sequences[0].new_full((size, len(sequences)), padding_token)
+    for column, sequence in zip(padded.unbind(1), sequences, strict=True):
+        start = size - len(sequence) if first else 0
+        column[start : start + len(sequence)] = sequence
+    lengths = [len(sequence) for sequence in sequences]
+    return padded, torch.tensor(lengths, device=padded.device)
+
+
+def to_front(
+    tokens: Int[Tensor, "T B"],
+    padding_token: int,
+    lengths: Int[Tensor, " B"] | None = None,
+    *,
+    name: str = "tokens",
+) -> tuple[Int[Tensor, "T B"], Int[Tensor, " B"]]:
+    r"""
+    ### Padding on either side
+
+    Padding must not change a result. Attention ignores it by a mask, but positions
+    would count it: with padding first, the first real token of a short sequence would
+    get another positional encoding than it has alone. So each column is rotated until
+    its first real token is at position 0:
+
+    $$w'_{tb} = w_{(t + f_b) \bmod T, \, b}$$
+
+    where $f_b$ is the index of the first real token of sequence $b$. Afterwards all
+    padding is last, and a length per sequence says everything about it.
+
+    * `tokens` have shape `[T, B]` and padding at one end
+    * `lengths`, if given, are the numbers of real tokens, `[B]`; these come first, and
+      anything may follow them
+    * `name` is what errors call the tokens
+
+    Returns the tokens and their lengths, `[B]`. Raises `ValueError` for padding between
+    real tokens (on the CPU only: reading values of a GPU would stall the host).
+    """
+    check_integers(name, tokens, "T B")
+    rows = torch.arange(len(tokens), device=tokens.device)[:, None]
+    if lengths is not None:
+        _check_counts(name, lengths, tokens)
+        tokens = tokens.masked_fill(rows >= lengths, padding_token)
+    real = tokens != padding_token
+    counts = real.sum(0)
+
+    # `argmax` returns the first maximum. A column of padding alone stays as it is.
+    first = real.int().argmax(0)
+    rotated = tokens.gather(0, (rows + first) % len(tokens))
+    if _can_read(tokens):
+        wrong = (rotated != padding_token) != (rows < counts)
+        if wrong.any():
+            raise ValueError(
+                f"`{name}` have the padding token ({padding_token}) between other "
+                f"tokens, in sequence {int(wrong.any(0).int().argmax())}; expected "
+                "padding at one end"
+            )
+        if lengths is not None and (counts != lengths).any():
+            b = int((counts != lengths).int().argmax())
+            raise ValueError(
+                f"`lengths` call the first {int(lengths[b])} tokens of sequence {b} "
+                f"real, but {int(lengths[b] - counts[b])} of them are padding; leave "
+                "`lengths` out if padding comes first"
+            )
+    return rotated, counts
+
+
+def shift(
+    target: Int[Tensor, "T B"],
+    lengths: Int[Tensor, " B"],
+    *,
+    padding_token: int,
+    start_token: int,
+    end_token: int,
+) -> tuple[Int[Tensor, "T+1 B"], Int[Tensor, "T+1 B"]]:
+    r"""
+    ### Shifted target
+
+    At each position the decoder receives the true tokens so far and predicts the next
+    one ([teacher forcing](models.py)). So the target is needed twice, with a start
+    token before it as input, and with an end token behind it as label. In rows:
+
+    ```text
+    input   start  w  h  y  ?    .
+    label   w      h  y  ?  end  .
+    ```
+
+    A dot is padding; its labels do not count. Columns end at different rows, so the end
+    tokens are scattered to the positions given by `lengths`.
+
+    * `target` are sequences without special tokens, padding last, `[T, B]`
+    * `lengths` are their numbers of real tokens, `[B]`
+
+    Returns inputs and labels, `[T + 1, B]` each.
+    """
+    check_integers("target", target, "T B")
+    _check_counts("target", lengths, target)
+    inputs = torch.cat([torch.full_like(target[:1], start_token), target])
+    labels = torch.cat([target, torch.full_like(target[:1], padding_token)])
+    end = torch.full_like(labels[:1], end_token)
+    return inputs, labels.scatter(0, lengths.long()[None], end)
+
+
+# Values can be compared on the CPU only, and not while a graph is compiled.
+def _can_read(tokens: Tensor) -> bool:
+    return tokens.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
+def _check_counts(name: str, lengths: Tensor, tokens: Tensor) -> None:
+    check_integers("lengths", lengths, "B")
+    if len(lengths) != tokens.shape[1]:
+        raise ValueError(
+            f"`lengths` has {len(lengths)} numbers and `{name}` {tokens.shape[1]} "
+            "sequences; expected one length for each"
+        )
+    if _can_read(lengths):
+        check_lengths(lengths, tokens.shape[0])
+
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "relu": nn.ReLU,
+    "gelu": nn.GELU,
+    "silu": nn.SiLU,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderDecoderConfig(LanguageModelConfig):
+    r"""
+    ## Configuration
+
+    The defaults make a small character model. The base model of the paper (Table 3) is
+    `d_model=512, heads=8, d_ff=2048, n_layers=6, norm_first=False`, with a shared
+    vocabulary of about 37,000 tokens and `label_smoothing=0.1`.
+
+    * `n_vocab` is the number of target tokens, $V$, with the three special ones
+    * `n_source_vocab` is the number of source tokens, if the source has a vocabulary of
+      its own; `None` shares one vocabulary (§5.1)
+    * `padding_token`, `start_token`, `end_token` are three different tokens of the
+      target's vocabulary; padding is the same token in the source's
+    * `d_model` is the number of features, $C$
+    * `heads` is the number of attention heads, $H$, and `d_k` the features of each,
+      $D$; `None` means $C / H$
+    * `d_ff` is the number of hidden features of the feed-forward networks, $F$; `None`
+      means $4 C$
+    * `n_layers` is the number of layers, $L$, of both stacks; `n_encoder_layers` and
+      `n_decoder_layers` override it
+    * `dropout_prob` is the dropout probability of embeddings, sub-layer outputs,
+      attention weights and hidden features. `embedding_dropout_prob`,
+      `attention_dropout_prob` and `feed_forward_dropout_prob` override it for theirs
+    * `bias` is whether attention projections and feed-forward networks have biases
+    * `activation` is the nonlinearity: `"relu"`, `"gelu"` or `"silu"`
+    * `max_len` is the length of the decoder's context; see [sliding
+      window](sliding_window.py). With learned positions it also limits the source
+    * `positions` is `"sinusoidal"` or `"learned"`
+    * `norm_first` selects pre-norm (`True`) or the paper's post-norm (`False`)
+    * `tied` shares one matrix between source embedding, target embedding and generator
+      (§3.4); with two vocabularies, between the latter two
+    * `label_smoothing`, `init_lower`, `init_upper` are those of all language models
+
+    Raises `ValueError` or `TypeError` if a value is out of range or of another type.
+    """
+
+    padding_token: int = 0
+    start_token: int = 1
+    end_token: int = 2
+    n_source_vocab: int | None = None
+    d_model: int = 128
+    heads: int = 4
+    d_k: int | None = None
+    d_ff: int | None = None
+    n_layers: int = 4
+    n_encoder_layers: int | None = None
+    n_decoder_layers: int | None = None
+    dropout_prob: float = 0.1
+    embedding_dropout_prob: float | None = None
+    attention_dropout_prob: float | None = None
+    feed_forward_dropout_prob: float | None = None
+    bias: bool = True
+    activation: Literal["relu", "gelu", "silu"] = "relu"
+    max_len: int = 256
+    positions: Literal["sinusoidal", "learned"] = "sinusoidal"
+    norm_first: bool = True
+    tied: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.d_k is None:
+            check_heads(self.heads, self.d_model)
+        check_sizes(
+            d_model=self.d_model,
+            heads=self.heads,
+            n_layers=self.n_layers,
+            max_len=self.max_len,
+        )
+        for name in (
+            "n_source_vocab",
+            "d_k",
+            "d_ff",
+            "n_encoder_layers",
+            "n_decoder_layers",
+        ):
+            if getattr(self, name) is not None:
+                check_sizes(**{name: getattr(self, name)})
+        check_probability(dropout_prob=self.dropout_prob)
+        for name in ("embedding", "attention", "feed_forward"):
+            name = f"{name}_dropout_prob"
+            if getattr(self, name) is not None:
+                check_probability(**{name: getattr(self, name)})
+        check_known("activation", self.activation, ACTIVATIONS)
+        check_known("kind of positions", self.positions, ["sinusoidal", "learned"])
+        self._check_special_tokens()
+
+    @property
+    def source_vocabulary(self) -> int:
+        """The number of source tokens: `n_source_vocab`, or `n_vocab`."""
+        return self.n_vocab if self.n_source_vocab is None else self.n_source_vocab
+
+    @property
+    def feed_forward_size(self) -> int:
+        r"""$F$: `d_ff`, or $4 C$."""
+        return 4 * self.d_model if self.d_ff is None else self.d_ff
+
+    def dropout_of(self, part: str) -> float:
+        """The dropout probability of `"embedding"`, `"attention"`, `"feed_forward"`."""
+        own: float | None = getattr(self, f"{part}_dropout_prob")
+        return self.dropout_prob if own is None else own
+
+    def _check_special_tokens(self) -> None:
+        names = ("padding_token", "start_token", "end_token")
+        tokens = {name: getattr(self, name) for name in names}
+        for name, token in tokens.items():
+            if not 0 <= token < self.n_vocab:
+                raise ValueError(
+                    f"`{name}` ({token}) must be from 0 to {self.n_vocab - 1}: special "
+                    f"tokens are part of `n_vocab` ({self.n_vocab}), so add 3 to the "
+                    "number of ordinary tokens"
+                )
+        if len(set(tokens.values())) < 3:
+            raise ValueError(
+                f"{', '.join(f'`{name}` ({token})' for name, token in tokens.items())} "
+                "must be three different tokens"
+            )
+        if self.padding_token >= self.source_vocabulary:
+            raise ValueError(
+                f"`padding_token` ({self.padding_token}) must be below "
+                f"`n_source_vocab` ({self.n_source_vocab}): it pads sources as well"
+            )
+
+
+class TokenEmbedding(nn.Module):
+    r"""
+    ## Embedding with positions and dropout
+
+    $$x_t = \operatorname{Dropout}\big(\sqrt{C} \, E_{y_t} + PE_t\big)$$
+
+    §3.4, §3.5 and §5.4 of the paper. Unlike `EmbeddingsWithPositionalEncoding` it takes
+    a position for each token of each sequence, because padding takes up no position in
+    a target that is continued.
+    """
+
+    def __init__(self, config: EncoderDecoderConfig, n_vocab: int) -> None:
+        super().__init__()
+        encoding = (
+            PositionalEncoding
+            if config.positions == "sinusoidal"
+            else LearnedPositionalEncoding
+        )
+        self.tokens = nn.Embedding(n_vocab, config.d_model)
+        self.positions = encoding(
+            config.d_model, config.dropout_of("embedding"), config.max_len
+        )
+        self.d_model = config.d_model
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "T B"],
+        positions: Int[Tensor, "T #B"] | None = None,
+    ) -> Float[Tensor, "T B C"]:
+        """`positions` of shape `[T, B|1]` are 0, 1, 2, … if not given."""
+        x: Tensor = self.tokens(tokens) * math.sqrt(self.d_model)
+        if positions is None:
+            encoded: Tensor = self.positions(x)
+        else:
+            rows = self.positions.positional_encodings[positions].squeeze(2)
+            encoded = self.positions.dropout(x + rows)
+        return encoded
+
+
+class EncoderDecoderState(NamedTuple):
+    r"""
+    ## State
+
+    What the decoder needs before the next token. A state is a value: nothing in it is
+    modified, so two targets can be continued from the same one. The second axis of each
+    tensor is the batch.
+
+    * `memory` is the encoder's output, `[S, B, C]`. The first call of the model
+      projects it into keys and values; from then on it is empty, `[0, B, C]`
+    * `source_mask` is `True` at real tokens of the source, `[S, B]`
+    * `sources` are keys and values of the source for each layer of the decoder,
+      `[S, B, H, D]`; `()` before the first call
+    * `target` is the [context](sliding_window.py) of the target with its KV caches;
+      `None` before its first token
+    """
+
+    memory: Float[Tensor, "R B C"]
+    source_mask: Bool[Tensor, "S B"]
+    sources: tuple[tuple[Tensor, Tensor], ...] = ()
+    target: SlidingWindow | None = None
+
+    def detach(self) -> "EncoderDecoderState":
+        """Returns the same state without gradients."""
+        sources = tuple(
+            (keys.detach(), values.detach()) for keys, values in self.sources
+        )
+        target = None if self.target is None else self.target.detach()
+        return EncoderDecoderState(
+            self.memory.detach(), self.source_mask, sources, target
+        )
+
+
+class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
+    r"""
+    ## Language model
+
+    ```python
+    from labml_nn.sampling import generate
+    from labml_nn.transformers.encoder_decoder import (
+        EncoderDecoderConfig,
+        EncoderDecoderLanguageModel,
+        collate,
+    )
+
+    config = EncoderDecoderConfig(n_vocab=68, d_model=32, n_layers=2)
+    model = EncoderDecoderLanguageModel(config)
+    pairs = [([4, 5, 6], [7, 8]), ([9], [10, 11, 12])]  # (source, target)
+    batch = collate(pairs, config.padding_token)
+    model.loss(batch.source, batch.target).backward()
+
+    targets = generate(model, batch.source, 5, lengths=batch.source_lengths)
+    assert targets.shape[1] == 2  # one column for each, up to the end token
+    ```
+    """
+
+    name: ClassVar[str] = "encoder_decoder"
+    Config = EncoderDecoderConfig
+    config: EncoderDecoderConfig
+
+    def __init__(self, config: EncoderDecoderConfig) -> None:
+        super().__init__(config)
+        source = TokenEmbedding(config, config.source_vocabulary)
+        target = TokenEmbedding(config, config.n_vocab)
+        generator = Generator(config.n_vocab, config.d_model)
+
+        # One matrix in three places (§3.4): the embedding of a token is also the
+        # direction in which the decoder's output must point to predict it. That saves
+        # $2 V C$ parameters.
+        if config.tied:
+            target.tokens.weight = generator.projection.weight
+            if config.n_source_vocab is None:
+                source.tokens.weight = generator.projection.weight
+
+        # Post-norm layers end in a normalisation, so the stacks need no final one.
+        self.transformer = EncoderDecoder(
+            Encoder(
+                self._layer(is_decoder=False),
+                config.n_encoder_layers or config.n_layers,
+                final_norm=config.norm_first,
+            ),
+            Decoder(
+                self._layer(is_decoder=True),
+                config.n_decoder_layers or config.n_layers,
+                final_norm=config.norm_first,
+            ),
+            source,
+            target,
+            generator,
+        )
+
+        # ### Initialisation of a tied matrix
+        #
+        # `EncoderDecoder` initialises all matrices after Glorot. With one vector $e$
+        # for input and output, a pre-norm model would then predict the token that it
+        # has just received: residual connections carry $\sqrt{C} \, e$ to the output,
+        # where the logit of the same token is about
+        # $C \cdot \sqrt{C} \sigma \cdot \sigma = C^{3/2} \sigma^2$, if $\sigma$ is the
+        # standard deviation of the entries of $e$. For 512 features, four layers and 68
+        # tokens the first loss would be 15 nats instead of $\ln 68 = 4.2$. With
+        # $\sigma = C^{-3/4}$ this logit is 1 at any width, and the first loss 4.2.
+        if config.tied:
+            nn.init.normal_(generator.projection.weight, std=config.d_model**-0.75)
+        self.init_uniform()
+
+    def _layer(self, *, is_decoder: bool) -> TransformerLayer:
+        config = self.config
+
+        def attention() -> MultiHeadAttention:
+            return MultiHeadAttention(
+                config.heads,
+                config.d_model,
+                config.dropout_of("attention"),
+                config.bias,
+                d_k=config.d_k,
+            )
+
+        return TransformerLayer(
+            d_model=config.d_model,
+            self_attn=attention(),
+            src_attn=attention() if is_decoder else None,
+            feed_forward=FeedForward(
+                config.d_model,
+                config.feed_forward_size,
+                config.dropout_of("feed_forward"),
+                ACTIVATIONS[config.activation](),
+                bias1=config.bias,
+                bias2=config.bias,
+            ),
+            dropout_prob=config.dropout_prob,
+            norm_first=config.norm_first,
+        )
+
+    def encode(
+        self, source: Int[Tensor, "S B"], lengths: Int[Tensor, " B"] | None = None
+    ) -> EncoderDecoderState:
+        r"""
+        ### Encode the source
+
+        * `source` holds source tokens, `[S, B]`, padded at one end
+        * `lengths` are the numbers of real tokens, `[B]`, if those come first and
+          anything may follow them; otherwise the padding token tells
+
+        Returns the state before the first target token, with gradients. Raises
+        `ValueError` or `TypeError` for tokens of another shape, dtype or vocabulary,
+        for padding between tokens, and for a source beyond learned positions.
+        """
+        config = self.config
+        check_tokens(source, config.source_vocabulary, name="source")
+        source, lengths = to_front(source, config.padding_token, lengths, name="source")
+        if config.positions == "learned":
+            source = self._cut_padding(source, lengths)
+        source_mask = source != config.padding_token
+        memory = self.transformer.encode(source, source_mask.unsqueeze(0))
+        return EncoderDecoderState(memory, source_mask)
+
+    # Learned positions end after `max_len`; beyond it there may only be padding.
+    def _cut_padding(self, source: Tensor, lengths: Tensor) -> Tensor:
+        max_len = self.config.max_len
+        if len(source) > max_len and int(lengths.max()) > max_len:
+            raise ValueError(
+                f"`source` has {int(lengths.max())} tokens, but positions were learned "
+                f"for max_len = {max_len}; shorten it, build the model with "
+                f"max_len={int(lengths.max())}, or with "
+                'positions="sinusoidal", which are defined for any length'
+            )
+        return source[:max_len]
+
+    def forward(
+        self, tokens: Int[Tensor, "T B"], state: EncoderDecoderState | None = None
+    ) -> tuple[Float[Tensor, "T B V"], EncoderDecoderState]:
+        r"""
+        ### Decode
+
+        * `tokens` is the target, or its next chunk, `[T, B]`. A target begins with
+          `start_token`. Padding, on either side, is masked and takes up no position
+        * `state` comes from `encode`, `prepare_prompt`, or the previous call
+
+        Returns logits of the token after each position, `[T, B, V]`, and the next
+        state, detached. Raises `ValueError` or `TypeError` if there is no state, or it
+        belongs to another batch or model, and if a target begins with another token.
+        """
+        state = self._check(tokens, state)
+        decoder = self.transformer.decoder
+        source_mask, memory = state.source_mask.unsqueeze(0), state.memory
+        pairs = state.sources or ((None, None),) * len(decoder.layers)
+        src_caches = [KVCache(keys, values) for keys, values in pairs]
+
+        def run(
+            tokens: Tensor,
+            positions: Tensor,
+            real: Tensor | None,
+            caches: list[KVCache],
+        ) -> Tensor:
+            # The last rows of a causal mask for the whole context, without padding.
+            nonlocal memory
+            assert real is not None
+            mask = subsequent_mask(len(real), device=real.device)[-len(tokens) :] & real
+            x: Tensor = self.transformer.tgt_embed(tokens, positions)
+            x = decoder(x, memory, source_mask, mask, caches, src_caches)
+
+            # Keys and values of the source are in the caches now. An empty memory adds
+            # none.
+            memory = memory[:0]
+            return x
+
+        x, target = run_in_window(
+            run,
+            tokens,
+            state.target,
+            n_layers=len(decoder.layers),
+            max_len=self.config.max_len,
+            padding_token=self.config.padding_token,
+        )
+        logits: Tensor = self.transformer.generator(x)
+        sources = tuple((cache.keys, cache.values) for cache in src_caches)
+        state = EncoderDecoderState(memory, state.source_mask, sources, target)  # type: ignore[arg-type]
+        return logits, state.detach()
+
+    def _check(self, tokens: Tensor, state: object) -> EncoderDecoderState:
+        if state is None:
+            raise ValueError(
+                "`state` is None, so there is no source; encode one first: "
+                "state = model.encode(source), then model(tokens, state)"
+            )
+        if not isinstance(state, EncoderDecoderState):
+            raise TypeError(
+                f"`state` is a {type(state).__name__}; expected the state that "
+                "`encode`, `prepare_prompt` or the previous call returned"
+            )
+        n_layers = len(self.transformer.decoder.layers)
+        if state.sources and len(state.sources) != n_layers:
+            raise ValueError(
+                f"`state` has keys and values for {len(state.sources)} layers, and "
+                f"this decoder has {n_layers}; use the state of the same model"
+            )
+        check_tokens(tokens, self.config.n_vocab)
+        if tokens.shape[1] != state.source_mask.shape[1]:
+            raise ValueError(
+                f"`tokens` has {tokens.shape[1]} sequences and `state` has "
+                f"{state.source_mask.shape[1]} sources; expected one target for each"
+            )
+        if state.target is None and _can_read(tokens):
+            at = (tokens != self.config.padding_token).int().argmax(0, keepdim=True)
+            first = tokens.gather(0, at)[0]
+            if (first != self.config.start_token).any():
+                raise ValueError(
+                    f"`tokens` begin with {first.tolist()}; a target begins with "
+                    f"start_token ({self.config.start_token}), which `prepare_prompt` "
+                    "returns and `loss` adds"
+                )
+        return state
+
+    @overload
+    def loss(
+        self,
+        tokens: Int[Tensor, "S B"],
+        targets: Int[Tensor, "T B"],
+        state: EncoderDecoderState | None = None,
+        *,
+        return_state: Literal[False] = False,
+    ) -> Float[Tensor, ""]: ...
+    @overload
+    def loss(
+        self,
+        tokens: Int[Tensor, "S B"],
+        targets: Int[Tensor, "T B"],
+        state: EncoderDecoderState | None = None,
+        *,
+        return_state: Literal[True],
+    ) -> tuple[Float[Tensor, ""], EncoderDecoderState]: ...
+    def loss(
+        self,
+        tokens: Int[Tensor, "S B"],
+        targets: Int[Tensor, "T B"],
+        state: EncoderDecoderState | None = None,
+        *,
+        return_state: bool = False,
+    ) -> Float[Tensor, ""] | tuple[Float[Tensor, ""], EncoderDecoderState]:
+        r"""
+        ### Loss
+
+        $$\mathcal{L} = -\frac{1}{\sum_b (n_b + 1)} \sum_b \sum_{t=1}^{n_b + 1}
+            \ln p(y_{tb} \mid y_{0b}, \dots, y_{t-1, b}, \; w_b)$$
+
+        * `tokens` is the source, `[S, B]`
+        * `targets` is the target *without* start and end token, `[T, B]`; `shift` adds
+          them
+        * `state` must be `None`: the source is encoded here, because the encoder learns
+          from the same loss
+        * `return_state` returns the state after the target as well
+
+        Returns the mean cross-entropy in nats per token, the end token being one;
+        padding, on either side, does not count. Raises `ValueError` or `TypeError` for
+        tokens of another shape, dtype or vocabulary, and for special tokens in
+        `targets`.
+        """
+        config = self.config
+        if state is not None:
+            raise ValueError(
+                "`state` must be None: the loss encodes the source itself. To continue "
+                "from a state, give the logits of `forward` to `loss_of`"
+            )
+        check_tokens(targets, config.n_vocab, name="targets")
+        if tokens.dim() == 2 and tokens.shape[1] != targets.shape[1]:
+            raise ValueError(
+                f"`tokens` has shape {list(tokens.shape)} and `targets` "
+                f"{list(targets.shape)}; expected one target for each source"
+            )
+        special = {"start_token": config.start_token, "end_token": config.end_token}
+        for name, token in special.items():
+            if _can_read(targets) and (targets == token).any():
+                raise ValueError(
+                    f"`targets` hold {token}, the {name}; leave it out: the loss adds "
+                    "start and end token itself"
+                )
+        targets, lengths = to_front(targets, config.padding_token, name="targets")
+        inputs, labels = shift(
+            targets, lengths, padding_token=config.padding_token, **special
+        )
+        logits, after = self(inputs, self.encode(tokens))
+        loss = self.loss_of(logits, labels)
+        return (loss, after) if return_state else loss
+
+    def prepare_prompt(
+        self, prompt: Int[Tensor, "S B"], lengths: Int[Tensor, " B"] | None = None
+    ) -> tuple[EncoderDecoderState, Int[Tensor, "1 B"], None]:
+        """
+        ### Before generation
+
+        `prompt` and `lengths` are the source, as in `encode`. Returns the state before
+        the first target token, a start token for each sequence, `[1, B]`, and `None`:
+        all targets have the same length so far.
+        """
+        state = self.encode(prompt, lengths).detach()
+        start = prompt.new_full((1, prompt.shape[1]), self.config.start_token)
+        return state, start, None
