@@ -1,11 +1,10 @@
-r"""
+"""
 ---
-title: The library as a program
-summary: "`python -m labml_nn` is the command line."
+title: Entry point
+summary: "`python -m labml_nn` runs the command line."
 ---
 
-What can be typed is explained [elsewhere](experiments/command_line/__init__.py). This
-file is the one that Python looks for.
+See [the command line](experiments/command_line/__init__.py).
 """
 
 import sys

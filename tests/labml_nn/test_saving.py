@@ -1,4 +1,4 @@
-"""Models in files: what comes back, what is refused, and what a failure leaves behind."""
+"""Saved models: what comes back, what is refused, and what a failure leaves behind."""
 
 import json
 import os
@@ -14,9 +14,7 @@ import torch
 from torch import nn
 
 from labml_nn.language_model import LanguageModel, LanguageModelConfig
-from labml_nn.saving import files
-
-MODULE = "labml_nn.saving"
+from labml_nn.saving import load_parameters, pack, read_description, unpack
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +22,7 @@ class TiedConfig(LanguageModelConfig):
     d_model: int = 5
     heads: int = 1
     scales: tuple[float, ...] = (0.5, 2.0)
+    extra: object = None
 
 
 class Tied(LanguageModel[None]):
@@ -44,15 +43,8 @@ class Tied(LanguageModel[None]):
         return self.output(self.embed(tokens) + self.waves), None
 
 
-class Plain(LanguageModel[None]):
-    """A model that says nothing of a name."""
-
-    def __init__(self, config):
-        super().__init__(config)
-        self.table = nn.Embedding(config.n_vocab, config.n_vocab)
-
-    def forward(self, tokens, state=None):
-        return self.table(tokens), None
+class Unnamed(Tied):
+    name = ""
 
 
 def make(cls=Tied, **config):
@@ -67,121 +59,77 @@ def folder(tmp_path):
     return path
 
 
-def listed(folder):
-    return sorted(path.name for path in folder.iterdir())
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def edit(folder, **changes):
-    """Change what `config.json` says."""
     path = folder / "config.json"
-    document = json.loads(path.read_text()) | changes
-    path.write_text(json.dumps(document))
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
-def rewrite(folder, change):
-    """Change tensors of the other file, which keeps its description."""
+def rewrite(folder, change, **metadata):
+    """Change tensors of the file; its metadata stays or is replaced."""
     path = folder / "model.safetensors"
-    tensors, metadata = files.unpack(path.read_bytes(), path)
-    tensors = {name: tensor.clone() for name, tensor in tensors.items()}
+    tensors, found = unpack(path.read_bytes(), path)
     change(tensors)
-    path.write_bytes(files.pack(tensors, metadata))
+    path.write_bytes(pack(tensors, metadata or found))
 
 
-# What comes back.
 def assert_same(one, other):
     assert type(one) is type(other) and one.config == other.config
     mine, theirs = one.state_dict(), other.state_dict()
     assert list(mine) == list(theirs)
     for name, tensor in mine.items():
-        assert tensor.dtype == theirs[name].dtype, name
-        assert torch.equal(tensor, theirs[name]), name
+        assert tensor.dtype == theirs[name].dtype and torch.equal(tensor, theirs[name]), name
 
 
+# What comes back.
 @pytest.mark.parametrize("kind", [str, Path])
 def test_a_model_comes_back_bit_for_bit(tmp_path, kind):
     model = make(padding_token=2, label_smoothing=0.1, scales=(1.0, 3.0))
     model.steps += 4
     path = kind(tmp_path / "a" / "b")
     model.save(path)
-    assert listed(Path(path)) == ["config.json", "model.safetensors"]
+    before = torch.get_rng_state()
     other = Tied.load(path)
+    assert torch.equal(torch.get_rng_state(), before)
     assert_same(model, other)
-    assert other.output.weight is other.embed.weight
-    assert other.training
+    assert other.output.weight is other.embed.weight and other.training
     tokens = torch.randint(7, (4, 2))
+    other.loss(tokens, tokens).backward()
     assert torch.equal(other(tokens)[0], model(tokens)[0])
+    other.save(tmp_path / "again")
+    assert contents(Path(path)) == contents(tmp_path / "again")
 
 
-def test_the_description_is_for_people_too(folder):
-    assert json.loads((folder / "config.json").read_text()) == {
-        "format": 1,
-        "model": "tied",
-        "class": f"{Tied.__module__}.Tied",
-        "config": {
-            "n_vocab": 7,
-            "padding_token": None,
-            "label_smoothing": 0.0,
-            "d_model": 5,
-            "heads": 1,
-            "scales": [0.5, 2.0],
-        },
-    }
+def test_the_files_can_be_read_without_the_library(folder):
+    from safetensors.torch import load_file, save_file
+
+    document = json.loads((folder / "config.json").read_text())
+    assert document["format"] == 1 and document["model"] == "tied"
+    assert document["class"] == f"{Tied.__module__}.Tied"
+    assert document["config"]["n_vocab"] == 7 and document["config"]["scales"] == [0.5, 2.0]
+    tensors = load_file(folder / "model.safetensors")
+    assert sorted(tensors) == ["embed.weight", "output.bias", "steps"]  # tied ones once
+    save_file(tensors, folder / "model.safetensors")  # without our metadata
+    assert_same(make(), Tied.load(folder))
 
 
-def test_tied_parameters_are_written_once(folder):
-    path = folder / "model.safetensors"
-    tensors, _ = files.unpack(path.read_bytes(), path)
-    assert sorted(tensors) == ["embed.weight", "output.bias", "steps"]
-
-
-def test_the_same_model_makes_the_same_files(folder, tmp_path):
-    Tied.load(folder).save(tmp_path / "two")
-    for name in listed(folder):
-        assert (folder / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
-def test_other_precisions_come_back_as_they_were(tmp_path, dtype):
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_other_dtypes_come_back(tmp_path, dtype):
     model = make().to(dtype)
     model.save(tmp_path)
     other = Tied.load(tmp_path)
     assert_same(model, other)
     assert other.waves.dtype == dtype and torch.equal(other.waves, model.waves)
-    tokens = torch.randint(7, (4, 2))
-    assert torch.equal(other(tokens)[0], model(tokens)[0])
 
 
-def test_mixed_precisions_come_back_as_they_were(tmp_path):
+def test_mixed_dtypes_and_strides_come_back(tmp_path):
     model = make()
-    model.output.bias.data = model.output.bias.data.double()
+    model.output.bias.data = torch.randn(14).double()[::2]
     model.save(tmp_path)
     assert_same(model, Tied.load(tmp_path))
-
-
-def test_tensors_that_lie_oddly_in_memory(tmp_path):
-    model = make(Plain)
-    model.table.weight = nn.Parameter(torch.randn(7, 14).T[::2])
-    assert not model.table.weight.is_contiguous()
-    model.save(tmp_path)
-    assert_same(model, Plain.load(tmp_path))
-
-
-def test_what_comes_back_can_be_trained(folder):
-    model = Tied.load(folder)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    tokens = torch.randint(7, (4, 2))
-    before = (folder / "model.safetensors").read_bytes()
-    model.loss(tokens, tokens).backward()
-    optimizer.step()
-    assert model.output.weight is model.embed.weight
-    assert not torch.equal(model.embed.weight, make().embed.weight)
-    assert (folder / "model.safetensors").read_bytes() == before
-
-
-def test_loading_leaves_the_random_state_alone(folder):
-    before = torch.get_rng_state()
-    Tied.load(folder)
-    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_devices(folder):
@@ -189,26 +137,12 @@ def test_devices(folder):
     assert {tensor.device.type for tensor in model.state_dict().values()} == {"meta"}
     with torch.device("meta"):
         assert Tied.load(folder).embed.weight.device.type == "cpu"
+    with pytest.raises(ValueError, match=r"on the device `meta`.*to_empty"):
+        model.save(folder)
+    assert_same(make(), Tied.load(folder))
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_from_a_gpu_and_back(tmp_path):
-    model = make().cuda()
-    model.save(tmp_path)
-    other = Tied.load(tmp_path, device="cuda")
-    assert other.embed.weight.is_cuda
-    assert_same(model, other)
-
-
-def test_a_model_without_a_name_is_known_by_its_class(tmp_path):
-    model = make(Plain)
-    model.save(tmp_path)
-    assert json.loads((tmp_path / "config.json").read_text())["model"] == "Plain"
-    assert_same(model, Plain.load(tmp_path))
-
-
-def test_numbers_of_numpy(unhooked, tmp_path):
+def test_numpy_numbers_and_unnamed_models(unhooked, tmp_path):
     base = unhooked("labml_nn.language_model")
 
     class Model(base.LanguageModel):
@@ -218,150 +152,105 @@ def test_numbers_of_numpy(unhooked, tmp_path):
 
     config = base.LanguageModelConfig(n_vocab=np.int64(7), label_smoothing=np.float32(0.5))
     Model(config).save(tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["model"] == Model.__qualname__
     assert Model.load(tmp_path).config == base.LanguageModelConfig(n_vocab=7, label_smoothing=0.5)
 
 
-def test_files_of_other_programs_can_be_read(folder):
-    """Without our description and checksum in the header."""
-    from safetensors.torch import save_file
-
-    tensors = {name: t for name, t in make().state_dict().items() if name != "output.weight"}
-    save_file(tensors, folder / "model.safetensors")
-    assert_same(make(), Tied.load(folder))
+def test_safetensors_is_imported_only_for_files():
+    code = "import sys, labml_nn.saving; assert 'safetensors' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 # What is refused.
-def refuses(folder, *words, error=ValueError, cls=Tied):
-    with pytest.raises(error) as caught:
+def refuses(folder, match, error=ValueError, cls=Tied):
+    with pytest.raises(error, match=match) as caught:
         cls.load(folder)
-    for word in words:
-        assert word in str(caught.value), f"{word!r} is not in: {caught.value}"
     assert str(folder) in str(caught.value) or "the folder" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
-def test_a_file_that_is_missing(folder, name):
+def test_missing_files(folder, name):
     (folder / name).unlink()
-    refuses(folder, f"there is no {folder / name}", "`save` writes it", error=FileNotFoundError)
+    refuses(folder, f"there is no .*{name}", FileNotFoundError)
+    refuses(folder / "none", "there is no", FileNotFoundError)
 
 
-def test_a_folder_that_is_none(folder):
-    refuses(folder / "nowhere", "there is no", error=FileNotFoundError)
-    refuses(folder / "config.json", "there is no", error=FileNotFoundError)
-
-
-@pytest.mark.parametrize("text", ["", "{", '{"format": 1', "\xff\xfe", "[" * 50])
-def test_a_description_that_is_damaged(folder, text):
+@pytest.mark.parametrize("text", ["", '{"format": 1', "\xff\xfe"])
+def test_a_damaged_description(folder, text):
     (folder / "config.json").write_text(text, encoding="latin-1")
-    refuses(folder, "config.json is damaged, it is not JSON", "save the model again")
+    refuses(folder, "config.json is damaged, it is not JSON")
 
 
-@pytest.mark.parametrize("text", ["[]", "3", "null", '{"format": 1}'])
-def test_a_description_of_something_else(folder, text):
+@pytest.mark.parametrize("text", ["[]", "null", '{"format": 1}'])
+def test_json_of_something_else(folder, text):
     (folder / "config.json").write_text(text)
-    refuses(folder, "does not describe a model of this library", "was it written by `save`?")
+    refuses(folder, "does not describe a model of this library")
 
 
-def test_a_format_of_the_future(folder):
+def test_a_description_that_does_not_fit(folder):
+    refuses(folder, "holds the model 'tied'.*not 'Unnamed'", cls=Unnamed)
     edit(folder, format=2)
-    refuses(folder, "has format 2", "reads up to 1", "pip install --upgrade labml-nn")
-
-
-def test_another_model(folder):
-    refuses(folder, "'tied'", "not 'Plain'", "labml_nn.load(folder)", cls=Plain)
-
-
-def test_a_configuration_that_cannot_be(folder):
+    refuses(folder, "has format 2.*reads up to 1")
+    edit(folder, format=1, config={"n_vocab": 7, "head": 4})
     with pytest.raises(ValueError, match="no field of TiedConfig 'head'; did you mean 'heads'"):
-        edit(folder, config={"n_vocab": 7, "head": 4})
-        Tied.load(folder)
-    with pytest.raises(ValueError, match="TiedConfig needs `n_vocab`"):
-        edit(folder, config={})
         Tied.load(folder)
 
 
 def test_files_of_two_models_in_one_folder(folder, tmp_path):
-    """Shapes are the same, and the numbers would mean something else."""
+    """The shapes are equal, so only the copy of the description can tell."""
     make(heads=5).save(tmp_path / "two")
     (tmp_path / "two/model.safetensors").replace(folder / "model.safetensors")
-    refuses(folder, "was not saved together with", "heads: 1 and 5")
-
-
-def drop_description(folder):
-    """So that nothing but names and shapes can tell."""
-    path = folder / "model.safetensors"
-    tensors, _ = files.unpack(path.read_bytes(), path)
-    path.write_bytes(files.pack(tensors, {}))
-
-
-def test_shapes_that_do_not_fit(folder):
-    drop_description(folder)
-    config = json.loads((folder / "config.json").read_text())["config"]
-    edit(folder, config=config | {"n_vocab": 9})
-    refuses(
-        folder,
-        "does not fit the model that config.json describes",
-        "`embed.weight` has shape [7, 5] in the file, and [9, 5] in the model",
-        "`output.bias` has shape [7] in the file, and [9] in the model",
-    )
+    refuses(folder, "was not saved together with.*heads: 1 and 5")
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda t: t.pop("output.bias"), "`output.bias` [7] is missing in the file"),
-        (lambda t: t.update(more=torch.zeros(2, 3)), "`more` [2, 3] is not in the model"),
-        (
-            lambda t: t.update(steps=torch.tensor(3.5)),
-            "`steps` holds fractions (torch.float32) in the file, and whole numbers (torch.int64)",
-        ),
+        (lambda t: t.pop("output.bias"), r"`output.bias` \[7\] is missing in the file"),
+        (lambda t: t.update(more=torch.zeros(2, 3)), r"`more` \[2, 3\] is not in the model"),
+        (lambda t: t.update(steps=torch.tensor(3.5)), "float32 in the file, and torch.int64"),
         (
             lambda t: t.update({"output.bias": torch.ones(7, dtype=torch.bool)}),
-            "`output.bias` holds truth values (torch.bool) in the file, and fractions",
+            "bool in the file, and torch.float32",
         ),
         (
             lambda t: t.update({"output.bias": torch.ones(7, dtype=torch.complex64)}),
-            "`output.bias` holds complex numbers",
+            "complex64 in the file, and torch.float32",
+        ),
+        (
+            lambda t: t.update({"output.bias": torch.ones(9)}),
+            r"`output.bias` has shape \[9\] in the file, and \[7\] in the model",
+        ),
+        (
+            lambda t: t.update({f"more{i}": torch.zeros(1) for i in range(20)}),
+            r"`more0`[^$]*and 12 more",
         ),
     ],
 )
-def test_tensors_that_do_not_fit(folder, change, message):
+def test_tensors_that_do_not_match(folder, change, message):
     rewrite(folder, change)
-    refuses(folder, message, "was it saved by another version of the model?")
-
-
-def test_many_faults_are_counted(folder):
-    rewrite(folder, lambda t: t.update({f"more{i}": torch.zeros(1) for i in range(20)}))
-    refuses(folder, "`more0`", "and 12 more")
-
-
-def test_what_is_refused_leaves_the_model_as_it_was(folder):
-    from labml_nn.saving import load_parameters, read_description
-
-    rewrite(folder, lambda t: t.pop("output.bias"))
-    torch.manual_seed(5)
+    refuses(folder, message)
     model = Tied(TiedConfig(n_vocab=7))
     before = model.embed.weight.clone()
-    with pytest.raises(ValueError, match="is missing"):
+    with pytest.raises(ValueError, match="was it saved by another version"):
         load_parameters(model, read_description(folder), folder)
     assert torch.equal(model.embed.weight, before)
 
 
 @pytest.mark.parametrize("keep", [0, 3, 8, 30, -1])
-def test_half_a_file(folder, keep):
+def test_a_truncated_file(folder, keep):
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:keep])
     refuses(folder, "model.safetensors is damaged, or no safetensors file")
 
 
-def test_any_bit_that_fell_over_is_noticed(folder):
-    """In the length, the header, or the numbers: loading says so, and never anything else."""
+def test_any_flipped_bit_of_a_tensor_is_detected(folder):
+    """Anywhere else it is detected, or changes nothing that is loaded."""
     path = folder / "model.safetensors"
     data = path.read_bytes()
     start = 8 + int.from_bytes(data[:8], "little")
     chance = random.Random(0)
-    places = [chance.randrange(len(data)) for _ in range(150)] + [start, len(data) - 1]
-    for place in places:
+    for place in [chance.randrange(len(data)) for _ in range(120)] + [start, len(data) - 1]:
         damaged = bytearray(data)
         damaged[place] ^= 1 << chance.randrange(8)
         path.write_bytes(damaged)
@@ -370,60 +259,51 @@ def test_any_bit_that_fell_over_is_noticed(folder):
         except ValueError as error:
             assert str(path) in str(error)
         else:
-            # A bit of the padding between header and numbers, or of the text of our own.
             assert place < start
             assert_same(model, make())
 
 
 # What a failure leaves behind.
-def test_saving_again_replaces(folder):
+def test_saving_again_replaces_and_leaves_other_files(folder):
+    (folder / "notes.txt").write_text("mine")
     model = make()
     nn.init.zeros_(model.embed.weight)
     model.save(folder)
     assert (Tied.load(folder).embed.weight == 0).all()
-    assert listed(folder) == ["config.json", "model.safetensors"]
+    assert sorted(contents(folder)) == ["config.json", "model.safetensors", "notes.txt"]
 
 
-def test_other_files_of_the_folder_stay(folder):
-    (folder / "notes.txt").write_text("mine")
-    make().save(folder)
-    assert (folder / "notes.txt").read_text() == "mine"
-
-
-class Full(OSError):
-    """There is no room on the disk."""
+def test_a_file_is_no_folder(folder):
+    for path in (folder / "config.json", folder / "config.json" / "below"):
+        with pytest.raises(NotADirectoryError, match=r"`folder` \(.*\) is a file or lies below"):
+            make().save(path)
+    assert_same(make(), Tied.load(folder))
 
 
 @pytest.mark.parametrize("call", ["fsync", "first write", "second write", "rename"])
 def test_a_save_that_fails_leaves_the_old_files(folder, monkeypatch, call):
-    before = {name: (folder / name).read_bytes() for name in listed(folder)}
-    opened, real_open, real_replace = [], Path.open, Path.replace
+    before, opened, real_open = contents(folder), [], Path.open
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
 
     def failing_open(path, mode="r", *args, **kwargs):
-        if "x" in mode:
-            opened.append(path)
-            if call == f"{['first', 'second'][len(opened) - 1]} write":
-                raise Full(28, "No space left on device")
+        opened.extend([path] if "x" in mode else [])
+        if "x" in mode and call == f"{['first', 'second'][len(opened) - 1]} write":
+            fail()
         return real_open(path, mode, *args, **kwargs)
 
-    def failing_replace(path, target):
-        if call == "rename":
-            raise Full(13, "Permission denied")
-        return real_replace(path, target)
-
-    def failing_sync(descriptor):
-        if call == "fsync":
-            raise Full(5, "Input/output error")
-
     monkeypatch.setattr(Path, "open", failing_open)
-    monkeypatch.setattr(Path, "replace", failing_replace)
-    monkeypatch.setattr(os, "fsync", failing_sync)
+    if call == "rename":
+        monkeypatch.setattr(Path, "replace", fail)
+    if call == "fsync":
+        monkeypatch.setattr(os, "fsync", fail)
     model = make()
     nn.init.zeros_(model.embed.weight)
-    with pytest.raises(Full):
+    with pytest.raises(OSError, match="No space left"):
         model.save(folder)
     monkeypatch.undo()
-    assert {name: (folder / name).read_bytes() for name in listed(folder)} == before
+    assert contents(folder) == before
 
 
 def test_a_process_that_dies_between_the_renamings_is_noticed(folder, monkeypatch):
@@ -435,47 +315,22 @@ def test_a_process_that_dies_between_the_renamings_is_noticed(folder, monkeypatc
             raise KeyboardInterrupt
         return real_replace(path, target)
 
-    # With the configuration it had, the folder then holds the new numbers, in order.
+    monkeypatch.setattr(Path, "replace", dying)
     model = make()
     nn.init.zeros_(model.embed.weight)
-    monkeypatch.setattr(Path, "replace", dying)
     with pytest.raises(KeyboardInterrupt):
         model.save(folder)
-    assert_same(Tied.load(folder), model)
+    assert_same(Tied.load(folder), model)  # with an unchanged configuration all is well
 
-    # With another one, the two files contradict each other.
     calls.clear()
     with pytest.raises(KeyboardInterrupt):
         make(heads=5).save(folder)
-    refuses(folder, "was not saved together with", "heads: 1 and 5")
-    assert listed(folder) == ["config.json", "model.safetensors"]
+    refuses(folder, "was not saved together with.*heads: 1 and 5")
+    assert sorted(contents(folder)) == ["config.json", "model.safetensors"]
 
 
-def test_a_model_without_numbers(folder):
-    before = (folder / "model.safetensors").read_bytes()
-    with pytest.raises(ValueError, match=r"` is on the device `meta`.*to_empty"):
-        make().to("meta").save(folder)
-    assert (folder / "model.safetensors").read_bytes() == before
-
-
-@pytest.mark.parametrize("value", [print, {1, 2}, 1j, float("nan"), torch.float32])
-def test_a_configuration_that_json_cannot_hold(tmp_path, value):
-    @dataclass(frozen=True, kw_only=True)
-    class Odd(LanguageModelConfig):
-        odd: object = None
-
-    class Model(Plain):
-        Config = Odd
-
-    model = Model(Odd(n_vocab=7, odd=value))
-    with pytest.raises(TypeError, match=r"the field `odd` \(.*\) cannot be written to config.json"):
-        model.save(tmp_path / "none")
+@pytest.mark.parametrize("value", [print, {1, 2}, 1j, float("nan")])
+def test_a_configuration_that_json_cannot_express(tmp_path, value):
+    with pytest.raises(TypeError, match=r"the field `extra` \(.*\) cannot be written"):
+        make(extra=value).save(tmp_path / "none")
     assert not (tmp_path / "none").exists()
-
-
-def test_safetensors_is_imported_when_a_file_is():
-    code = (
-        "import sys; import labml_nn.language_model, labml_nn.saving.files; "
-        "assert 'safetensors' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

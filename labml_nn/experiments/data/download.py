@@ -14,7 +14,7 @@ finds a file with the right name and the wrong content, and trains on it.
 
 So the text stays in memory until it is complete and its checksum is right. Then it is
 written under another name and renamed, which is [one step for the file
-system](../../saving/files.py). Whoever looks sees no file, or all of it. Eight
+system](../../saving.py). Whoever looks sees no file, or all of it. Eight
 processes rename eight equal files, one over the other, and nothing is lost but work.
 """
 
@@ -28,7 +28,7 @@ from tempfile import gettempdir
 from threading import Thread
 from urllib.request import urlopen
 
-from labml_nn.saving.files import replace
+from labml_nn.saving import replace
 
 __all__ = ["ADDRESS", "FILE", "SHA256", "cache_folder", "download", "read_kept"]
 
@@ -216,7 +216,7 @@ def _checked(data: bytes, name: str) -> str:
 # ```python
 # import tempfile
 # from pathlib import Path
-# from labml_nn.saving.files import replace
+# from labml_nn.saving import replace
 #
 # with tempfile.TemporaryDirectory() as folder:
 #     path = Path(folder) / "text.txt"

@@ -46,7 +46,7 @@ from typing import Any
 import torch
 
 from labml_nn.experiments.errors import RunError
-from labml_nn.saving.files import replace
+from labml_nn.saving import replace
 
 __all__ = ["check_belongs", "read_checkpoint", "whole", "write_checkpoint"]
 

@@ -46,7 +46,7 @@ from labml_nn.experiments.training.config import TrainingConfig
 from labml_nn.experiments.training.task import TASKS, WORDINGS, Task, Wording
 from labml_nn.language_model import LanguageModel
 from labml_nn.registry import load, models
-from labml_nn.saving.files import replace
+from labml_nn.saving import replace
 
 __all__ = ["Run", "RunFolder", "load_run", "read_json", "write_json"]
 

@@ -27,7 +27,7 @@ from typing import Any
 
 from labml_nn.experiments.training.reporters import Reporter
 from labml_nn.experiments.training.result import Result
-from labml_nn.saving.files import replace
+from labml_nn.saving import replace
 
 __all__ = ["Log", "read_log"]
 
