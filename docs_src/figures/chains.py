@@ -3,12 +3,13 @@
 import torch
 
 from labml_nn.transformers.feed_forward import FeedForward
-from labml_nn.transformers.feedback import FeedbackTransformer
-from labml_nn.transformers.feedback.attention import FeedbackAttention
-from labml_nn.transformers.feedback.layer import FeedbackTransformerLayer
-from labml_nn.transformers.models import TransformerLayer
+from labml_nn.transformers.feedback import (
+    FeedbackAttention,
+    FeedbackTransformer,
+    FeedbackTransformerLayer,
+)
 from labml_nn.transformers.mha import MultiHeadAttention
-from labml_nn.transformers.models import Encoder
+from labml_nn.transformers.models import Encoder, TransformerLayer
 from labml_nn.transformers.utils import subsequent_mask
 from pylit.figures.draw import WIDTH, Figure, Panel, Table, element, line, polyline, text
 

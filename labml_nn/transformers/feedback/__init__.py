@@ -61,12 +61,12 @@ with $m_{t-1}$. The token itself takes part through $x_t^{l-1}$.
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
 | $x_t^0$ | `x_seq` | `[T, B, C]` | embedded tokens of all steps $t$ |
-| $x_t^l$ | `levels` | `[B, C]` each | outputs of all layers at one step, $l = 0, \dots, L$ |
+| $x_t^l$ | `levels` | `[B, C]` each | outputs of layers $l = 0, \dots, L$ at a step |
 | $w$ | `weights` | `[L + 1]` | weights of the layers in memory, before the softmax |
 | $m_t$ | `vector` | `[B, C]` | memory vector of step $t$ |
 | $q$ | `query` | `[B, H, D]` | query of the token that is read |
-| $k_j$, $v_j$ | `key`, `value` | `[S, B, H, D]` | keys and values of the $S$ memory slots |
-| $E_d$ | `key_pos_embeddings` | `[P, H, D]` | relative position: embedding of distance $d$ |
+| $k_j$, $v_j$ | `key`, `value` | `[S, B, H, D]` | keys, values of $S$ memory slots |
+| $E_d$ | `key_pos_embeddings` | `[P, H, D]` | embedding of distance $d$ |
 | $b_d$ | `key_pos_bias` | `[P, H]` | bias of distance $d$ |
 | $u$ | `query_pos_bias` | `[H, D]` | bias of all queries |
 | $e_j$ | `scores` | `[S, B, H]` | attention scores |
@@ -292,11 +292,10 @@ class FeedbackTransformerLayer(nn.Module):
         super().__init__()
         check_sizes(d_model=d_model)
         check_probability(dropout_prob=dropout_prob)
-        check_same_width(
-            d_model=d_model,
-            attn=getattr(attn, "d_model", None),
-            feed_forward=getattr(getattr(feed_forward, "layer1", None), "in_features", None),
-        )
+        widths = {"attn": getattr(attn, "d_model", None)}
+        if isinstance(feed_forward, FeedForward):
+            widths["feed_forward"] = feed_forward.layer1.in_features
+        check_same_width(d_model=d_model, **widths)
         self.size = d_model
         self.attn = attn
         self.feed_forward = feed_forward
@@ -554,9 +553,7 @@ class FeedbackTransformer(nn.Module):
             vector = torch.einsum("lbc,l->bc", torch.stack(levels), shares)
             key, value = self.to_memory(self.norm_memory(vector))
             is_token = None if mask is None else mask[t]
-            memory = memory.append(
-                key, value, horizon=self.horizon, is_token=is_token
-            )
+            memory = memory.append(key, value, horizon=self.horizon, is_token=is_token)
             top.append(levels[-1])
         return torch.stack(top), memory
 

@@ -15,7 +15,7 @@ and the direction in which an output must point to predict it.
 \begin{align}
 x_t^0 &= \sqrt{C} \; E_{w_t} \\
 y_t, \; m &= \operatorname{FeedbackTransformer}(x_t^0, \; m) \\
-z_t &= E \, y_t, \qquad p(w_{t+1} = v \mid w_0, \dots, w_t) = \operatorname{softmax}(z_t)_v
+z_t &= E \, y_t, \qquad p(w_{t+1} \mid w_0, \dots, w_t) = \operatorname{softmax}(z_t)
 \end{align}
 
 There is no positional encoding: attention knows the distance of each memory slot, which
@@ -182,7 +182,9 @@ class FeedbackLanguageModel(LanguageModel[FeedbackMemory]):
         padding = self.config.padding_token
         mask = None if padding is None else tokens != padding
 
-        x_seq: Tensor = self.dropout(self.embed(tokens) * math.sqrt(self.config.d_model))
+        x_seq: Tensor = self.dropout(
+            self.embed(tokens) * math.sqrt(self.config.d_model)
+        )
         outputs, memory = self.transformer.scan(x_seq, state, mask=mask)
         table = self.embed if self.output is None else self.output
         return F.linear(outputs, table.weight), memory.detach()
@@ -194,7 +196,8 @@ class FeedbackLanguageModel(LanguageModel[FeedbackMemory]):
                 f"`state` is a {type(state).__name__}; expected the FeedbackMemory "
                 "that `forward` returned with the tokens before"
             )
-        slot, config = (self.config.d_model,), self.config
+        config = self.config
+        slot: tuple[int, ...] = (config.d_model,)
         if config.shared_kv:
             slot = (config.heads, config.d_model // config.heads)
         expected = (len(state), tokens.shape[1], *slot)

@@ -1,47 +1,218 @@
-"""The feedback transformers: against a plain loop, step by step, and what they may see."""
+"""The feedback transformers: values by hand, a plain loop, memory, padding, and use with PyTorch."""
 
+import copy
+import math
+import pickle
+
+import pytest
 import torch
-from feedback_tools import BOTH, B, C, T, build, gradients, plain, tokens
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
-from labml_nn.transformers.feedback import (
-    FeedbackMemory,
-)
+from labml_nn import kernels
+from labml_nn.transformers import feedback
+
+T, B, C, H, D, F, L, S = 5, 2, 12, 3, 4, 28, 2, 7
+KINDS = pytest.mark.parametrize("shared", [False, True], ids=["separate", "shared"])
+COMPILED = pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 
 
-@BOTH
-def test_equals_the_plain_loop(shared):
-    model, x = build(shared), tokens().requires_grad_()
-    got, expected = model(x), plain(model, x)
+@pytest.fixture(autouse=True)
+def _reference():
+    """The lesson itself; kernels have tests of their own, against it."""
+    with kernels.disabled():
+        yield
+
+
+def numbers(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def randomised(module):
+    """Parameters that start equal or zero would hide most mistakes."""
+    with torch.no_grad():
+        for seed, parameter in enumerate(module.parameters()):
+            parameter.add_(numbers(*parameter.shape, seed=seed) / 4)
+    return module
+
+
+def build_layer(shared=False, dropout=0.0, package=feedback, **options):
+    return package.FeedbackTransformerLayer(
+        d_model=C,
+        attn=package.FeedbackAttention(H, C, dropout, is_kv_precomputed=shared, **options),
+        feed_forward=package.FeedForward(C, F, dropout),
+        dropout_prob=dropout,
+    )
+
+
+def build(shared, *, dropout=0.0, package=feedback, horizon=None, norm_memory=False, **options):
+    layer = build_layer(shared, dropout, package, **options)
+    memory = {"horizon": horizon, "norm_memory": norm_memory}
+    if shared:
+        return randomised(package.FeedbackTransformerKV(layer, L, C, H, **memory))
+    return randomised(package.FeedbackTransformer(layer, L, **memory))
+
+
+def gradients(output, inputs):
+    """Of a fixed, lopsided sum."""
+    total = (output * numbers(*output.shape, seed=9).to(output)).sum()
+    return torch.autograd.grad(total, list(inputs), retain_graph=True)
+
+
+# Attention.
+
+
+def test_attention_by_hand():
+    """One head of one feature, two slots: every term of the scores can be read off."""
+    attention = feedback.FeedbackAttention(1, 1, 0.0, is_kv_precomputed=True, max_distance=3)
+    values = {
+        "query.linear.weight": [[2.0]],
+        "output.weight": [[5.0]],
+        "output.bias": [0.5],
+        "key_pos_embeddings": [[[9.0]], [[0.3]], [[-0.1]]],  # distances 3, 2, 1
+        "key_pos_bias": [[9.0], [0.2], [0.7]],
+        "query_pos_bias": [[0.4]],
+    }
+    attention.load_state_dict({name: torch.tensor(value) for name, value in values.items()})
+    key, value = torch.tensor([0.6, -0.2]), torch.tensor([1.0, 3.0])
+    slots = {"key": key.view(2, 1, 1, 1), "value": value.view(2, 1, 1, 1)}
+    got = attention(query=torch.tensor([[1.5]]), **slots)
+    q = 2 * 1.5
+    oldest = math.exp(q * 0.6 + q * 0.3 + 0.4 * 0.6 + 0.2)
+    newest = math.exp(q * -0.2 + q * -0.1 + 0.4 * -0.2 + 0.7)
+    share = oldest / (oldest + newest)
+    assert got.item() == pytest.approx(5 * (share + (1 - share) * 3.0) + 0.5, rel=1e-6)
+    assert attention.attn[0].item() == pytest.approx(share)
+
+
+def test_attention_equals_torch():
+    """`nn.MultiheadAttention`, with a query bias for term C and a float mask for B and D."""
+    attention = randomised(feedback.FeedbackAttention(H, C, 0.0, max_distance=9))
+    query, memory = numbers(B, C), numbers(S, B, C, seed=1)
+    theirs = nn.MultiheadAttention(C, H, dropout=0.0)
+    q, k, v = attention.query.linear, attention.key.linear, attention.value.linear
+    heads = attention.query(query)
+    mask = torch.einsum("bhd,shd->bhs", heads, attention.key_pos_embeddings[-S:])
+    mask = (mask + attention.key_pos_bias[-S:].T) / math.sqrt(D)
+    with torch.no_grad():
+        theirs.in_proj_weight.copy_(torch.cat([q.weight, k.weight, v.weight]))
+        bias = [attention.query_pos_bias.flatten(), torch.randn(C), v.bias]
+        theirs.in_proj_bias.copy_(torch.cat(bias))
+        theirs.out_proj.load_state_dict(attention.output.state_dict())
+    mask = mask.detach().reshape(B * H, 1, S)
+    expected, weights = theirs(
+        query[None], memory, memory, attn_mask=mask, average_attn_weights=False
+    )
+    torch.testing.assert_close(attention(query=query, key=memory, value=memory), expected[0])
+    torch.testing.assert_close(attention.attn, weights.permute(3, 0, 1, 2).squeeze(-1))
+
+
+def test_slots_beyond_the_table_share_its_first_row():
+    attention = randomised(feedback.FeedbackAttention(H, C, is_kv_precomputed=True, max_distance=3))
+    query, key = numbers(B, H, D), numbers(1, B, H, D).expand(S, -1, -1, -1)
+    scores = attention.get_scores(query, key)
+    far, near = scores[: S - 2], scores[S - 3 :]
+    torch.testing.assert_close(far, far[:1].expand_as(far))
+    torch.testing.assert_close(near, attention.get_scores(query, key[:3]))
+    assert not torch.allclose(near[0], near[1])
+
+
+def test_own_scores_are_used():
+    class Uniform(feedback.FeedbackAttention):
+        def get_scores(self, query, key):
+            return super().get_scores(query, key) * 0
+
+    attention = randomised(Uniform(H, C, 0.0))
+    memory = numbers(S, B, C)
+    got = attention(query=numbers(B, C), key=memory, value=memory)
+    mean = attention.output(attention.value(memory).mean(0).flatten(1))
+    torch.testing.assert_close(got, mean)
+
+
+def test_masked_slots_are_as_if_they_were_not_there():
+    attention = randomised(feedback.FeedbackAttention(H, C, 0.0))
+    query, memory = numbers(3, C).requires_grad_(), numbers(S, 3, C, seed=1).requires_grad_()
+    mask = torch.ones(S, 3, dtype=torch.bool)
+    mask[:4, 1], mask[:, 2] = False, False
+    got = attention(query=query, key=memory, value=memory, mask=mask)
+    alone = attention(query=query[1:2], key=memory[4:, 1:2], value=memory[4:, 1:2])
+    torch.testing.assert_close(got[1:2], alone)
+    torch.testing.assert_close(got[2], attention.output.bias)
+    found = gradients(got, [query, memory, attention.key_pos_bias])
+    assert all(torch.isfinite(gradient).all() for gradient in found)
+    assert found[1][:4, 1].count_nonzero() == 0
+
+
+def test_weights_are_dropped_and_the_others_scaled():
+    attention = feedback.FeedbackAttention(H, C, 0.5, is_kv_precomputed=True)
+    nn.init.eye_(attention.output.weight), nn.init.zeros_(attention.output.bias)
+    ones = torch.ones(4, 200, H, D)
+    got = attention(query=numbers(200, C), key=ones, value=ones)
+    # Four equal weights of 1/4: what is left is a multiple of 1/4 * 2.
+    assert set(got.unique().tolist()) == {0.0, 0.5, 1.0, 1.5, 2.0}
+    assert got.mean().item() == pytest.approx(1.0, abs=0.1)
+    assert (attention.eval()(query=numbers(200, C), key=ones, value=ones) == 1).all()
+
+
+# Layer.
+
+
+def test_layer_equations():
+    layer = randomised(build_layer())
+    x, memory = numbers(B, C), numbers(S, B, C, seed=1)
+    z = x + layer.attn(query=layer.norm_self_attn(x), key=memory, value=memory)
+    expected = z + layer.feed_forward(layer.norm_ff(z))
+    torch.testing.assert_close(layer(x=x, key=memory, value=memory), expected)
+    first = x + layer.feed_forward(layer.norm_ff(x))
+    torch.testing.assert_close(layer(x=x, key=None, value=None), first)
+    mask = torch.tensor([True, False]).expand(S, -1)
+    got = layer(x=x, key=memory, value=memory, mask=mask)
+    torch.testing.assert_close(got, torch.stack([expected[0], first[1]]))
+
+
+def test_layer_dropout_is_on_both_branches():
+    layer, memory = build_layer(dropout=1.0), numbers(S, B, C)
+    x = numbers(B, C)
+    assert torch.equal(layer(x=x, key=memory, value=memory), x)
+    layer.feed_forward.dropout.p = layer.attn.dropout.p = 0.0
+    assert torch.equal(layer(x=x, key=memory, value=memory), x)
+    assert not torch.equal(layer.eval()(x=x, key=memory, value=memory), x)
+
+
+# The recurrence.
+
+
+def loop(model, x_seq, horizon=1000):
+    """The equations with lists."""
+    keys, values, top = [], [], []
+    for x in x_seq:
+        key = torch.stack(keys[-horizon:]) if keys else None
+        value = torch.stack(values[-horizon:]) if keys else None
+        outputs = [x]
+        for layer in model.layers:
+            outputs.append(layer(x=outputs[-1], key=key, value=value))
+        shares = torch.softmax(model.weights, 0)
+        vector = sum(share * output for share, output in zip(shares, outputs, strict=True))
+        vector = model.norm_memory(vector)
+        shared = isinstance(model, feedback.FeedbackTransformerKV)
+        keys.append(model.key(vector) if shared else vector)
+        values.append(model.value(vector) if shared else vector)
+        top.append(outputs[-1])
+    return model.norm(torch.stack(top))
+
+
+@KINDS
+@pytest.mark.parametrize(("horizon", "norm_memory"), [(None, False), (3, True), (1, False)])
+def test_model_equals_the_loop(shared, horizon, norm_memory):
+    model = build(shared, horizon=horizon, norm_memory=norm_memory)
+    x = numbers(T, B, C).requires_grad_()
+    got, expected = model(x), loop(model, x, horizon or 1000)
     torch.testing.assert_close(got, expected)
-    torch.testing.assert_close(gradients(model, got), gradients(model, expected))
-    for_x = [torch.autograd.grad(y.square().sum(), x)[0] for y in (model(x), plain(model, x))]
-    torch.testing.assert_close(*for_x)
-
-
-@BOTH
-def test_normalised_memory_equals_the_plain_loop(shared):
-    model, x = build(shared, norm_memory=True), tokens()
-    got, expected = model(x), plain(model, x)
-    torch.testing.assert_close(got, expected)
-    torch.testing.assert_close(gradients(model, got), gradients(model, expected))
-    assert not torch.equal(build(shared)(x), got)
-
-
-def test_normalised_memory_does_not_grow():
-    """Values twice as large as the rows they come from: unnormalised, each step doubles them."""
-    sizes = []
-    for norm_memory in (False, True):
-        model = build(True, norm_memory=norm_memory)
-        with torch.no_grad():
-            for layer in model.layers:
-                layer.attn.output.weight.copy_(4 * torch.eye(C))
-            model.value.linear.weight.copy_(torch.eye(C))
-            _, memory = model.scan(tokens(40, B, C))
-        sizes.append(memory.values.rows.norm(dim=-1)[-1].max())
-    assert sizes[0] > 1e6
-    assert sizes[1] < 10
+    inputs = [x, *model.parameters()]
+    torch.testing.assert_close(gradients(got, inputs), gradients(expected, inputs))
+    changed = build(shared, horizon=2, norm_memory=not norm_memory)
+    assert not torch.allclose(changed(x), got)
 
 
 def test_memory_by_hand():
@@ -53,111 +224,259 @@ def test_memory_by_hand():
         for number, layer in enumerate(model.layers, start=1):
             layer.feed_forward.layer2.bias.fill_(number)
         model.weights.copy_(torch.tensor([0.5, 0.25, 0.25]).log())
-    x = torch.full((1, B, C), 10.0)
-    _, memory = model.scan(x)
-    # 1/2 of 10 + 1/4 of 11 + 1/4 of 13
-    torch.testing.assert_close(memory.keys.rows, torch.full((1, B, C), 11.0))
+    _, memory = model.scan(torch.full((1, B, C), 10.0))
+    torch.testing.assert_close(memory.keys, torch.full((1, B, C), 11.0))
     assert memory.values is memory.keys
 
 
-@BOTH
+def test_a_new_model_weighs_all_layers_alike():
+    model = feedback.FeedbackTransformer(build_layer(), L)
+    assert torch.equal(model.softmax(model.weights), torch.full((L + 1,), 1 / (L + 1)))
+    first, second = model.layers
+    assert not torch.equal(first.attn.query.linear.weight, second.attn.query.linear.weight)
+    for name in ("key_pos_embeddings", "key_pos_bias", "query_pos_bias"):
+        assert getattr(first.attn, name).count_nonzero() == 0
+
+
+def test_weights_learn_through_memory_alone():
+    model = build(True)
+    first = torch.autograd.grad(model(numbers(1, B, C)).sum(), model.weights, allow_unused=True)
+    assert first == (None,)
+    (second,) = gradients(model(numbers(2, B, C)), [model.weights])
+    assert second.count_nonzero() == L + 1
+
+
+def test_normalized_memory_does_not_grow():
+    sizes = []
+    for norm_memory in (False, True):
+        model = build(True, norm_memory=norm_memory)
+        with torch.no_grad():
+            for layer in model.layers:
+                layer.attn.output.weight.copy_(4 * torch.eye(C))
+            model.value.linear.weight.copy_(torch.eye(C))
+            _, memory = model.scan(numbers(40, B, C))
+        sizes.append(memory.values.norm(dim=-1)[-1].max())
+    assert sizes[0] > 1e6
+    assert sizes[1] < 10
+
+
+@KINDS
 def test_steps_equal_the_whole(shared):
-    model, x, memory = build(shared), tokens(), None
-    whole, whole_memory = model.scan(x)
+    model, x, memory = build(shared, horizon=3), numbers(T, B, C), None
+    whole, end = model.scan(x)
     for t in range(T):
         y, memory = model.step(x[t], memory)
-        assert isinstance(memory, FeedbackMemory)
-        assert len(memory) == t + 1
+        assert len(memory) == min(t + 1, 3)
         torch.testing.assert_close(y, whole[t])
-    torch.testing.assert_close(memory.keys.rows, whole_memory.keys.rows)
-    torch.testing.assert_close(memory.values.rows, whole_memory.values.rows)
+    torch.testing.assert_close(memory.keys, end.keys)
+    torch.testing.assert_close(memory.values, end.values)
 
 
-@BOTH
-@settings(deadline=None, max_examples=10)
-@given(cuts=st.sets(st.integers(1, T - 1)))
-def test_pieces_of_any_length_equal_the_whole(shared, cuts):
-    """Gradients too: they flow from one piece into the one before, through the memory."""
-    model, x, memory, outputs = build(shared), tokens(), None, []
-    for piece in torch.tensor_split(x, sorted(cuts)):
-        y, memory = model.scan(piece, memory)
-        outputs.append(y)
-    whole = model(x)
-    torch.testing.assert_close(torch.cat(outputs), whole)
-    torch.testing.assert_close(
-        gradients(model, torch.cat(outputs)), gradients(model, whole), rtol=1e-4, atol=1e-5
-    )
-
-
-@BOTH
-def test_an_older_memory_stays_good(shared):
-    """Two continuations from one point, as a beam search has them."""
-    model, x = build(shared), tokens(7, B, C)
+@KINDS
+def test_a_memory_is_a_value(shared):
+    """Two continuations from one point, gradients across calls, and a detached one without."""
+    model, x = build(shared), numbers(S, B, C).requires_grad_()
     _, memory = model.scan(x[:3])
+    before = memory.keys.clone()
     for last in ([3, 4], [5, 6]):
         y, longer = model.scan(x[last], memory)
-        torch.testing.assert_close(y, model(x[[0, 1, 2, *last]])[3:])
+        expected = model(x[[0, 1, 2, *last]])[3:]
+        torch.testing.assert_close(y, expected)
+        inputs = [x, *model.parameters()]
+        torch.testing.assert_close(
+            gradients(y, inputs), gradients(expected, inputs), rtol=1e-4, atol=1e-5
+        )
         assert (len(longer), len(memory)) == (5, 3)
-
-
-@BOTH
-def test_detached_memory_cuts_gradients_only(shared):
-    model, x = build(shared), tokens().requires_grad_()
-    _, memory = model.scan(x[:3])
+    assert torch.equal(memory.keys, before)
     y, _ = model.scan(x[3:], memory.detach())
-    torch.testing.assert_close(y, model(x)[3:])
-    gradient = torch.autograd.grad(y.square().sum(), x)[0]
+    (gradient,) = gradients(y, [x])
     assert gradient[:3].count_nonzero() == 0
     assert gradient[3:].count_nonzero() > 0
+    empty = feedback.FeedbackMemory()
+    assert len(empty) == 0
+    assert empty.detach() is empty
+    copied = pickle.loads(pickle.dumps(copy.deepcopy(memory.detach())))
+    torch.testing.assert_close(model.scan(x[3:], copied)[0], y)
 
 
-@BOTH
-@settings(deadline=None, max_examples=10)
-@given(position=st.integers(0, T - 1), seed=st.integers(0, 99))
-def test_no_output_sees_the_future_and_the_last_sees_everything(shared, position, seed):
-    model, x = build(shared), tokens(seed=seed)
-    changed = x.clone()
-    changed[position] += 1 + tokens(B, C, seed=seed + 1)
-    before, after = model(x), model(changed)
-    torch.testing.assert_close(before[:position], after[:position])
-    assert (before[position:] - after[position:]).abs().amax((1, 2)).min() > 1e-6
-
-
-@BOTH
-def test_sequences_of_a_batch_do_not_mix(shared):
-    model, x = build(shared), tokens(T, 3, C)
-    torch.testing.assert_close(model(x[:, [2, 0, 1]]), model(x)[:, [2, 0, 1]])
-    torch.testing.assert_close(model(x[:, 1:2]), model(x)[:, 1:2])
+@KINDS
+def test_no_output_sees_the_future_and_the_last_sees_everything(shared):
+    model, x = build(shared), numbers(T, B, C)
+    for position in range(T):
+        changed = x.clone()
+        changed[position] += 1 + numbers(B, C, seed=1)
+        before, after = model(x), model(changed)
+        assert torch.equal(before[:position], after[:position])
+        assert (before[position:] - after[position:]).abs().amax((1, 2)).min() > 1e-6
 
 
 def test_low_layers_read_high_ones():
-    """What the model is for: with all shares on the top layer, layer 1 reads the top, a step later.
-
-    In an ordinary decoder a top layer has no influence on anything but its own output.
-    """
-    model, x = build(False), tokens()
+    """With all weight on the top layer, layer 1 depends on the top layer of the step before."""
+    model = build(False)
     with torch.no_grad():
         model.weights.copy_(torch.tensor([-50.0, -50.0, 50.0]))
     seen = []
     model.layers[0].register_forward_hook(lambda *call: seen.append(call[-1]))
     top = model.layers[-1].feed_forward.layer2.bias
-    model(x)
-    effects = [
+    model(numbers(3, B, C))
+    first, *later = (
         torch.autograd.grad(y.sum(), top, allow_unused=True, retain_graph=True)[0] for y in seen
-    ]
-    assert effects[0] is None
-    assert all(effect.count_nonzero() for effect in effects[1:])
+    )
+    assert first is None
+    assert all(effect.count_nonzero() for effect in later)
 
 
-@BOTH
-def test_gradients_numerically(shared):
-    model = build(shared, n_layers=2, d_model=2, heads=1, max_distance=2).double()
-    x = tokens(4, 1, 2, dtype=torch.float64).requires_grad_()
-    assert torch.autograd.gradcheck(model, (x,))
-    names = [name for name, _ in model.named_parameters() if "feed_forward" not in name]
+# Padding.
 
-    def call(*chosen):
-        named = dict(zip(names, chosen, strict=True))
-        return torch.func.functional_call(model, named, (x.detach(),))
 
-    assert torch.autograd.gradcheck(call, tuple(model.get_parameter(name) for name in names))
+@KINDS
+@pytest.mark.parametrize("horizon", [None, 3])
+@settings(deadline=None, max_examples=10)
+@given(
+    tokens=st.lists(st.lists(st.booleans(), min_size=3, max_size=3), min_size=S, max_size=S),
+    cut=st.integers(1, S - 1),
+)
+def test_padding_anywhere_and_any_cut(shared, horizon, tokens, cut):
+    model, x, mask = build(shared, horizon=horizon), numbers(S, 3, C), torch.tensor(tokens)
+    first, memory = model.scan(x[:cut], mask=mask[:cut])
+    rest, memory = model.scan(x[cut:], memory, mask=mask[cut:])
+    y = torch.cat([first, rest])
+    assert y[~mask].count_nonzero() == 0
+    end, expected_end = model.scan(x[:1], memory)[0], []
+    for b in range(3):
+        alone, own = model.scan(x[mask[:, b], b : b + 1]) if mask[:, b].any() else (y[:0], None)
+        torch.testing.assert_close(y[mask[:, b], b : b + 1], alone[:, :1], rtol=1e-4, atol=1e-5)
+        expected_end.append(model.scan(x[:1, b : b + 1], own)[0])
+    torch.testing.assert_close(end, torch.cat(expected_end, dim=1), rtol=1e-4, atol=1e-5)
+
+
+def test_padding_has_no_gradient():
+    model, x = build(True), numbers(T, B, C).requires_grad_()
+    mask = torch.ones(T, B, dtype=torch.bool)
+    mask[2, 0] = mask[0, 1] = False
+    y, memory = model.scan(x, mask=mask)
+    (gradient,) = gradients(y, [x])
+    assert torch.equal(gradient.abs().sum(-1) > 0, mask)
+    assert memory.mask.sum(0).tolist() == [4, 4]
+    assert memory.keys[0].count_nonzero() == 0
+    assert memory.detach().mask is memory.mask
+
+
+# Use with PyTorch.
+
+
+@KINDS
+def test_copies_and_precisions(shared):
+    model, x = build(shared), numbers(T, B, C)
+    expected = model(x)
+    for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert torch.equal(copied(x), expected)
+    with torch.autocast("cpu", torch.bfloat16):
+        first, memory = model.scan(x[:3])
+        got = torch.cat([first, model.scan(x[3:], memory)[0]]).float()
+    torch.testing.assert_close(got, expected, rtol=0.1, atol=0.2)
+    double = copy.deepcopy(model).double()(x.double())
+    torch.testing.assert_close(double.float(), expected, rtol=1e-4, atol=1e-4)
+    meta = copy.deepcopy(model).to("meta")
+    mask = torch.ones(T, B, dtype=torch.bool, device="meta")
+    y, memory = meta.scan(x.to("meta"), mask=mask)
+    assert (y.shape, len(memory)) == (x.shape, T)
+    assert model(x[:, :0]).shape == (T, 0, C)
+
+
+@KINDS
+def test_gradcheck(shared):
+    model = build(shared).double()
+    x = numbers(3, 1, C).double().requires_grad_()
+    assert torch.autograd.gradcheck(model, (x,), fast_mode=True)
+
+
+@KINDS
+def test_functional_transforms(shared):
+    model, x = build(shared), numbers(T, B, C)
+    parameters = dict(model.named_parameters())
+
+    def total(values, x):
+        return torch.func.functional_call(model, values, (x,)).square().sum()
+
+    each = torch.func.vmap(torch.func.grad(total), (None, 0))(parameters, x.transpose(0, 1)[:, :, None])
+    summed = torch.func.grad(total)(parameters, x)
+    for name, gradient in each.items():
+        torch.testing.assert_close(gradient.sum(0), summed[name], rtol=1e-3, atol=1e-4)
+
+
+@KINDS
+@COMPILED
+def test_one_compiled_graph(unhooked, shared):
+    package = unhooked("labml_nn.transformers.feedback")
+    model, x = build(shared, package=package), numbers(T, B, C)
+    mask = torch.ones(T, B, dtype=torch.bool)
+    mask[2, 0] = False
+    compiled = torch.compile(model.scan, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(x, mask=mask)[0], model.scan(x, mask=mask)[0])
+
+
+# Compatibility and errors.
+
+
+def test_stack():
+    stack = feedback.Stack(2)
+    for n in range(3):
+        stack.append(n, torch.full((B,), float(n)))
+        assert stack.get().tolist() == [[float(i)] * B for i in range(n + 1)]
+    stack.append(0, torch.ones(1))
+    assert stack.get().tolist() == [[1.0]]
+    with pytest.raises(ValueError, match="slot 2 cannot follow 1 slots"):
+        stack.append(2, torch.ones(1))
+    stack.free()
+    with pytest.raises(ValueError, match="empty"):
+        stack.get()
+    build(True).free()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"heads": 5, "d_model": 12}, ValueError, "divisible by `heads`"),
+        ({"heads": 3, "d_model": 12, "dropout_prob": 2.0}, ValueError, "`dropout_prob`"),
+        ({"heads": 3, "d_model": 12, "max_distance": 0}, ValueError, "`max_distance`"),
+        ({"heads": 3, "d_model": 12, "is_kv_precomputed": "no"}, TypeError, "is_kv_precomputed"),
+    ],
+)
+def test_attention_errors(unhooked, arguments, error, message):
+    package = unhooked("labml_nn.transformers.feedback")
+    with pytest.raises(error, match=message):
+        package.FeedbackAttention(**arguments)
+
+
+def test_errors(unhooked):
+    package = unhooked("labml_nn.transformers.feedback")
+    layer, shared = build_layer(package=package), build_layer(True, package=package)
+    parts = {"attn": layer.attn, "feed_forward": layer.feed_forward, "dropout_prob": 0.1}
+    with pytest.raises(ValueError, match="`attn` has width 12"):
+        package.FeedbackTransformerLayer(**parts | {"d_model": 24})
+    with pytest.raises(ValueError, match="`feed_forward` has width 24"):
+        wide = package.FeedForward(24, F)
+        package.FeedbackTransformerLayer(**parts | {"d_model": 12, "feed_forward": wide})
+    with pytest.raises(ValueError, match="`d_model`"):
+        package.FeedbackTransformerLayer(**parts | {"d_model": 0})
+    with pytest.raises(ValueError, match="`dropout_prob`"):
+        package.FeedbackTransformerLayer(**parts | {"d_model": 12, "dropout_prob": -1.0})
+    with pytest.raises(ValueError, match="is_kv_precomputed=True"):
+        package.FeedbackTransformer(shared, 2)
+    with pytest.raises(ValueError, match="is_kv_precomputed=False"):
+        package.FeedbackTransformerKV(layer, 2, C, H)
+    with pytest.raises(ValueError, match="`layer` has width 12"):
+        package.FeedbackTransformerKV(shared, 2, 24, H)
+    with pytest.raises(ValueError, match="`heads` is 2, but the layer has 3"):
+        package.FeedbackTransformerKV(shared, 2, C, 2)
+    with pytest.raises(ValueError, match="divisible"):
+        package.FeedbackTransformerKV(shared, 2, C, 5)
+    with pytest.raises(ValueError, match="`horizon`"):
+        package.FeedbackTransformer(layer, 2, horizon=0)
+    with pytest.raises(TypeError, match="`norm_memory`"):
+        package.FeedbackTransformer(layer, 2, norm_memory="no")
+    with pytest.raises(ValueError, match="`n`"):
+        package.FeedbackTransformer(layer, 0)
+    with pytest.raises(ValueError, match="`max_len`"):
+        package.Stack(0)
