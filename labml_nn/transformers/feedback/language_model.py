@@ -46,13 +46,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from labml_nn.checks import (
-    check_bool,
-    check_heads,
-    check_probability,
-    check_sizes,
-    check_tokens,
-)
+from labml_nn.checks import check_heads, check_probability, check_sizes, check_tokens
 from labml_nn.language_model import LanguageModel, LanguageModelConfig
 from labml_nn.transformers.feed_forward import FeedForward
 from labml_nn.transformers.feedback import (
@@ -83,7 +77,8 @@ class FeedbackConfig(LanguageModelConfig):
       values (`FeedbackTransformerKV`) or have their own (`FeedbackTransformer`)
     * `norm_memory` is whether memory vectors are normalized
     * `tied` is whether embeddings and logits share one table
-    * `n_vocab`, `padding_token` and `label_smoothing` are those of all models
+    * `n_vocab`, `padding_token`, `label_smoothing`, `init_lower` and `init_upper` are
+      those of all models
 
     Raises `TypeError` or `ValueError` for a wrong type or a size out of range.
     """
@@ -105,9 +100,6 @@ class FeedbackConfig(LanguageModelConfig):
         if self.d_ff is not None:
             check_sizes(d_ff=self.d_ff)
         check_probability(dropout_prob=self.dropout_prob)
-        check_bool(
-            shared_kv=self.shared_kv, norm_memory=self.norm_memory, tied=self.tied
-        )
 
 
 class FeedbackLanguageModel(LanguageModel[FeedbackMemory]):
@@ -131,6 +123,7 @@ class FeedbackLanguageModel(LanguageModel[FeedbackMemory]):
         if not config.tied:
             self.output = nn.Linear(config.d_model, config.n_vocab, bias=False)
         self.reset_parameters()
+        self.init_uniform()
 
     @torch.no_grad()
     def reset_parameters(self) -> None:

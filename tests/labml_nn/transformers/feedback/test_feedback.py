@@ -1,4 +1,4 @@
-"""The feedback transformers: values by hand, a plain loop, memory, padding, and use with PyTorch."""
+"""The feedback transformers: values by hand, a plain loop, memory, padding, PyTorch."""
 
 import copy
 import math
@@ -399,7 +399,9 @@ def test_functional_transforms(shared):
     def total(values, x):
         return torch.func.functional_call(model, values, (x,)).square().sum()
 
-    each = torch.func.vmap(torch.func.grad(total), (None, 0))(parameters, x.transpose(0, 1)[:, :, None])
+    each = torch.func.vmap(torch.func.grad(total), (None, 0))(
+        parameters, x.transpose(0, 1)[:, :, None]
+    )
     summed = torch.func.grad(total)(parameters, x)
     for name, gradient in each.items():
         torch.testing.assert_close(gradient.sum(0), summed[name], rtol=1e-3, atol=1e-4)
