@@ -49,7 +49,9 @@ def _assigned(
             rest = [n for n in _PRIMES[1 : len(free) + 3] if n not in small]
             primes = [*small, *shuffle.sample(rest, len(others))]
             sizes = dict(zip([*factors, *others], primes, strict=True))
-            runs.append(sizes | {axis: evaluate(text, sizes) or 0 for axis, text in derived})
+            for axis, text in derived:
+                sizes[axis] = evaluate(text, sizes) or 0
+            runs.append(sizes)
         first, second = runs
         worth = _confused(first, second), math.prod(first.values()) + math.prod(second.values())
         if best is None or worth < best[0]:

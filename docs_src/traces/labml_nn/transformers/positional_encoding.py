@@ -5,12 +5,12 @@ import torch
 from labml_nn.transformers import positional_encoding as positions
 
 
-def trace_table(T, H, K, C):
+def trace_table(T, H, D, C):
     """The sinusoids alone."""
     positions.get_positional_encoding(C, T)
 
 
-def trace_fixed(T, B, H, K, C, max_len):
+def trace_fixed(T, B, H, D, C, max_len):
     """Within the table, and past its end."""
     fixed = positions.PositionalEncoding(C, 0.1, max_len)
     for offset in (0, max_len):

@@ -1,0 +1,593 @@
+r"""
+---
+title: "Modern components: RoPE, RMSNorm, QK-norm, gated networks"
+summary: >
+  Four changes to the original transformer that many current language models share:
+  rotary positions, normalisation without the mean, normalised queries and keys, and
+  feed-forward networks with a gate.
+paper: https://arxiv.org/abs/2104.09864
+---
+
+Language models have kept the architecture of the first transformer and replaced nearly
+all of its components. This page has the four replacements that most of today's models
+share. Each of them can be used without the others, and each is a small change of a
+component that has a page of its own: [positional encoding](positional_encoding.py),
+[layer normalisation](layer_norm.py), [multi-head attention](mha.py) and the
+[feed-forward network](feed_forward.py).
+
+| Component | Changes | Described |
+|:--|:--|:--|
+| RoPE | rotates queries and keys, adds no encoding | [here](#rotary-positions-rope) |
+| RMSNorm | layer normalisation without the mean | [here](#rmsnorm) |
+| QK-norm | normalises queries and keys | [here](#qk-norm) |
+| SwiGLU | multiplies hidden features by a gate | [here](#gated-networks) |
+
+| Symbol | Code | Shape | Meaning |
+|:--|:--|:--|:--|
+| $p$ | `positions` | `[T, B\|1]` | positions of queries or keys, from 0 |
+| $\omega_i$ | `frequencies` | `[D/2]` | radians per position of feature pair $i$ |
+| $\alpha$ | `angles` | `[T, B\|1, 1, D/2]` | $p \, \omega_i$, the same for all heads |
+| $x$ | `x` of `RMSNorm.forward` | `[T, B, C]` | vectors, each normalised alone |
+| $\hat{x}$ | `normalised` | `[T, B, C]` | vectors of length $\sqrt{C}$ |
+| $g$ | `weight` | `[C]` | learned gains |
+| $\epsilon$ | `eps` | | keeps the denominator away from zero |
+| $d_k$ | `d_k` | | features of a head, the axis $D$ |
+"""
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from labml_nn.checks import check_sizes
+from labml_nn.kernels import reference
+from labml_nn.transformers.mha import (
+    KVCache,
+    MultiHeadAttention,
+    PrepareForMultiHeadAttention,
+)
+
+# ## Rotary positions (RoPE)
+#
+# An absolute encoding is added to the embeddings, and every layer has to recover the
+# distance of two tokens from their sums. *Rotary position embeddings*
+# ([@su2021roformer]) act where the distance matters, on queries and keys. Two features
+# of a query are a point in the plane: rotate it by the angle $p \, \omega$ at position
+# $p$, and the key at position $s$ by $s \, \omega$. A dot product does not change when
+# both vectors are rotated by the same angle, so only the difference of the angles
+# counts (§3.2.2, eq. 16):
+#
+# $$(R_p \, q) \cdot (R_s \, k) = q \cdot R_{s - p} \, k$$
+#
+# The score depends on the contents and on the distance, and not on where the sequence
+# begins. As in the sinusoidal encoding there is one frequency per pair of features,
+# since a single one is periodic (eq. 15, where the paper writes $\theta_i$):
+#
+# $$\omega_i = 10000^{-2 i / d_k}, \qquad i = 0, \dots, d_k / 2 - 1$$
+#
+# ![What two of the eight pairs contribute to the score of two equal vectors, and the
+# mean of all.](figure:modern.distances)
+#
+# The fast pairs resolve neighbouring positions. The slow ones hardly move within a
+# context, so they compare the contents of tokens at any distance. Values are not
+# rotated: their average should tell *what* was found. Nothing is learned, the lengths
+# of queries and keys do not change, and a rotated key stays valid in the KV cache.
+
+
+def rotate(
+    x: Float[Tensor, "T B H D"], positions: Int[Tensor, "T #B"], base: float = 10_000.0
+) -> Float[Tensor, "T B H D"]:
+    r"""
+    ### Rotation
+
+    Feature $i$ and feature $i + d_k/2$ are the coordinates of point $i$:
+
+    \begin{align}
+    x'_i &= x_i \cos \alpha_i - x_{i + d_k/2} \sin \alpha_i \\
+    x'_{i + d_k/2} &= x_i \sin \alpha_i + x_{i + d_k/2} \cos \alpha_i
+    \end{align}
+
+    This is the product with a matrix of $2 \times 2$ rotations on the diagonal, without
+    its zeros (eq. 34).
+
+    * `x` holds queries or keys, `[T, B, H, D]`
+    * `positions` are those of `x`, `[T, B]`, or `[T, 1]` for all sequences
+    * `base` is the 10,000 of the formula
+
+    Returns the shape and dtype of `x`.
+    """
+    # In 32 bits an angle of thousands of radians would be inexact. (Apple's GPUs have
+    # no 64-bit numbers.) Sine and cosine need no more than 32, which 16-bit queries are
+    # rotated in as well.
+    wide = torch.float32 if x.device.type == "mps" else torch.float64
+    even = torch.arange(0, x.shape[-1], 2, dtype=wide, device=x.device)
+    frequencies = torch.exp(-even * math.log(base) / x.shape[-1])
+    angles = positions[..., None, None] * frequencies
+    dtype = torch.promote_types(x.dtype, torch.float32)
+    cos, sin = angles.cos().to(dtype), angles.sin().to(dtype)
+
+    first, second = x.chunk(2, dim=-1)
+    rotated = [first * cos - second * sin, first * sin + second * cos]
+    return torch.cat(rotated, dim=-1).to(x.dtype)
+
+
+class RotaryMultiHeadAttention(MultiHeadAttention):
+    r"""
+    ### Self-attention with rotary positions
+
+    A `MultiHeadAttention` that rotates queries and keys. It has the same parameters, so
+    its checkpoints are those of `MultiHeadAttention`. Arguments and errors are the
+    same, and
+
+    * `base` is the 10,000 in the frequencies, more than 1. Models with long contexts
+      use a larger one, so that the slow pairs stay slow
+
+    Besides, raises `ValueError` if $d_k$ is odd.
+    """
+
+    def __init__(
+        self,
+        heads: int,
+        d_model: int,
+        dropout_prob: float = 0.1,
+        bias: bool = True,
+        *,
+        output_bias: bool | None = None,
+        d_k: int | None = None,
+        d_v: int | None = None,
+        base: float = 10_000.0,
+    ) -> None:
+        super().__init__(
+            heads,
+            d_model,
+            dropout_prob,
+            bias,
+            output_bias=output_bias,
+            d_k=d_k,
+            d_v=d_v,
+        )
+        check_pairs(self.d_k)
+        if not base > 1:
+            raise ValueError(f"`base` ({base}) must be more than 1; 10000.0 is usual")
+        self.base = base
+
+    def forward(
+        self,
+        *,
+        query: Float[Tensor, "T B C"],
+        key: Float[Tensor, "T B C"],
+        value: Float[Tensor, "T B C"],
+        mask: Tensor | None = None,
+        cache: KVCache | None = None,
+    ) -> Float[Tensor, "T B C"]:
+        """
+        Arguments and result are those of `MultiHeadAttention.forward`; `query`, `key`
+        and `value` are the same positions. `cache.positions` says which, `[T, B|1]`, if
+        the sequences of a batch count differently (padding on the left). Without it
+        they continue after the cached ones, or begin at 0.
+        """
+        query, key, value = self.query(query), self.key(key), self.value(value)
+
+        if cache is not None and cache.positions is not None:
+            positions = cache.positions
+        else:
+            first = 0 if cache is None or cache.keys is None else len(cache.keys)
+            positions = torch.arange(first, first + len(query), device=query.device)
+            positions = positions.unsqueeze(1)
+        query = rotate(query, positions, self.base)
+        key = rotate(key, positions, self.base)
+
+        # From here on it is `MultiHeadAttention`. The cache stores rotated keys, whose
+        # positions never change.
+        if cache is not None:
+            key, value = cache.append(key, value)
+        if mask is not None:
+            mask = self.prepare_mask(mask, query.shape, key.shape)
+        x = self.attend(query, key, value, mask)
+        output: Tensor = self.output(x.flatten(-2))
+        return output
+
+
+def check_pairs(d_k: int) -> None:
+    "Raises `ValueError` if `d_k` is odd: rotations need pairs of features."
+    if d_k % 2:
+        raise ValueError(
+            f"`d_k` ({d_k}) must be even, because rotary positions rotate pairs of "
+            f"features; try {d_k + 1}"
+        )
+
+
+# ## RMSNorm
+#
+# Layer normalisation does two things: it subtracts the mean of the features, and
+# divides by their standard deviation. Zhang and Sennrich ([-@zhang2019root]) omit the
+# first, and find that models train as well. What remains is a division by the **root
+# mean square**:
+#
+# \begin{align}
+# \operatorname{RMS}(x) &= \sqrt{\frac{1}{C} \sum_{i=1}^{C} x_i^2 + \epsilon} \\
+# \operatorname{RMSNorm}(x) &= g \otimes \frac{x}{\operatorname{RMS}(x)}
+# \end{align}
+#
+# The result keeps the direction of $x$ and has the length $\sqrt{C}$, apart from the
+# gains $g$. Layer normalisation first removes the component along $(1, \dots, 1)$,
+# which is a direction like any other in a learned space. There is one sum over the
+# features instead of two, and no bias.
+
+
+class RMSNorm(nn.Module):
+    r"""
+    ### Root mean square normalisation
+
+    Arguments, parameter names and results are those of `torch.nn.RMSNorm`, so that
+    checkpoints can be exchanged.
+
+    * `d_model` is the number of features, $C$
+    * `eps` is $\epsilon$, more than 0
+
+    Raises `ValueError` or `TypeError` if `d_model` or `eps` is not positive.
+    """
+
+    def __init__(self, d_model: int, eps: float = 1e-5) -> None:
+        super().__init__()
+        check_sizes(d_model=d_model)
+        if not eps > 0:
+            raise ValueError(f"`eps` ({eps}) must be more than 0; 1e-5 is usual")
+        self.d_model, self.eps = d_model, eps
+        self.weight = nn.Parameter(torch.empty(d_model))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.ones_(self.weight)
+
+    @reference
+    def forward(self, x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
+        r"""
+        Returns the shape and dtype of `x`. Squares of 16-bit numbers overflow or lose
+        digits, so the computation takes at least 32 bits. With $\epsilon$ under the
+        root a vector of zeros stays zero, with a finite gradient.
+        """
+        wide = x if x.dtype == torch.float64 else x.float()
+        inverse_rms = torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
+        normalised = wide * inverse_rms
+        return (normalised * self.weight).to(x.dtype)
+
+    def extra_repr(self) -> str:
+        return f"{self.d_model}, eps={self.eps}"
+
+
+# ## QK-norm
+#
+# The score of a query and a key is $q \cdot k = |q| \, |k| \cos \angle(q, k)$: how well
+# the two match, and how long they are. Nothing bounds the lengths. When training makes
+# both projections 10 % larger, the scores grow by 21 %; the softmax saturates, its
+# gradients vanish, and at large learning rates training becomes unstable. Dividing by
+# $\sqrt{d_k}$ helps only as long as the features have variance 1.
+#
+# Henry et al. ([-@henry2020query]) normalise the queries and keys of each head, and
+# compare directions. Sharpness is left to one learned number $\alpha$:
+#
+# $$e_{ts} = \alpha \; \frac{q_t}{|q_t|} \cdot \frac{k_s}{|k_s|}$$
+#
+# We use RMSNorm over the $d_k$ features of a head, with gains that all heads share.
+# With gains of 1 this is the equation with $\alpha = \sqrt{d_k}$: each vector has the
+# length $\sqrt{d_k}$ and the product is divided by $\sqrt{d_k}$. The scores lie within
+# $\pm
+# \sqrt{d_k}$, and only the gains can change that.
+#
+# ![The largest of 32 attention weights, as the projections of queries and keys
+# grow.](figure:modern.growth)
+
+
+class NormalisedHeads(PrepareForMultiHeadAttention):
+    """
+    ### Normalised projection
+
+    A `PrepareForMultiHeadAttention` with a normalisation of each head's features.
+    Normalising all heads together would let one large head suppress the others.
+    """
+
+    def __init__(self, d_model: int, heads: int, d_k: int, bias: bool) -> None:
+        super().__init__(d_model, heads, d_k, bias)
+        self.norm = RMSNorm(d_k)
+
+    def forward(self, x: Float[Tensor, "*axes C"]) -> Float[Tensor, "*axes H D"]:
+        normalised: Tensor = self.norm(super().forward(x))
+        return normalised
+
+
+class QKNormAttention(MultiHeadAttention):
+    r"""
+    ### Attention with normalised queries and keys
+
+    A `MultiHeadAttention` with two of its four projections replaced. Values keep their
+    lengths, since these say how much a token contributes. The cache stores normalised
+    keys. Arguments and errors are those of `MultiHeadAttention`.
+    """
+
+    def __init__(
+        self,
+        heads: int,
+        d_model: int,
+        dropout_prob: float = 0.1,
+        bias: bool = True,
+        *,
+        output_bias: bool | None = None,
+        d_k: int | None = None,
+        d_v: int | None = None,
+    ) -> None:
+        super().__init__(
+            heads,
+            d_model,
+            dropout_prob,
+            bias,
+            output_bias=output_bias,
+            d_k=d_k,
+            d_v=d_v,
+        )
+        self.query = NormalisedHeads(d_model, heads, self.d_k, bias)
+        self.key = NormalisedHeads(d_model, heads, self.d_k, bias)
+
+
+class RotaryQKNormAttention(RotaryMultiHeadAttention, QKNormAttention):
+    r"""
+    ### Rotary positions and normalised queries and keys
+
+    Normalised first, and rotated then: gains after the rotation would scale the two
+    coordinates of a point differently, and scores would depend on absolute positions.
+    """
+
+
+# ## Gated networks
+#
+# An activation function decides from a feature alone how much of it passes. In a gated
+# network a second projection of the input takes part, $\operatorname{SwiGLU}(x) =
+# (\operatorname{SiLU}(x W_1) \otimes x V) \, W_2$ ([@shazeer2020glu]): the
+# [feed-forward network](feed_forward.py) has this and four other variants. All the
+# components of this page together make a layer of a current language model:
+#
+# ```python
+# import torch
+# from torch import nn
+# from labml_nn.transformers import TransformerLayer
+# from labml_nn.transformers.feed_forward import FeedForward
+# from labml_nn.transformers.modern import RMSNorm, RotaryQKNormAttention
+# from labml_nn.transformers.utils import subsequent_mask
+#
+# no_bias = {"bias1": False, "bias2": False, "bias_gate": False}
+# layer = TransformerLayer(
+#     d_model=384,
+#     self_attn=RotaryQKNormAttention(6, 384, bias=False),
+#     feed_forward=FeedForward(384, 1024, 0.1, nn.SiLU(), is_gated=True, **no_bias),
+#     dropout_prob=0.1,
+#     norm=RMSNorm,
+# )
+# y = layer(x=torch.randn(5, 2, 384), mask=subsequent_mask(5))
+# assert y.shape == (5, 2, 384)
+# assert not any(name.endswith("bias") for name, _ in layer.named_parameters())
+# ```
+#
+# | Parameter | Shape | | Activation | Shape |
+# |:--|:--|:--|:--|:--|
+# | `RMSNorm.weight` | `[C]` | | $x$, $\hat{x}$ | `[T, B, C]` |
+# | `query.norm.weight`, `key.norm.weight` | `[D]` | | $q$, $k$ | `[T, B, H, D]` |
+# | (RoPE has none) | | | $\alpha$ | `[T, B\|1, 1, D/2]` |
+#
+# ## Differences from the papers
+#
+# * **Pairs of RoPE.** The paper pairs the neighbours $2i$ and $2i + 1$. Here the first
+#   half of the features is paired with the second, as in GPT-NeoX. This is a
+#   permutation of the projections' rows, but a checkpoint fixes one of the two.
+# * **Positions of RoPE.** The paper counts on. With a [sliding-window
+#   context](window.py) the window is computed anew, and its positions begin again.
+# * **RMSNorm** has an $\epsilon$, and normalises the residual stream where the paper
+#   normalises the summed inputs of each layer's units. Its partial variant (*p*RMSNorm)
+#   is left out.
+# * **QK-norm** has a gain for each feature in place of the one number $\alpha$, and
+#   starts at $\alpha = \sqrt{d_k}$ where the paper derives a start from the length of
+#   the sequences.
+#
+# ## Exercises
+#
+# **1.** Shift queries and keys by 100 positions, and compare all dot products.
+#
+# <details><summary>Answer</summary>
+#
+# All vectors change, and no score.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.modern import rotate
+#
+# query, key = torch.randn(2, 7, 2, 3, 8)  # [T, B, H, D] each
+#
+# def scores(first):
+#     positions = torch.arange(first, first + 7)[:, None]
+#     return torch.einsum(
+#         "tbhd,sbhd->tsbh", rotate(query, positions), rotate(key, positions)
+#     )
+#
+# torch.testing.assert_close(scores(0), scores(100), rtol=1e-4, atol=1e-4)
+# ```
+#
+# </details>
+#
+# **2.** A pair of features is a complex number, and a rotation is a multiplication by
+# $e^{\mathrm{i} p \omega}$. Write `rotate` with complex numbers.
+#
+# <details><summary>Answer</summary>
+#
+# This is how the authors derive it (§3.2.1).
+#
+# ```python
+# import torch
+# from labml_nn.transformers.modern import rotate
+#
+# x, positions = torch.randn(7, 2, 3, 8), torch.arange(7)[:, None]
+# angles = positions * 10_000 ** (-torch.arange(4) / 4)  # [T, D/2]
+# point = torch.complex(x[..., :4], x[..., 4:])
+# point = point * torch.polar(torch.ones(7, 4), angles)[:, None, None]
+# expected = torch.cat([point.real, point.imag], dim=-1)
+# torch.testing.assert_close(rotate(x, positions), expected, rtol=1e-4, atol=1e-5)
+# ```
+#
+# </details>
+#
+# **3.** The dot product of two sinusoidal encodings depends only on their distance,
+# too. What does RoPE do that they cannot?
+#
+# <details><summary>Answer</summary>
+#
+# With encodings $a$ that are added, $(q + a_t) \cdot (k + a_s)$ has four terms: content
+# with content, position with position, and two that mix content and position, which
+# depend on the absolute position. With RoPE there is one term, in which content and
+# distance interact: a head can search for a certain token three positions back.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.modern import rotate
+# from labml_nn.transformers.positional_encoding import get_positional_encoding
+#
+# query, key = torch.randn(2, 64)
+# added = get_positional_encoding(64, 200)[:, 0]
+#
+# def rotated(x, position):
+#     return rotate(x.view(1, 1, 1, 64), torch.tensor([[position]])).flatten()
+#
+# def spread(score):
+#     "Standard deviation of the score of two tokens, three positions apart."
+#     return torch.stack([score(t) for t in range(0, 190, 10)]).std()
+#
+# assert spread(lambda t: (query + added[t]) @ (key + added[t + 3])) > 0.3
+# assert spread(lambda t: rotated(query, t) @ rotated(key, t + 3)) < 1e-4
+# ```
+#
+# </details>
+#
+# **4.** Let query and key be the same vector. How does its score decrease with the
+# distance, for $d_k = 4$ and $d_k = 64$?
+#
+# <details><summary>Answer</summary>
+#
+# For a vector of ones it is $\sum_i 2 \cos(d \, \omega_i)$ at distance $d$. All pairs
+# agree at distance 0 and drift apart; two of them soon meet again, 32 do not (§3.4.3
+# has a bound).
+#
+# ```python
+# import torch
+# from labml_nn.transformers.modern import rotate
+#
+# def similarity(d_k):
+#     ones = rotate(torch.ones(101, 1, 1, d_k), torch.arange(101)[:, None])
+#     return (ones * ones[0]).mean((1, 2, 3))  # [T], 1 at distance 0
+#
+# narrow, wide = similarity(4), similarity(64)
+# assert narrow[6] > 0.95 and wide[6] < 0.8
+# assert narrow[10:].max() > 0.9 and wide[10:].max() < 0.75
+# ```
+#
+# </details>
+#
+# **5.** Rotate all vectors by the same orthogonal matrix. What happens to the outputs
+# of RMSNorm (with gains of 1) and of layer normalisation?
+#
+# <details><summary>Answer</summary>
+#
+# Those of RMSNorm are rotated too, because lengths do not change. Layer normalisation
+# removes a fixed direction, which is not rotated.
+#
+# ```python
+# import torch
+# from torch.nn import functional as F
+# from labml_nn.transformers.modern import RMSNorm
+#
+# x, norm = torch.randn(5, 2, 12), RMSNorm(12)
+# rotation, _ = torch.linalg.qr(torch.randn(12, 12))
+# close = {"rtol": 1e-4, "atol": 1e-5}
+# torch.testing.assert_close(norm(x @ rotation), norm(x) @ rotation, **close)
+# before, after = F.layer_norm(x @ rotation, (12,)), F.layer_norm(x, (12,)) @ rotation
+# assert not torch.allclose(before, after, atol=0.05)
+# ```
+#
+# </details>
+#
+# **6.** If a linear map follows, the gains can be multiplied into its weight. Do so for
+# a gated network. What are they good for in training?
+#
+# <details><summary>Answer</summary>
+#
+# $W (g \otimes \hat{x}) = (W \operatorname{diag} g) \, \hat{x}$. In training one gain
+# scales a feature for every map that reads it, where each matrix would have to change a
+# whole column, and weight decay usually excludes it.
+#
+# ```python
+# import torch
+# from torch import nn
+# from labml_nn.transformers.feed_forward import FeedForward
+# from labml_nn.transformers.modern import RMSNorm
+#
+# norm, x = RMSNorm(12), torch.randn(5, 2, 12)
+# network = FeedForward(12, 28, activation=nn.SiLU(), is_gated=True).eval()
+# nn.init.uniform_(norm.weight, 0.5, 2.0)
+# expected = network(norm(x))
+# with torch.no_grad():
+#     network.layer1.weight.mul_(norm.weight)
+#     network.linear_v.weight.mul_(norm.weight)
+#     norm.weight.fill_(1.0)
+# torch.testing.assert_close(network(norm(x)), expected)
+# ```
+#
+# </details>
+#
+# **7.** Multiply the weight of the query projection by 100. How do the largest
+# attention weights change, with and without QK-norm?
+#
+# <details><summary>Answer</summary>
+#
+# ```python
+# import torch
+# from labml_nn.kernels import disabled
+# from labml_nn.transformers.mha import MultiHeadAttention
+# from labml_nn.transformers.modern import QKNormAttention
+#
+# x = torch.randn(32, 2, 64)
+#
+# def largest_weights(kind, factor):
+#     torch.manual_seed(0)
+#     attention = kind(4, 64, bias=False)
+#     with torch.no_grad(), disabled():
+#         attention.query.linear.weight.mul_(factor)
+#         attention(query=x, key=x, value=x)
+#     return attention.attn.amax(dim=1)  # [T, B, H]
+#
+# assert largest_weights(MultiHeadAttention, 100.0).mean() > 0.9
+# before, after = (largest_weights(QKNormAttention, f) for f in (1.0, 100.0))
+# assert torch.allclose(before, after, atol=1e-2) and after.mean() < 0.5
+# ```
+#
+# </details>
+#
+# **8.** One of $S$ keys points along the query, and all others point against it. What
+# is the largest weight with QK-norm and gains of 1, for $d_k = 4$ and $d_k = 64$?
+#
+# <details><summary>Answer</summary>
+#
+# The scores are $\pm \sqrt{d_k}$, so the weight is $1 / (1 + (S - 1) \, e^{-2
+# \sqrt{d_k}})$. With 256 keys that is 0.18 for 4 features: narrow heads need larger
+# gains. If the other keys are orthogonal to the query, it is 0.92 for 64 features.
+#
+# ```python
+# import torch
+#
+# def largest(d_k, S, others):
+#     scores = torch.full((S,), others * d_k**0.5)
+#     scores[0] = d_k**0.5
+#     return scores.softmax(0)[0].item()
+#
+# assert round(largest(4, 256, -1.0), 2) == 0.18
+# assert round(largest(64, 256, -1.0), 5) == 0.99997
+# assert round(largest(64, 256, 0.0), 2) == 0.92
+# ```
+#
+# </details>

@@ -1,0 +1,273 @@
+"""RoPE, RMSNorm and QK-norm: values, checkpoints, caches, dtypes and errors."""
+
+import copy
+import math
+import pickle
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional as F
+
+from labml_nn.kernels import disabled
+from labml_nn.transformers.mha import KVCache, MultiHeadAttention
+from labml_nn.transformers.modern import (
+    QKNormAttention,
+    RMSNorm,
+    RotaryMultiHeadAttention,
+    RotaryQKNormAttention,
+    rotate,
+)
+from labml_nn.transformers.utils import subsequent_mask
+
+MODULE = "labml_nn.transformers.modern"
+T, S, B, H, D, DV, C = 5, 7, 2, 3, 8, 6, 12
+PLACES = torch.arange(S)[:, None]
+KINDS = [MultiHeadAttention, RotaryMultiHeadAttention, QKNormAttention, RotaryQKNormAttention]
+
+
+def attention(kind=RotaryMultiHeadAttention, **options):
+    torch.manual_seed(0)
+    made = kind(H, C, 0.0, d_k=D, d_v=DV, **options).eval()
+    for name, parameter in made.named_parameters():
+        if "norm" in name:
+            nn.init.normal_(parameter)
+    return made
+
+
+def self_attention(module, x, mask=None, cache=None):
+    return module(query=x, key=x, value=x, mask=mask, cache=cache)
+
+
+# RoPE -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("base", [10_000.0, 50.0])
+def test_rotation_by_hand(base):
+    a, b, c, d = x = torch.randn(4)
+    fast, slow = 3.0, 3 / math.sqrt(base)
+    expected = [
+        a * math.cos(fast) - c * math.sin(fast),
+        b * math.cos(slow) - d * math.sin(slow),
+        a * math.sin(fast) + c * math.cos(fast),
+        b * math.sin(slow) + d * math.cos(slow),
+    ]
+    rotated = rotate(x.view(1, 1, 1, 4), torch.tensor([[3]]), base)
+    torch.testing.assert_close(rotated.flatten(), torch.stack(expected))
+
+
+@settings(deadline=None, max_examples=25)
+@given(shift=st.integers(0, 500), seed=st.integers(0, 2**16))
+def test_scores_depend_on_distances_only(shift, seed):
+    torch.manual_seed(seed)
+    query, key = torch.randn(2, S, B, H, D, dtype=torch.float64)
+    scores = [
+        torch.einsum("tbhd,sbhd->tsbh", rotate(query, places), rotate(key, places))
+        for places in (PLACES, PLACES + shift)
+    ]
+    torch.testing.assert_close(*scores)
+
+
+def test_rotations_keep_lengths_dtypes_and_position_zero():
+    x = torch.randn(S, B, H, D)
+    rotated = rotate(x, PLACES)
+    torch.testing.assert_close(rotated.norm(dim=-1), x.norm(dim=-1))
+    assert torch.equal(rotated[0], x[0])
+    assert rotate(x.bfloat16(), PLACES).dtype == torch.bfloat16
+    torch.testing.assert_close(
+        rotate(x.bfloat16(), PLACES), rotate(x.bfloat16().float(), PLACES).bfloat16()
+    )
+    far = rotate(torch.tensor([1.0, 0.0]).view(1, 1, 1, 2), torch.tensor([[100_000]]))
+    assert far[..., 1].item() == pytest.approx(math.sin(100_000), abs=1e-7)
+
+
+def test_rotary_attention_is_attention_of_rotated_heads():
+    rotary, plain, x = attention(), attention(MultiHeadAttention), torch.randn(S, B, C)
+    plain.load_state_dict(rotary.state_dict())
+    heads = (rotate(rotary.query(x), PLACES), rotate(rotary.key(x), PLACES), rotary.value(x))
+    mask = subsequent_mask(S)
+    expected = plain.output(plain.attend(*heads, mask.unsqueeze(-1)).flatten(-2))
+    torch.testing.assert_close(self_attention(rotary, x, mask), expected)
+    assert not torch.allclose(self_attention(plain, x, mask), expected, atol=1e-3)
+    other = attention(base=50.0)
+    assert not torch.allclose(self_attention(other, x, mask), expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_cache_continues_where_it_ended(kind):
+    module, x, cache = attention(kind), torch.randn(S, B, C), KVCache()
+    whole = self_attention(module, x, subsequent_mask(S))
+    self_attention(module, x[:T], subsequent_mask(T), cache)
+    rest = self_attention(module, x[T:], subsequent_mask(S)[T:], cache)
+    torch.testing.assert_close(rest, whole[T:])
+
+
+@pytest.mark.parametrize("kind", [RotaryMultiHeadAttention, RotaryQKNormAttention])
+def test_positions_of_the_cache_come_first(kind):
+    """Each sequence counts by itself; a distance too many changes the result."""
+    module, x = attention(kind), torch.randn(T, B, C)
+    expected = self_attention(module, x)
+    shifted = torch.arange(T)[:, None] + torch.tensor([4, 11])
+    result = self_attention(module, x, cache=KVCache(positions=shifted))
+    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5)
+    stretched = self_attention(module, x, cache=KVCache(positions=2 * shifted))
+    assert not torch.allclose(stretched, expected, atol=1e-3)
+
+
+def test_odd_heads_and_small_bases_are_refused(unhooked):
+    kind = unhooked(MODULE).RotaryMultiHeadAttention
+    with pytest.raises(ValueError, match=r"`d_k` \(5\) must be even.*try 6"):
+        kind(3, 15)
+    for base in (1.0, 0.5):
+        with pytest.raises(ValueError, match=rf"`base` \({base}\) must be more than 1"):
+            kind(3, 12, base=base)
+
+
+# RMSNorm ----------------------------------------------------------------------------------
+
+
+def norm(**options):
+    torch.manual_seed(0)
+    made = RMSNorm(C, **options)
+    nn.init.normal_(made.weight)
+    return made
+
+
+@pytest.mark.parametrize("eps", [1e-5, 0.3])
+@pytest.mark.parametrize("shape", [(T, B, C), (C,), (3, T, B, C), (0, B, C)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("kernels", [True, False])
+def test_rms_norm_equals_pytorchs(kernels, dtype, shape, eps):
+    ours, theirs = norm(eps=eps).to(dtype), nn.RMSNorm(C, eps=eps, dtype=dtype)
+    theirs.load_state_dict(ours.state_dict())
+    x = torch.randn(shape, dtype=dtype, requires_grad=True)
+    cotangent, results = torch.randn(shape, dtype=dtype), []
+    for module in (ours, theirs):
+        if kernels:
+            y = module(x)
+        else:
+            with disabled():
+                y = module(x)
+        results.append((y, *torch.autograd.grad(y, (x, module.weight), cotangent)))
+    for mine, other in zip(*results, strict=True):
+        torch.testing.assert_close(mine, other)
+
+
+def test_derivatives_of_rms_norm_numerically():
+    made = norm().double()
+    x = torch.randn(3, C, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(made, x)
+    with disabled():
+        assert torch.autograd.gradgradcheck(made, x)
+
+
+def test_zeros_strides_and_compilation(unhooked):
+    x = torch.zeros(T, B, C, requires_grad=True)
+    norm()(x).sum().backward()
+    assert not norm()(x).any() and x.grad.isfinite().all()
+    strided = torch.randn(B, C, T).permute(2, 0, 1)
+    torch.testing.assert_close(norm()(strided), norm()(strided.contiguous()))
+    made = unhooked(MODULE).RMSNorm(C)
+    compiled = torch.compile(made, fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(strided), made(strided))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_16_bits_neither_overflow_nor_lose_digits(dtype):
+    x = (1000 * torch.randn(T, B, C)).to(dtype)  # 1000 squared is infinite in float16
+    y = norm().to(dtype)(x)
+    assert y.dtype == dtype
+    assert (y.double() - norm().double()(x.double())).abs().max() < 0.03
+    with torch.autocast("cpu", torch.bfloat16):
+        assert norm()(x.bfloat16()).dtype == torch.bfloat16
+
+
+def test_rms_norm_starts_at_gains_of_one_and_copies():
+    made, x = norm(), torch.randn(T, B, C)
+    for other in (copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
+        assert torch.equal(other(x), made(x))
+    assert repr(made) == "RMSNorm(12, eps=1e-05)"
+    made.reset_parameters()
+    assert torch.equal(made.weight, RMSNorm(C).weight) and (made.weight == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"d_model": 0}, r"`d_model` \(0\) must be at least 1"),
+        ({"d_model": 12, "eps": 0.0}, r"`eps` \(0.0\) must be more than 0"),
+        ({"d_model": 12, "eps": -1e-5}, "must be more than 0"),
+    ],
+)
+def test_impossible_norms(unhooked, options, message):
+    with pytest.raises(ValueError, match=message):
+        unhooked(MODULE).RMSNorm(**options)
+
+
+# QK-norm ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_qk_norm_by_hand(bias):
+    made = attention(QKNormAttention, bias=bias)
+    x, y, mask = torch.randn(T, B, C), torch.randn(S, B, C), subsequent_mask(S)[-T:]
+
+    def heads(part, rows):
+        mapped = F.linear(rows, part.linear.weight, part.linear.bias)
+        return mapped.unflatten(-1, (H, -1)).permute(1, 2, 0, 3)  # [B, H, T, D]
+
+    def normed(part, rows):
+        return F.rms_norm(heads(part, rows), (D,), part.norm.weight, 1e-5)
+
+    scores = normed(made.query, x) @ normed(made.key, y).mT / D**0.5
+    scores = scores.masked_fill(~mask.permute(2, 0, 1)[:, None], -torch.inf)
+    average = scores.softmax(-1) @ heads(made.value, y)
+    expected = made.output(average.permute(2, 0, 1, 3).flatten(-2))
+    torch.testing.assert_close(made(query=x, key=y, value=y, mask=mask), expected)
+
+
+def test_scores_are_bounded_and_lengths_do_not_count():
+    made, x = QKNormAttention(H, C, bias=False, d_k=D).eval(), 10 * torch.randn(T, B, C)
+    before = self_attention(made, x)
+    with torch.no_grad():
+        made.query.linear.weight.mul_(50)
+        made.key.linear.weight.mul_(20)
+    torch.testing.assert_close(self_attention(made, x), before, rtol=1e-3, atol=1e-3)
+    scores = made.get_scores(made.query(x), made.key(x)) * made.scale
+    assert scores.abs().max() <= D**0.5 * 1.0001
+
+
+# All of them ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_parameters_are_those_of_attention_and_the_gains(kind):
+    ours, plain = attention(kind).state_dict(), attention(MultiHeadAttention).state_dict()
+    gains = {"query.norm.weight", "key.norm.weight"} if "QK" in kind.__name__ else set()
+    assert set(ours) - set(plain) == gains and set(plain) <= set(ours)
+    assert all(ours[name].shape == (D,) for name in gains)
+    options = {"output_bias": True, "d_k": D, "d_v": DV}
+    assert set(kind(H, C, 0.5, False, **options).state_dict()) - gains == {
+        name for name in plain if name not in ("query.linear.bias", "key.linear.bias")
+    }
+    assert kind(H, C, 0.5).dropout.p == 0.5
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_gradients_copies_dtypes_and_devices(kind):
+    made, x = attention(kind), torch.randn(T, B, C)
+    with torch.inference_mode():
+        expected = self_attention(made, x)
+    output = self_attention(made, x)
+    torch.testing.assert_close(output, expected)
+    output.square().sum().backward()
+    assert all(p.grad.abs().max() > 0 for p in made.parameters())
+    for twin in (copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
+        assert torch.equal(self_attention(twin, x), output)
+    assert self_attention(copy.deepcopy(made).double(), x.double()).dtype == torch.float64
+    with torch.autocast("cpu", torch.bfloat16):
+        half = self_attention(made, x)
+    torch.testing.assert_close(half.float(), output, rtol=0.1, atol=0.05)
+    assert self_attention(copy.deepcopy(made).to("meta"), x.to("meta")).is_meta
