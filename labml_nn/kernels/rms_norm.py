@@ -70,7 +70,7 @@ class _RMSNormFunction(torch.autograd.Function):
 
 
 @kernel_for(RMSNorm.forward, owner=RMSNorm)
-def rms_norm(module: RMSNorm, x: Tensor) -> Tensor:
+def rms_norm(module: RMSNorm, x: Tensor) -> Any:
     """
     ## The kernel
 
@@ -83,5 +83,4 @@ def rms_norm(module: RMSNorm, x: Tensor) -> Tensor:
         return F.rms_norm(x, (weight.shape[0],), weight, module.eps)
     if x.device.type != "cpu" or x.dtype not in (torch.float32, torch.float64):
         return NotImplemented
-    output: Tensor = _RMSNormFunction.apply(x, weight, module.eps)  # type: ignore[no-untyped-call]
-    return output
+    return _RMSNormFunction.apply(x, weight, module.eps)  # type: ignore[no-untyped-call]
