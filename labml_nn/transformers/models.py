@@ -1,11 +1,45 @@
 r"""
 ---
-title: "Encoder–decoder Transformer (sequence to sequence)"
+title: Encoder–decoder Transformer (sequence to sequence)
 summary: >
-  The Transformer of "Attention Is All You Need", whole: layer, encoder, decoder, loss
-  with teacher forcing and greedy decoding.
+  The Transformer of "Attention Is All You Need": layer, encoder, decoder, the loss with
+  teacher forcing and greedy decoding, in one file.
 paper: https://arxiv.org/abs/1706.03762
 ---
+
+A **sequence-to-sequence** model reads one sequence and writes another: a sentence and
+its translation, a question and its answer. The paper translates English into German and
+into French ([@vaswani2017attention, §5]). Earlier models used two recurrent networks,
+of which the first had to compress the whole source into one vector for the second
+([@sutskever2014sequence]). The Transformer has two stacks of layers without recurrence:
+
+* The **encoder** turns $S$ source tokens into $S$ vectors, the *memory* $m$. All
+  positions are computed in parallel, and each attends to all others, on both sides.
+* The **decoder** writes the target from left to right. To predict the next token it
+  attends to the tokens written so far (masked self-attention) and, in every layer, to
+  the whole memory (**cross-attention**).
+
+![The architecture, as in Figure 1 of the paper: the encoder on the left, the decoder on
+the right.](figure:encoder_decoder.diagram)
+
+In training the whole target is known, so all of its positions are predicted in one
+pass; a mask hides later tokens from earlier positions. In generation the tokens come
+one after the other, and each prediction becomes the next input.
+
+| Symbol | Code | Shape | Meaning |
+|:--|:--|:--|:--|
+| $w$ | `src` of `encode` | `[S, B]` | source tokens |
+| $y$ | `tgt` of `decode` | `[T, B]` | target tokens, $y_0$ is the start token |
+| $E$ | `linear.weight` | `[V, C]` | token embeddings |
+| $PE$ | `positional_encodings` | `[max_len, 1, C]` | positional encoding |
+| $x$ | `x` of `residual` | `[T, B, C]` | features: one vector for each position |
+| $z$ | `z` | `[T, B, C]` | input of a sub-layer |
+| $m$ | `memory` of `decode` | `[S, B, C]` | the encoder's output |
+| $M$ | `src_mask`, `tgt_mask` of `decode` | `[1, S, B]`, `[T, T, 1]` | masks |
+| $p$ | `logits` of `loss` | `[T, B, V]` | softmax of these logits: the next token |
+
+$B$ is the number of sequences, $C$ of features, $H$ of heads, $F$ of hidden features of
+the feed-forward network, $V$ of tokens in a vocabulary and $L$ of layers.
 """
 
 import math
@@ -14,9 +48,11 @@ from collections.abc import Callable, Sequence
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from labml_nn.checks import (
     check_bool,
+    check_integers,
     check_probability,
     check_same_width,
     check_sizes,
@@ -27,6 +63,7 @@ from labml_nn.transformers.positional_encoding import (
     get_positional_encoding,
     learned_positions,
 )
+from labml_nn.transformers.utils import subsequent_mask
 from labml_nn.utils import independent_copies
 
 __all__ = [
@@ -42,19 +79,35 @@ __all__ = [
 
 class EmbeddingsWithPositionalEncoding(nn.Module):
     r"""
-    ## Embeddings with fixed positional encoding
+    ## Embeddings with positional encoding
 
     $$x_t = \sqrt{C} \, E_{w_t} + PE_t$$
+
+    The table $E$ holds a learned vector for each token, and looking one up is the same
+    as multiplying a one-hot vector with the table. Attention does not see the order of
+    its inputs, so each stack adds a [positional encoding](positional_encoding.py) at
+    its input, once.
+
+    **Why $\sqrt{C}$** (§3.4). A sinusoid has a root mean square of $1 / \sqrt{2}$ at
+    any width. Glorot's initialisation, below, gives the entries of $E$ a standard
+    deviation of $\sqrt{2 / (V + C)}$, 0.014 for 10,000 tokens and 512 features: the
+    position would drown the token. The factor makes it 0.31.
+
+    **Shared embeddings** (§3.4). The paper uses one matrix for both embeddings and for
+    the generator, which is possible because source and target share one vocabulary. As
+    an output matrix $E$ needs small entries: a variance of $1 / C$ gives logits of
+    variance 1. As an embedding it needs large ones. The factor $\sqrt{C}$ lets one
+    matrix serve both ([@press2017using]). Here each module has its own matrix until you
+    assign one to the others (exercise 1).
+
+    * `d_model` is the number of features, $C$
+    * `n_vocab` is the number of tokens in the vocabulary, $V$
+    * `max_len` is the number of precomputed positions, and no limit
     """
 
     positional_encodings: Tensor
 
     def __init__(self, d_model: int, n_vocab: int, max_len: int = 5000) -> None:
-        r"""
-        * `d_model` is the number of features of a token, $C$
-        * `n_vocab` is the number of tokens in the vocabulary, $V$
-        * `max_len` is the number of rows of the table; longer sequences work too
-        """
         super().__init__()
         check_sizes(d_model=d_model, n_vocab=n_vocab, max_len=max_len)
         self.linear = nn.Embedding(n_vocab, d_model)
@@ -65,18 +118,22 @@ class EmbeddingsWithPositionalEncoding(nn.Module):
     def forward(
         self, x: Int[Tensor, "T B"], *, offset: int = 0
     ) -> Float[Tensor, "T B C"]:
-        """`x` holds tokens; `offset` is the position of the first one."""
+        """
+        `x` holds tokens, `[T, B]`, and `offset` is the position of the first of them:
+        in generation, the number of tokens that came before.
+        """
         positions = fixed_positions(self.positional_encodings, offset, x.shape[0])
         embedded: Tensor = self.linear(x) * math.sqrt(self.d_model)
         return embedded + positions
 
 
 class EmbeddingsWithLearnedPositionalEncoding(nn.Module):
-    r"""
-    ## Embeddings with learned positions
+    """
+    ### Embeddings with learned positions
 
-    The same sum with a table of positions that is trained. It ends after `max_len`
-    positions.
+    The same sum with a trained table of positions. Arguments are those of
+    `EmbeddingsWithPositionalEncoding`, but `max_len` is the length of the longest
+    sequence; a longer one raises a `ValueError`.
     """
 
     def __init__(self, d_model: int, n_vocab: int, max_len: int = 5000) -> None:
@@ -89,7 +146,6 @@ class EmbeddingsWithLearnedPositionalEncoding(nn.Module):
     def forward(
         self, x: Int[Tensor, "T B"], *, offset: int = 0
     ) -> Float[Tensor, "T B C"]:
-        """`x` holds tokens; `offset` is the position of the first one."""
         positions = learned_positions(self.positional_encodings, offset, x.shape[0])
         embedded: Tensor = self.linear(x) * math.sqrt(self.d_model)
         return embedded + positions
@@ -99,8 +155,23 @@ class TransformerLayer(nn.Module):
     r"""
     ## Transformer layer
 
-    Self-attention, cross-attention in a decoder, and a feed-forward network, each
-    inside a residual connection with layer normalisation.
+    A layer of the encoder has two sub-layers: [self-attention](mha.py), in which the
+    positions exchange information, and a [feed-forward network](feed_forward.py), which
+    processes each position alone. A layer of the decoder has cross-attention between
+    the two: a target position first collects what was written so far, asks the source
+    with that as its query, and then processes the answer (§3.1).
+
+    * `d_model` is the number of features, $C$
+    * `self_attn` is the self-attention, a `MultiHeadAttention`
+    * `src_attn` is the cross-attention to the source; layers of a decoder need it
+    * `feed_forward` is the feed-forward network
+    * `dropout_prob` is the dropout probability of each sub-layer's output
+    * `norm_first` selects pre-norm (`True`) or the paper's post-norm (`False`)
+    * `norm` makes a normalisation of $C$ features, such as
+      [RMSNorm](modern.py)
+
+    Raises `ValueError` if the submodules have another width than `d_model`, and
+    `ValueError` or `TypeError` for a size, probability or flag that is none.
     """
 
     def __init__(
@@ -114,15 +185,6 @@ class TransformerLayer(nn.Module):
         norm_first: bool = True,
         norm: Callable[[int], nn.Module] = nn.LayerNorm,
     ) -> None:
-        r"""
-        * `d_model` is the number of features of a position, $C$
-        * `self_attn` is the self-attention, a `MultiHeadAttention`
-        * `src_attn` is the cross-attention to the source, for a decoder's layer
-        * `feed_forward` is applied to each position alone
-        * `dropout_prob` is the dropout probability of each sub-layer's output
-        * `norm_first` selects pre-norm (`True`) or the paper's post-norm (`False`)
-        * `norm` makes a normalisation of $C$ features
-        """
         super().__init__()
         check_sizes(d_model=d_model)
         check_probability(dropout_prob=dropout_prob)
@@ -139,19 +201,47 @@ class TransformerLayer(nn.Module):
         self.src_attn = src_attn
         self.feed_forward = feed_forward
         self.dropout = nn.Dropout(dropout_prob)
+
+        # Each sub-layer has a normalisation of its own.
         self.norm_self_attn = norm(d_model)
         if src_attn is not None:
             self.norm_src_attn = norm(d_model)
         self.norm_ff = norm(d_model)
 
-        # Some models search for neighbours of the feed-forward network's input
-        # ([@khandelwal2019generalization]). Set `is_save_ff_input` to store it.
+        # Models such as kNN-LM ([@khandelwal2019generalization]) need the input of the
+        # feed-forward network. Set `is_save_ff_input` to store it in each forward pass.
         self.is_save_ff_input = False
         self.ff_input: Tensor | None = None
 
     def residual(
-        self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]
-    ) -> Tensor:
+        self,
+        x: Float[Tensor, "T B C"],
+        norm: nn.Module,
+        sublayer: Callable[[Tensor], Tensor],
+    ) -> Float[Tensor, "T B C"]:
+        r"""
+        ### Residual connection and normalisation
+
+        A sub-layer $f$ does not replace the features, it adds to them:
+
+        \begin{align}
+        \text{pre-norm} && x
+            &\leftarrow x + \operatorname{Dropout}(f(\operatorname{LN}(x))) \\
+        \text{post-norm} && x
+            &\leftarrow \operatorname{LN}(x + \operatorname{Dropout}(f(x)))
+        \end{align}
+
+        The **residual connection** is a path from the last layer to the first on which
+        no weight multiplies the gradient, so deep stacks can be trained, and a layer
+        only has to learn what to add. **Layer normalisation** gives each vector mean 0
+        and variance 1 over its $C$ features, so every sub-layer receives inputs of the
+        same scale, whatever the layers below have added up.
+
+        The paper normalises after the sum (§3.1). Then every layer rescales the
+        residual path as well, gradients near the output are large at first, and
+        training needs a careful warm-up of the learning rate ([@xiong2020layer]). With
+        pre-norm, the default here and in version 0.5.1, the residual path stays free.
+        """
         if self.norm_first:
             x = x + self.dropout(sublayer(norm(x)))
         else:
@@ -168,43 +258,74 @@ class TransformerLayer(nn.Module):
         cache: KVCache | None = None,
         src_cache: KVCache | None = None,
     ) -> Float[Tensor, "T B C"]:
-        # Attention modules that know nothing of caches work without one.
+        r"""
+        ### Forward pass
+
+        * `x` are the features, `[T, B, C]`, and `mask` says which position may attend
+          to which, `[T|1, T, B|1]`
+        * `src` is the memory, `[S, B, C]`; without it there is no cross-attention.
+          `src_mask` hides its padding, `[1, S, B]`
+        * `cache` and `src_cache` hold keys and values of earlier calls, in generation
+
+        Returns `[T, B, C]`.
+        """
+        # Attention modules of your own need not accept a cache: it is passed on only if
+        # there is one.
         cached = {} if cache is None else {"cache": cache}
-        src_cached = {} if src_cache is None else {"cache": src_cache}
+        x = self.residual(
+            x,
+            self.norm_self_attn,
+            lambda z: self.self_attn(query=z, key=z, value=z, mask=mask, **cached),
+        )
 
-        def attend_to_target(z: Tensor) -> Tensor:
-            attended: Tensor = self.self_attn(
-                query=z, key=z, value=z, mask=mask, **cached
-            )
-            return attended
-
-        x = self.residual(x, self.norm_self_attn, attend_to_target)
-
+        # Cross-attention: queries come from the target, keys and values from the
+        # memory. The weights have shape `[T, S, B, H]`, and the softmax runs over the
+        # $S$ positions of the source: each target position, in each head, has a
+        # distribution over the source. No causal mask is needed, because the source is
+        # known completely. The memory is not normalised here; the encoder has done it.
         if src is not None:
+            assert self.src_attn is not None, "`src` needs a layer with `src_attn`"
+            ask = self.src_attn
+            src_cached = {} if src_cache is None else {"cache": src_cache}
+            x = self.residual(
+                x,
+                self.norm_src_attn,
+                lambda z: ask(query=z, key=src, value=src, mask=src_mask, **src_cached),
+            )
 
-            def attend_to_source(z: Tensor) -> Tensor:
-                assert self.src_attn is not None
-                attended: Tensor = self.src_attn(
-                    query=z, key=src, value=src, mask=src_mask, **src_cached
-                )
-                return attended
+        return self.residual(x, self.norm_ff, self._feed_forward)
 
-            x = self.residual(x, self.norm_src_attn, attend_to_source)
-
-        def feed_forward(z: Tensor) -> Tensor:
-            if self.is_save_ff_input:
-                self.ff_input = z.detach().clone()
-            output: Tensor = self.feed_forward(z)
-            return output
-
-        return self.residual(x, self.norm_ff, feed_forward)
+    def _feed_forward(self, z: Float[Tensor, "T B C"]) -> Float[Tensor, "T B C"]:
+        if self.is_save_ff_input:
+            self.ff_input = z.detach().clone()
+        output: Tensor = self.feed_forward(z)
+        return output
 
 
 class Encoder(nn.Module):
-    """
+    r"""
     ## Encoder
 
-    A stack of layers and a final normalisation.
+    $L$ layers, each with the output of the one below as its input. In one layer a
+    position sees the features of single positions; in the next it sees features that
+    already combine several.
+
+    The layers have the same shape and parameters of their own, drawn independently
+    (`independent_copies`). Version 0.5.1 started them as exact copies, which differ
+    only by their place in the stack.
+
+    With pre-norm nothing bounds the sum on the residual path: its variance grows with
+    each layer. So a **final normalisation** follows the last layer, and the decoder
+    attends to vectors of a fixed scale. Post-norm layers end in a normalisation
+    already: give `final_norm=False` for the paper's stack.
+
+    With a causal mask the same class is a decoder-only language model, such as the
+    [autoregressive transformer](autoregressive.py); without one it is an encoder as in
+    BERT.
+
+    * `layer` is the pattern. The first layer keeps its parameters
+    * `n_layers` is the number of layers, $L$
+    * `final_norm` is whether there is a final normalisation, and `norm` makes it
     """
 
     def __init__(
@@ -215,14 +336,6 @@ class Encoder(nn.Module):
         final_norm: bool = True,
         norm: Callable[[int], nn.Module] = nn.LayerNorm,
     ) -> None:
-        r"""
-        * `layer` is the pattern: the first layer keeps its parameters, the others draw
-          new ones (`labml_nn.utils.independent_copies`)
-        * `n_layers` is the number of layers, $L$
-        * `final_norm` is whether the last layer's output is normalised; post-norm
-          layers already end in a normalisation
-        * `norm` makes that normalisation of $C$ features
-        """
         super().__init__()
         check_sizes(n_layers=n_layers)
         check_bool(final_norm=final_norm)
@@ -236,6 +349,10 @@ class Encoder(nn.Module):
         mask: Bool[Tensor, "#T _ #B"] | None = None,
         caches: Sequence[KVCache] | None = None,
     ) -> Float[Tensor, "T B C"]:
+        """
+        `x` are embedded tokens, `[T, B, C]`. `mask` hides padding, `[1, T, B]`, or
+        later positions, `[T, T, 1]`. `caches` has one cache for each layer.
+        """
         for i, layer in enumerate(self.layers):
             x = layer(x=x, mask=mask, cache=caches[i] if caches else None)
         encoded: Tensor = self.norm(x)
@@ -246,7 +363,11 @@ class Decoder(nn.Module):
     """
     ## Decoder
 
-    The same with cross-attention to the encoder's output in every layer.
+    The same stack with cross-attention in every layer. All layers attend to the *final*
+    output of the encoder, each with its own projections of it.
+
+    Arguments are those of `Encoder`. Raises `ValueError` if `layer` has no `src_attn`:
+    nothing of the source would reach the target.
     """
 
     def __init__(
@@ -257,9 +378,6 @@ class Decoder(nn.Module):
         final_norm: bool = True,
         norm: Callable[[int], nn.Module] = nn.LayerNorm,
     ) -> None:
-        """
-        Arguments are those of `Encoder`; `layer` must have a `src_attn`.
-        """
         super().__init__()
         check_sizes(n_layers=n_layers)
         check_bool(final_norm=final_norm)
@@ -282,6 +400,16 @@ class Decoder(nn.Module):
         caches: Sequence[KVCache] | None = None,
         src_caches: Sequence[KVCache] | None = None,
     ) -> Float[Tensor, "T B C"]:
+        """
+        * `x` are the embedded target tokens, `[T, B, C]`
+        * `memory` is the encoder's output, `[S, B, C]`
+        * `src_mask` hides padding of the source, `[1, S, B]`
+        * `tgt_mask` hides later positions of the target, `[T, T, 1]`
+        * `caches` and `src_caches` have one cache for each layer, for keys and values
+          of the target and of the source
+
+        Returns `[T, B, C]`.
+        """
         for i, layer in enumerate(self.layers):
             x = layer(
                 x=x,
@@ -299,7 +427,10 @@ class Generator(nn.Module):
     """
     ## Generator
 
-    A linear map to one logit per token of the vocabulary.
+    One logit for each token of the vocabulary. The softmax belongs to the loss, as
+    PyTorch's `cross_entropy` expects, and to the sampler in generation.
+
+    `n_vocab` is the number of tokens, and `d_model` the number of features.
     """
 
     def __init__(self, n_vocab: int, d_model: int) -> None:
@@ -313,8 +444,15 @@ class Generator(nn.Module):
 
 
 class EncoderDecoder(nn.Module):
-    """
+    r"""
     ## Encoder–decoder
+
+    * `encoder` and `decoder` are the two stacks
+    * `src_embed` and `tgt_embed` turn tokens `[T, B]` into vectors `[T, B, C]`
+    * `generator` turns the decoder's output into logits
+
+    Raises `ValueError` if their widths differ. Source and target may have different
+    vocabularies.
     """
 
     def __init__(
@@ -338,6 +476,11 @@ class EncoderDecoder(nn.Module):
         self.src_embed = src_embed
         self.tgt_embed = tgt_embed
         self.generator = generator
+
+        # All matrices are initialised after [@glorot2010understanding]: uniform, with
+        # variance $2 / (\text{fan}_{in} + \text{fan}_{out})$. A linear layer then
+        # approximately keeps the variance of its input in the forward pass and that of
+        # the gradient in the backward pass.
         for parameter in self.parameters():
             if parameter.dim() > 1:
                 nn.init.xavier_uniform_(parameter)
@@ -349,13 +492,25 @@ class EncoderDecoder(nn.Module):
         src_mask: Bool[Tensor, "1 S #B"] | None,
         tgt_mask: Bool[Tensor, "#T T #B"] | None,
     ) -> Float[Tensor, "T B C"]:
+        """
+        ### Forward pass
+
+        * `src` and `tgt` are tokens, `[S, B]` and `[T, B]`
+        * `src_mask` is `True` at real tokens of the source, `[1, S, B]`. It serves $S$
+          queries in the encoder and $T$ in the decoder, so its first axis is 1
+        * `tgt_mask` is the causal mask of the target, `[T, T, 1]`
+
+        Returns the decoder's features, `[T, B, C]`: the call of version 0.5.1, which
+        never applies the generator. `logits` does.
+        """
         return self.decode(self.encode(src, src_mask), src_mask, tgt, tgt_mask)
 
     def encode(
         self, src: Int[Tensor, "S B"], src_mask: Bool[Tensor, "#S S #B"] | None
     ) -> Float[Tensor, "S B C"]:
-        encoded: Tensor = self.encoder(self.src_embed(src), src_mask)
-        return encoded
+        """Source tokens to memory."""
+        memory: Tensor = self.encoder(self.src_embed(src), src_mask)
+        return memory
 
     def decode(
         self,
@@ -364,6 +519,7 @@ class EncoderDecoder(nn.Module):
         tgt: Int[Tensor, "T B"],
         tgt_mask: Bool[Tensor, "#T T #B"] | None,
     ) -> Float[Tensor, "T B C"]:
+        """Target tokens and memory to features of the target."""
         decoded: Tensor = self.decoder(self.tgt_embed(tgt), memory, src_mask, tgt_mask)
         return decoded
 
@@ -374,8 +530,138 @@ class EncoderDecoder(nn.Module):
         src_mask: Bool[Tensor, "1 S #B"] | None,
         tgt_mask: Bool[Tensor, "#T T #B"] | None,
     ) -> Float[Tensor, "T B V"]:
+        """
+        Arguments are those of `forward`. Returns logits, `[T, B, V]`: position $t$
+        scores the token that follows `tgt[: t + 1]`.
+        """
         logits: Tensor = self.generator(self(src, tgt, src_mask, tgt_mask))
         return logits
+
+    def loss(
+        self,
+        src: Int[Tensor, "S B"],
+        tgt: Int[Tensor, "T B"],
+        *,
+        padding_token: int = 0,
+        label_smoothing: float = 0.0,
+    ) -> Float[Tensor, ""]:
+        r"""
+        ## Loss with teacher forcing
+
+        $$\mathcal{L} = -\frac{1}{N} \sum_b \sum_{t}
+            \ln p(y_{t+1, b} \mid y_{0b}, \dots, y_{tb}, \; w_b)$$
+
+        The decoder receives the *true* tokens so far at each position, whatever it
+        would have predicted itself: **teacher forcing**. So all predictions of a target
+        are independent of each other, and one forward pass trains on all of them.
+
+        In generation the model continues its *own* tokens. After a wrong one it is in a
+        situation that training never showed, and the next error becomes more likely:
+        errors accumulate (*exposure bias*). A low loss does not measure that.
+
+        * `src` holds source tokens, `[S, B]`
+        * `tgt` holds targets with a start token before and an end token after them,
+          `[T, B]`
+        * `padding_token` fills up both, at the end
+        * `label_smoothing` is $\varepsilon$; the paper trains with 0.1 (§5.4)
+
+        Returns the mean cross-entropy over the $N$ labels that are not padding, in
+        nats. Raises `ValueError` or `TypeError` for tokens of another shape or dtype.
+        """
+        _check_pair(src, tgt, padding_token=padding_token)
+        check_probability(label_smoothing=label_smoothing)
+
+        # **Shift.** Input and label are the same sequence, one position apart: position
+        # $t$ receives $y_t$ and predicts $y_{t+1}$.
+        #
+        # ```text
+        # input   start  w  h  y  ?
+        # label   w      h  y  ?  end
+        # ```
+        #
+        inputs, labels = tgt[:-1], tgt[1:]
+
+        # **Causal mask.** Position $t$ may attend to positions up to $t$; the next one
+        # holds its label. Padding comes last, so this mask hides it as well from all
+        # positions that count.
+        tgt_mask = subsequent_mask(len(inputs), device=tgt.device)
+
+        # **Padding mask.** The source has no causal mask, so its padding must be hidden
+        # explicitly, in the encoder and in cross-attention.
+        src_mask = (src != padding_token).unsqueeze(0)
+
+        # Labels that are padding are left out of sum and mean.
+        logits = self.logits(src, inputs, src_mask, tgt_mask)
+        return F.cross_entropy(
+            logits.flatten(0, 1),
+            labels.flatten().long(),
+            ignore_index=padding_token,
+            label_smoothing=label_smoothing,
+        )
+
+    @torch.no_grad()
+    def greedy_decode(
+        self,
+        src: Int[Tensor, "S B"],
+        *,
+        start_token: int,
+        end_token: int,
+        max_len: int,
+        padding_token: int = 0,
+    ) -> Int[Tensor, "N B"]:
+        r"""
+        ## Greedy decoding
+
+        Generation encodes the source once. Then the decoder writes token after token,
+        and the most probable one is the next input:
+
+        $$y_{t+1} = \arg\max_v \; p(v \mid y_0, \dots, y_t, \; w)$$
+
+        The [KV cache](mha.py) makes a step cheap: one query per layer attends to the
+        cached keys and values of the target, and to those of the source.
+
+        **What greedy decoding misses.** The most probable token need not begin the most
+        probable sequence. If "a" has probability 0.6 but all its continuations 0.3, and
+        "b" has 0.4 with a continuation of 0.9, greedy decoding finds $0.6 \cdot 0.3 =
+        0.18$ and misses $0.4 \cdot 0.9 = 0.36$. *Beam search* extends the $k$ best
+        prefixes in parallel; the paper uses $k = 4$ and a penalty for short outputs
+        (§6.1).
+
+        * `src` holds source tokens, `[S, B]`, padded at the end
+        * `start_token` is $y_0$, and a sequence is complete after `end_token`
+        * `max_len` is the largest number of tokens to write
+        * `padding_token` fills up `src`, and the output after the end token
+
+        Returns the targets without the start token, `[N, B]`, $N \le$ `max_len`. Call
+        `eval()` first, which turns dropout off. Raises `ValueError` or `TypeError` for
+        arguments of another shape or type.
+        """
+        check_sizes(max_len=max_len)
+        _check_pair(src, padding_token=padding_token, start_token=start_token)
+        _check_pair(src, end_token=end_token)
+        src_mask = (src != padding_token).unsqueeze(0)
+        memory = self.encode(src, src_mask)
+        layers = self.decoder.layers
+        caches = [KVCache() for _ in layers]
+        src_caches = [KVCache() for _ in layers]
+        token = torch.full_like(src[:1], start_token)
+        finished = torch.zeros_like(src[0], dtype=torch.bool)
+        written = []
+        for t in range(max_len):
+            # The new token is the only query, and nothing stands after it: no mask.
+            x = self.tgt_embed(token, offset=t)
+            x = self.decoder(x, memory, src_mask, None, caches, src_caches)
+
+            # The first step has cached keys and values of the whole memory; from now on
+            # no position of the source is new.
+            memory = memory[:0]
+            token = self.generator(x).argmax(-1).to(src.dtype)
+            token = token.masked_fill(finished, padding_token)
+            written.append(token)
+            finished = finished | (token[0] == end_token)
+            if bool(finished.all()):
+                break
+        return torch.cat(written)
 
 
 # The number of features that a submodule works on, or `None` if it does not tell.
@@ -393,3 +679,291 @@ def _width(module: nn.Module | None) -> int | None:
         if isinstance(width, int):
             return width
     return None
+
+
+# What enters `loss` and `greedy_decode`.
+def _check_pair(src: Tensor, tgt: Tensor | None = None, **tokens: int) -> None:
+    for name, token in tokens.items():
+        if isinstance(token, bool) or not isinstance(token, int):
+            raise TypeError(
+                f"`{name}` ({token!r}) must be a token, a whole number, not a "
+                f"{type(token).__name__}"
+            )
+    check_integers("src", src, "S B")
+    if tgt is None:
+        return
+    check_integers("tgt", tgt, "T B")
+    if len(tgt) < 2 or tgt.shape[1] != src.shape[1]:
+        raise ValueError(
+            f"`tgt` has shape {list(tgt.shape)} and `src` {list(src.shape)}; expected "
+            "a target for each source, of a start token and at least one more"
+        )
+
+
+# ## Common mistakes and their symptoms
+#
+# | Mistake | What happens | Symptom |
+# |:--|:--|:--|
+# | no shift | the input of a position is its label | loss near 0, output repeats |
+# | no causal mask | a position reads its label one position later | the same |
+# | no padding mask | real tokens attend to padding | results depend on the batch |
+# | padding in the loss | the model learns to predict padding | loss looks too small |
+# | no end token | nothing teaches the model to stop | output runs on to `max_len` |
+#
+# The first two are easy to overlook, because training looks excellent: the model copies
+# its label. In generation there is no label to copy, and the output is useless. A test:
+# change a target token, and the logits at earlier positions must not change. The third
+# hardly shows in the loss, but the same sentence gets another translation when a longer
+# one is in its batch.
+#
+# ## Cost
+#
+# | Attention | Weights | Time per layer | Mask |
+# |:--|:--|:--|:--|
+# | encoder, self-attention | `[S, S, B, H]` | $O(S^2 C)$ | padding |
+# | decoder, self-attention | `[T, T, B, H]` | $O(T^2 C)$ | causal |
+# | decoder, cross-attention | `[T, S, B, H]` | $O(S T C)$ | padding of the source |
+#
+# Projections and feed-forward networks add $O((S + T) C^2)$, which dominates for
+# sequences shorter than the width. In training the number of sequential steps does not
+# depend on the lengths. Generation encodes the source once, in parallel, and then takes
+# $T$ steps of the decoder one after the other, each $O((S + T) C + C^2)$ per layer with
+# caches. That is why layers are cheaper in the encoder than in the decoder
+# ([@kasai2020deep]).
+#
+# ![Parameters of a model like the paper's base, but with three separate matrices for
+# tokens, and the work for a pair of 32 tokens each.](figure:counts.encoder_decoder)
+#
+# ## Differences from the paper
+#
+# * **Pre-norm** and one normalisation after each stack; `norm_first=False` and
+#   `final_norm=False` give the paper's post-norm.
+# * **No sharing** of embeddings and generator unless you assign one matrix to them.
+# * **Dropout** is applied to each sub-layer's output as in §5.4, and also to attention
+#   weights and hidden features, if those modules were built with it. The sums of
+#   embeddings and positions have none here, as in version 0.5.1; `PositionalEncoding`
+#   has it.
+# * **Greedy decoding** in place of beam search.
+# * `EncoderDecoder.forward` ends before the generator, as in version 0.5.1.
+#
+# ## Pseudo-code
+#
+# With pre-norm; $\text{MHA}(X, Y, M)$ is [multi-head attention](mha.py) with queries
+# from $X$, keys and values from $Y$ and mask $M$. Dropout is left out.
+#
+# $$\begin{array}{l}
+# \textbf{procedure } \text{Encode}(w) \\
+# \quad x \gets \sqrt{C} \, E_w + PE \\
+# \quad \textbf{for } l = 1, \dots, L \\
+# \quad\quad z \gets \text{LN}(x), \quad x \gets x + \text{MHA}(z, z, M_{src}) \\
+# \quad\quad z \gets \text{LN}(x), \quad x \gets x + \text{FFN}(z) \\
+# \quad \textbf{return } \text{LN}(x) \\
+# \textbf{procedure } \text{Decode}(y, m) \\
+# \quad x \gets \sqrt{C} \, E_y + PE \\
+# \quad \textbf{for } l = 1, \dots, L \\
+# \quad\quad z \gets \text{LN}(x), \quad x \gets x + \text{MHA}(z, z, M_{tgt}) \\
+# \quad\quad z \gets \text{LN}(x), \quad x \gets x + \text{MHA}(z, m, M_{src}) \\
+# \quad\quad z \gets \text{LN}(x), \quad x \gets x + \text{FFN}(z) \\
+# \quad \textbf{return } \text{softmax}(\text{LN}(x) \, W^G + b^G)
+# \end{array}$$
+#
+# | Parameter | Shape | | Activation | Shape |
+# |:--|:--|:--|:--|:--|
+# | `src_embed.linear`, `tgt_embed.linear` | `[V, C]` | | $x$, $z$ | `[T, B, C]` |
+# | `self_attn`, `src_attn`: four matrices | `[C, C]`, `[C]` | | $m$ | `[S, B, C]` |
+# | `feed_forward.layer1` | `[F, C]`, `[F]` | | hidden features | `[T, B, F]` |
+# | `feed_forward.layer2` | `[C, F]`, `[C]` | | attention weights | `[T, S, B, H]` |
+# | `norm_self_attn`, … | `[C]`, `[C]` | | | |
+# | `generator.projection` | `[V, C]`, `[V]` | | logits | `[T, B, V]` |
+#
+# With $F = 4C$ a layer of the encoder has $12 C^2 + 13 C$ parameters and one of the
+# decoder $16 C^2 + 19 C$.
+#
+# ## Exercises
+#
+# **1.** Table 3 of the paper gives 65 million parameters for the base model, with $L =
+# 6$, $C = 512$, $F = 4C$ and one matrix for about 37,000 tokens. Find a formula, and
+# check it by building the model.
+#
+# <details><summary>Answer</summary>
+#
+# $L \, (28 C^2 + 32 C)$ for the layers, $4 C$ for the two final normalisations, $V C$
+# for the shared matrix, and the generator's biases, $V$. The number of heads does not
+# appear. On the device `meta` tensors have shapes but no values.
+#
+# ```python
+# import torch
+# from labml_nn.transformers import Decoder, Encoder, EncoderDecoder, Generator
+# from labml_nn.transformers import MultiHeadAttention, TransformerLayer
+# from labml_nn.transformers.feed_forward import FeedForward
+# from labml_nn.transformers.models import EmbeddingsWithPositionalEncoding
+#
+# def count(L, C, V, heads):
+#     def layer(src_attn=None):
+#         return TransformerLayer(
+#             d_model=C,
+#             self_attn=MultiHeadAttention(heads, C),
+#             src_attn=src_attn,
+#             feed_forward=FeedForward(C, 4 * C),
+#             dropout_prob=0.1,
+#         )
+#
+#     def embed():
+#         return EmbeddingsWithPositionalEncoding(C, V, max_len=1)
+#
+#     with torch.device("meta"):
+#         stacks = Encoder(layer(), L), Decoder(layer(MultiHeadAttention(heads, C)), L)
+#         model = EncoderDecoder(*stacks, embed(), embed(), Generator(V, C))
+#     matrix = model.generator.projection.weight
+#     model.src_embed.linear.weight = model.tgt_embed.linear.weight = matrix
+#     return sum(p.numel() for p in model.parameters())
+#
+# def formula(L, C, V):
+#     return L * (28 * C**2 + 32 * C) + 4 * C + V * C + V
+#
+# assert formula(6, 512, 37_000) == count(6, 512, 37_000, heads=8) == 63_121_544
+# ```
+#
+# </details>
+#
+# **2.** Train a small model to reverse sequences of four digits, and let it write. Then
+# leave the causal mask out and train another one on targets of random digits, which
+# have nothing to do with the source. How low can the loss become, and what does it
+# mean?
+#
+# <details><summary>Answer</summary>
+#
+# Nothing can predict random digits better than $\ln 10 = 2.3$ nats. Without the mask
+# the loss falls far below, because each position reads its label at the next one. (It
+# does not reach 0: the label of the last position is not part of the input.) A loss
+# that is too good is an error until it is explained.
+#
+# ```python
+# import torch
+# from torch.nn import functional as F
+# from labml_nn.transformers import Decoder, Encoder, EncoderDecoder, Generator
+# from labml_nn.transformers import MultiHeadAttention, TransformerLayer
+# from labml_nn.transformers.feed_forward import FeedForward
+# from labml_nn.transformers.models import EmbeddingsWithPositionalEncoding
+#
+# def layer(decoder):
+#     return TransformerLayer(
+#         d_model=32,
+#         self_attn=MultiHeadAttention(4, 32, 0.0),
+#         src_attn=MultiHeadAttention(4, 32, 0.0) if decoder else None,
+#         feed_forward=FeedForward(32, 64, 0.0),
+#         dropout_prob=0.0,
+#     )
+#
+# def train(loss_of):
+#     stacks = Encoder(layer(decoder=False), 1), Decoder(layer(decoder=True), 1)
+#     embeds = (EmbeddingsWithPositionalEncoding(32, n_vocab=13) for _ in range(2))
+#     model = EncoderDecoder(*stacks, *embeds, Generator(13, 32))
+#     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+#     for _ in range(100):
+#         loss = loss_of(model, digits())
+#         optimizer.zero_grad()
+#         loss.backward()
+#         optimizer.step()
+#     return model.eval(), loss.item()
+#
+# def digits():  # tokens 0, 1 and 2 are padding, start and end
+#     return torch.randint(3, 13, (4, 64))
+#
+# def reversal(model, src):
+#     start, end = torch.full((1, 64), 1), torch.full((1, 64), 2)
+#     return model.loss(src, torch.cat([start, src.flip(0), end]))
+#
+# def without_mask(model, src):
+#     tgt = digits()
+#     logits = model.logits(src, tgt[:-1], None, None)
+#     return F.cross_entropy(logits.flatten(0, 1), tgt[1:].flatten())
+#
+# model, _ = train(reversal)
+# src = digits()
+# written = model.greedy_decode(src, start_token=1, end_token=2, max_len=9)
+# right = written[:4] == src.flip(0)
+# assert right.float().mean() > 0.8  # by chance it would be 0.1
+#
+# _, loss = train(without_mask)
+# assert loss < 1.5
+# ```
+#
+# </details>
+#
+# **3.** Stack 100 layers whose sub-layers add nothing. What is the output with pre-norm
+# and with post-norm, and what is the gradient of the input?
+#
+# <details><summary>Answer</summary>
+#
+# With pre-norm the stack is the identity, for features and for gradients: a deep model
+# starts close to it and learns to depart. With post-norm the first normalisation gives
+# each vector mean 0 and variance 1, and the gradient loses its mean and its component
+# along the vector. Dropout with probability 1 makes such layers:
+#
+# ```python
+# import torch
+# from labml_nn.transformers import MultiHeadAttention, TransformerLayer
+# from labml_nn.transformers.feed_forward import FeedForward
+#
+# attention, network = MultiHeadAttention(3, 12), FeedForward(12, 28)
+# submodules = {"self_attn": attention, "feed_forward": network}
+# inputs, cotangent = torch.randn(5, 2, 12, requires_grad=True), torch.randn(5, 2, 12)
+#
+# def through_100_layers(norm_first):
+#     options = {"dropout_prob": 1.0, "norm_first": norm_first}
+#     layer, x = TransformerLayer(d_model=12, **submodules, **options), inputs
+#     for _ in range(100):
+#         x = layer(x=x, mask=None)
+#     return x, *torch.autograd.grad(x, inputs, cotangent)
+#
+# x, gradient = through_100_layers(norm_first=True)
+# assert torch.equal(x, inputs) and torch.equal(gradient, cotangent)
+#
+# x, gradient = through_100_layers(norm_first=False)
+# normalised = torch.nn.functional.layer_norm(inputs, (12,))
+# torch.testing.assert_close(x, normalised, rtol=0.0, atol=0.01)
+# assert gradient.mean(-1).abs().max() < 0.01
+# assert (gradient * normalised).mean(-1).abs().max() < 0.01
+# ```
+#
+# </details>
+#
+# **4.** Write a beam search for a function `log_probabilities(prefix)`, and find the
+# sequence that greedy decoding misses in the example above.
+#
+# <details><summary>Answer</summary>
+#
+# Every prefix of the beam is extended by every token, and the $k$ best are kept. With
+# $k = 1$ it is greedy decoding.
+#
+# ```python
+# import math
+#
+# NEXT = {
+#     "": {"a": 0.6, "b": 0.4},
+#     "a": {"c": 0.3, "d": 0.3, "e": 0.4 * 0.7, "f": 0.4 * 0.3},
+#     "b": {"c": 0.9, "d": 0.1},
+# }
+#
+# def log_probabilities(prefix):
+#     return {token: math.log(p) for token, p in NEXT[prefix].items()}
+#
+# def beam_search(k, length):
+#     beam = [(0.0, "")]
+#     for _ in range(length):
+#         beam = [
+#             (score + more, prefix + token)
+#             for score, prefix in beam
+#             for token, more in log_probabilities(prefix).items()
+#         ]
+#         beam = sorted(beam, reverse=True)[:k]
+#     return beam[0]
+#
+# score, greedy = beam_search(k=1, length=2)
+# assert greedy[0] == "a" and math.isclose(math.exp(score), 0.18)
+# score, best = beam_search(k=2, length=2)
+# assert best == "bc" and math.isclose(math.exp(score), 0.36)
+# ```
+#
+# </details>
