@@ -2,42 +2,33 @@ r"""
 ---
 title: Transformers
 summary: >
-  Attention, and the models that are built of it, each on a page of its own and in the
-  order in which they build on each other.
+  Attention and the architectures that are built from it, one page each, in the order in
+  which they build on each other.
 ---
 
-A recurrent network reads like a listener: word after word, with all that it remembers
-in one vector. A transformer reads like somebody with the page in front of them, who can
-look back at any word at any time. The looking is called *attention*. Everything else in
-these models is there to make good use of it.
+A recurrent network processes a sequence step by step and keeps what it has seen in a
+hidden state of fixed size. A transformer keeps a vector for every position and lets
+each position attend to the others. **Attention** is the only part of it in which
+positions exchange information.
 
-| Page | What it adds |
+| Page | Content |
 |:--|:--|
-| [Scaled dot-product attention](scaled_dot_product.py) | the one equation |
-| [Heads](heads.py) | one vector becomes many small ones |
-| [Multi-head attention](mha.py) | each position looks at the others |
-| [Masks](utils.py) | what it must not see |
-| [Feed-forward network](feed_forward.py) | what it makes of what it saw |
-| [Layer normalisation](layer_norm.py) | vectors kept to one size on their way |
-| [Positional encoding](positional_encoding.py) | where it stands |
-| [Embeddings](embeddings.py) | how a token becomes a vector, and gets its position |
-| [The transformer layer](layer.py) | attention, then feed-forward, each added on top |
-| [Stacks of layers](stacks.py) | layers on layers: an encoder, a decoder |
-| [Encoder and decoder](models.py) | two stacks make a translator |
-| [Label smoothing](label_smoothing_loss.py) | a loss that leaves room for doubt |
-| [Keys and values, kept](keys_values.py) | what the future needs of the past |
-| [A context that slides](window.py) | texts longer than what a model can see at once |
-| [Autoregressive transformer](autoregressive/__init__.py) | bets on what follows |
-| [A model that replies](encoder_decoder/__init__.py) | reads a text, writes another |
-| [Rotary positions](rotary.py) | queries and keys, turned by where they stand |
-| [RMS normalisation](rms_norm.py) | size alone is taken away |
-| [Queries and keys of one length](qk_norm.py) | scores that cannot run away |
-| [Feedback Transformer](feedback/__init__.py) | a memory of its own highest thoughts |
+| [Multi-head attention](mha.py) | scaled dot-product attention, heads, KV cache |
+| [Positional encoding](positional_encoding.py) | sinusoids, learned, relative schemes |
+| [Feed-forward network](feed_forward.py) | the other half of a layer |
+| [Layer normalisation](layer_norm.py) | features of a fixed scale |
+| [Masks](utils.py) | causal masks and padding masks |
+| [Encoder–decoder](models.py) | layer, encoder, decoder, training, greedy decoding |
+| [Label smoothing](label_smoothing_loss.py) | targets that are not quite certain |
+| [Sequence-to-sequence language model](encoder_decoder.py) | batches of pairs, state |
+| [Autoregressive transformer](autoregressive.py) | the decoder-only language model |
+| [Sliding-window context](sliding_window.py) | text longer than the context |
+| [Modern components](modern.py) | RoPE, RMSNorm, QK-norm, gated networks |
+| [Feedback Transformer](feedback/__init__.py) | all layers attend to one shared memory |
 
-All of them work on sequences of vectors in the order `[T, B, C]`, sequence first;
-[shapes and symbols](../../notation.md) explains the letters. Here is a language model
-of 65 tokens and three layers, put together by hand. It lacks only a loss, a memory and
-a text; the [autoregressive transformer](autoregressive/__init__.py) lacks only a text:
+All of them take sequences of vectors `[T, B, C]`, sequence first; see [shapes and
+symbols](../../notation.md). The classes of version 0.5.1 can be imported from here. A
+small causal language model, without loss and generation:
 
 ```python
 import torch
@@ -67,8 +58,20 @@ assert logits.shape == (10, 2, 65)  # [T, B, V]
 ```
 """
 
-# The names that `labml_nn.transformers` has in version 0.5.1.
 from labml_nn.transformers.mha import MultiHeadAttention
-from labml_nn.transformers.models import Decoder, Encoder, TransformerLayer
+from labml_nn.transformers.models import (
+    Decoder,
+    Encoder,
+    EncoderDecoder,
+    Generator,
+    TransformerLayer,
+)
 
-__all__ = ["Decoder", "Encoder", "MultiHeadAttention", "TransformerLayer"]
+__all__ = [
+    "Decoder",
+    "Encoder",
+    "EncoderDecoder",
+    "Generator",
+    "MultiHeadAttention",
+    "TransformerLayer",
+]
