@@ -1,9 +1,10 @@
-"""How fast, beside the packages that people would use instead: in one run, on one machine.
+"""Speed and memory beside the packages that one would use instead, in one run on one machine.
 
-    make bench
-    python -m benchmarks.feedback --threads 2
+    make bench                                  # all, with two threads: about 20 idle minutes
+    python -m benchmarks feedback elman         # these
+    python -m benchmarks --quick                # tiny sizes: does it run?
 
-`contest` lets forms of the same work take turns, `memory` finds the most that tensors take,
-`growth` fits how time grows, `machine` says what it was measured on, `peers` brings the rivals,
-`record` keeps the numbers for the page of the site. The others are the benchmarks.
+`harness` times implementations in turns and records the results, `peers` installs and imports the
+packages to compare with; each other module is one benchmark. The page "Performance" shows the
+record.
 """

@@ -1,226 +1,246 @@
-"""What attention costs beside labml-nn's and PyTorch's: time, memory, and how both grow.
+"""Multi-head attention, and a whole layer, beside labml-nn 0.5.1 and PyTorch's own modules.
 
-    python -m benchmarks.attention
-    python -m benchmarks.attention --threads 1 --tables speed layer --no-record
-    python -m benchmarks.attention --device cuda
+All candidates have the same weights; outputs and gradients of the inputs are found equal first.
+`nn.MultiheadAttention` gets every option that makes it fast: `need_weights=False`, `is_causal`.
+Training is forward and backward, to parameters and inputs.
 
-All have the same weights, and before a clock is started their outputs and the gradients of what
-they read are found equal. Training is forward and backward, to parameters and inputs. PyTorch's
-`nn.MultiheadAttention` is told everything that makes it fast: `need_weights=False`, `is_causal`.
-
-It prints, and records for the page of the site:
-
-* `speed`: two large settings, training and forward, and the share of the machine's limit
-* `anywhere`: ours beside PyTorch's alone, for lengths, batches and kinds of attention
-* `dropout`: training with a tenth of the weights dropped
-* `layer`: a whole transformer layer, training
-* `growth` and `exponents`: training over length, width and texts
-* `memory`: forward and backward, with dropout and without
-* `forms`: the three forms of `labml_nn/transformers/scaled_dot_product.py`
-
-On a GPU, in files of its own, `speed` has also tokens per second, and launches.
+Tables: `speed` (two large settings), `sizes` (ours beside PyTorch's over lengths, batches and kinds
+of attention), `dropout` (training with a tenth of the weights dropped), `layer` (training of a
+whole transformer layer), `memory` (forward and backward).
 """
 
 import itertools
-from functools import partial
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from benchmarks.attention_models import (
-    KINDS,
-    OURS,
-    PUBLISHED,
-    TORCH,
-    Contender,
-    Size,
-    attentions,
-    check_equal,
-    layers,
-)
-from benchmarks.command import Parts, Shown, go_through, options
-from benchmarks.contest import Run, contest
-from benchmarks.device import CPU, Place
-from benchmarks.growth import Axes, Rows, sweep
-from labml_nn.transformers.scaled_dot_product import (
-    einsum_attention,
-    fused_attention,
-    matmul_attention,
-)
-from labml_nn.transformers.utils import share_among_heads, subsequent_mask
+from benchmarks.harness import Rows, Run, Tables, check_equal, compare, matmul_gflops, peak_memory
+from benchmarks.peers import published
+from labml_nn.transformers.feed_forward import FeedForward
+from labml_nn.transformers.mha import MultiHeadAttention
+from labml_nn.transformers.models import TransformerLayer
+from labml_nn.transformers.utils import subsequent_mask
 
-FORMS = {"einsum": einsum_attention, "matmul": matmul_attention, "fused": fused_attention}
+PUBLISHED, TORCH, OURS = "labml-nn", "PyTorch", "ours"
+KINDS = ("causal", "self", "cross")
+#: Lengths and batches; all pairs of at most so many tokens are measured.
+LENGTHS, BATCHES, MOST = (64, 256, 512, 2048), (1, 4, 16), 4096
+
+
+@dataclass(frozen=True)
+class Size:
+    """Features, heads, sequence length, batch, kind of attention, dropout of the weights."""
+
+    d_model: int
+    heads: int
+    length: int
+    batch: int
+    kind: str = "causal"
+    dropout: float = 0.0
+
+    def operations(self) -> float:
+        """Floating-point operations of a forward pass; a causal mask needs half of the pairs."""
+        products = 8 * self.length * self.batch * self.d_model**2
+        pairs = self.length**2 / (2 if self.kind == "causal" else 1)
+        return products + 4 * pairs * self.batch * self.d_model
+
+
 SETTINGS = {"B 8, T 512": Size(256, 8, 512, 8), "B 1, T 2,048": Size(256, 8, 2048, 1)}
 TINY = {"B 8, T 512": Size(32, 4, 24, 3), "B 1, T 2,048": Size(32, 4, 40, 1)}
-#: A training step computes forward, and two gradients for each product.
-WORK = {"train": 3, "forward": 1}
-#: Lengths and batches, of which all pairs that are not larger than the settings are taken.
-ANYWHERE = ((64, 256, 512, 2048), (1, 4, 16))
-LARGEST = 4096
-GROWTH = {"length": (128, 256, 512, 1024), "width": (64, 128, 256, 512), "texts": (1, 4, 16)}
-TABLES = ("speed", "anywhere", "dropout", "layer", "growth", "forms", "memory")
-TIMES = ("form", "ms", "low", "high", "ratio", "processor_ms", "processor_ratio")
-SHOWN: Shown = {
-    "speed": (
-        "Milliseconds",
-        ["setting", "work", *TIMES, "share", "tokens_s", "launches", "kernels"],
-    ),
-    "anywhere": ("Anywhere", ["kind", "length", "texts", "work", *TIMES]),
-    "dropout": ("Training with dropout 0.1", ["setting", *TIMES]),
-    "layer": ("Training of a layer", ["setting", "dropout", *TIMES]),
-    "growth": ("Growth of training", ["axis", "size", *TIMES]),
-    "exponents": ("Exponents", ["axis", "form", "exponent", "processor_exponent"]),
-    "forms": ("Three forms", ["length", *TIMES, "mib"]),
-    "memory": ("MiB, forward and backward", ["setting", "dropout", "form", "mib"]),
-}
 
 
-def speed(settings: dict[str, Size], rounds: int, place: Place = CPU) -> Rows:
-    """Each form, at each kind of work."""
-    rows: Rows = []
-    limit = place.gflops()
-    for setting, size in settings.items():
-        place.check(partial(check_equal, attentions(size, device=place.device)))
-        for work, times in WORK.items():
-            forms: dict[str, Contender] = attentions(size, device=place.device)
-            runs = {name: getattr(each, work)() for name, each in forms.items()}
-            least = times * size.operations() / limit / 1e6
-            for row in contest(place.all_waiting(runs), first=PUBLISHED, rounds=rounds):
-                about = {"setting": setting, "work": work, "form": row["name"]}
-                more = place.counted(runs[row["name"]], row["ms"], size.tokens)
-                rows.append({**about, **row, "share": least / row["ms"], **more})
-    return rows
+@dataclass(frozen=True)
+class Candidate:
+    """A module, its inputs, and how it is called."""
+
+    module: nn.Module
+    inputs: list[Tensor]
+    call: Callable[..., Tensor]
+
+    def forward(self) -> Run:
+        """Inference."""
+
+        def run() -> None:
+            with torch.no_grad():
+                self.call(*self.inputs)
+
+        return run
+
+    def train(self) -> Run:
+        """Forward and backward."""
+        wanted = [*self.module.parameters(), *self.inputs]
+        cotangent = torch.randn_like(self.inputs[0]).detach()
+        for tensor in wanted:
+            tensor.grad = torch.zeros_like(tensor)
+        return lambda: torch.autograd.backward(self.call(*self.inputs), cotangent)
+
+    def results(self) -> list[Tensor]:
+        """The output, and the gradients of the inputs."""
+        output = self.call(*self.inputs)
+        return [output, *torch.autograd.grad(output.square().sum(), self.inputs)]
 
 
-def anywhere(
-    size: Size,
-    grid: tuple[tuple[int, ...], tuple[int, ...]],
-    rounds: int,
-    place: Place = CPU,
-) -> Rows:
-    """Ours and PyTorch's, in settings small and large. A ratio above 1: ours is faster."""
-    rows: Rows = []
-    for kind, length, texts in itertools.product(KINDS, *grid):
-        if length * texts > LARGEST:
-            continue
-        here = size.but(kind=kind, length=length, texts=texts)
-        place.check(partial(check_equal, attentions(here, (TORCH, OURS), place.device)))
-        for work in WORK:
-            forms: dict[str, Contender] = attentions(here, (TORCH, OURS), place.device)
-            runs = {name: getattr(each, work)() for name, each in forms.items()}
-            # Small ones are over soon, and shaken by everything that happens beside them.
-            many = rounds * max(1, min(8, LARGEST // (2 * length * texts)))
-            for row in contest(place.all_waiting(runs), first=TORCH, rounds=many):
-                about = {"kind": kind, "length": length, "texts": texts, "work": work}
-                rows.append({**about, "form": row["name"], **row})
-    return rows
+def inputs(size: Size) -> list[Tensor]:
+    """A sequence that attends to itself; for cross-attention a second one."""
+    generator = torch.Generator().manual_seed(1)
+    shape = (size.length, size.batch, size.d_model)
+    count = 2 if size.kind == "cross" else 1
+    return [torch.randn(shape, generator=generator).requires_grad_() for _ in range(count)]
 
 
-def dropout(settings: dict[str, Size], rounds: int, place: Place = CPU) -> Rows:
-    """Training as these modules are trained: with a tenth of the weights dropped."""
-    rows: Rows = []
-    for setting, size in settings.items():
-        forms: dict[str, Contender] = attentions(size.but(dropout=0.1), device=place.device)
-        runs = {name: each.train() for name, each in forms.items()}
-        for row in contest(place.all_waiting(runs), first=PUBLISHED, rounds=rounds):
-            rows.append({"setting": setting, "form": row["name"], **row})
-    return rows
+@torch.no_grad()
+def copy_to_torch(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> None:
+    """Give PyTorch's module the weights of ours."""
+    linears = [part.linear for part in (ours.query, ours.key, ours.value)]
+    assert theirs.in_proj_weight is not None
+    theirs.in_proj_weight.copy_(torch.cat([linear.weight for linear in linears]))
+    theirs.in_proj_bias.copy_(torch.cat([linear.bias for linear in linears]))
+    theirs.out_proj.load_state_dict(ours.output.state_dict())
 
 
-def layer(settings: dict[str, Size], rounds: int, place: Place = CPU) -> Rows:
-    """Training of a whole layer, with dropout and without."""
-    rows: Rows = []
-    for setting, size in settings.items():
-        place.check(partial(check_equal, layers(size, place.device)))
-        for probability in (0.0, 0.1):
-            forms = layers(size.but(dropout=probability), place.device)
-            runs = {name: each.train() for name, each in forms.items()}
-            for row in contest(place.all_waiting(runs), first=PUBLISHED, rounds=rounds):
-                about = {"setting": setting, "dropout": probability, "form": row["name"]}
-                rows.append({**about, **row})
-    return rows
-
-
-def growth(base: Size, axes: Axes, rounds: int, place: Place = CPU) -> dict[str, Rows]:
-    """Training while one size grows and the others stay, and the exponents that fit."""
-
-    def runs(axis: str, number: int) -> dict[str, Run]:
-        # A head has 32 features, however many there are.
-        heads = {"heads": max(1, number // 32)} if axis == "width" else {}
-        here = base.but(**{axis: number}, **heads)
-        forms: dict[str, Contender] = attentions(here, device=place.device)
-        return place.all_waiting({name: each.train() for name, each in forms.items()})
-
-    return sweep(axes, runs, first=PUBLISHED, rounds=rounds)
-
-
-def memory(settings: dict[str, Size], place: Place = CPU) -> Rows:
-    """The most that tensors take, forward and backward."""
-    rows: Rows = []
-    for (setting, size), probability in itertools.product(settings.items(), (0.0, 0.1)):
-        forms = attentions(size.but(dropout=probability), device=place.device)
-        for name, each in forms.items():
-            about = {"setting": setting, "dropout": probability, "form": name}
-            rows.append({**about, "mib": place.peak(each.train())})
-    return rows
-
-
-def workload(
-    form: Any, shape: tuple[int, int, int, int], device: torch.device | str = "cpu"
-) -> Run:
-    """Forward and backward of attention alone, between heads that are there."""
+def attentions(size: Size, names: tuple[str, ...]) -> dict[str, Candidate]:
+    """Attention modules with the same weights."""
     torch.manual_seed(0)
-    query, key, value = (torch.randn(shape, device=device, requires_grad=True) for _ in range(3))
-    mask = share_among_heads(subsequent_mask(shape[0])).to(device)
-    cotangent = torch.randn(shape, device=device)
+    ours = MultiHeadAttention(size.heads, size.d_model, size.dropout)
+    causal = size.kind == "causal"
+    mask = subsequent_mask(size.length) if causal else None
+    forbidden = nn.Transformer.generate_square_subsequent_mask(size.length) if causal else None
+    made: dict[str, nn.Module] = {OURS: ours}
+    if TORCH in names:
+        theirs = nn.MultiheadAttention(size.d_model, size.heads, dropout=size.dropout)
+        copy_to_torch(ours, theirs)
+        made[TORCH] = theirs
+    if PUBLISHED in names:
+        old = published("labml_nn.transformers.mha")
+        made[PUBLISHED] = old.MultiHeadAttention(size.heads, size.d_model, size.dropout)
+        made[PUBLISHED].load_state_dict(ours.state_dict())
 
-    def run() -> None:
-        result: Tensor = form(query, key, value, mask)
-        torch.autograd.grad(result, (query, key, value), cotangent)
+    def call(name: str) -> Callable[..., Tensor]:
+        module = made[name]
 
-    return run
+        def run(query: Tensor, memory: Tensor | None = None) -> Tensor:
+            memory = query if memory is None else memory
+            output: Tensor
+            if name == TORCH:
+                options = {"attn_mask": forbidden, "is_causal": causal, "need_weights": False}
+                output = module(query, memory, memory, **options)[0]
+            else:
+                output = module(query=query, key=memory, value=memory, mask=mask)
+            return output
+
+        return run
+
+    return {name: Candidate(made[name], inputs(size), call(name)) for name in names}
 
 
-def three_forms(
-    lengths: tuple[int, ...],
-    rounds: int,
-    place: Place = CPU,
-    *,
-    heads: int = 8,
-    d_k: int = 32,
-) -> Rows:
-    """The table of the page of the three forms: 2 sequences under a causal mask."""
+def layers(size: Size) -> dict[str, Candidate]:
+    """Pre-norm layers with a feed-forward network four times as wide."""
+    torch.manual_seed(0)
+    width, mask = size.d_model, subsequent_mask(size.length)
+    ours = TransformerLayer(
+        d_model=width,
+        self_attn=MultiHeadAttention(size.heads, width, size.dropout),
+        feed_forward=FeedForward(width, 4 * width, size.dropout),
+        dropout_prob=size.dropout,
+    )
+    theirs = nn.TransformerEncoderLayer(width, size.heads, 4 * width, size.dropout, norm_first=True)
+    assert isinstance(ours.self_attn, MultiHeadAttention)
+    copy_to_torch(ours.self_attn, theirs.self_attn)
+    pairs = {"linear1": "feed_forward.layer1", "linear2": "feed_forward.layer2"}
+    pairs |= {"norm1": "norm_self_attn", "norm2": "norm_ff"}
+    for their_name, our_name in pairs.items():
+        state = ours.get_submodule(our_name).state_dict()
+        theirs.get_submodule(their_name).load_state_dict(state)
+    names = ("mha", "models", "feed_forward")
+    mha, models, feed_forward = (published(f"labml_nn.transformers.{name}") for name in names)
+    old = models.TransformerLayer(
+        d_model=width,
+        self_attn=mha.MultiHeadAttention(size.heads, width, size.dropout),
+        feed_forward=feed_forward.FeedForward(width, 4 * width, size.dropout),
+        dropout_prob=size.dropout,
+    )
+    old.load_state_dict(ours.state_dict())
+    forbidden = nn.Transformer.generate_square_subsequent_mask(size.length)
+    return {
+        PUBLISHED: Candidate(old, inputs(size), lambda x: old(x=x, mask=mask)),
+        TORCH: Candidate(
+            theirs, inputs(size), lambda x: theirs(x, src_mask=forbidden, is_causal=True)
+        ),
+        OURS: Candidate(ours, inputs(size), lambda x: ours(x=x, mask=mask)),
+    }
+
+
+def check(found: dict[str, Candidate]) -> None:
+    """The same outputs and gradients."""
+    check_equal({name: one.results() for name, one in found.items()})
+
+
+def speed(settings: dict[str, Size], rounds: int) -> Rows:
+    """The large settings."""
     rows: Rows = []
-    for length in lengths:
-        shape = (length, 2, heads, d_k)
-        runs = {name: workload(form, shape, place.device) for name, form in FORMS.items()}
-        for row in contest(place.all_waiting(runs), first="einsum", rounds=rounds):
-            about = {"length": length, "form": row["name"], "mib": place.peak(runs[row["name"]])}
-            rows.append({**about, **row})
+    for setting, size in settings.items():
+        found = attentions(size, (PUBLISHED, TORCH, OURS))
+        check(found)
+        for work, times in (("train", 3), ("forward", 1)):
+            runs = {name: getattr(one, work)() for name, one in found.items()}
+            least = times * size.operations() / matmul_gflops() / 1e6
+            for row in compare(runs, rounds=rounds, setting=setting, work=work):
+                rows.append({**row, "share": least / row["ms"]})
     return rows
 
 
-def main() -> None:
-    """Measure, print and record."""
-    chosen = options(__doc__, tables=TABLES, devices=("cpu", "cuda"))
-    quick, rounds, few = chosen.quick, chosen.rounds, max(1, chosen.rounds // 2)
-    settings, place = TINY if quick else SETTINGS, chosen.place
-    base = next(iter(settings.values()))
-    grid = ((12,), (1, 2)) if quick else ANYWHERE
-    axes = {axis: sizes[:2] for axis, sizes in GROWTH.items()} if quick else GROWTH
-    lengths = (16, 24) if quick else (128, 512, 1024)
-    parts: Parts = {
-        "speed": lambda: {"speed": speed(settings, rounds, place)},
-        "anywhere": lambda: {"anywhere": anywhere(base, grid, rounds, place)},
-        "dropout": lambda: {"dropout": dropout(settings, few, place)},
-        "layer": lambda: {"layer": layer(settings, few, place)},
-        "growth": lambda: growth(base.but(texts=2), axes, few, place),
-        "forms": lambda: {"forms": three_forms(lengths, rounds, place)},
-        "memory": lambda: {"memory": memory(settings, place)},
-    }
-    go_through("attention", chosen, parts, SHOWN)
+def sizes(base: Size, grid: tuple[tuple[int, ...], tuple[int, ...]], rounds: int) -> Rows:
+    """Ours beside PyTorch's; a ratio above 1 means that ours is faster."""
+    rows: Rows = []
+    for kind, length, batch in itertools.product(KINDS, *grid):
+        if length * batch > MOST:
+            continue
+        found = attentions(replace(base, kind=kind, length=length, batch=batch), (TORCH, OURS))
+        check(found)
+        for work in ("train", "forward"):
+            runs = {name: getattr(one, work)() for name, one in found.items()}
+            # Short runs are disturbed most, so they get more rounds.
+            many = rounds * max(1, min(16, MOST // (length * batch)))
+            about = {"kind": kind, "length": length, "batch": batch, "work": work}
+            rows += compare(runs, rounds=many, **about)
+    return rows
 
 
-if __name__ == "__main__":
-    main()
+def training(found: dict[str, Candidate], rounds: int, **about: object) -> Rows:
+    """Training steps of all."""
+    runs = {name: one.train() for name, one in found.items()}
+    return compare(runs, rounds=rounds, **about)
+
+
+def measure(quick: bool, rounds: int) -> Tables:
+    """All tables."""
+    settings = TINY if quick else SETTINGS
+    few, every = max(3, rounds // 2), (PUBLISHED, TORCH, OURS)
+    yield "speed", speed(settings, rounds)
+    grid = ((12,), (1, 2)) if quick else (LENGTHS, BATCHES)
+    yield "sizes", sizes(next(iter(settings.values())), grid, rounds)
+    yield (
+        "dropout",
+        [
+            row
+            for setting, size in settings.items()
+            for row in training(attentions(replace(size, dropout=0.1), every), few, setting=setting)
+        ],
+    )
+    rows: Rows = []
+    for setting, size in settings.items():
+        check(layers(size))
+        for dropout in (0.0, 0.1):
+            found = layers(replace(size, dropout=dropout))
+            rows += training(found, few, setting=setting, dropout=dropout)
+    yield "layer", rows
+    yield (
+        "memory",
+        [
+            {"setting": setting, "dropout": dropout, "form": name, "mib": peak_memory(one.train())}
+            for (setting, size), dropout in itertools.product(settings.items(), (0.0, 0.1))
+            for name, one in attentions(replace(size, dropout=dropout), every).items()
+        ],
+    )

@@ -1,151 +1,214 @@
-"""What a feedback transformer costs beside others, to train and to read: time, memory, growth.
+"""The feedback transformer beside labml-nn 0.5.1 and feedback-transformer-pytorch 0.0.11.
 
-    python -m benchmarks.feedback
-    python -m benchmarks.feedback --threads 1 --tables speed --no-record
-    python -m benchmarks.feedback --device cuda
+Ours has the parameters of `FeedbackTransformerKV` of labml-nn 0.5.1; outputs and gradients are
+found equal before anything is timed. The peer feedback-transformer-pytorch has the same recurrence
+(with `seq_len=1`) but other parts: its feed-forward network is gated and half as large again, and
+it embeds tokens and predicts them. Training is forward, backward and a step of AdamW.
 
-labml-nn 0.5.1 has two, one of which shares keys and values between its layers; ours has the same
-parameters as that one, and its outputs and gradients are found equal before a clock is started. The
-peer feedback-transformer-pytorch does the same recurrence with other parts. Training is forward,
-backward and a step of AdamW.
-
-It prints, and records for the page of the site:
-
-* `models`: who takes part, with how many parameters
-* `speed`: settings A and B, training and forward, and the share of the machine's limit
-* `growth`: training steps over time steps, width and texts, and their exponents
-* `memory`: forward and backward, over time steps
-
-On a GPU, in files of its own, also tokens per second, launches of a step, and the `rates` of large
-products, of half precision too.
+Tables: `speed` (settings A and B), `memory` (forward and backward over the sequence length).
 """
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
-from benchmarks.command import Parts, Shown, go_through, options
-from benchmarks.contest import Run, contest
-from benchmarks.device import CPU, Place
-from benchmarks.feedback_models import (
-    LUCIDRAINS,
-    NAMES,
-    PUBLISHED_KV,
-    Size,
-    check_equal,
-    contenders,
-    forget,
-)
-from benchmarks.growth import Axes, Rows, sweep
-from benchmarks.machine import machine
+import torch
+from torch import Tensor, nn
+
+from benchmarks.harness import Rows, Run, Tables, check_equal, compare, matmul_gflops, peak_memory
+from benchmarks.peers import MissingPeer, peer, published
+from labml_nn import kernels
+from labml_nn.kernels import feedback_cpp
+from labml_nn.transformers import feedback as ours
+from labml_nn.transformers.feed_forward import FeedForward
+
+KV, PUBLISHED, PEER = "labml-nn, KV", "labml-nn", "feedback-transformer-pytorch"
+REFERENCE, BY_HAND, KERNEL = "ours, reference", "ours, by hand", "ours, C++ kernel"
+#: Which kernels are switched off while each of ours runs.
+OURS: dict[str, Callable[[], AbstractContextManager[None]]] = {
+    REFERENCE: kernels.disabled,
+    BY_HAND: partial(kernels.disabled, feedback_cpp),
+    KERNEL: nullcontext,
+}
+VOCABULARY = 65
+
+
+@dataclass(frozen=True)
+class Size:
+    """Features, heads, layers, steps, and sequences in a batch."""
+
+    d_model: int
+    heads: int
+    n_layers: int
+    seq_len: int
+    batch: int
+
+    def operations(self) -> float:
+        """Floating-point operations that a forward pass needs at least.
+
+        For each token and layer 10 products with a C x C matrix (query, output, and a feed-forward
+        network four times as wide), 2 for all layers together (key and value), and attention: 3 C
+        products for each of T / 2 earlier steps on average. A product and a sum are two operations.
+        """
+        products = (10 * self.n_layers + 2) * 2 * self.d_model**2
+        attention = self.n_layers * (self.seq_len / 2) * 3 * 2 * self.d_model
+        return self.seq_len * self.batch * (products + attention)
+
 
 A, B = Size(128, 4, 4, 128, 16), Size(256, 8, 6, 256, 8)
-SETTINGS = {"A": A, "B": B}
-TINY = {"A": Size(16, 2, 2, 12, 3), "B": Size(32, 4, 3, 10, 2)}
-#: Those whose growth is worth the time.
-GROWING = (
-    *(PUBLISHED_KV, LUCIDRAINS, "ours, by hand"),
-    *("ours, kernel", "ours, graphs", "ours, triton"),
-)
-LENGTHS = (128, 256, 512)
-#: What grows, one at a time, from what.
-GROWTH: tuple[Size, Axes] = (
-    Size(128, 4, 2, 64, 8),
-    {"steps": (32, 64, 128, 256), "width": (64, 128, 256, 512), "texts": (2, 8, 32)},
-)
-QUICK: tuple[Size, Axes] = (
-    Size(32, 1, 2, 6, 2),
-    {"steps": (4, 8), "width": (32, 64), "texts": (1, 2)},
-)
-#: A training step computes forward, and two gradients for each product.
-WORK = {"train": 3, "forward": 1}
-TABLES = ("models", "speed", "growth", "memory", "rates")
-TIMES = ("form", "ms", "ratio")
-SHOWN: Shown = {
-    "models": ("Parameters", ["setting", "form", "parameters"]),
-    "speed": (
-        "Milliseconds",
-        [
-            *("setting", "work", "form", "ms", "low", "high", "ratio", "processor_ms"),
-            *("processor_ratio", "share", "tokens_s", "launches", "kernels"),
-        ],
-    ),
-    "growth": ("Growth of a training step", ["axis", "size", *TIMES]),
-    "exponents": ("Exponents", ["axis", "form", "exponent", "processor_exponent"]),
-    "memory": ("MiB, forward and backward", ["length", "form", "mib"]),
-    "rates": ("Large products, GFLOP/s", ["type", "gflops"]),
-}
+TINY = Size(16, 2, 2, 12, 3)
 
 
-def models(settings: dict[str, Size]) -> Rows:
-    """Who takes part."""
-    return [
-        {"setting": setting, "form": name, "parameters": contender.parameters}
-        for setting, size in settings.items()
-        for name, contender in contenders(size).items()
-    ]
+@dataclass(frozen=True)
+class Candidate:
+    """A model, its input, and the kernels that it runs with."""
+
+    model: nn.Module
+    x: Tensor
+    context: Callable[[], AbstractContextManager[None]] = nullcontext
+
+    def forward(self) -> Run:
+        """Inference."""
+
+        def run() -> None:
+            with torch.no_grad(), self.context():
+                self.model(self.x)
+
+        return run
+
+    def backward(self) -> None:
+        """Forward and backward, into the parameters' gradients."""
+        with self.context():
+            self.model(self.x).square().mean().backward()
+
+    def train(self) -> Run:
+        """A training step with PyTorch's fused AdamW."""
+        optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-6, fused=True)
+
+        def run() -> None:
+            optimizer.zero_grad()
+            self.backward()
+            optimizer.step()
+
+        return run
 
 
-def speed(settings: dict[str, Size], rounds: int, place: Place = CPU) -> Rows:
-    """Each form, at each kind of work. The larger setting takes minutes: fewer rounds."""
+def our_model(size: Size) -> nn.Module:
+    """With the parameters of 0.5.1."""
+    attention = ours.FeedbackAttention(size.heads, size.d_model, 0.0, is_kv_precomputed=True)
+    layer = ours.FeedbackTransformerLayer(
+        d_model=size.d_model,
+        attn=attention,
+        feed_forward=FeedForward(size.d_model, 4 * size.d_model, 0.0),
+        dropout_prob=0.0,
+    )
+    return ours.FeedbackTransformerKV(layer, size.n_layers, size.d_model, size.heads)
+
+
+def published_model(size: Size, kv: bool) -> nn.Module:
+    """One of the two of labml-nn 0.5.1: with shared keys and values, or without."""
+    theirs = published("labml_nn.transformers.feedback")
+    layer = theirs.FeedbackTransformerLayer(
+        d_model=size.d_model,
+        attn=theirs.FeedbackAttention(size.heads, size.d_model, 0.0, is_kv_precomputed=kv),
+        feed_forward=theirs.FeedForward(size.d_model, 4 * size.d_model, 0.0),
+        dropout_prob=0.0,
+    )
+    if kv:
+        model = theirs.FeedbackTransformerKV(layer, size.n_layers, size.d_model, size.heads)
+    else:
+        model = theirs.FeedbackTransformer(layer, size.n_layers)
+    assert isinstance(model, nn.Module)
+    return model
+
+
+def peer_model(size: Size) -> nn.Module:
+    """`seq_len=1` lets each token attend to the memory of all before it."""
+    model: nn.Module = peer("feedback_transformer_pytorch").FeedbackTransformer(
+        num_tokens=VOCABULARY,
+        dim=size.d_model,
+        depth=size.n_layers,
+        heads=size.heads,
+        dim_head=size.d_model // size.heads,
+        seq_len=1,
+        mem_len=size.seq_len,
+    )
+    return model
+
+
+def candidates(size: Size, names: tuple[str, ...] | None = None) -> dict[str, Candidate]:
+    """Those that are installed, 0.5.1 with shared keys and values first."""
+    torch.manual_seed(0)
+    x = torch.randn(size.seq_len, size.batch, size.d_model)
+    tokens = torch.randint(VOCABULARY, (size.batch, size.seq_len))
+    first = published_model(size, kv=True)
+    with torch.no_grad():
+        for parameter in first.parameters():
+            parameter.add_(torch.randn_like(parameter) / 50)
+    found = {KV: Candidate(first, x), PUBLISHED: Candidate(published_model(size, kv=False), x)}
+    try:
+        found[PEER] = Candidate(peer_model(size), tokens)
+    except MissingPeer as missing:
+        print(f"No rows for {PEER}: {missing}.")
+    for name, context in OURS.items():
+        model = our_model(size)
+        model.load_state_dict(first.state_dict())
+        found[name] = Candidate(model, x, context)
+    return {name: one for name, one in found.items() if names is None or name in names}
+
+
+def check(models: dict[str, Candidate]) -> None:
+    """The same outputs and gradients, where the inputs of the ReLUs are far from zero.
+
+    In 32 bits a ReLU with an input of almost zero is open in one implementation, closed in another,
+    which changes a gradient by 1e-3. So every second unit is open for this, and the others closed.
+    """
+    results: dict[str, list[Any]] = {}
+    for name in (KV, *OURS):
+        model = models[name].model
+        biases = [p for key, p in model.named_parameters() if key.endswith("layer1.bias")]
+        before = [bias.detach().clone() for bias in biases]
+        with torch.no_grad():
+            for bias in biases:
+                bias.copy_(torch.tensor([20.0, -20.0]).repeat(len(bias) // 2))
+        model.zero_grad()
+        models[name].backward()
+        results[name] = [parameter.grad for parameter in model.parameters()]
+        with torch.no_grad(), models[name].context():
+            results[name].append(model(models[name].x))
+            for bias, values in zip(biases, before, strict=True):
+                bias.copy_(values)
+    check_equal(results)
+
+
+def speed(settings: dict[str, Size], rounds: int) -> Rows:
+    """Training steps and forward passes, with the share of the machine's limit."""
     rows: Rows = []
-    limit = place.gflops()
     for setting, size in settings.items():
-        for work in WORK:
-            forms = contenders(size, device=place.device)
-            place.check(partial(check_equal, forms))
-            runs = {name: getattr(contender, work)() for name, contender in forms.items()}
-            least = 1000 * WORK[work] * size.operations() / (limit * 1e9)
-            some = rounds if setting == "A" else max(1, rounds // 2)
-            for row in contest(place.all_waiting(runs), first=next(iter(runs)), rounds=some):
-                share = least / row["ms"] if row["name"] != LUCIDRAINS else None
-                about = {"setting": setting, "work": work, "form": row["name"]}
-                more = place.counted(runs[row["name"]], row["ms"], size.steps * size.texts)
-                rows.append({**about, **row, "share": share, **more})
+        models = candidates(size)
+        check(models)
+        for work, times in (("train", 3), ("forward", 1)):
+            runs = {name: getattr(one, work)() for name, one in models.items()}
+            least = times * size.operations() / matmul_gflops() / 1e6
+            some = rounds if setting == "A" else max(3, rounds // 2)
+            for row in compare(runs, rounds=some, setting=setting, work=work):
+                share = least / row["ms"] if row["form"] != PEER else None
+                rows.append({**row, "share": share})
     return rows
 
 
-def growth(base: Size, axes: Axes, rounds: int, place: Place = CPU) -> dict[str, Rows]:
-    """Training steps while one size grows and the others stay, and the exponents that fit."""
-
-    def runs(axis: str, number: int) -> dict[str, Run]:
-        # A head has 32 features, however many there are.
-        heads = {"heads": max(1, number // 32)} if axis == "width" else {}
-        forms = contenders(base.but(**{axis: number}, **heads), GROWING, place.device)
-        return place.all_waiting({name: form.train() for name, form in forms.items()})
-
-    return sweep(axes, runs, first=GROWING[0], rounds=rounds)
-
-
-def memory(size: Size, lengths: tuple[int, ...], place: Place = CPU) -> Rows:
-    """The most that tensors take, forward and backward, at several lengths."""
+def memory(size: Size, lengths: tuple[int, ...]) -> Rows:
+    """Forward and backward at several lengths; gradients and parameters are there before."""
     rows: Rows = []
     for length in lengths:
-        for name in NAMES:
-            # One peer keeps all that it read at every step: 8.6 GiB at 512 steps.
-            if name == LUCIDRAINS and length > 256 and machine()["memory_gib"] < 12:
-                continue
-            # A model by itself: what an earlier one left behind is no memory of this one.
-            forget()
-            for form in contenders(size.but(steps=length), (name,), place.device).values():
-                rows.append({"length": length, "form": name, "mib": place.peak(form.backward())})
+        for name, one in candidates(replace(size, seq_len=length), (KV, BY_HAND, KERNEL)).items():
+            rows.append({"seq_len": length, "form": name, "mib": peak_memory(one.backward)})
     return rows
 
 
-def main() -> None:
-    """Measure, print and record."""
-    chosen = options(__doc__, tables=TABLES, devices=("cpu", "cuda"))
-    settings, place = TINY if chosen.quick else SETTINGS, chosen.place
-    few = max(1, chosen.rounds // 2)
-    lengths = (6, 12) if chosen.quick else LENGTHS
-    parts: Parts = {
-        "models": lambda: {"models": models(settings)},
-        "speed": lambda: {"speed": speed(settings, chosen.rounds, place)},
-        "growth": lambda: growth(*(QUICK if chosen.quick else GROWTH), few, place),
-        "memory": lambda: {"memory": memory(settings["A"], lengths, place)},
-    }
-    if place.is_gpu:
-        parts = {**parts, "rates": lambda: {"rates": place.rates()}}
-    go_through("feedback", chosen, parts, SHOWN)
-
-
-if __name__ == "__main__":
-    main()
+def measure(quick: bool, rounds: int) -> Tables:
+    """All tables."""
+    yield "speed", speed({"A": TINY} if quick else {"A": A, "B": B}, rounds)
+    yield "memory", memory(TINY if quick else A, (6, 12) if quick else (128, 256, 512))

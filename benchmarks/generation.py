@@ -1,173 +1,134 @@
-"""What the next token costs: reading all again, or going on from what is kept.
+"""One more token of a text: re-reading the context, or continuing from a state.
 
-    python -m benchmarks.generation
-    python -m benchmarks.generation --threads 1 --tables tokens --no-record
-    python -m benchmarks.generation --device cuda
+Candidates of one model share their parameters, and their logits are found equal first (but for the
+peer feedback-transformer-pytorch, which has other parts).
 
-All forms of a model have the same parameters, and what they say of the next token is found equal
-before a clock is started. (The peer feedback-transformer-pytorch has other parts.)
-
-It prints, and records for the page of the site:
-
-* `tokens`: milliseconds for a token, by model, context and number of texts
-* `growth`: with which power of the context that grows
-* `state`: what is kept of a text, and what a token takes besides, in MiB
-* `written`: a text of 200 tokens with everything that a user waits for, sampling included
+Tables: `tokens` (milliseconds per token by model, context and batch), `text` (per token of 200 that
+`labml_nn.sampling.generate` writes, sampling included).
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 import labml_nn
-from benchmarks.command import Parts, Shown, go_through, options
-from benchmarks.contest import Run, contest
-from benchmarks.device import CPU, Place
-from benchmarks.growth import Rows, exponent
-from benchmarks.writers import Ways, check_equal, elman, feedback, gpt, replies
+from benchmarks.feedback import KV, PEER, Size, peer_model, published_model
+from benchmarks.harness import Rows, Run, Tables, check_equal, compare
+from benchmarks.peers import MissingPeer
 from labml_nn.sampling import Chain, Temperature, TopK, generate
 
-MODELS: dict[str, Callable[..., Ways]] = {
-    "GPT": gpt,
-    "feedback": feedback,
-    "Elman": elman,
-    "encoder–decoder": replies,
-}
-CONTEXTS, QUICK_CONTEXTS = (64, 128, 256), (4, 9)
-TEXTS = (1, 8)
-#: A token takes a tenth of a millisecond, and a clock wants more: a run makes several.
+AGAIN, STATE, STEP = "re-reads the context", "ours, forward with state", "ours, decoding step"
+MODELS = ("autoregressive", "encoder_decoder", "feedback", "elman")
+VOCABULARY = 68
+#: A token takes a tenth of a millisecond, too short for a clock: a run makes several.
 TOKENS = 10
-SAMPLER = Chain(Temperature(0.8), TopK(40))
-TABLES = ("tokens", "state", "written")
-TIMES = ("ms", "low", "high", "ratio", "processor_ms", "processor_ratio")
-SHOWN: Shown = {
-    "tokens": (
-        "Milliseconds for a token",
-        ["model", "context", "texts", "form", *TIMES, "tokens_s", "launches", "kernels"],
-    ),
-    "growth": (
-        "Exponents of the context",
-        ["model", "form", "exponent", "processor_exponent"],
-    ),
-    "state": ("MiB that a token takes", ["model", "context", "form", "mib"]),
-    "written": ("A text, for each token", ["model", "texts", *TIMES]),
-}
+
+Way = Callable[[], Tensor]
 
 
-def several(way: Callable[[], Tensor], number: int) -> Run:
-    """A run of some tokens."""
+@torch.no_grad()
+def ways(name: str, context: int, batch: int, room: int) -> tuple[dict[str, Way], dict[str, Way]]:
+    """Functions that return the next token's logits: at a fixed place, and moving on."""
+    torch.manual_seed(0)
+    sizes: dict[str, Any] = {"dropout_prob": 0.0}
+    if name != "elman":
+        sizes["max_len"] = context + room
+    model = labml_nn.create(name, n_vocab=VOCABULARY, **sizes).eval()
+    text = torch.randint(3, VOCABULARY, (context + 1, batch))
+    prompt, begun = text, None
+    if name == "encoder_decoder":
+        begun, start, _ = model.prepare_prompt(text[:-1])
+        text = torch.cat([start, text[1:]])
+    _, state = model(text[:-1], begun)
+    step = model.decoding_step(state)
+    fixed: dict[str, Way] = {AGAIN: lambda: model(text, begun)[0][-1]}
+    if name == "encoder_decoder":
+        fixed[AGAIN] = lambda: model(text, model.prepare_prompt(prompt[:-1])[0])[0][-1]
+    if name == "feedback":
+        fixed = {**_feedback_peers(model, text), **fixed}
+    fixed[STATE] = lambda: model(text[-1:], state)[0][-1]
+    return fixed, {STEP: lambda: step(text[-1])}
+
+
+def _feedback_peers(model: Any, text: Tensor) -> dict[str, Way]:
+    """0.5.1 has no state; the peer has one."""
+    config = model.config
+    size = Size(config.d_model, config.heads, config.n_layers, len(text), text.shape[1])
+    found: dict[str, Way] = {}
+    if not config.norm_memory:
+        theirs: Any = published_model(size, kv=True).eval()
+        found[KV] = lambda: F.linear(
+            theirs(model.embed(text))[-1], model.embed.weight
+        )  # pragma: no cover
+    try:
+        peer: Any = peer_model(size).eval()
+    except MissingPeer as missing:
+        print(f"No rows for {PEER}: {missing}.")
+        return found
+    tokens = text.T % 65
+    _, memory = peer(tokens[:, :-1], return_memory=True)
+    found[PEER] = lambda: peer(tokens[:, -1:], memory=memory, return_memory=True)[0][:, -1]
+    return found
+
+
+def several(way: Way, number: int) -> Run:
+    """A run of some tokens, without gradients."""
 
     def run() -> None:
-        for _ in range(number):
-            way()
+        with torch.inference_mode():
+            for _ in range(number):
+                way()
 
     return run
 
 
-@torch.inference_mode()
-def tokens(
-    contexts: tuple[int, ...], texts: tuple[int, ...], rounds: int, place: Place = CPU
-) -> Rows:
-    """Each form of each model, at each context."""
+def tokens(contexts: tuple[int, ...], batches: tuple[int, ...], rounds: int) -> Rows:
+    """Each way of each model."""
     rows: Rows = []
-    for model, make in MODELS.items():
+    for name in MODELS:
         for context in contexts:
-            for batch in texts:
-                with torch.inference_mode(False), torch.no_grad():
-                    ways = make(context, batch, device=place.device)
-                place.check(partial(check_equal, ways))
-                # Those that read all again are slow enough for a clock as they are.
-                numbers = {name: 1 if "again" in name else TOKENS for name in ways}
-                numbers["labml-nn, KV"] = 1
-                runs = {name: several(way, numbers[name]) for name, way in ways.items()}
-                first = next(iter(runs))
-                for row in contest(place.all_waiting(runs), first=first, rounds=rounds):
-                    about = {"model": model, "context": context, "texts": batch}
-                    one = per_token(row, numbers, first)
-                    more = place.counted(several(ways[row["name"]], 1), one["ms"], batch)
-                    rows.append({**about, "form": row["name"], **one, **more})
+            for batch in batches:
+                fixed, moving = ways(name, context, batch, room=(rounds + 3) * TOKENS)
+                with torch.inference_mode():
+                    every = {**fixed, **moving}
+                    check_equal({key: [way()] for key, way in every.items() if key != PEER})
+                numbers = {key: 1 if key in (AGAIN, KV) else TOKENS for key in every}
+                runs = {key: several(way, numbers[key]) for key, way in every.items()}
+                order = {AGAIN: runs.pop(AGAIN), **runs}
+                about = {"model": name, "context": context, "batch": batch}
+                for row in compare(order, rounds=rounds, **about):
+                    own = numbers[row["form"]]
+                    each = {key: row[key] / own for key in ("ms", "low", "high", "cpu_ms")}
+                    rows.append({**row, **each, "ratio": row["ratio"] * own})
     return rows
 
 
-def per_token(row: Any, numbers: dict[str, int], first: str) -> dict[str, Any]:
-    """A row of a contest between runs of different numbers of tokens, for one token."""
-    own = numbers[row["name"]]
-    share = own / numbers[first]
-    each = {key: row[key] / own for key in ("ms", "low", "high", "processor_ms")}
-    return {**row, **each, **{key: row[key] * share for key in ("ratio", "processor_ratio")}}
-
-
-def growth(rows: Rows) -> Rows:
-    """The exponents of the context that fit, for one text."""
-    fits: Rows = []
-    pairs = {(row["model"], row["form"]): None for row in rows}
-    for model, form in pairs:
-        own = [r for r in rows if (r["model"], r["form"], r["texts"]) == (model, form, 1)]
-        sizes = [r["context"] for r in own]
-        fits.append(
-            {
-                "model": model,
-                "form": form,
-                "contexts": sizes,
-                "exponent": exponent(sizes, [r["ms"] for r in own]),
-                "processor_exponent": exponent(sizes, [r["processor_ms"] for r in own]),
-            }
-        )
-    return fits
-
-
-@torch.no_grad()
-def state(contexts: tuple[int, ...], place: Place = CPU) -> Rows:
-    """What tensors a token takes, beyond those that are there before and after it."""
-    return [
-        {"model": model, "context": context, "form": form, "mib": place.peak(way)}
-        for model, make in MODELS.items()
-        for context in contexts
-        for form, way in make(context, 1, device=place.device).items()
-    ]
-
-
-def written(number: int, rounds: int, place: Place = CPU) -> Rows:
-    """`generate`, as it is called."""
+def text(number: int, rounds: int) -> Rows:
+    """`generate` as users call it."""
     rows: Rows = []
-    for texts in TEXTS:
+    sampler = Chain(Temperature(0.8), TopK(40))
+    for batch in (1, 8):
         runs: dict[str, Run] = {}
-        for name in ("autoregressive", "encoder_decoder", "feedback", "elman"):
+        for name in MODELS:
             torch.manual_seed(0)
-            model = labml_nn.create(name, n_vocab=68).eval().to(place.device)
-            prompt = torch.randint(3, 65, (16, texts)).to(place.device)
-            runs[name] = writing(model, prompt, number)
-        for row in contest(place.all_waiting(runs), first="autoregressive", rounds=rounds):
-            each = {key: row[key] / number for key in ("ms", "low", "high", "processor_ms")}
-            rows.append({"model": row["name"], "texts": texts, **row, **each})
+            model = labml_nn.create(name, n_vocab=VOCABULARY).eval()
+            prompt = torch.randint(3, VOCABULARY, (16, batch))
+            runs[name] = _writing(model, prompt, number, sampler)
+        for row in compare(runs, rounds=rounds, batch=batch):
+            each = {key: row[key] / number for key in ("ms", "low", "high", "cpu_ms")}
+            rows.append({**row, **each})
     return rows
 
 
-def writing(model: Any, prompt: Tensor, number: int) -> Run:
-    """A text of some tokens, not one less."""
-    return lambda: generate(model, prompt, number, SAMPLER, seed=0, stop=())
+def _writing(model: Any, prompt: Tensor, number: int, sampler: Any) -> Run:
+    return lambda: generate(model, prompt, number, sampler, seed=0, stop=())
 
 
-def main() -> None:
-    """Measure, print and record."""
-    chosen = options(__doc__, tables=TABLES, devices=("cpu", "cuda"))
-    contexts, place = QUICK_CONTEXTS if chosen.quick else CONTEXTS, chosen.place
-    number = 12 if chosen.quick else 200
-
-    def each_token() -> dict[str, Rows]:
-        rows = tokens(contexts, TEXTS, chosen.rounds, place)
-        return {"tokens": rows, "growth": growth(rows)}
-
-    parts: Parts = {
-        "tokens": each_token,
-        "state": lambda: {"state": state(contexts, place)},
-        "written": lambda: {"written": written(number, chosen.rounds, place)},
-    }
-    go_through("generation", chosen, parts, SHOWN)
-
-
-if __name__ == "__main__":
-    main()
+def measure(quick: bool, rounds: int) -> Tables:
+    """All tables."""
+    contexts, batches = ((4, 9), (1, 2)) if quick else ((64, 128, 256), (1, 8))
+    yield "tokens", tokens(contexts, batches, rounds)
+    yield "text", text(12 if quick else 200, rounds)

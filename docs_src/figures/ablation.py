@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 from statistics import mean
 
-from benchmarks.tables import MISSING, nothing
 from pylit.figures.draw import Figure, Plot, Table
 
 RESULTS = Path(__file__).parents[1] / "results"
-#: The recipes of `benchmarks/training.py`, in words.
+MISSING = "—"
+#: The recipes that were compared, in words.
 RECIPES = {
     "nanoGPT": "nanoGPT's recipe",
     "the preset": "the preset",
@@ -39,7 +39,7 @@ def recipes():
     runs = _runs()
     head = ["recipe", "updates", "loss", "from – to", "difference", "at every seed"]
     if not runs.get(WHOLE):
-        return nothing(head)
+        return Table(head, [["not measured here", *[MISSING] * (len(head) - 1)]])
     whole = _losses(runs[WHOLE])
     rows = []
     for name, label in RECIPES.items():

@@ -1,289 +1,228 @@
-"""What the benchmarks have measured, in tables and curves: see `benchmarks/tables.py`."""
+"""Tables of what `make bench` recorded in docs_src/results/performance."""
 
-from statistics import median
+import json
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from statistics import mean, median
 
-from benchmarks.tables import (
-    LUCIDRAINS,
-    MISSING,
-    beside,
-    exponents,
-    growth,
-    memory,
-    nothing,
-    number,
-    on_gpu,
-    origin,
-    percent,
-    rows_of,
-    tables_of,
-    widest,
-)
 from pylit.figures.draw import Table
 
-# The feedback transformer.
+RESULTS = Path(__file__).parents[1] / "results"
+MISSING = "—"
+PEER = "feedback-transformer-pytorch"
 
 
 def feedback_a():
-    """Training and reading, in the smaller setting."""
+    """Training and inference at the smaller setting."""
     return _feedback("A")
 
 
 def feedback_b():
-    """The larger one."""
+    """The larger setting."""
     return _feedback("B")
 
 
 def _feedback(setting):
-    table = widest("feedback", "speed")
-    head = ["form", "train, ms", "× KV", "× peer", "of limit"]
+    head = ["implementation", "train, ms", "× KV", "× peer", "of limit"]
     head += ["forward, ms", "× KV", "× peer"]
-    measured = {
-        (row["work"], row["form"]): row for row in rows_of(table) if row["setting"] == setting
-    }
-    if not measured:
-        return nothing(head)
-    rows = []
-    for form in dict.fromkeys(form for _, form in measured):
+    table, rows = _read("feedback", "speed", lambda row: row["setting"] == setting)
+    found = {(row["work"], row["form"]): row for row in rows}
+    lines = []
+    for form in dict.fromkeys(form for _, form in found):
         cells = [form]
         for work in ("train", "forward"):
-            row, peer = measured.get((work, form)), measured.get((work, LUCIDRAINS))
-            cells += [
-                number(row and row["ms"]),
-                number(row and row["ratio"]),
-                number(row and peer and peer["ms"] / row["ms"]),
-            ]
+            row, peer = found.get((work, form), {}), found.get((work, PEER), {})
+            times = peer["ms"] / row["ms"] if peer and row else None
+            cells += [number(row.get("ms")), number(row.get("ratio")), number(times)]
             if work == "train":
-                cells.append(percent(row and row["share"]))
-        rows.append(cells)
-    sizes = {}
-    for row in rows_of(widest("feedback", "models")):
-        if row["setting"] == setting:
-            sizes.setdefault(row["parameters"], []).append(row["form"])
-    told = "; ".join(f"{size:,} in {', '.join(forms)}" for size, forms in sizes.items())
-    notes = [
-        "× KV: how many times as fast as FeedbackTransformerKV of labml-nn 0.5.1, median over the "
-        f"rounds. × peer: the same of {LUCIDRAINS}, from the medians. Parameters: {told}."
+                cells.append(percent(row.get("share")))
+        lines.append(cells)
+    note = (
+        "× KV: speed-up over FeedbackTransformerKV of labml-nn 0.5.1, the median over the rounds. "
+        f"× peer: over {PEER}, from the medians."
+    )
+    return finished(head, lines, table, rows, note)
+
+
+def memory(name, keys):
+    """MiB by implementation and setting."""
+    table, rows = _read(name, "memory")
+    settings = list(dict.fromkeys(_words(row, keys) for row in rows))
+    found = {(row["form"], _words(row, keys)): row["mib"] for row in rows}
+    lines = [
+        [form, *(number(found.get((form, setting)), 0) for setting in settings)]
+        for form in dict.fromkeys(form for form, _ in found)
     ]
-    return Table(head, rows, notes=[*notes, *origin([table], measured.values())])
-
-
-def feedback_cores():
-    """One thread and more."""
-    tables = tables_of("feedback", "speed")
-    threads = sorted(tables)
-    head = ["form", "setting", *(f"{n} thread{'s' * (n > 1)}, ms" for n in threads), "gain"]
-    if len(threads) < 2:
-        return nothing(["form", "setting", "1 thread, ms", "2 threads, ms", "gain"])
-    times = {
-        n: {
-            (row["form"], row["setting"]): row["ms"]
-            for row in tables[n]["rows"]
-            if row["work"] == "train"
-        }
-        for n in threads
-    }
-    rows = []
-    for key in times[threads[-1]]:
-        few, many = times[threads[0]].get(key), times[threads[-1]][key]
-        cells = [number(times[n].get(key)) for n in threads]
-        rows.append([*key, *cells, number(few and few / many)])
-    notes = ["Training steps. Gain: the first time by the last."]
-    return Table(head, rows, align="ll" + "r" * (len(head) - 2), notes=notes)
+    note = "MiB for forward and backward, beyond parameters and their gradients."
+    return finished(["implementation", *(settings or ["MiB"])], lines, table, (), note)
 
 
 def feedback_memory():
-    """The most that tensors take, over the length of a text."""
-    return memory("feedback")
-
-
-def feedback_growth():
-    """Training steps over each size, with both axes logarithmic."""
-    return growth("feedback")
-
-
-def feedback_exponents():
-    """The powers of the sizes that time grows with."""
-    return exponents("feedback")
-
-
-# Others.
-
-
-def elman():
-    """Settings beside nn.RNN."""
-    return beside("elman")
-
-
-def elman_growth():
-    """Training steps over each size."""
-    return growth("elman")
-
-
-def elman_exponents():
-    """The powers of the sizes that time grows with."""
-    return exponents("elman")
-
-
-def elman_memory():
-    """The most that tensors take, over the length of a text."""
-    return memory("elman")
-
-
-def attention():
-    """Multi-head attention beside that of PyTorch."""
-    return beside("attention")
-
-
-def attention_layer():
-    """A whole layer of a transformer."""
-    return beside("attention", "layer")
-
-
-def attention_anywhere():
-    """Ours beside PyTorch's alone, in many sizes: how it is at worst, and at best."""
-    tables = tables_of("attention", "anywhere")
-    head = ["kind", "threads", "sizes", "at worst", "where", "median", "at best"]
-    lines = {}
-    for threads in sorted(tables, reverse=True):
-        for row in tables[threads]["rows"]:
-            if row["ratio"] != 1:
-                line = (f"{row['kind']}, {row['work']}", str(threads))
-                lines.setdefault(line, []).append(row)
-    if not lines:
-        return nothing(head)
-    rows = []
-    for line, found in lines.items():
-        ratios = sorted(row["ratio"] for row in found)
-        worst = min(found, key=lambda row: row["ratio"])
-        place = f"T {worst['length']}, B {worst['texts']}"
-        shown = [number(ratio) for ratio in (ratios[0], median(ratios), ratios[-1])]
-        rows.append([*line, str(len(found)), shown[0], place, *shown[1:]])
-    notes = ["How many times as fast as PyTorch's: the median over the rounds of each size."]
-    return Table(head, rows, notes=[*notes, *origin(tables.values())])
+    """Over the sequence length."""
+    return memory("feedback", {"seq_len": "T {}"})
 
 
 def attention_memory():
-    """The most that it takes."""
-    return memory("attention")
+    """With dropout and without."""
+    return memory("attention", {"setting": "{}", "dropout": "dropout {}"})
+
+
+def beside(name, part, keys):
+    """A line for each setting: the first implementation's time, and the others' speed-ups."""
+    table, rows = _read(name, part)
+    forms = list(dict.fromkeys(row["form"] for row in rows))
+    lines = []
+    for setting in dict.fromkeys(_words(row, keys) for row in rows):
+        own = {row["form"]: row for row in rows if _words(row, keys) == setting}
+        cells = [number(own[forms[0]]["ms"])] if forms[0] in own else [MISSING]
+        lines.append([setting, *cells, *(number(own.get(f, {}).get("ratio")) for f in forms[1:])])
+    head = ["setting", *(forms and [f"{forms[0]}, ms", *(f"× {form}" for form in forms[1:])])]
+    note = f"×: speed-up over {forms[0]}, the median over the rounds." if forms else ""
+    return finished(head if forms else ["setting", "ms"], lines, table, rows, note)
+
+
+def elman():
+    """Beside nn.RNN."""
+    keys = {"work": "{}", "units": "{} units", "seq_len": "T {}", "batch": "B {}"}
+    return beside("elman", "speed", {**keys, "layers": "{} layers"})
+
+
+def attention():
+    """Two large settings."""
+    return beside("attention", "speed", {"work": "{}", "setting": "{}"})
+
+
+def attention_layer():
+    """Training of a whole layer."""
+    return beside("attention", "layer", {"setting": "{}", "dropout": "dropout {}"})
+
+
+def attention_dropout():
+    """Training with dropout on the weights."""
+    return beside("attention", "dropout", {"setting": "{}"})
+
+
+def attention_sizes():
+    """Ours beside PyTorch's over many sizes: the worst, the median and the best."""
+    table, rows = _read("attention", "sizes", lambda row: row["form"] == "ours")
+    lines = []
+    for kind in dict.fromkeys(f"{row['kind']}, {row['work']}" for row in rows):
+        own = [row for row in rows if f"{row['kind']}, {row['work']}" == kind]
+        ratios = sorted(row["ratio"] for row in own)
+        worst = min(own, key=lambda row: row["ratio"])
+        where = f"T {worst['length']}, B {worst['batch']}"
+        middle, best = number(median(ratios)), number(ratios[-1])
+        lines.append([kind, str(len(own)), number(ratios[0]), where, middle, best])
+    head = ["kind", "sizes", "worst", "where", "median", "best"]
+    note = "Speed-up over `nn.MultiheadAttention`, the median over the rounds of each size."
+    return finished(head, lines, table, (), note.replace("`", ""))
 
 
 def generation():
-    """A token at a time, after a text that grows."""
-    table = widest("generation", "tokens")
-    if table is None:
-        return nothing(["model", "ms a token"])
-    alone = [row for row in table["rows"] if row["texts"] == 1]
-    contexts = sorted({row["context"] for row in alone})
-    most = max(row["texts"] for row in table["rows"])
-    # Added to zero, a small power below it is no "−0.00".
-    powers = {
-        (row["model"], row["form"]): round(row["exponent"], 2) + 0.0
-        for row in rows_of(widest("generation", "growth"))
-    }
-    rows = []
-    for model, form in dict.fromkeys((row["model"], row["form"]) for row in alone):
+    """One more token, over contexts and batches."""
+    table, rows = _read("generation", "tokens")
+    contexts = sorted({row["context"] for row in rows})
+    most = max((row["batch"] for row in rows), default=8)
+    last = contexts[-1] if contexts else 0
+    lines = []
+    for model, form in dict.fromkeys((row["model"], row["form"]) for row in rows):
         own = {
-            (row["context"], row["texts"]): row
-            for row in table["rows"]
+            (row["context"], row["batch"]): row
+            for row in rows
             if (row["model"], row["form"]) == (model, form)
         }
-        last, many = own.get((contexts[-1], 1)), own.get((contexts[-1], most))
-        cells = [own.get((context, 1)) for context in contexts]
-        rows.append(
-            [
-                f"{model}: {form}",
-                *(number(row and row["ms"], 3 if row and row["ms"] < 1 else None) for row in cells),
-                number(last and last["ratio"]),
-                number(powers.get((model, form)), 2),
-                number(many and many["ms"], 3 if many and many["ms"] < 1 else None),
-            ]
-        )
-    head = ["model: form", *(f"{context}, ms" for context in contexts), "×", "exponent"]
-    head.append(f"{most} texts")
-    notes = [
-        "Milliseconds for one more token, after so many. ×: how many times as fast as the first "
-        f"form of the model, after {contexts[-1]}. Exponent: of the context. {most} texts: "
-        f"milliseconds for a token of each, after {contexts[-1]}."
-    ]
-    return Table(head, rows, notes=[*notes, *origin([table], table["rows"])])
+        cells = [number(own[context, 1]["ms"]) for context in contexts]
+        cells += [number(own[last, 1]["ratio"]), number(own[last, most]["ms"])]
+        lines.append([f"{model}: {form}", *cells])
+    head = ["model: implementation", *(f"{c}, ms" for c in contexts or ["context"])]
+    head += ["×", f"batch of {most}, ms"]
+    note = (
+        f"Milliseconds for one more token after a context of so many. ×: speed-up over re-reading "
+        f"the context, at {last}. Batch of {most}: milliseconds for one token of each, at {last}."
+    )
+    return finished(head, lines, table, rows, note)
 
 
-def written():
+def text():
     """A whole text, sampling included."""
-    table = widest("generation", "written")
-    if table is None:
-        return nothing(["model", "ms a token"])
-    counts = sorted({row["texts"] for row in table["rows"]})
-    found = {(row["model"], row["texts"]): row["ms"] for row in table["rows"]}
-    rows = [
-        [model, *(number(found.get((model, count)), 3) for count in counts)]
-        for model in dict.fromkeys(model for model, _ in found)
+    table, rows = _read("generation", "text")
+    batches = sorted({row["batch"] for row in rows})
+    found = {(row["form"], row["batch"]): row["ms"] for row in rows}
+    lines = [
+        [model, *(number(found[model, batch]) for batch in batches)]
+        for model in dict.fromkeys(row["form"] for row in rows)
     ]
-    head = ["model", *(f"{n} text{'s' * (n > 1)}, ms" for n in counts)]
-    return Table(head, rows, notes=origin([table], table["rows"]))
+    head = ["model", *(f"batch of {batch}, ms a token" for batch in batches or [1])]
+    return finished(head, lines, table, rows)
 
 
 def build():
-    """Packages of others, by each generator."""
-    table = widest("build", "speed")
-    if table is None:
-        return nothing(["package", "generator", "seconds", "pages", "MB"])
-    sites = {(row["setting"], row["form"]): row for row in rows_of(widest("build", "sites"))}
-    rows = []
-    for row in table["rows"]:
-        site = sites.get((row["setting"], row["form"]))
-        size = [str(site["pages"]), number(site["mb"], 1)] if site else [MISSING, MISSING]
-        cells = [number(row["ms"] / 1000), number(row["processor_ms"] / 1000)]
-        rows.append([row["setting"], row["form"], *cells, *size])
-    head = ["package", "generator", "seconds", "of processor", "pages", "MB"]
-    does = {row["form"]: row["does"] for row in sites.values()}
-    notes = [f"{form}: {what}." for form, what in does.items()]
-    return Table(head, rows, align="llrrrr", notes=[*notes, *origin([table], table["rows"])])
-
-
-def build_growth():
-    """More and more modules of a package."""
-    table = widest("build", "growth")
-    if table is None:
-        return nothing(["modules", "seconds"])
-    forms = list(dict.fromkeys(row["form"] for row in table["rows"]))
-    found = {(row["modules"], row["form"]): row for row in table["rows"]}
-    rows = [
-        [str(modules), *(number(found[modules, form]["ms"] / 1000) for form in forms)]
-        for modules in dict.fromkeys(row["modules"] for row in table["rows"])
-    ]
-    powers = {row["form"]: row["exponent"] for row in table["rows"]}
-    rows.append(["exponent", *(number(powers[form]) for form in forms)])
-    return Table(
-        ["modules", *(f"{form}, s" for form in forms)],
-        rows,
-        notes=["The exponent is that of the lines: modules are not alike."],
-    )
+    """The generators on packages of others."""
+    return beside("build", "speed", {"setting": "{}"})
 
 
 def build_own():
-    """This site, after an edit."""
-    table = widest("build", "own")
-    if table is None:
-        return nothing(["edited", "seconds"])
-    forms = list(dict.fromkeys(row["form"] for row in table["rows"]))
-    found = {(row["edited"], row["form"]): row["ms"] / 1000 for row in table["rows"]}
-    rows = [
-        [edited, *(number(found.get((edited, form))) for form in forms)]
-        for edited in dict.fromkeys(edited for edited, _ in found)
-    ]
-    head = ["edited", *(f"{form}, s" for form in forms)]
-    return Table(head, rows, notes=origin([table], table["rows"]))
+    """This site."""
+    return beside("build", "own", {"setting": "this site"})
 
 
-# On a GPU, where there was one.
+# From records to cells.
 
 
-def feedback_gpu():
-    """The feedback transformer in all its forms."""
-    return on_gpu(("feedback", "speed"))
+def _read(name, part, is_wanted: Callable = lambda row: True):
+    """The table measured with the most threads, and its rows; `None` where nothing was measured."""
+    # Folders are listed, so that a build notices a file that is new.
+    folder = RESULTS / "performance"
+    there = folder.name in {path.name for path in RESULTS.glob("*")}
+    paths = {path.stem: path for path in sorted(folder.glob("*.json"))} if there else {}
+    if name not in paths:
+        return None, []
+    tables = json.loads(paths[name].read_text(encoding="utf-8"))["tables"]
+    found = [table for table in tables if table["table"] == part]
+    if not found:
+        return None, []
+    table = max(found, key=lambda one: one["threads"])
+    return table, [row for row in table["rows"] if is_wanted(row)]
 
 
-def others_gpu():
-    """Elman nets, attention, and a token at a time."""
-    return on_gpu(("elman", "speed"), ("attention", "speed"), ("generation", "tokens"))
+def _words(row, keys):
+    return ", ".join(text.format(row.get(key)) for key, text in keys.items())
+
+
+def finished(head, lines, table, rows, note=""):
+    """A table with the machine that it was measured on; one line where there is no record."""
+    if table is None or not lines:
+        row = ["not measured here", *[MISSING] * (len(head) - 1)]
+        return Table(head, [row], notes=["The command make bench measures it."])
+    machine, threads = table["machine"], table["threads"]
+    day = date.fromisoformat(table["date"])
+    notes = [note] if note else []
+    notes.append(
+        f"{machine['processor']}, {machine['cores']} cores, {machine['vectors']}, {threads} "
+        f"thread{'s' * (threads > 1)}; PyTorch {machine['torch']}; {day.day} {day:%B %Y}, commit "
+        f"{(table['commit'] or '?')[:7]}."
+    )
+    spreads = [(row["high"] - row["low"]) / row["ms"] for row in rows if row.get("rounds", 0) > 2]
+    if spreads:
+        notes.append(
+            f"Half of the rounds of an implementation lie within {100 * mean(spreads):.0f} % of "
+            f"each other on average, and within {100 * max(spreads):.0f} % at worst."
+        )
+    return Table(head, lines, notes=notes)
+
+
+def number(value, digits=None):
+    """Three digits, or as many as stand before the point."""
+    if value is None:
+        return MISSING
+    if digits is None:
+        if 0 < value < 0.1:
+            return f"{value:.2g}"
+        digits = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
+    return f"{value:,.{digits}f}".replace("-", "−")
+
+
+def percent(value):
+    """Of a share."""
+    return MISSING if value is None else f"{100 * value:.0f} %"
