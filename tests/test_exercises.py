@@ -17,9 +17,6 @@ PAGES = sorted((ROOT / "labml_nn").rglob("*.py"))
 ASKED_BESIDES = {
     "labml_nn/attention_maps/__init__.py",
     "labml_nn/language_model.py",
-    "labml_nn/registry.py",
-    "labml_nn/sampling/generation.py",
-    "labml_nn/sampling/sampler.py",
     "labml_nn/transformers/utils.py",
     "labml_nn/transformers/window.py",
 }

@@ -17,7 +17,7 @@ from labml_nn.transformers.positional_encoding import get_positional_encoding
 pytestmark = pytest.mark.browser
 
 ENCODING = "labml_nn/transformers/positional_encoding.html"
-SAMPLING = "labml_nn/sampling/index.html"
+SAMPLING = "labml_nn/sampling.html"
 
 #: What stands out of its drawing, letters too small to read, and faint ones.
 LOOK = """figures => {

@@ -9,7 +9,7 @@ python -m labml_nn generate runs/feedback --prompt "ROMEO:" --tokens 300
 ```
 
 A letter is printed as soon as it is drawn, so that one sees the model at work. What can
-be changed is how it draws, explained under [sampling](../../sampling/__init__.py). The
+be changed is how it draws, explained under [sampling](../../sampling.py). The
 settings are a dataclass of their own, and become flags as the configurations do.
 
 A model of replies answers the prompt; the others continue it.
@@ -38,8 +38,15 @@ from labml_nn.experiments.training.devices import pick_device
 from labml_nn.experiments.training.folder import Run, RunFolder, load_run
 from labml_nn.experiments.training.task import Wording
 from labml_nn.language_model import LanguageModel
-from labml_nn.sampling import Chain, Greedy, Nucleus, Sampler, Temperature, TopK
-from labml_nn.sampling.generation import generate
+from labml_nn.sampling import (
+    Chain,
+    Greedy,
+    Nucleus,
+    Sampler,
+    Temperature,
+    TopK,
+    generate,
+)
 
 
 @dataclass(frozen=True, kw_only=True)

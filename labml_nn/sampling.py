@@ -1,0 +1,692 @@
+r"""
+---
+title: Sampling and generation
+summary: >
+  Generating text with a language model at constant cost per token, and the samplers
+  that choose each token: greedy, temperature, top-k and nucleus sampling.
+paper: https://arxiv.org/abs/1904.09751
+---
+
+To generate text, a language model predicts a distribution over the next token, a
+**sampler** chooses a token from it, and the token becomes the model's next input:
+
+```text
+input    what light thr   o   u   g
+                      │   │   │   │
+sampled               o   u   g   h
+```
+
+This is *autoregressive* generation. In training the model is given the true previous
+token everywhere (teacher forcing). Here it is given its own, so an unlikely choice
+changes all predictions after it, and errors accumulate. The sampler matters as much as
+the model.
+
+**Always the most probable token?** The most probable text is not a typical one. Greedy
+choice ends in loops such as *I don't know. I don't know. I don't know.* Human text has
+an unlikely word every few words: [@holtzman2019curious, Figure 2] compare the
+probabilities of human text with those of text that maximises probability, which are
+close to one everywhere. And each repetition of a phrase makes the next one more
+probable (Figure 4).
+
+**A sample from the whole distribution?** For a perfect model that would be right. A
+trained one gives a little probability to every token that hardly ever follows. Each is
+negligible, but this *tail* is long: if each of 10,000 implausible tokens has
+probability 0.00001, one sample in ten is one of them, ten in a text of 100 tokens.
+
+So samplers change the distribution a little before they draw from it:
+
+| Sampler | Change |
+|:--|:--|
+| `Greedy` | keeps the most probable token only |
+| `Temperature` | sharpens the distribution (below 1) or flattens it (above 1) |
+| `TopK` | keeps the $k$ most probable tokens |
+| `Nucleus` | keeps the smallest set of tokens with probability $p$ |
+| `Chain` | applies several, one after the other |
+
+```python
+import torch
+from labml_nn.sampling import Chain, Nucleus, Temperature, TopK
+
+logits = torch.tensor([[0.5, 0.25, 0.15, 0.1]]).log()  # [B, V]
+print(Temperature(0.5).distribution(logits))  # 0.72, 0.18, 0.07, 0.03
+print(TopK(2).distribution(logits))  # 0.67, 0.33, 0, 0
+print(Nucleus(0.8).distribution(logits))  # 0.56, 0.28, 0.17, 0
+sampler = Chain(Temperature(0.8), Nucleus(0.95))
+token = sampler(logits)  # [B]
+```
+
+| Symbol | Code | Shape | Meaning |
+|:--|:--|:--|:--|
+| $z$ | `logits` | `[B, V]` | logits of the next token; $-\infty$ if impossible |
+| $q$ | | `[B, V]` | the distribution that is sampled, $\sum_v q_{bv} = 1$ |
+| $\tau$ | `temperature` | | temperature |
+| $k$ | `k` | | number of tokens that `TopK` keeps |
+| $p$ | `p` | | probability that `Nucleus` keeps |
+| $w$ | `prompt` | `[T, B]` | the text to continue |
+| $n$ | `n` | | number of tokens to generate |
+"""
+
+import math
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from labml_nn.checks import check_integers, check_sizes
+from labml_nn.language_model import LanguageModel, at_least_single, evaluating
+
+__all__ = [
+    "Chain",
+    "Greedy",
+    "Nucleus",
+    "Sampler",
+    "Temperature",
+    "TopK",
+    "generate",
+]
+
+# Any function of logits `[B, V]` and a random generator to tokens `[B]`.
+Picker = Callable[[Tensor, torch.Generator | None], Tensor]
+Listener = Callable[[int, int], object]
+
+
+class Sampler:
+    r"""
+    ## Sampler
+
+    `Sampler()` itself draws from the predicted distribution,
+    $q = \operatorname{softmax}(z)$. Subclasses override `adjust`. They change logits,
+    not probabilities: logits need not sum to one, and the softmax normalises again
+    whatever was removed. A sampler has no state, so the same random generator gives the
+    same tokens.
+    """
+
+    def adjust(self, logits: Float[Tensor, "B V"]) -> Float[Tensor, "B V"]:
+        """Returns the logits of the distribution to sample; here they are unchanged."""
+        return logits
+
+    def distribution(self, logits: Float[Tensor, "B V"]) -> Float[Tensor, "B V"]:
+        r"""
+        Returns the probabilities $q$ of the tokens, `[B, V]`, in single precision at
+        least. Raises `ValueError` for a row of `logits` with NaN, $+\infty$, or nothing
+        but $-\infty$.
+        """
+        _check_logits(logits)
+        return self.adjust(at_least_single(logits)).softmax(-1)
+
+    def __call__(
+        self, logits: Float[Tensor, "B V"], generator: torch.Generator | None = None
+    ) -> Int[Tensor, " B"]:
+        """
+        * `logits` is what a model returns for one position, `[B, V]`
+        * `generator` is the source of randomness, on the device of the logits; `None`
+          is PyTorch's global one
+
+        Returns a token for each sequence, `[B]`. Raises what `distribution` raises.
+        """
+        drawn = torch.multinomial(self.distribution(logits), 1, generator=generator)
+        return drawn.squeeze(-1)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class Greedy(Sampler):
+    """
+    ## Greedy
+
+    The most probable token, for questions with one right answer, and for tests. Of
+    equally probable tokens it is the one with the lowest number.
+    """
+
+    def adjust(self, logits: Float[Tensor, "B V"]) -> Float[Tensor, "B V"]:
+        """All other tokens become impossible."""
+        return _keep(logits, logits.argmax(-1, keepdim=True))
+
+    def __call__(
+        self, logits: Float[Tensor, "B V"], generator: torch.Generator | None = None
+    ) -> Int[Tensor, " B"]:
+        """Needs no softmax and no random number."""
+        _check_logits(logits)
+        return logits.argmax(-1)
+
+
+@dataclass(frozen=True)
+class Temperature(Sampler):
+    r"""
+    ## Temperature
+
+    $$q_v = \frac{e^{z_v / \tau}}{\sum_u e^{z_u / \tau}} \propto p_v^{1 / \tau}$$
+
+    $\tau = 1$ changes nothing. Below 1 differences between logits grow and probable
+    tokens become more probable: at $\tau = 1/2$ probabilities are squared, so a token
+    that was ten times as probable as another is a hundred times as probable. Above 1
+    the distribution becomes flatter. The limit $\tau \to 0$ is greedy choice, and for
+    $\tau \to \infty$ all tokens are equally probable.
+
+    ![What follows a "t" in the introduction of this page.](figure:sampling.temperature)
+
+    The name comes from physics, where a state of energy $\epsilon$ has probability
+    proportional to $e^{-\epsilon / k_\mathrm{B} \tau}$: a hot gas visits all states, a
+    cold one those of low energy.
+
+    * `temperature` is $\tau > 0$
+
+    Raises `ValueError` for $\tau \le 0$ or infinity, `TypeError` for no number.
+    """
+
+    temperature: float
+
+    def __post_init__(self) -> None:
+        _check_number("temperature", self.temperature)
+        if not 0 < self.temperature < math.inf:
+            raise ValueError(
+                f"`temperature` ({self.temperature}) must be above 0 and finite; use "
+                "Greedy() for the limit 0"
+            )
+
+    def adjust(self, logits: Float[Tensor, "B V"]) -> Float[Tensor, "B V"]:
+        r"""
+        With the largest logit subtracted, which does not change the softmax, a tiny
+        $\tau$ sends the others to $-\infty$ and not the largest to $+\infty$. A $\tau$
+        that the dtype would round to zero is replaced by its smallest number.
+        """
+        temperature = max(self.temperature, torch.finfo(logits.dtype).tiny)
+        return (logits - logits.amax(-1, keepdim=True)) / temperature
+
+
+@dataclass(frozen=True)
+class TopK(Sampler):
+    r"""
+    ## Top-k
+
+    Keeps exactly the $k$ most probable tokens ([@fan2018hierarchical] generated stories
+    with $k = 10$). Of equally probable ones at the border, those with lower numbers are
+    kept; the usual comparison with the $k$-th largest logit would keep all of them.
+
+    * `k` is a positive integer; a vocabulary of at most $k$ tokens is unchanged
+
+    Raises `ValueError` or `TypeError` for anything else.
+    """
+
+    k: int
+
+    def __post_init__(self) -> None:
+        check_sizes(k=self.k)
+
+    def adjust(self, logits: Float[Tensor, "B V"]) -> Float[Tensor, "B V"]:
+        """
+        `topk` gives the border; all logits above it are kept, and the first of those
+        equal to it while there is room. For 50,257 tokens this takes 0.4 ms on one CPU
+        core, and a stable sort, which gives the same result, 4.2 ms.
+        """
+        if self.k >= logits.shape[-1]:
+            return logits
+        border = logits.topk(self.k).values[:, -1:]
+        above, equal = logits > border, logits == border
+        room = self.k - above.sum(-1, keepdim=True)
+        kept = above | (equal & (equal.cumsum(-1) <= room))
+        return logits.masked_fill(~kept, -math.inf)
+
+
+@dataclass(frozen=True)
+class Nucleus(Sampler):
+    r"""
+    ## Nucleus (top-p)
+
+    After *to be or not to* one token is plausible, after *my name is* thousands are. No
+    $k$ suits both. The nucleus ([@holtzman2019curious, §3.1, eq. 2]) fixes the
+    probability and not the number: it is the smallest set $V^{(p)}$ of tokens with
+
+    $$\sum_{v \in V^{(p)}} P(v \mid w_0, \dots, w_t) \ge p$$
+
+    Tokens are taken from the most probable down, until their sum reaches $p$; of
+    equally probable tokens lower numbers come first. Sums are rounded, so a set that
+    reaches $p$ exactly may get one token more.
+
+    * `p` is above 0 and at most 1, which keeps everything; the paper uses 0.95
+
+    Raises `ValueError` for another number, `TypeError` for no number.
+    """
+
+    p: float
+
+    def __post_init__(self) -> None:
+        _check_number("p", self.p)
+        if not 0 < self.p <= 1:
+            raise ValueError(
+                f"`p` ({self.p}) must be above 0 and at most 1; 0.95 is usual, and "
+                "Greedy() keeps the most probable token only"
+            )
+
+    def adjust(self, logits: Float[Tensor, "B V"]) -> Float[Tensor, "B V"]:
+        """
+        A token is kept if the more probable ones before it sum to less than `p`. For
+        the first the sum is 0, so at least one is kept.
+        """
+        if self.p == 1:
+            return logits
+        ordered, order = logits.sort(dim=-1, descending=True, stable=True)
+        before = ordered.softmax(-1).cumsum(-1).roll(1, dims=-1)
+        before[:, 0] = 0
+        kept = torch.zeros_like(logits, dtype=torch.bool)
+        kept.scatter_(-1, order, before < self.p)
+        return logits.masked_fill(~kept, -math.inf)
+
+
+class Chain(Sampler):
+    """
+    ## Chain
+
+    `Chain(Temperature(0.8), Nucleus(0.95))` applies samplers from left to right; none
+    at all draw from the predicted distribution. Raises `TypeError` for arguments that
+    are not a `Sampler`.
+    """
+
+    def __init__(self, *samplers: Sampler) -> None:
+        for sampler in samplers:
+            if not isinstance(sampler, Sampler):
+                raise TypeError(
+                    f"`samplers` contains {sampler!r}; expected samplers, such as "
+                    "Temperature(0.8) and TopK(10)"
+                )
+        self.samplers = samplers
+
+    def adjust(self, logits: Float[Tensor, "B V"]) -> Float[Tensor, "B V"]:
+        """Each sampler changes the logits that the one before it returned."""
+        for sampler in self.samplers:
+            logits = sampler.adjust(logits)
+        return logits
+
+    def __repr__(self) -> str:
+        return f"Chain({', '.join(map(repr, self.samplers))})"
+
+
+GREEDY = Greedy()
+
+
+def generate(
+    model: LanguageModel[Any],
+    prompt: Int[Tensor, "T B"],
+    n: int,
+    sampler: Picker = GREEDY,
+    *,
+    lengths: Int[Tensor, " B"] | None = None,
+    seed: int | None = None,
+    stop: int | Collection[int] | None = None,
+    on_token: Listener | None = None,
+) -> Int[Tensor, "N B"]:
+    r"""
+    ## Generation
+
+    The simplest program passes the whole text to the model for each new token and uses
+    the logits of the last position only: token 1,000 costs a thousand times as much as
+    the first. But a model returns a [state](language_model.py) with its logits, such as
+    a KV cache or a hidden state. With it, one token is one step of constant cost:
+
+    $$z_t, \; h_t = \operatorname{forward}(w_t, \; h_{t-1})$$
+
+    * `model` is any language model of this library
+    * `prompt` is the text to continue, or the source of an encoder–decoder, `[T, B]`,
+      on the device of the model
+    * `n` is the number of tokens to generate
+    * `sampler` is a `Sampler`, or any function of logits `[B, V]` and a
+      `torch.Generator` (or `None`) to tokens `[B]`
+    * `lengths` are the numbers of tokens of the prompts, `[B]`; the rest of each column
+      is ignored. `None`: all but padding at the end
+    * `seed` makes the result repeatable and leaves PyTorch's global generator alone;
+      `None` draws from the global one
+    * `stop` is a token, or several, that ends a sequence. `None` takes the model's
+      `end_token`, if it has one; `()` stops nowhere
+    * `on_token` is called with the index of a sequence and a token as soon as it is
+      generated, to show a text while it grows
+
+    Returns the generated tokens without the prompt, `[N, B]`. A sequence that met a
+    stop token ends with it, and the rest of its column repeats it. $N$ is `n`, or less
+    if all sequences ended before. Padding is never generated unless it is in `stop`.
+
+    Generation runs in evaluation mode and without gradients. Afterwards each submodule
+    is in the mode in which it was, also after an exception or Ctrl-C.
+
+    Raises `ValueError` for an `n` below 1, an empty prompt or batch, lengths that do
+    not match, tokens outside the vocabulary or a seed of more than 64 bits;
+    `TypeError` for values of the wrong type.
+    """
+    if not isinstance(model, LanguageModel):
+        raise TypeError(
+            f"`model` is a {type(model).__name__}; expected a language model, such as "
+            "labml_nn.create(...) returns"
+        )
+    check_sizes(n=n)
+    check_integers("prompt", prompt, "T B")
+    if prompt.shape[1] == 0:
+        raise ValueError(
+            f"`prompt` has shape {list(prompt.shape)}: the batch is empty; expected B "
+            "to be at least 1"
+        )
+    stops = _stop_tokens(model, stop)
+    pick = _picker(model, sampler, _generator(seed, prompt.device), stops)
+
+    # In inference mode tensors have no version counters and can never be part of a
+    # graph, which saves time. The copy outside of it may be trained on.
+    with evaluating(model), torch.inference_mode():
+        start = model.prepare_prompt(prompt, lengths)
+        generated = _generate(model, start, n, pick, stops, on_token)
+    return generated.clone()
+
+
+def _generate(
+    model: LanguageModel[Any],
+    start: tuple[Any, Tensor, Tensor | None],
+    n: int,
+    pick: Callable[[Tensor], Tensor],
+    stops: list[int],
+    on_token: Listener | None,
+) -> Tensor:
+    """
+    ### Prompts of different lengths
+
+    Usually shorter prompts are padded in front, and masks and positions must account
+    for it. Here no model needs to know. One forward pass reads the prompts up to the
+    length of the shortest. After that, each step takes one token of every sequence: the
+    next token of its prompt, if there is one, otherwise the token that was sampled for
+    it. Each sequence is generated as if it were alone; sampled tokens are in brackets.
+
+    ```text
+    one pass    one step each
+    B   u   t   [,] [s] [o] [f]
+    R   o   m    e   o  [,] [w]
+    ```
+
+    `start` is what `prepare_prompt` returned: state, tokens and lengths.
+    """
+    state, text, lengths = start
+    ends = text.new_full((text.shape[1],), len(text)) if lengths is None else lengths
+    ends = ends.to(text.device)
+    shared, longest = (int(end) for end in ends.aminmax())
+    logits, state = model(text[:shared], state)
+    logits, step = logits[-1], model.decoding_step(state)
+
+    # A sequence is generated from position `ends` on, and is complete at `done`: after
+    # $n$ tokens, or after a stop token.
+    rows: list[Tensor] = []
+    done = ends + n
+    ending = torch.tensor(stops, device=text.device)
+    last = longest + n - 1
+    for t in range(shared, last + 1):
+        tokens = pick(logits)
+        if t < longest:
+            tokens = torch.where(t < ends, text[t], tokens)
+        if stops and rows:
+            tokens = torch.where(t < done, tokens, rows[-1])
+        rows.append(tokens)
+        if on_token is not None:
+            is_new = ((t >= ends) & (t < done)).tolist()
+            for sequence, token in enumerate(tokens.tolist()):
+                if is_new[sequence]:
+                    on_token(sequence, token)
+
+        # The test whether all are complete synchronises with a GPU, so it is made only
+        # if there are stop tokens.
+        if stops:
+            stopped = (t >= ends) & torch.isin(tokens, ending)
+            done = torch.where(stopped, done.clamp(max=t + 1), done)
+            if bool((t + 1 >= done).all()):
+                break
+        if t < last:
+            logits = step(tokens)
+
+    # The rows contain the rest of longer prompts, so each column starts at a row of its
+    # own. A column that ended early repeats the last row, which holds its stop token.
+    length = int((done - ends).max())
+    index = torch.arange(length, device=text.device)[:, None] + (ends - shared)
+    return torch.stack(rows).gather(0, index.clamp(max=len(rows) - 1))
+
+
+def _picker(
+    model: LanguageModel[Any],
+    sampler: Picker,
+    generator: torch.Generator | None,
+    stops: list[int],
+) -> Callable[[Tensor], Tensor]:
+    if isinstance(sampler, type) or not callable(sampler):
+        raise TypeError(
+            f"`sampler` is {sampler!r}; expected a sampler such as Greedy(), "
+            "Temperature(0.8) or Nucleus(0.95), or a function of logits and a generator"
+        )
+    padding = model.config.padding_token
+    banned = padding if padding is not None and padding not in stops else None
+
+    def pick(logits: Tensor) -> Tensor:
+        if banned is not None:
+            logits = logits.clone()
+            logits[:, banned] = -math.inf
+        tokens = sampler(logits, generator)
+        if tokens.shape != logits.shape[:1] or tokens.is_floating_point():
+            raise ValueError(
+                f"`sampler` returned {tokens.dtype} of shape {list(tokens.shape)}; "
+                f"expected a token for each of {logits.shape[0]} sequences, integers "
+                "[B]"
+            )
+        return tokens.long()
+
+    return pick
+
+
+def _stop_tokens(
+    model: LanguageModel[Any], stop: int | Collection[int] | None
+) -> list[int]:
+    if stop is None:
+        stop = () if model.end_token is None else model.end_token
+    tokens = list(stop) if isinstance(stop, Collection) else [stop]
+    n_vocab = model.config.n_vocab
+    for token in tokens:
+        if isinstance(token, bool) or not isinstance(token, Integral):
+            raise TypeError(
+                f"`stop` holds {token!r}, a {type(token).__name__}; expected a token "
+                "or a collection of tokens, whole numbers"
+            )
+        if not 0 <= int(token) < n_vocab:
+            raise ValueError(
+                f"`stop` holds {token}; expected tokens from 0 to {n_vocab - 1}, "
+                f"below n_vocab ({n_vocab})"
+            )
+    return [int(token) for token in tokens]
+
+
+def _generator(seed: int | None, device: torch.device) -> torch.Generator | None:
+    if seed is None:
+        return None
+    if isinstance(seed, bool) or not isinstance(seed, Integral):
+        raise TypeError(
+            f"`seed` ({seed!r}) must be a whole number or None, not a "
+            f"{type(seed).__name__}"
+        )
+    if not -(2**63) <= int(seed) < 2**64:
+        raise ValueError(
+            f"`seed` ({seed}) must fit into 64 bits; use seed % 2**64 for a larger one"
+        )
+    return torch.Generator(device).manual_seed(int(seed))
+
+
+def _keep(logits: Tensor, tokens: Tensor) -> Tensor:
+    removed = torch.ones_like(logits, dtype=torch.bool).scatter_(-1, tokens, False)
+    return logits.masked_fill(removed, -math.inf)
+
+
+def _check_number(name: str, value: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(
+            f"`{name}` ({value!r}) must be a number, not a {type(value).__name__}"
+        )
+
+
+# The largest logit of a row shows everything that can be wrong: it is NaN if any is,
+# infinite if any is, and $-\infty$ if nothing is possible. On a GPU the test would
+# stall the host at each token; there `multinomial` reports it.
+def _check_logits(logits: Tensor) -> None:
+    if logits.dim() != 2 or logits.shape[1] == 0:
+        raise ValueError(
+            f"`logits` has shape {list(logits.shape)}; expected [B, V], a row for each "
+            "sequence: of what `forward` returns, take logits[-1]"
+        )
+    if not logits.is_floating_point():
+        raise TypeError(
+            f"`logits` has dtype {logits.dtype}; expected floating-point numbers"
+        )
+    if logits.device.type != "cpu":
+        return
+    for row, largest in enumerate(logits.amax(-1).tolist()):
+        if math.isfinite(largest):
+            continue
+        hint = {
+            math.inf: "a logit is infinite",
+            -math.inf: "all tokens were made impossible",
+        }.get(largest, "did training diverge?")
+        raise ValueError(
+            f"row {row} of `logits` has the largest value {largest}, and no token can "
+            f"be drawn from it; {hint}"
+        )
+
+
+# ## Differences from the papers
+#
+# Neither [@fan2018hierarchical] nor [@holtzman2019curious] says which tokens to keep
+# when several at the border are equally probable. Here it is those with lower numbers,
+# so that the sets are never larger than defined.
+#
+# ## Exercises
+#
+# **1.** Does it matter whether temperature is applied before or after `TopK`? Before or
+# after `Nucleus`?
+#
+# <details><summary>Answer</summary>
+#
+# Temperature does not change the order of the tokens, so the $k$ most probable are the
+# same. It changes their probabilities, and so the size of the nucleus: with a low
+# temperature first, fewer tokens reach $p$.
+#
+# ```python
+# import torch
+# from labml_nn.sampling import Chain, Nucleus, Temperature, TopK
+#
+# torch.manual_seed(0)
+# logits, cool = torch.randn(2, 65), Temperature(0.5)
+# one, other = Chain(cool, TopK(10)), Chain(TopK(10), cool)
+# torch.testing.assert_close(one.distribution(logits), other.distribution(logits))
+#
+# first, last = Chain(cool, Nucleus(0.9)), Chain(Nucleus(0.9), cool)
+# size = lambda sampler: (sampler.distribution(logits) > 0).sum(-1)
+# assert (size(first) < size(last)).all()
+# ```
+#
+# </details>
+#
+# **2.** *Min-p* sampling ([@nguyen2024turning]) keeps the tokens whose probability is
+# at least a given fraction $\alpha$ of the largest. Write it as a `Sampler`.
+#
+# <details><summary>Answer</summary>
+#
+# A ratio of probabilities is a difference of logits: $p_v \ge \alpha \, p_{\max}$ means
+# $z_v \ge z_{\max} + \log \alpha$. It needs no softmax and no sorting.
+#
+# ```python
+# import math
+# import torch
+# from labml_nn.sampling import Chain, Sampler, Temperature
+#
+# class MinP(Sampler):
+#     def __init__(self, fraction):
+#         self.fraction = fraction
+#
+#     def adjust(self, logits):
+#         least = logits.amax(-1, keepdim=True) + math.log(self.fraction)
+#         return logits.masked_fill(logits < least, -math.inf)
+#
+# logits = torch.tensor([[0.5, 0.3, 0.15, 0.05]]).log()
+# kept = Chain(MinP(0.25), Temperature(1.5)).distribution(logits) > 0
+# assert kept.tolist() == [[True, True, True, False]]
+# ```
+#
+# </details>
+#
+# **3.** Sample from a softmax without `torch.multinomial`: add independent noise to
+# each logit and take the argmax. Which distribution must the noise have?
+#
+# <details><summary>Answer</summary>
+#
+# Gumbel noise, $g = -\log x$ with exponential $x$. Then $z_v + g_v$ is largest where
+# $x_v / e^{z_v}$ is smallest. That is an exponential variable with rate $e^{z_v}$, and
+# of several the smallest is $v$ with a probability proportional to its rate.
+#
+# ```python
+# import torch
+#
+# probabilities = torch.tensor([0.5, 0.3, 0.2])
+# noise = -torch.empty(100_000, 3).exponential_().log()
+# drawn = (probabilities.log() + noise).argmax(-1)
+# fractions = drawn.bincount() / len(drawn)
+# torch.testing.assert_close(fractions, probabilities, rtol=0, atol=0.01)
+# ```
+#
+# </details>
+#
+# **4.** Implement generation that passes the whole text to the model for each token. Is
+# the result the same? How many tokens does each implementation process?
+#
+# <details><summary>Answer</summary>
+#
+# It is the same. A prompt of $T$ and $n$ new tokens cost
+# $T + (T + 1) + \dots + (T + n - 1)$ tokens, and with the state $T + n - 1$: here 330
+# and 26, and for a page of 2,000 characters two million and two thousand.
+#
+# ```python
+# import torch
+# import labml_nn
+# from labml_nn.sampling import generate
+#
+# model = labml_nn.create("elman", n_vocab=65).double().eval()
+# processed = []
+# model.register_forward_pre_hook(lambda _, inputs: processed.append(len(inputs[0])))
+#
+# prompt = torch.randint(65, (7, 2))
+# text = prompt
+# for _ in range(20):
+#     logits, _ = model(text)
+#     text = torch.cat([text, logits[-1:].argmax(-1)])
+# assert sum(processed) == 330
+#
+# processed.clear()
+# assert torch.equal(generate(model, prompt, 20), text[7:])
+# assert sum(processed) == 26
+# ```
+#
+# </details>
+#
+# **5.** Generate eight continuations of a prompt and keep the most probable one.
+#
+# <details><summary>Answer</summary>
+#
+# The batch is the prompt eight times. The score of a continuation is the sum of its
+# log-probabilities; `loss` would be the mean over all eight.
+#
+# ```python
+# import torch
+# import labml_nn
+# from labml_nn.sampling import Nucleus, generate
+#
+# model = labml_nn.create("elman", n_vocab=65)
+# prompt = torch.randint(65, (7, 1)).expand(-1, 8)
+# text = torch.cat([prompt, generate(model, prompt, 20, Nucleus(0.9), seed=1)])
+# probabilities, _ = model.pred(text[:-1])
+# steps = probabilities.log().gather(-1, text[1:, :, None])[6:, :, 0]  # [20, 8]
+# score = steps.sum(0)
+# best = text[:, score.argmax()]
+# assert len(best) == 27 and score.max() > score.mean()
+# ```
+#
+# </details>

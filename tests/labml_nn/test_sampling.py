@@ -1,0 +1,460 @@
+"""Samplers: distributions by hand and for any logits. Generation: with models made for the test."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional as F
+
+from labml_nn.language_model import LanguageModel, LanguageModelConfig
+from labml_nn.sampling import Chain, Greedy, Nucleus, Sampler, Temperature, TopK, generate
+
+MODULE = "labml_nn.sampling"
+ALL = [
+    Sampler(),
+    Greedy(),
+    Temperature(0.7),
+    TopK(2),
+    Nucleus(0.8),
+    Chain(Temperature(1.3), TopK(3), Nucleus(0.9)),
+]
+every = pytest.mark.parametrize("sampler", ALL, ids=repr)
+
+
+def logits_of(*rows):
+    return torch.tensor(rows, dtype=torch.float64).log()
+
+
+def kept(sampler, logits):
+    """The tokens that a sampler keeps in each row."""
+    possible = sampler.distribution(logits) > 0
+    return [row.nonzero().flatten().tolist() for row in possible]
+
+
+# One sampler at a time, by hand.
+def test_greedy_is_the_first_of_the_most_probable_and_draws_nothing():
+    logits = torch.tensor([[1.0, 3.0, 3.0], [2.0, -1.0, 0.0]])
+    before = torch.get_rng_state()
+    assert Greedy()(logits).tolist() == [1, 0]
+    assert Greedy().distribution(logits).tolist() == [[0, 1, 0], [1, 0, 0]]
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_temperature_by_hand():
+    logits = logits_of([0.5, 0.3, 0.2])
+    squares = torch.tensor([[0.25, 0.09, 0.04]], dtype=torch.float64)
+    torch.testing.assert_close(Temperature(0.5).distribution(logits), squares / squares.sum())
+    torch.testing.assert_close(Temperature(1.0).distribution(logits), logits.softmax(-1))
+
+
+@pytest.mark.parametrize("temperature", [1e-38, 5e-324])
+def test_temperatures_at_the_limits_do_not_overflow(temperature):
+    logits = torch.tensor([[80.0, 90.0, -math.inf], [3.0, 2.0, 1.0]])
+    cold = Temperature(temperature).distribution(logits)
+    assert cold.tolist() == Greedy().distribution(logits).tolist()
+    assert Temperature(1e30).distribution(logits[:1]).tolist() == [[0.5, 0.5, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("k", "expected"), [(1, [2]), (2, [0, 2]), (3, [0, 2, 3]), (4, [0, 1, 2, 3]), (9, [0, 1, 2, 3])]
+)
+def test_top_k_by_hand(k, expected):
+    logits = logits_of([0.3, 0.1, 0.4, 0.2])
+    assert kept(TopK(k), logits) == [expected]
+    share = logits.exp()[0, expected]
+    torch.testing.assert_close(TopK(k).distribution(logits)[0, expected], share / share.sum())
+
+
+def test_top_k_is_exact_and_keeps_lower_numbers_of_equals():
+    logits = torch.tensor([[0.0, 1.0, 0.0, 1.0, 0.0], [2.0, 2.0, 2.0, 2.0, 2.0]])
+    assert kept(TopK(3), logits) == [[0, 1, 3], [0, 1, 2]]
+    assert kept(TopK(100), torch.zeros(1, 5000)) == [list(range(100))]
+    impossible = torch.tensor([[-math.inf, 1.0, -math.inf]])
+    assert kept(TopK(2), impossible) == [[1]]
+
+
+@pytest.mark.parametrize(
+    ("p", "expected"),
+    [
+        (0.1, [1]),
+        (0.5, [1]),  # reached exactly: the set is {1}
+        (0.51, [1, 2]),
+        (0.75, [1, 2]),
+        (0.76, [0, 1, 2]),
+        (0.875, [0, 1, 2]),
+        (0.9, [0, 1, 2, 3]),
+        (1.0, [0, 1, 2, 3]),
+    ],
+)
+def test_nucleus_by_hand(p, expected):
+    # Powers of two, so that the sums are exact.
+    assert kept(Nucleus(p), logits_of([0.125, 0.5, 0.25, 0.125])) == [expected]
+
+
+def test_nucleus_of_equals_of_rows_and_of_a_thin_tail():
+    rows = logits_of([0.97, 0.01, 0.01, 0.01], [0.25, 0.25, 0.25, 0.25])
+    assert kept(Nucleus(0.5), rows) == [[0], [0, 1]]
+    tail = torch.tensor([[30.0, 0.0, -5.0]])
+    assert tail.softmax(-1)[0, 0] == 1  # rounded
+    assert kept(Nucleus(1.0), tail) == [[0, 1, 2]]
+    assert kept(Nucleus(0.999), tail) == [[0]]
+
+
+def test_chain_applies_from_left_to_right():
+    logits = logits_of([0.5, 0.3, 0.2])
+    assert kept(Chain(Temperature(0.25), Nucleus(0.85)), logits) == [[0]]
+    assert kept(Chain(Nucleus(0.85), Temperature(0.25)), logits) == [[0, 1, 2]]
+    assert torch.equal(Chain().distribution(logits), logits.softmax(-1))
+    sampler = Chain(Temperature(0.8), TopK(10), Greedy(), Sampler())
+    assert repr(sampler) == "Chain(Temperature(temperature=0.8), TopK(k=10), Greedy(), Sampler())"
+
+
+# All of them, on logits of every kind.
+@every
+@settings(deadline=None, max_examples=40)
+@given(seed=st.integers(0, 2**16), batch=st.integers(1, 4), size=st.integers(1, 9))
+def test_distributions_sum_to_one_and_keep_the_order(sampler, seed, batch, size):
+    torch.manual_seed(seed)
+    logits = torch.randint(-3, 4, (batch, size)).double()  # whole numbers are often equal
+    logits[torch.rand(batch, size) < 0.2] = -math.inf
+    logits[:, 0] = logits[:, 0].nan_to_num(neginf=0.0)
+    before = logits.clone()
+    q = sampler.distribution(logits)
+    torch.testing.assert_close(q.sum(-1), torch.ones(batch, dtype=torch.float64))
+    assert (q[logits == -math.inf] == 0).all()
+    assert (q.gather(-1, Greedy()(logits)[:, None]) > 0).all()
+    order = logits.sort(dim=-1, descending=True, stable=True).indices
+    assert (q.gather(-1, order).diff(dim=-1) <= 1e-12).all()
+    drawn = sampler(logits, torch.Generator().manual_seed(seed))
+    assert (q.gather(-1, drawn[:, None]) > 0).all()
+    assert torch.equal(logits, before)
+
+
+@settings(deadline=None, max_examples=40)
+@given(seed=st.integers(0, 2**16), size=st.integers(1, 12), p=st.floats(0.01, 0.99))
+def test_nucleus_is_the_smallest_set_that_reaches_p(seed, size, p):
+    torch.manual_seed(seed)
+    probabilities = torch.randn(3, size, dtype=torch.float64).softmax(-1)
+    inside = Nucleus(p).distribution(probabilities.log()) > 0
+    best = probabilities.sort(descending=True).values.cumsum(-1)
+    needed = ((best < p - 1e-12).sum(-1) + 1).clamp(max=size)
+    assert ((probabilities * inside).sum(-1) >= p - 1e-12).all()
+    assert (inside.sum(-1) <= needed).all()
+
+
+@every
+def test_draws_follow_the_distribution(sampler):
+    """Pearson's statistic stays below a bound that one seed in a million exceeds."""
+    logits, draws = torch.tensor([0.5, 2.0, -1.0, 1.0, 0.0, -math.inf]), 20_000
+    expected = sampler.distribution(logits[None])[0] * draws
+    before = torch.get_rng_state()
+    drawn = sampler(logits.expand(draws, -1), torch.Generator().manual_seed(5))
+    assert torch.equal(sampler(logits.expand(draws, -1), torch.Generator().manual_seed(5)), drawn)
+    assert torch.equal(torch.get_rng_state(), before)
+    counts, possible = F.one_hot(drawn, 6).sum(0), expected > 0
+    assert counts[~possible].sum() == 0
+    assert ((counts - expected)[possible].square() / expected[possible]).sum() < 35
+
+
+@every
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_every_dtype(sampler, dtype):
+    logits = torch.tensor([[1.0, -math.inf, 3.0, 2.0], [0.0, 0.5, -2.0, 8.0]], dtype=dtype)
+    q = sampler.distribution(logits)
+    assert q.dtype in (torch.float32, torch.float64)
+    torch.testing.assert_close(q.sum(-1), torch.ones(2, dtype=q.dtype))
+    drawn = sampler(logits, torch.Generator().manual_seed(0))
+    assert drawn.shape == (2,) and drawn.dtype == torch.int64
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error", "message"),
+    [
+        ("Temperature", 0.0, ValueError, r"`temperature` \(0.0\) must be above 0.*Greedy\(\)"),
+        ("Temperature", math.inf, ValueError, r"\(inf\) must be above 0 and finite"),
+        ("Temperature", math.nan, ValueError, r"\(nan\)"),
+        ("Temperature", "1", TypeError, r"`temperature` \('1'\) must be a number, not a str"),
+        ("Temperature", True, TypeError, "not a bool"),
+        ("TopK", 0, ValueError, r"`k` \(0\) must be at least 1"),
+        ("TopK", 2.0, TypeError, r"`k` \(2.0\) must be a whole number"),
+        ("Nucleus", 0.0, ValueError, r"`p` \(0.0\) must be above 0 and at most 1"),
+        ("Nucleus", 1.1, ValueError, r"`p` \(1.1\)"),
+        ("Nucleus", None, TypeError, r"`p` \(None\) must be a number"),
+        ("Chain", 0.8, TypeError, r"`samplers` contains 0.8"),
+    ],
+)
+def test_invalid_samplers(unhooked, name, value, error, message):
+    with pytest.raises(error, match=message):
+        getattr(unhooked(MODULE), name)(value)
+
+
+@pytest.mark.parametrize("draw", ["Sampler", "Greedy"])
+@pytest.mark.parametrize(
+    ("logits", "error", "message"),
+    [
+        (torch.zeros(5), ValueError, r"shape \[5\]; expected \[B, V\].*logits\[-1\]"),
+        (torch.zeros(2, 0), ValueError, r"shape \[2, 0\]"),
+        (torch.zeros(2, 5).long(), TypeError, "dtype torch.int64; expected floating-point"),
+        (torch.tensor([[0.0, 1.0], [0.0, math.nan]]), ValueError, "row 1 .* nan.*diverge"),
+        (torch.tensor([[0.0, math.inf]]), ValueError, "row 0 .* inf.*infinite"),
+        (torch.full((1, 3), -math.inf), ValueError, "row 0 .* -inf.*impossible"),
+    ],
+)
+def test_invalid_logits(unhooked, draw, logits, error, message):
+    with pytest.raises(error, match=message):
+        getattr(unhooked(MODULE), draw)()(logits)
+
+
+# Generation.
+V = 11
+
+
+class Counter(LanguageModel[torch.Tensor]):
+    """The token after `a` is certainly `a + (the number of tokens so far)`, modulo V."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.calls = []
+
+    def forward(self, tokens, state=None):
+        self.calls.append(tuple(tokens.shape))
+        before = torch.zeros(1, dtype=torch.long) if state is None else state
+        count = before + torch.arange(1, len(tokens) + 1)
+        target = (tokens + count[:, None]) % self.config.n_vocab
+        return 50 * F.one_hot(target, self.config.n_vocab).float(), count[-1:]
+
+
+class Noise(LanguageModel[None]):
+    """A table of bigrams with dropout."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.table = nn.Embedding(config.n_vocab, config.n_vocab)
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, tokens, state=None):
+        return self.dropout(self.table(tokens)), None
+
+
+class Answer(Counter):
+    """Starts from a token of its own, as an encoder–decoder does, and ends with 9."""
+
+    end_token = 9
+
+    def prepare_prompt(self, prompt, lengths=None):
+        self.given = prompt, lengths
+        return torch.tensor([0]), torch.full((1, prompt.shape[1]), 3), None
+
+
+def make(cls=Counter, **config):
+    torch.manual_seed(0)
+    return cls(LanguageModelConfig(**{"n_vocab": V} | config))
+
+
+def counted(prompt, n):
+    """The continuation by `Counter`, by hand."""
+    text = list(prompt)
+    for _ in range(n):
+        text.append((text[-1] + len(text)) % V)
+    return text[len(prompt) :]
+
+
+def test_by_hand_and_at_constant_cost():
+    model = make()
+    text = generate(model, torch.tensor([[5]]), 3)
+    assert text.tolist() == [[6], [8], [0]] and text.dtype == torch.int64
+    assert model.calls == [(1, 1)] * 3  # the last token is never read
+    model = make()
+    assert generate(model, torch.tensor([[2, 3], [1, 1]]), 1).tolist() == [[3, 3]]
+    assert model.calls == [(2, 2)]
+
+
+def test_prompts_of_different_lengths_are_continued_as_if_alone():
+    prompts = [[4, 1, 7], [9], [2, 2, 8, 3, 6], [5, 0, 1]]
+    padded = torch.zeros(7, 4, dtype=torch.long)
+    for column, prompt in enumerate(prompts):
+        padded[: len(prompt), column] = torch.tensor(prompt)
+    lengths = torch.tensor([len(prompt) for prompt in prompts])
+    model, before = make(), padded.clone()
+    text = generate(model, padded, 6, lengths=lengths)
+    assert text.T.tolist() == [counted(prompt, 6) for prompt in prompts]
+    assert model.calls == [(1, 4)] * (1 + 4 + 5)
+    assert torch.equal(padded, before)
+    padded[5:] = 10  # what follows the prompts is ignored
+    assert torch.equal(generate(make(), padded.int(), 6, lengths=lengths.int()), text)
+
+
+def test_padding_at_the_end_of_prompts_gives_their_lengths():
+    padded = torch.tensor([[4, 9], [1, 0], [7, 0]])
+    text = generate(make(padding_token=0), padded, 3)
+    assert text.T.tolist() == [counted([4, 1, 7], 3), counted([9], 3)]
+
+
+@pytest.mark.parametrize(
+    ("stop", "expected"),
+    [
+        ([4, 9], [[2, 4], [4, 4]]),
+        ([7, 5], [[2, 4, 7, 7], [4, 6, 9, 2]]),
+        ({4, 6}, [[2, 4], [4, 4]]),
+        (7, [[2, 4, 7, 7], [4, 6, 9, 2]]),
+        ((), [[2, 4, 7, 0], [4, 6, 9, 2]]),
+    ],
+)
+def test_stop_tokens_end_a_sequence_and_fill_its_column(stop, expected):
+    assert counted([1], 4) == [2, 4, 7, 0] and counted([3], 4) == [4, 6, 9, 2]
+    model = make()
+    text = generate(model, torch.tensor([[1, 3]]), 4, stop=stop)
+    assert text.T.tolist() == expected
+    assert len(model.calls) == len(text)
+
+
+def test_stop_tokens_of_prompts_and_discarded_samples_do_not_count():
+    # In column 0, which still reads its prompt, 2 and 9 are sampled and discarded.
+    assert counted([1], 1) == [2] and counted([1, 7], 1) == [9]
+    prompt = torch.tensor([[1, 3], [7, 0], [5, 0]])
+    text = generate(make(), prompt, 2, lengths=torch.tensor([3, 1]), stop=[1, 2, 7, 9])
+    assert text.T.tolist() == [[8, 1], [4, 6]]
+
+
+def test_a_longer_prompt_that_ends_with_the_others():
+    prompts = torch.tensor([[1, 6], [0, 6], [0, 6], [0, 6]])
+    assert counted([1], 4) == [2, 4, 7, 0] and counted([6, 6, 6, 6], 1) == [10]
+    text = generate(make(), prompts, 9, lengths=torch.tensor([1, 4]), stop=[0, 10])
+    assert text.T.tolist() == [[2, 4, 7, 0], [10, 10, 10, 10]]
+
+
+def test_a_model_that_answers_starts_and_ends_by_itself():
+    prompt, lengths = torch.tensor([[1, 2], [5, 5]]), torch.tensor([2, 1])
+    model = make(Answer)
+    assert generate(model, prompt, 8, lengths=lengths).tolist() == [[4, 4], [6, 6], [9, 9]]
+    assert model.given == (prompt, lengths) and model.calls == [(1, 2)] * 3
+    assert len(generate(model, prompt, 8, stop=())) == 8
+
+
+def test_padding_is_generated_only_as_a_stop_token():
+    model, prompt = make(Noise, n_vocab=3, padding_token=1), torch.zeros(2, 40).long()
+    text = generate(model, prompt, 20, Sampler(), seed=0)
+    assert set(text.unique().tolist()) == {0, 2}
+    text = generate(model, prompt, 20, Sampler(), seed=0, stop=1)
+    assert (text == 1).any(0).sum() > 20
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_tokens_are_reported_as_they_are_generated(n):
+    seen, prompt = [], torch.tensor([[1, 3], [7, 0], [5, 0]])
+    lengths = torch.tensor([3, 1])
+    generate(make(), prompt, n, lengths=lengths, stop=9, on_token=lambda *pair: seen.append(pair))
+    # Column 0 reads two more tokens of its prompt; column 1 ends with 9 or after n.
+    assert seen[:3] == [(1, 4), (1, 6), (0, 8)]
+    assert [token for column, token in seen if column == 0] == counted([1, 7, 5], n)
+    assert [token for column, token in seen if column == 1] == [4, 6, 9][:n]
+
+
+def test_seeds():
+    model, prompt = make(Noise), torch.randint(V, (4, 3))
+    before = torch.get_rng_state()
+    one, two, other, large = (
+        generate(model, prompt, 20, Temperature(2.0), seed=seed) for seed in (1, 1, -2, 2**64 - 1)
+    )
+    assert torch.equal(one, two) and not torch.equal(one, other) and not torch.equal(one, large)
+    assert torch.equal(torch.get_rng_state(), before)
+    texts = []
+    for _ in range(2):
+        torch.manual_seed(7)
+        texts += [generate(model, prompt, 20, Sampler()) for _ in range(2)]
+    assert torch.equal(texts[0], texts[2]) and not torch.equal(texts[0], texts[1])
+
+
+def test_any_callable_is_a_sampler():
+    calls = []
+
+    def sampler(logits, generator):
+        calls.append((logits.shape, generator.initial_seed()))
+        return torch.full((3,), 2)
+
+    text = generate(make(), torch.randint(V, (4, 3)), 2, sampler, seed=5)
+    assert text.tolist() == [[2, 2, 2]] * 2 and calls == [((3, V), 5)] * 2
+    model, prompt = make(Noise), torch.randint(V, (4, 3))
+    assert torch.equal(generate(model, prompt, 5), generate(model, prompt, 5, Greedy()))
+
+
+@pytest.mark.parametrize("error", [None, RuntimeError, KeyboardInterrupt])
+def test_modes_and_gradients_come_back(error):
+    model, inside = make(Noise), []
+    model.table.eval()
+    before = [module.training for module in model.modules()]
+    assert before == [True, False, True]
+
+    def record(_, inputs, y):
+        inside.append(model.dropout.training or y.requires_grad)
+
+    def interrupt(*_):
+        if error:
+            raise error("enough")
+
+    model.dropout.register_forward_hook(record)
+    try:
+        text = generate(model, torch.randint(V, (4, 3)), 5, on_token=interrupt)
+    except (RuntimeError, KeyboardInterrupt):
+        assert error
+    else:
+        assert not text.is_inference()
+        text[0] = 1  # an ordinary tensor
+        model.loss(text[:-1], text[1:]).backward()
+        assert model.table.weight.grad.abs().sum() > 0
+        inside = inside[:-1]
+    assert inside and not any(inside)
+    assert [module.training for module in model.modules()] == before
+    assert torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"n": 0}, ValueError, r"`n` \(0\) must be at least 1"),
+        ({"n": 2.0}, TypeError, r"`n` \(2.0\) must be a whole number"),
+        ({"model": nn.Linear(2, 2)}, TypeError, "`model` is a Linear; expected a language model"),
+        ({"prompt": torch.zeros(0, 2).long()}, ValueError, r"`prompt` .* sequence is empty"),
+        ({"prompt": torch.zeros(4, 0).long()}, ValueError, r"`prompt` .*\[4, 0\]: the batch is"),
+        ({"prompt": [[3], [2]]}, TypeError, r"`prompt` is a list; .* torch.as_tensor\(prompt\)"),
+        ({"prompt": torch.zeros(4).long()}, ValueError, r"`prompt` .*\[4\]; expected \[T, B\]"),
+        ({"prompt": torch.zeros(4, 2)}, TypeError, r"`prompt` has dtype torch.float32"),
+        ({"prompt": torch.full((4, 2), V)}, ValueError, f"`prompt` holds {V}; .* 0 to {V - 1}"),
+        ({"lengths": torch.tensor([0, 3])}, ValueError, "`lengths` holds 0: a prompt is empty"),
+        ({"lengths": torch.tensor([5, 3])}, ValueError, r"`lengths` go from 3 to 5; .*\(4\)"),
+        ({"lengths": torch.tensor([3])}, ValueError, "`lengths` has 1 numbers for 2 prompts"),
+        ({"stop": V}, ValueError, f"`stop` holds {V}; expected tokens from 0 to {V - 1}"),
+        ({"stop": [2, -1]}, ValueError, "`stop` holds -1"),
+        ({"stop": "ab"}, TypeError, "`stop` holds 'a', a str"),
+        ({"stop": True}, TypeError, "`stop` holds True, a bool"),
+        ({"seed": 1.5}, TypeError, r"`seed` \(1.5\) must be a whole number or None"),
+        ({"seed": 2**64}, ValueError, r"`seed` \(\d+\) must fit into 64 bits"),
+        ({"seed": -(2**63) - 1}, ValueError, "must fit into 64 bits"),
+        ({"sampler": "greedy"}, TypeError, r"`sampler` is 'greedy'; expected .*Greedy\(\)"),
+        ({"sampler": Greedy}, TypeError, r"`sampler` is <class .*; expected .*Greedy\(\)"),
+        (
+            {"sampler": lambda logits, _: logits},
+            ValueError,
+            rf"`sampler` returned torch.float32 of shape \[2, {V}\]; expected .* 2 sequences",
+        ),
+    ],
+)
+def test_invalid_arguments(unhooked, change, error, message):
+    base = unhooked("labml_nn.language_model")
+
+    class Table(base.LanguageModel):
+        def __init__(self, config):
+            super().__init__(config)
+            self.table = nn.Embedding(V, V)
+
+        def forward(self, tokens, state=None):
+            return self.table(tokens), None
+
+    model = Table(base.LanguageModelConfig(n_vocab=V))
+    arguments = {"model": model, "prompt": torch.zeros(4, 2).long(), "n": 3} | change
+    with pytest.raises(error, match=message):
+        unhooked(MODULE).generate(**arguments)
+    assert model.training
