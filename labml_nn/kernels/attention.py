@@ -53,6 +53,11 @@ from labml_nn.transformers.mha import (
     MultiHeadAttention,
     PrepareForMultiHeadAttention,
 )
+from labml_nn.transformers.modern import (
+    QKNormAttention,
+    RotaryMultiHeadAttention,
+    RotaryQKNormAttention,
+)
 
 #: The submodules that the kernels compute themselves.
 SUBMODULES: set[type[nn.Module]] = {
@@ -116,12 +121,6 @@ def _is_supported(module: MultiHeadAttention, query: Tensor) -> bool:
     )
 
 
-@kernel_for(
-    MultiHeadAttention.attend,
-    owner=MultiHeadAttention,
-    submodules={nn.Softmax, nn.Dropout},
-    only=("softmax", "dropout"),
-)
 def attend(
     module: MultiHeadAttention,
     query: Float[Tensor, "T B H D"],
@@ -132,14 +131,32 @@ def attend(
     """
     ## Kernel of `MultiHeadAttention.attend`
 
-    It runs where the projections are not those of the class (an adapter, a hook), but
-    everything between them and the output projection is.
+    It runs where the projections are not those of the class, but everything between
+    them and the output projection is: with an adapter or a hook on a projection, with
+    [rotary positions or normalised queries and keys](../transformers/modern.py).
     """
     if not _is_supported(module, query):
         return NotImplemented
     if module.attn is not None:
         module.attn = None
-    return fused_attention(module, query, key, value, mask)
+    causal = False
+    if mask is not None and mask.shape[3] == 1:
+        causal = is_causal(mask[..., 0], len(query), len(key))
+    return fused_attention(module, query, key, value, mask, causal=causal)
+
+
+for _owner in (
+    MultiHeadAttention,
+    RotaryMultiHeadAttention,
+    QKNormAttention,
+    RotaryQKNormAttention,
+):
+    kernel_for(
+        MultiHeadAttention.attend,
+        owner=_owner,
+        submodules={nn.Softmax, nn.Dropout},
+        only=("softmax", "dropout"),
+    )(attend)
 
 
 @kernel_for(MultiHeadAttention.forward, owner=MultiHeadAttention, submodules=SUBMODULES)
@@ -240,10 +257,14 @@ def is_causal(mask: Tensor, queries: int, keys: int) -> bool:
         return False
     if mask.is_inference():
         return _is_lower_triangle(mask)
-    known, version, answer = _last
-    if known() is not mask or version != mask._version:
+
+    # Views of one tensor share its version; which view it is, offset and strides tell.
+    base = mask if mask._base is None else mask._base
+    view = mask._version, mask.storage_offset(), mask.stride(), queries
+    known, known_view, answer = _last
+    if known() is not base or known_view != view:
         answer = _is_lower_triangle(mask)
-        _last = weakref.ref(mask), mask._version, answer
+        _last = weakref.ref(base), view, answer
     return answer
 
 
@@ -256,7 +277,7 @@ def _is_lower_triangle(mask: Tensor) -> bool:
     return torch.equal(table, torch.ones_like(table).tril())
 
 
-_last: tuple[Any, int, bool] = (lambda: None, 0, False)
+_last: tuple[Any, Any, bool] = (lambda: None, None, False)
 
 
 # ## Cost
