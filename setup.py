@@ -63,7 +63,6 @@ setup(
         "labml_nn.recurrent.elman.kernel": ["*.h", "*.cpp"],
         "labml_nn.transformers.feedback.kernel": ["*.h", "*.cpp"],
         "labml_nn.transformers.feedback.writing": ["*.cpp"],
-        "labml_nn.transformers.writing": ["*.h", "*.cpp"],
     },
     entry_points={"console_scripts": ["labml-nn = labml_nn.experiments.command_line:main"]},
     install_requires=["torch>=2.4", "jaxtyping>=0.3", "safetensors>=0.5", "numpy>=1.26"],

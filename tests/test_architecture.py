@@ -57,7 +57,6 @@ FILES = {
     "labml_nn.recurrent.elman.kernel",
     "labml_nn.transformers.feedback.kernel",
     "labml_nn.transformers.feedback.writing",
-    "labml_nn.transformers.writing",
 }
 FOR_FILES = {"pathlib", "json", "os", "safetensors"}
 

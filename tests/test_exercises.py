@@ -18,7 +18,7 @@ ASKED_BESIDES = {
     "labml_nn/attention_maps/__init__.py",
     "labml_nn/language_model.py",
     "labml_nn/transformers/utils.py",
-    "labml_nn/transformers/window.py",
+    "labml_nn/transformers/sliding_window.py",
 }
 #: Pages that name a paper and set no exercises, and why.
 EXEMPT = {

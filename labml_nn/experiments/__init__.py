@@ -23,7 +23,7 @@ change parameters so that the answers get better, and a place to keep what came 
 An **experiment** says which model, which task and which numbers. There are six, and
 each explains its own on its page:
 
-- [`autoregressive`](../transformers/autoregressive/experiment.py): what follows?
+- [`autoregressive`](autoregressive.py): what follows?
 - [`encoder_decoder`](../encoder_decoder.py): what is the reply?
 - [`feedback`](../transformers/feedback/experiment.py): does it help the lowest layer to
   see what the highest worked out?

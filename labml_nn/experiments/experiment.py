@@ -361,7 +361,7 @@ class ExperimentTable(Sequence[Experiment]):
 
 # In the order in which they are best read.
 EXPERIMENTS = ExperimentTable(
-    autoregressive="labml_nn.transformers.autoregressive.experiment",
+    autoregressive="labml_nn.experiments.autoregressive",
     encoder_decoder="labml_nn.experiments.encoder_decoder",
     feedback="labml_nn.transformers.feedback.experiment",
     elman="labml_nn.recurrent.elman.experiment",

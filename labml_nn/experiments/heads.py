@@ -14,7 +14,7 @@ question what one should buy for the same price, many heads that judge by few fe
 or few that judge by many.
 
 This experiment asks it on the [autoregressive
-transformer](../transformers/autoregressive/__init__.py). Everything else is equal: the
+transformer](../transformers/autoregressive.py). Everything else is equal: the
 width, the layers, the batches and their order, the seed. Even the number of parameters
 is the same to the last one.
 

@@ -22,7 +22,7 @@ far it is from there to here. The third says *how far*, in every layer. Spelling
 matter of distances: what comes after *q* does not depend on the line it stands in.
 
 This experiment trains the same [autoregressive
-transformer](../transformers/autoregressive/__init__.py) with each of them, everything
+transformer](../transformers/autoregressive.py) with each of them, everything
 else being equal:
 
 ```text
@@ -48,7 +48,7 @@ the variants may be another. The preset `cpu` trains longer, and the
 **What goes wrong.** A table that was trained on 64 places knows nothing of the 65th,
 and the sinusoids of the 65th mean nothing to layers that have never seen them. So no
 model here is asked to look further back than it was trained to: longer texts [slide
-through the context](../transformers/window.py).
+through the context](../transformers/sliding_window.py).
 
 ```python
 from labml_nn.experiments import experiments

@@ -380,7 +380,7 @@ class RotaryQKNormAttention(RotaryMultiHeadAttention, QKNormAttention):
 #   half of the features is paired with the second, as in GPT-NeoX. This is a
 #   permutation of the projections' rows, but a checkpoint fixes one of the two.
 # * **Positions of RoPE.** The paper counts on. With a [sliding-window
-#   context](window.py) the window is computed anew, and its positions begin again.
+#   context](sliding_window.py) the window is computed anew, and its positions begin again.
 # * **RMSNorm** has an $\epsilon$, and normalises the residual stream where the paper
 #   normalises the summed inputs of each layer's units. Its partial variant (*p*RMSNorm)
 #   is left out.

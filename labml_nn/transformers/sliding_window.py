@@ -128,8 +128,8 @@ def run_in_window(
     """
     padded = padding_token is not None
     real = torch.ones_like(tokens, dtype=torch.bool)
-    if padded:
-        real = tokens != padding_token
+    if padding_token is not None:
+        real = tokens.ne(padding_token)
     if window is None:
         window = SlidingWindow(tokens[:0], real[:0], ())
     _check_window(window, tokens, n_layers, None if padded else max_len)

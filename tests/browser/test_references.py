@@ -99,7 +99,7 @@ def test_what_a_class_is_built_from_and_who_uses_it(visit: Callable[..., Visit])
     used.hover()
     expect(page.locator("#preview")).to_contain_text("def build_layer")
     used.click()
-    page.wait_for_url("**/autoregressive/blocks.html#build_layer")
+    page.wait_for_url("**/autoregressive.html#build_layer")
 
 
 def test_links_of_notes_weigh_little(site: Path):

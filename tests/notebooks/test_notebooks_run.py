@@ -55,13 +55,13 @@ print("USED", *sorted(used))
 
 #: The parts of each model that a reader can change.
 PARTS = {
-    "autoregressive": "AutoregressiveTransformer Encoder PlacedEmbedding TransformerLayer",
+    "autoregressive": "AutoregressiveTransformer Encoder TokenAndPositionEmbedding TransformerLayer",
     "elman": "Elman ElmanCell ElmanLanguageModel ElmanLayer",
     "encoder_decoder": "EncoderDecoderLanguageModel PlacedTokens",
     "feedback": "FeedbackAttention FeedbackLanguageModel FeedbackTransformerKV"
     " FeedbackTransformerLayer",
     "mha": "AutoregressiveTransformer MultiHeadAttention PrepareForMultiHeadAttention",
-    "positional_encoding": "AutoregressiveTransformer PlacedEmbedding",
+    "positional_encoding": "AutoregressiveTransformer TokenAndPositionEmbedding",
 }
 
 SPEECHES = (

@@ -83,7 +83,7 @@ from labml_nn.transformers.feedback.warm_start import take_weights
 # the validation loss was 1.939 after 750 updates and 56 seconds of one core; with both,
 # 1.814 after 800 and 20 seconds. So there is time for windows of 64. The preset took 32
 # seconds to 1.686. That is a little below the 1.722 of the
-# [ordinary transformer](../autoregressive/experiment.py) in its minute, which has half
+# [ordinary transformer](../../experiments/autoregressive.py) in its minute, which has half
 # as many parameters more.
 TINY = Preset(
     about="two layers of 96 features: a minute on two cores",

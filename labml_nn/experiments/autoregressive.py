@@ -7,7 +7,8 @@ summary: >
 ---
 
 A million letters of Shakespeare, and the question is always the same: which comes next?
-The [model](__init__.py) answers it for all letters of a window at once. A batch of 32
+The [model](../transformers/autoregressive.py) answers it for all letters of a window
+at once. A batch of 32
 windows of 64 letters is 2,048 questions, and a training asks a million of them or more.
 
 It learns in a certain order, and the loss tells where it is. Nobody needs to look at
@@ -54,8 +55,8 @@ from labml_nn.experiments.experiment import Experiment, Preset
 # ## A minute on two cores
 #
 # 342,000 parameters, and three choices make the minute worth while. Rotary positions
-# are one; [an experiment](../../experiments/positions.py) compares them with others.
-# The others are [Muon](../../optimizers/muon.py), and small batches, of which there are
+# are one; [an experiment](positions.py) compares them with others.
+# The others are [Muon](../optimizers/muon.py), and small batches, of which there are
 # more. One run each, the loss on the whole validation split:
 #
 # | | Windows in a batch | Updates | Seconds of one core | Loss |
@@ -97,7 +98,7 @@ TINY = Preset(
 #
 # | Each on top of those above | Updates | Loss |
 # |:--|--:|--:|
-# | [new parts](blocks.py), [Muon](../../optimizers/muon.py), 4 layers | 176 | 1.93 |
+# | modern components, [Muon](../optimizers/muon.py), 4 layers | 176 | 1.93 |
 # | 16 windows in a batch instead of 32 | 255 | 1.89 |
 # | 3 layers | 366 | 1.84 |
 # | 96 features | 583 | 1.76 |
@@ -113,7 +114,7 @@ TINY = Preset(
 # much. The preset is the first of the two.
 #
 # Those were tries with a bare loop. `benchmarks/training.py` lets the
-# [trainer](../../experiments/training/trainer.py) make each run, beside nanoGPT's
+# [trainer](training/trainer.py) make each run, beside nanoGPT's
 # recipe, and gives it as many updates as fit into the recipe's time on one thread.
 # First the model had every part there is. Then they were taken away, one after the
 # other, with three seeds each. Three had not earned their place: with GELU instead of
@@ -128,7 +129,7 @@ TINY = Preset(
 # | every part | 1,892 | 1.02 | 1.595 |
 # | the preset | 1,852 | 1.01 | **1.567** |
 #
-# The [whole table](../../../performance.md#training-on-tiny-shakespeare) says what each
+# The [whole table](../../performance.md#training-on-tiny-shakespeare) says what each
 # part is worth. Ours are judged on windows of 128 letters, where more of the past is in
 # view than in the 64 of the recipe. With the recipe's windows and batches, every part
 # came to 1.618.
@@ -160,7 +161,7 @@ CPU = Preset(
 #
 # The size is that of nanoGPT for letters, 10.7 million parameters, and half of its
 # updates. A T4 has no bfloat16, so matrix products are in float16, and a
-# [scaler](../../experiments/training/devices.py) keeps small gradients from vanishing.
+# [scaler](training/devices.py) keeps small gradients from vanishing.
 # This preset has not been run: there was no GPU.
 COLAB = Preset(
     about="six layers of 384 features, 256 letters of context: a free T4",
@@ -213,6 +214,6 @@ EXPERIMENT = Experiment(
     model="autoregressive",
     task="text",
     presets={"tiny": TINY, "cpu": CPU, "colab": COLAB, "gpu": GPU},
-    page="labml_nn/transformers/autoregressive/experiment.html",
+    page="labml_nn/experiments/autoregressive.html",
     notebook="notebooks/autoregressive.ipynb",
 )

@@ -1,0 +1,612 @@
+r"""
+---
+title: Compiled decoding step
+summary: >
+  One token through all layers of a decoder in a single call of C++, with a KV cache of
+  fixed size. Generation then runs at the speed at which memory delivers the weights.
+---
+
+A model with four layers of 128 features has 800,000 parameters. To predict the next
+token it multiplies each of them once, which a CPU core does in less than a tenth of a
+millisecond. Three ways of generating a token differ in what they do besides:
+
+**Recompute.** The simplest generator runs the whole sequence for every token: 256
+positions are computed, and the logits of one are used.
+
+**KV cache.** The [model](../transformers/autoregressive.py) returns the keys and values
+of earlier positions as its state, and computes one position per token. Most of the time
+now goes to about 200 operations of PyTorch, each of which examines types, shapes and
+devices and allocates a tensor, and to the new state: as a value that is never modified,
+it is a copy of all keys and values.
+
+**This kernel** prepares everything once per sequence and then only computes:
+
+* One call of C++ per token replaces the operations of PyTorch. It reads the model's
+  parameters where they are, through pointers; nothing is copied or packed.
+* The cache has room for the whole context from the start. A step writes one column of
+  keys and one row of values and copies nothing.
+
+The product $x W^\top$ for a single vector $x$ uses each weight once, so its time is the
+time to load the weights. They are 3.2 MB, too large for the caches next to a core.
+Faster than that would be smaller weights, or several sequences at once, which share
+what has been loaded. The kernel has three pages of C++:
+[products of a matrix and a vector](cpp/decoding/matrix_vector.h),
+[the step](cpp/decoding/decoding.cpp) and [its parameters](cpp/decoding/task.h).
+
+**Limits.** The kernel computes in float32 on a CPU, in evaluation mode, without padding
+in the context. It uses one thread: two would have to synchronise after each product,
+every few microseconds. Large models are different, because PyTorch's threads share the
+loading of the weights and the overhead of a call is negligible; from `MAX_ELEMENTS`
+parameters on the reference runs. It also runs for everything else that the kernel does
+not support, and wherever there is no compiler.
+
+| Symbol | Code | Shape | Meaning |
+|:--|:--|:--|:--|
+| $w_t$ | `tokens` | `[B]` | the token to read, one per sequence |
+| $z_t$ | `logits` | `[B, V]` | scores of the next token |
+| $K^l$ | `keys` | `[B, H, D, capacity]` | cached keys of layer $l$, positions last |
+| $V^l$ | `values` | `[B, H, capacity, Dv]` | cached values, positions first |
+| $W$ | `max_len` | | length of the context |
+"""
+
+import ctypes
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from labml_nn.kernels import disabled, kernel_for
+from labml_nn.kernels.build import SHARED, Kernel, Library, Source
+from labml_nn.kernels.call import fields, up_to
+from labml_nn.language_model import DecodingStep, LanguageModel
+from labml_nn.transformers.autoregressive import (
+    AutoregressiveTransformer,
+    TokenAndPositionEmbedding,
+)
+from labml_nn.transformers.encoder_decoder import (
+    EncoderDecoderLanguageModel,
+    EncoderDecoderState,
+    TokenEmbedding,
+)
+from labml_nn.transformers.feed_forward import FeedForward, SquaredReLU
+from labml_nn.transformers.mha import MultiHeadAttention, PrepareForMultiHeadAttention
+from labml_nn.transformers.models import (
+    Decoder,
+    Encoder,
+    EncoderDecoder,
+    Generator,
+    TransformerLayer,
+)
+from labml_nn.transformers.modern import (
+    NormalisedHeads,
+    QKNormAttention,
+    RMSNorm,
+    RotaryMultiHeadAttention,
+    RotaryQKNormAttention,
+    rotate,
+)
+from labml_nn.transformers.positional_encoding import (
+    LearnedPositionalEncoding,
+    PositionalEncoding,
+)
+from labml_nn.transformers.sliding_window import SlidingWindow
+
+KERNEL = Kernel(
+    Source("decoding", SHARED / "decoding", ("step",)),
+    what="decoding step",
+    instead="The reference",
+)
+MAX_ELEMENTS = 16_000_000
+
+
+# ## Parameters of the step
+#
+# The structures of `task.h`, field by field. Their meaning is explained there.
+class Linear(ctypes.Structure):
+    _fields_ = fields("rows columns", "", "weight bias")
+
+
+class Norm(ctypes.Structure):
+    _fields_ = fields("kind", "eps", "weight bias")
+
+
+class Attention(ctypes.Structure):
+    _fields_ = [
+        *fields("heads d_k d_v capacity", "scale", ""),
+        *((name, Norm) for name in ("norm", "query_norm", "key_norm")),
+        *((name, Linear) for name in ("query", "key", "value", "output")),
+        *fields("", "", "cos sin keys values"),
+    ]
+
+
+class Layer(ctypes.Structure):
+    _fields_ = [
+        *fields("activation", "", ""),
+        ("norm", Norm),
+        *((name, Linear) for name in ("up", "down")),
+        *((name, Attention) for name in ("self_attention", "cross_attention")),
+    ]
+
+
+class Task(ctypes.Structure):
+    _fields_ = [
+        *fields("batch width layers position norm_first", "scale", ""),
+        *((name, Norm) for name in ("embedding_norm", "final_norm")),
+        ("output", Linear),
+        *fields("", "", "token_table position_table source_lengths layer"),
+        *fields("", "", "tokens logits x z wide scores"),
+    ]
+
+
+ACTIVATIONS: dict[type, int] = {nn.ReLU: 0, nn.GELU: 1, nn.SiLU: 2, SquaredReLU: 3}
+
+# The classes that the kernel computes itself. [The registry](__init__.py) makes sure
+# that a model consists of nothing else, and that none of them was modified.
+SUBMODULES: set[type[nn.Module]] = {
+    *(nn.ReLU, nn.GELU, nn.SiLU, SquaredReLU),
+    *(nn.Linear, nn.Embedding, nn.LayerNorm, nn.Identity, nn.Dropout, nn.Softmax),
+    *(nn.ModuleList, Encoder, Generator, TransformerLayer, FeedForward),
+    *(MultiHeadAttention, PrepareForMultiHeadAttention, TokenAndPositionEmbedding),
+    *(NormalisedHeads, QKNormAttention, RMSNorm),
+    *(RotaryMultiHeadAttention, RotaryQKNormAttention),
+}
+
+
+class Unsupported(Exception):
+    """
+    ## What the kernel does not support
+
+    Raised while a model is examined; then the reference runs.
+    """
+
+
+class StaticCache:
+    r"""
+    ## KV cache of fixed size
+
+    The state of a decoder is a value: each token makes a new one, a copy that is one
+    position longer. That allows continuing from the same state several times, which
+    generation does not need. This cache is allocated once for $W$ positions,
+    $2 L W C$ numbers per sequence, and step $t$ writes to position $t$.
+
+    Scores are sums over the features of a key, and the average is a sum over positions:
+
+    $$e_s = \sum_d q_d \, K_{ds}, \qquad o_d = \sum_s A_s \, V_{sd}$$
+
+    A CPU adds whole vectors quickly and the elements within a vector slowly. So the
+    index that is *not* summed over is last in memory: keys are `[D, capacity]`, values
+    `[capacity, Dv]`.
+    """
+
+    def __init__(self, window: SlidingWindow, max_len: int) -> None:
+        """`window` is a state without padding, of at most `max_len` tokens."""
+        self.max_len, self.length = max_len, len(window.tokens)
+        self.tokens = window.tokens.new_zeros(max_len, window.tokens.shape[1])
+        self.layers = [preallocate(*pair, max_len) for pair in window.layers]
+        self.load(window)
+
+    def load(self, window: SlidingWindow) -> None:
+        """
+        ### From a state
+
+        Replaces the contents. The memory remains the same, and so do pointers to it.
+        """
+        self.length = length = len(window.tokens)
+        self.tokens[:length] = window.tokens
+        for (keys, values), (k, v) in zip(self.layers, window.layers, strict=True):
+            keys[..., :length] = k.permute(1, 2, 3, 0)
+            values[:, :, :length] = v.permute(1, 2, 0, 3)
+
+    def window(self, *, with_layers: bool = True) -> SlidingWindow:
+        """
+        ### To a state
+
+        A copy, since a state must never change.
+        """
+        tokens = self.tokens[: self.length].clone()
+        layers = tuple(
+            (
+                keys[..., : self.length].permute(3, 0, 1, 2).contiguous(),
+                values[:, :, : self.length].permute(2, 0, 1, 3).contiguous(),
+            )
+            for keys, values in self.layers
+            if with_layers
+        )
+        return SlidingWindow(tokens, torch.ones_like(tokens, dtype=torch.bool), layers)
+
+
+def preallocate(
+    keys: Float[Tensor, "S B H D"], values: Float[Tensor, "S B H Dv"], length: int
+) -> tuple[Float[Tensor, "B H D capacity"], Float[Tensor, "B H capacity Dv"]]:
+    """
+    ### Room for one layer
+
+    The capacity is `length`, rounded up to a cache line, and one line more: a vector
+    that begins at the last position must end inside the memory. Unused positions hold
+    zeros; a score of memory that was never written could be NaN.
+    """
+    _, batch, heads, d_k = keys.shape
+    capacity = up_to(length, 16) + 16
+    room = keys.new_zeros(batch, heads, d_k, capacity)
+    return room, values.new_zeros(batch, heads, capacity, values.shape[3])
+
+
+@dataclass
+class CrossAttention:
+    r"""
+    ## The source of an encoder–decoder
+
+    * `layers` are keys and values of the source for each layer, `[S, B, H, D]`
+    * `lengths` are the numbers of real source tokens, `[B]`; padding comes last
+    """
+
+    layers: Sequence[tuple[Tensor, Tensor]]
+    lengths: Int[Tensor, " B"]
+
+
+class CompiledStep:
+    r"""
+    ## The step
+
+    A function from tokens `[B]` to logits `[B, V]`.
+    """
+
+    def __init__(
+        self,
+        library: Library,
+        model: LanguageModel[Any],
+        network: "Network",
+        window: SlidingWindow,
+        *,
+        state_of: Callable[[SlidingWindow], Any],
+        source: CrossAttention | None = None,
+    ) -> None:
+        """
+        * `library` is the compiled C++
+        * `network` are the submodules of `model`
+        * `window` is the context so far, at least one token
+        * `state_of` makes a state of the model from a context
+        * `source` is given for an encoder–decoder
+        """
+        self.library, self.model, self.state_of = library, model, state_of
+        self.n_vocab = model.config.n_vocab
+        self.padding_token = model.config.padding_token
+        self.reference: DecodingStep | None = None
+        self.cache = StaticCache(window, network.max_len)
+        self.held: list[Tensor] = []
+        self.rotations: dict[tuple[int, float], tuple[Tensor, Tensor]] = {}
+        self.task = self._task(network, source)
+        if sum(tensor.numel() for tensor in network.parameters()) > MAX_ELEMENTS:
+            raise Unsupported("a large model")
+
+    def __call__(self, tokens: Int[Tensor, " B"]) -> Float[Tensor, "B V"]:
+        r"""
+        ### One token
+
+        `tokens` are the next of each sequence, `[B]`. Returns the logits of the tokens
+        after them, without gradients. Raises what the model's `forward` raises.
+        """
+        with torch.no_grad():
+            if self.reference is None and not self._is_valid(tokens):
+                # Padding needs masks, and a token outside the vocabulary an error. The
+                # reference continues from here.
+                with disabled():
+                    state = self.state_of(self.cache.window())
+                    self.reference = self.model.decoding_step(state)
+            if self.reference is not None:
+                return self.reference(tokens)
+            if self.cache.length == self.cache.max_len:
+                return self._slide(tokens)
+            return self._step(tokens)
+
+    def _step(self, tokens: Tensor) -> Tensor:
+        cache, task = self.cache, self.task
+        cache.tokens[cache.length] = tokens
+        tokens = tokens.long().contiguous()
+        logits = self.scratch.new_empty(task.batch, self.n_vocab)
+        task.position = cache.length
+        task.tokens, task.logits = tokens.data_ptr(), logits.data_ptr()
+        self.library.run("step", task)
+        cache.length += 1
+        return logits
+
+    def _slide(self, tokens: Tensor) -> Tensor:
+        """
+        ### A full context
+
+        `forward` slides by half the context and reads the rest again, in one parallel
+        pass; its state is loaded into the cache. (It needs the tokens only: sliding
+        drops all keys and values.)
+        """
+        window = self.cache.window(with_layers=False)
+        logits, state = self.model(tokens.unsqueeze(0), self.state_of(window))
+        self.cache.load(state if isinstance(state, SlidingWindow) else state.target)
+        last: Tensor = logits[-1]
+        return last
+
+    def _is_valid(self, tokens: Tensor) -> bool:
+        # A batch is a few numbers, which Python compares faster than PyTorch.
+        if tokens.dtype not in (torch.int64, torch.int32) or tokens.dim() != 1:
+            return False
+        numbers = tokens.tolist()
+        return (
+            len(numbers) == self.task.batch
+            and min(numbers) >= 0
+            and max(numbers) < self.n_vocab
+            and self.padding_token not in numbers
+        )
+
+    # ### From modules to structures
+    #
+    # Each method examines what it reads and raises `Unsupported` if the C++ would
+    # compute something else. A pointer does not keep a tensor alive, so `held` does.
+    def _task(self, network: "Network", source: CrossAttention | None) -> Task:
+        batch, width = self.cache.tokens.shape[1], network.table.shape[1]
+        layers = [
+            self._layer(layer, pair, None if source is None else source.layers[i])
+            for i, (layer, pair) in enumerate(
+                zip(network.layers, self.cache.layers, strict=True)
+            )
+        ]
+        self.layers = (Layer * len(layers))(*layers)
+        task = Task(
+            batch=batch,
+            width=width,
+            layers=len(layers),
+            norm_first=network.layers[0].norm_first,
+            scale=network.scale,
+            embedding_norm=self._norm(network.embedding_norm),
+            final_norm=self._norm(network.final_norm),
+            output=self._linear(network.output),
+            token_table=self._pointer(network.table),
+            position_table=self._pointer(network.positions),
+            layer=ctypes.addressof(self.layers),
+        )
+        if source is not None:
+            lengths = source.lengths.long().contiguous()
+            self.held.append(lengths)
+            task.source_lengths = lengths.data_ptr()
+
+        # Scratch memory for the longest rows, and a vector behind each.
+        widest, longest = 0, max(pair[0].shape[3] for pair in self.cache.layers)
+        for layer in layers:
+            a = layer.self_attention
+            widest = max(widest, 2 * a.heads * (a.d_k + a.d_v), layer.up.rows)
+            longest = max(longest, layer.cross_attention.capacity)
+        self.scratch = network.table.detach().new_zeros(longest + 64)
+        task.scores = self._pointer(self.scratch)
+        for name, size in {"x": width, "z": width, "wide": widest}.items():
+            room = self.scratch.new_zeros(batch * size + 64)
+            setattr(task, name, self._pointer(room))
+        return task
+
+    def _layer(
+        self,
+        layer: TransformerLayer,
+        cache: tuple[Tensor, Tensor],
+        source: tuple[Tensor, Tensor] | None,
+    ) -> Layer:
+        network = cast(FeedForward, layer.feed_forward)
+        activation = network.activation
+        if (
+            type(activation) not in ACTIVATIONS
+            or getattr(activation, "approximate", "none") != "none"
+            or network.is_gated
+            or layer.is_save_ff_input
+        ):
+            raise Unsupported("another feed-forward network")
+        made = Layer(
+            activation=ACTIVATIONS[type(activation)],
+            norm=self._norm(layer.norm_ff),
+            up=self._linear(network.layer1),
+            down=self._linear(network.layer2),
+            self_attention=self._attention(
+                layer.self_attn, layer.norm_self_attn, cache
+            ),
+        )
+        if source is not None and layer.src_attn is not None:
+            keys, values = preallocate(*source, len(source[0]))
+            keys[..., : len(source[0])] = source[0].permute(1, 2, 3, 0)
+            values[:, :, : len(source[1])] = source[1].permute(1, 2, 0, 3)
+            made.cross_attention = self._attention(
+                layer.src_attn, layer.norm_src_attn, (keys, values)
+            )
+        return made
+
+    def _attention(
+        self, module: nn.Module, norm: nn.Module, cache: tuple[Tensor, Tensor]
+    ) -> Attention:
+        attention, (keys, values) = cast(MultiHeadAttention, module), cache
+        if attention.softmax.dim != 1:
+            raise Unsupported("a softmax over another axis")
+        _, heads, d_k, capacity = keys.shape
+        if heads != attention.heads or d_k != attention.d_k:
+            raise Unsupported("the state of another model")
+        cos, sin = None, None
+        if isinstance(attention, RotaryMultiHeadAttention):
+            cos, sin = self._rotations(d_k, attention.base)
+        return Attention(
+            heads=heads,
+            d_k=d_k,
+            d_v=values.shape[3],
+            capacity=capacity,
+            scale=attention.scale,
+            norm=self._norm(norm),
+            query_norm=self._norm(getattr(attention.query, "norm", None)),
+            key_norm=self._norm(getattr(attention.key, "norm", None)),
+            query=self._linear(attention.query.linear),
+            key=self._linear(attention.key.linear),
+            value=self._linear(attention.value.linear),
+            output=self._linear(attention.output),
+            cos=self._pointer(cos),
+            sin=self._pointer(sin),
+            keys=self._pointer(keys),
+            values=self._pointer(values),
+        )
+
+    # Rotating the point $(1, 0)$ of each pair gives the cosine and sine of its angle.
+    def _rotations(self, d_k: int, base: float) -> tuple[Tensor, Tensor]:
+        if (d_k, base) not in self.rotations:
+            points = torch.zeros(self.cache.max_len, 1, 1, d_k, dtype=torch.float32)
+            points[..., : d_k // 2] = 1.0
+            positions = torch.arange(self.cache.max_len)[:, None]
+            cos, sin = rotate(points, positions, base).chunk(2, dim=-1)
+            self.rotations[d_k, base] = cos.contiguous(), sin.contiguous()
+        return self.rotations[d_k, base]
+
+    def _norm(self, module: nn.Module | None) -> Norm:
+        if module is None or isinstance(module, nn.Identity):
+            return Norm()
+        if isinstance(module, RMSNorm):
+            return Norm(2, module.eps, self._pointer(module.weight), None)
+        norm = cast(nn.LayerNorm, module)
+        return Norm(1, norm.eps, self._pointer(norm.weight), self._pointer(norm.bias))
+
+    def _linear(self, module: nn.Module) -> Linear:
+        linear = cast(nn.Linear, module)
+        rows, columns = linear.weight.shape
+        return Linear(
+            rows, columns, self._pointer(linear.weight), self._pointer(linear.bias)
+        )
+
+    def _pointer(self, tensor: Tensor | None) -> int | None:
+        if tensor is None:
+            return None
+        if tensor.dtype != torch.float32 or tensor.device.type != "cpu":
+            raise Unsupported("another dtype or device")
+        tensor = tensor.detach().contiguous()
+        self.held.append(tensor)
+        return tensor.data_ptr()
+
+
+@dataclass
+class Network:
+    r"""
+    ## The submodules of a decoder
+
+    * `table` is the token embedding, multiplied by `scale`; `positions` is added
+    * `embedding_norm` and `final_norm` are before the first layer and after the last
+    * `output` maps features to logits
+    * `max_len` is the length of the context
+    """
+
+    table: Float[Tensor, "V C"]
+    scale: float
+    positions: Float[Tensor, "max_len C"] | None
+    embedding_norm: nn.Module
+    layers: Sequence[TransformerLayer]
+    final_norm: nn.Module
+    output: nn.Linear
+    max_len: int
+
+    def parameters(self) -> list[Tensor]:
+        """Returns what a step reads in full."""
+        modules = [*self.layers, self.output]
+        return [parameter for module in modules for parameter in module.parameters()]
+
+
+def compiled_step(
+    model: LanguageModel[Any],
+    network: Network,
+    window: SlidingWindow | None,
+    **options: Any,
+) -> DecodingStep:
+    """
+    ## Examine and prepare
+
+    Returns a `CompiledStep`, or `NotImplemented` if the reference should run.
+    """
+    if (
+        window is None
+        or not window.layers
+        or window.tokens.device.type != "cpu"
+        or not window.tokens.numel()
+        or not bool(window.real.all())
+        or torch.is_autocast_enabled("cpu")
+        or any(module.training for module in model.modules())
+    ):
+        return NotImplemented  # type: ignore[no-any-return]
+    library = KERNEL.find()
+    if library is None:
+        return NotImplemented  # type: ignore[no-any-return]
+
+    # Tensors made in inference mode could not be modified outside it. These are
+    # modified at every step, wherever that is called.
+    with torch.inference_mode(False), torch.no_grad():
+        try:
+            return CompiledStep(library, model, network, window, **options)
+        except Unsupported:
+            return NotImplemented  # type: ignore[no-any-return]
+
+
+@kernel_for(
+    LanguageModel.decoding_step, owner=AutoregressiveTransformer, submodules=SUBMODULES
+)
+def decode_autoregressive(
+    model: AutoregressiveTransformer, state: SlidingWindow
+) -> DecodingStep:
+    """
+    ## Autoregressive transformer
+
+    The state is the context.
+    """
+    embedding, stack = model.embedding, model.stack
+    if embedding.tokens.max_norm is not None:
+        return NotImplemented  # type: ignore[no-any-return]
+    network = Network(
+        table=embedding.tokens.weight,
+        scale=embedding.scale,
+        positions=embedding.table,
+        embedding_norm=embedding.norm,
+        layers=[cast(TransformerLayer, layer) for layer in stack.layers],
+        final_norm=stack.norm,
+        output=model.generator.projection,
+        max_len=model.config.max_len,
+    )
+    return compiled_step(model, network, state, state_of=lambda window: window)
+
+
+@kernel_for(
+    LanguageModel.decoding_step,
+    owner=EncoderDecoderLanguageModel,
+    submodules=SUBMODULES
+    | {
+        *(EncoderDecoder, Decoder, TokenEmbedding),
+        *(PositionalEncoding, LearnedPositionalEncoding),
+    },
+)
+def decode_target(
+    model: EncoderDecoderLanguageModel, state: EncoderDecoderState
+) -> DecodingStep:
+    """
+    ## Encoder–decoder
+
+    The state also has the keys and values of the source, which never change. Padding
+    comes last in it, so a length for each sequence says which positions are real.
+    """
+    embedding = cast(TokenEmbedding, model.transformer.tgt_embed)
+    decoder = model.transformer.decoder
+    if not state.sources or embedding.tokens.max_norm is not None:
+        return NotImplemented  # type: ignore[no-any-return]
+    positions = embedding.positions.positional_encodings
+    network = Network(
+        table=embedding.tokens.weight,
+        scale=math.sqrt(embedding.d_model),
+        positions=positions.reshape(len(positions), -1),
+        embedding_norm=nn.Identity(),
+        layers=[cast(TransformerLayer, layer) for layer in decoder.layers],
+        final_norm=decoder.norm,
+        output=cast(nn.Linear, model.transformer.generator.projection),
+        max_len=model.config.max_len,
+    )
+    return compiled_step(
+        model,
+        network,
+        state.target,
+        state_of=lambda window: state._replace(target=window),
+        source=CrossAttention(state.sources, state.source_mask.sum(0)),
+    )

@@ -1,0 +1,719 @@
+r"""
+---
+title: Autoregressive transformer (GPT)
+summary: >
+  A decoder-only language model, whole: next-token prediction with a causal mask,
+  generation with a KV cache, and the options of GPT-2 and its successors.
+paper: https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf
+notebook: notebooks/autoregressive.ipynb
+---
+
+> *To be, or not to be, that is the questio*
+
+A model that predicts the next character well must know English spelling, grammar and
+some Shakespeare. **Next-token prediction** turns any text into training data without
+labels: the target at every position is the token that follows. An *autoregressive*
+model predicts each token from all tokens before it, which by the chain rule of
+probability gives the probability of a whole sequence:
+
+$$p(w_0, \dots, w_{T-1}) = \prod_{t=0}^{T-1} p(w_t \mid w_0, \dots, w_{t-1})$$
+
+GPT is the [Transformer](models.py) reduced to one stack ([@liu2018generating, §4.2.3;
+@radford2018improving]): there is no source, hence no encoder and no cross-attention.
+Tokens are embedded, $L$ layers of self-attention and feed-forward network refine the
+features of each position, and a linear map turns the last features $x^L_t$ into logits
+for the token that follows.
+
+![The autoregressive transformer, and its causal mask for five
+tokens.](figure:autoregressive.diagram)
+
+**Causal mask.** The logits at position $t$ must not depend on $w_{t+1}$, the token that
+they predict. So query $t$ may attend to key $s$ only if $s \le t$. With this mask one
+forward pass gives a prediction at every position, each from its own past, and a
+sequence of $T + 1$ tokens yields $T$ training examples computed in parallel. A
+recurrent network needs $T$ sequential steps for the same. Without the mask the training
+loss would approach zero, because attention could copy the target from the next
+position, and the model would generate garbage.
+
+**Loss.** The average negative log-likelihood of the targets $y_t = w_{t+1}$, in nats
+per token:
+
+$$\mathcal{L} = -\frac{1}{T} \sum_{t=0}^{T-1} \log p(y_t \mid w_0, \dots, w_t),
+    \qquad p(v \mid w_0, \dots, w_t) = \operatorname{softmax}(z_t)_v$$
+
+A model that assigns equal probability to all $V$ tokens has $\mathcal{L} = \ln V$, 4.17
+for 65 characters, and $e^{\mathcal{L}}$ is the *perplexity*.
+
+**Generation and the KV cache.** In training all inputs are known. In generation the
+next input is the token that was just sampled, so tokens are generated one after the
+other. The causal mask makes this cheap: since position $s$ depends on $w_0, \dots, w_s$
+only, nothing that was computed for it changes when the sequence grows. A new token
+needs two things of the old ones, the keys and values of each layer, so these are
+cached. They are the **state** that `forward` returns and accepts. With it, a new token
+is one query against $S$ keys, instead of a forward pass over the whole sequence.
+
+```python
+import math
+import torch
+from labml_nn.transformers.autoregressive import (
+    AutoregressiveConfig,
+    AutoregressiveTransformer,
+)
+
+model = AutoregressiveTransformer(AutoregressiveConfig(n_vocab=65)).eval()
+tokens = torch.randint(65, (200, 2))  # [T, B]
+
+loss = model.loss(tokens[:-1], tokens[1:])  # targets: the same sequence, shifted by one
+assert abs(loss - math.log(65)) < 0.3
+
+logits, state = model(tokens[:-1])
+assert logits.shape == (199, 2, 65)  # [T, B, V]
+last, state = model(tokens[-1:], state)  # one more token, with cached keys and values
+torch.testing.assert_close(last, model(tokens)[0][-1:], rtol=1e-4, atol=1e-4)
+```
+
+| Symbol | Code | Shape | Meaning |
+|:--|:--|:--|:--|
+| $w$ | `tokens` | `[T, B]` | input tokens, from 0 to $V - 1$ |
+| $p$ | `positions` | `[T, B\|1]` | position of each token within the context |
+| $E$ | `embedding.tokens.weight` | `[V, C]` | token embeddings |
+| $P$ | `embedding.table` | `[max_len, C]` | position embeddings |
+| $x^l$ | `x` of `run_layers` | `[T, B, C]` | features after $l$ layers |
+| $M$ | `mask` of `run_layers` | `[T, S, B\|1]` | causal mask, `True` = may attend |
+| $K^l$, $V^l$ | `state.layers[l]` | `[S, B, H, D]` | KV cache of layer $l$ |
+| $z$ | `logits` | `[T, B, V]` | scores of the next token |
+| $L$, $H$ | `config.n_layers`, `config.heads` | | layers, heads |
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from labml_nn.checks import (
+    check_bool,
+    check_heads,
+    check_known,
+    check_probability,
+    check_sizes,
+    check_tokens,
+)
+from labml_nn.language_model import LanguageModel, LanguageModelConfig
+from labml_nn.transformers.feed_forward import FeedForward, SquaredReLU
+from labml_nn.transformers.mha import KVCache, MultiHeadAttention
+from labml_nn.transformers.models import Encoder, Generator, TransformerLayer
+from labml_nn.transformers.modern import (
+    QKNormAttention,
+    RMSNorm,
+    RotaryMultiHeadAttention,
+    RotaryQKNormAttention,
+    check_pairs,
+)
+from labml_nn.transformers.positional_encoding import get_positional_encoding
+from labml_nn.transformers.sliding_window import SlidingWindow, run_in_window
+from labml_nn.transformers.utils import subsequent_mask
+
+__all__ = [
+    "AutoregressiveConfig",
+    "AutoregressiveTransformer",
+    "SlidingWindow",
+    "TokenAndPositionEmbedding",
+]
+
+# ## Hyperparameters
+#
+# GPT-2's choices and what replaced them in later models. Each can be selected
+# independently; [modern components](modern.py) explains the new ones.
+#
+# | Field | GPT-2 | Since then | Effect |
+# |:--|:--|:--|:--|
+# | `positions` | `"learned"` | `"rotary"` | rotates queries and keys |
+# | `norm` | `"layer"` | `"rms"` | divides by the root mean square only |
+# | `qk_norm` | `False` | `True` | normalises queries and keys |
+# | `activation` | `"gelu"` | `"silu"`, `"squared_relu"` | of the feed-forward network |
+# | `zero_init` | `False` | `True` | each layer starts as the identity |
+# | `embedding_norm` | `False` | `True` | normalises the embedded tokens |
+# | `bias` | `True` | `False` | linear maps without biases |
+Positions = Literal["sinusoidal", "learned", "rotary", "none"]
+Norm = Literal["layer", "rms"]
+Activation = Literal["relu", "gelu", "silu", "squared_relu"]
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "relu": nn.ReLU,
+    "gelu": nn.GELU,
+    "silu": nn.SiLU,
+    "squared_relu": SquaredReLU,
+}
+NORMS: dict[str, Callable[[int], nn.Module]] = {"layer": nn.LayerNorm, "rms": RMSNorm}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AutoregressiveConfig(LanguageModelConfig):
+    r"""
+    ## Configuration
+
+    * `d_model` is the number of features of a position, $C$
+    * `heads` is the number of attention heads, $H$
+    * `d_k`, `d_v` are the features of a head for queries and keys, and for values;
+      $C / H$ by default
+    * `d_ff` is the number of hidden features of the feed-forward networks, $F$; $4 C$
+      by default
+    * `n_layers` is the number of layers, $L$
+    * `max_len` is the length of the context. Longer sequences use a
+      [sliding window](sliding_window.py)
+    * `positions` is the positional encoding: `"sinusoidal"`, `"learned"`, `"rotary"` or
+      `"none"`
+    * `dropout_prob` is the dropout probability of embeddings, attention weights, hidden
+      features, and the output of each sub-layer
+    * `norm_first` selects pre-norm layers, `False` the post-norm of the Transformer
+    * `norm` is `"layer"` or `"rms"`
+    * `qk_norm` is whether queries and keys are normalised
+    * `activation` is `"relu"`, `"gelu"`, `"silu"` or `"squared_relu"`
+    * `bias` is whether the linear maps of the layers have biases
+    * `embedding_norm` is whether the embedded tokens are normalised
+    * `tied` is whether the embedding and the output share their matrix
+    * `zero_init` is whether the output matrices of the sub-layers are initialised to
+      zero
+
+    The other fields are those of `LanguageModelConfig`; without `init_lower` and
+    `init_upper` parameters are initialised as in GPT-2. The defaults make a small
+    character model with 0.8 million parameters.
+
+    ![Parameters and multiplications of each component, with a full
+    context.](figure:counts.autoregressive)
+
+    Raises `ValueError` or `TypeError` for an invalid value, with the field's name.
+    """
+
+    d_model: int = 128
+    heads: int = 4
+    d_k: int | None = None
+    d_v: int | None = None
+    d_ff: int | None = None
+    n_layers: int = 4
+    max_len: int = 256
+    positions: Positions = "sinusoidal"
+    dropout_prob: float = 0.1
+    norm_first: bool = True
+    norm: Norm = "layer"
+    qk_norm: bool = False
+    activation: Activation = "relu"
+    bias: bool = True
+    embedding_norm: bool = False
+    tied: bool = True
+    zero_init: bool = False
+
+    #
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        sizes = ("d_model", "heads", "n_layers", "max_len", "d_k", "d_v", "d_ff")
+        optional = ("d_k", "d_v", "d_ff")
+        given = {name: getattr(self, name) for name in sizes}
+        check_sizes(
+            **{n: s for n, s in given.items() if n not in optional or s is not None}
+        )
+        if self.d_k is None or self.d_v is None:
+            check_heads(self.heads, self.d_model)
+        check_probability(dropout_prob=self.dropout_prob)
+        check_known("kind of positions", self.positions, get_args(Positions))
+        check_known("kind of norm", self.norm, get_args(Norm))
+        check_known("activation", self.activation, get_args(Activation))
+        flags = ("norm_first", "qk_norm", "bias", "embedding_norm", "tied", "zero_init")
+        check_bool(**{name: getattr(self, name) for name in flags})
+        if self.positions == "rotary":
+            check_pairs(self.query_size)
+
+    @property
+    def feed_forward_size(self) -> int:
+        """Returns $F$."""
+        return 4 * self.d_model if self.d_ff is None else self.d_ff
+
+    @property
+    def query_size(self) -> int:
+        """Returns $d_k$, the axis `D` of shapes."""
+        return self.d_model // self.heads if self.d_k is None else self.d_k
+
+
+class TokenAndPositionEmbedding(nn.Module):
+    r"""
+    ## Embedding
+
+    $$x^0_t = \operatorname{Dropout}\left(\sqrt{C} \; E_{w_t} + P_{p_t}\right)$$
+
+    Attention is invariant to the order of its keys, so each position adds a vector of
+    its own ([positional encoding](positional_encoding.py)). Positions are an argument
+    because they are not always $0, 1, 2, \dots$: padding takes up no position, cached
+    tokens come first, and positions restart when the
+    [window slides](sliding_window.py).
+
+    * **Sinusoids** have no parameters.
+    * A **learned** table is GPT-2's choice. It is initialised with small numbers and
+      has to grow before the model can tell positions apart.
+    * **Rotary** positions add nothing here; [each attention](modern.py) rotates its
+      queries and keys.
+    * With **none** the model still sees order: the causal mask gives each position a
+      past of another length, from which positions can be learned
+      ([@haviv2022transformer]).
+    """
+
+    table: Tensor | None
+
+    def __init__(self, config: AutoregressiveConfig) -> None:
+        """`config` has the sizes of both tables and the kind of positions."""
+        super().__init__()
+        size = config.max_len, config.d_model
+        self.tokens = nn.Embedding(config.n_vocab, config.d_model)
+        if config.positions == "learned":
+            self.table = nn.Parameter(torch.zeros(size))
+        elif config.positions == "sinusoidal":
+            table = get_positional_encoding(config.d_model, config.max_len)
+            self.register_buffer("table", table.view(size), persistent=False)
+        else:
+            self.table = None
+
+        # The factor $\sqrt{C}$ is that of the original Transformer, where it brings the
+        # embeddings to the size of the sinusoids. The optional normalisation makes all
+        # tokens equally large.
+        self.scale = math.sqrt(config.d_model)
+        self.norm: nn.Module = nn.Identity()
+        if config.embedding_norm:
+            self.norm = NORMS[config.norm](config.d_model)
+        self.dropout = nn.Dropout(config.dropout_prob)
+
+    def forward(
+        self, tokens: Int[Tensor, "T B"], positions: Int[Tensor, "T #B"]
+    ) -> Float[Tensor, "T B C"]:
+        x = self.tokens(tokens) * self.scale
+        if self.table is not None:
+            x = x + F.embedding(positions, self.table)
+        embedded: Tensor = self.dropout(self.norm(x))
+        return embedded
+
+
+def build_layer(config: AutoregressiveConfig) -> TransformerLayer:
+    r"""
+    ## One layer
+
+    Self-attention gathers information from earlier positions; the feed-forward network
+    then processes each position alone. Both are [residual](models.py): they add to $x$,
+    so the gradient reaches every layer through the identity, and the features of a
+    position stay in one space from the embedding to the output.
+
+    \begin{align}
+    x &\gets x + \operatorname{MultiHead}(\operatorname{norm}(x), M) \\
+    x &\gets x + \operatorname{FFN}(\operatorname{norm}(x))
+    \end{align}
+
+    These are pre-norm layers, GPT-2's arrangement, which trains without warm-up
+    ([@xiong2020layer]). With `norm_first=False` each sum is normalised instead.
+    """
+    return TransformerLayer(
+        d_model=config.d_model,
+        self_attn=attention_class(config)(
+            config.heads,
+            config.d_model,
+            config.dropout_prob,
+            config.bias,
+            d_k=config.d_k,
+            d_v=config.d_v,
+        ),
+        feed_forward=FeedForward(
+            config.d_model,
+            config.feed_forward_size,
+            config.dropout_prob,
+            ACTIVATIONS[config.activation](),
+            bias1=config.bias,
+            bias2=config.bias,
+        ),
+        dropout_prob=config.dropout_prob,
+        norm_first=config.norm_first,
+        norm=NORMS[config.norm],
+    )
+
+
+# ### Attention of a layer
+#
+# Rotary positions and QK-norm are subclasses of `MultiHeadAttention` with the same
+# arguments.
+def attention_class(config: AutoregressiveConfig) -> type[MultiHeadAttention]:
+    if config.positions == "rotary":
+        return RotaryQKNormAttention if config.qk_norm else RotaryMultiHeadAttention
+    return QKNormAttention if config.qk_norm else MultiHeadAttention
+
+
+class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
+    r"""
+    ## Autoregressive transformer
+
+    Training, saving, loading and [generation](../sampling/generation.py) are those of
+    every [language model](../language_model.py); this class adds the network.
+    """
+
+    name = "autoregressive"
+    Config = AutoregressiveConfig
+    config: AutoregressiveConfig
+
+    def __init__(self, config: AutoregressiveConfig) -> None:
+        """`config` holds all hyperparameters."""
+        super().__init__(config)
+        self.embedding = TokenAndPositionEmbedding(config)
+
+        # An [encoder](models.py) with a causal mask is GPT's decoder: "decoder" in
+        # "decoder-only" means the mask, and there is no source to attend to. Pre-norm
+        # layers leave their residual sum unnormalised, so one normalisation follows the
+        # last layer.
+        self.stack = Encoder(
+            build_layer(config),
+            config.n_layers,
+            final_norm=config.norm_first,
+            norm=NORMS[config.norm],
+        )
+
+        # ### Weight tying
+        #
+        # The embedding maps a token to its vector $E_w$; the output scores a token $v$
+        # by how well the last features match a vector that stands for $v$. Both can be
+        # the same matrix ([@vaswani2017attention, §3.4; @press2017using]):
+        #
+        # $$z_{tv} = x^L_t \cdot E_v + b_v$$
+        #
+        # This saves $V C$ parameters, and a rare token's embedding is trained at every
+        # position, as a candidate that was not the target, instead of only where the
+        # token occurs. The bias $b_v$ can learn how frequent each token is.
+        self.generator = Generator(config.n_vocab, config.d_model)
+        if config.tied:
+            self.generator.projection.weight = self.embedding.tokens.weight
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        r"""
+        ### Initialisation
+
+        Matrices and tables are normal with standard deviation 0.02, biases are zero
+        ([@radford2018improving, §4.1]). All logits are then small, and the first loss
+        is close to $\ln V$.
+
+        The last matrix of each sub-layer is scaled by $1 / \sqrt{2 L}$
+        ([@radford2019language, §2.3]). The residual stream is a sum of $2 L$ such
+        outputs, which are independent at initialisation, so their variances add up:
+        $2 L \cdot (0.02 / \sqrt{2 L})^2 = 0.02^2$, the same for every depth.
+
+        With `zero_init` these matrices start at zero ([@zhang2019fixup]): every layer
+        is the identity, and its other parameters receive gradients as soon as the last
+        matrix has moved. With `init_lower` and `init_upper` all other matrices and
+        tables are uniform in that range.
+        """
+        config = self.config
+        for name, parameter in self.named_parameters():
+            last = name.endswith(
+                ("self_attn.output.weight", "feed_forward.layer2.weight")
+            )
+            if name.endswith("bias") or (last and config.zero_init):
+                nn.init.zeros_(parameter)
+            elif parameter.dim() < 2:
+                continue  # gains of the normalisations stay 1
+            elif config.init_lower is not None and config.init_upper is not None:
+                nn.init.uniform_(parameter, config.init_lower, config.init_upper)
+            else:
+                std = 0.02 / math.sqrt(2 * config.n_layers) if last else 0.02
+                nn.init.normal_(parameter, std=std)
+
+    def forward(
+        self, tokens: Int[Tensor, "T B"], state: SlidingWindow | None = None
+    ) -> tuple[Float[Tensor, "T B V"], SlidingWindow]:
+        r"""
+        ### Forward pass
+
+        * `tokens` continue where `state` ends, `[T, B]`, any number of them
+        * `state` is what the previous call returned, `None` at the beginning. It is a
+          value and can be used again
+
+        Returns the logits of the token after each position, `[T, B, V]`, and the state
+        after the last one, detached. How a sequence is cut into calls makes no
+        difference, and it may be longer than `max_len`: then its context is a
+        [sliding window](sliding_window.py), which also counts positions and builds the
+        caches. `padding_token` may occur anywhere and changes nothing; logits at
+        padding are meaningless.
+
+        Raises `TypeError` or `ValueError` for tokens outside the vocabulary, an empty
+        sequence, or the state of another model or batch.
+        """
+        check_tokens(tokens, self.config.n_vocab)
+        x, state = run_in_window(
+            self.run_layers,
+            tokens,
+            state,
+            n_layers=self.config.n_layers,
+            max_len=self.config.max_len,
+            padding_token=self.config.padding_token,
+        )
+        logits: Tensor = self.generator(x)
+        return logits, state
+
+    def run_layers(
+        self,
+        tokens: Int[Tensor, "T B"],
+        positions: Int[Tensor, "T #B"],
+        real: Bool[Tensor, "S B"] | None,
+        caches: list[KVCache],
+    ) -> Float[Tensor, "T B C"]:
+        r"""
+        ### Layers with a causal mask
+
+        * `tokens`, `positions` are the new tokens and where they stand
+        * `real` is `False` for padding among all $S$ tokens of the context, cached and
+          new; `None` if the vocabulary has no padding token
+        * `caches` holds the keys and values of the cached tokens, one cache per layer;
+          each layer appends those of the new tokens
+
+        Training (no cached tokens, $S = T$) and generation ($T = 1$) are the same code.
+        """
+        # $M_{ts} = [\, s \le t \,]$, where the new tokens are the last $T$ of $S$. A
+        # single new token may attend to everything and needs no mask.
+        T, S = len(tokens), len(tokens)
+        if caches[0].keys is not None:
+            S += len(caches[0].keys)
+        mask: Tensor | None = None
+        if T > 1:
+            mask = subsequent_mask(S, device=tokens.device)
+            mask = mask if T == S else mask[-T:]
+        if real is not None:
+            mask = real.unsqueeze(0) if mask is None else mask & real
+
+        x = self.embedding(tokens, positions)
+        output: Tensor = self.stack(x, mask, caches)
+        return output
+
+
+# ## Pseudo-code
+#
+# $$\begin{array}{l}
+# \textbf{procedure } \text{Forward}(w_{0 \dots T-1}, (K^l, V^l)_{l = 1 \dots L}) \\
+# \quad x \gets \sqrt{C} \, E_w + P_p \\
+# \quad \textbf{for } l = 1, \dots, L \\
+# \quad\quad q, k, v \gets \text{heads of } \text{norm}(x) W^Q_l,\; \text{norm}(x)
+#       W^K_l,\; \text{norm}(x) W^V_l \\
+# \quad\quad K^l, V^l \gets [K^l; k],\; [V^l; v] \\
+# \quad\quad x \gets x + \text{softmax}\left(q {K^l}^\top / \sqrt{d_k} \text{ where }
+#       M\right) V^l \, W^O_l \\
+# \quad\quad x \gets x + f\left(\text{norm}(x) W^{(1)}_l\right) W^{(2)}_l \\
+# \quad \textbf{return } \text{norm}(x) E^\top + b,\; (K^l, V^l)_{l = 1 \dots L}
+# \end{array}$$
+#
+# | Parameter | Elements | | Activation | Shape |
+# |:--|:--|:--|:--|:--|
+# | token embeddings, tied | $V C$ | | $x$ | `[T, B, C]` |
+# | learned positions | `max_len` $\cdot\, C$ | | $q$, $k$, $v$ | `[T, B, H, D]` |
+# | attention, a layer | $4 C^2 + 4 C$ | | $K^l$, $V^l$ | `[S, B, H, D]` |
+# | feed-forward, a layer | $2 C F + F + C$ | | scores | `[T, S, B, H]` |
+# | normalisations | $2 C$ each, $2 L + 1$ of them | | hidden | `[T, B, F]` |
+# | output bias | $V$ | | logits | `[T, B, V]` |
+#
+# ## Cost
+#
+# With $F = 4 C$ a layer has $12 C^2$ weights, and each is multiplied once per token.
+# Attention adds $2 S C$ multiplications per token and layer, so it dominates only if
+# the context is longer than $6 C$.
+#
+# | $T$ tokens | Sequential steps | Multiplications |
+# |:--|--:|:--|
+# | training | 1 | $L \, (12 T C^2 + 2 T^2 C)$ |
+# | generation, recomputed | $T$ | $L \sum_t (12 t C^2 + 2 t^2 C)$ |
+# | generation, KV cache | $T$ | $L \sum_t (12 C^2 + 2 t C)$ |
+#
+# The cache reduces the cost of token $t$ by a factor of about $t$, for $2 L C$ numbers
+# of memory per token: 4 KiB with the default configuration, 72 KiB with the sizes of
+# GPT-2. What remains is to load all weights and the cache once per token, which
+# [a compiled step](../kernels/decoding.py) does at the speed of the memory.
+#
+# ## Differences from GPT-2
+#
+# Compared with [@radford2019language, §2.3] and the authors'
+# [code](https://github.com/openai/gpt-2):
+#
+# * **Scaled embeddings.** The factor $\sqrt{C}$ is the Transformer's; GPT-2 adds tokens
+#   and positions as they are.
+# * **Sinusoidal positions** by default. GPT-2 learns them, as `positions="learned"`
+#   does, from an initial standard deviation of 0.01, not 0.02.
+# * **ReLU** by default, where GPT-2 has GELU, and a **bias** in the output layer.
+# * **Longer sequences** use a sliding window. GPT-2 ends at 1,024 tokens.
+#
+# ## Differences from the Transformer
+#
+# * **One stack**, without encoder and cross-attention.
+# * **Pre-norm** by default; the paper's post-norm is `norm_first=False`.
+# * **Dropout** also on attention weights and hidden features.
+# * **GPT-2's initialisation**; the paper does not specify one.
+#
+# ## Exercises
+#
+# **1.** Generate `n` tokens greedily with `forward` alone, reading one token per call.
+# What goes wrong without `model.eval()`?
+#
+# <details><summary>Answer</summary>
+#
+# Read the prompt, then feed each prediction back together with the state. In training
+# mode dropout perturbs every prediction, and the cached keys and values stay perturbed.
+# (`labml_nn.sampling.generate` does this for every model, with sampling and more.)
+#
+# ```python
+# import torch
+# from labml_nn.transformers.autoregressive import (
+#     AutoregressiveConfig,
+#     AutoregressiveTransformer,
+# )
+#
+# @torch.no_grad()
+# def generate_greedily(model, prompt, n):
+#     logits, state = model(prompt)
+#     tokens = [prompt]
+#     for _ in range(n):
+#         tokens.append(logits[-1:].argmax(-1))
+#         logits, state = model(tokens[-1], state)
+#     return torch.cat(tokens)
+#
+# config = AutoregressiveConfig(n_vocab=65, d_model=32, n_layers=2, max_len=16)
+# model = AutoregressiveTransformer(config).eval()
+# prompt = torch.randint(65, (5, 2))
+# tokens = generate_greedily(model, prompt, 10)
+# assert tokens.shape == (15, 2)
+# assert (model(tokens)[0][4:-1].argmax(-1) == tokens[5:]).all()
+# ```
+#
+# </details>
+#
+# **2.** The first loss of a new model is slightly *above* $\ln V$ with tied weights,
+# and hardly at all without. Which token does a tied model prefer before training?
+#
+# <details><summary>Answer</summary>
+#
+# The token it has just read. The layers add little at initialisation, so the last
+# features still point in the direction of $E_{w_t}$, and the output scores each token
+# $v$ by the dot product with $E_v$. With learned positions, which start small, the last
+# token gets several times the uniform probability.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.autoregressive import (
+#     AutoregressiveConfig,
+#     AutoregressiveTransformer,
+# )
+#
+# tokens = torch.randint(65, (200, 4))
+# for tied in (True, False):
+#     config = AutoregressiveConfig(n_vocab=65, tied=tied, positions="learned")
+#     logits, _ = AutoregressiveTransformer(config).eval()(tokens)
+#     repeated = logits.softmax(-1).gather(-1, tokens[:, :, None]).mean()
+#     assert (repeated > 4 / 65) if tied else (repeated < 2 / 65)
+# ```
+#
+# </details>
+#
+# **3.** How far back does the prediction at position $t$ depend on the input, with one
+# layer and with $L$ layers, when the window slides? Measure it with gradients.
+#
+# <details><summary>Answer</summary>
+#
+# Exactly to the beginning of the context, whatever $L$ is: after sliding, all cached
+# keys and values were computed from the tokens that remained. If the old keys had been
+# kept, information about dropped tokens would pass through them, and $L$ layers would
+# reach back $L$ windows.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.autoregressive import (
+#     AutoregressiveConfig,
+#     AutoregressiveTransformer,
+# )
+#
+# config = AutoregressiveConfig(n_vocab=40, n_layers=3, max_len=8, tied=False)
+# model = AutoregressiveTransformer(config).eval()
+# tokens = torch.arange(40)[:, None]  # all different: row v of E belongs to position v
+# for t in (7, 8, 11, 12, 39):
+#     logits, _ = model(tokens[: t + 1])
+#     (gradient,) = torch.autograd.grad(logits[-1].sum(), model.embedding.tokens.weight)
+#     begin = 4 * max(0, (t - 8) // 4 + 1)
+#     inputs = gradient.abs().sum(1).nonzero().flatten()
+#     assert inputs.tolist() == list(range(begin, t + 1))
+# ```
+#
+# </details>
+#
+# **4.** Count the parameters for $V$ tokens, $L$ layers of $C$ features, $F = 4 C$ and
+# `max_len` learned positions. Which component is the largest in the default
+# configuration, and in GPT-2 with 50,257 tokens, 12 layers, 768 features and 1,024
+# positions?
+#
+# <details><summary>Answer</summary>
+#
+# Attention has four $C \times C$ maps and the feed-forward network two of
+# $4 C \times C$, so a layer has $12 C^2$ weights and $13 C$ elements in biases and
+# normalisations. Outside the layers there are $V C$ for tokens, $V$ output biases, $C$
+# for each position and $2 C$ for the last normalisation. By default the layers hold
+# 95 % of 834,497; in GPT-2 85 million of 124 million, and the tokens 39 million.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.autoregressive import (
+#     AutoregressiveConfig,
+#     AutoregressiveTransformer,
+# )
+#
+# def count(V, L, C, max_len):
+#     return L * (12 * C**2 + 13 * C) + V * C + V + max_len * C + 2 * C
+#
+# config = AutoregressiveConfig(n_vocab=65, positions="learned")
+# with torch.device("meta"):  # shapes without data
+#     model = AutoregressiveTransformer(config)
+# assert sum(p.numel() for p in model.parameters()) == count(65, 4, 128, 256) == 834_497
+# gpt_2 = count(50_257, 12, 768, 1024) - 50_257  # no bias in the output
+# assert gpt_2 == 124_439_808
+# ```
+#
+# </details>
+#
+# **5.** Remove the causal mask and train for a few steps on a random sequence. How low
+# is the loss, and what does that say about generation?
+#
+# <details><summary>Answer</summary>
+#
+# The tokens are independent and uniform, so no causal model can be better than $\ln V$
+# on new data. Without the mask every position can attend to the next one, where the
+# target stands, and the loss falls below that on sequences never seen before. In
+# generation there is no next position to copy from, and the model is useless.
+#
+# ```python
+# import math
+# import torch
+# from labml_nn.transformers.autoregressive import (
+#     AutoregressiveConfig,
+#     AutoregressiveTransformer,
+# )
+#
+# class Unmasked(AutoregressiveTransformer):
+#     def run_layers(self, tokens, positions, real, caches):
+#         return self.stack(self.embedding(tokens, positions), None, caches)
+#
+# torch.manual_seed(0)
+# losses = {}
+# for kind in (AutoregressiveTransformer, Unmasked):
+#     config = AutoregressiveConfig(n_vocab=8, d_model=32, n_layers=2, dropout_prob=0.0)
+#     model = kind(config)
+#     optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
+#     for _ in range(150):
+#         tokens = torch.randint(8, (13, 32))
+#         loss = model.loss(tokens[:-1], tokens[1:])
+#         optimizer.zero_grad()
+#         loss.backward()
+#         optimizer.step()
+#     losses[kind] = loss.item()
+# assert losses[AutoregressiveTransformer] > 0.95 * math.log(8)
+# assert losses[Unmasked] < 0.5 * math.log(8)
+# ```
+#
+# </details>
