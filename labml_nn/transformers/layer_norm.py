@@ -2,24 +2,21 @@ r"""
 ---
 title: Layer normalisation
 summary: >
-  Give every vector mean zero and variance one, whatever went in. Written out step by
-  step, and equal to PyTorch's own; with what it does to gradients.
+  Scales every vector to mean zero and variance one. Computed step by step, equal to
+  PyTorch's module, with its gradient derived.
 paper: https://arxiv.org/abs/1607.06450
 ---
 
-A layer learns from what the layer below hands up, and the layer below keeps changing,
-because it learns too. If its vectors grow to twice their size, everything above meets
-numbers that it was not trained for. Layer normalisation takes that worry away: it moves
-and scales each vector so that its features have mean 0 and variance 1. What is left is
-the *pattern* of a vector, which features are high and which are low; how large it was
-as a whole is forgotten.
+A layer is trained on the outputs of the layer below, whose scale changes as that layer
+learns. **Layer normalisation** ([@ba2016layer]) removes this dependence: it shifts and
+scales each vector so that its features have mean 0 and variance 1. It keeps the
+*pattern*, which features are large and which are small, and forgets the level and the
+size of the vector as a whole.
 
-Batch normalisation does the same with each feature over all the examples of a batch.
-Then the result for one text depends on its neighbours in the batch, padding has to be
-left out, and a batch of one has nothing to compare. A layer norm looks at one vector
-alone, so none of this can happen, and it computes the same in training and in use.
-
-For a vector $x$ of $C$ features ([@ba2016layer, eq. 3], with $\epsilon$ besides):
+Batch normalisation computes mean and variance of each feature over the examples of a
+batch. The output for one sequence then depends on the others, padding would have to be
+excluded, and training and inference differ. Layer normalisation uses a single vector,
+so none of this applies. For a vector $x$ of $C$ features (eq. 3, and $\epsilon$):
 
 \begin{align}
 \mu &= \frac{1}{C} \sum_{i=1}^{C} x_i \\
@@ -28,16 +25,14 @@ For a vector $x$ of $C$ features ([@ba2016layer, eq. 3], with $\epsilon$ besides
 \operatorname{LayerNorm}(x) &= g \otimes \hat{x} + b
 \end{align}
 
-The gain $g$ and the bias $b$ are learned, one number each per feature. They start at 1
-and 0, and give the layer above a scale of its own choice, which no longer depends on
-the vector.
-
-In a transformer each part of a layer has one. *Where* it stands, before the part or
-after the sum, decides how gradients flow; [the transformer layer](layer.py) has both.
+The gain $g$ and the bias $b$ are learned, one number each per feature, and start at 1
+and 0. In a transformer there is one normalisation for each sub-layer. Its position,
+before the sub-layer (pre-norm) or after the residual sum (post-norm), decides how
+gradients flow; [the models](models.py) have both. [RMSNorm](modern.py) omits the mean.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
-| $x$ | `x` | `[T, B, C]` | the vectors, each of which is normalised alone |
+| $x$ | `x` | `[T, B, C]` | vectors, each normalised alone |
 | $\mu$ | `mean` | `[T, B, 1]` | their means |
 | $\sigma^2$ | `variance` | `[T, B, 1]` | their variances |
 | $\hat{x}$ | `normalised` | `[T, B, C]` | mean 0, variance 1 |
@@ -53,19 +48,27 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from labml_nn.checks import autocast_is_on, check_sizes
+from labml_nn.checks import check_bool, check_sizes
 
 
 class LayerNorm(nn.Module):
     r"""
     ## Layer normalisation
 
-    Arguments, names of parameters and results are those of `torch.nn.LayerNorm`, so a
-    checkpoint of one loads into the other. The models of this library use PyTorch's,
-    which goes through memory once where each line below goes through it again. For
-    1,024 vectors of 512 features, on one processor core, the lines below took twice as
-    long, and ten times as long forward and backward. They are for reading, and for
-    changing.
+    Arguments, parameter names and results are those of `torch.nn.LayerNorm`, so that
+    checkpoints can be exchanged. The models use PyTorch's fused module, which reads the
+    vectors once: on one CPU core it took half of the time of this one, and a tenth with
+    the backward pass (1,024 vectors of 512 features). This one is for reading and
+    modifying.
+
+    * `normalized_shape` is the number of features, $C$, or the sizes of the last axes
+      if mean and variance are those of several
+    * `eps` is $\epsilon$, 0 or more
+    * `elementwise_affine` is whether there are $g$ and $b$
+    * `bias` is whether there is $b$ beside $g$
+
+    Raises `ValueError` or `TypeError` if a size is less than 1, `eps` is negative or
+    not finite, or a flag is not a boolean.
     """
 
     def __init__(
@@ -75,26 +78,26 @@ class LayerNorm(nn.Module):
         elementwise_affine: bool = True,
         bias: bool = True,
     ) -> None:
-        r"""
-        * `normalized_shape` is the number of features, $C$; or the sizes of the last
-          axes, if mean and variance run over several
-        * `eps` is $\epsilon$, 0 or more
-        * `elementwise_affine` is whether there are $g$ and $b$
-        * `bias` is whether there is $b$ beside $g$
-
-        Raises `ValueError` or `TypeError` for sizes or an $\epsilon$ that cannot be.
-        """
         super().__init__()
         if isinstance(normalized_shape, Sequence):
             sizes = tuple(normalized_shape)
         else:
             sizes = (normalized_shape,)
-        _check_arguments(sizes, eps)
-        self.normalized_shape = sizes
-        self.eps = eps
+        if not sizes:
+            raise ValueError("`normalized_shape` is empty; expected sizes, such as 512")
+        for size in sizes:
+            check_sizes(normalized_shape=size)
+        check_bool(elementwise_affine=elementwise_affine, bias=bias)
+        if not isinstance(eps, Real) or isinstance(eps, bool):
+            raise TypeError(f"`eps` ({eps!r}) must be a number; 1e-5 is usual")
+        if not 0 <= eps < math.inf:
+            raise ValueError(
+                f"`eps` ({eps}) must be 0 or more, and finite; 1e-5 is usual"
+            )
+        self.normalized_shape, self.eps = sizes, eps
         self.elementwise_affine = elementwise_affine
 
-        # One gain and one bias per feature, for all positions and all texts.
+        # One gain and one bias per feature, for all positions and all sequences.
         self.weight: nn.Parameter | None = None
         self.bias: nn.Parameter | None = None
         if elementwise_affine:
@@ -103,9 +106,6 @@ class LayerNorm(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """
-        Begin with $g = 1$ and $b = 0$: nothing but the normalisation.
-        """
         if self.weight is not None:
             nn.init.ones_(self.weight)
         if self.bias is not None:
@@ -113,65 +113,37 @@ class LayerNorm(nn.Module):
 
     def forward(self, x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
         r"""
-        * `x` has shape `[T, B, C]`, or any other that ends in `normalized_shape`
-
-        Returns the same shape and dtype. Raises `ValueError` for another shape, and
-        `TypeError` for a dtype other than that of the parameters.
+        `x` has shape `[T, B, C]`, or any other that ends in `normalized_shape`. Returns
+        the same shape and dtype.
         """
-        self._check_input(x)
         axes = tuple(range(-len(self.normalized_shape), 0))
 
-        # A sum of squares needs room. In 16 bits, numbers end at 65,504, so the square
-        # of 256 is infinite already (float16), or there are eight bits to count with
-        # (bfloat16). So the vector is worked on in at least 32 bits.
+        # 16 bits are not enough for a sum of squares: in float16 the square of 256 is
+        # infinite, and bfloat16 has 8 bits of precision.
         wide = x if x.dtype == torch.float64 else x.float()
 
-        # $\mu$, one number per vector, `[T, B, 1]`. The axis of length 1 stays, so that
-        # it meets all $C$ features of its vector, and the difference is `[T, B, C]`.
+        # $\mu$, one number per vector, `[T, B, 1]`. The axis of length one broadcasts
+        # over the features.
         mean = wide.mean(axes, keepdim=True)
         centred = wide - mean
 
-        # $\sigma^2$, `[T, B, 1]`: the mean of the squares, divided by $C$. The $C - 1$
-        # of statistics corrects a guess about a population of which one has seen a
-        # sample. Here the $C$ features *are* the population, and what we want is that
-        # exactly these have variance 1.
-        #
-        # $E[x^2] - \mu^2$ would be the same number on paper and save a pass. In
-        # floating point it is the difference of two large numbers; see the exercises.
+        # $\sigma^2$, `[T, B, 1]`, divided by $C$: the $C - 1$ of statistics estimates
+        # the variance of a population from a sample, but here the $C$ features *are*
+        # the population. $E[x^2] - \mu^2$ is the same number and needs one pass less,
+        # but it is a difference of large numbers (see the exercises).
         variance = centred.square().mean(axes, keepdim=True)
 
-        # $\hat{x}$. Under the root $\epsilon$ does two things. A vector whose features
-        # are all equal has $\sigma = 0$ and becomes zero, not $0 / 0$. And its gradient
-        # is finite: the derivative of $\sqrt{z}$ is $1 / (2 \sqrt{z})$, infinite at
-        # zero, and $\sqrt{\sigma^2} + \epsilon$ would turn that into $0 \cdot \infty$,
-        # a nan, in the backward pass.
+        # $\hat{x}$. With $\epsilon$ under the root, a vector of equal features becomes
+        # zero and not $0 / 0$, and its gradient is finite: the derivative of $\sqrt{z}$
+        # is infinite at zero, so that $\sqrt{\sigma^2} + \epsilon$ would give a nan in
+        # the backward pass.
         normalised = centred / torch.sqrt(variance + self.eps)
 
-        # $g \otimes \hat{x} + b$, feature by feature.
         if self.weight is not None:
             normalised = normalised * self.weight
         if self.bias is not None:
             normalised = normalised + self.bias
         return normalised.to(x.dtype)
-
-    def _check_input(self, x: Tensor) -> None:
-        sizes = self.normalized_shape
-        if tuple(x.shape[-len(sizes) :]) != sizes:
-            raise ValueError(
-                f"`x` has shape {list(x.shape)}; expected its last axes to be "
-                f"normalized_shape = {list(sizes)}"
-            )
-        if not x.is_floating_point():
-            raise TypeError(
-                f"`x` has dtype {x.dtype}; expected floating-point vectors: embed "
-                "tokens first (nn.Embedding)"
-            )
-        weight = self.weight
-        if weight is not None and x.dtype != weight.dtype and not autocast_is_on(x):
-            raise TypeError(
-                f"`x` has dtype {x.dtype} but the parameters have {weight.dtype}; "
-                f"convert one: x.to({weight.dtype}) or module.to({x.dtype})"
-            )
 
     def extra_repr(self) -> str:
         return (
@@ -180,59 +152,40 @@ class LayerNorm(nn.Module):
         )
 
 
-def _check_arguments(sizes: tuple[int, ...], eps: float) -> None:
-    if not sizes:
-        raise ValueError(
-            "`normalized_shape` is empty; expected the number of features, such as 512"
-        )
-    for size in sizes:
-        check_sizes(normalized_shape=size)
-    if isinstance(eps, bool) or not isinstance(eps, Real):
-        raise TypeError(
-            f"`eps` ({eps!r}) must be a number, not a {type(eps).__name__}; 1e-5 is "
-            "usual"
-        )
-    if not 0 <= eps < math.inf:
-        raise ValueError(f"`eps` ({eps}) must be 0 or more, and finite; 1e-5 is usual")
-
-
-# ## What it does to gradients
+# ## Gradient
 #
-# Let $\gamma = \partial L / \partial \hat{x}$ be the gradient that comes back, and
-# write $\overline{a}$ for the mean of $a$ over the features. What goes on down is
+# Let $\gamma = \partial \mathcal{L} / \partial \hat{x}$, and let $\overline{a}$ be the
+# mean of $a$ over the features. The gradient of the input is
 #
-# $$\frac{\partial L}{\partial x} = \frac{1}{\sqrt{\sigma^2 + \epsilon}}
+# $$\frac{\partial \mathcal{L}}{\partial x} = \frac{1}{\sqrt{\sigma^2 + \epsilon}}
 #     \left( \gamma - \overline{\gamma} - \hat{x} \, \overline{\gamma \otimes \hat{x}}
 #     \right)$$
 #
-# Two directions are missing in it: the mean, and the component along $\hat{x}$ itself.
-# They have to be. To add a constant to all features, or to make the whole vector
-# larger, changes nothing that leaves the norm, so no gradient may ask for it.
-#
-# And the step is divided by the size of the vector. A vector of twice the size gets
-# half the gradient: large vectors turn slowly, small ones fast. In a deep post-norm
-# stack these factors multiply, one for each norm on the way down.
+# Two directions are removed from $\gamma$: the mean, and the component along $\hat{x}$.
+# Adding a constant to all features, or multiplying them by one, does not change the
+# output, so no gradient points there. Besides, the gradient is divided by the size of
+# the vector: if $x$ is twice as large, its gradient is half as large. In a deep
+# post-norm stack these factors multiply, one for each normalisation.
 #
 # ## Differences from the paper
 #
-# * **Place.** The paper normalises the summed inputs of a layer's units, before their
-#   nonlinearity, and has recurrent networks in mind (eq. 4). Transformers normalise the
-#   rows that run from layer to layer.
+# * **Position.** The paper normalises the summed inputs of a layer's units before the
+#   activation function, and treats recurrent networks above all (eq. 4). Transformers
+#   normalise the vectors of the residual stream.
 # * **$\epsilon$** is not in the paper's equations.
-# * **16 bits.** Under autocast on a GPU PyTorch's module returns 32 bits whatever comes
-#   in; this one returns the dtype that came in, as PyTorch's does on a CPU.
+# * **16 bits.** Under autocast on a GPU, PyTorch's module returns 32 bits for any
+#   input. This one returns the dtype of the input, as PyTorch's does on a CPU.
 #
 # ## Exercises
 #
-# **1.** Zhang and Sennrich ([-@zhang2019root]) leave the mean alone and divide by the
-# root of the mean square: *RMSNorm*, which many of today's language models use. Write
-# it. What does it forget of a vector, and what does it keep that `LayerNorm` does not?
+# **1.** Implement *RMSNorm* ([@zhang2019root]), which omits the mean and divides by the
+# root mean square. Which property of a vector does it preserve that `LayerNorm` does
+# not?
 #
 # <details><summary>Answer</summary>
 #
-# Both forget the size. Only `LayerNorm` forgets a constant added to all features. For
-# vectors of mean zero they are one and the same, and a linear map before the norm can
-# learn to make such vectors.
+# Both are invariant to the size, and only `LayerNorm` is invariant to a constant added
+# to all features. For vectors with mean zero both are equal.
 #
 # ```python
 # import torch
@@ -259,16 +212,16 @@ def _check_arguments(sizes: tuple[int, ...], eps: float) -> None:
 #
 # </details>
 #
-# **2.** Derive the gradient above, and write the backward pass by hand. Check that the
-# two directions are missing.
+# **2.** Derive the gradient above and check it, and that it has no component in the two
+# directions.
 #
 # <details><summary>Answer</summary>
 #
 # Write $\hat{x} = c / s$ with $c = x - \mu$ and $s = \sqrt{\sigma^2 + \epsilon}$.
 # From $\sigma^2 = \overline{c^2}$ follows $ds = \overline{c \, dc} / s$, so that
 # $d\hat{x} = (dc - \hat{x} \, \overline{\hat{x} \, dc}) / s$, and $dc = dx - d\mu$
-# takes the mean away. Both maps are symmetric, so the gradient passes through the same
-# two, in the opposite order.
+# removes the mean. Both maps are symmetric, so the gradient passes through the same two
+# in reverse order.
 #
 # ```python
 # import torch
@@ -294,15 +247,14 @@ def _check_arguments(sizes: tuple[int, ...], eps: float) -> None:
 #
 # </details>
 #
-# **3.** Compute the variance in one pass, as $E[x^2] - \mu^2$, and normalise a vector
-# whose features lie around 10,000. What comes out?
+# **3.** Compute the variance in one pass, as $E[x^2] - \mu^2$, of vectors with features
+# around 10,000. How accurate is it?
 #
 # <details><summary>Answer</summary>
 #
-# A number of 32 bits has 24 of them for its digits. Near $10^8$, where $x^2$ and
-# $\mu^2$ are, neighbours lie 8 apart, so a variance of 1 is lost between them: the
-# difference may be 0, or 8, or negative. Subtract the mean first, and all that is
-# squared is small.
+# 32-bit numbers have 24 bits of precision. Near $10^8$, where $x^2$ and $\mu^2$ are,
+# adjacent numbers differ by 8, so a variance of 1 is lost: the difference may be 0, 8
+# or negative. If the mean is subtracted first, all squares are small.
 #
 # ```python
 # import torch
@@ -314,20 +266,21 @@ def _check_arguments(sizes: tuple[int, ...], eps: float) -> None:
 # exact = x.double().var(-1, unbiased=False)
 # assert (two_passes - exact).abs().max() < 1e-4
 # assert (one_pass - exact).abs().max() > 3
-# assert (one_pass < 0).any()  # no root to take of these
+# assert (one_pass < 0).any()
 # sizes = LayerNorm(512)(x).square().mean(-1)
 # assert torch.allclose(sizes, torch.ones(200), atol=1e-3)
 # ```
 #
 # </details>
 #
-# **4.** What is left of a vector of two features? Of one?
+# **4.** Which information remains of a vector with two features, and with one?
 #
 # <details><summary>Answer</summary>
 #
-# Mean 0 and variance 1 leave $(1, -1)$ or $(-1, 1)$: which of the two was larger, one
-# bit. Of a single feature nothing is left. In general two of $C$ numbers are lost, and
-# the vectors lie on a sphere of radius $\sqrt{C}$ in the $C - 1$ dimensions of mean 0.
+# Mean 0 and variance 1 leave $(1, -1)$ or $(-1, 1)$: one bit, which of the two was
+# larger. Of a single feature nothing remains. In general two degrees of freedom are
+# lost: the vectors lie on a sphere of radius $\sqrt{C}$ in the $C - 1$ dimensions with
+# mean 0.
 #
 # ```python
 # import torch

@@ -3,12 +3,12 @@
 import torch
 from torch import nn
 
-from labml_nn.transformers.feed_forward import FeedForward
+from labml_nn.transformers.feed_forward import FeedForward, SquaredReLU
 
 
 def trace_plain(T, B, C, F):
-    """One map up, one down."""
-    FeedForward(C, F)(torch.randn(T, B, C))
+    """Without a gate."""
+    FeedForward(C, F, activation=SquaredReLU())(torch.randn(T, B, C))
 
 
 def trace_gated(T, B, C, F):
