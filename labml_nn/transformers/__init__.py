@@ -24,7 +24,7 @@ positions exchange information.
 | [Autoregressive transformer](autoregressive.py) | the decoder-only language model |
 | [Sliding-window context](sliding_window.py) | text longer than the context |
 | [Modern components](modern.py) | RoPE, RMSNorm, QK-norm, gated networks |
-| [Feedback Transformer](feedback/__init__.py) | all layers attend to one shared memory |
+| [Feedback Transformer](feedback/__init__.py) | one memory for all layers |
 
 All of them take sequences of vectors `[T, B, C]`, sequence first; see [shapes and
 symbols](../../notation.md). The classes of version 0.5.1 can be imported from here. A

@@ -1,19 +1,18 @@
-"""Encoder, decoder and the two together: what they compute, and what they must not let through."""
+"""The encoder–decoder: its equations, what must not leak, loss, greedy decoding, errors."""
 
 import copy
 import math
 import pickle
-from collections.abc import Callable
-from types import ModuleType
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from labml_nn.transformers.feed_forward import FeedForward
-from labml_nn.transformers.mha import MultiHeadAttention
+from labml_nn.transformers.mha import KVCache, MultiHeadAttention
 from labml_nn.transformers.models import (
     Decoder,
     EmbeddingsWithLearnedPositionalEncoding,
@@ -23,19 +22,57 @@ from labml_nn.transformers.models import (
     Generator,
     TransformerLayer,
 )
+from labml_nn.transformers.positional_encoding import get_positional_encoding
 from labml_nn.transformers.utils import subsequent_mask
 
 MODULE = "labml_nn.transformers.models"
-T, S, B, C, H, F, V, U = 5, 7, 2, 12, 3, 28, 19, 17
+T, S, B, C, H, FF, V, U = 5, 7, 2, 12, 3, 28, 19, 17
+PAD, START, END = 0, 1, 2
+few = settings(deadline=None, max_examples=10)
 seeds = st.integers(0, 2**16)
+orders = pytest.mark.parametrize("norm_first", [True, False], ids=["pre", "post"])
+KINDS = [EmbeddingsWithPositionalEncoding, EmbeddingsWithLearnedPositionalEncoding]
 
 
-def layer(decoder: bool = False, norm_first: bool = True) -> TransformerLayer:
+class Attention(nn.Module):
+    """An attention that can be computed by hand: a multiple of the query, and the mean key."""
+
+    def __init__(self, factor: float):
+        super().__init__()
+        self.factor = factor
+        self.call: dict[str, Tensor | None] = {}
+
+    def forward(self, *, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+        self.call = {"query": query, "key": key, "value": value, "mask": mask}
+        return self.factor * query + key.mean(0)
+
+
+class Square(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * x
+
+
+def simple(norm_first: bool, decoder: bool = True, dropout_prob: float = 0.0) -> TransformerLayer:
+    layer = TransformerLayer(
+        d_model=C,
+        self_attn=Attention(2.0),
+        src_attn=Attention(3.0) if decoder else None,
+        feed_forward=Square(),
+        dropout_prob=dropout_prob,
+        norm_first=norm_first,
+    )
+    for name, parameter in layer.named_parameters():
+        assert "norm" in name
+        nn.init.normal_(parameter)
+    return layer
+
+
+def layer(decoder: bool = False, norm_first: bool = True, **sizes) -> TransformerLayer:
     return TransformerLayer(
         d_model=C,
-        self_attn=MultiHeadAttention(H, C, 0.0),
-        src_attn=MultiHeadAttention(H, C, 0.0) if decoder else None,
-        feed_forward=FeedForward(C, F, 0.0),
+        self_attn=MultiHeadAttention(H, C, 0.0, **sizes),
+        src_attn=MultiHeadAttention(H, C, 0.0, **sizes) if decoder else None,
+        feed_forward=FeedForward(C, FF, 0.0),
         dropout_prob=0.0,
         norm_first=norm_first,
     )
@@ -44,8 +81,8 @@ def layer(decoder: bool = False, norm_first: bool = True) -> TransformerLayer:
 def model(norm_first: bool = True) -> EncoderDecoder:
     """One that reads U tokens and writes V, and whose learned positions are not zero."""
     made = EncoderDecoder(
-        Encoder(layer(False, norm_first), 2),
-        Decoder(layer(True, norm_first), 3),
+        Encoder(layer(False, norm_first), 2, final_norm=norm_first),
+        Decoder(layer(True, norm_first), 3, final_norm=norm_first),
         EmbeddingsWithPositionalEncoding(C, U),
         EmbeddingsWithLearnedPositionalEncoding(C, V, max_len=20),
         Generator(V, C),
@@ -54,165 +91,270 @@ def model(norm_first: bool = True) -> EncoderDecoder:
     return made.eval()
 
 
-def texts(batch: int = B) -> tuple[Tensor, Tensor]:
-    return torch.randint(U, (S, batch)), torch.randint(V, (T, batch))
+def tokens(batch: int = B) -> tuple[Tensor, Tensor]:
+    return torch.randint(3, U, (S, batch)), torch.randint(3, V, (T, batch))
 
 
 def same(ours: Tensor, theirs: Tensor) -> bool:
-    return torch.allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+    return ours.shape == theirs.shape and torch.allclose(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
-# What the whole computes.
+# Embeddings.
 
 
-def test_old_call_stops_before_the_generator_and_the_new_one_does_not():
-    transformer, (src, tgt) = model(), texts()
-    rows = transformer(src, tgt, None, subsequent_mask(T))
-    assert rows.shape == (T, B, C)
-    logits = transformer.logits(src, tgt, None, subsequent_mask(T))
-    assert logits.shape == (T, B, V)
-    torch.testing.assert_close(logits, transformer.generator(rows))
+def test_embedding_by_hand():
+    embed = EmbeddingsWithPositionalEncoding(4, 3)
+    with torch.no_grad():
+        embed.linear.weight.copy_(torch.arange(12.0).view(3, 4))
+    # sqrt(4) = 2 times rows 2 and 0, plus the sinusoids of positions 0 and 1.
+    expected = [
+        [16.0, 18.0 + 1, 20.0, 22.0 + 1],
+        [math.sin(1), 2 + math.cos(1), 4 + math.sin(0.01), 6 + math.cos(0.01)],
+    ]
+    embedded = embed(torch.tensor([[2], [0]]))
+    torch.testing.assert_close(embedded, torch.tensor(expected).unsqueeze(1))
 
 
-def test_generator_is_trained_through_the_door_to_logits():
-    transformer, (src, tgt) = model(), texts()
-    transformer.logits(src, tgt, None, subsequent_mask(T)).sum().backward()
-    assert all(p.grad is not None for p in transformer.generator.parameters())
+def test_fixed_positions_have_no_end_and_learned_ones_do():
+    fixed, learned = (kind(6, 11, max_len=3) for kind in KINDS)
+    text = torch.randint(11, (5, B))
+    expected = fixed.linear(text) * math.sqrt(6) + get_positional_encoding(6, 5)
+    torch.testing.assert_close(fixed(text), expected)
+    for each in (fixed, learned):
+        shapes = {name: tuple(value.shape) for name, value in each.state_dict().items()}
+        assert shapes == {"linear.weight": (11, 6), "positional_encodings": (3, 1, 6)}
+    assert [name for name, _ in fixed.named_parameters()] == ["linear.weight"]
+    assert not learned.positional_encodings.any()
+    with pytest.raises(ValueError, match="needs 5 positions, but only max_len = 3"):
+        learned(text)
 
 
-def test_stack_is_its_layers_and_one_norm():
-    encoder, x, mask = Encoder(layer(), 3), torch.randn(T, B, C), subsequent_mask(T)
-    rows = x
-    for each in encoder.layers:
-        rows = each(x=rows, mask=mask)
-    torch.testing.assert_close(encoder(x, mask), encoder.norm(rows))
-
-    bare = Encoder(layer(), 3, final_norm=False)
-    bare.load_state_dict(encoder.state_dict(), strict=False)
-    torch.testing.assert_close(bare(x, mask), rows)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_text_in_chunks_is_embedded_like_the_whole(kind):
+    embed, text = kind(6, 11, max_len=7).double(), torch.randint(11, (7, B))
+    nn.init.normal_(embed.positional_encodings)
+    chunks = [embed(text[:3]), embed(text[3:].int(), offset=3)]
+    torch.testing.assert_close(torch.cat(chunks), embed(text))
+    assert embed(text).dtype == torch.float64
 
 
-def test_generator_returns_logits_for_any_leading_axes():
-    generator = Generator(V, C)
-    for axes in ((T, B), (B,), ()):
-        x = torch.randn(*axes, C)
-        expected = x @ generator.projection.weight.T + generator.projection.bias
-        torch.testing.assert_close(generator(x), expected)
+# The layer.
 
 
-# How it starts.
+def test_pre_norm_equations():
+    layer, x, m = simple(norm_first=True), torch.randn(T, B, C), torch.randn(S, B, C)
+    z = layer.norm_self_attn(x)
+    expected = x + 2 * z + z.mean(0)
+    z = layer.norm_src_attn(expected)
+    expected = expected + 3 * z + m.mean(0)
+    expected = expected + layer.norm_ff(expected) ** 2
+    torch.testing.assert_close(layer(x=x, mask=None, src=m), expected)
+
+
+def test_post_norm_equations():
+    layer, x, m = simple(norm_first=False), torch.randn(T, B, C), torch.randn(S, B, C)
+    expected = layer.norm_self_attn(x + 2 * x + x.mean(0))
+    expected = layer.norm_src_attn(expected + 3 * expected + m.mean(0))
+    expected = layer.norm_ff(expected + expected**2)
+    torch.testing.assert_close(layer(x=x, mask=None, src=m), expected)
+
+
+@orders
+def test_queries_keys_values_and_masks_of_a_layer(norm_first):
+    layer, x, m = simple(norm_first), torch.randn(T, B, C), torch.randn(S, B, C)
+    mask, src_mask = subsequent_mask(T), torch.ones(1, S, B, dtype=torch.bool)
+    without = layer(x=x, mask=mask)
+    assert layer.src_attn.call == {}
+    assert not same(layer(x=x, mask=mask, src=m, src_mask=src_mask), without)
+    own, source = layer.self_attn.call, layer.src_attn.call
+    assert own["query"] is own["key"] is own["value"]
+    assert own["mask"] is mask
+    assert source["key"] is source["value"] is m
+    assert source["query"] is not m
+    assert source["mask"] is src_mask
+
+
+def test_dropout_falls_on_the_outputs_of_sublayers():
+    x, m = torch.randn(T, B, C), torch.randn(S, B, C)
+    layer = simple(norm_first=True, dropout_prob=1.0)
+    assert torch.equal(layer(x=x, mask=None, src=m), x)
+    assert not torch.equal(layer.eval()(x=x, mask=None, src=m), x)
+    layer = simple(norm_first=False, dropout_prob=1.0)
+    normalised = layer.norm_ff(layer.norm_src_attn(layer.norm_self_attn(x)))
+    assert torch.equal(layer(x=x, mask=None, src=m), normalised)
+
+
+@orders
+def test_saved_input_of_the_feed_forward_network(norm_first):
+    made, x, seen = layer(norm_first=norm_first), torch.randn(T, B, C), []
+    made.feed_forward.register_forward_pre_hook(lambda module, args: seen.append(args[0]))
+    made(x=x, mask=None)
+    assert made.ff_input is None
+    made.is_save_ff_input = True
+    made(x=x, mask=None)
+    assert torch.equal(made.ff_input, seen[1])
+    assert not made.ff_input.requires_grad
+    copy.deepcopy(made)
+
+    # A copy: a network that works in place does not change it.
+    made.feed_forward = nn.ReLU(inplace=True)
+    with torch.no_grad():
+        made(x=x, mask=None)
+    assert (made.ff_input < 0).any()
+
+
+def test_parameter_names_are_those_of_old_checkpoints():
+    names = {name.rsplit(".", 1)[0] for name, _ in layer(decoder=True).named_parameters()}
+    attention = {"query.linear", "key.linear", "value.linear", "output"}
+    assert names == {
+        *(f"{part}.{name}" for part in ("self_attn", "src_attn") for name in attention),
+        *(f"feed_forward.layer{i}" for i in (1, 2)),
+        *(f"norm_{part}" for part in ("self_attn", "src_attn", "ff")),
+    }
+    assert not any("src_attn" in name for name, _ in layer().named_parameters())
+
+
+# Stacks.
 
 
 @pytest.mark.parametrize("stack", [Encoder, Decoder])
-def test_layers_start_independently(stack):
-    made = stack(layer(decoder=True), 3)
+def test_a_stack_is_its_layers_and_one_norm(stack):
+    made, x, m = stack(layer(True), 3), torch.randn(T, B, C), torch.randn(S, B, C)
+    mask, src_mask = subsequent_mask(T), torch.rand(1, S, B) > 0.3
+    source = {"src": m, "src_mask": src_mask} if stack is Decoder else {}
+    call = (x, m, src_mask, mask) if stack is Decoder else (x, mask)
+    expected = x
+    for each in made.layers:
+        expected = each(x=expected, mask=mask, **source)
+    torch.testing.assert_close(made(*call), made.norm(expected))
+    assert (made.size, len(made.layers)) == (C, 3)
+    assert isinstance(made.norm, nn.LayerNorm)
+
+    bare = stack(layer(True), 3, final_norm=False)
+    bare.load_state_dict(made.state_dict(), strict=False)
+    torch.testing.assert_close(bare(*call), expected)
+    assert isinstance(stack(layer(True), 1, norm=nn.RMSNorm).norm, nn.RMSNorm)
+
+
+@pytest.mark.parametrize("stack", [Encoder, Decoder])
+def test_layers_start_independently_and_the_first_as_the_pattern(stack):
+    pattern = layer(decoder=True)
+    made = stack(pattern, 3)
     for name in ("self_attn.query.linear.weight", "src_attn.output.weight"):
         weights = [each.get_parameter(name) for each in made.layers]
+        assert torch.equal(weights[0], pattern.get_parameter(name))
+        assert weights[0] is not pattern.get_parameter(name)
         assert not torch.equal(weights[0], weights[1])
         assert not torch.equal(weights[1], weights[2])
-        # From the same distribution: uniform, with the same bound.
-        bounds = [weight.abs().max().item() for weight in weights]
-        assert max(bounds) <= 1 / math.sqrt(C)
-        assert min(bounds) > 0.9 / math.sqrt(C)
+        for weight in weights:  # from the same distribution
+            assert 0.9 / math.sqrt(C) < weight.abs().max() <= 1 / math.sqrt(C)
 
 
-def test_first_layer_keeps_the_pattern_and_shares_nothing_with_it():
-    pattern = layer()
-    encoder = Encoder(pattern, 2)
-    for name, parameter in pattern.named_parameters():
-        copied = encoder.layers[0].get_parameter(name)
-        assert torch.equal(copied, parameter)
-        assert copied is not parameter
+@orders
+@pytest.mark.parametrize("sizes", [{}, {"d_k": 6, "d_v": 5}])
+@pytest.mark.parametrize("cuts", [[1, 1, 1, 1, 1], [2, 3], [3, 1, 1]])
+def test_chunks_with_caches_are_the_whole(norm_first, sizes, cuts):
+    """The source is projected by the first call; later ones give an empty memory."""
+    encoder, decoder = Encoder(layer(False, norm_first), 2), None
+    decoder = Decoder(layer(True, norm_first, **sizes), 2)
+    x, m = torch.randn(T, B, C, requires_grad=True), torch.randn(S, B, C, requires_grad=True)
+    src_mask = torch.arange(S)[None, :, None] < torch.tensor([7, 4])
+    whole = decoder(x, m, src_mask, subsequent_mask(T)), encoder(x, subsequent_mask(T))
+    outputs: tuple[list[Tensor], list[Tensor]] = ([], [])
+    caches, src_caches, own = ([KVCache() for _ in range(2)] for _ in range(3))
+    memory, end = m, 0
+    for chunk in x.split(cuts):
+        end += len(chunk)
+        mask = subsequent_mask(end)[-len(chunk) :]
+        outputs[0].append(decoder(chunk, memory, src_mask, mask, caches, src_caches))
+        outputs[1].append(encoder(chunk, mask, own))
+        memory = memory[:0]
+    assert caches[0].keys.shape[0] == T
+    assert src_caches[1].keys.shape[0] == S
+    for chunks, expected in zip(outputs, whole, strict=True):
+        torch.testing.assert_close(torch.cat(chunks), expected, rtol=1e-5, atol=1e-5)
+        cotangent = torch.randn(T, B, C)
+        gradients = [
+            torch.autograd.grad(y, (x, m), cotangent, retain_graph=True, allow_unused=True)
+            for y in (torch.cat(chunks), expected)
+        ]
+        torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
 
 
-def test_matrices_of_the_whole_start_after_glorot():
+@few
+@given(seed=seeds, norm_first=st.booleans(), order=st.permutations(range(S)))
+def test_without_positions_stacks_see_sets(seed, norm_first, order):
+    torch.manual_seed(seed)
+    encoder, decoder = Encoder(layer(False, norm_first), 2), Decoder(layer(True, norm_first), 2)
+    x, m = torch.randn(T, B, C), torch.randn(S, B, C)
+    assert same(encoder(m[order], None), encoder(m, None)[order])
+    real = torch.arange(S)[None, :, None] < torch.tensor([7, 4])
+    moved = decoder(x, m[order], real[:, order], subsequent_mask(T))
+    assert same(moved, decoder(x, m, real, subsequent_mask(T)))
+
+
+# The whole.
+
+
+def test_the_old_call_stops_before_the_generator_and_logits_do_not():
+    transformer, (src, tgt) = model(), tokens()
+    x = transformer(src, tgt, None, subsequent_mask(T))
+    logits = transformer.logits(src, tgt, None, subsequent_mask(T))
+    weight, bias = transformer.generator.projection.weight, transformer.generator.projection.bias
+    torch.testing.assert_close(logits, x @ weight.T + bias)
+    assert logits.shape == (T, B, V)
+
+
+def test_matrices_start_after_glorot():
     transformer = EncoderDecoder(
         Encoder(layer(), 1),
         Decoder(layer(True), 1),
         EmbeddingsWithPositionalEncoding(C, U),
-        EmbeddingsWithPositionalEncoding(C, V),
+        EmbeddingsWithLearnedPositionalEncoding(C, V),
         Generator(V, C),
     )
     for name, parameter in transformer.named_parameters():
         if parameter.dim() == 2:
             bound = math.sqrt(6 / sum(parameter.shape))
             assert 0.9 * bound < parameter.abs().max() <= bound, name
+    assert transformer.tgt_embed.positional_encodings.any()
     assert torch.equal(transformer.encoder.norm.weight, torch.ones(C))
 
 
-# What must not come through.
-
-
-@settings(deadline=None, max_examples=20)
+@few
 @given(seed=seeds, t=st.integers(1, T - 1), norm_first=st.booleans())
 def test_no_position_sees_the_future(seed, t, norm_first):
     torch.manual_seed(seed)
-    transformer, (src, tgt) = model(norm_first), texts()
+    transformer, (src, tgt) = model(norm_first), tokens()
     other = tgt.clone()
     other[t:] = (other[t:] + torch.randint(1, V, (T - t, B))) % V
-    before, after = (
-        transformer.logits(src, text, None, subsequent_mask(T)) for text in (tgt, other)
-    )
-    assert same(before[:t], after[:t])
-    assert not same(before[t], after[t])
+    masked = [transformer.logits(src, y, None, subsequent_mask(T)) for y in (tgt, other)]
+    assert same(masked[0][:t], masked[1][:t])
+    assert not same(masked[0][t], masked[1][t])
+    unmasked = [transformer.logits(src, y, None, None) for y in (tgt, other)]
+    assert not same(unmasked[0][0], unmasked[1][0])
 
 
-def test_without_a_mask_positions_do_see_the_future():
-    torch.manual_seed(0)
-    transformer, (src, tgt) = model(), texts()
-    other = tgt.clone()
-    other[-1] = (other[-1] + 1) % V
-    before, after = (transformer.logits(src, text, None, None) for text in (tgt, other))
-    assert not same(before[0], after[0])
-
-
-@settings(deadline=None, max_examples=20)
-@given(seed=seeds, extra=st.integers(1, 4))
-def test_padding_of_the_source_changes_nothing(seed, extra):
+@few
+@given(
+    seed=seeds,
+    lengths=st.tuples(st.integers(1, S), st.integers(1, S)),
+    order=st.permutations(range(B)),
+)
+def test_a_sequence_of_a_batch_is_computed_as_if_it_were_alone(seed, lengths, order):
     torch.manual_seed(seed)
-    transformer, (src, tgt) = model(), texts()
-    padded = torch.cat([src, torch.randint(U, (extra, B))])
-    mask = torch.ones(1, S + extra, 1, dtype=torch.bool)
-    mask[:, S:] = False
-    causal = subsequent_mask(T)
-    expected = transformer.logits(src, tgt, None, causal)
-    assert same(transformer.logits(padded, tgt, mask, causal), expected)
-    assert not same(transformer.logits(padded, tgt, None, causal), expected)
-
-
-@settings(deadline=None, max_examples=20)
-@given(seed=seeds, lengths=st.tuples(st.integers(1, S), st.integers(1, S)))
-def test_text_in_a_batch_is_read_as_if_it_were_alone(seed, lengths):
-    torch.manual_seed(seed)
-    transformer, (src, tgt) = model(), texts()
+    transformer, (src, tgt) = model(), tokens()
     mask = torch.arange(S)[None, :, None] < torch.tensor(lengths)
     together = transformer.logits(src, tgt, mask, subsequent_mask(T))
-    for b, length in enumerate(lengths):
-        alone = transformer.logits(src[:length, [b]], tgt[:, [b]], None, subsequent_mask(T))
+    for b, n in enumerate(lengths):
+        alone = transformer.logits(src[:n, [b]], tgt[:, [b]], None, subsequent_mask(T))
         assert same(together[:, [b]], alone)
-
-
-@settings(deadline=None, max_examples=20)
-@given(seed=seeds, order=st.permutations(range(4)))
-def test_order_of_the_batch_does_not_matter(seed, order):
-    torch.manual_seed(seed)
-    transformer, (src, tgt) = model(), texts(4)
-    mask = torch.arange(S)[None, :, None] < torch.tensor([7, 4, 1, 3])
-    logits = transformer.logits(src, tgt, mask, subsequent_mask(T))
     moved = transformer.logits(src[:, order], tgt[:, order], mask[..., order], subsequent_mask(T))
-    assert same(moved, logits[:, order])
+    assert same(moved, together[:, order])
 
 
-@settings(deadline=None, max_examples=10)
-@given(seed=seeds, order=st.permutations(range(T)))
-def test_without_positions_an_encoder_sees_a_set(seed, order):
-    torch.manual_seed(seed)
-    encoder, x = Encoder(layer(), 2), torch.randn(T, B, C)
-    assert same(encoder(x, None)[list(order)], encoder(x[list(order)], None))
-
-
-def test_memory_of_only_padding_leaves_finite_results():
-    transformer, (src, tgt) = model(), texts()
+def test_a_source_of_only_padding_leaves_finite_results():
+    transformer, (src, tgt) = model(), tokens()
     mask = torch.ones(1, S, B, dtype=torch.bool)
     mask[..., 0] = False
     logits = transformer.logits(src, tgt, mask, subsequent_mask(T))
@@ -221,33 +363,99 @@ def test_memory_of_only_padding_leaves_finite_results():
     assert all(p.grad.isfinite().all() for p in transformer.parameters())
 
 
-# Copies, other dtypes, compilers.
+# Loss and greedy decoding.
 
 
-def test_copies_doubles_and_pickles():
-    transformer, (src, tgt) = model().double(), texts()
-    arguments = (src, tgt, None, subsequent_mask(T))
-    expected = transformer.logits(*arguments)
-    assert expected.dtype == torch.float64
-    expected.sum().backward()
-    assert torch.equal(copy.deepcopy(transformer).logits(*arguments), expected)
-    assert torch.equal(pickle.loads(pickle.dumps(transformer)).logits(*arguments), expected)
+def padded() -> tuple[Tensor, Tensor, list[tuple[list[int], list[int]]]]:
+    pairs = [([3, 4, 5], [START, 6, 7, END]), ([8], [START, END])]
+    src = torch.tensor([[3, 4, 5], [8, PAD, PAD]]).T
+    tgt = torch.tensor([[START, 6, 7, END], [START, END, PAD, PAD]]).T
+    return src, tgt, pairs
 
 
-@pytest.mark.parametrize("norm_first", [True, False])
-def test_autocast_to_bfloat16(norm_first):
-    transformer, (src, tgt) = model(norm_first), texts()
+def test_loss_is_the_mean_over_labels_that_are_not_padding():
+    transformer, (src, tgt, pairs) = model(), padded()
+    total = 0.0
+    for w, y in pairs:
+        inputs = torch.tensor(y[:-1])[:, None]
+        mask = subsequent_mask(len(inputs))
+        logits = transformer.logits(torch.tensor(w)[:, None], inputs, None, mask)
+        total += F.cross_entropy(logits[:, 0], torch.tensor(y[1:]), reduction="sum").item()
+    loss = transformer.loss(src, tgt)
+    assert loss.item() == pytest.approx(total / 4, abs=1e-5)
+    assert transformer.loss(src.int(), tgt.int()).item() == pytest.approx(loss.item())
+    assert transformer.loss(src, tgt, label_smoothing=0.5) != loss
+    # Another padding token, with the same tokens otherwise.
+    moved = [torch.where(x == PAD, 16, x) for x in (src, tgt)]
+    assert transformer.loss(*moved, padding_token=16).item() == pytest.approx(loss.item())
+    loss.backward()
+    for name, parameter in transformer.named_parameters():
+        if not name.endswith("key.linear.bias"):  # which a softmax does not notice
+            assert parameter.grad.abs().max() > 1e-7, name
+
+
+@orders
+def test_greedy_decoding_is_the_argmax_of_full_recomputation(norm_first):
+    torch.manual_seed(0)
+    transformer, src = model(norm_first), padded()[0]
+    bias = transformer.generator.projection.bias
+    with torch.no_grad():
+        bias[END] -= 9  # long targets
+    special = {"start_token": START, "end_token": END}
+    written = transformer.greedy_decode(src, max_len=6, **special)
+    tgt = torch.full((1, B), START)
+    for _ in range(6):
+        logits = transformer.logits(src, tgt, (src != PAD)[None], subsequent_mask(len(tgt)))
+        tgt = torch.cat([tgt, logits[-1:].argmax(-1)])
+    assert torch.equal(written, tgt[1:])
+    assert not written.requires_grad
+    transformer.loss(src, tgt).backward()  # nothing of generation is left behind
+
+
+def test_greedy_decoding_ends_with_the_end_token():
+    transformer, src = model(), padded()[0]
+    ends = iter([[5, END], [6, 7], [END, 8], [9, 9]])
+
+    class Scripted(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return F.one_hot(torch.tensor([next(ends)]), V).float()
+
+    transformer.generator = Scripted()
+    special = {"start_token": START, "end_token": END, "padding_token": 4}
+    written = transformer.greedy_decode(src, max_len=9, **special)
+    assert written.T.tolist() == [[5, 6, END], [END, 4, 4]]
+
+
+# Copies, other dtypes, other devices, compilers.
+
+
+def test_copies_doubles_pickles_and_autocast():
+    transformer, (src, tgt) = model(), tokens()
     arguments = (src, tgt, None, subsequent_mask(T))
     expected = transformer.logits(*arguments)
     with torch.autocast("cpu", torch.bfloat16):
         logits = transformer.logits(*arguments)
     assert logits.dtype == torch.bfloat16
-    logits.float().sum().backward()
     torch.testing.assert_close(logits.float(), expected, rtol=0.1, atol=0.1)
+    for duplicate in (copy.deepcopy(transformer), pickle.loads(pickle.dumps(transformer))):
+        assert torch.equal(duplicate.logits(*arguments), expected)
+    assert transformer.double().logits(*arguments).dtype == torch.float64
 
 
-def without_hook(unhooked: Callable[[str], ModuleType]) -> nn.Module:
-    """A model of the kind that `model` makes, from the library as users import it."""
+def test_trains_on_the_meta_device_and_after_inference_mode():
+    with torch.device("meta"):
+        transformer = model()
+        src, tgt = tokens()
+        loss = transformer.loss(src, tgt)
+    loss.backward()
+    assert loss.is_meta
+    transformer, (src, tgt) = model(), tokens()
+    with torch.inference_mode():
+        transformer.greedy_decode(src, start_token=START, end_token=END, max_len=9)
+    transformer.loss(src, tgt).backward()
+
+
+def unhooked_model(unhooked) -> nn.Module:
     names = ("mha", "feed_forward", "models")
     mha, feed_forward, models = (unhooked(f"labml_nn.transformers.{name}") for name in names)
 
@@ -256,7 +464,7 @@ def without_hook(unhooked: Callable[[str], ModuleType]) -> nn.Module:
             d_model=C,
             self_attn=mha.MultiHeadAttention(H, C, 0.0),
             src_attn=mha.MultiHeadAttention(H, C, 0.0) if decoder else None,
-            feed_forward=feed_forward.FeedForward(C, F, 0.0),
+            feed_forward=feed_forward.FeedForward(C, FF, 0.0),
             dropout_prob=0.0,
         )
 
@@ -270,111 +478,116 @@ def without_hook(unhooked: Callable[[str], ModuleType]) -> nn.Module:
 
 
 def test_compiles_whole_with_gradients(unhooked):
-    transformer = without_hook(unhooked)
-    compiled = torch.compile(transformer.logits, fullgraph=True, backend="aot_eager")
-    arguments = (*texts(), None, subsequent_mask(T))
-    torch.testing.assert_close(compiled(*arguments), transformer.logits(*arguments))
+    transformer, arguments = unhooked_model(unhooked), padded()[:2]
+    compiled = torch.compile(transformer.loss, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(*arguments), transformer.loss(*arguments))
     gradients = [
-        torch.autograd.grad(call(*arguments).cos().sum(), list(transformer.parameters()))
-        for call in (compiled, transformer.logits)
+        torch.autograd.grad(call(*arguments), list(transformer.parameters()))
+        for call in (compiled, transformer.loss)
     ]
     torch.testing.assert_close(*gradients)
 
 
-# What it refuses.
-
-
-def test_decoder_needs_layers_that_read_the_source():
-    with pytest.raises(ValueError, match=r"has no `src_attn`.*or use Encoder"):
-        Decoder(layer(), 2)
+# Errors.
 
 
 @pytest.mark.parametrize("stack", [Encoder, Decoder])
 @pytest.mark.parametrize("n_layers", [0, -1])
-def test_stack_needs_layers(stack, n_layers):
-    with pytest.raises(ValueError, match=rf"{n_layers}.* at least 1"):
+def test_a_stack_needs_layers(stack, n_layers):
+    with pytest.raises(ValueError, match=rf"`n_layers` \({n_layers}\) must be at least 1"):
         stack(layer(decoder=True), n_layers)
 
 
-@pytest.mark.parametrize(("arguments", "name"), [((0, C), "n_vocab"), ((V, 0), "d_model")])
-def test_generator_needs_sizes(arguments, name):
-    with pytest.raises(ValueError, match=f"`{name}`.*0.* at least 1"):
-        Generator(*arguments)
-
-
-LONG, EMPTY = torch.zeros(21, B, dtype=torch.long), torch.zeros(0, B, dtype=torch.long)
+def test_a_decoder_needs_cross_attention():
+    with pytest.raises(ValueError, match=r"has no `src_attn`.*or use Encoder"):
+        Decoder(layer(), 2)
 
 
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"src": torch.zeros(S, B)}, TypeError, r"`x` has dtype torch.float32.*x\.long\(\)"),
-        ({"src": torch.full((S, B), U)}, ValueError, "`x` holds 17; expected numbers from 0 to 16"),
-        ({"src": EMPTY}, ValueError, "the sequence is empty"),
-        ({"tgt": torch.full((T, B), -1)}, ValueError, "`x` holds -1"),
-        ({"tgt": EMPTY}, ValueError, "the sequence is empty"),
-        ({"tgt": LONG, "tgt_mask": None}, ValueError, "needs 21 positions.*max_len = 20"),
-        ({"tgt": torch.zeros(T, 3, dtype=torch.long)}, ValueError, "same number of sequences"),
-        ({"src_mask": torch.ones(S, S, 1).bool()}, ValueError, r"\[7, 7, 1\].*T = 5, S = 7"),
-        ({"src_mask": torch.ones(1, S, B)}, TypeError, "expected torch.bool"),
-        ({"tgt_mask": torch.ones(T, T).bool()}, ValueError, r"mask\[:, :, None\]"),
-        ({"tgt_mask": torch.ones(T, S, 1).bool()}, ValueError, r"\[5, 7, 1\]"),
+        ({"d_model": 0}, ValueError, r"`d_model` \(0\) must be at least 1"),
+        ({"dropout_prob": -0.1}, ValueError, "`dropout_prob`"),
+        ({"norm_first": "no"}, TypeError, "`norm_first`.*must be True or False"),
+        ({"self_attn": MultiHeadAttention(3, 15)}, ValueError, "`self_attn` has width 15.* 12"),
+        ({"src_attn": MultiHeadAttention(3, 9)}, ValueError, "`src_attn` has width 9"),
+        ({"feed_forward": FeedForward(14, FF)}, ValueError, "`feed_forward` has width 14"),
     ],
 )
-def test_what_the_whole_refuses(unhooked, change, error, message):
-    transformer = without_hook(unhooked)
-    src, tgt = texts()
-    call = {"src": src, "tgt": tgt, "src_mask": None, "tgt_mask": subsequent_mask(T)}
-    transformer(**call)
+def test_errors_of_a_layer(unhooked, change, error, message):
+    arguments = {"d_model": C, "self_attn": MultiHeadAttention(H, C), "dropout_prob": 0.0}
+    arguments = {**arguments, "feed_forward": FeedForward(C, FF), **change}
     with pytest.raises(error, match=message):
-        transformer(**{**call, **change})
-    with pytest.raises(error, match=message):
-        transformer.logits(**{**call, **change})
+        unhooked(MODULE).TransformerLayer(**arguments)
 
 
-def test_masks_of_integers_from_old_code_are_read_as_booleans(unhooked):
-    transformer, (src, tgt), causal = without_hook(unhooked), texts(), subsequent_mask(T)
-    expected = transformer(src, tgt, None, causal)
-    assert torch.equal(transformer(src, tgt, None, causal.to(torch.uint8)), expected)
-
-
-def test_shapes_and_types_without_numbers():
-    """On the device `meta`, where large models are laid out before they are loaded."""
-    with torch.device("meta"):
-        transformer = model()
-        src, tgt = texts()
-    logits = transformer.logits(src, tgt, None, subsequent_mask(T, device="meta"))
-    assert logits.is_meta
-    assert logits.shape == (T, B, V)
-
-
-@pytest.mark.filterwarnings("ignore:While compiling, we found certain side effects")
-@pytest.mark.parametrize("strict", [True, False])
-def test_exported_for_any_length(unhooked, strict):
-    """`torch.export` puts a symbol where a length would be, and our checks let it pass."""
-    mha = unhooked("labml_nn.transformers.mha")
-    masks = unhooked("labml_nn.transformers.utils")
-
-    class Causal(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.attn = mha.MultiHeadAttention(H, C, 0.0)
-
-        def forward(self, x: Tensor) -> Tensor:
-            mask = masks.subsequent_mask(x.shape[0])
-            return self.attn(query=x, key=x, value=x, mask=mask)
-
-    module, lengths = Causal().eval(), {0: torch.export.Dim("T", min=2, max=100)}
-    exported = torch.export.export(
-        module, (torch.randn(T, B, C),), dynamic_shapes=(lengths,), strict=strict
+@pytest.mark.parametrize(
+    ("at", "part", "name"),
+    [
+        (1, lambda: Decoder(layer(True), 1), "decoder"),
+        (2, lambda: EmbeddingsWithPositionalEncoding(C, U), "src_embed"),
+        (3, lambda: EmbeddingsWithLearnedPositionalEncoding(C, V), "tgt_embed"),
+        (4, lambda: Generator(V, C), "generator"),
+    ],
+)
+def test_submodules_of_other_widths(at, part, name):
+    wide = TransformerLayer(
+        d_model=15,
+        self_attn=MultiHeadAttention(3, 15),
+        src_attn=MultiHeadAttention(3, 15),
+        feed_forward=FeedForward(15, FF),
+        dropout_prob=0.0,
     )
-    x = torch.randn(9, B, C)
-    torch.testing.assert_close(exported.module()(x), module(x))
+    parts = [Encoder(wide, 1), Decoder(wide, 1)]
+    parts += [EmbeddingsWithPositionalEncoding(15, U) for _ in range(2)]
+    parts.append(Generator(V, 15))
+    EncoderDecoder(*parts)
+    parts[at] = part()
+    with pytest.raises(ValueError, match=rf"`{name}` has width 12, but `encoder` is 15"):
+        EncoderDecoder(*parts)
 
 
-def test_generator_refuses_what_does_not_fit(unhooked):
-    generator = unhooked(MODULE).Generator(V, C)
-    with pytest.raises(ValueError, match=rf"`x` has shape \[5, 7\]; .* d_model = {C}"):
-        generator(torch.zeros(5, 7))
-    with pytest.raises(TypeError, match=r"float64 but the parameters have torch\.float32"):
-        generator(torch.zeros(5, C, dtype=torch.float64))
+@pytest.mark.parametrize("kind", [*KINDS, Generator])
+@pytest.mark.parametrize("arguments", [(0, 11), (6, 0)])
+def test_impossible_sizes(kind, arguments):
+    with pytest.raises(ValueError, match=r"`(d_model|n_vocab)` \(0\) must be at least 1"):
+        kind(*arguments)
+
+
+SRC, TGT = torch.full((S, B), 3), torch.full((T, B), 4)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"src": SRC.float()}, TypeError, "`src` has dtype torch.float32"),
+        ({"src": SRC[:, 0]}, ValueError, r"`src` has shape \[7\]; expected \[S, B\]"),
+        ({"tgt": TGT[:0]}, ValueError, "`tgt`.* the sequence is empty"),
+        ({"tgt": TGT[:1]}, ValueError, r"`tgt` has shape \[1, 2\].*a start token and at least"),
+        ({"tgt": TGT[:, :1]}, ValueError, "a target for each source"),
+        ({"padding_token": "0"}, TypeError, r"`padding_token` \('0'\) must be a token"),
+        ({"padding_token": False}, TypeError, "not a bool"),
+        ({"label_smoothing": 2}, ValueError, r"`label_smoothing` \(2\) must be from 0 to 1"),
+    ],
+)
+def test_errors_of_the_loss(unhooked, change, error, message):
+    transformer = unhooked_model(unhooked)
+    with pytest.raises(error, match=message):
+        transformer.loss(**{"src": SRC, "tgt": TGT, **change})
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"src": SRC.float()}, TypeError, "`src` has dtype torch.float32"),
+        ({"max_len": 0}, ValueError, r"`max_len` \(0\) must be at least 1"),
+        ({"start_token": 1.0}, TypeError, r"`start_token` \(1.0\) must be a token"),
+        ({"end_token": None}, TypeError, r"`end_token` \(None\) must be a token"),
+        ({"padding_token": "0"}, TypeError, r"`padding_token` \('0'\) must be a token"),
+    ],
+)
+def test_errors_of_greedy_decoding(unhooked, change, error, message):
+    transformer = unhooked_model(unhooked)
+    call = {"src": SRC, "start_token": START, "end_token": END, "max_len": 4, **change}
+    with pytest.raises(error, match=message):
+        transformer.greedy_decode(**call)
