@@ -20,6 +20,7 @@ and old checkpoints load. Axes, symbols and masks follow one
 [notation](../notation.md).
 """
 
+import labml_nn.kernels.attention
 import labml_nn.kernels.decoding
 import labml_nn.kernels.rms_norm  # noqa: F401
 from labml_nn.registry import create, load, models

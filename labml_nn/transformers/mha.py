@@ -96,7 +96,7 @@ class PrepareForMultiHeadAttention(nn.Module):
         self.heads, self.d_k = heads, d_k
 
     def forward(self, x: Float[Tensor, "*axes C"]) -> Float[Tensor, "*axes H D"]:
-        return self.linear(x).unflatten(-1, (self.heads, self.d_k))
+        return torch.unflatten(self.linear(x), -1, (self.heads, self.d_k))
 
 
 class MultiHeadAttention(nn.Module):
