@@ -66,20 +66,23 @@ class ChildProcess:
     Args:
         module: Of the generator, for ``python -m``.
         order: As JSON; its ``roots`` are where packages are found.
+        environment: Variables for the process, beside those of this one.
     """
 
-    def __init__(self, module: str, order: Mapping[str, Any]) -> None:
+    def __init__(
+        self, module: str, order: Mapping[str, Any], environment: Mapping[str, str] | None = None
+    ) -> None:
         self._out: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         # The folder of the generator is for itself; packages come from their own roots.
         # Sets come in the same order every time, or pages would differ from build to build.
-        environment = {"PYTHONPATH": str(_GENERATOR), "PYTHONHASHSEED": "0"}
-        environment |= dict.fromkeys(_THREADS, "1")
+        fixed = {"PYTHONPATH": str(_GENERATOR), "PYTHONHASHSEED": "0"}
+        fixed |= dict.fromkeys(_THREADS, "1")
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", module],
             stdin=subprocess.PIPE,
             stdout=self._out,
             stderr=subprocess.DEVNULL,
-            env=dict(os.environ) | environment,
+            env={**os.environ, **(environment or {}), **fixed},
             # A group of its own: what a run leaves behind, a fork that never ends, goes with it.
             start_new_session=True,
         )

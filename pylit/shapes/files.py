@@ -17,7 +17,13 @@ from pylit.shapes.naming import MOST_AXES, assign
 
 FOLDER = "traces"
 AXES = "axes.toml"
-_KEYS: Mapping[str, type] = {"words": dict, "derived": dict, "lengths": list, "page": str}
+_KEYS: Mapping[str, type] = {
+    "words": dict,
+    "derived": dict,
+    "lengths": list,
+    "page": str,
+    "environment": dict,
+}
 
 
 def read_axes(folder: Path, shown: str, report: Report) -> Axes:
@@ -41,6 +47,7 @@ def read_axes(folder: Path, shown: str, report: Report) -> Axes:
         frozenset(data.get("lengths", ())),
         data.get("page", ""),
         text,
+        {name: str(value) for name, value in data.get("environment", {}).items()},
     )
 
 

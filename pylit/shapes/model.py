@@ -28,6 +28,8 @@ class Axes:
     page: str = ""
     #: The file as it was read, for digests.
     text: str = ""
+    #: Variables of the process in which traces run; they can switch a package's kernels off.
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The child process, seen from outside: what it is given, and what its answers mean."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -45,10 +45,16 @@ class Answer:
 class Child(ChildProcess):
     """A child process at work on traces; it starts at once, and `answers` waits for it."""
 
-    def __init__(self, work: Sequence[Work], roots: Sequence[Path], limits: Limits) -> None:
+    def __init__(
+        self,
+        work: Sequence[Work],
+        roots: Sequence[Path],
+        limits: Limits,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self._work = work
         self._limits = limits
-        super().__init__("pylit.shapes.child", self._order(roots))
+        super().__init__("pylit.shapes.child", self._order(roots), environment or {})
 
     def _order(self, roots: Sequence[Path]) -> dict[str, Any]:
         return {

@@ -126,7 +126,8 @@ class Tracing:
     def _begin(self, work: Sequence[Work]) -> None:
         """Start a child, if there is anything to do for one."""
         self.close()
-        self._child = Child(work, roots(self._modules.values()), self._limits) if work else None
+        given = roots(self._modules.values()), self._limits, self._axes.environment
+        self._child = Child(work, *given) if work else None
 
     def _prepare(self, path: str, axes: Axes, imports: Imports) -> None:
         shown = f"{self._shown}/{path}"

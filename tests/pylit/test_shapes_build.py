@@ -62,9 +62,9 @@ def children(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     started: list[list[str]] = []
 
     class Counted(process.Child):
-        def __init__(self, work, roots, limits):
+        def __init__(self, work, roots, *options):
             started.append([one.module for one in work])
-            super().__init__(work, roots, limits)
+            super().__init__(work, roots, *options)
 
     monkeypatch.setattr(trace, "Child", Counted)
     return started
@@ -79,6 +79,16 @@ def test_a_page_shows_what_its_run_made(tmp_path: Path):
     assert '<a href="../notes.html">What the letters mean</a>' in page
     other = (tmp_path / "site/pkg/one.html").read_text(encoding="utf-8")
     assert "<samp" not in other and "shapes-button" not in other and ' u"' not in other
+
+
+def test_variables_of_the_process_are_set_before_the_package_is_imported(tmp_path: Path):
+    chosen = WORK.replace("import numpy as np\n", "import os\n\nimport numpy as np\n").replace(
+        "axis=0", 'axis=int(os.environ["SUM_OVER"])'
+    )
+    axes = f'{AXES}\n[environment]\nSUM_OVER = "1"\n'
+    files = {"docs_src/traces/axes.toml": axes, "pkg/work.py": chosen}
+    succeed(make_site(tmp_path, SITE | files))
+    assert chips(tmp_path) == ["x [T, C]", "kept [T]", "returns [T]"]
 
 
 def test_the_same_site_twice_is_the_same_bytes(tmp_path: Path):
