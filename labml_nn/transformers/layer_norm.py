@@ -88,13 +88,9 @@ class LayerNorm(nn.Module):
         for size in sizes:
             check_sizes(normalized_shape=size)
         check_bool(elementwise_affine=elementwise_affine, bias=bias)
-        if not isinstance(eps, Real) or isinstance(eps, bool):
-            raise TypeError(f"`eps` ({eps!r}) must be a number; 1e-5 is usual")
-        if not 0 <= eps < math.inf:
-            raise ValueError(
-                f"`eps` ({eps}) must be 0 or more, and finite; 1e-5 is usual"
-            )
-        self.normalized_shape, self.eps = sizes, eps
+        _check_eps(eps)
+        self.normalized_shape = sizes
+        self.eps = eps
         self.elementwise_affine = elementwise_affine
 
         # One gain and one bias per feature, for all positions and all sequences.
@@ -150,6 +146,13 @@ class LayerNorm(nn.Module):
             f"{self.normalized_shape}, eps={self.eps}, "
             f"elementwise_affine={self.elementwise_affine}"
         )
+
+
+def _check_eps(eps: object) -> None:
+    if not isinstance(eps, Real) or isinstance(eps, bool):
+        raise TypeError(f"`eps` ({eps!r}) must be a number; 1e-5 is usual")
+    if not 0 <= eps < math.inf:
+        raise ValueError(f"`eps` ({eps}) must be 0 or more, and finite; 1e-5 is usual")
 
 
 # ## Gradient
