@@ -63,7 +63,9 @@ def signatures(public):
 
 
 #: One old object serves every network there: a module as a default, where ours makes a new one.
+#: And an encoder can do without a mask.
 NEW_DEFAULTS = {
+    ("labml_nn.transformers.models.Encoder.forward", "mask"): ("required", "None"),
     ("labml_nn.transformers.feed_forward.FeedForward.__init__", "activation"): ("ReLU()", "None"),
 }
 
