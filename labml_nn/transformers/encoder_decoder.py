@@ -686,7 +686,9 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
             assert real is not None
             mask = subsequent_mask(len(real), device=real.device)[-len(tokens) :] & real
             x: Tensor = self.transformer.tgt_embed(tokens, positions)
-            x = decoder(x, memory, source_mask, mask, caches, src_caches=src_caches)
+            x = decoder(
+                x, memory, source_mask, mask, caches=caches, src_caches=src_caches
+            )
 
             # Keys and values of the source are in the caches now. An empty memory adds
             # none.

@@ -397,8 +397,8 @@ class Decoder(nn.Module):
         memory: Float[Tensor, "S B C"],
         src_mask: Bool[Tensor, "#T _ #B"] | None,
         tgt_mask: Bool[Tensor, "#T _ #B"] | None,
-        caches: Sequence[KVCache] | None = None,
         *,
+        caches: Sequence[KVCache] | None = None,
         src_caches: Sequence[KVCache] | None = None,
     ) -> Float[Tensor, "T B C"]:
         """
@@ -651,7 +651,9 @@ class EncoderDecoder(nn.Module):
         for t in range(max_len):
             # The new token is the only query, and nothing stands after it: no mask.
             x = self.tgt_embed(token, offset=t)
-            x = self.decoder(x, memory, src_mask, None, caches, src_caches=src_caches)
+            x = self.decoder(
+                x, memory, src_mask, None, caches=caches, src_caches=src_caches
+            )
 
             # The first step has cached keys and values of the whole memory; from now on
             # no position of the source is new.

@@ -266,7 +266,8 @@ def test_chunks_with_caches_are_the_whole(norm_first, sizes, cuts):
     for chunk in x.split(cuts):
         end += len(chunk)
         mask = subsequent_mask(end)[-len(chunk) :]
-        new = decoder(chunk, memory, src_mask, mask, caches, src_caches=src_caches)
+        more = {"caches": caches, "src_caches": src_caches}
+        new = decoder(chunk, memory, src_mask, mask, **more)
         outputs[0].append(new)
         outputs[1].append(encoder(chunk, mask, own))
         memory = memory[:0]
