@@ -486,7 +486,7 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
             mask = real.unsqueeze(0) if mask is None else mask & real
 
         x = self.embedding(tokens, positions)
-        output: Tensor = self.stack(x, mask, caches)
+        output: Tensor = self.stack(x, mask, caches=caches)
         return output
 
 
@@ -697,7 +697,7 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
 #
 # class Unmasked(AutoregressiveTransformer):
 #     def run_layers(self, tokens, positions, real, caches):
-#         return self.stack(self.embedding(tokens, positions), None, caches)
+#         return self.stack(self.embedding(tokens, positions), None, caches=caches)
 #
 # torch.manual_seed(0)
 # losses = {}

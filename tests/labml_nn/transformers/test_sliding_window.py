@@ -1,0 +1,169 @@
+"""The window that slides by halves, with a model that records what it is given."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from labml_nn.transformers.mha import KVCache
+from labml_nn.transformers.sliding_window import SlidingWindow, run_in_window
+
+B, PAD = 2, 0
+
+
+def begin(t: int, length: int) -> int:
+    """s(t), found by stepping: a full context drops half of its tokens, or one."""
+    start = 0
+    for now in range(t + 1):
+        if now - start == length:
+            start += max(1, length // 2)
+    return start
+
+
+def run(
+    tokens: Tensor, positions: Tensor, real: Tensor | None, caches: list[KVCache]
+) -> Tensor:
+    """Row t holds all tokens that query t may attend to, as digits in base 100."""
+    assert len(caches) == 1 and positions.min() >= 0
+    assert caches[0].positions is positions
+    token = torch.where(tokens == PAD, torch.nan, tokens.double())
+    keys, values = caches[0].append(
+        *(x.double()[..., None, None] for x in (positions.expand_as(tokens), token))
+    )
+    T, S = len(tokens), len(keys)
+    visible = (torch.arange(S) <= torch.arange(S - T, S)[:, None])[:, :, None]
+    if real is not None:
+        assert real.shape == (S, tokens.shape[1])
+        visible = visible & real
+    digits = torch.where(visible, (values * 100.0**keys)[None, ..., 0, 0], 0.0)
+    return digits.sum(1)[..., None]
+
+
+def call(tokens, window=None, model=run, max_len=4, padding_token=None):
+    return run_in_window(
+        model, tokens, window, n_layers=1, max_len=max_len, padding_token=padding_token
+    )
+
+
+def number(sequence: list[int], t: int, length: int) -> float:
+    context = sequence[begin(t, length) : t + 1]
+    return float(sum(token * 100.0**position for position, token in enumerate(context)))
+
+
+def column(sequence) -> Tensor:
+    return torch.tensor(list(sequence))[:, None]
+
+
+sequences = st.lists(st.integers(1, 99), min_size=1, max_size=25)
+lengths = st.integers(1, 6)
+
+
+@settings(deadline=None)
+@given(sequence=sequences, length=lengths, data=st.data())
+def test_any_chunks_give_the_definition(sequence, length, data):
+    window, outputs, rest = None, [], column(sequence)
+    while len(rest):
+        n = data.draw(st.integers(1, len(rest)))
+        x, window = call(rest[:n], window, max_len=length)
+        outputs.append(x)
+        rest = rest[n:]
+        assert 1 <= len(window.tokens) <= length
+    expected = [number(sequence, t, length) for t in range(len(sequence))]
+    assert torch.cat(outputs).flatten().tolist() == expected
+
+
+@settings(deadline=None)
+@given(both=st.tuples(sequences, sequences), length=lengths, data=st.data())
+def test_padding_anywhere_takes_up_no_position(both, length, data):
+    n = max(map(len, both)) + 3
+    padded = torch.full((n, B), PAD)
+    places = [sorted(data.draw(st.permutations(range(n)))[: len(each)]) for each in both]
+    for b, each in enumerate(both):
+        padded[places[b], b] = torch.tensor(each)
+    window, outputs, rest = None, [], padded
+    while len(rest):
+        k = data.draw(st.integers(1, len(rest)))
+        x, window = call(rest[:k], window, max_len=length, padding_token=PAD)
+        outputs.append(x)
+        rest = rest[k:]
+        assert window.real.sum(0).max() <= length
+        assert len(window.tokens) < 2 * length + n
+    for b, each in enumerate(both):
+        expected = [number(each, t, length) for t in range(len(each))]
+        assert torch.cat(outputs)[places[b], b, 0].tolist() == expected
+
+
+def test_closed_form_of_the_page():
+    for length in range(1, 12):
+        half = max(1, length // 2)
+        for t in range(60):
+            assert begin(t, length) == half * max(0, (t - length) // half + 1)
+
+
+def test_work_per_token_is_constant():
+    reads = []
+
+    def count(tokens, positions, real, caches):
+        assert positions.max() < 8 and real is None
+        reads.append(len(tokens))
+        return run(tokens % 100, positions, real, caches)
+
+    window = None
+    for token in column(range(1, 1001)):
+        _, window = call(token[None], window, count, max_len=8)
+    assert sum(reads) < 2 * 1000
+    assert set(reads) == {1, 5}  # a token, or what remains of the window and a token
+
+
+def test_a_batch_of_padding_stays_short():
+    _, window = call(column([1, 2, 3]).expand(-1, B), padding_token=PAD)
+    for _ in range(50):
+        _, window = call(torch.full((1, B), PAD), window, padding_token=PAD)
+        assert len(window.tokens) <= 8
+    x, _ = call(torch.full((1, B), 4), window, padding_token=PAD)
+    assert x.flatten().tolist() == [4_03_02_01] * B
+
+
+def test_a_window_is_a_value_without_gradients():
+    weight = torch.ones((), dtype=torch.float64, requires_grad=True)
+
+    def scaled(tokens, positions, real, caches):
+        x = run(tokens, positions, real, caches)
+        caches[0].values = caches[0].values * weight
+        return x * weight
+
+    x, window = call(column([1, 2, 3]), model=scaled)
+    assert x.requires_grad and not window.layers[0][1].requires_grad
+    before = [x.clone() for x in (window.tokens, window.real, *window.layers[0])]
+    outputs = [call(column([4, 5, 6]), window)[0] for _ in range(2)]
+    assert torch.equal(*outputs)
+    after = [window.tokens, window.real, *window.layers[0]]
+    assert all(map(torch.equal, after, before))
+
+
+def state(length, batch, layers=()):
+    tokens = torch.ones(length, batch, dtype=torch.long)
+    return SlidingWindow(tokens, tokens.bool(), layers)
+
+
+PAIR = (torch.zeros(3, B, 1, 1), torch.zeros(3, B, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("window", "error", "message"),
+    [
+        ((torch.zeros(1),), TypeError, "`state` is a tuple; expected the state that the model"),
+        (state(3, 5), ValueError, r"batch of 5 sequences and `tokens` has shape \[1, 2\]"),
+        (state(9, B), ValueError, "holds 9 tokens, and the context has room for max_len = 8"),
+        (state(3, B, (PAIR, PAIR)), ValueError, "of 2 layers, and the model has 1"),
+    ],
+)
+def test_states_of_something_else(unhooked, window, error, message):
+    module = unhooked("labml_nn.transformers.sliding_window")
+    if isinstance(window, SlidingWindow):
+        window = module.SlidingWindow(*window)
+    with pytest.raises(error, match=message):
+        module.run_in_window(
+            run, torch.ones(1, B).long(), window, n_layers=1, max_len=8, padding_token=None
+        )
