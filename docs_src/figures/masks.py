@@ -3,9 +3,8 @@
 import torch
 
 from labml_nn.transformers.feed_forward import FeedForward
-from labml_nn.transformers.models import TransformerLayer
 from labml_nn.transformers.mha import MultiHeadAttention
-from labml_nn.transformers.models import Encoder
+from labml_nn.transformers.models import Encoder, TransformerLayer
 from labml_nn.transformers.utils import combine_masks, padding_mask, subsequent_mask
 from pylit.figures.draw import Figure, heat_map
 
@@ -31,7 +30,7 @@ def three():
 
 
 def windows():
-    """Who reaches whom through layers that see three positions each."""
+    """Which positions reach a query, if each layer attends to three."""
     size, seen = 12, 3
     encoder = _encoder(layers=3)
     age = torch.arange(size)[:, None] - torch.arange(size)
@@ -45,7 +44,7 @@ def windows():
         widths.append(int(reached[-1].sum()))
     return Figure(
         panels,
-        f"Bands along the diagonal: a position sees {widths[0]} positions through one layer, "
+        f"Bands along the diagonal: {widths[0]} positions reach a query through one layer, "
         f"{widths[1]} through two and {widths[2]} through three.",
     )
 

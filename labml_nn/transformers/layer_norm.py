@@ -43,6 +43,7 @@ gradients flow; [the models](models.py) have both. [RMSNorm](modern.py) omits th
 import math
 from collections.abc import Sequence
 from numbers import Real
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -148,10 +149,10 @@ class LayerNorm(nn.Module):
         )
 
 
-def _check_eps(eps: object) -> None:
+def _check_eps(eps: Any) -> None:
     if not isinstance(eps, Real) or isinstance(eps, bool):
         raise TypeError(f"`eps` ({eps!r}) must be a number; 1e-5 is usual")
-    if not 0 <= eps < math.inf:
+    if not 0 <= float(eps) < math.inf:
         raise ValueError(f"`eps` ({eps}) must be 0 or more, and finite; 1e-5 is usual")
 
 

@@ -13,4 +13,3 @@ def trace_masks(T, S, B):
     padding = utils.padding_mask(lengths, T + S)
     utils.token_padding_mask(torch.zeros(S, B, dtype=torch.long), 0)
     utils.combine_masks(causal, None, padding[:, :T])
-    utils.check_mask(padding, T, T + S, B)
