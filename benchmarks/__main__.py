@@ -2,7 +2,6 @@
 
 import argparse
 import importlib
-import sys
 import time
 
 import torch
@@ -48,4 +47,4 @@ def _count(text: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -9,6 +9,7 @@ Tables: `speed`.
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -88,7 +89,7 @@ def candidates(size: Size) -> dict[str, Candidate]:
     ours = Elman(size.units, size.units, size.layers)
     with torch.no_grad():
         for number, layer in enumerate(ours.layers):
-            cell = layer.cell
+            cell: Any = layer.get_submodule("cell")
             cell.input.weight.copy_(getattr(theirs, f"weight_ih_l{number}"))
             cell.recurrent.weight.copy_(getattr(theirs, f"weight_hh_l{number}"))
             biases = (getattr(theirs, f"bias_{kind}_l{number}") for kind in ("ih", "hh"))
@@ -111,11 +112,11 @@ def measure(quick: bool, rounds: int) -> Tables:
             states = one.states()
             results[name] = [states, *torch.autograd.grad(states.square().sum(), one.x)]
         check_equal(results)
-        about = {"units": size.units, "seq_len": size.seq_len, "batch": size.batch}
+        sizes = {"units": size.units, "seq_len": size.seq_len, "batch": size.batch}
         for work, times in (("train", 3), ("forward", 1)):
             runs = {name: getattr(one, work)() for name, one in found.items()}
             least = times * size.operations() / matmul_gflops() / 1e6
-            about = {"setting": setting, "work": work, **about, "layers": size.layers}
+            about = {"setting": setting, "work": work, **sizes, "layers": size.layers}
             for row in compare(runs, rounds=rounds, **about):
                 rows.append({**row, "share": least / row["ms"]})
     yield "speed", rows

@@ -106,7 +106,7 @@ def peak_memory(run: Run) -> float:
     with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
         run()
     held = most = 0
-    for event in profile.profiler.kineto_results.events():  # type: ignore[union-attr]
+    for event in profile.profiler.kineto_results.events():
         if event.name() == "[memory]":
             held += event.nbytes()
             most = max(most, held)

@@ -54,6 +54,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
 import torch
@@ -99,12 +100,18 @@ class Kernel:
     definition: tuple[tuple[type, str, Any], ...]
     names: dict[type, tuple[str, ...]]
 
+    def is_enabled(self) -> bool:
+        """Whether its module is not among those given to `disabled`."""
+        return self.function.__module__ not in _OMITTED.get()
+
 
 # All kernels of each reference method. The one that was registered last is asked first.
 _KERNELS: dict[Callable[..., Any], list[Kernel]] = {}
 _ENABLED: ContextVar[bool] = ContextVar(
     "kernels_enabled", default=os.environ.get("LABML_NN_KERNELS", "1") != "0"
 )
+
+_OMITTED: ContextVar[frozenset[str]] = ContextVar("omitted", default=frozenset())
 
 
 def reference(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -123,7 +130,7 @@ def reference(method: Callable[Arguments, Result]) -> Callable[Arguments, Result
         # never traces the rest.
         if not torch.compiler.is_compiling() and kernels and _ENABLED.get():
             for kernel in kernels:
-                if is_unmodified(args[0], kernel):
+                if kernel.is_enabled() and is_unmodified(args[0], kernel):
                     result: Result = kernel.function(*args, **kwargs)
                     if result is not NotImplemented:
                         return result
@@ -197,17 +204,24 @@ def registered() -> tuple[Kernel, ...]:
 
 
 @contextmanager
-def disabled() -> Iterator[None]:
+def disabled(*modules: ModuleType) -> Iterator[None]:
     """
     ## Without kernels
 
-    Inside the block every reference method runs as it is written, in this thread.
+    Inside the block every reference method runs as it is written, in this thread. With
+    `modules`, such as `labml_nn.kernels.feedback_cpp`, only the kernels of these are
+    switched off.
     """
-    token = _ENABLED.set(False)
+    names = _OMITTED.get() | {module.__name__ for module in modules}
+    omitted, enabled = (
+        _OMITTED.set(names),
+        _ENABLED.set(bool(modules) and _ENABLED.get()),
+    )
     try:
         yield
     finally:
-        _ENABLED.reset(token)
+        _OMITTED.reset(omitted)
+        _ENABLED.reset(enabled)
 
 
 def is_unmodified(module: Any, kernel: Kernel) -> bool:
