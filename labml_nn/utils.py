@@ -1,16 +1,12 @@
 r"""
 ---
 title: Stacks of modules
-summary: Copies of a layer for a stack, as they are or each with parameters of its own.
+summary: Copies of a layer for a stack, identical or with parameters of their own.
 ---
 
-A deep model is one layer, many times. These two functions make the many out of the one,
-and differ in what the copies start from.
-
-| Function | Copies start | Use it for |
-|---|---|---|
-| `clone_module_list` | identical, bit for bit | copies that must agree at first |
-| `independent_copies` | each with its own random draw | the layers of a stack |
+A deep model repeats one layer. Two functions make the copies: `clone_module_list` of
+version 0.5.1, whose copies start identical, and `independent_copies`, which the models
+of this library use.
 """
 
 import copy
@@ -24,9 +20,7 @@ def clone_module_list(module: nn.Module, n: int) -> nn.ModuleList:
     """
     ## Identical copies
 
-    `n` deep copies of `module`. No parameter is shared: training one copy leaves the
-    others alone. The original is not among them.
-
+    `n` deep copies of `module`, which is not among them. They share no parameters.
     Raises `ValueError` or `TypeError` if `n` is not a positive whole number.
     """
     check_sizes(n=n)
@@ -37,13 +31,12 @@ def independent_copies(module: nn.Module, n: int) -> nn.ModuleList:
     r"""
     ## Copies with parameters of their own
 
-    Layers that start identical are a poor start for a stack: they compute the same
-    function, and only their place in the stack tells their gradients apart. Here the
-    first copy keeps the parameters of `module`, and the others draw new ones, as their
-    parts do when they are built. To start layers in a way of your own, do it
-    afterwards.
-
-    Raises `ValueError` or `TypeError` if `n` is not a positive whole number.
+    Identical layers are a poor initialisation of a stack, because they compute the same
+    function. Here the first copy keeps the parameters of `module`, and the others draw
+    new ones: PyTorch's modules initialise themselves in `reset_parameters`, and
+    `nn.Module.apply` calls it for children before parents, so that a parent can
+    initialise its children differently. Parameters of modules without this method stay
+    copies. Raises `ValueError` or `TypeError` if `n` is not a positive whole number.
     """
     copies = clone_module_list(module, n)
     for layer in list(copies)[1:]:
@@ -52,11 +45,6 @@ def independent_copies(module: nn.Module, n: int) -> nn.ModuleList:
 
 
 def _reset(module: nn.Module) -> None:
-    # PyTorch's modules know how they were initialised: `nn.Linear`, `nn.LayerNorm`,
-    # `nn.Embedding` and the rest draw their parameters again in `reset_parameters`.
-    # `nn.Module.apply` visits children before parents, so that a parent which starts
-    # its children in a way of its own has the last word. A module that holds parameters
-    # and lacks the method keeps the copies that it has.
     reset = getattr(module, "reset_parameters", None)
     if callable(reset):
         reset()
