@@ -21,7 +21,7 @@ notebooks: install
 # Makes the runs behind the page of results, those whose results are missing: about an hour of one
 # core. `FLAGS=--plan` says which, `FLAGS='--only heads --jobs 4'` chooses.
 results: install
-	$(BIN)/python -m labml_nn.experiments.studies $(FLAGS)
+	$(BIN)/python -m docs_src.results.studies $(FLAGS)
 
 # Speed and memory beside the packages that one would use instead, which it installs into folders of
 # their own: 25 minutes of two idle cores. `NAMES="attention elman"` runs these,

@@ -32,15 +32,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from labml_nn.experiments import experiments
-from labml_nn.experiments.data import Corpus, read_corpus
-from labml_nn.experiments.data.examples import Examples
-from labml_nn.experiments.data.windows import Windows, pieces
+from labml_nn.experiments.checkpoint import commit, now
+from labml_nn.experiments.config import TrainingConfig, learning_rate_share, seq_len_at
+from labml_nn.experiments.data import Corpus, Examples, Windows, pieces, read_corpus
 from labml_nn.experiments.distributed import World
-from labml_nn.experiments.training.config import TrainingConfig
-from labml_nn.experiments.training.devices import Computing, hardware
-from labml_nn.experiments.training.record import commit, now
-from labml_nn.experiments.training.schedule import seq_len_at, share_at
-from labml_nn.experiments.training.update import Update
+from labml_nn.experiments.update import Computing, Update, hardware
 
 RESULTS = Path(__file__).parents[1] / "docs_src" / "results" / "training_ablation.json"
 CPU = torch.device("cpu")
@@ -130,7 +126,7 @@ class PeerTraining:
         """One update."""
         batch = self.windows.batch(step)
         for group in self.optimizer.param_groups:
-            group["lr"] = PEER.learning_rate * share_at(step, self.config)
+            group["lr"] = PEER.learning_rate * learning_rate_share(step, self.config)
         self.optimizer.zero_grad()
         self.model.loss(batch).backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.model.parameters(), PEER.clip_norm)
@@ -201,7 +197,7 @@ class OurTraining:
     def update(self, step: int) -> None:
         """One update."""
         batch = self.task.batch(step, seq_len_at(step, self.config))
-        self._update(step, batch, share_at(step, self.config))
+        self._update(step, batch, learning_rate_share(step, self.config))
 
     def validate(self) -> float:
         """Nats per token on the whole split."""

@@ -4,7 +4,7 @@ title: Entry point
 summary: "`python -m labml_nn` runs the command line."
 ---
 
-See [the command line](experiments/command_line/__init__.py).
+See [the command line](experiments/command_line.py).
 """
 
 import sys

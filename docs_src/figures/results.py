@@ -1,12 +1,24 @@
 """What the runs of the studies have measured, in tables and curves."""
 
+import sys
 from pathlib import Path
 
-from labml_nn.experiments.results import Spread, at_equal, comparable, final
-from labml_nn.experiments.studies import BEST_RATE, DEPTHS, RATES, results_of
 from pylit.figures.draw import Figure, Plot, Table, element, polyline
 
 RESULTS = Path(__file__).parents[1] / "results"
+sys.path.append(str(RESULTS))
+
+from studies import (  # noqa: E402
+    BEST_RATE,
+    DEPTHS,
+    RATES,
+    Spread,
+    at_equal,
+    comparable,
+    final,
+    results_of,
+)
+
 #: What stands for a run that nobody has made yet.
 MISSING = "—"
 NAMES = {
@@ -118,7 +130,7 @@ def depth_curve():
     for tone, (kind, of) in enumerate(spreads.items()):
         if not of:
             continue
-        xs = [DEPTHS.index(layers) + 1 for layers in of]
+        xs = [list(DEPTHS).index(layers) + 1 for layers in of]
         plot.line(xs, [s.mean for s in of.values()], tone, label=kind)
         plot.dots(xs, [s.mean for s in of.values()], tone)
         for x, s in zip(xs, of.values(), strict=True):

@@ -1,7 +1,6 @@
-"""Figures of `labml_nn.experiments.training.schedule`."""
+"""Figures of `labml_nn.experiments.config`."""
 
-from labml_nn.experiments.training.config import TrainingConfig
-from labml_nn.experiments.training.schedule import seq_len_at, share_at
+from labml_nn.experiments.config import TrainingConfig, learning_rate_share, seq_len_at
 from pylit.figures.draw import Figure, Plot, Table
 
 STEPS, WARMUP, FINAL = 500, 50, 0.1
@@ -10,7 +9,7 @@ STEPS, WARMUP, FINAL = 500, 50, 0.1
 def shares():
     """The share of the highest learning rate in each update of a short training."""
     config = TrainingConfig(steps=STEPS, warmup_steps=WARMUP, final_learning_rate=FINAL)
-    made = [share_at(step, config) for step in range(STEPS)]
+    made = [learning_rate_share(step, config) for step in range(STEPS)]
     plot = Plot((0, STEPS), (0, 1), x_label="update", y_label="share", height=110)
     plot.line(range(STEPS), made, 0)
     middle = made[(STEPS + WARMUP) // 2]

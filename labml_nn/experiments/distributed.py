@@ -1,50 +1,32 @@
 r"""
 ---
-title: Many processes, one model
+title: "Distributed data-parallel training"
 summary: >
-  The same training on two cores, eight GPUs or four machines: who reads which texts,
-  whose gradients count how much, and what happens when one of them dies.
+  The same training on two cores, eight GPUs or four machines: each process computes the
+  gradient of its share of the batch, and the mean of the gradients updates all copies.
 ---
 
-One processor takes an hour for a run. Do two take half an hour? They do if they share
-the work of each step and then agree on what to learn from it. That is **data
-parallelism**: every process has the whole model, and reads its own part of the batch.
+In **data parallelism** every process holds the whole model and computes the gradient of
+its own columns of the batch. `DistributedDataParallel` averages the gradients, so all
+copies make the same update and stay equal, bit for bit.
 
-```text
-             batch of 8 texts
-        ┌───────────┴───────────┐
-   texts 0–3                texts 4–7
-   process 0                process 1
-   forward, backward        forward, backward
-        └── mean of gradients ──┘
-   the same update          the same update
-```
+The loss of a batch is a mean over its $n$ targets. Process $p$ of $P$ has $n_p$ of
+them, with the mean $\mathcal{L}_p$, so it multiplies its loss by $P n_p / n$:
 
-Nothing else ever has to be exchanged. Both begin with the same parameters and make the
-same updates, so that they stay the same to the last bit.
+$$\nabla \mathcal{L} = \frac{1}{P} \sum_p
+    \nabla \Bigl( \frac{P \, n_p}{n} \, \mathcal{L}_p \Bigr)$$
 
-**What has to be averaged?** The loss of a batch is a mean over its $n$ targets.
-Process $p$ has $n_p$ of them, and the mean over those is $L_p$. Then
-
-$$L = \frac{1}{n} \sum_p n_p L_p
-\qquad
-\nabla L = \frac{1}{P} \sum_p \nabla \Bigl( \frac{P \, n_p}{n} \, L_p \Bigr)$$
-
-On the right is the form in which `DistributedDataParallel` takes it: it averages over
-the $P$ processes, whatever they computed. So each multiplies its loss by $P n_p / n$.
-With texts of one length all $n_p$ are equal, the factor is one, and it is easily
-forgotten. With replies, short and long, a process with few words would otherwise weigh
-as much as one with many, and two processes would learn something else than one.
+For windows of equal length the factor is one. For replies it is not: without it a
+process with few targets would count as much as one with many.
 
 | Symbol | Code | Meaning |
 |:--|:--|:--|
-| $P$ | `size` | how many processes there are |
-| $p$ | `rank` | which one this is, from 0 to $P - 1$ |
-| | `local_rank` | which one it is on its machine, and so which GPU it takes |
+| $P$ | `size` | number of processes |
+| $p$ | `rank` | number of this process, from 0 to $P - 1$ |
+| | `local_rank` | its number on this machine, which selects its GPU |
 
-Somebody has to start the processes and tell each of them its number. PyTorch's
-[torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html) does, for one machine
-or many:
+PyTorch's [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html) starts the
+processes, on one machine or many, and describes them in environment variables:
 
 ```text
 torchrun --nproc-per-node 2 -m labml_nn train autoregressive
@@ -53,6 +35,7 @@ torchrun --nproc-per-node 2 -m labml_nn train autoregressive
 
 import gc
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -66,32 +49,28 @@ from torch import Tensor, nn
 from torch import distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from labml_nn.experiments.errors import RunError
-from labml_nn.experiments.torchrun import first_line, is_silence, read_announcement
+from labml_nn.experiments.files import RunError
 from labml_nn.language_model import LanguageModel
 
-# How long a process waits for the others before it gives up. Longer than the slowest
-# thing that one of them does alone, such as writing a sample with a large model.
+__all__ = ["Loss", "World"]
+
+# Seconds to wait for another process; longer than what one of them does alone.
 PATIENCE = 600.0
 
 
 @dataclass(frozen=True)
 class World:
     """
-    ## Who else is there
+    ## Processes
 
-    Without arguments this is a world of one process. All methods work there too and
-    cost nothing, so that a trainer is written once.
-
-    * `rank`, `size` and `local_rank` are those of the table above
+    Without arguments, a world of one process, in which all methods work and cost
+    nothing.
 
     ```python
     from labml_nn.experiments.distributed import World
 
-    alone = World()
-    assert alone.main and alone.share(12) == (0, 12)
-    second = World(rank=1, size=3)
-    assert not second.main and second.share(12) == (4, 8)
+    assert World().main and World().share(12) == (0, 12)
+    assert World(rank=1, size=3).share(12) == (4, 8)
     ```
     """
 
@@ -101,23 +80,34 @@ class World:
 
     @property
     def main(self) -> bool:
-        """Whether this process is the one that writes files and talks to you."""
+        """Whether this process writes files and prints."""
         return self.rank == 0
+
+    @classmethod
+    def announced(cls, environment: Mapping[str, str] | None = None) -> "World":
+        """
+        The world that `torchrun` describes in the environment, without joining it.
+        Raises `ValueError` for variables that are missing or invalid.
+        """
+        given = os.environ if environment is None else environment
+        size = _number(given, "WORLD_SIZE", None, 1) if "WORLD_SIZE" in given else 1
+        if size == 1:
+            return cls()
+        for name in ("MASTER_ADDR", "MASTER_PORT"):
+            if not given.get(name):
+                raise ValueError(_incomplete(name, size))
+        rank = _number(given, "RANK", size)
+        return cls(rank, size, _number(given, "LOCAL_RANK", size))
 
     @classmethod
     def join(cls, device: torch.device, *, patience: float = PATIENCE) -> "World":
         """
-        ### Meet the others
+        ### Join the process group
 
-        * `device` is where the model will live; gradients travel by NCCL between GPUs,
-          and by Gloo between processors
-        * `patience` is how many seconds to wait, here and later, for a process from
-          which nothing is heard
-
-        Returns the world that `torchrun` describes in the environment, and a world of
-        one if it says nothing. Who has joined before gets the same again. Raises
-        `ValueError` for an environment that is incomplete or for a GPU that is not
-        there, `RunError` if the others cannot be reached.
+        With NCCL between GPUs, with Gloo between CPUs. `patience` is the time-out in
+        seconds, here and later. Joining twice is allowed. Raises `ValueError` for an
+        invalid environment or a missing GPU, `RunError` if the others cannot be
+        reached.
         """
         world = cls.announced()
         if world.size == 1 or dist.is_initialized():
@@ -134,37 +124,20 @@ class World:
             )
         except dist.DistError as error:
             raise RunError(
-                f"process {world.rank} of {world.size} did not meet the others at "
+                f"process {world.rank} of {world.size} did not reach the others at "
                 f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']} "
-                f"({first_line(error)}); start all of them with torchrun, and look "
+                f"({_first_line(error)}); start all of them with torchrun, and check "
                 "whether another run uses that port (--master-port)"
             ) from error
         return world
 
-    @classmethod
-    def announced(cls, environment: Mapping[str, str] | None = None) -> "World":
-        """
-        ### What torchrun said
-
-        * `environment` holds variables by name; `None` means those of the process
-
-        Returns the world without having joined it: enough to know who may print.
-        """
-        given = os.environ if environment is None else environment
-        return cls(*read_announcement(given))
-
     def device(self, device: torch.device) -> torch.device:
-        """
-        ### A GPU for each process
-
-        With `cuda`, a process takes the GPU of its own number on its machine. Raises
-        `ValueError` if the machine has fewer, or if all were told to take the same.
-        """
+        """One GPU for each process. Raises `ValueError` if there are too few."""
         if self.size == 1 or device.type != "cuda":
             return device
         if device.index is not None:
             raise ValueError(
-                f"{self.size} processes cannot share the device {str(device)!r}; say "
+                f"{self.size} processes cannot share the device {str(device)!r}; use "
                 "'cuda', and each takes a GPU of its own"
             )
         if self.local_rank >= (count := torch.cuda.device_count()):
@@ -177,43 +150,30 @@ class World:
 
     def share(self, batch_size: int, accumulate: int = 1) -> tuple[int, int]:
         """
-        ### Which texts are mine
+        ### Columns of this process
 
-        * `batch_size` is the number of texts in the whole batch
-        * `accumulate` is the number of pieces in which a process reads its share
-
-        Returns the first column of this process and the one after its last. Every
-        process makes the whole batch, which costs next to nothing, and reads its
-        columns of it: so nobody has to send texts around, and everybody knows how many
-        targets the others have. Raises `ValueError` if the shares would be unequal.
+        Returns the first column and the one after the last. Every process draws the
+        whole batch, which is cheap, and takes its columns, so no data is sent and all
+        know the number of targets. Raises `ValueError` if the shares are unequal.
         """
         parts = self.size * accumulate
         if batch_size % parts:
             below = batch_size - batch_size % parts
             sizes = f"{below} or {below + parts}" if below else f"{parts}"
             raise ValueError(
-                f"`batch_size` ({batch_size}) must be divisible by {parts}, for "
-                f"{_count(self.size, 'process', 'processes')} and "
-                f"{_count(accumulate, 'piece', 'pieces')} of `accumulate`; try {sizes}"
+                f"`batch_size` ({batch_size}) must be divisible by {parts}, the number "
+                f"of processes ({self.size}) times `accumulate` ({accumulate}); try "
+                f"{sizes}"
             )
         mine = batch_size // self.size
         return self.rank * mine, (self.rank + 1) * mine
 
     def wrap(self, model: LanguageModel[Any]) -> nn.Module:
         """
-        ### A model that learns with the others
+        ### The loss, with gradients averaged over processes
 
-        * `model` is on its device already; all processes take the parameters that
-          process 0 has
-
-        Returns a module that is called with tokens and targets and returns the loss.
-        Its `backward` exchanges gradients while it still computes those of lower
-        layers, which hides most of the time that sending takes.
-
-        Every parameter must take part in every loss, or the others would wait for its
-        gradient. (`find_unused_parameters` would search the graph of each step for
-        those that don't. All models here use all they have, so nobody needs to search.)
-        Buffers are constants in this library and are not sent around.
+        All processes start with the parameters of process 0. Gradients are exchanged
+        during the backward pass, while those of lower layers are still computed.
         """
         loss = Loss(model)
         if self.size == 1:
@@ -221,14 +181,8 @@ class World:
         return DistributedDataParallel(loss, **WITHOUT_BUFFERS)
 
     @contextmanager
-    def alone(self, wrapped: nn.Module) -> Iterator[None]:
-        """
-        ### Not yet
-
-        Gradients of a piece of a batch stay at home, and are sent with those of the
-        last piece: `with world.alone(wrapped): loss.backward()`, for all but the last.
-        The forward pass belongs inside, too.
-        """
+    def no_sync(self, wrapped: nn.Module) -> Iterator[None]:
+        """Accumulate the gradients of a micro-batch without exchanging them."""
         several = isinstance(wrapped, DistributedDataParallel)
         wait = cast(DistributedDataParallel, wrapped).no_sync() if several else None
         with wait or nullcontext():
@@ -236,40 +190,28 @@ class World:
 
     def sum(self, *numbers: float) -> tuple[float, ...]:
         """
-        ### Add up
+        ### All-reduce
 
-        * `numbers` are added to those of all other processes, each to its own kind:
-          losses to losses, counts to counts
-
-        Returns the sums, the same on all processes. A decision goes the same way: if
-        any process wants to stop, the sum of wishes is above zero for all of them.
+        Sums over all processes, the same for each. Decisions are made in this way too:
+        all stop if the sum of the wishes to stop is above zero.
         """
         if self.size == 1:
             return numbers
-        table = torch.tensor(numbers, dtype=torch.float64, device=_meeting_place())
+        on_gpu = dist.get_backend() == "nccl"
+        device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else "cpu"
+        table = torch.tensor(numbers, dtype=torch.float64, device=device)
         with self.together():
             dist.all_reduce(table)
         return tuple(table.tolist())
 
     def barrier(self) -> None:
-        """
-        ### Wait until all are here
-
-        A sum of nothing cannot be known before everyone has asked for it.
-        """
+        """Wait for all processes."""
         self.sum(0.0)
 
     def leave(self) -> None:
         """
-        ### Go home
-
-        At the end of a program, together with the others. A world of one has nothing to
-        leave.
-
-        The threads that carry gradients end with the last object that knows of them. A
-        wrapped model does, and as its hooks point back at it, it goes only when Python
-        next looks for such circles, which may be while the program is being torn down:
-        too late to end a thread in order. So we have it look now.
+        Leave the process group, at the end of a program. The wrapped model's threads
+        must end before the interpreter does, so reference cycles are collected here.
         """
         if self.size > 1 and dist.is_initialized():
             self.barrier()
@@ -278,23 +220,16 @@ class World:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """
-        ### When one of them dies
-
-        A process that is killed takes its connections with it, and the others notice
-        as soon as they want its gradients. PyTorch reports what the network said. What
-        happened is that the run is over, for all of them: inside of this, it is a
-        `RunError` that says so. Other errors pass.
-        """
+        """A lost connection to another process becomes a `RunError`."""
         try:
             yield
         except RuntimeError as error:
-            if self.size == 1 or not is_silence(error):
+            if self.size == 1 or not _is_connection(error):
                 raise
             raise RunError(
                 f"process {self.rank} of {self.size} lost the others: one of them has "
-                f"ended, and its message says why ({first_line(error)}); the last "
-                "checkpoint is in order, go on from it with --resume"
+                f"ended, and its message says why ({_first_line(error)}); the last "
+                "checkpoint is intact, continue from it with --resume"
             ) from error
 
 
@@ -302,99 +237,71 @@ class Loss(nn.Module):
     """
     ## The loss as a module
 
-    `DistributedDataParallel` looks after calls of a module, and so does
-    `torch.compile`. What training calls is not a model's `forward` but its `loss`, so
-    here is a module whose `forward` is that.
+    `DistributedDataParallel` and `torch.compile` wrap the `forward` of a module, and
+    what training calls is `loss`.
     """
 
     def __init__(self, model: LanguageModel[Any]) -> None:
-        """* `model` is any language model of the library"""
         super().__init__()
         self.model = model
 
     def forward(
         self, tokens: Int[Tensor, "S B"], targets: Int[Tensor, "T B"]
     ) -> Float[Tensor, ""]:
-        """Nats per target, as [`loss`](../language_model.py) of the model says."""
+        """The mean loss in nats per target."""
         return self.model.loss(tokens, targets)
 
 
-# ## Small pieces
-#
-# PyTorch gave the switch for buffers another name, and warns of the old one.
+# The buffers of our models are constants. PyTorch renamed the argument.
 _NAMES = signature(DistributedDataParallel).parameters
-_SWITCH = "forward_sync_buffers"
+_BUFFERS = "forward_sync_buffers"
 WITHOUT_BUFFERS: dict[str, Any] = {
-    _SWITCH if _SWITCH in _NAMES else "broadcast_buffers": False
+    _BUFFERS if _BUFFERS in _NAMES else "broadcast_buffers": False
 }
 
 
-# NCCL adds up what is on GPUs, Gloo what is in memory.
-def _meeting_place() -> torch.device:
-    on_gpu = dist.get_backend() == "nccl"
-    return torch.device("cuda", torch.cuda.current_device()) if on_gpu else CPU
+def _number(
+    given: Mapping[str, str], name: str, size: int | None, least: int = 0
+) -> int:
+    if name not in given:
+        raise ValueError(_incomplete(name, size))
+    text = given[name]
+    if not text.isdecimal() or int(text) < least:
+        raise ValueError(
+            f"the environment variable {name} ({text!r}) must be a whole number of at "
+            f"least {least}; torchrun sets it, and `unset {name}` removes it"
+        )
+    if size is not None and int(text) >= size:
+        raise ValueError(
+            f"the environment variable {name} ({text}) must be below WORLD_SIZE "
+            f"({size}); let torchrun set both"
+        )
+    return int(text)
 
 
-CPU = torch.device("cpu")
+def _incomplete(name: str, size: int | None) -> str:
+    return (
+        f"the environment announces {size} processes (WORLD_SIZE), but {name} is not "
+        "set; start with torchrun, or `unset WORLD_SIZE` to train with one process"
+    )
 
 
-def _count(number: int, one: str, more: str) -> str:
-    return f"{number} {one if number == 1 else more}"
+# Gloo's errors are plain `RuntimeError`s, so their words have to do.
+CONNECTION = (
+    *("connection closed", "connection reset", "connection refused", "broken pipe"),
+    *("timed out", "timeout"),
+)
 
 
-# ## Exercises
-#
-# **1.** Two processes reply to one batch. Show without any processes that weighed
-# gradients give that of the whole batch, and plain ones don't.
-#
-# <details><summary>Answer</summary>
-#
-# A process is a slice of the batch. What `DistributedDataParallel` does to gradients is
-# a mean.
-#
-# ```python
-# import torch
-# import labml_nn
-#
-# model = labml_nn.create("encoder_decoder", n_vocab=9, d_model=8, heads=2, n_layers=1)
-# model.double().eval()
-# said, reply = torch.randint(3, 9, (2, 6, 4))
-# reply[2:, :3] = 0  # three short replies, and a long one
-#
-# def gradient(share, weight=1.0):
-#     model.zero_grad()
-#     (weight * model.loss(said[:, share], reply[:, share])).backward()
-#     return torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
-#
-# def targets(share):
-#     return int((reply[:, share] != 0).sum()) + reply[:, share].shape[1]  # and ends
-#
-# both, shares = slice(0, 4), (slice(0, 2), slice(2, 4))
-# weights = [2 * targets(share) / targets(both) for share in shares]
-# weighed = sum(map(gradient, shares, weights)) / 2
-# assert torch.allclose(weighed, gradient(both))
-# assert not torch.allclose(sum(map(gradient, shares)) / 2, gradient(both))
-# ```
-#
-# </details>
-#
-# **2.** Processes hear of Ctrl-C at different moments. Why may a process not simply
-# stop when it does? How do they agree, with what is on this page?
-#
-# <details><summary>Answer</summary>
-#
-# It would be missing in the next exchange, and the others would wait for it. So each
-# says at every step, or at every few, whether it wants to stop. The sum of wishes is
-# the same for all, and they stop at the same step. A world of one asks itself.
-#
-# ```python
-# from labml_nn.experiments.distributed import World
-#
-# def all_stop(world, wanted):
-#     (wishes,) = world.sum(float(wanted))
-#     return wishes > 0
-#
-# assert all_stop(World(), True) and not all_stop(World(), False)
-# ```
-#
-# </details>
+def _is_connection(error: RuntimeError) -> bool:
+    words = str(error).lower()
+    return isinstance(error, dist.DistError) or any(
+        sign in words for sign in CONNECTION
+    )
+
+
+def _first_line(error: Exception) -> str:
+    # Gloo's messages begin with a place in its source and end in advice to authors.
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    said = re.sub(r"^(\[\S+:\d+\] )+", "", lines[0])
+    return said.split(". ")[0].rstrip(". ")

@@ -10,6 +10,6 @@ treats the matrices of a model as matrices:
 
 * [Muon](muon.py) makes every step turn all directions by the same amount
 
-[The trainer](../experiments/training/optimizer.py) says which parameters it is for, and
+[The trainer](../experiments/update.py) says which parameters it is for, and
 gives the others to AdamW.
 """

@@ -30,7 +30,7 @@ its own length, those whose largest singular value is at most 1, $U V^\top$ is t
 with which the loss falls fastest ([@bernstein2024old]). Plain gradient descent answers
 the same question with the entries of the matrix laid out as one long vector.
 
-Of memory it takes half of [AdamW](../experiments/training/optimizer.py)'s. It pays with
+Of memory it takes half of [AdamW](../experiments/update.py)'s. It pays with
 [products](#what-it-costs).
 
 ![The singular values of a gradient, and of the step that Muon makes of

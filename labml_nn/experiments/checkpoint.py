@@ -1,0 +1,535 @@
+r"""
+---
+title: "Checkpoints and run folders"
+summary: >
+  Everything that determines how a training continues, in one file that is replaced
+  atomically; and the folder that a run leaves behind.
+---
+
+A training of any length is interrupted sooner or later. If only the model were saved,
+AdamW would lose its moments, the warm-up would start again, and the same batches would
+come twice. A **checkpoint** holds everything that determines the next update:
+
+| What | Where |
+|:--|:--|
+| parameters and buffers | in the file |
+| optimizer moments, scaler of mixed precision | in the file |
+| step, curves, best loss, samples | in the file |
+| learning rate | a function of the step |
+| next batch | a function of seed and step |
+| random numbers of dropout | a function of seed, step and process |
+
+On a CPU a resumed run equals the uninterrupted one bit for bit. The file is written
+under another name, flushed to the disk and renamed, so that a crash or a full disk
+never costs the previous checkpoint. It is read with `weights_only=True`: no code in it
+runs.
+
+A run keeps all its files in one folder:
+
+```text
+runs/feedback/
+    run.json           model, hyperparameters, text, versions, machine
+    vocabulary.json    the characters in the order of their tokens
+    model/             the best model so far: config.json, model.safetensors
+    checkpoint.pt      the state of the training
+    log.jsonl          all events, one JSON object a line
+    samples.txt        samples generated during the training
+    curve.svg          training and validation loss
+    result.json        the final losses, times and curves
+```
+
+`model` has the lowest validation loss, which need not be the last model: a small text
+is overfitted in the end.
+"""
+
+import copy
+import io
+import os
+import pickle
+import platform
+import subprocess
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from importlib import metadata
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from labml_nn.experiments.config import TrainingConfig
+from labml_nn.experiments.data import Vocabulary, read_corpus
+from labml_nn.experiments.distributed import World
+from labml_nn.experiments.files import RunError, read_json, write_files, write_json
+from labml_nn.experiments.tasks import TASKS, Task
+from labml_nn.experiments.update import hardware
+from labml_nn.language_model import LanguageModel
+from labml_nn.registry import load, models
+
+__all__ = ["Run", "RunFolder", "Saver", "load_run", "read_checkpoint"]
+
+FORMAT = 1
+PARTS = ("about", "model", "update", "history")
+# Hyperparameters that may change on resuming: they affect time and output, not
+# learning.
+FREE = {
+    *("evaluate_every", "sample_every", "save_every", "sample_tokens"),
+    *("device", "compile", "accumulate"),
+}
+DAMAGED = (
+    *(OSError, EOFError, RuntimeError, KeyError, TypeError, ValueError, AttributeError),
+    *(pickle.UnpicklingError, zipfile.BadZipFile),
+)
+
+
+def write_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
+    """Atomically. Raises `OSError` if the disk refuses; the old file is kept then."""
+    buffer = io.BytesIO()
+    torch.save({"format": FORMAT, **state}, buffer)
+    write_files({path: buffer.getvalue()})
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """
+    ## Read a checkpoint
+
+    Its tensors are on the CPU. Raises `RunError` for a file that is missing, damaged,
+    or of another version.
+    """
+    if not path.exists():
+        raise RunError(
+            f"there is no {path} to continue from; start a new run in another folder"
+        )
+    with intact(path):
+        with warnings.catch_warnings(action="ignore"):
+            state = torch.load(path, map_location="cpu", weights_only=True)
+        version = state["format"]
+    if version != FORMAT:
+        raise RunError(
+            f"{path} has format {version}, and this version of labml-nn reads "
+            f"{FORMAT}; use the version that wrote it, or start a new run in another "
+            "folder"
+        )
+    with intact(path):
+        return {name: state[name] for name in PARTS}
+
+
+@contextmanager
+def intact(path: Path) -> Iterator[None]:
+    """Errors while reading `path` become the `RunError` of a damaged file."""
+    try:
+        yield
+    except DAMAGED as error:
+        # PyTorch's message for a file that is no checkpoint recommends to load it
+        # unsafely, which is no advice for a damaged file.
+        said = str(error).splitlines()[0] if str(error) else type(error).__name__
+        if isinstance(error, pickle.UnpicklingError) or "weights_only" in said:
+            said = "it is not a checkpoint"
+        raise RunError(
+            f"{path} is damaged ({said}); the best model of the run is in "
+            f"{path.with_name('model')}, and a new run can start in another folder"
+        ) from error
+
+
+def check_belongs(
+    path: Path, written: Mapping[str, Any], ours: Mapping[str, Any]
+) -> None:
+    """
+    Raises `RunError` if the checkpoint `path` is of another model, text or
+    configuration, with everything that differs.
+    """
+    pairs = [(part, written[part], ours[part]) for part in ("model", "corpus")]
+    for part in ("model_config", "training"):
+        theirs, mine = written[part], ours[part]
+        pairs += [
+            (name, theirs[name], mine[name])
+            for name in {**theirs, **mine}
+            if name not in FREE and name in theirs and name in mine
+        ]
+    differ = [f"{what}: {a!r} there and {b!r} here" for what, a, b in pairs if a != b]
+    if differ:
+        listed = "\n  ".join(differ)
+        raise RunError(
+            f"{path} belongs to another run:\n  {listed}\n"
+            "continue with the values it began with, or start a new run in another "
+            "folder"
+        )
+
+
+class RunFolder:
+    """
+    ## Run folder
+
+    The paths of its files; `path` need not exist.
+    """
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self.path = Path(path)
+        self.run_file = self.path / "run.json"
+        self.vocabulary = self.path / "vocabulary.json"
+        self.model = self.path / "model"
+        self.checkpoint = self.path / "checkpoint.pt"
+        self.log = self.path / "log.jsonl"
+        self.samples = self.path / "samples.txt"
+        self.curve = self.path / "curve.svg"
+        self.result = self.path / "result.json"
+
+    def check_new(self) -> None:
+        """Raises `RunError` if there is something in the folder."""
+        other = "choose another folder (--out)"
+        if self.run_file.exists():
+            raise RunError(
+                f"there is a run in {self.path} already; continue it (--resume), or "
+                f"{other}"
+            )
+        if self.path.exists() and not self.path.is_dir():
+            raise RunError(f"{self.path} is a file; {other}")
+        if self.path.exists() and any(self.path.iterdir()):
+            raise RunError(f"{self.path} is not empty and holds no run; {other}")
+
+    def check_run(self) -> None:
+        """Raises `RunError` if there is no run in the folder."""
+        if not self.run_file.is_file():
+            what = "has no run in it" if self.path.exists() else "does not exist"
+            raise RunError(
+                f"{self.path} {what}; expected the folder that a training wrote, such "
+                "as runs/feedback, with a run.json in it"
+            )
+
+
+@dataclass(frozen=True)
+class Run:
+    """
+    ## A run
+
+    * `folder` has its files
+    * `about` is the content of `run.json`
+    * `vocabulary` is that of its text
+    """
+
+    folder: RunFolder
+    about: Mapping[str, Any]
+    vocabulary: Vocabulary
+
+    @property
+    def training(self) -> TrainingConfig:
+        """Its hyperparameters."""
+        return TrainingConfig.of(self.about["training"])
+
+    @property
+    def corpus(self) -> Mapping[str, Any]:
+        """Name, checksum and path of its text."""
+        corpus: Mapping[str, Any] = self.about["corpus"]
+        return corpus
+
+    @property
+    def wording(self) -> Task:
+        """Its task without the text, which encodes prompts and decodes samples."""
+        return TASKS[self.about["task"]](None, vocabulary=self.vocabulary)
+
+    def prompt(self, text: str) -> Tensor:
+        """A text as a batch of one."""
+        return self.wording.prompt(text)
+
+    def decode(self, tokens: Tensor) -> str:
+        """The text of generated tokens."""
+        return self.wording.decode(tokens)
+
+    def model(self, device: torch.device | str | None = None) -> LanguageModel[Any]:
+        """The best model. Raises `RunError` if there is none yet."""
+        if not self.folder.model.is_dir():
+            raise RunError(
+                f"the run in {self.folder.path} has no model yet; continue it with "
+                "--resume"
+            )
+        return load(self.folder.model, device=device)
+
+    def new_model(self) -> LanguageModel[Any]:
+        """A model of the same configuration, for `Trainer.resume`."""
+        about = self.about["model"]
+        model_class = models()[about["name"]].load_class()
+        model: LanguageModel[Any] = model_class.from_config(about["config"])
+        return model
+
+    def task(self, text: str | PathLike[str] | None = None) -> Task:
+        """
+        Its task, with the text read again, from the file `text` if given. Raises
+        `RunError` if the text found is not that of the training.
+        """
+        known = self.corpus
+        path = known["path"] if text is None else text
+        if text is None and path is not None and not Path(path).exists():
+            path = None
+        corpus = read_corpus(None if path is None else Path(path))
+        if text is None and corpus.sha256 != known["sha256"]:
+            raise RunError(
+                f"the model was trained on {known['name']} ({known['sha256'][:12]}), "
+                f"and what is found now is {corpus.name} ({corpus.sha256[:12]}); name "
+                "the file with --text"
+            )
+        # Another text has other characters; the model knows those of its own.
+        vars(corpus)["vocabulary"] = self.vocabulary
+        config = self.training
+        return TASKS[self.about["task"]](
+            corpus,
+            batch_size=config.batch_size,
+            seq_len=config.seq_len,
+            seed=config.seed,
+        )
+
+    def result(self) -> dict[str, Any]:
+        """Its `result.json`. Raises `RunError` if the run has not ended."""
+        if not self.folder.result.exists():
+            raise RunError(
+                f"the run in {self.folder.path} has no result yet; continue it with "
+                "--resume"
+            )
+        return read_json(self.folder.result)
+
+
+def load_run(path: str | PathLike[str]) -> Run:
+    """
+    ## Load a run
+
+    Model and text are read when they are asked for. Raises `RunError` for a folder
+    without a run, and for damaged files.
+    """
+    folder = RunFolder(path)
+    folder.check_run()
+    about = read_json(folder.run_file)
+
+    def check(where: Mapping[str, Any], name: str, kind: Any) -> None:
+        if name not in where or not isinstance(where[name], kind):
+            raise RunError(
+                f"{folder.run_file} is damaged, or was written by another program: "
+                f"{name!r} is missing or of the wrong type"
+            )
+
+    for name, kind in (
+        *(("model", dict), ("training", dict), ("corpus", dict), ("task", str)),
+        *((name, str | None) for name in ("experiment", "variant", "preset")),
+    ):
+        check(about, name, kind)
+    check(about["model"], "name", str)
+    check(about["model"], "config", dict)
+    check(about["corpus"], "name", str)
+    check(about["corpus"], "sha256", str)
+    check(about["corpus"], "path", str | None)
+    if about["task"] not in TASKS:
+        raise RunError(
+            f"{folder.run_file} is damaged, or of another version: the task "
+            f"{about['task']!r} is none of {', '.join(TASKS)}"
+        )
+    characters = read_json(folder.vocabulary).get("characters")
+    if not isinstance(characters, str):
+        raise RunError(f"{folder.vocabulary} is damaged: it has no 'characters'")
+    return Run(folder, about, Vocabulary(characters))
+
+
+class Saver:
+    """
+    ## Saving during the training
+
+    A full disk does not end a training: the failure is reported, the training continues
+    in memory, and saving is tried again at the next occasion. Only what could not be
+    written at the end is an error. Without a folder, and in processes other than the
+    first, nothing is written.
+
+    * `saved_at` is the step of the last complete checkpoint; -1: there is none
+    """
+
+    def __init__(
+        self,
+        folder: str | PathLike[str] | None,
+        main: bool,
+        warn: Callable[[str], object],
+    ) -> None:
+        """`warn` is called with what the disk refused."""
+        self.folder = None if folder is None else RunFolder(folder)
+        self.writes = main and self.folder is not None
+        self.saved_at = -1
+        self._warn = warn
+        self._refused: dict[tuple[str, int], str] = {}
+        self._waiting: tuple[LanguageModel[Any], int] | None = None
+        self._lock: int | None = None
+
+    def create(self, about: Mapping[str, Any], vocabulary: Vocabulary) -> None:
+        """A new run. Raises `RunError` for a folder that is not empty."""
+        if not self.writes or self.folder is None:
+            return
+        folder = self.folder
+        folder.check_new()
+        try:
+            folder.path.mkdir(parents=True, exist_ok=True)
+            self.lock()
+            folder.check_new()
+            write_json(folder.vocabulary, {"characters": vocabulary.characters})
+            write_json(folder.run_file, about)
+        except OSError as error:
+            raise RunError(
+                f"nothing can be written to {folder.path}: {error.strerror}; choose "
+                "another folder (--out)"
+            ) from error
+
+    def lock(self) -> None:
+        """
+        ### One training in a folder
+
+        Two processes that continue one run would overwrite each other's files. The lock
+        of the folder ends with the process, however it ends. Raises `RunError` if it is
+        taken.
+        """
+        if not self.writes or self.folder is None or self._lock is not None:
+            return
+        try:
+            from fcntl import LOCK_EX, LOCK_NB, flock
+        except ImportError:  # no such locks on Windows
+            return
+        self._lock = os.open(self.folder.path, os.O_RDONLY)
+        try:
+            flock(self._lock, LOCK_EX | LOCK_NB)
+        except BlockingIOError:
+            self.unlock()
+            raise RunError(
+                f"another process is training in {self.folder.path}; wait for it, or "
+                "choose another folder (--out)"
+            ) from None
+        except OSError:  # a file system without locks
+            self.unlock()
+
+    def unlock(self) -> None:
+        """Release the folder."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def save(self, step: int, state: Callable[[], Mapping[str, Any]]) -> bool:
+        """
+        ### Save a checkpoint
+
+        `state` is called for what to save. Returns whether there is a new checkpoint.
+        """
+        self._retry()
+        if not self.writes or self.folder is None or self.saved_at == step:
+            return False
+        with self.disk("the checkpoint", step):
+            write_checkpoint(self.folder.checkpoint, state())
+            self.saved_at = step
+        return self.saved_at == step
+
+    def keep(self, model: LanguageModel[Any], step: int) -> None:
+        """
+        ### Keep the best model
+
+        If the disk refuses it, a copy waits for the next occasion.
+        """
+        if self.writes and self.folder is not None:
+            self._waiting = model, step
+            with self.disk("the best model", step):
+                model.save(self.folder.model)
+                self._waiting = None
+            if self._waiting is not None:
+                self._waiting = copy.deepcopy(model), step
+
+    def _retry(self) -> None:
+        if self._waiting is not None:
+            self.keep(*self._waiting)
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a model was kept, or waits for the disk."""
+        there = self.folder is not None and self.folder.model.exists()
+        return there or self._waiting is not None
+
+    @contextmanager
+    def disk(self, what: str, step: int, part: int = 0) -> Iterator[None]:
+        """What the disk refuses is reported and remembered until it is written."""
+        try:
+            yield
+        except OSError as error:
+            last = f"the checkpoint of step {self.saved_at} is intact"
+            self._refused[what, part] = (
+                f"the disk refused {what} after {step} updates "
+                f"({error.strerror or error}); "
+                f"{last if self.saved_at >= 0 else 'there is no checkpoint'}"
+            )
+            self._warn(self._refused[what, part])
+        else:
+            self._refused.pop((what, part), None)
+
+    def check(self) -> None:
+        """Raises `RunError` if something is still not written."""
+        self._retry()
+        if self._refused:
+            faults = "; ".join(self._refused.values())
+            raise RunError(f"{faults}. Free some space, and continue with --resume")
+
+
+# ## Run record
+#
+def describe(
+    model: LanguageModel[Any],
+    task: Task,
+    config: TrainingConfig,
+    device: torch.device,
+    world: World,
+    about: Mapping[str, Any],
+) -> dict[str, Any]:
+    """
+    Everything that is needed to repeat a run: the content of `run.json`. `about` names
+    its `experiment`, `variant` and `preset`.
+    """
+    path, version = task.corpus.path, None
+    with suppress(metadata.PackageNotFoundError):
+        version = metadata.version("labml-nn")
+    return {
+        **{name: about.get(name) for name in ("experiment", "variant", "preset")},
+        "model": {"name": model.name, "config": fields_of(model.config)},
+        "training": config.values(),
+        "task": task.name,
+        "corpus": {
+            "name": task.corpus.name,
+            "sha256": task.corpus.sha256,
+            "path": None if path is None else str(path),
+        },
+        "versions": {
+            "python": platform.python_version(),
+            "torch": str(torch.__version__),
+            "labml_nn": version,
+        },
+        "commit": commit(),
+        "hardware": hardware(device),
+        "started": now(),
+        "world_size": world.size,
+    }
+
+
+def fields_of(config: Any) -> dict[str, Any]:
+    """The fields of a dataclass by name."""
+    return {field.name: getattr(config, field.name) for field in fields(config)}
+
+
+def now() -> str:
+    """The time in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def commit() -> str | None:
+    """The git commit of the library's checkout, if it is one; `-dirty` if changed."""
+    here = Path(__file__).resolve()
+    git = ("git", "-C", str(here.parent))
+    describe_ = ("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+    try:
+        # Installed in another project's repository, this file is not tracked there.
+        for command in (("ls-files", "--error-unmatch", here.name), describe_):
+            told = subprocess.run(
+                [*git, *command], check=True, capture_output=True, timeout=5, text=True
+            )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return told.stdout.strip() or None
