@@ -11,13 +11,13 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from labml_nn.transformers.autoregressive import AutoregressiveConfig, AutoregressiveTransformer
 from labml_nn.transformers.feed_forward import FeedForward
-from labml_nn.transformers.models import TransformerLayer
 from labml_nn.transformers.mha import MultiHeadAttention
 from labml_nn.transformers.models import (
     Decoder,
     Encoder,
     EncoderDecoder,
     Generator,
+    TransformerLayer,
 )
 from labml_nn.transformers.utils import subsequent_mask
 from pylit.figures.draw import Figure, Table, bar_list

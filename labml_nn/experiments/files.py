@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from labml_nn.saving.files import replace as write_files
+from labml_nn.saving import replace as write_files
 
 __all__ = ["RunError", "read_json", "write_files", "write_json"]
 

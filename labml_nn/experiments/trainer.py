@@ -43,7 +43,6 @@ from typing import Any
 
 import torch
 
-from labml_nn.evaluation import evaluating
 from labml_nn.experiments.checkpoint import (
     Saver,
     check_belongs,
@@ -75,7 +74,7 @@ from labml_nn.experiments.update import (
     memory_advice,
     pick_device,
 )
-from labml_nn.language_model import LanguageModel
+from labml_nn.language_model import LanguageModel, evaluating
 from labml_nn.sampling import Temperature, generate
 
 __all__ = ["History", "Trainer", "validation_loss"]

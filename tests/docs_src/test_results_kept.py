@@ -10,26 +10,24 @@ import pytest
 import torch
 from test_figures_data import draw
 
-from labml_nn.experiments.results import (
-    LONGEST_CURVE,
-    at_equal,
-    comparable,
-    final,
-    read_result,
-)
-from labml_nn.experiments.studies import (
+from docs_src.results.studies import (
     BEST_RATE,
     COMMON,
     DEPTHS,
+    LARGEST,
+    LONGEST_CURVE,
     MODELS,
     RATES,
     STUDIES,
     Job,
+    at_equal,
+    comparable,
+    final,
     jobs,
+    read_result,
     results_of,
 )
-from labml_nn.experiments.studies.runner import LARGEST
-from labml_nn.experiments.training.folder import load_run
+from labml_nn.experiments.checkpoint import load_run
 from labml_nn.sampling import generate
 
 ROOT = Path(__file__).parents[2]
@@ -124,7 +122,10 @@ def test_nothing_is_kept_that_no_study_has_declared():
 @pytest.mark.parametrize("job", KEPT, ids=str)
 def test_a_result_is_that_of_the_run_as_it_is_declared(job: Job):
     result = read_result(job.kept(RESULTS))
-    assert result.finished and result.last.step == result.run["training"]["steps"]
+    assert (
+        result.result["stopped"] == "finished"
+        and result.last.step == result.run["training"]["steps"]
+    )
     assert job.describes(result.run), "`make results` makes it again"
     assert result.corpus.startswith("Tiny Shakespeare")
     assert len(result.train) <= LONGEST_CURVE
