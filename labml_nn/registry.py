@@ -133,6 +133,7 @@ def create(name: str, /, **config: Any) -> LanguageModel[Any]:
     Raises `ValueError` for an unknown name or field, with the nearest known one, and
     what the configuration raises for invalid values.
     """
+    check_known("model", name, MODELS.names)
     return MODELS[name].load_class().from_config(config)
 
 

@@ -42,7 +42,7 @@ def test_entries(name):
     [
         ("fedback", SMALL, ValueError, r"no model 'fedback'; did you mean 'feedback'\? known: aut"),
         ("gpt", SMALL, ValueError, "no model 'gpt'; known: autoregressive, encoder_decoder"),
-        (3, SMALL, TypeError, None),
+        (3, SMALL, TypeError, r"the model \(3\) must be a string, not a int"),
         ("elman", {"n_vocab": 11, "d_hiden": 3}, ValueError, "'d_hiden'; did you mean 'd_hidden'"),
         ("elman", {}, ValueError, "ElmanConfig needs `n_vocab`"),
         ("elman", {"n_vocab": 0}, ValueError, r"`n_vocab` \(0\) must be at least 1"),
