@@ -107,7 +107,7 @@ MODELS = ModelTable(
     ),
     ModelEntry(
         "elman",
-        "labml_nn.recurrent.elman.language_model.ElmanLanguageModel",
+        "labml_nn.recurrent.elman.ElmanLanguageModel",
         "a simple recurrent network with one hidden state per layer",
     ),
 )

@@ -2,86 +2,77 @@ r"""
 ---
 title: Backpropagation through time
 summary: >
-  How a network that runs in a circle learns: unrolled, differentiated by hand, and cut.
-  With measurements of what becomes of a gradient on a long way back.
+  The gradient of a recurrent network, derived by hand: unrolling, the backward
+  recurrence, vanishing and exploding gradients, truncation.
 paper: https://doi.org/10.1109/5.58337
 ---
 
-*Was it the butler? … It was not the butler.* If a detective is wrong in the last
-chapter, something was overlooked in the first. To do better next time, the blame has to
-travel back, chapter by chapter, to where it belongs.
+The hidden state of an [Elman network](__init__.py) depends on itself, one step before:
 
-A recurrent network has the same problem. Its state goes round in a circle,
-$h_t = f(W x_t + U h_{t-1} + b)$, and backpropagation knows no circles. The way out is
-to **unroll** it: write down a copy of the network for each step of the text, the state
-of one copy being the input of the next. What was a circle is now a chain, a network of
-$T$ layers that all share the same $W$, $U$ and $b$:
+$$h_t = f(z_t), \qquad z_t = W x_t + U h_{t-1} + b$$
 
-```text
-       h₀ ──U──► h₁ ──U──► h₂ ──U──► h₃   …  state of each step
-                 ▲         ▲         ▲
-                 W         W         W
-                 x₁        x₂        x₃   …  one token after the other
-```
+Backpropagation needs a graph without cycles. So we **unroll** the network: one copy of
+the cell for each step, where the hidden state of one copy is an input of the next. The
+result is a feed-forward network of $T$ layers that all share $W$, $U$ and $b$, and its
+ordinary gradient is called backpropagation through time (Werbos 1990).
 
-A chain has ordinary derivatives. They are **backpropagation through time** (Werbos
-1990). Let $z_t = W x_t + U h_{t-1} + b$ be what enters $f$, and $g_t$ the part of
-$\partial L / \partial h_t$ that comes from outside: from the prediction at step $t$, or
-from a layer above. Then, from the last step to the first,
+![An Elman network unrolled over seven steps. The darker a state, the more of the
+gradient of the last state arrives there.](figure:elman.unrolled)
+
+Let $\mathcal{L}$ be the loss, $g_t$ the part of $\partial \mathcal{L} / \partial h_t$
+that does not pass through $h_{t+1}$ (it comes from the prediction at step $t$, or from
+a layer above), and $\delta_t = \partial \mathcal{L} / \partial z_t$. By the chain
+rule, from the last step to the first and with $\delta_{T+1} = 0$,
 
 \begin{align}
-\frac{\partial L}{\partial h_t} &= g_t + U^\top \delta_{t+1} \\
-\delta_t = \frac{\partial L}{\partial z_t}
-    &= f'(z_t) \odot \frac{\partial L}{\partial h_t}
+\frac{\partial \mathcal{L}}{\partial h_t} &= g_t + U^\top \delta_{t+1} \\
+\delta_t &= f'(z_t) \odot \frac{\partial \mathcal{L}}{\partial h_t}
 \end{align}
 
-with $\delta_{T+1} = 0$: blame for $h_t$ is what is wrong at $t$ itself, and what
-went wrong later because of it. All steps share their parameters, so each parameter
-gets the sum of what every step has to say:
+So the error at a state has two sources: the prediction made from it, and everything
+that goes wrong later because of it. Each parameter is used at all steps, and its
+gradient is the sum over them:
 
-$$\frac{\partial L}{\partial U} = \sum_{t=1}^{T} \delta_t \, h_{t-1}^\top, \quad
-  \frac{\partial L}{\partial W} = \sum_{t=1}^{T} \delta_t \, x_t^\top, \quad
-  \frac{\partial L}{\partial b} = \sum_{t=1}^{T} \delta_t$$
+$$\frac{\partial \mathcal{L}}{\partial U} = \sum_{t=1}^{T} \delta_t \, h_{t-1}^\top,
+  \quad
+  \frac{\partial \mathcal{L}}{\partial W} = \sum_{t=1}^{T} \delta_t \, x_t^\top, \quad
+  \frac{\partial \mathcal{L}}{\partial b} = \sum_{t=1}^{T} \delta_t$$
 
-PyTorch finds all of it by itself if the [layer](layer.py) is a loop. This page does
-it by hand, for two reasons. One is to see it. The other is speed: only the first two
-lines must go step by step. The sums are one large matrix product each, where a loop
-that is differentiated automatically makes $T$ small ones and adds them up.
+Autograd finds the same if the layer is a loop. Writing it by hand shows what is
+sequential and what is not. Only the two lines of the recurrence have to run step by
+step. The products $W x_t$ and the sums over $t$ are single large products over all
+$T B$ rows, where autograd makes $T$ small ones and adds them. The
+[kernels](../../kernels/elman.py) of the layer use these functions.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
-| $W x_t + b$ | `z` | `[T, B, N]` | what the inputs bring, for all steps at once |
-| $h_0$ | `h_0` | `[B, N]` | the state before the first step |
-| $U$ | `weight` | `[N, N]` | how a state enters the next |
-| $h_t$ | `states` | `[T, B, N]` | the states |
-| $g_t$ | `gradients` | `[T, B, N]` | gradients of the states that come from outside |
-| $\delta_t$ | `deltas` | `[T, B, N]` | gradients of what enters $f$ |
-| $m_t$ | `mask` | `[T, B, 1]` | `True` where there is a token, not padding |
+| $W x_t + b$ | `inputs` | `[T, B, N]` | contribution of the inputs to $z_t$ |
+| $h_0$ | `h_0` | `[B, N]` | hidden state before the first step |
+| $U$ | `recurrent` | `[N, N]` | recurrent weights |
+| $h_t$ | `states` | `[T, B, N]` | hidden states |
+| $g_t$ | `grad_states` | `[T, B, N]` | gradients of the states from outside |
+| $\delta_t$ | `deltas` | `[T, B, N]` | gradients of $z_t$ |
+| | `mask` | `[T, B, 1]` | `True` for a token, `False` for padding |
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
 
-# ## Bends
+from labml_nn.recurrent.elman import ACTIVATIONS
+
+# ## Derivatives
 #
-# Without something bent between the steps, all of them together would be one linear
-# map. Three bends, with their slopes $f'(z)$. Each slope can be read off the *output*
-# $h = f(z)$, so that nothing but the states has to be kept for the way back:
+# Each $f'(z)$ can be computed from the *output* $h = f(z)$, so the forward pass has to
+# store the states only:
 #
 # \begin{align}
 # \tanh'(z) &= 1 - h^2 \\
 # \sigma'(z) &= h \, (1 - h) \\
 # \operatorname{relu}'(z) &= 1 \text{ if } h > 0, \text{ else } 0
 # \end{align}
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "tanh": torch.tanh,
-    "sigmoid": torch.sigmoid,
-    "relu": torch.relu,
-}
-SLOPES: dict[str, Callable[[Tensor], Tensor]] = {
+DERIVATIVES: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": lambda h: 1 - h * h,
     "sigmoid": lambda h: h * (1 - h),
     "relu": lambda h: (h > 0).to(h.dtype),
@@ -89,179 +80,91 @@ SLOPES: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def run_forward(
-    z: Tensor, h_0: Tensor, weight: Tensor, mask: Tensor | None, nonlinearity: str
+    inputs: Tensor,
+    h_0: Tensor,
+    recurrent: Tensor,
+    mask: Tensor | None = None,
+    nonlinearity: str = "tanh",
 ) -> Tensor:
     r"""
-    ## Forward
+    ## Forward pass
 
-    $$h_t = f(z_t + U h_{t-1})$$
-
-    What the inputs bring, `z`, was worked out before, for all steps in one product.
-    Only what depends on the state before it is left for the loop. Where there is
-    padding, the state waits: $h_t = h_{t-1}$.
+    The `inputs` $W x_t + b$ were computed before, for all steps in one product. What
+    depends on the previous state is left for the loop. At padding
+    $h_t = h_{t-1}$.
 
     Returns $h_1, \dots, h_T$, `[T, B, N]`.
     """
-    f, transposed, h, states = ACTIVATIONS[nonlinearity], weight.t(), h_0, []
-    for t, z_t in enumerate(z.unbind(0)):
-        new = f(torch.addmm(z_t, h, transposed))
+    f, transposed, h, states = ACTIVATIONS[nonlinearity], recurrent.t(), h_0, []
+    for t, inputs_t in enumerate(inputs):
+        new = f(torch.addmm(inputs_t, h, transposed))
         h = new if mask is None else torch.where(mask[t], new, h)
         states.append(h)
     return torch.stack(states)
 
 
 def run_backward(
-    gradients: Tensor,
+    grad_states: Tensor,
     states: Tensor,
-    weight: Tensor,
-    mask: Tensor | None,
-    nonlinearity: str,
+    recurrent: Tensor,
+    mask: Tensor | None = None,
+    nonlinearity: str = "tanh",
 ) -> tuple[Tensor, Tensor]:
     r"""
-    ## Backward
+    ## Backward pass
 
-    The first two equations above. At padding the state waited, so its gradient waits
-    too: it skips the step, and $\delta_t = 0$.
+    The recurrence from the last step to the first. States are rows here, so
+    $U^\top \delta$ is `delta @ recurrent`. At padding the state was copied: its
+    gradient is passed on unchanged, and $\delta_t = 0$.
 
     Returns $\delta_1, \dots, \delta_T$, `[T, B, N]`, and the gradient of $h_0$,
     `[B, N]`.
     """
-    slopes = SLOPES[nonlinearity](states)
+    slopes = DERIVATIVES[nonlinearity](states)
     if mask is not None:
         slopes = slopes.masked_fill(~mask, 0.0)
-
-    # `blame` is what later steps send back, $U^\top \delta_{t+1}$. The states are rows
-    # here, and $U^\top \delta$ is `delta @ weight`.
-    blame, deltas = torch.zeros_like(gradients[0]), []
+    later, deltas = torch.zeros_like(grad_states[0]), []
     for t in reversed(range(len(states))):
-        total = gradients[t] + blame
-        delta = total * slopes[t]
-        blame = delta @ weight
+        total = grad_states[t] + later
+        deltas.append(total * slopes[t])
+        later = deltas[-1] @ recurrent
         if mask is not None:
-            blame = blame + total.masked_fill(mask[t], 0.0)
-        deltas.append(delta)
-    return torch.stack(deltas[::-1]), blame
+            later = later + total.masked_fill(mask[t], 0.0)
+    return torch.stack(deltas[::-1]), later
 
 
-# ## For the compiler, one step
-#
-# `torch.compile` and `torch.export` follow Python line by line, and a loop of 256 steps
-# becomes 256 copies of its body. That takes long (15 s for 64 steps of 64 units,
-# forward and backward, on two processor cores) and fits one length only. As operators
-# of their own the two loops are opaque: a compiler sees one call each, of which it
-# knows the shapes. It takes as long for any number of steps (6 s there), and an
-# exported model reads texts of any length.
-Operator = Callable[..., Any]
-Backward = Callable[..., tuple[Tensor, Tensor]]
-
-_forward_op = torch.library.custom_op(
-    "labml_nn::elman_forward", run_forward, mutates_args=()
-)
-_forward_op.register_fake(lambda z, *_: torch.empty_like(z))
-_backward_op = torch.library.custom_op(
-    "labml_nn::elman_backward", run_backward, mutates_args=()
-)
-_backward_op.register_fake(
-    lambda gradients, *_: (torch.empty_like(gradients), torch.empty_like(gradients[0]))
-)
-
-
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    _, h_0, weight, mask, ctx.nonlinearity = inputs
-    ctx.save_for_backward(output, h_0, weight, mask)
-
-
-def _differentiate(
-    ctx: Any, gradients: Tensor, backward: Backward
-) -> tuple[Tensor, Tensor, Tensor, None, None]:
+def recurrent_grad(deltas: Tensor, states: Tensor, h_0: Tensor) -> Tensor:
     r"""
-    ## The gradients
+    ## Gradient of the recurrent weights
 
-    $\delta_t$ is the gradient of $z_t$, from which PyTorch goes on to $W$, $b$ and the
-    inputs. What is left for us is $U$: all steps and all sequences, in one product.
+    $\sum_t \delta_t h_{t-1}^\top$ over all steps and sequences is one product. The
+    previous states are the states, shifted by one step.
     """
-    states, h_0, weight, mask = ctx.saved_tensors
-    deltas, blame = backward(gradients, states, weight, mask, ctx.nonlinearity)
-    before = torch.cat([h_0[None], states[:-1]])
-    product = deltas.flatten(0, 1).t() @ before.flatten(0, 1)
-    return deltas, blame, product, None, None
+    previous = torch.cat([h_0[None], states[:-1]])
+    return deltas.flatten(0, 1).t() @ previous.flatten(0, 1)
 
 
-def _differentiate_compiled(
-    ctx: Any, gradients: Tensor
-) -> tuple[Tensor, Tensor, Tensor, None, None]:
-    # Who wants to differentiate the gradient again needs it step by step.
-    backward = run_backward if torch.is_grad_enabled() else _backward_op
-    return _differentiate(ctx, gradients, backward)
-
-
-_forward_op.register_autograd(_differentiate_compiled, setup_context=_keep)
-
-
-class _Unrolled(torch.autograd.Function):
-    # The same outside a compiler, where an operator of our own would only be slower.
-    # What runs on the way back is differentiable, so gradients of gradients work, and
-    # so do the transformations of `torch.func`.
-    generate_vmap_rule = True
-    forward = staticmethod(run_forward)
-    setup_context = staticmethod(_keep)
-
-    @staticmethod
-    def backward(
-        ctx: Any, gradients: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor, None, None]:
-        return _differentiate(ctx, gradients, run_backward)
-
-
-def unroll(
-    z: Tensor,
-    h_0: Tensor,
-    weight: Tensor,
-    mask: Tensor | None = None,
-    nonlinearity: str = "tanh",
-) -> Tensor:
-    r"""
-    ## All steps, with gradients
-
-    * `z` is what the inputs bring, $W x_t + b$, `[T, B, N]`
-    * `h_0` is the state before the first of them, `[B, N]`
-    * `weight` is $U$, `[N, N]`
-    * `mask` is boolean, `[T, B]`, `False` where the state shall wait; `None` never
-    * `nonlinearity` is the name of $f$: `tanh`, `sigmoid` or `relu`
-
-    Returns the states $h_1, \dots, h_T$, `[T, B, N]`. All tensors of numbers have one
-    dtype. The [layer](layer.py) calls it, and has looked at what it gives.
-    """
-    run: Operator = _Unrolled.apply if torch.is_grad_enabled() else run_forward
-    if torch.compiler.is_compiling():
-        run = _forward_op
-    wait = None if mask is None else mask.unsqueeze(-1)
-    states: Tensor = run(z, h_0, weight, wait, nonlinearity)
-    return states
-
-
-# ## What is left of a gradient on a long way
+# ## Vanishing and exploding gradients
 #
-# Follow one gradient back from step $t$ to the beginning. At every step it is
-# multiplied with the same kind of thing, the Jacobian of one step:
+# On its way from $h_t$ to $h_0$ a gradient is multiplied by the Jacobians of all steps:
 #
 # $$\frac{\partial h_t}{\partial h_0} = \prod_{s=t}^{1} J_s, \qquad
 #   J_s = \operatorname{diag}(1 - h_s^2) \; U$$
 #
-# A product of a hundred factors is hardly ever of moderate size. If the factors shrink
-# a vector by a tenth each, $0.9^{100}$ leaves three hundred-thousandths of it. If they
-# stretch it by a tenth, it is 14,000 times as long. Bengio, Simard and Frasconi
-# ([-@bengio1994learning]) showed that it is no accident: a network that keeps something
-# in mind *reliably*, so that small disturbances die out, is one in which gradients die
-# out as well.
+# A product of a hundred matrices is rarely of moderate size. If each of them shrinks a
+# vector by a tenth, $0.9^{100} = 0.00003$ of it is left; if each stretches it by a
+# tenth, it grows 14,000-fold. Bengio, Simard and Frasconi
+# ([-@bengio1994learning]) show that this is no accident: a network that stores
+# information *robustly*, so that small disturbances die out, is one in which gradients
+# die out as well.
 #
-# Here is how long a gradient of length 1 at $h_t$ is when it arrives at $h_0$, for 128
-# units and $U = \rho \cdot{}$(a rotation), whose eigenvalues all have the absolute
-# value $\rho$. At every step a random input, one for all units, comes in through
-# weights of standard deviation 0.5 (medians of 25 networks; after 30 steps two of them
-# may differ threefold):
+# The table shows how long a gradient of length 1 at $h_t$ is when it arrives at $h_0$,
+# for 128 units and $U = \rho \cdot{}$(a random orthogonal matrix), whose eigenvalues
+# all have absolute value $\rho$. At each step a random input, the same for all units,
+# enters with weights of standard deviation 0.5. (Medians of 25 networks. After 30 steps
+# two networks may differ by a factor of three.)
 #
-# | radius $\rho$ | 1 step | 10 steps | 30 | 100 |
+# | Radius $\rho$ | 1 step | 10 steps | 30 | 100 |
 # |--:|--:|--:|--:|--:|
 # | 0.5 | 0.44 | 0.0002 | 2e-11 | 3e-37 |
 # | 0.9 | 0.81 | 0.05 | 0.0001 | 2e-14 |
@@ -270,27 +173,28 @@ def unroll(
 # | 1.5 | 1.3 | 1.9 | 1.6 | 1.0 |
 # | 2.0 | 1.8 | 10 | 110 | 400,000 |
 #
-# ![One such network: the length of a gradient on its way back.](figure:elman.vanishing)
+# ![One such network: the length of a gradient against the number of steps
+# back.](figure:elman.vanishing)
 #
 # Without inputs the states would stay at zero, where tanh has slope 1, and the columns
-# would be $\rho^t$: a rotation would lose nothing. Inputs push the states up the
-# shoulders of tanh, where it is flat, and each of them takes its toll. With
-# $\rho = 1.5$ the two are in balance, but only for inputs of just this size. Exercise 2
-# measures it.
+# would be $\rho^t$: an orthogonal matrix would lose nothing. Inputs move the states to
+# where tanh is flatter, and each step loses a part of the gradient. At $\rho = 1.5$
+# growth and loss cancel, but only for inputs of this size. Exercise 2 measures the
+# table.
 #
-# Clipping the norm of the gradients cures those that explode
-# ([@pascanu2013difficulty]). Nothing brings back what has vanished. Gated networks add
-# to their state instead of multiplying it, and a transformer has a path of length one
-# from any step to any other.
+# Clipping the norm of the gradient is a remedy against explosion
+# ([@pascanu2013difficulty]); nothing restores what has vanished. Gated networks add to
+# their state instead of multiplying it, and attention has a path of length one between
+# any two positions.
 #
-# ## Cut off
+# ## Truncation
 #
-# A novel has a million letters, and unrolled it would be a million layers. So texts are
-# read in pieces. The *state* goes on from piece to piece, the *gradient* ends where the
-# piece begins: `state.detach()`. This is truncated backpropagation through time. The
-# network can still carry something through many pieces, but it is never told that what
-# it failed to write down in one was needed in another. As the table shows, what is cut
-# off is mostly nothing: after 30 steps little would have arrived.
+# A novel has a million characters, and its unrolled network a million layers. So texts
+# are trained in chunks: the *state* is passed from chunk to chunk, the *gradient* stops
+# where a chunk begins (`state.detach()`). This is **truncated** backpropagation through
+# time. The network still uses information from earlier chunks, but it is not taught to
+# store what only a later chunk needs. The table says what is lost: after 30 steps, at
+# $\rho = 1$, a thousandth of the gradient.
 #
 # ## Exercises
 #
@@ -299,23 +203,23 @@ def unroll(
 #
 # <details><summary>Answer</summary>
 #
-# With $L = h_2$: $\delta_2 = 1 - h_2^2$ and $\delta_1 = (1 - h_1^2) \, u \, \delta_2$.
-# Both steps have a say:
+# With $\mathcal{L} = h_2$: $\delta_2 = 1 - h_2^2$ and
+# $\delta_1 = (1 - h_1^2) \, u \, \delta_2$. Both steps contribute:
 #
 # $$\frac{\partial h_2}{\partial u} = \delta_2 h_1 + \delta_1 h_0$$
 #
 # ```python
 # import torch
-# from labml_nn.recurrent.elman.bptt import unroll
+# from labml_nn.recurrent.elman.bptt import run_forward
 #
 # u, h_0 = torch.tensor([[0.7]], requires_grad=True), torch.tensor([[0.5]])
-# states = unroll(torch.zeros(2, 1, 1), h_0, u)
-# (got,) = torch.autograd.grad(states[-1].sum(), u)
+# states = run_forward(torch.zeros(2, 1, 1), h_0, u)
+# (gradient,) = torch.autograd.grad(states[-1].sum(), u)
 #
 # h_1, h_2 = states.detach().flatten()
 # delta_2 = 1 - h_2**2
 # delta_1 = (1 - h_1**2) * 0.7 * delta_2
-# torch.testing.assert_close(got.squeeze(), delta_2 * h_1 + delta_1 * 0.5)
+# torch.testing.assert_close(gradient.squeeze(), delta_2 * h_1 + delta_1 * 0.5)
 # ```
 #
 # </details>
@@ -327,14 +231,13 @@ def unroll(
 # ```python
 # import torch
 # from torch import nn
-# from labml_nn.recurrent.elman.bptt import unroll
+# from labml_nn.recurrent.elman.bptt import run_forward
 #
 # def arriving(radius, steps, units=128, batch_size=16):
-#     weight = radius * nn.init.orthogonal_(torch.empty(units, units))
-#     inputs = torch.randn(steps, batch_size, 1)
-#     z = inputs * (0.5 * torch.randn(units))
+#     recurrent = radius * nn.init.orthogonal_(torch.empty(units, units))
+#     inputs = torch.randn(steps, batch_size, 1) * (0.5 * torch.randn(units))
 #     h_0 = torch.zeros(batch_size, units, requires_grad=True)
-#     last = unroll(z, h_0, weight)[-1]
+#     last = run_forward(inputs, h_0, recurrent)[-1]
 #     sent = torch.randn_like(last)
 #     (arrived,) = torch.autograd.grad(last, h_0, sent)
 #     return (arrived.norm(dim=1) / sent.norm(dim=1)).mean().item()
@@ -350,33 +253,32 @@ def unroll(
 # </details>
 #
 # **3.** How much of the gradient of $U$ is lost when a text of 40 steps is cut into
-# pieces of 10?
+# chunks of 10?
 #
 # <details><summary>Answer</summary>
 #
-# In the network of the table, with $\rho = 1$ and a loss at each step, the two
-# gradients point in nearly the same direction. Most of what a step can be blamed for
-# shows within a few steps.
+# For the network of the table with $\rho = 1$ and a loss at each step, the two
+# gradients have nearly the same direction: most of the effect of a step shows within
+# few steps.
 #
 # ```python
 # import torch
 # from torch import nn
-# from labml_nn.recurrent.elman.bptt import unroll
+# from labml_nn.recurrent.elman.bptt import run_forward
 #
-# weight = nn.init.orthogonal_(torch.empty(128, 128)).requires_grad_()
-# z = torch.randn(40, 16, 1) * (0.5 * torch.randn(128))
-# wanted = torch.randn(40, 16, 128)
+# recurrent = nn.init.orthogonal_(torch.empty(128, 128)).requires_grad_()
+# inputs = torch.randn(40, 16, 1) * (0.5 * torch.randn(128))
+# weights = torch.randn(40, 16, 128)  # of a random linear loss
 #
 # def gradient(length):
 #     total, h = 0, torch.zeros(16, 128)
-#     for piece, target in zip(z.split(length), wanted.split(length), strict=True):
-#         states = unroll(piece, h.detach(), weight)
-#         total = total + (states * target).sum()
+#     for x, w in zip(inputs.split(length), weights.split(length), strict=True):
+#         states = run_forward(x, h.detach(), recurrent)
+#         total = total + (states * w).sum()
 #         h = states[-1]
-#     return torch.autograd.grad(total, weight)[0].flatten()
+#     return torch.autograd.grad(total, recurrent)[0].flatten()
 #
-# whole, pieces = gradient(40), gradient(10)
-# similarity = torch.cosine_similarity(whole, pieces, dim=0)
+# similarity = torch.cosine_similarity(gradient(40), gradient(10), dim=0)
 # print(similarity.item())
 # assert 0.8 < similarity < 1
 # ```

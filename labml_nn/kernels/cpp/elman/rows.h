@@ -1,17 +1,17 @@
 // Products of rows with packed weights
 // ====================================
 //
-// $y = x W^\top$ for many rows, or for very few. Results come as vectors, of which the last one of
-// a row may reach beyond its end.
+// $y = x W^\top$ for many rows, or for one to three. Results are vectors; the last one of a row may
+// extend beyond its end.
 
 #pragma once
 #include "products.h"
 #include "task.h"
 
-// With one, two or three rows each addition would wait for the one before. So the sum is split into
-// strands, which do not wait for each other, and are added up at the end.
+// With one to three rows every addition would have to wait for the previous one. So each sum is split
+// into independent partial sums, which are added at the end.
 template <int R, int STRANDS, class Finish>
-static inline void few(Left a, const float *weights, Size steps, Size columns, Finish &finish) {
+static inline void few_rows(Left a, const float *weights, Size steps, Size columns, Finish &finish) {
     for (Size column = 0; column < columns; column += PANEL) {
         const float *right = weights + column * steps;
         Vec c[STRANDS][R][2] = {};
@@ -35,16 +35,16 @@ static inline void few(Left a, const float *weights, Size steps, Size columns, F
     }
 }
 
-// `finish(row, column, count, vector)` is told what came out. The first `count` numbers of the
-// vector belong to the row.
+// `finish(row, column, count, vector)` takes the results. The first `count` numbers of the vector
+// belong to the row.
 template <class Finish>
 static inline void multiply(Left a, const float *weights, Size rows, Size steps, Size columns,
                             Finish finish) {
     auto whole = [=](Size i, Size j, Vec c) {
         if (j < columns) finish(i, j, columns - j, c);
     };
-    if (rows == 1) return few<1, 4>(a, weights, steps, columns, whole);
-    if (rows == 2) return few<2, 4>(a, weights, steps, columns, whole);
-    if (rows == 3) return few<3, 2>(a, weights, steps, columns, whole);
+    if (rows == 1) return few_rows<1, 4>(a, weights, steps, columns, whole);
+    if (rows == 2) return few_rows<2, 4>(a, weights, steps, columns, whole);
+    if (rows == 3) return few_rows<3, 2>(a, weights, steps, columns, whole);
     product(a, packed(weights, steps), rows, steps, vectors(columns), whole);
 }

@@ -1,22 +1,22 @@
-// Bends
-// =====
+// Activation functions
+// ====================
 //
-// What makes a state of a sum, and its slope, which can be read off the state. A class for each, so
-// that the loops are compiled once for each and know which they have.
+// $f$, and its derivative as a function of the *output* $h = f(z)$, so that only states have to be
+// stored for the backward pass. Each is a class, and the loops are compiled once for each of them.
 
 #pragma once
 #include "vectors.h"
 
-// tanh
+// Tanh
 // ----
 //
-// $\tanh$ is odd, so it is $x$ times a function of $x^2$: a quotient of two polynomials of degree 4
-// in $x^2$. Lambert found such quotients in 1768, best near zero; here the coefficients are fitted,
-// so that the relative error is small everywhere up to 8: $1.3 \cdot 10^{-8}$ at most, which in
-// float32 becomes $4 \cdot 10^{-7}$. Beyond 8 the tanh is 1 to within $3 \cdot 10^{-7}$, and so is
-// this.
+// $\tanh$ is odd, so it is $x$ times a function of $x^2$, here a quotient of two polynomials of
+// degree 4 in $x^2$. (Lambert's continued fraction of 1768 gives such quotients, best near zero.)
+// The coefficients are fitted: the relative error is at most $1.3 \cdot 10^{-8}$ for $|x| \le 8$,
+// and $4 \cdot 10^{-7}$ with the rounding of float32. Beyond 8, $|\tanh x|$ is 1 to within
+// $3 \cdot 10^{-7}$, and so is the value at 8.
 struct Tanh {
-    static Vec bend(Vec x) {
+    static Vec f(Vec x) {
         x = larger(all(-8.f), x);
         x = smaller(all(8.f), x);
         Vec square = x * x;
@@ -34,10 +34,10 @@ struct Tanh {
     static Vec smaller(Vec a, Vec b) { return a < b ? a : b; }  // NaN stays, as with `larger`
 };
 
-// $1 / (1 + e^{-x})$, by the power $e^{-|x|}$, which is below 1 on either side: nothing overflows,
-// and small results keep all their digits.
+// $1 / (1 + e^{-x})$, computed from $e^{-|x|} \le 1$: nothing overflows, and small results keep
+// their precision.
 struct Sigmoid {
-    static Vec bend(Vec x) {
+    static Vec f(Vec x) {
         Vec power = exponential(-larger(-x, x));
         Vec above = x < Vec{} ? power : all(1.f);
         return above / (1.f + power);
@@ -46,13 +46,13 @@ struct Sigmoid {
 };
 
 struct Relu {
-    static Vec bend(Vec x) { return larger(Vec{}, x); }
+    static Vec f(Vec x) { return larger(Vec{}, x); }
     static Vec slope(Vec h) { return h > Vec{} ? all(1.f) : Vec{}; }
 };
 
-// Calls `work` with the class that the number means.
+// Calls `work` with the class of a number: the order of `ACTIVATIONS` in the lesson.
 template <class Work>
-static void with_bend(Size number, Work work) {
+static void with_activation(Size number, Work work) {
     if (number == 0) return work(Tanh());
     if (number == 1) return work(Sigmoid());
     work(Relu());

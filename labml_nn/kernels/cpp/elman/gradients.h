@@ -1,46 +1,46 @@
 // Gradients of the weights
 // ========================
 //
-// $$\frac{\partial L}{\partial U} = \sum_t \delta_t h_{t-1}^\top, \qquad
-//   \frac{\partial L}{\partial W} = \sum_t \delta_t x_t^\top$$
+// $$\frac{\partial \mathcal{L}}{\partial U} = \sum_t \delta_t h_{t-1}^\top, \qquad
+//   \frac{\partial \mathcal{L}}{\partial W} = \sum_t \delta_t x_t^\top$$
 //
-// and of $b$ the sum of $\delta_t$ itself, over all texts as well. Rows are taken in runs that stay
-// in the cache next to the processor until they have met all columns.
+// and for $b$ the sum of the $\delta_t$, all summed over the sequences as well. Rows are processed in
+// runs of 256, which stay in the first-level cache while they meet all columns.
 
 #pragma once
 #include "rows.h"
 #include "task.h"
 
-constexpr Size RUN = 256, FEW = 64;
+constexpr Size RUN = 256, CHUNK = 64;
 
-struct Gather {
+struct Gradients {
     const Task &task;
     Size thread;
 
     void run() {
-        if (task.of_recurrent) {
-            add(task.deltas, task.first, task.batch, task.units, task.of_recurrent);
+        if (task.grad_recurrent) {
+            add(task.deltas, task.h_0, task.batch, task.units, task.grad_recurrent);
             add(task.deltas + task.at(1, 0), task.states, (task.steps - 1) * task.batch, task.units,
-                task.of_recurrent);
+                task.grad_recurrent);
         }
-        if (task.of_input)
-            add(task.deltas, task.x, task.steps * task.batch, task.width, task.of_input);
-        if (task.of_bias) biases();
+        if (task.grad_input)
+            add(task.deltas, task.x, task.steps * task.batch, task.width, task.grad_input);
+        if (task.grad_bias) biases();
     }
 
-    // $W^\top \delta$, of some rows. It may take the place of the $\delta$, when all others are
-    // through with them, so what is read is copied first.
+    // The gradient of the inputs, $W^\top \delta$, for this thread's rows. It may overwrite the
+    // $\delta$, which are no longer needed then, so the rows that are read are copied first.
     void inputs() {
         float *copy = task.scratch + thread * task.scratch_size;
         Part rows = part_of(task.steps * task.batch, task.workers, thread);
-        for (Size row = 0; row < rows.count; row += FEW) {
-            Size count = rows.count - row < FEW ? rows.count - row : FEW;
+        for (Size row = 0; row < rows.count; row += CHUNK) {
+            Size count = rows.count - row < CHUNK ? rows.count - row : CHUNK;
             const float *deltas = task.deltas + (rows.first + row) * task.units;
-            if (task.of_x == task.deltas) {
+            if (task.grad_x == task.deltas) {
                 std::memcpy(copy, deltas, count * task.units * 4);
                 deltas = copy;
             }
-            float *to = task.of_x + (rows.first + row) * task.width;
+            float *to = task.grad_x + (rows.first + row) * task.width;
             multiply({deltas, task.units, 1}, task.input, count, task.units, task.width,
                      [=](Size i, Size j, Size count, Vec c) {
                          store_first(to + i * task.width + j, c, count);
@@ -50,7 +50,7 @@ struct Gather {
 
     // Adds $\sum \delta x^\top$ to some columns of `to`, `[N, width]`.
     void add(const float *deltas, const float *x, Size rows, Size width, float *to) {
-        Size wide = vectors(width);
+        Size row_size = vectors(width);
         Part panels = part_of((width + PANEL - 1) / PANEL, task.workers, thread);
         alignas(64) float packed_x[RUN * PANEL];
         for (Size row = 0; row < rows; row += RUN) {
@@ -63,7 +63,7 @@ struct Gather {
                               load_first(x + (row + k) * width + column + v, own - v));
                 product(Left{deltas + row * task.units, 1, task.units}, packed(packed_x, count),
                         task.units, count, vectors(own), [=](Size i, Size j, Vec c) {
-                            float *place = to + i * wide + column + j;
+                            float *place = to + i * row_size + column + j;
                             store(place, load(place) + c);
                         });
             }
@@ -76,7 +76,7 @@ struct Gather {
             for (Size v = part.first; v < part.first + part.count; v++) {
                 Size j = v * LANES;
                 const float *deltas = task.deltas + row * task.units + j;
-                float *to = task.of_bias + j;
+                float *to = task.grad_bias + j;
                 store(to, load(to) + load_first(deltas, task.units - j));
             }
     }
