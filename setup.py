@@ -60,7 +60,6 @@ setup(
     package_data={
         "labml_nn": ["py.typed"],
         "labml_nn.kernels": ["cpp/*.h", "cpp/*/*.h", "cpp/*/*.cpp"],
-        "labml_nn.recurrent.elman.kernel": ["*.h", "*.cpp"],
         "labml_nn.transformers.feedback.kernel": ["*.h", "*.cpp"],
         "labml_nn.transformers.feedback.writing": ["*.cpp"],
     },

@@ -54,7 +54,6 @@ FILES = {
     "labml_nn.saving",
     "labml_nn.attention_maps.picture",
     "labml_nn.kernels",
-    "labml_nn.recurrent.elman.kernel",
     "labml_nn.transformers.feedback.kernel",
     "labml_nn.transformers.feedback.writing",
 }

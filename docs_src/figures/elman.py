@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from labml_nn.recurrent.elman.layer import ElmanLayer
+from labml_nn.recurrent.elman import ElmanLayer
 from pylit.figures.draw import WIDTH, Figure, Panel, Plot, Table, arrow, element, text
 
 UNITS, BATCH = 128, 8

@@ -79,7 +79,7 @@ faster, so there the kernel by hand runs.
 """
 
 import ctypes
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -127,15 +127,17 @@ def layer_arguments(
     whether it is an error. In particular a state of one sequence would be broadcast to
     a batch, and a kernel in C++ must never read beyond the end of a tensor.
     """
-    cell = layer.cell
-    weights = cell.input.weight, cell.recurrent.weight
+    linear, recurrent = layer.cell.input, layer.cell.recurrent.weight
     h_0 = layer.initial(x.shape[1]) if state is None and x.dim() == 3 else state
+    units, width = len(recurrent), x.shape[-1] if x.dim() else 0
     if (
         not isinstance(h_0, Tensor)
         or x.dim() != 3
         or len(x) == 0
-        or h_0.shape != (x.shape[1], len(weights[1]))
-        or x.shape[2] != weights[0].shape[1]
+        or h_0.shape != (x.shape[1], units)
+        or recurrent.shape != (units, units)
+        or linear.weight.shape != (units, width)
+        or (linear.bias is not None and linear.bias.shape != (units,))
         or (mask is not None and mask.shape != x.shape[:2])
         or (mask is not None and mask.dtype != torch.bool)
     ):
@@ -143,9 +145,12 @@ def layer_arguments(
     tensors = [x, h_0, *([] if mask is None else [mask])]
     if any(type(t) not in (Tensor, nn.Parameter) for t in tensors):
         return None
-    if any(t.device != weights[0].device for t in tensors):
+    weights = [linear.weight, *([] if linear.bias is None else [linear.bias])]
+    if any(t.device != recurrent.device for t in tensors + weights):
         return None
-    return LayerArguments(x, h_0, weights[1], weights[0], cell.input.bias, mask)
+    if any(t.dtype != recurrent.dtype for t in weights):
+        return None
+    return LayerArguments(x, h_0, recurrent, linear.weight, linear.bias, mask)
 
 
 def autocast_dtype(x: Tensor) -> torch.dtype | None:
@@ -187,7 +192,7 @@ def layer_by_hand(
     x: Tensor,
     state: Tensor | None = None,
     mask: Tensor | None = None,
-) -> States:
+) -> Any:
     r"""
     ## By hand
 
@@ -216,7 +221,7 @@ def layer_on_cuda(
     x: Tensor,
     state: Tensor | None = None,
     mask: Tensor | None = None,
-) -> States:
+) -> Any:
     r"""
     ## PyTorch's own, on CUDA
 
@@ -276,7 +281,7 @@ def layer_compiled(
     x: Tensor,
     state: Tensor | None = None,
     mask: Tensor | None = None,
-) -> States:
+) -> Any:
     r"""
     ## Compiled
 
@@ -509,7 +514,7 @@ MAX_VOCABULARY = 4096
         *(nn.Embedding, nn.Linear, nn.Identity, nn.Dropout),
     },
 )
-def decode_compiled(model: ElmanLanguageModel, state: Tensor) -> DecodingStep:
+def decode_compiled(model: ElmanLanguageModel, state: Tensor) -> Any:
     r"""
     ## Decoding step
 
@@ -537,18 +542,22 @@ def decode_compiled(model: ElmanLanguageModel, state: Tensor) -> DecodingStep:
     The weights are copied: the step belongs to the parameters as they were when it was
     created. Returns a function from tokens `[B]` to logits `[B, V]`.
     """
-    config, layers = model.config, list(model.elman.layers)
-    shape = (len(layers), config.d_hidden)
+    layers = [cast(ElmanLayer, layer) for layer in model.elman.layers]
+    shapes = [layer.cell.recurrent.weight.shape for layer in layers]
+    embedding = model.embedding.weight
+    weight = embedding if model.output_weight is None else model.output_weight
     if (
         type(state) is not Tensor
         or state.dim() != 3
-        or (state.shape[0], state.shape[2]) != shape
         or state.shape[1] == 0
-        or state.device.type != "cpu"
-        or not state.dtype == model.embedding.weight.dtype == torch.float32
-        or config.n_vocab > MAX_VOCABULARY
-        or config.tanh_projections
-        or model.training
+        or shapes != len(state) * [(state.shape[2], state.shape[2])]
+        or any(t.dtype != torch.float32 for t in (state, *model.parameters()))
+        or any(t.device.type != "cpu" for t in (state, *model.parameters()))
+        or len(embedding) > MAX_VOCABULARY
+        or model.config.tanh_projections
+        or any(module.training for module in model.modules())
+        or model.embedding.max_norm is not None
+        or not len(embedding) == len(weight) == len(model.output_bias)
         or autocast_dtype(state) is not None
     ):
         return NotImplemented
@@ -562,7 +571,7 @@ def decode_compiled(model: ElmanLanguageModel, state: Tensor) -> DecodingStep:
 def _decoding_step(
     library: Library, model: ElmanLanguageModel, state: Tensor
 ) -> DecodingStep:
-    cells = [layer.cell for layer in model.elman.layers]
+    cells = [cast(ElmanLayer, layer).cell for layer in model.elman.layers]
     embedding, units = model.embedding.weight, state.shape[2]
     table = cells[0].input(model.input_projection(embedding * model.scale))
 
@@ -587,7 +596,7 @@ def _decoding_step(
     call = Call(library, Decoding(), rows)
     task = call.task
     task.batch, task.layers, task.units = len(rows), len(cells), units
-    task.vocabulary = model.config.n_vocab
+    task.vocabulary = len(table)
     task.activation = NAMES.index(cells[0].nonlinearity)
     padding = model.config.padding_token
     task.padding = -1 if padding is None else padding

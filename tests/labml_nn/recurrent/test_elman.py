@@ -1,175 +1,338 @@
-"""Elman layers on top of each other."""
+"""The Elman network: steps by hand, states, padding, gradients, layers; and `torch.nn.RNN`."""
 
 import copy
+import math
 import pickle
 
 import pytest
 import torch
-from elman_tools import COMPILED, B, C, L, N, T, network, random, some_mask
+from torch import nn
 
-from labml_nn.recurrent.elman import Elman
+from labml_nn import kernels
+from labml_nn.recurrent.elman import Elman, ElmanCell, ElmanLayer
 
-MODULE = "labml_nn.recurrent.elman"
-MASKED = pytest.mark.parametrize("masked", [False, True], ids=["whole", "masked"])
-
-
-@MASKED
-def test_each_layer_reads_the_states_of_the_one_below(masked):
-    module, x, mask = network(), random(T, B, C), some_mask() if masked else None
-    states, last = module(x, None, mask)
-    ends, expected = [], x
-    for layer in module.layers:
-        expected, end = layer(expected, None, mask)
-        ends.append(end)
-    torch.testing.assert_close(states, expected)
-    torch.testing.assert_close(last, torch.stack(ends))
-    assert last.shape == (L, B, N)
+# Pairwise distinct, so that a swapped axis fails.
+T, B, C, N, L = 5, 2, 12, 7, 3
+NONLINEARITIES = pytest.mark.parametrize("nonlinearity", ["tanh", "sigmoid", "relu"])
 
 
-def test_layers_are_of_fitting_widths_and_begin_differently():
-    module = Elman(C, N, L)
-    assert [layer.cell.input.in_features for layer in module.layers] == [C, N, N]
-    second, third = module.layers[1], module.layers[2]
+@pytest.fixture(autouse=True, params=["reference", "kernels"])
+def form(request):
+    """Every statement holds for the page itself and with kernels."""
+    torch.manual_seed(0)
+    if request.param == "kernels":
+        yield
+    else:
+        with kernels.disabled():
+            yield
+
+
+def randomised(module):
+    """In double precision, with numbers wherever a new module has zeros."""
+    module.double()
+    for tensor in [*module.parameters(), *module.buffers()]:
+        tensor.data.add_(torch.randn_like(tensor) / 4)
+    return module
+
+
+def random(*shape):
+    return torch.randn(*shape, dtype=torch.float64)
+
+
+def by_hand(nonlinearity="tanh"):
+    """Two units, one input: W = [1, -2], U = [[0.5, 1], [-1, 0]], b = [0.25, 0]."""
+    layer = ElmanLayer(1, 2, nonlinearity=nonlinearity)
+    with torch.no_grad():
+        layer.cell.input.weight.copy_(torch.tensor([[1.0], [-2.0]]))
+        layer.cell.input.bias.copy_(torch.tensor([0.25, 0.0]))
+        layer.cell.recurrent.weight.copy_(torch.tensor([[0.5, 1.0], [-1.0, 0.0]]))
+    return layer
+
+
+def test_two_steps_by_hand():
+    states, last = by_hand()(torch.tensor([3.0, 1.0]).view(2, 1, 1))
+    first = [math.tanh(3 + 0.25), math.tanh(-6)]
+    second = [math.tanh(1 + 0.25 + 0.5 * first[0] + first[1]), math.tanh(-2 - first[0])]
+    torch.testing.assert_close(states, torch.tensor([[first], [second]]))
+    assert torch.equal(last, states[-1])
+
+
+def test_sigmoid_and_relu_by_hand():
+    states, _ = by_hand("sigmoid")(torch.tensor([3.0]).view(1, 1, 1))
+    expected = [[[1 / (1 + math.exp(-3.25)), 1 / (1 + math.exp(6))]]]
+    torch.testing.assert_close(states, torch.tensor(expected))
+    states, _ = by_hand("relu")(torch.tensor([3.0, -1.0]).view(2, 1, 1))
+    assert states.tolist() == [[[3.25, 0.0]], [[0.875, 0.0]]]
+
+
+def test_initialisation():
+    """U is orthogonal, h_0 is zero and no parameter unless it is learned."""
+    layer = ElmanLayer(C, N)
+    u = layer.cell.recurrent.weight
+    torch.testing.assert_close(u @ u.T, torch.eye(N))
+    assert set(dict(layer.named_parameters())) == {
+        *("cell.input.weight", "cell.input.bias", "cell.recurrent.weight")
+    }
+    assert layer.h_0.tolist() == [0.0] * N
+    assert "h_0" in layer.state_dict()
+    assert ElmanLayer(C, N, bias=False).cell.input.bias is None
+    learned = Elman(C, N, L, learn_h_0=True)
+    learned(torch.randn(T, B, C))[0].sum().backward()
+    assert all(layer.h_0.grad.abs().max() > 0 for layer in learned.layers)
+
+
+def test_layers_are_of_fitting_sizes_and_start_differently():
+    network = Elman(C, N, L)
+    assert [layer.cell.input.in_features for layer in network.layers] == [C, N, N]
+    second, third = network.layers[1], network.layers[2]
     assert not torch.equal(second.cell.input.weight, third.cell.input.weight)
     assert not torch.equal(second.cell.recurrent.weight, third.cell.recurrent.weight)
 
 
-def test_the_state_before_the_first_step():
-    module, x = network(), random(T, B, C)
-    assert module.initial(B).shape == (L, B, N)
-    torch.testing.assert_close(module(x, module.initial(B)), module(x))
-    assert torch.equal(module.initial(B)[1, 1], module.layers[1].h_0)
+@NONLINEARITIES
+def test_options_reach_every_cell(nonlinearity):
+    network = Elman(C, N, L, nonlinearity=nonlinearity, bias=False)
+    for layer in network.layers:
+        assert layer.cell.nonlinearity == nonlinearity
+        assert layer.cell.input.bias is None
 
 
-@MASKED
-def test_a_sequence_in_pieces(masked):
-    module, x = network(), random(9, B, C)
-    mask = some_mask(9) if masked else torch.ones(9, B, dtype=torch.bool)
-    whole, end = module(x, None, mask)
+def test_each_layer_reads_the_states_of_the_one_below():
+    network, x = randomised(Elman(C, N, L)), random(T, B, C)
+    mask = torch.rand(T, B) > 0.4
+    state = random(L, B, N)
+    states, last = network(x, state, mask)
+    final = []
+    for i, layer in enumerate(network.layers):
+        x, end = layer(x, state[i], mask)
+        final.append(end)
+    torch.testing.assert_close(states, x)
+    torch.testing.assert_close(last, torch.stack(final))
+
+
+def test_without_a_state_it_starts_from_h_0():
+    network, x = randomised(Elman(C, N, L)), random(T, B, C)
+    assert network.initial(B).shape == (L, B, N)
+    torch.testing.assert_close(network(x, network.initial(B)), network(x))
+    assert torch.equal(network.initial(B)[1, 1], network.layers[1].h_0)
+
+
+def test_a_sequence_in_chunks():
+    network, x = randomised(Elman(C, N, L)), random(9, B, C)
+    mask = torch.rand(9, B) > 0.3
+    whole, end = network(x, None, mask)
     for cut in range(1, 9):
-        first, state = module(x[:cut], None, mask[:cut])
-        second, last = module(x[cut:], state, mask[cut:])
+        first, state = network(x[:cut], None, mask[:cut])
+        second, last = network(x[cut:], state, mask[cut:])
         torch.testing.assert_close(torch.cat([first, second]), whole)
         torch.testing.assert_close(last, end)
 
 
-def test_gradients_go_back_through_states_and_layers():
-    module, x = network(), random(T, B, C).requires_grad_()
-    _, state = module(x)
-    module(random(1, B, C), state)[0].sum().backward()
-    assert (x.grad.abs().amax(-1) > 0).all()
+@NONLINEARITIES
+def test_padding_leaves_no_trace(nonlinearity):
+    """At the beginning, in the middle and at the end, in states, outputs and gradients."""
+    layer = randomised(ElmanLayer(C, N, nonlinearity=nonlinearity))
+    tokens = random(3, 1, C).requires_grad_()
+    expected, end = layer(tokens)
+    mask = torch.tensor([False, True, False, True, True, False, False])[:, None]
+    x = (random(7, 1, C) * 1e6).masked_scatter(mask[..., None].expand(-1, -1, C), tokens)
+    states, last = layer(x, None, mask)
+    torch.testing.assert_close(states[mask[:, 0]], expected)
+    torch.testing.assert_close(last, end)
+    torch.testing.assert_close(states[0, 0], layer.h_0)
+    torch.testing.assert_close(states[2], states[1])
+    leaves = [tokens, *layer.cell.parameters()]
+    torch.testing.assert_close(
+        torch.autograd.grad(states[mask[:, 0]].square().sum(), leaves),
+        torch.autograd.grad(expected.square().sum(), leaves),
+    )
 
 
-def test_padding_below_padding_above():
-    module, tokens = network(), random(3, 1, C)
-    expected, end = module(tokens)
-    for first in range(4):
-        mask = torch.zeros(6, 1, dtype=torch.bool)
-        mask[first : first + 3] = True
-        x = torch.full((6, 1, C), 1e3, dtype=torch.float64)
-        x[first : first + 3] = tokens
-        states, last = module(x, None, mask)
-        torch.testing.assert_close(states[first : first + 3], expected)
-        torch.testing.assert_close(last, end)
+def test_later_inputs_and_other_sequences_have_no_influence():
+    layer, x = randomised(ElmanLayer(C, N)), random(T, B, C)
+    before, _ = layer(x)
+    changed = torch.cat([x[:3], random(2, B, C)])
+    assert torch.equal(layer(changed)[0][:3], before[:3])
+    torch.testing.assert_close(layer(x[:, 1:])[0], before[:, 1:])
 
 
-def test_dropout_between_layers_in_training_only():
-    module, x = network(dropout_prob=0.5), random(T, B, C)
-    torch.manual_seed(0)
-    states, last = module(x)
-    again, last_again = module(x)
-    # Nothing is dropped below the lowest layer, nor after the highest.
+def test_gradients_reach_through_states_until_they_are_detached():
+    network, x = randomised(Elman(C, N, L)), random(2 * T, B, C).requires_grad_()
+    _, state = network(x[:T])
+    (gradient,) = torch.autograd.grad(network(x[T:], state)[0].sum(), x, retain_graph=True)
+    (expected,) = torch.autograd.grad(network(x)[0][T:].sum(), x)
+    torch.testing.assert_close(gradient, expected)
+    assert (gradient[:T].abs().amax(-1) > 0).all()
+    (cut,) = torch.autograd.grad(network(x[T:], state.detach())[0].sum(), x)
+    assert cut[:T].abs().max() == 0
+
+
+@NONLINEARITIES
+def test_gradients_of_gradients(nonlinearity):
+    layer = randomised(ElmanLayer(2, 3, nonlinearity=nonlinearity, learn_h_0=True))
+    mask = torch.tensor([[True, False], [True, True], [False, True], [True, True]])
+    x = random(4, B, 2).requires_grad_()
+    leaves = [x, *layer.parameters()]
+    grads = torch.autograd.grad(layer(x, None, mask)[0].square().sum(), leaves, create_graph=True)
+    again = torch.autograd.grad(sum(grad.square().sum() for grad in grads), leaves)
+    with kernels.disabled():
+        loss = layer(x, None, mask)[0].square().sum()
+        expected = torch.autograd.grad(loss, leaves, create_graph=True)
+        twice = torch.autograd.grad(sum(grad.square().sum() for grad in expected), leaves)
+    torch.testing.assert_close((grads, again), (expected, twice))
+
+
+def test_dropout_is_between_layers_and_in_training_only():
+    network, x = randomised(Elman(C, N, L, dropout_prob=0.5)), random(T, B, C)
+    states, last = network(x)
+    other, last_again = network(x)
     assert torch.equal(last[0], last_again[0])
     assert not torch.equal(last[1], last_again[1])
-    assert not torch.equal(states, again)
+    assert not torch.equal(states, other)
     assert (states != 0).all()
-    module.eval()
-    assert torch.equal(module(x)[0], module(x)[0])
-    without = network()
-    torch.testing.assert_close(module(x)[0], without(x)[0])
-    alone = network(n_layers=1, dropout_prob=0.5)
-    assert torch.equal(alone(x)[0], alone(x)[0])
+    network.eval()
+    assert torch.equal(network(x)[0], network(x)[0])
+    single = randomised(Elman(C, N, dropout_prob=0.5))
+    assert torch.equal(single(x)[0], single(x)[0])
 
 
-def test_what_dropout_would_do_to_a_memory():
-    """The number in the note."""
+def test_numbers_of_the_notes():
     assert 0.9**44 < 0.01 < 0.9**43
+    assert 0.003 < 3**-5 < 0.0045  # (1 / sqrt 3)^10
+    weight = nn.RNN(1, 512).weight_hh_l0
+    assert abs(torch.linalg.eigvals(weight).abs().max() * 3**0.5 - 1) < 0.15
 
 
-def test_h_0_is_learned_in_every_layer():
-    module = Elman(C, N, L, learn_h_0=True)
-    module(torch.randn(T, B, C))[0].sum().backward()
-    for layer in module.layers:
-        assert layer.h_0.grad.abs().max() > 0
+# In use.
 
 
-def test_copies_pickles_and_devices_without_numbers():
-    module, x = network(), random(T, B, C)
-    expected, _ = module(x)
-    for copied in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+def test_copies_pickles_meta_and_an_empty_batch():
+    network, x = randomised(Elman(C, N, L)), random(T, B, C)
+    expected, _ = network(x)
+    for copied in (copy.deepcopy(network), pickle.loads(pickle.dumps(network))):
         assert torch.equal(copied(x)[0], expected)
-    with torch.device("meta"):
-        shadow = Elman(C, N, L)
-        states, last = shadow(torch.empty(T, B, C))
+    states, last = network(x[:, :0])
+    assert (states.shape, last.shape) == ((T, 0, N), (L, 0, N))
+    shadow = copy.deepcopy(network).to("meta")
+    states, last = shadow(x.to("meta"))
+    states.sum().backward()
     assert states.is_meta
     assert (states.shape, last.shape) == ((T, B, N), (L, B, N))
 
 
-def test_inference_mode_and_on():
-    module, x = network(), random(T, B, C)
+def test_inference_mode_first_and_training_after():
+    network, x = Elman(C, N, L), torch.randn(T, B, C)
     with torch.inference_mode():
-        _, state = module(x[:3])
-    with torch.no_grad():
-        torch.testing.assert_close(module(x[3:], state)[0], module(x)[0][3:])
+        _, state = network(x[:3])
+    states, _ = network(x[3:], state.clone())
+    states.sum().backward()
+    torch.testing.assert_close(states, network(x)[0][3:])
 
 
-@COMPILED
-@MASKED
-def test_compiled_in_one_graph(unhooked, masked):
-    module, x = network(unhooked(MODULE)), random(T, B, C)
-    mask = some_mask() if masked else None
-    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
-    got, expected = compiled(x, module.initial(B), mask), module(x, None, mask)
-    torch.testing.assert_close(got, expected)
-    parameters = list(module.parameters())
-    torch.testing.assert_close(
-        torch.autograd.grad(got[0].square().sum(), parameters),
-        torch.autograd.grad(expected[0].square().sum(), parameters),
-    )
+@pytest.mark.parametrize("masked", [False, True])
+def test_autocast(masked):
+    network, x = Elman(C, N, L), torch.randn(T, B, C, requires_grad=True)
+    mask = torch.rand(T, B) > 0.3 if masked else torch.ones(T, B, dtype=torch.bool)
+    expected, _ = network(x, None, mask)
+    with torch.autocast("cpu", torch.bfloat16):
+        first, state = network(x[:2], None, mask[:2] if masked else None)
+        second, _ = network(x[2:], state, mask[2:] if masked else None)
+    assert first.dtype == second.dtype == torch.bfloat16
+    got = torch.cat([first, second]).float()
+    torch.testing.assert_close(got, expected, rtol=0.1, atol=0.1)
+    got.sum().backward()
+    assert x.grad.isfinite().all()
 
 
-@COMPILED
-def test_exported_for_any_length(unhooked):
-    module = network(unhooked(MODULE))
-    x, state = random(T, B, C), random(L, B, N, seed=1)
-    steps = torch.export.Dim("steps", min=2)
-    exported = torch.export.export(module, (x, state), dynamic_shapes=({0: steps}, None))
-    for length in (T, 9):
-        x = random(length, B, C, seed=2)
-        torch.testing.assert_close(exported.module()(x, state), module(x, state))
+def test_a_cell_of_your_own():
+    class Leaky(ElmanCell):
+        def forward(self, x_t, h):
+            return 0.9 * h + 0.1 * super().forward(x_t, h)
+
+    layer = ElmanLayer(C, N)
+    layer.cell = Leaky(C, N)
+    states, _ = layer(torch.randn(T, B, C))
+    assert 0 < states.abs().max() < 1 - 0.9**T
+
+
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
+def test_compiled_and_transformed(unhooked):
+    package = unhooked("labml_nn.recurrent.elman")
+    network, x = randomised(package.Elman(C, N, L)), random(T, B, C)
+    compiled = torch.compile(network, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(x), network(x))
+    many = random(4, T, B, C)
+    mapped = torch.func.vmap(lambda one: network(one)[0])(many)
+    torch.testing.assert_close(mapped[3], network(many[3])[0])
+
+
+# torch.nn.RNN.
+
+
+@pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
+def test_equals_torch(nonlinearity, bias, dtype, tolerance):
+    """Outputs, and gradients of inputs, first states and all parameters."""
+    theirs = nn.RNN(C, N, L, nonlinearity=nonlinearity, bias=bias, dtype=dtype)
+    ours = Elman(C, N, L, nonlinearity=nonlinearity, bias=bias).to(dtype)
+    weights, pairs = theirs.state_dict(), []
+    for i, layer in enumerate(ours.layers):
+        cell = layer.cell
+        cell.input.weight.data.copy_(weights[f"weight_ih_l{i}"])
+        cell.recurrent.weight.data.copy_(weights[f"weight_hh_l{i}"])
+        pairs.append((cell.input.weight, getattr(theirs, f"weight_ih_l{i}")))
+        pairs.append((cell.recurrent.weight, getattr(theirs, f"weight_hh_l{i}")))
+        if bias:
+            cell.input.bias.data.copy_(weights[f"bias_ih_l{i}"] + weights[f"bias_hh_l{i}"])
+            pairs.append((cell.input.bias, getattr(theirs, f"bias_ih_l{i}")))
+    results = []
+    for network in (ours, theirs):
+        torch.manual_seed(1)
+        x = torch.randn(T, B, C, dtype=dtype, requires_grad=True)
+        h = torch.randn(L, B, N, dtype=dtype, requires_grad=True)
+        states, last = network(x, h)
+        (states.square().sum() + last.sum()).backward()
+        results.append([states, last, x.grad, h.grad])
+    results = [*zip(*results, strict=True), *((a.grad, b.grad) for a, b in pairs)]
+    for mine, other in results:
+        assert mine.abs().max() > 0
+        torch.testing.assert_close(mine, other, rtol=tolerance, atol=tolerance)
+
+
+def test_padding_is_a_packed_sequence():
+    """PyTorch leaves padding out by packing; the mask gives the same."""
+    theirs, ours = nn.RNNCell(C, N), ElmanLayer(C, N)
+    ours.cell.input.weight.data.copy_(theirs.weight_ih)
+    ours.cell.recurrent.weight.data.copy_(theirs.weight_hh)
+    ours.cell.input.bias.data.copy_(theirs.bias_ih + theirs.bias_hh)
+    x, lengths = torch.randn(T, B, C), torch.tensor([T, 3])
+    states, last = ours(x, None, torch.arange(T)[:, None] < lengths)
+    for b, length in enumerate(lengths):
+        h = torch.zeros(1, N)
+        for t in range(length):
+            h = theirs(x[t, b : b + 1], h)
+            torch.testing.assert_close(states[t, b], h[0])
+        torch.testing.assert_close(last[b], h[0])
+
+
+# Errors at the constructors.
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "message"),
+    ("cls", "arguments", "options", "error", "message"),
     [
-        ((C, N, 0), ValueError, r"`n_layers` \(0\) must be at least 1"),
-        ((0, N, 1), ValueError, r"`d_model` \(0\) must be at least 1"),
-        ((C, N, 1, 1.5), ValueError, r"`dropout_prob` \(1.5\) must be from 0 to 1"),
+        (ElmanCell, (0, N), {}, ValueError, r"`d_model` \(0\)"),
+        (ElmanCell, (C, 2.5), {}, TypeError, r"`d_hidden` \(2.5\)"),
+        (ElmanCell, (C, N), {"bias": "no"}, TypeError, r"`bias` \('no'\)"),
+        (ElmanCell, (C, N), {"nonlinearity": "tan"}, ValueError, "did you mean 'tanh'"),
+        (ElmanLayer, (C, N), {"learn_h_0": 1}, TypeError, r"`learn_h_0` \(1\)"),
+        (ElmanLayer, (C, 0), {}, ValueError, r"`d_hidden` \(0\)"),
+        (Elman, (C, N, 0), {}, ValueError, r"`n_layers` \(0\)"),
+        (Elman, (C, N, 1, 1.5), {}, ValueError, r"`dropout_prob` \(1.5\)"),
     ],
 )
-def test_impossible_networks(arguments, error, message):
+def test_invalid_arguments(unhooked, cls, arguments, options, error, message):
+    package = unhooked("labml_nn.recurrent.elman")
     with pytest.raises(error, match=message):
-        Elman(*arguments)
-
-
-def test_states_of_others(unhooked):
-    module = network(unhooked(MODULE)).float()
-    x = torch.zeros(T, B, C)
-    expected = r"expected \[L, B, N\] \(layers, batch, units\), here \[3, 2, 7\]: give a state back"
-    for shape in ((L, 1, N), (L - 1, B, N), (B, N)):
-        with pytest.raises(ValueError, match=expected):
-            module(x, torch.zeros(shape))
-    with pytest.raises(TypeError, match=r"`state` has dtype torch.float64"):
-        module(x, torch.zeros(L, B, N).double())
-    with pytest.raises(ValueError, match=r"`x` has shape \[5, 2\]"):
-        module(x[..., 0])
+        getattr(package, cls.__name__)(*arguments, **options)

@@ -1,277 +1,232 @@
-"""The Elman language model: its doors, states, padding anywhere, and what it refuses."""
+"""The Elman language model: its equations, the classic form, states, padding, training."""
 
 import copy
-import dataclasses
 import math
 import pickle
 
-import hypothesis.strategies as st
 import pytest
 import torch
-from elman_tools import COMPILED, B, C, L, N, T, V
-from hypothesis import given, settings
 from torch.nn import functional as F
 
-from labml_nn.recurrent.elman.language_model import ElmanConfig, ElmanLanguageModel
+from labml_nn import kernels
+from labml_nn.recurrent.elman import ElmanConfig, ElmanLanguageModel
 from labml_nn.sampling import generate
 
-MODULE = "labml_nn.recurrent.elman.language_model"
+MODULE = "labml_nn.recurrent.elman"
+V, T, B, C, N, L = 11, 5, 2, 12, 7, 3
 PADDING = 0
 
 
-def build(package=None, **fields):
-    """A model with random numbers wherever a new one has zeros, in evaluation."""
+@pytest.fixture(autouse=True, params=["reference", "kernels"])
+def form(request):
     torch.manual_seed(0)
-    cls = package.ElmanLanguageModel if package else ElmanLanguageModel
+    if request.param == "kernels":
+        yield
+    else:
+        with kernels.disabled():
+            yield
+
+
+def build(**fields):
+    """In evaluation mode, with random numbers wherever a new model has zeros."""
     sizes = {"n_vocab": V, "d_model": C, "d_hidden": N, "n_layers": L}
-    model = cls.from_config(sizes | fields).eval()
+    model = ElmanLanguageModel.from_config(sizes | fields).eval()
     with torch.no_grad():
-        for parameter in [*model.parameters(), *model.buffers()]:
-            parameter.add_(torch.randn_like(parameter) / 8)
+        for tensor in [*model.parameters(), *model.buffers()]:
+            tensor.add_(torch.randn_like(tensor) / 8)
     return model
 
 
-def text(*shape, seed=0):
-    return torch.randint(1, V, shape, generator=torch.Generator().manual_seed(seed))
-
-
-# What it computes.
+def text(*shape):
+    return torch.randint(1, V, shape)
 
 
 @pytest.mark.parametrize("tied", [True, False])
-def test_the_model_line_by_line(tied):
-    model, tokens = build(tied=tied), text(T, B)
-    x = model.input_projection(model.embedding(tokens) * math.sqrt(C))
-    states, last = model.elman(x)
+@pytest.mark.parametrize("classic", [True, False])
+def test_the_equations(tied, classic):
+    model, tokens, state = build(tied=tied, tanh_projections=classic), text(T, B), None
+    e = model.embedding.weight[tokens]
+    x = F.linear(e, model.input_projection.weight)
+    x = x if classic else math.sqrt(C) * x
+    x = x + model.input_projection.bias
+    h, last = model.elman(x.tanh() if classic else x)
+    z = model.output_projection(h)
     matrix = model.embedding.weight if tied else model.output_weight
-    expected = model.output_projection(states) @ matrix.T + model.output_bias
+    expected = (z.tanh() if classic else z) @ matrix.T + model.output_bias
     logits, state = model(tokens)
     torch.testing.assert_close(logits, expected)
     torch.testing.assert_close(state, last)
     assert state.shape == (L, B, N)
 
 
-def test_projections_are_there_where_widths_differ():
-    model = build()
-    assert tuple(model.input_projection.weight.shape) == (N, C)
-    assert tuple(model.output_projection.weight.shape) == (C, N)
+def test_the_classic_model():
+    """Uniform in a range, tanh after projections, three dropouts, label smoothing."""
+    model = build(
+        tanh_projections=True,
+        init_lower=-0.01,
+        init_upper=0.01,
+        embedding_dropout_prob=0.2,
+        dropout_prob=0.3,
+        output_dropout_prob=0.4,
+        label_smoothing=0.1,
+    )
+    fresh = ElmanLanguageModel(model.config)
+    matrices = [p for p in fresh.parameters() if p.dim() > 1]
+    assert all(p.abs().max() <= 0.01 for p in matrices)
+    assert all(p.min() < -0.005 < 0.005 < p.max() for p in matrices)
+    assert model.embedding_dropout.p == 0.2
+    assert model.dropout.p == model.elman.dropout.p == 0.3
+    assert model.output_dropout.p == 0.4
+    tokens = text(T + 1, B)
+    logits, _ = model(tokens[:-1])
+    expected = F.cross_entropy(logits.flatten(0, 1), tokens[1:].flatten())
+    torch.testing.assert_close(model.loss(tokens[:-1], tokens[1:]), expected)
+    state = torch.get_rng_state()
+    logits, _ = model.train()(tokens[:-1])
+    torch.set_rng_state(state)
+    expected = F.cross_entropy(logits.flatten(0, 1), tokens[1:].flatten(), label_smoothing=0.1)
+    torch.testing.assert_close(model.loss(tokens[:-1], tokens[1:]), expected)
+
+
+@pytest.mark.parametrize("field", ["embedding_dropout_prob", "dropout_prob", "output_dropout_prob"])
+def test_each_dropout_is_in_training_only(field):
+    model, tokens = build(**{"dropout_prob": 0.0, "n_layers": 1} | {field: 0.5}), text(T, B)
+    torch.testing.assert_close(model(tokens)[0], model(tokens)[0])
+    model.train()
+    assert not torch.allclose(model(tokens)[0], model(tokens)[0])
+
+
+def test_dropout_of_the_embeddings_is_not_that_of_the_states():
+    """Of one layer: only the embeddings change the state."""
+    tokens = text(T, B)
+    for field, moves in (("embedding_dropout_prob", True), ("dropout_prob", False)):
+        model = build(**{"dropout_prob": 0.0, "n_layers": 1} | {field: 0.5}).train()
+        assert torch.equal(model(tokens)[1], model(tokens)[1]) != moves
+
+
+def test_projections_are_left_out_between_equal_sizes():
+    assert tuple(build().input_projection.weight.shape) == (N, C)
+    assert tuple(build().output_projection.weight.shape) == (C, N)
     equal = build(d_model=N)
-    assert not list(equal.input_projection.parameters())
-    assert not list(equal.output_projection.parameters())
+    assert not [*equal.input_projection.parameters(), *equal.output_projection.parameters()]
     assert equal(text(T, B))[0].shape == (T, B, V)
+    assert len([*build(d_model=N, tanh_projections=True).input_projection.parameters()]) == 2
 
 
 def test_tied_embeddings_learn_from_both_ends():
-    """A token that is never read learns from the output, if tied, and not at all if not."""
     tokens = torch.ones(T, B, dtype=torch.long)
     for tied in (True, False):
         model = build(tied=tied)
         model.loss(tokens, tokens).backward()
-        unread = model.embedding.weight.grad[5].abs().max()
-        assert (unread > 0) == tied
+        assert (model.embedding.weight.grad[5].abs().max() > 0) == tied
     own = {name for name, _ in build(tied=False).named_parameters()}
     assert own - {name for name, _ in build().named_parameters()} == {"output_weight"}
 
 
 @pytest.mark.parametrize("tied", [True, False])
-def test_it_begins_by_betting_almost_evenly(tied):
-    torch.manual_seed(0)
-    model = ElmanLanguageModel.from_config({"n_vocab": 65, "tied": tied})
+def test_the_first_prediction_is_nearly_uniform(tied):
+    model = ElmanLanguageModel(ElmanConfig(n_vocab=65, tied=tied, dropout_prob=0.0))
     tokens = torch.randint(65, (101, 8))
-    loss = model.loss(tokens[:-1], tokens[1:]).item()
-    assert abs(loss - math.log(65)) < 0.1
+    assert abs(model.loss(tokens[:-1], tokens[1:]).item() - math.log(65)) < 0.1
     torch.testing.assert_close(model.embedding.weight.std().item(), 128**-0.5, rtol=0.05, atol=0.0)
     assert sum(p.numel() for p in model.parameters()) // 1000 in (336, 345)
 
 
-def test_dropout_and_label_smoothing_in_training_only():
-    tokens = text(T + 1, B)
-    for field in ("dropout_prob", "embedding_dropout_prob"):
-        model = build(**{"dropout_prob": 0.0} | {field: 0.5})
-        model.train()
-        assert not torch.equal(model(tokens)[0], model(tokens)[0])
-        model.eval()
-        assert torch.equal(model(tokens)[0], model(tokens)[0])
-    smoothed = build(label_smoothing=0.3, dropout_prob=0.0)
-    logits, _ = smoothed(tokens[:-1])
-    expected = F.cross_entropy(logits.flatten(0, 1), tokens[1:].flatten())
-    torch.testing.assert_close(smoothed.loss(tokens[:-1], tokens[1:]), expected)
-    smoothed.train()
-    expected = F.cross_entropy(logits.flatten(0, 1), tokens[1:].flatten(), label_smoothing=0.3)
-    torch.testing.assert_close(smoothed.loss(tokens[:-1], tokens[1:]), expected)
+# States and padding.
 
 
-# States.
-
-
-@settings(deadline=None, max_examples=20)
-@given(cuts=st.sets(st.integers(1, 10)), seed=st.integers(0, 99), padded=st.booleans())
-def test_any_cut_into_calls(cuts, seed, padded):
-    model, tokens = build(padding_token=PADDING), text(11, B, seed=seed)
-    if padded:
-        tokens = tokens * (text(11, B, seed=seed + 100) > V // 3)
-    state, outputs = None, []
-    for piece in torch.tensor_split(tokens, sorted(cuts)):
-        logits, state = model(piece, state)
-        outputs.append(logits)
+@pytest.mark.parametrize("padded", [False, True])
+def test_any_split_into_chunks(padded):
+    model, tokens = build(padding_token=PADDING), text(11, B)
+    tokens = tokens * (text(11, B) > 3) if padded else tokens
     whole, end = model(tokens)
-    torch.testing.assert_close(torch.cat(outputs), whole, rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(state, end, rtol=1e-5, atol=1e-5)
+    for cuts in ([4], [1, 2, 3], list(range(1, 11))):
+        state, outputs = None, []
+        for chunk in torch.tensor_split(tokens, cuts):
+            logits, state = model(chunk, state)
+            outputs.append(logits)
+        torch.testing.assert_close(torch.cat(outputs), whole, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(state, end, rtol=1e-5, atol=1e-5)
 
 
-def test_token_by_token_equals_the_whole_at_every_position():
-    model, tokens, state = build(), text(300, B), None
-    whole, _ = model(tokens)
-    for t in range(300):
-        logits, state = model(tokens[t : t + 1], state)
-        torch.testing.assert_close(logits[0], whole[t], rtol=1e-5, atol=1e-5)
-
-
-def test_a_state_is_a_value_without_gradients():
-    model, tokens = build(dropout_prob=0.0).train(), text(9, B)
+def test_a_state_is_a_detached_value():
+    model, tokens = build().train(), text(9, B)
     _, state = model(tokens[:6])
     assert not state.requires_grad
     before = state.clone()
     first, _ = model.eval()(tokens[6:], state)
     model(tokens[:3], state)
-    again, _ = model(tokens[6:], state)
+    assert torch.equal(first, model(tokens[6:], state)[0])
     assert torch.equal(state, before)
-    assert torch.equal(first, again)
-    torch.testing.assert_close(first, model(tokens)[0][6:], rtol=1e-5, atol=1e-5)
+    step = model.decoding_step(state)
+    step(tokens[6])
+    assert torch.equal(state, before)
 
 
-def test_truncated_backpropagation():
-    """The loss of a piece trains that piece alone: as if its state had come from elsewhere."""
-    model, tokens = build(), text(10, B)
-    _, state = model(tokens[:4])
-    parameters = list(model.parameters())
-    got = torch.autograd.grad(model.loss(tokens[4:9], tokens[5:], state), parameters)
-    elsewhere = state.clone()
-    expected = torch.autograd.grad(model.loss(tokens[4:9], tokens[5:], elsewhere), parameters)
-    torch.testing.assert_close(got, expected)
-
-
-# Padding.
-
-
-@settings(deadline=None, max_examples=25)
-@given(
-    left=st.integers(0, 4),
-    middle=st.integers(0, 3),
-    right=st.integers(0, 4),
-    seed=st.integers(0, 99),
-)
-def test_padding_anywhere_changes_nothing(left, middle, right, seed):
-    model, tokens = build(padding_token=PADDING), text(T, 1, seed=seed)
+@pytest.mark.parametrize(("left", "middle", "right"), [(2, 0, 0), (0, 1, 0), (0, 0, 3), (1, 2, 1)])
+def test_padding_anywhere_changes_nothing(left, middle, right):
+    model, tokens = build(padding_token=PADDING), text(T, 1)
     expected, end = model(tokens)
-    parts = [torch.full((n, 1), PADDING) for n in (left, middle, right)]
-    padded = torch.cat([parts[0], tokens[:2], parts[1], tokens[2:], parts[2]])
-    # Beside another text, so that the padding has something to disturb.
-    logits, state = model(torch.cat([padded, text(len(padded), 1, seed=seed + 1)], dim=1))
+    fill = [torch.full((n, 1), PADDING) for n in (left, middle, right)]
+    padded = torch.cat([fill[0], tokens[:2], fill[1], tokens[2:], fill[2]])
+    logits, state = model(torch.cat([padded, text(len(padded), 1)], dim=1))
     real = padded[:, 0] != PADDING
     torch.testing.assert_close(logits[real, :1], expected, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(state[:, :1], end, rtol=1e-5, atol=1e-5)
 
 
-def test_padding_changes_no_loss_and_no_gradient():
-    model, tokens = build(padding_token=PADDING), text(T + 1, 1)
-    parameters = list(model.parameters())
-    expected = model.loss(tokens[:-1], tokens[1:])
-    expected_gradients = torch.autograd.grad(expected, parameters)
-    filler = torch.full((3, 1), PADDING)
-    for read, asked in (
-        (torch.cat([filler, tokens[:-1]]), torch.cat([filler, tokens[1:]])),
-        (torch.cat([tokens[:-1], filler]), torch.cat([tokens[1:], filler])),
-    ):
-        loss = model.loss(read, asked)
-        torch.testing.assert_close(loss, expected)
-        torch.testing.assert_close(
-            torch.autograd.grad(loss, parameters), expected_gradients, rtol=1e-4, atol=1e-6
-        )
-
-
-def test_nothing_but_padding_leaves_the_beginning():
-    model = build(padding_token=PADDING)
-    _, state = model(torch.full((4, B), PADDING))
-    torch.testing.assert_close(state, model.elman.initial(B))
-
-
 def test_without_a_padding_token_zero_is_a_token():
     model, tokens = build(), torch.zeros(2, B, dtype=torch.long)
-    _, once = model(tokens[:1])
-    _, twice = model(tokens)
-    assert not torch.allclose(once, twice)
+    assert not torch.allclose(model(tokens[:1])[1], model(tokens)[1])
 
 
-# Properties.
-
-
-def test_the_future_has_no_influence():
-    model, tokens = build(), text(T, B)
-    before, _ = model(tokens)
-    for t in range(1, T):
-        changed = tokens.clone()
-        changed[t:] = tokens[t:] % (V - 1) + 1
-        after, _ = model(changed)
-        assert torch.equal(after[:t], before[:t])
-        assert not torch.equal(after[t], before[t])
-
-
-def test_texts_of_a_batch_are_strangers():
+def test_later_tokens_and_other_texts_have_no_influence():
     model, tokens = build(), text(T, 3)
-    order = torch.tensor([1, 2, 0])
-    logits, state = model(tokens)
-    shuffled, shuffled_state = model(tokens[:, order])
-    torch.testing.assert_close(shuffled, logits[:, order])
-    torch.testing.assert_close(shuffled_state, state[:, order])
+    logits, _ = model(tokens)
+    changed = torch.cat([tokens[:3], tokens[3:] % (V - 1) + 1])
+    torch.testing.assert_close(model(changed)[0][:3], logits[:3])
+    assert not torch.allclose(model(changed)[0][3:], logits[3:])
     torch.testing.assert_close(model(tokens[:, 1:2])[0], logits[:, 1:2])
 
 
 # In use.
 
 
-def test_it_learns_and_writes():
-    torch.manual_seed(0)
-    model = build(dropout_prob=0.0).train()
+CLASSIC = {"tanh_projections": True, "d_hidden": 32, "n_layers": 1}
+
+
+@pytest.mark.parametrize("fields", [{}, CLASSIC, {"tied": False}], ids=str)
+def test_it_generates_learns_and_generates(fields):
+    """In this order: nothing made in inference mode may be in the way of training."""
+    model = build(dropout_prob=0.0, **fields)
     cycle = torch.arange(60) % (V - 1) + 1
     tokens = torch.stack([cycle, cycle.roll(-3)], dim=1)
+    generate(model, tokens[:7], 12)
+    model.train()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
-    for _ in range(40):
+    for _ in range(90):
         optimizer.zero_grad()
         model.loss(tokens[:-1], tokens[1:]).backward()
         optimizer.step()
-    written = generate(model, tokens[:7], 12)
-    assert torch.equal(written, tokens[7:19])
+    assert torch.equal(generate(model, tokens[:7], 12), tokens[7:19])
     lengths = torch.tensor([7, 4])
     assert torch.equal(generate(model, tokens[:7], 12, lengths=lengths)[:, 1], tokens[4:16, 1])
 
 
-def test_predict_is_the_softmax_of_the_last_logits():
-    model, tokens = build(dropout_prob=0.5).train(), text(T, B)
-    probabilities = model.predict(tokens)
-    assert model.training
-    expected = model.eval()(tokens)[0][-1].softmax(-1)
-    torch.testing.assert_close(probabilities, expected)
-
-
-@pytest.mark.parametrize("tied", [True, False])
-def test_saved_and_loaded(tmp_path, tied):
-    model, tokens = build(tied=tied, padding_token=PADDING, learn_h_0=True), text(T, B)
+def test_saved_copied_double_meta_and_empty(tmp_path):
+    model, tokens = build(tied=False, padding_token=PADDING, learn_h_0=True), text(T, B)
+    expected, _ = model(tokens)
     model.save(tmp_path)
     loaded = ElmanLanguageModel.load(tmp_path).eval()
     assert loaded.config == model.config
-    assert torch.equal(loaded(tokens)[0], model(tokens)[0])
-
-
-def test_copies_pickles_and_precisions():
-    model, tokens = build(), text(T, B)
-    expected, _ = model(tokens)
-    for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        assert torch.equal(copied(tokens)[0], expected)
-    assert torch.equal(model(tokens.int())[0], expected)
+    for other in (loaded, copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert torch.equal(other(tokens)[0], expected)
     logits, state = model.double()(tokens)
     assert (logits.dtype, state.dtype) == (torch.float64, torch.float64)
     torch.testing.assert_close(logits.float(), expected, rtol=1e-5, atol=1e-5)
+    assert model(tokens[:, :0])[0].shape == (T, 0, V)
+    shadow = model.to("meta").train()
+    shadow.loss(tokens.to("meta"), tokens.to("meta")).backward()
 
 
 def test_autocast():
@@ -287,69 +242,22 @@ def test_autocast():
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
-@COMPILED
-@pytest.mark.parametrize("padding", [None, PADDING])
-def test_compiled_in_one_graph(unhooked, padding):
-    model, tokens = build(unhooked(MODULE), padding_token=padding), text(T, B)
-    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
-    logits, state = compiled(tokens)
-    torch.testing.assert_close((logits, state), model(tokens))
-    torch.testing.assert_close(compiled(tokens, state), model(tokens, state))
-    parameters = list(model.parameters())
-    torch.testing.assert_close(
-        torch.autograd.grad(model.loss_of(logits, tokens), parameters),
-        torch.autograd.grad(model.loss(tokens, tokens), parameters),
-    )
-
-
-@COMPILED
-def test_exported_for_any_length(unhooked):
-    model = build(unhooked(MODULE), padding_token=PADDING)
-    tokens, state = text(T, B), torch.zeros(L, B, N)
-    steps = torch.export.Dim("steps", min=2)
-    exported = torch.export.export(model, (tokens, state), dynamic_shapes=({0: steps}, None))
-    for length in (T, 13):
-        tokens = text(length, B, seed=1)
-        torch.testing.assert_close(exported.module()(tokens, state), model(tokens, state))
-
-
-# Errors.
-
-
 @pytest.mark.parametrize(
     ("fields", "error", "message"),
     [
         ({"d_model": 0}, ValueError, r"`d_model` \(0\) must be at least 1"),
-        ({"d_hidden": 0}, ValueError, r"`d_hidden` \(0\) must be at least 1"),
-        ({"n_layers": -1}, ValueError, r"`n_layers` \(-1\) must be at least 1"),
-        ({"dropout_prob": 2.0}, ValueError, r"`dropout_prob` \(2.0\) must be from 0 to 1"),
+        ({"d_hidden": 0}, ValueError, r"`d_hidden` \(0\)"),
+        ({"n_layers": -1}, ValueError, r"`n_layers` \(-1\)"),
+        ({"dropout_prob": 2.0}, ValueError, r"`dropout_prob` \(2.0\)"),
         ({"embedding_dropout_prob": -0.1}, ValueError, r"`embedding_dropout_prob` \(-0.1\)"),
-        ({"nonlinearity": "rely"}, ValueError, r"no nonlinearity 'rely'; did you mean 'relu'\?"),
-        ({"tied": 1}, TypeError, r"`tied` \(1\) must be True or False, not a int"),
-        ({"learn_h_0": "no"}, TypeError, r"`learn_h_0` \('no'\) must be True or False"),
-        ({"padding_token": 11}, ValueError, r"`padding_token` \(11\)"),
+        ({"output_dropout_prob": 1.1}, ValueError, r"`output_dropout_prob` \(1.1\)"),
+        ({"nonlinearity": "rely"}, ValueError, "did you mean 'relu'"),
+        ({"tied": 1}, TypeError, r"`tied` \(1\)"),
+        ({"tanh_projections": "no"}, TypeError, "`tanh_projections`"),
+        ({"learn_h_0": "no"}, TypeError, "`learn_h_0`"),
         ({"hidden": 3}, ValueError, "hidden"),
     ],
 )
-def test_impossible_configurations(unhooked, fields, error, message):
+def test_invalid_configurations(unhooked, fields, error, message):
     with pytest.raises(error, match=message):
         unhooked(MODULE).ElmanLanguageModel.from_config({"n_vocab": V} | fields)
-
-
-def test_a_configuration_is_frozen():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        ElmanConfig(n_vocab=V).d_model = 3
-
-
-def test_texts_and_states_that_cannot_be(unhooked):
-    model, tokens = build(unhooked(MODULE)), text(T, B)
-    with pytest.raises(ValueError, match=r"`tokens` holds 11; expected numbers from 0 to 10"):
-        model(tokens * 0 + 11)
-    with pytest.raises(TypeError, match=r"`tokens` has dtype torch.float32"):
-        model(tokens.float())
-    with pytest.raises(ValueError, match="the sequence is empty"):
-        model(tokens[:0])
-    with pytest.raises(TypeError, match="`state` is a tuple; expected the tensor that"):
-        model(tokens, (torch.zeros(L, B, N),))
-    with pytest.raises(ValueError, match=r"`state` has shape \[3, 1, 7\].*here \[3, 2, 7\]"):
-        model(tokens, torch.zeros(L, 1, N))

@@ -1,20 +1,14 @@
-"""Runs of the two loops."""
+"""Runs of the two recurrences."""
 
 import torch
 
-from labml_nn.recurrent.elman.bptt import _differentiate, run_backward, run_forward, unroll
+from labml_nn.recurrent.elman.bptt import recurrent_grad, run_backward, run_forward
 
 
-def trace_there_and_back(T, B, N):
-    """Forward and backward, with padding; the backward pass in sight of the tracer."""
-    z, h_0, weight = torch.randn(T, B, N), torch.randn(B, N), torch.randn(N, N)
-    mask = torch.arange(T)[:, None] < T - torch.arange(B) % T
-    states = run_forward(z, h_0, weight, mask[..., None], "tanh")
-    run_backward(torch.randn(T, B, N), states, weight, mask[..., None], "tanh")
-    unroll(z, h_0, weight, mask)
-
-    class Kept:
-        saved_tensors = (states, h_0, weight, mask[..., None])
-        nonlinearity = "tanh"
-
-    _differentiate(Kept(), torch.randn(T, B, N), run_backward)
+def trace_forward_and_backward(T, B, N):
+    """With padding."""
+    inputs, h_0, recurrent = torch.randn(T, B, N), torch.randn(B, N), torch.randn(N, N)
+    mask = (torch.arange(T)[:, None] < T - torch.arange(B) % T)[..., None]
+    states = run_forward(inputs, h_0, recurrent, mask, "tanh")
+    deltas, _ = run_backward(torch.randn(T, B, N), states, recurrent, mask, "tanh")
+    recurrent_grad(deltas, states, h_0)
