@@ -1,15 +1,14 @@
 r"""
 ---
 title: Optimizers
-summary: From a gradient to a step, where PyTorch's own optimizers are not enough.
+summary: Optimizers that PyTorch does not have in this form.
 ---
 
-A gradient says how the loss changes when a parameter does. It does not say how far to
-go. That is the optimizer's business, and PyTorch has a dozen. Here is one more, which
-treats the matrices of a model as matrices:
+An optimizer computes the update of the parameters from the gradient. PyTorch has about
+a dozen. Here is one more, for the weight matrices of a model:
 
-* [Muon](muon.py) makes every step turn all directions by the same amount
+* [Muon](muon.py) orthogonalises every update
 
-[The trainer](../experiments/update.py) says which parameters it is for, and
-gives the others to AdamW.
+[The trainer](../experiments/update.py) decides which parameters it gets,
+and gives all others to AdamW.
 """

@@ -2,50 +2,48 @@ r"""
 ---
 title: Muon
 summary: >
-  Gradients of matrices point along a few loud directions. Muon keeps the directions and
-  makes them equally loud, with nothing but matrix products.
+  An optimizer for weight matrices: the momentum of the gradients is orthogonalised by a
+  Newton–Schulz iteration, so that an update is equally large in all directions.
 paper: https://kellerjordan.github.io/posts/muon/
 ---
 
-A weight matrix takes vectors to vectors. Its gradient is a matrix too, and like any
-matrix it can be written as a sum of *directions*: for each of them a vector $v_i$ that
-comes in, a vector $u_i$ that goes out, and a number $\sigma_i$ that says how much the
-loss asks for it,
+The gradient of a weight matrix is a matrix, and has a singular value decomposition
 
 $$G = \sum_i \sigma_i \, u_i v_i^\top = U \Sigma V^\top$$
 
-the singular value decomposition. In a transformer a few $\sigma_i$ are large and most
-are tiny. Gradient descent follows the large ones and hardly touches the others. AdamW
-divides each *entry* by its usual size; but directions are no entries, and the step is
-still dominated by a few. Muon ([@jordan2024muon]: *momentum, orthogonalised by Newton
-and Schulz*) sets all of them to one:
+into directions: an input direction $v_i$, an output direction $u_i$, and a singular
+value $\sigma_i$, by which a step along $u_i v_i^\top$ reduces the loss. In transformers
+a few $\sigma_i$ are large and most are small, so gradient descent moves along a few
+directions only. AdamW divides each *entry* by its usual size; but entries are not
+directions, and a few directions still dominate the update. **Muon** ([@jordan2024muon]:
+*momentum orthogonalised by Newton–Schulz*) sets all singular values to one:
 
 $$O = U V^\top, \qquad W \leftarrow W - \eta \, O$$
 
-Every direction in which the loss asks for anything gets the same step. What was rare in
-the batch, but pointed somewhere, is learned as fast as what was common.
+Every direction gets the same step size. What is rare in the training data, but has a
+consistent direction, is learned as fast as what is common.
 
-There is a reason for just this matrix. Of all steps that change no input by more than
-its own length, those whose largest singular value is at most 1, $U V^\top$ is the one
-with which the loss falls fastest ([@bernstein2024old]). Plain gradient descent answers
-the same question with the entries of the matrix laid out as one long vector.
+$U V^\top$ is the steepest descent with another measure of distance: among all updates
+that change no input by more than its own length (largest singular value at most 1), it
+reduces the loss most, to first order ([@bernstein2024old]). With the usual measure, the
+length of the matrix as one long vector, steepest descent is gradient descent.
 
-Of memory it takes half of [AdamW](../experiments/update.py)'s. It pays with
-[products](#what-it-costs).
+Muon stores one number per parameter, half as many as
+[AdamW](../experiments/update.py), and needs some [matrix
+products](#cost).
 
-![The singular values of a gradient, and of the step that Muon makes of
+![Singular values of a gradient, and of the update that Muon computes from
 it.](figure:muon.before_and_after)
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
-| $W$ | `parameter` | `[M, N]` | a matrix of weights |
-| $G$ | `parameter.grad` | `[M, N]` | its gradient |
-| $B$ | `buffer` | `[M, N]` | the mean of past gradients |
-| $X$ | `x` | | matrices on their way to $U V^\top$ |
-| $A$ | `gram` | | $X X^\top$, square |
-| $a$, $b$, $c$ | `COEFFICIENTS` | | of the polynomial |
-| $\mu$ | `momentum` | | how slowly the mean forgets |
-| $\eta$, $\lambda$ | `lr`, `weight_decay` | | learning rate, pull to zero |
+| $W$ | `parameter` | `[I, J]` | weight matrix |
+| $G$ | `parameter.grad` | `[I, J]` | its gradient |
+| $\bar{G}$ | `buffer` | `[I, J]` | running mean of gradients |
+| $X$ | `x` | | matrix that converges to $U V^\top$ |
+| $a$, $b$, $c$ | `COEFFICIENTS` | | coefficients of the polynomial |
+| $\beta$ | `momentum` | | decay of the running mean |
+| $\eta$, $\lambda$ | `lr`, `weight_decay` | | learning rate, weight decay |
 """
 
 import math
@@ -59,84 +57,88 @@ from torch.optim import Optimizer
 
 __all__ = ["COEFFICIENTS", "Muon", "orthogonalise"]
 
-# $a$, $b$, $c$ of the polynomial below, as Jordan et al. found them.
+# $a$, $b$, $c$ of the polynomial, as Jordan et al. found them.
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
 
 def orthogonalise(
-    matrices: Float[Tensor, "*n M N"],
+    matrices: Float[Tensor, "*n I J"],
     *,
     steps: int = 5,
     dtype: torch.dtype | None = None,
-) -> Float[Tensor, "*n M N"]:
+) -> Float[Tensor, "*n I J"]:
     r"""
-    ## All singular values to one
+    ## Newton–Schulz iteration
 
-    One could compute $U$ and $V$. That is slow on every processor, and a GPU is
-    especially bad at it. But polynomials of matrices need products only, and an *odd*
-    polynomial acts on singular values alone. Since
-    $X X^\top = U \Sigma V^\top V \Sigma U^\top = U \Sigma^2 U^\top$,
+    A singular value decomposition is slow, on GPUs in particular. But an *odd*
+    polynomial of a matrix acts on its singular values alone, and needs only products:
 
     $$\begin{aligned} a X + b \, (X X^\top) X &+ c \, (X X^\top)^2 X \\
         &= U \left(a \Sigma + b \Sigma^3 + c \Sigma^5 \right) V^\top \end{aligned}$$
 
-    So we look for $\varphi(\sigma) = a \sigma + b \sigma^3 + c \sigma^5$ that, applied
-    again and again, brings every number between 0 and 1 close to 1. That of a textbook
-    converges to 1 exactly, but what is small grows by half only each time. Jordan et
-    al. chose coefficients that grow it 3.4 times, and gave up on precision: after five
-    rounds everything above 0.002 lies between 0.68 and 1.21. For a step in the right
-    direction that is close enough.
+    So we apply $\varphi(\sigma) = a \sigma + b \sigma^3 + c \sigma^5$ several times to
+    bring all singular values from $(0, 1]$ close to 1. The classical coefficients
+    converge to exactly 1, but multiply small values by 1.5 in each step. Those of
+    Jordan et al. multiply them by 3.4, and do not converge: after five steps all values
+    above 0.002 are between 0.68 and 1.21, which is close enough for an update.
 
-    ![What five rounds make of a singular value, and what five rounds of the textbook's
-    polynomial make of it.](figure:muon.polynomials)
+    ![Singular values after five steps of either
+    polynomial.](figure:muon.polynomials)
 
-    * `matrices` is one, `[M, N]`, or several that share each product, `[n, M, N]`
-    * `steps` is how often the polynomial is applied
-    * `dtype` is what to compute in; `None`: bfloat16 on a GPU, else that of `matrices`
+    * `matrices` is one, `[I, J]`, or several that are multiplied together, `[n, I, J]`
+    * `steps` is the number of applications of the polynomial
+    * `dtype` is that of the computation; `None` is bfloat16 on a GPU, else that of
+      `matrices`
 
     Returns the same shape and dtype. A matrix of zeros stays zero.
     """
-    x = matrices.to(_working_dtype(matrices) if dtype is None else dtype)
+    working = torch.bfloat16 if matrices.is_cuda else matrices.dtype
+    x = matrices.to(working if dtype is None else dtype)
 
-    # $X X^\top$ is as large as $X$ has rows, so a tall matrix is worked on lying down.
+    # $X X^\top$ has as many rows as $X$, so a tall matrix is transposed.
     tall = x.shape[-2] > x.shape[-1]
     if tall:
         x = x.mT
 
-    # The polynomial is for numbers from 0 to 1. No singular value is larger than
-    # $\sqrt{\sum_i \sigma_i^2}$, and that is the norm of all entries.
+    # The polynomial needs singular values of at most 1. None is larger than
+    # $\sqrt{\sum_i \sigma_i^2}$, the norm of all entries.
     x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7)
 
-    # $a X + (b A + c A A) X$: three products a round, and no brackets need fewer.
+    # $a X + (b \, X X^\top + c \, (X X^\top)^2) X$: three products.
     a, b, c = COEFFICIENTS
     for _ in range(steps):
         gram = x @ x.mT
-        inner = _added(gram, gram, gram, b, c)
-        x = _added(x, inner, x, a, 1.0)
+        inner = _multiply_add(gram, gram, gram, b, c)
+        x = _multiply_add(x, inner, x, a, 1.0)
     return (x.mT if tall else x).to(matrices.dtype)
 
 
-def _added(x: Tensor, left: Tensor, right: Tensor, beta: float, alpha: float) -> Tensor:
-    # $\beta X + \alpha L R$ in one call, for one matrix or several.
+def _multiply_add(
+    x: Tensor, left: Tensor, right: Tensor, beta: float, alpha: float
+) -> Tensor:
     add = torch.addmm if x.dim() == 2 else torch.baddbmm
     return add(x, left, right, beta=beta, alpha=alpha)
 
 
-def _working_dtype(matrices: Tensor) -> torch.dtype:
-    return torch.bfloat16 if matrices.is_cuda else matrices.dtype
-
-
 class Muon(Optimizer):
     r"""
-    ## The optimizer
+    ## Optimizer
 
-    For the matrices *inside* a model. Vectors have no directions to make equal, and a
-    table of embeddings is a list of rows, one for each token, of which a batch touches
-    a few: both stay with AdamW.
+    For the matrices *inside* a model. Vectors have no singular values, and an embedding
+    is a list of rows, of which each batch touches a few: both belong to AdamW.
 
-    `torch.optim.Muon` computes the same, one matrix after the other and always in
-    bfloat16. Many processors have no such arithmetic and imitate it; here the dtype can
-    be chosen, and matrices of one shape go through their products together.
+    `torch.optim.Muon` computes the same, one matrix at a time and in bfloat16, which
+    many CPUs emulate slowly. Here the dtype can be chosen, and matrices of the same
+    shape are multiplied together.
+
+    * `params` are matrices, or groups of them with their own options
+    * `lr` is $\eta$, the size of an update in each direction
+    * `weight_decay` is $\lambda$
+    * `momentum` is $\beta$, at least 0 and less than 1
+    * `nesterov` selects Nesterov momentum
+    * `steps` and `dtype` are those of `orthogonalise`
+
+    Raises `ValueError` for a parameter that is not a matrix, or an option out of range.
     """
 
     def __init__(
@@ -150,16 +152,6 @@ class Muon(Optimizer):
         steps: int = 5,
         dtype: torch.dtype | None = None,
     ) -> None:
-        r"""
-        * `params` are matrices, or groups of them with options of their own
-        * `lr` is $\eta$: how far a step goes in each direction
-        * `weight_decay` is $\lambda$
-        * `momentum` is $\mu$, from 0 up to, but not including, 1
-        * `nesterov` is whether to look one gradient ahead
-        * `steps` and `dtype` are those of `orthogonalise`
-
-        Raises `ValueError` for what is no matrix, and for numbers that cannot be.
-        """
         for name, value in (("lr", lr), ("weight_decay", weight_decay)):
             if not 0 <= value < math.inf:
                 raise ValueError(f"`{name}` ({value}) must be 0 or more, and finite")
@@ -181,14 +173,14 @@ class Muon(Optimizer):
         super().__init__(params, defaults)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Raises `ValueError` for a group with a parameter that is no matrix."""
+        "Raises `ValueError` for a parameter that is not a real matrix."
         super().add_param_group(param_group)
         for parameter in self.param_groups[-1]["params"]:
             if parameter.dim() != 2 or not parameter.is_floating_point():
                 raise ValueError(
                     f"Muon got a parameter of shape {list(parameter.shape)} and dtype "
-                    f"{parameter.dtype}; expected real matrices [M, N]. Give vectors, "
-                    "biases and tables to torch.optim.AdamW"
+                    f"{parameter.dtype}; expected real matrices [I, J]: give biases, "
+                    "gains and embeddings to torch.optim.AdamW"
                 )
 
     @overload
@@ -200,44 +192,44 @@ class Muon(Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
         """
-        ### One step
+        ### Update of all parameters
 
-        * `closure` computes the loss and its gradients again, if given
-
-        Returns what the closure did. Parameters without a gradient stay as they are.
+        `closure`, if given, computes the loss and its gradients, and its result is
+        returned. Parameters without a gradient do not change.
         """
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            together: dict[Any, list[tuple[nn.Parameter, Tensor]]] = {}
+            batches: dict[Any, list[tuple[nn.Parameter, Tensor]]] = {}
             for parameter in group["params"]:
                 if parameter.grad is not None:
-                    update = self._look_ahead(parameter, group)
-                    kind = (update.shape, update.dtype, update.device)
-                    together.setdefault(kind, []).append((parameter, update))
-            for alike in together.values():
-                _move(alike, group)
+                    mean = self._momentum(parameter, group)
+                    kind = (mean.shape, mean.dtype, mean.device)
+                    batches.setdefault(kind, []).append((parameter, mean))
+            for batch in batches.values():
+                _update(batch, group)
         return loss
 
-    def _look_ahead(self, parameter: nn.Parameter, group: dict[str, Any]) -> Tensor:
+    def _momentum(self, parameter: nn.Parameter, group: dict[str, Any]) -> Tensor:
         r"""
-        ### A mean of gradients
+        ### Momentum
 
-        One batch is noise for the most part, so directions are taken from a mean,
+        The gradient of one batch is noisy, so the directions are those of a running
+        mean. Nesterov's variant applies the same formula once more, as if the next
+        gradient were equal to this one:
 
-        $$B \leftarrow \mu B + (1 - \mu) \, G$$
+        $$\bar{G} \leftarrow \beta \bar{G} + (1 - \beta) \, G, \qquad
+            \beta \bar{G} + (1 - \beta) \, G$$
 
-        and the newest gradient counts once more, as if the next one were like it:
-        $\mu B + (1 - \mu) \, G$ again. Nesterov's momentum does so with the size of the
-        step; here the size is lost in what follows, and only the mixture matters.
+        The scale does not matter, because orthogonalisation removes it.
         """
         gradient, state = parameter.grad, self.state[parameter]
         assert gradient is not None
         if gradient.is_sparse:
             raise ValueError(
-                "Muon got a sparse gradient; build the table with sparse=False, or "
+                "Muon got a sparse gradient; build the embedding with sparse=False, or "
                 "give it to torch.optim.SparseAdam"
             )
         if "momentum_buffer" not in state:
@@ -247,64 +239,63 @@ class Muon(Optimizer):
         return gradient.lerp(buffer, group["momentum"]) if group["nesterov"] else buffer
 
 
-def _move(alike: list[tuple[nn.Parameter, Tensor]], group: dict[str, Any]) -> None:
+def _update(batch: list[tuple[nn.Parameter, Tensor]], group: dict[str, Any]) -> None:
     r"""
-    ### The step
+    ## Update
 
     $$W \leftarrow (1 - \eta \lambda) \, W
-        - \eta \, \sqrt{\max(1, M / N)} \; O$$
+        - \eta \, \sqrt{\max(1, I / J)} \; O$$
 
-    Why the root? A row of inputs has features of some size $s$, and $O$ keeps its
-    length $s \sqrt{N}$ if it has at least as many rows as columns. Spread over $M$
-    outputs that is $s \sqrt{N / M}$ each, too little if there are many; the root makes
-    it $s$ again. With fewer rows $O$ keeps what lies in its $M$ directions, a length of
-    $s \sqrt{M}$ on average, and $s$ for each output. So whatever the shape, a step
-    changes each output by about $\eta$ times the size of an input.
+    With the square root an update changes each output by about $\eta$ times the size
+    $s$ of an input feature, whatever the shape. If $I \ge J$, the matrix $O$ preserves
+    the length $s \sqrt{J}$ of the input, which is $s \sqrt{J / I}$ for each of the $I$
+    outputs; the root restores $s$. If $I < J$, it preserves the part in $I$ directions,
+    $s \sqrt{I}$ on average, which is $s$ for each output.
 
-    $\lambda$ pulls on the weight itself and not on its gradient, as in AdamW: in the
-    gradient it would be one direction among others, and lose its size.
+    The weight decay is decoupled, as in AdamW: as a part of the gradient it would be
+    one direction among others, and lose its size.
     """
-    # A matrix alone needs no third axis.
-    rows, columns = alike[0][0].shape
-    given = [update for _, update in alike]
-    together = given[0] if len(given) == 1 else torch.stack(given)
-    steps = orthogonalise(together, steps=group["steps"], dtype=group["dtype"])
-    steps = steps.reshape(-1, rows, columns)
+    rows, columns = batch[0][0].shape
+    means = [mean for _, mean in batch]
+    together = means[0] if len(means) == 1 else torch.stack(means)
+    updates = orthogonalise(together, steps=group["steps"], dtype=group["dtype"])
 
     size = group["lr"] * math.sqrt(max(1.0, rows / columns))
-    for (parameter, _), update in zip(alike, steps, strict=True):
+    for (parameter, _), update in zip(
+        batch, updates.reshape(-1, rows, columns), strict=True
+    ):
         parameter.mul_(1 - group["lr"] * group["weight_decay"])
         parameter.add_(update, alpha=-size)
 
 
-# ## What it costs
+# ## Cost
 #
-# A round for $M \times N$ numbers, $M \le N$, takes $2 M^2 N + M^3$ multiplications. To
-# learn from one token takes $3 M N$ for that matrix: forward, and backward for inputs
-# and for weights. So five rounds are worth the work on $\frac{5}{3} (2 M + M^2 / N)$
-# tokens, whatever the batch: 640 for a square matrix of 128 and 480 for one of
-# $128 \times 512$. Beside a batch of a thousand tokens that is half of the work. Large
-# models with $M = N = 4096$ learn from half a million at a time, and it is 4 %.
+# For an $I \times J$ matrix with $I \le J$, one step of the iteration takes $2 I^2 J +
+# I^3$ multiplications. Training on one token takes $3 I J$ for this matrix: in the
+# forward pass, and in the backward pass for inputs and for weights. So five steps cost
+# as much as $\frac{5}{3} (2 I + I^2 / J)$ tokens, whatever the batch: 640 for a square
+# matrix of size 128, and 480 for $128 \times 512$. With batches of a thousand tokens
+# that is half of the total. Large models with $I = J = 4096$ train on batches of half a
+# million tokens, and it is 4 %.
 #
 # ## Differences from the post
 #
-# * **Weight decay**, which the post leaves out. Liu et al. ([-@liu2025muon]) found that
-#   large models need it.
-# * **The mean of gradients** is $\mu B + (1 - \mu) G$ here, as in PyTorch, and
-#   $\mu B + G$ in the post. After the division by its size it is the same.
-# * **Convolutions**, which can be read as matrices, are refused.
+# * **Weight decay**, which large models need ([@liu2025muon]).
+# * **The running mean** is $\beta \bar{G} + (1 - \beta) G$, as in PyTorch, in place of
+#   $\beta \bar{G} + G$: the same up to a factor, which has no effect.
+# * **Convolutions**, which can be reshaped to matrices, are refused.
 #
 # ## Exercises
 #
-# **1.** Multiply the loss by 1,000. How do the steps of gradient descent, AdamW and
-# Muon change? Then turn the outputs of the layer, $G \to R \, G$ with a rotation $R$.
-# Whose steps turn with them?
+# **1.** Multiply the loss by 1,000: how do the updates of gradient descent, AdamW and
+# Muon change? Then rotate the outputs of the layer, $G \to R \, G$: which updates are
+# rotated, too?
 #
 # <details><summary>Answer</summary>
 #
-# Gradient descent makes steps a thousand times as large, the other two the same.
-# Gradient descent and Muon turn with the outputs: they know directions. AdamW does not,
-# since it looks at entries, and these are others after a rotation.
+# Updates of gradient descent become 1,000 times as large, the others do not change.
+# Gradient descent and Muon are equivariant to rotations. AdamW is not, because it
+# treats each entry alone, and a rotation mixes the entries.
 #
 # ```python
 # import torch
@@ -329,13 +320,12 @@ def _move(alike: list[tuple[nn.Parameter, Tensor]], group: dict[str, Any]) -> No
 #
 # </details>
 #
-# **2.** Of all matrices whose singular values are at most 1, which one, taken as a
-# step, makes the loss fall fastest, to first order? Show that it is $U V^\top$ and how
-# fast the loss falls.
+# **2.** Among all updates with singular values of at most 1, which one reduces the loss
+# most, to first order? Show that it is $U V^\top$, and by how much the loss decreases.
 #
 # <details><summary>Answer</summary>
 #
-# To first order the loss falls by $\langle G, X \rangle = \sum_{ij} G_{ij} X_{ij} =
+# To first order the loss decreases by $\langle G, X \rangle = \sum_{ij} G_{ij} X_{ij} =
 # \sum_i \sigma_i \, u_i^\top X v_i$. No $u_i^\top X v_i$ is larger than the largest
 # singular value of $X$, so the sum is at most $\sum_i \sigma_i$. With $X = U V^\top$
 # all of them are 1 at once.
@@ -357,12 +347,12 @@ def _move(alike: list[tuple[nn.Parameter, Tensor]], group: dict[str, Any]) -> No
 #
 # </details>
 #
-# **3.** The textbook's polynomial is $\frac{3}{2} \sigma - \frac{1}{2} \sigma^3$. In
-# how many rounds does it bring 0.002 above 0.68, and in how many does Muon's?
+# **3.** The classical polynomial is $\frac{3}{2} \sigma - \frac{1}{2} \sigma^3$. How
+# many steps does it need to bring 0.002 above 0.68, and how many does Muon's?
 #
 # <details><summary>Answer</summary>
 #
-# A small number grows by half each time, and $1.5^{14} = 292$: 15 rounds against five.
+# Small values grow by a factor of 1.5 per step, and $1.5^{14} = 292$: 15 steps, not 5.
 #
 # ```python
 # from labml_nn.optimizers.muon import COEFFICIENTS
@@ -378,14 +368,13 @@ def _move(alike: list[tuple[nn.Parameter, Tensor]], group: dict[str, Any]) -> No
 #
 # </details>
 #
-# **4.** Apply Muon to a table of embeddings. What happens to the rows of tokens that
-# were not in the batch, and to those of tokens that were there often?
+# **4.** Apply Muon to the gradient of an embedding. What happens to the rows of tokens
+# that are not in the batch, that are rare, and that are frequent?
 #
 # <details><summary>Answer</summary>
 #
-# Rows of zeros stay zero. Of the others, a token that came up once is moved as far as
-# one that came up a hundred times: rare words, of which the batch knows next to
-# nothing, get the largest steps for their evidence.
+# Rows of zeros stay zero. A token that occurs once is moved as far as one that occurs a
+# hundred times, although its gradient is a far noisier estimate.
 #
 # ```python
 # import torch

@@ -7,14 +7,14 @@ from torch import nn
 from labml_nn.optimizers.muon import Muon, orthogonalise
 
 
-def trace_step(n, M, N):
+def trace_step(n, I, J):
     """Several matrices of one shape."""
-    matrices = [nn.Parameter(torch.randn(M, N)) for _ in range(n)]
+    matrices = [nn.Parameter(torch.randn(I, J)) for _ in range(n)]
     for matrix in matrices:
         matrix.grad = torch.randn_like(matrix)
     Muon(matrices).step()
 
 
-def trace_one(M, N):
+def trace_one(I, J):
     """A matrix alone."""
-    orthogonalise(torch.randn(M, N))
+    orthogonalise(torch.randn(I, J))
