@@ -41,7 +41,7 @@ def test_equals_pytorchs(monkeypatch, options):
     train(Muon(ours, dtype=torch.bfloat16, **options), ours, range(5))
     train(torch.optim.Muon(theirs, **options), theirs, range(5))
     # Sums of several matrices are in another order, and may be rounded differently.
-    assert apart(ours[4:], theirs[4:]) <= 1e-6 and apart(ours, theirs) <= 3e-4
+    assert apart(ours[4:], theirs[4:]) <= 1e-6 and apart(ours, theirs) <= 1e-3
 
     monkeypatch.setattr(torch.Tensor, "bfloat16", lambda tensor: tensor.clone())
     exact, theirs = matrices(), matrices()
