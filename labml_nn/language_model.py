@@ -272,6 +272,28 @@ class LanguageModel(nn.Module, Generic[State]):
             if parameter.dim() > 1:
                 nn.init.uniform_(parameter, *self.config.init_bounds)
 
+    def _apply(
+        self: Model, fn: Callable[[Tensor], Tensor], recurse: bool = True
+    ) -> Model:
+        """
+        ### Tied weights
+
+        `model.to("meta")` and `to_empty` create new parameters, one for each name, so
+        that an embedding and an output matrix that were one parameter would come apart.
+        Here the second name is bound to the first again.
+        """
+        owners: dict[int, str] = {}
+        tied = {
+            name: owner
+            for name, parameter in self.named_parameters(remove_duplicate=False)
+            if (owner := owners.setdefault(id(parameter), name)) != name
+        }
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for name, owner in tied.items():
+            parent, _, attribute = name.rpartition(".")
+            setattr(self.get_submodule(parent), attribute, self.get_parameter(owner))
+        return self
+
     def forward(
         self, tokens: Int[Tensor, "T B"], state: State | None = None
     ) -> tuple[Float[Tensor, "T B V"], State]:
