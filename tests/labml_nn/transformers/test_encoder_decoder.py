@@ -1,9 +1,10 @@
-"""A model that replies: what it computes, what it keeps, and what may not change a result."""
+"""The sequence-to-sequence language model: batches, state, padding, configuration, errors."""
 
 import copy
 import functools
 import math
 import pickle
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,35 +13,31 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from labml_nn.sampling import generate
 from labml_nn.transformers.encoder_decoder import (
     EncoderDecoderConfig,
     EncoderDecoderLanguageModel,
     EncoderDecoderState,
     collate,
+    shift,
+    to_front,
 )
 from labml_nn.transformers.utils import subsequent_mask
 
+MODULE = "labml_nn.transformers.encoder_decoder"
+TRAINED = Path(__file__).parents[3] / "docs_src" / "results" / "encoder_decoder"
 S, T, B, C, H, FF, V, W = 7, 5, 2, 12, 3, 28, 19, 6
 PAD, START, END = 0, 1, 2
+SPECIAL = {"padding_token": PAD, "start_token": START, "end_token": END}
+few = settings(deadline=None, max_examples=12)
 seeds = st.integers(0, 2**16)
 kinds = pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
-
-
-def config(**changes) -> EncoderDecoderConfig:
-    fields = {
-        "n_vocab": V,
-        "d_model": C,
-        "heads": H,
-        "d_ff": FF,
-        "n_encoder_layers": 2,
-        "n_decoder_layers": 3,
-        "max_len": 20,
-    }
-    return EncoderDecoderConfig(**{**fields, **changes})
+FIELDS = {"n_vocab": V, "d_model": C, "heads": H, "d_ff": FF, "max_len": 20}
+LAYERS = {"n_encoder_layers": 2, "n_decoder_layers": 3}
 
 
 def model(**changes) -> EncoderDecoderLanguageModel:
-    made = EncoderDecoderLanguageModel(config(**changes))
+    made = EncoderDecoderLanguageModel(EncoderDecoderConfig(**{**FIELDS, **LAYERS, **changes}))
     for name, parameter in made.named_parameters():
         # Learned positions start close to zero, and biases at zero: both would hide mistakes.
         if "positional" in name or parameter.dim() == 1:
@@ -50,7 +47,6 @@ def model(**changes) -> EncoderDecoderLanguageModel:
 
 @functools.cache
 def small(positions: str = "sinusoidal", max_len: int = 20) -> EncoderDecoderLanguageModel:
-    """One for the tests that ask many questions."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
         return model(positions=positions, max_len=max_len, n_encoder_layers=1, n_decoder_layers=1)
@@ -60,8 +56,8 @@ def words(length: int, batch: int = B) -> Tensor:
     return torch.randint(3, V, (length, batch))
 
 
-def reply(length: int, batch: int = B) -> Tensor:
-    """Tokens for `forward`: the start, and the rest."""
+def target(length: int, batch: int = B) -> Tensor:
+    """Tokens for `forward`: the start token, and others."""
     return torch.cat([torch.full((1, batch), START), words(length - 1, batch)])
 
 
@@ -75,7 +71,84 @@ def leaves(value) -> list[Tensor]:
     return [] if value is None else [leaf for part in value for leaf in leaves(part)]
 
 
-# What it computes.
+def columns(tokens):
+    return tokens.T.tolist()
+
+
+# Batches.
+
+PAIRS = [([3, 4, 5], [6]), ([7], [8, 9]), (torch.tensor([3, 5]), [])]
+
+
+@pytest.mark.parametrize(
+    ("options", "source", "targets"),
+    [
+        ({}, [[3, 4, 5], [7, 0, 0], [3, 5, 0]], [[6, 0], [8, 9], [0, 0]]),
+        ({"pad": "first"}, [[3, 4, 5], [0, 0, 7], [0, 3, 5]], [[0, 6], [8, 9], [0, 0]]),
+        ({"reverse_source": True}, [[5, 4, 3], [7, 0, 0], [5, 3, 0]], [[6, 0], [8, 9], [0, 0]]),
+        (
+            {"multiple_of": 4, "pad": "first"},
+            [[0, 3, 4, 5], [0, 0, 0, 7], [0, 0, 3, 5]],
+            [[0, 0, 0, 6], [0, 0, 8, 9], [0, 0, 0, 0]],
+        ),
+    ],
+)
+def test_collate(options, source, targets):
+    batch = collate((pair for pair in PAIRS), PAD, **options)
+    assert columns(batch.source) == source
+    assert columns(batch.target) == targets
+    assert (batch.source_lengths.tolist(), batch.target_lengths.tolist()) == ([3, 1, 2], [1, 2, 0])
+    assert torch.equal(batch.source_mask, batch.source[None] != PAD)
+    assert torch.equal(batch.target_mask, batch.target[None] != PAD)
+    assert batch.source.dtype == batch.target.dtype == torch.long
+    assert all(part.is_meta for part in batch.to("meta"))
+
+
+def test_collate_with_another_padding_token_and_empty_targets():
+    batch = collate([([0, 1], []), ([2], [])], 3, multiple_of=2)
+    assert columns(batch.source) == [[0, 1], [2, 3]]
+    assert columns(batch.target) == [[3, 3], [3, 3]]
+
+
+def test_padding_goes_to_the_end():
+    tokens = torch.tensor([[0, 3, 0, 0], [0, 4, 0, 7], [5, 0, 0, 0], [6, 0, 0, 0]])
+    moved, lengths = to_front(tokens, PAD)
+    assert columns(moved) == [[5, 6, 0, 0], [3, 4, 0, 0], [0, 0, 0, 0], [7, 0, 0, 0]]
+    assert lengths.tolist() == [2, 2, 0, 1]
+    moved, lengths = to_front(tokens[:, 1:2], PAD, torch.tensor([1]))
+    assert (columns(moved), lengths.tolist()) == ([[3, 0, 0, 0]], [1])
+
+
+def test_shift():
+    given, lengths = torch.tensor([[7, 8, 0], [9, 0, 0]]), torch.tensor([2, 1, 0])
+    inputs, labels = shift(given.int(), lengths.int(), **SPECIAL)
+    assert columns(inputs) == [[1, 7, 9], [1, 8, 0], [1, 0, 0]]
+    assert columns(labels) == [[7, 9, 2], [8, 2, 0], [2, 0, 0]]
+    assert inputs.dtype == labels.dtype == torch.int32
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"pairs": []}, ValueError, "`pairs` is empty.*at least one"),
+        ({"pairs": 0}, TypeError, "`pairs` is a int; expected an iterable of pairs"),
+        ({"pairs": [([1], [2], [3])]}, ValueError, r"`pairs\[0\]` .*must be a pair"),
+        ({"pairs": [1]}, ValueError, r"`pairs\[0\]` \(1\) must be a pair"),
+        ({"pairs": [([1], [2]), ([], [2])]}, ValueError, r"`pairs\[1\]\[0\]` is empty"),
+        ({"pairs": [([1], [2, 0])]}, ValueError, r"`pairs\[0\]\[1\]` holds 0.* at position 1"),
+        ({"pairs": [([1.5], [2])]}, TypeError, r"`pairs\[0\]\[0\]` has dtype torch.float32"),
+        ({"pairs": [(torch.ones(1, 1).long(), [2])]}, ValueError, r"\[1, 1\]; expected \[T\]"),
+        ({"padding_token": "0"}, TypeError, r"`padding_token` \('0'\) must be a token"),
+        ({"pad": "left"}, ValueError, r"`pad` \('left'\) must be \"last\" or \"first\""),
+        ({"multiple_of": 0}, ValueError, r"`multiple_of` \(0\) must be at least 1"),
+    ],
+)
+def test_errors_of_collate(unhooked, change, error, message):
+    with pytest.raises(error, match=message):
+        unhooked(MODULE).collate(**{"pairs": PAIRS, "padding_token": PAD, **change})
+
+
+# Logits, loss, probabilities.
 
 
 @kinds
@@ -83,156 +156,123 @@ def leaves(value) -> list[Tensor]:
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
 def test_logits_are_those_of_the_encoder_decoder(positions, norm_first, dtype, tolerance):
     made = model(positions=positions, norm_first=norm_first).to(dtype)
-    source, tokens = words(S), reply(T)
-    logits, state = made(tokens, made.encode(source))
+    source, tokens = words(S), target(T)
+    first = made.encode(source)
+    logits, state = made(tokens, first)
     expected = made.transformer.logits(source, tokens, None, subsequent_mask(T))
     torch.testing.assert_close(logits, expected, rtol=tolerance, atol=tolerance)
-    assert logits.shape == (T, B, V)
-    assert state.real.shape == (S, B)
-    assert [pair.keys.shape for pair in state.sources] == 3 * [(S, B, H, C // H)]
-    assert [pair.keys.shape for pair in state.reply.layers] == 3 * [(T, B, H, C // H)]
+    assert first.memory.shape == (S, B, C)
+    assert [k.shape for pair in state.sources for k in pair] == 6 * [(S, B, H, C // H)]
+    assert [k.shape for pair in state.target.layers for k in pair] == 6 * [(T, B, H, C // H)]
 
 
-def test_loss_is_the_mean_surprise_of_the_reply_and_its_end():
+def test_loss_is_the_mean_over_the_target_and_its_end():
     made = model()
     pairs = [([3, 4, 5], [6, 7]), ([8], [])]
-    batch = collate(pairs, PAD)
-    total = 0.0
-    for said, answer in pairs:
-        tokens = torch.tensor([[START, *answer]]).T
-        logits, _ = made(tokens, made.encode(torch.tensor([said]).T))
-        for row, asked in zip(logits[:, 0].log_softmax(-1), [*answer, END], strict=True):
-            total -= row[asked].item()
-    assert made.loss(batch.source, batch.target).item() == pytest.approx(total / 4, abs=1e-5)
-
-
-def test_loss_teaches_every_parameter():
-    made = model()
-    made.loss(words(S), words(T)).backward()
+    batch, total = collate(pairs, PAD), 0.0
+    for source, labels in pairs:
+        inputs = torch.tensor([[START, *labels]]).T
+        logits, _ = made(inputs, made.encode(torch.tensor([source]).T))
+        total += F.cross_entropy(logits[:, 0], torch.tensor([*labels, END]), reduction="sum")
+    loss = made.loss(batch.source, batch.target)
+    torch.testing.assert_close(loss, total / 4)
+    again, state = made.loss(batch.source, batch.target, return_state=True)
+    assert torch.equal(again, loss)
+    assert isinstance(state, EncoderDecoderState)
+    loss.backward()
     for name, parameter in made.named_parameters():
         if not name.endswith("key.linear.bias"):  # which a softmax does not notice
-            assert parameter.grad.abs().max() > 1e-6, name
+            assert parameter.grad.abs().max() > 1e-7, name
 
 
-def test_loss_of_long_replies_is_that_of_what_is_read():
-    """Teacher forcing slides as writing does, and its gradients reach the encoder."""
-    made, source, target = model(max_len=W), words(S), words(2 * W)
-    tokens = torch.cat([torch.full((1, B), START), target])
-    asked = torch.cat([target, torch.full((1, B), END)])
+def test_loss_of_long_targets_slides_as_generation_does():
+    made, source, labels = model(max_len=W), words(S), words(2 * W)
+    tokens = torch.cat([torch.full((1, B), START), labels])
+    labels_and_end = torch.cat([labels, torch.full((1, B), END)])
     state, total = made.encode(source), 0.0
-    for row, answer in zip(tokens, asked, strict=True):
+    for row, label in zip(tokens, labels_and_end, strict=True):
         logits, state = made(row[None], state)
-        total += F.cross_entropy(logits[0], answer).item() / len(tokens)
-    loss = made.loss(source, target)
+        total += F.cross_entropy(logits[0], label).item() / len(tokens)
+    loss = made.loss(source, labels)
     assert loss.item() == pytest.approx(total, abs=1e-5)
     loss.backward()
     assert made.transformer.encoder.layers[0].feed_forward.layer1.weight.grad.abs().max() > 1e-6
 
 
-def test_prediction_is_made_without_dropout_and_gradients():
-    made = model(dropout_prob=0.5).train()
-    state = made.eval().encode(words(S))
-    tokens = reply(T)
-    expected = made(tokens, state)[0][-1].softmax(-1)
-    predicted = made.train().predict(tokens, state)
-    assert same(predicted, expected)
-    assert not predicted.requires_grad
+def test_probabilities_without_dropout_and_gradients():
+    made, source, tokens = model(dropout_prob=0.5).train(), words(S), target(T)
+    state, start, lengths = made.eval().prepare_prompt(source)
+    assert (start.tolist(), lengths, made.end_token) == ([[START] * B], None, END)
+    expected = made(tokens, state)[0].softmax(-1)
+    probabilities, _ = made.train().pred(tokens, state)
+    assert same(probabilities, expected)
+    assert same(made.predict(tokens, state), expected[-1])
+    assert same(made.predict(source), made.predict(start, state))
+    assert not probabilities.requires_grad
     assert made.training
-    assert not same(made(tokens, state)[0][-1].softmax(-1), expected)  # dropout is there
+    assert not same(made(tokens, state)[0].softmax(-1), expected)  # dropout
 
 
-def test_prediction_from_a_source_alone_is_how_a_reply_begins():
-    made, source = model(), words(S)
-    expected = made.predict(torch.full((1, B), START), made.encode(source))
-    assert same(made.predict(source), expected)
-    assert same(expected.sum(-1), torch.ones(B))
-
-
-# What it keeps.
-
-
-def recomputed(made: EncoderDecoderLanguageModel, source: Tensor, tokens: Tensor) -> Tensor:
-    """The last row of the whole model over the context that the last token is read with."""
-    t, limit = len(tokens) - 1, made.config.max_len
-    half = limit // 2
-    begin = half * max(0, (t - limit) // half + 1)
-    real = (source != PAD)[None]
-    window = tokens[begin:]
-    return made.transformer.logits(source, window, real, subsequent_mask(len(window)))[-1]
+# The state.
 
 
 @kinds
 @pytest.mark.parametrize("length", [5, 6, 7, 9, 10, 17])
 def test_steps_equal_full_recomputation(positions, length):
     made = model(positions=positions, max_len=W)
-    source, tokens = words(W), reply(length)
+    source, tokens = words(W), target(length)
     source[4:, 0] = PAD
     state = made.encode(source)
     for t in range(length):
         logits, state = made(tokens[t : t + 1], state)
-        assert same(logits[0], recomputed(made, source, tokens[: t + 1])), t
-        assert state.reply.tokens.shape[0] <= W
+        begin = W // 2 * max(0, (t - W) // (W // 2) + 1)
+        context, real = tokens[begin : t + 1], (source != PAD)[None]
+        expected = made.transformer.logits(source, context, real, subsequent_mask(len(context)))
+        assert same(logits[0], expected[-1]), t
+        assert len(state.target.tokens) <= W
 
 
-@settings(deadline=None, max_examples=15)
+@few
 @given(seed=seeds, cuts=st.lists(st.integers(1, 8), min_size=1, max_size=5))
-def test_it_does_not_matter_how_a_reply_is_cut_into_calls(seed, cuts):
+def test_it_does_not_matter_how_a_target_is_cut_into_calls(seed, cuts):
     torch.manual_seed(seed)
-    made, tokens = small(max_len=W), reply(sum(cuts))
+    made, tokens = small(max_len=W), target(sum(cuts))
     state = made.encode(words(S))
     whole, end = made(tokens, state)
-    pieces = []
-    for piece in tokens.split(cuts):
-        logits, state = made(piece, state)
-        pieces.append(logits)
-    assert same(torch.cat(pieces), whole)
+    chunks = []
+    for chunk in tokens.split(cuts):
+        logits, state = made(chunk, state)
+        chunks.append(logits)
+    assert same(torch.cat(chunks), whole)
     for ours, theirs in zip(leaves(state), leaves(end), strict=True):
         assert same(ours, theirs)
 
 
-def test_states_are_values():
+def test_states_are_detached_values():
     made = model()
     state = made.encode(words(S))
-    _, state = made(reply(3), state)
-    before = copy.deepcopy(state)
-    one, two = words(1), words(2)
-    first, _ = made(one, state)
-    made(two, state)
-    again, _ = made(one, state)
-    assert torch.equal(first, again)
-    for kept, old in zip(leaves(state), leaves(before), strict=True):
-        assert torch.equal(kept, old)
-        assert kept.shape[1] == B
-
-
-def test_states_come_back_detached_and_what_is_encoded_does_not():
-    made = model()
-    state = made.encode(words(S))
-    assert all(pair.keys.requires_grad for pair in state.sources)
-    logits, state = made(reply(T), state)
+    assert state.memory.requires_grad
+    logits, state = made(target(3), state)
     assert logits.requires_grad
-    assert isinstance(state, EncoderDecoderState)
     assert not any(leaf.requires_grad for leaf in leaves(state))
+    before, one = copy.deepcopy(state), words(1)
+    first, _ = made(one, state)
+    made(words(2), state)
+    assert torch.equal(made(one, state)[0], first)
+    assert torch.equal(made(one, pickle.loads(pickle.dumps(state)))[0], first)
+    for value, old in zip(leaves(state), leaves(before), strict=True):
+        assert torch.equal(value, old)
+        assert value.shape[1] == B
 
 
-def test_begin_reads_the_prompt_and_starts_a_reply():
-    made, source = model(), words(S)
-    state, tokens, lengths = made.prepare_prompt(source)
-    assert lengths is None
-    assert tokens.tolist() == [[START] * B]
-    assert not any(leaf.requires_grad for leaf in leaves(state))
-    assert same(made(tokens, state)[0], made(tokens, made.encode(source))[0])
-    assert made.end_token == END
+# Causality and padding.
 
 
-# What must not come through.
-
-
-@settings(deadline=None, max_examples=15)
+@few
 @given(seed=seeds, t=st.integers(1, T - 1))
-def test_no_position_of_the_reply_sees_the_future(seed, t):
+def test_no_position_of_the_target_sees_the_future(seed, t):
     torch.manual_seed(seed)
-    made, tokens = small(), reply(T)
+    made, tokens = small(), target(T)
     state, other = made.encode(words(S)), tokens.clone()
     other[t:] = 3 + (other[t:] - 2) % (V - 3)
     before, after = made(tokens, state)[0], made(other, state)[0]
@@ -240,162 +280,307 @@ def test_no_position_of_the_reply_sees_the_future(seed, t):
     assert not same(before[t], after[t])
 
 
-@settings(deadline=None, max_examples=15)
+@few
 @given(
     seed=seeds,
-    said=st.tuples(st.integers(1, S), st.integers(1, S)),
-    replied=st.tuples(st.integers(0, T), st.integers(0, T)),
+    lengths=st.tuples(*[st.integers(1, S)] * 2, *[st.integers(0, T)] * 2),
     multiple=st.integers(1, 4),
     positions=st.sampled_from(["sinusoidal", "learned"]),
 )
-def test_neither_side_nor_amount_of_padding_matters(seed, said, replied, multiple, positions):
+def test_neither_side_nor_amount_of_padding_matters(seed, lengths, multiple, positions):
     torch.manual_seed(seed)
     made = small(positions=positions, max_len=S)
-    pairs = [(words(s, 1)[:, 0], words(t, 1)[:, 0]) for s, t in zip(said, replied, strict=True)]
-    batches = [
-        collate(pairs, PAD),
-        collate(pairs, PAD, multiple_of=multiple),
-        collate(pairs, PAD, pad="first"),
-        collate(pairs, PAD, pad="first", multiple_of=multiple),
-    ]
+    pairs = [(words(lengths[b], 1)[:, 0], words(lengths[2 + b], 1)[:, 0]) for b in range(2)]
     alone = [made.loss(*collate([pair], PAD)[:2]).item() * (len(pair[1]) + 1) for pair in pairs]
-    expected = sum(alone) / (sum(replied) + 2)
-    for batch in batches:
-        assert made.loss(batch.source, batch.target).item() == pytest.approx(expected, abs=1e-5)
-
-
-@settings(deadline=None, max_examples=15)
-@given(seed=seeds, lengths=st.tuples(st.integers(1, S), st.integers(1, S)))
-def test_a_reply_in_a_batch_is_what_it_is_alone(seed, lengths):
-    """Whether lengths are given and anything follows, or padding stands first or last."""
-    torch.manual_seed(seed)
-    made, source, tokens = small(), words(S), reply(T)
-    ways = [(source, torch.tensor(lengths))]
-    for pad in ("first", "last"):
-        pairs = [(source[:n, b], []) for b, n in enumerate(lengths)]
-        ways.append((collate(pairs, PAD, pad=pad).source, None))
-    for padded, counts in ways:
-        together, _ = made(tokens, made.encode(padded, counts))
-        for b, n in enumerate(lengths):
-            alone, _ = made(tokens[:, [b]], made.encode(source[:n, [b]]))
-            assert same(together[:, [b]], alone)
+    expected, tokens = sum(alone) / (sum(lengths[2:]) + 2), target(T)
+    one_by_one = [made(tokens[:, [b]], made.encode(pairs[b][0][:, None]))[0] for b in range(2)]
+    for pad in ("last", "first"):
+        for n in (1, multiple):
+            batch = collate(pairs, PAD, pad=pad, multiple_of=n)
+            assert made.loss(*batch[:2]).item() == pytest.approx(expected, abs=1e-5)
+            logits, _ = made(tokens, made.encode(batch.source))
+            assert same(logits, torch.cat(one_by_one, 1))
+    # With lengths, anything may follow.
+    source = torch.where(collate(pairs, PAD).source_mask[0], collate(pairs, PAD).source, 5)
+    logits, _ = made(tokens, made.encode(source, torch.tensor(lengths[:2])))
+    assert same(logits, torch.cat(one_by_one, 1))
 
 
 @pytest.mark.parametrize("side", ["first", "last"])
-def test_replies_of_different_length_go_on_together(side):
-    """Padding in what is read takes no position and is seen by nobody."""
+def test_targets_of_different_length_continue_together(side):
     made, source = model(), words(S)
-    long, short = reply(4, 1), reply(2, 1)
-    filling = torch.full((2, 1), PAD)
+    long, short, filling = target(4, 1), target(2, 1), torch.full((2, 1), PAD)
     padded = torch.cat([filling, short] if side == "first" else [short, filling])
-    state = made.encode(source)
-    logits, state = made(torch.cat([long, padded], 1), state)
-    on = words(1)
-    after, _ = made(on, state)
-    there = slice(2, 4) if side == "first" else slice(2)
-    for b, text, rows in ((0, long, slice(4)), (1, short, there)):
+    logits, state = made(torch.cat([long, padded], 1), made.encode(source))
+    then = words(1)
+    after, _ = made(then, state)
+    real = slice(2, 4) if side == "first" else slice(2)
+    for b, text, rows in ((0, long, slice(4)), (1, short, real)):
         alone, its = made(text, made.encode(source[:, [b]]))
         assert same(logits[rows, b], alone[:, 0])
-        assert same(after[:, [b]], made(on[:, [b]], its)[0])
+        assert same(after[:, [b]], made(then[:, [b]], its)[0])
 
 
-@settings(deadline=None, max_examples=15)
-@given(seed=seeds, order=st.permutations(range(4)))
-def test_order_of_the_batch_does_not_matter(seed, order):
-    torch.manual_seed(seed)
-    made, source, tokens = small(), words(S, 4), reply(T, 4)
-    source[3:, 1] = PAD
+def test_a_source_of_padding_leaves_finite_results_and_order_matters():
+    made, source, tokens = model(), words(S), target(T)
     logits, _ = made(tokens, made.encode(source))
-    moved, _ = made(tokens[:, order], made.encode(source[:, order]))
-    assert same(moved, logits[:, order])
-
-
-def test_the_reply_depends_on_what_was_said_and_in_which_order():
-    made, source, tokens = model(), words(S), reply(T)
-    logits, _ = made(tokens, made.encode(source))
-    assert not same(logits, made(tokens, made.encode(words(S)))[0])
     assert not same(logits, made(tokens, made.encode(source.flip(0)))[0])
-
-
-def test_silence_leaves_finite_results():
-    made = model()
-    source = words(S)
     source[:, 0] = PAD
-    loss = made.loss(source, words(T))
-    loss.backward()
-    assert loss.isfinite()
+    made.loss(source, words(T)).backward()
     assert all(p.grad.isfinite().all() for p in made.parameters())
 
 
-def test_sources_may_be_longer_than_a_table_of_sinusoids():
+def test_only_learned_positions_limit_the_source():
     short, long = model(max_len=W), model(max_len=3 * W)
     long.load_state_dict(short.state_dict())
-    source, tokens = words(2 * W + 1), reply(W)
+    source, tokens = words(2 * W + 1), target(W)
     assert same(short(tokens, short.encode(source))[0], long(tokens, long.encode(source))[0])
+    learned, source = model(max_len=W, positions="learned"), words(5)
+    with pytest.raises(ValueError, match=r"`source` has 7 tokens.*max_len = 6.*max_len=7.*sinus"):
+        learned.encode(words(S))
+    padded = torch.cat([source, torch.full((4, B), PAD)])
+    assert same(
+        learned(tokens, learned.encode(padded))[0], learned(tokens, learned.encode(source))[0]
+    )
 
 
-# How it is built.
+# Configuration and initialisation.
+
+
+def test_fields_reach_the_modules():
+    made = model(
+        n_source_vocab=11,
+        d_k=5,
+        bias=False,
+        activation="gelu",
+        dropout_prob=0.1,
+        embedding_dropout_prob=0.2,
+        attention_dropout_prob=0.3,
+        feed_forward_dropout_prob=0.4,
+    ).transformer
+    for stack, n in ((made.encoder, 2), (made.decoder, 3)):
+        assert len(stack.layers) == n
+        for layer in stack.layers:
+            network = layer.feed_forward
+            attentions = [layer.self_attn, *([layer.src_attn] if layer.src_attn else [])]
+            assert isinstance(network.activation, nn.GELU)
+            assert network.layer1.bias is None and network.layer2.bias is None
+            assert (layer.dropout.p, network.dropout.p) == (0.1, 0.4)
+            for each in attentions:
+                assert (each.d_k, each.dropout.p, each.query.linear.bias) == (5, 0.3, None)
+    assert made.src_embed.positions.dropout.p == made.tgt_embed.positions.dropout.p == 0.2
+    assert made.src_embed.tokens.weight.shape == (11, C)
+    assert made.tgt_embed.tokens.weight is made.generator.projection.weight
+    both = model(n_layers=1, n_encoder_layers=None, n_decoder_layers=None, d_ff=None).transformer
+    assert len(both.encoder.layers) == len(both.decoder.layers) == 1
+    assert both.encoder.layers[0].feed_forward.layer1.out_features == 4 * C
+    assert both.encoder.layers[0].dropout.p == both.src_embed.positions.dropout.p == 0.1
+
+
+def test_two_vocabularies_train_and_generate():
+    made = model(n_source_vocab=11)
+    made.loss(torch.randint(3, 11, (S, B)), words(T)).backward()
+    assert generate(made, torch.randint(3, 11, (S, B)), 4, stop=()).shape == (4, B)
+    with pytest.raises(ValueError, match="`source` holds 18; expected numbers from 0 to 10"):
+        made.encode(torch.full((S, B), 18))
 
 
 def test_tied_is_one_matrix_and_untied_are_three():
     tied, untied = model(), model(tied=False)
-    transformer = tied.transformer
-    assert transformer.src_embed.tokens.weight is transformer.generator.projection.weight
-    assert transformer.tgt_embed.tokens.weight is transformer.generator.projection.weight
+    matrix = tied.transformer.generator.projection.weight
+    assert tied.transformer.src_embed.tokens.weight is matrix
+    assert tied.transformer.tgt_embed.tokens.weight is matrix
     counts = [sum(p.numel() for p in each.parameters()) for each in (tied, untied)]
     assert counts[1] - counts[0] == 2 * V * C
+    for copied in (copy.deepcopy(tied), pickle.loads(pickle.dumps(tied))):
+        source, tokens = words(S), target(T)
+        logits = [each(tokens, each.encode(source))[0] for each in (tied, copied)]
+        assert torch.equal(*logits)
+        assert sum(p.numel() for p in copied.parameters()) == counts[0]
 
 
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
-def test_copies_stay_tied_and_compute_the_same(duplicate):
-    made, source, tokens = model(), words(S), reply(T)
-    copied = duplicate(made)
-    logits, again = (each(tokens, each.encode(source))[0] for each in (made, copied))
-    assert torch.equal(logits, again)
-    assert sum(p.numel() for p in copied.parameters()) == sum(p.numel() for p in made.parameters())
-    assert copied.config == made.config
-
-
-def test_states_can_be_pickled():
-    made = model()
-    _, state = made(reply(T), made.encode(words(S)))
-    again = pickle.loads(pickle.dumps(state))
-    on = words(1)
-    assert torch.equal(made(on, state)[0], made(on, again)[0])
-
-
-def test_sizes_are_those_of_the_configuration():
-    made = model()
-    assert (len(made.transformer.encoder.layers), len(made.transformer.decoder.layers)) == (2, 3)
-    both = model(n_layers=1, n_encoder_layers=None, n_decoder_layers=None)
-    assert (len(both.transformer.encoder.layers), len(both.transformer.decoder.layers)) == (1, 1)
-    layer = model(d_ff=None).transformer.encoder.layers[0]
-    assert layer.feed_forward.layer1.out_features == 4 * C
-
-
-@pytest.mark.parametrize("d_model", [64, 256])
 @pytest.mark.parametrize("norm_first", [True, False])
-def test_first_guesses_are_nearly_even(d_model, norm_first):
-    """A tied model whose vectors are too long bets on the token that it has just read."""
+def test_first_predictions_are_nearly_uniform(norm_first):
+    """With larger tied embeddings a model predicts the token that it has just received."""
     torch.manual_seed(0)
-    made = EncoderDecoderLanguageModel(
-        EncoderDecoderConfig(n_vocab=68, d_model=d_model, n_layers=2, norm_first=norm_first)
-    ).eval()
-    source, target = torch.randint(3, 68, (S, 16)), torch.randint(3, 68, (T, 16))
-    assert made.loss(source, target).item() == pytest.approx(math.log(68), abs=0.15)
+    config = EncoderDecoderConfig(n_vocab=68, d_model=64, n_layers=2, norm_first=norm_first)
+    made = EncoderDecoderLanguageModel(config).eval()
+    source, labels = torch.randint(3, 68, (S, 16)), torch.randint(3, 68, (T, 16))
+    assert made.loss(source, labels).item() == pytest.approx(math.log(68), abs=0.15)
     nn.init.xavier_uniform_(made.transformer.generator.projection.weight)
-    assert made.loss(source, target).item() > math.log(68) + 0.4
+    assert made.loss(source, labels).item() > math.log(68) + 0.4
 
 
-# What it learns.
+def test_uniform_initialisation():
+    config = EncoderDecoderConfig(**FIELDS, n_layers=1, init_lower=-0.01, init_upper=0.02)
+    for name, parameter in EncoderDecoderLanguageModel(config).named_parameters():
+        if parameter.dim() > 1:
+            assert -0.01 <= parameter.min() < -0.005, name
+            assert 0.015 < parameter.max() <= 0.02, name
 
 
-def test_it_learns_to_turn_words_round():
-    """Words of four letters, of which there are six. It has seen each about eight times."""
+def test_the_saved_model_loads_and_has_its_loss():
+    """The value is that of the first implementation, with whose weights it was saved."""
+    made = EncoderDecoderLanguageModel.load(TRAINED / "model").eval()
+    source = (torch.arange(30)[:, None] * torch.tensor([7, 11])) % 65
+    labels = (torch.arange(80)[:, None] * torch.tensor([3, 5]) + 1) % 65
+    source[20:, 1], labels[:5, 0] = 65, 65
+    assert made.loss(source, labels).item() == pytest.approx(7.593656, abs=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"n_vocab": 0}, ValueError, r"`n_vocab` \(0\) must be at least 1"),
+        ({"heads": 5}, ValueError, r"`d_model` \(128\) must be divisible by `heads` \(5\)"),
+        ({"d_k": 0}, ValueError, r"`d_k` \(0\) must be at least 1"),
+        ({"n_layers": 0}, ValueError, r"`n_layers` \(0\) must be at least 1"),
+        ({"n_decoder_layers": 0}, ValueError, r"`n_decoder_layers` \(0\) must be at least 1"),
+        ({"n_encoder_layers": 1.5}, TypeError, r"`n_encoder_layers` \(1.5\)"),
+        ({"d_ff": 0}, ValueError, r"`d_ff` \(0\) must be at least 1"),
+        ({"max_len": 0}, ValueError, r"`max_len` \(0\) must be at least 1"),
+        ({"dropout_prob": 1.5}, ValueError, r"`dropout_prob` \(1.5\) must be from 0 to 1"),
+        ({"attention_dropout_prob": -1.0}, ValueError, "`attention_dropout_prob`"),
+        ({"label_smoothing": -0.1}, ValueError, r"`label_smoothing` \(-0.1\) must be"),
+        ({"positions": "learnt"}, ValueError, "learned"),
+        ({"activation": "tanh"}, ValueError, "relu"),
+        ({"bias": "no"}, TypeError, r"`bias` \('no'\) must be True or False"),
+        ({"tied": 1}, TypeError, r"`tied` \(1\) must be True or False"),
+        ({"n_vocab": 2}, ValueError, r"`end_token` \(2\) must be from 0 to 1.*add 3"),
+        ({"start_token": 65}, ValueError, r"`start_token` \(65\) must be from 0 to 64"),
+        ({"padding_token": None}, TypeError, r"`padding_token` \(None\)"),
+        ({"end_token": 1}, ValueError, r"`start_token` \(1\), `end_token` \(1\) must be three"),
+        (
+            {"padding_token": 60, "n_source_vocab": 50},
+            ValueError,
+            r"`padding_token` \(60\) must be below `n_source_vocab` \(50\)",
+        ),
+    ],
+)
+def test_errors_of_a_configuration(unhooked, change, error, message):
+    with pytest.raises(error, match=message):
+        unhooked(MODULE).EncoderDecoderConfig(**{"n_vocab": 65, **change})
+
+
+# Errors.
+
+HOLE = torch.tensor([[5, PAD, 6], [7, 8, 9]]).T
+FIRST = torch.tensor([[PAD, 5, 6], [7, 8, 9]]).T
+
+
+def unhooked_model(unhooked, **changes):
+    module = unhooked(MODULE)
+    fields = {**FIELDS, "n_layers": 1, "max_len": 6, "dropout_prob": 0.0, **changes}
+    return module.EncoderDecoderLanguageModel(module.EncoderDecoderConfig(**fields))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        ((torch.zeros(S, B),), TypeError, r"`source` has dtype torch.float32.*source\.long\(\)"),
+        ((torch.zeros(S).long(),), ValueError, r"`source` has shape \[7\]; expected \[T, B\]"),
+        ((torch.zeros(0, B).long(),), ValueError, "`source`.* the sequence is empty"),
+        ((torch.full((S, B), V),), ValueError, "`source` holds 19; expected numbers from 0 to 18"),
+        ((HOLE,), ValueError, "`source` have the padding token.* in sequence 0; expected"),
+        ((words(S), torch.tensor([7])), ValueError, "`lengths` has 1 numbers and `source` 2"),
+        ((words(S), torch.tensor([7, 8])), ValueError, "`lengths` go from 7 to 8"),
+        ((words(S), torch.tensor([7.0, 6.0])), TypeError, "`lengths` has dtype torch.float32"),
+        ((FIRST, torch.tensor([2, 3])), ValueError, "first 2 tokens of sequence 0 real.* 1 of"),
+    ],
+)
+def test_errors_of_the_source(unhooked, call, error, message):
+    made = unhooked_model(unhooked)
+    for method in (made.encode, made.prepare_prompt):
+        with pytest.raises(error, match=message):
+            method(*call)
+    if len(call) == 1:
+        with pytest.raises(error, match=message):
+            made.loss(call[0], words(T))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "error", "message"),
+    [
+        (words(T), ValueError, r"`tokens` begin with \[.*start_token \(1\)"),
+        (target(T, 3), ValueError, "`tokens` has 3 sequences and `state` has 2 sources"),
+        (torch.full((T, B), V), ValueError, "`tokens` holds 19"),
+        (torch.zeros(T, B), TypeError, "`tokens` has dtype torch.float32"),
+    ],
+)
+def test_errors_of_the_target(unhooked, tokens, error, message):
+    made = unhooked_model(unhooked)
+    with pytest.raises(error, match=message):
+        made(tokens, made.encode(words(S)))
+
+
+def test_errors_of_the_state(unhooked):
+    made, other = unhooked_model(unhooked), unhooked_model(unhooked, n_decoder_layers=2)
+    with pytest.raises(ValueError, match=r"`state` is None.*state = model\.encode\(source\)"):
+        made(target(T))
+    _, state = other(target(T), other.encode(words(S)))
+    with pytest.raises(ValueError, match=r"keys and values for 2 layers.*this decoder has 1"):
+        made(words(T), state)
+    with pytest.raises(TypeError, match="`state` is a tuple; expected the state that"):
+        made(target(T), tuple(state))
+
+
+@pytest.mark.parametrize(
+    ("targets", "error", "message"),
+    [
+        (words(T, 3), ValueError, r"`tokens` has shape \[7, 2\] and `targets` \[5, 3\]"),
+        (target(T), ValueError, "`targets` hold 1, the start_token; leave it out"),
+        (torch.full((T, B), END), ValueError, "`targets` hold 2, the end_token"),
+        (HOLE, ValueError, "`targets` have the padding token"),
+        (torch.zeros(T, B), TypeError, "`targets` has dtype torch.float32"),
+    ],
+)
+def test_errors_of_the_loss(unhooked, targets, error, message):
+    made = unhooked_model(unhooked)
+    with pytest.raises(error, match=message):
+        made.loss(words(S), targets)
+    with pytest.raises(ValueError, match="`state` must be None: the loss encodes the source"):
+        made.loss(words(S), words(T), made.encode(words(S)))
+
+
+# Compilers, other types, other devices, training.
+
+
+@kinds
+def test_compiles_whole_with_gradients(unhooked, positions):
+    made = unhooked_model(unhooked, positions=positions, max_len=20).eval()
+    compiled = torch.compile(made.loss, fullgraph=True, backend="aot_eager")
+    source, labels = words(S), words(T)
+    source[4:, 1], labels[:2, 0] = PAD, PAD
+    losses = [call(source, labels) for call in (compiled, made.loss)]
+    torch.testing.assert_close(*losses)
+    torch.testing.assert_close(*[torch.autograd.grad(x, list(made.parameters())) for x in losses])
+    step = torch.compile(made, fullgraph=True, backend="aot_eager")
+    ours = theirs = made.encode(source).detach()
+    for token in target(3).split(1):
+        (logits, ours), (expected, theirs) = step(token, ours), made(token, theirs)
+        torch.testing.assert_close(logits, expected)
+
+
+def test_bfloat16_meta_and_double():
+    made, source, labels = model(dropout_prob=0.0), words(S), words(T)
+    expected = made.loss(source, labels).item()
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = made.loss(source, labels)
+    loss.backward()
+    assert loss.item() == pytest.approx(expected, abs=0.05)
+    logits, state = made.double()(target(T), made.encode(source))
+    assert logits.dtype == state.sources[0][0].dtype == torch.float64
+    with torch.device("meta"):
+        loss = model().loss(words(S), words(T))
+        loss.backward()
+    assert loss.is_meta
+
+
+def test_it_learns_to_reverse_and_to_stop():
     torch.manual_seed(0)
-    made = EncoderDecoderLanguageModel(
-        EncoderDecoderConfig(n_vocab=9, d_model=32, heads=4, n_layers=1, dropout_prob=0.0)
-    )
+    config = EncoderDecoderConfig(n_vocab=9, d_model=32, heads=4, n_layers=1, dropout_prob=0.0)
+    made = EncoderDecoderLanguageModel(config)
+    generate(made, torch.full((4, 1), 3), 2)  # what generation leaves behind does not disturb
     optimizer = torch.optim.AdamW(made.parameters(), lr=5e-3)
     for _ in range(240):
         source = torch.randint(3, 9, (4, 64))
@@ -403,16 +588,7 @@ def test_it_learns_to_turn_words_round():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    made.eval()
     source = torch.randint(3, 9, (4, 50))
-    assert made.loss(source, source.flip(0)) < 0.05
-
-    state, tokens, _ = made.prepare_prompt(source)
-    written = []
-    with torch.no_grad():
-        for _ in range(5):
-            logits, state = made(tokens, state)
-            tokens = logits.argmax(-1)
-            written.append(tokens)
+    assert made.eval().loss(source, source.flip(0)) < 0.05
     expected = torch.cat([source.flip(0), torch.full((1, 50), END)])
-    assert torch.equal(torch.cat(written), expected)
+    assert torch.equal(generate(made, source, 9), expected)
