@@ -49,7 +49,7 @@ token costs one query in each attention, whatever was generated before.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple, overload
+from typing import Any, ClassVar, Literal, NamedTuple, overload
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -704,8 +704,8 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
             padding_token=self.config.padding_token,
         )
         logits: Tensor = self.transformer.generator(x)
-        sources = tuple((cache.keys, cache.values) for cache in src_caches)
-        state = EncoderDecoderState(memory, state.source_mask, sources, target)  # type: ignore[arg-type]
+        sources: Any = tuple((cache.keys, cache.values) for cache in src_caches)
+        state = state._replace(memory=memory, sources=sources, target=target)
         return logits, state.detach()
 
     def _check(self, tokens: Tensor, state: object) -> EncoderDecoderState:
@@ -826,3 +826,171 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
         state = self.encode(prompt, lengths).detach()
         start = prompt.new_full((1, prompt.shape[1]), self.config.start_token)
         return state, start, None
+
+
+# ## Differences from the paper
+#
+# * **Pre-norm** and 128 features by default; `norm_first=False` is the paper's order.
+# * **Initialisation.** The paper does not describe it. Here matrices follow Glorot, and
+#   a tied one has $\sigma = C^{-3/4}$.
+# * **Generator.** It has a bias.
+# * **Long targets** slide through a [context](sliding_window.py) of `max_len` tokens.
+#   The whole source stays visible.
+# * **Decoding.** The paper uses beam search (§6.1). Here a [sampler](../sampling.py)
+#   picks one token at a time.
+#
+# ## Exercises
+#
+# **1.** Which of three targets is the most probable one? Compute $\ln p(y \mid w)$ of
+# each, all in one batch.
+#
+# <details><summary>Answer</summary>
+#
+# Repeat the source for each target, and add up the log-probabilities of its labels.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.encoder_decoder import (
+#     EncoderDecoderConfig,
+#     EncoderDecoderLanguageModel,
+#     collate,
+#     shift,
+# )
+#
+# config = EncoderDecoderConfig(n_vocab=20, d_model=32, n_layers=1)
+# model = EncoderDecoderLanguageModel(config).eval()
+# source, targets = [5, 6, 7], [[8, 9], [10], [11, 12, 13, 14]]
+# batch = collate([(source, target) for target in targets], 0)
+# special = {"padding_token": 0, "start_token": 1, "end_token": 2}
+# inputs, labels = shift(batch.target, batch.target_lengths, **special)
+#
+# logits, _ = model(inputs, model.encode(batch.source))
+# each = logits.log_softmax(-1).gather(-1, labels[..., None])[..., 0]
+# score = each.masked_fill(labels == 0, 0.0).sum(0)
+# best = targets[score.argmax()]
+#
+# mean = model.loss(batch.source, batch.target)
+# torch.testing.assert_close(-score.sum() / (labels != 0).sum(), mean)
+# ```
+#
+# An untrained model prefers the shortest target, because each token costs about
+# $\ln 20$. Trained models do so too, which is why beam search has a length penalty.
+#
+# </details>
+#
+# **2.** How many numbers does the state hold, and which part of it grows in generation?
+#
+# <details><summary>Answer</summary>
+#
+# Keys and values of $C$ features in each layer of the decoder: $2 L C S$ numbers per
+# sequence for the source, after the first step, and $2 L C$ more for each token of the
+# target, until the context is full.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.encoder_decoder import (
+#     EncoderDecoderConfig,
+#     EncoderDecoderLanguageModel,
+# )
+#
+# C, L, S, W = 32, 3, 50, 8
+# config = EncoderDecoderConfig(n_vocab=20, d_model=C, n_layers=L, max_len=W)
+# model = EncoderDecoderLanguageModel(config).eval()
+#
+# def count(layers):
+#     return sum(part.numel() for pair in layers for part in pair)
+#
+# state, token, _ = model.prepare_prompt(torch.randint(3, 20, (S, 1)))
+# for t in range(20):
+#     logits, state = model(token, state)
+#     token = logits.argmax(-1)
+#     assert state.memory.numel() == 0 and count(state.sources) == 2 * L * C * S
+#     assert count(state.target.layers) <= 2 * L * C * min(t + 1, W)
+# ```
+#
+# </details>
+#
+# **3.** You may have twelve layers in all. How do you divide them between encoder and
+# decoder, if generation shall be fast?
+#
+# <details><summary>Answer</summary>
+#
+# Most of them into the encoder, which runs once, in parallel over all positions; the
+# decoder runs for each token, one after the other. Translation hardly suffers from a
+# decoder with a single layer ([@kasai2020deep]). A layer of the encoder is also
+# smaller, by the cross-attention and its normalisation:
+#
+# ```python
+# import torch
+# from labml_nn.transformers.encoder_decoder import (
+#     EncoderDecoderConfig,
+#     EncoderDecoderLanguageModel,
+# )
+#
+# def count(encoder, decoder):
+#     sizes = {"n_encoder_layers": encoder, "n_decoder_layers": decoder}
+#     config = EncoderDecoderConfig(n_vocab=68, **sizes)
+#     with torch.device("meta"):
+#         model = EncoderDecoderLanguageModel(config)
+#     return sum(parameter.numel() for parameter in model.parameters())
+#
+# attention, norm = 4 * (128 * 128 + 128), 2 * 128
+# assert count(6, 6) - count(11, 1) == 5 * (attention + norm)
+# ```
+#
+# </details>
+#
+# **4.** How much of a batch of random pairs is padding, if lengths are uniform from 1
+# to 100 and a batch has 32 sequences? What helps?
+#
+# <details><summary>Answer</summary>
+#
+# A sequence has 50.5 tokens on average, and the longest of 32 about 97: nearly half of
+# the batch is padding. Sort pairs by length, cut the sorted list into batches, and
+# shuffle the *batches*:
+#
+# ```python
+# import torch
+# from labml_nn.transformers.encoder_decoder import collate
+#
+# torch.manual_seed(1)
+# sizes = torch.randint(1, 101, (1600,)).tolist()
+#
+# def padding(order):
+#     pairs = [([1] * size, [1]) for size in order]
+#     batches = [collate(pairs[i : i + 32], 0) for i in range(0, len(pairs), 32)]
+#     tokens = sum(batch.source.numel() for batch in batches)
+#     return 1 - sum(order) / tokens
+#
+# assert 0.45 < padding(sizes) < 0.51
+# assert padding(sorted(sizes)) < 0.03
+# ```
+#
+# </details>
+#
+# **5.** Models trained on conversations like to answer *I don't know* to everything.
+# Which objective prefers more specific answers?
+#
+# <details><summary>Answer</summary>
+#
+# An answer that fits every source is probable after every source. A better one fits
+# *this* source better than others: choose the $y$ with the largest
+# $\ln p(y \mid w) - \lambda \ln p(y)$ ([@li2016diversity]). The same model can estimate
+# $p(y)$ from an empty source, if training has shown it some: a source of padding alone
+# is fully masked, and contributes nothing to the decoder but biases.
+#
+# ```python
+# import torch
+# from labml_nn.transformers.encoder_decoder import (
+#     EncoderDecoderConfig,
+#     EncoderDecoderLanguageModel,
+# )
+#
+# config = EncoderDecoderConfig(n_vocab=20, d_model=32, n_layers=1)
+# model = EncoderDecoderLanguageModel(config).eval()
+# target = torch.randint(3, 20, (4, 1))
+# losses = [model.loss(torch.zeros(n, 1, dtype=torch.long), target) for n in (1, 9)]
+# torch.testing.assert_close(*losses)  # an empty source, whatever its padded length
+# ```
+#
+# </details>
