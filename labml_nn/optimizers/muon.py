@@ -217,7 +217,7 @@ class Muon(Optimizer):
         ### Momentum
 
         The gradient of one batch is noisy, so the directions are those of a running
-        mean. Nesterov's variant applies the same formula once more, as if the next
+        mean. Nesterov's variant applies the same formula a second time, as if the next
         gradient were equal to this one:
 
         $$\bar{G} \leftarrow \beta \bar{G} + (1 - \beta) \, G, \qquad
