@@ -57,9 +57,8 @@ def subsequent_mask(
     * `seq_len` is the length of the sequence, $T$
     * `device` is the device of the mask; the default device if not given
 
-    Returns `[T, T, 1]`. Raises `ValueError` if `seq_len` is less than 1.
+    Returns `[T, T, 1]`.
     """
-    check_sizes(seq_len=seq_len)
     all_pairs = torch.ones(seq_len, seq_len, dtype=torch.bool, device=device)
     return all_pairs.tril().unsqueeze(-1)
 
