@@ -19,8 +19,9 @@ of which the first had to compress the whole source into one vector for the seco
   attends to the tokens written so far (masked self-attention) and, in every layer, to
   the whole memory (**cross-attention**).
 
-![The architecture, as in Figure 1 of the paper: the encoder on the left, the decoder on
-the right.](figure:encoder_decoder.diagram)
+![The architecture, after Figure 1 of the paper: the encoder on the left, the decoder on
+the right. Each sub-layer normalises its input first
+(pre-norm).](figure:encoder_decoder.diagram)
 
 In training the whole target is known, so all of its positions are predicted in one
 pass; a mask hides later tokens from earlier positions. In generation the tokens come

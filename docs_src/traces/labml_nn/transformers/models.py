@@ -1,34 +1,65 @@
-"""Runs of the whole model."""
+"""Runs of the encoder–decoder: one loss, both orders of normalisation, greedy decoding."""
 
 import torch
 
-from labml_nn.transformers.embeddings import EmbeddingsWithPositionalEncoding
 from labml_nn.transformers.feed_forward import FeedForward
-from labml_nn.transformers.layer import TransformerLayer
 from labml_nn.transformers.mha import MultiHeadAttention
-from labml_nn.transformers.models import Decoder, Encoder, EncoderDecoder, Generator
-from labml_nn.transformers.utils import padding_mask, subsequent_mask
+from labml_nn.transformers.models import (
+    Decoder,
+    EmbeddingsWithLearnedPositionalEncoding,
+    EmbeddingsWithPositionalEncoding,
+    Encoder,
+    EncoderDecoder,
+    Generator,
+    TransformerLayer,
+)
 
 
-def trace_model(T, S, B, H, K, C, F, V):
-    """From tokens to logits."""
+def layer(H, C, F, src_attn=None, norm_first=True):
+    """One layer, of the encoder or of the decoder."""
+    return TransformerLayer(
+        d_model=C,
+        self_attn=MultiHeadAttention(H, C),
+        src_attn=src_attn,
+        feed_forward=FeedForward(C, F),
+        dropout_prob=0.1,
+        norm_first=norm_first,
+    )
 
-    def layer(src_attn=None):
-        return TransformerLayer(
-            d_model=C,
-            self_attn=MultiHeadAttention(H, C),
-            src_attn=src_attn,
-            feed_forward=FeedForward(C, F),
-            dropout_prob=0.1,
-        )
 
-    model = EncoderDecoder(
-        Encoder(layer(), 2),
-        Decoder(layer(MultiHeadAttention(H, C)), 2),
-        EmbeddingsWithPositionalEncoding(C, V, T + S),
-        EmbeddingsWithPositionalEncoding(C, V, T + S),
+def model(H, C, F, V, L, max_len):
+    """A whole model, whose tokens are from 0 to V - 1."""
+    return EncoderDecoder(
+        Encoder(layer(H, C, F), L),
+        Decoder(layer(H, C, F, MultiHeadAttention(H, C)), L),
+        EmbeddingsWithPositionalEncoding(C, V, max_len),
+        EmbeddingsWithPositionalEncoding(C, V, max_len),
         Generator(V, C),
     )
-    source, target = torch.randint(V, (S, B)), torch.randint(V, (T, B))
-    padding = padding_mask(S - torch.arange(B) % S, S)
-    model.logits(source, target, padding, subsequent_mask(T))
+
+
+def trace_loss(T, S, B, H, D, C, F, V, L, max_len):
+    """T positions of the target, which has one token more."""
+    made = model(H, C, F, V, L, T + S + max_len)
+    src, tgt = torch.randint(1, V, (S, B)), torch.randint(1, V, (T + 1, B))
+    made.loss(src, tgt)
+
+
+def trace_post_norm(T, B, H, D, C, F):
+    """Post-norm, and the input of the feed-forward network."""
+    made = layer(H, C, F, norm_first=False)
+    made.is_save_ff_input = True
+    made(x=torch.randn(T, B, C), mask=None)
+
+
+def trace_learned_positions(T, B, C, V, max_len):
+    """Embeddings with learned positions."""
+    embed = EmbeddingsWithLearnedPositionalEncoding(C, V, T + max_len)
+    embed(torch.randint(V, (T, B)))
+
+
+def trace_greedy(S, B, H, D, C, F, V, L, max_len):
+    """A few steps of greedy decoding."""
+    made = model(H, C, F, V, L, S + max_len).eval()
+    src = torch.randint(3, V, (S, B))
+    made.greedy_decode(src, start_token=1, end_token=2, max_len=3)
