@@ -42,7 +42,7 @@ class ModelEntry:
     summary: str
 
     def load_class(self) -> type[LanguageModel[Any]]:
-        """The class. Its module is imported now, which keeps `import labml_nn` fast."""
+        """Imports the module and returns the class."""
         module, _, name = self.class_name.rpartition(".")
         return cast(type[LanguageModel[Any]], getattr(import_module(module), name))
 
