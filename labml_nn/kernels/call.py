@@ -1,35 +1,32 @@
 r"""
 ---
-title: Calling a kernel
+title: Calling a compiled kernel
 summary: >
-  One structure of sizes and pointers. Memory is set aside in Python, where it is freed
-  again by itself, and worked on in C++.
+  One structure of sizes and pointers, tensors for all memory, padded rows, packed
+  weights, and scratch buffers that are reused.
 ---
 
-A [kernel](index.html) is told what to do by one structure, declared twice: in Python
-and in C++. All memory that it works on are tensors that Python has made. So nothing is
-allocated in C++, nothing can leak, and PyTorch's own accounts of memory stay true.
+A [compiled kernel](build.py) takes one structure of sizes and pointers, declared twice:
+here with `ctypes`, and in C++. All memory is allocated as tensors in Python. So nothing
+is allocated in C++, nothing can leak, and PyTorch's memory statistics stay correct.
 
-**Padding.** A vector of a processor holds $n$ numbers, 4, 8 or 16, and $C$ need not be
-a multiple of that. Rows of features are therefore padded with zeros, to a multiple of
-$2 n$: a prime in the shapes of kernels says so. The zeros are worth it. No loop over
-features has a remainder to take care of, and a zero that is multiplied, added up or
-bent by a ReLU stays one.
+**Padding.** A vector holds $n$ floats (4, 8 or 16), and $C$ need not be a multiple.
+Rows of features may be padded with zeros to a multiple of $2 n$, which the shapes of
+kernels mark with a prime: $C'$. Then no loop over features has a remainder, and zeros
+stay zeros in products, sums and ReLU.
 
-**Packing.** The product $x W^\top$ of a few rows takes $W$ in panels of $2 n$ columns:
-all terms of the sum for the first $2 n$ columns, then all for the next. With four
-columns, five terms and panels of two columns:
+**Packing.** The product $x W^\top$ for few rows of $x$ reads $W^\top$ in panels of
+$2 n$ columns: all terms of the sum for the first $2 n$ columns, then for the next. With
+four columns, five terms and panels of two columns:
 
-```text
- by rows              packed
- a0 b0 c0 d0          a0 b0  a1 b1  a2 b2  a3 b3  a4 b4
- a1 b1 c1 d1          c0 d0  c1 d1  c2 d2  c3 d3  c4 d4
- ...
-```
+| Row by row | Packed |
+|:--|:--|
+| `a0 b0 c0 d0` | `a0 b0`, `a1 b1`, `a2 b2`, `a3 b3`, `a4 b4`, |
+| `a1 b1 c1 d1` | `c0 d0`, `c1 d1`, `c2 d2`, `c3 d3`, `c4 d4` |
+| … | |
 
-Read from left to right, that is the very order in which the product needs them. A
-processor is at its best when it reads one number after the other: it sees what comes
-next, and has it ready.
+From left to right this is the order in which the product reads them. Sequential reads
+are the fastest, because the CPU prefetches what follows.
 """
 
 import ctypes
@@ -46,14 +43,14 @@ from labml_nn.kernels.build import Library
 
 
 def fields(sizes: str, numbers: str, pointers: str) -> list[tuple[str, type]]:
-    r"""
+    """
     ## Fields of a structure
 
-    * `sizes` are names of whole numbers, in the order of the structure in C++
-    * `numbers` are those of numbers in double precision, behind them
-    * `pointers` are those of tensors, at the end
+    * `sizes` are names of integers, in the order of the structure in C++
+    * `numbers` are names of floating-point numbers in double precision, after them
+    * `pointers` are names of tensors, at the end
 
-    Each is 8 bytes wide, so that nothing lies between them.
+    Each field is 8 bytes wide, so there is no padding between them.
     """
     return [
         *((name, ctypes.c_int64) for name in sizes.split()),
@@ -63,26 +60,22 @@ def fields(sizes: str, numbers: str, pointers: str) -> list[tuple[str, type]]:
 
 
 def up_to(number: int, multiple: int) -> int:
-    r"""
-    The next multiple.
-    """
+    """Returns `number`, rounded up to a multiple."""
     return -(-number // multiple) * multiple
 
 
 # ## Large pages
 #
-# New memory is given page by page, each when it is first touched, and a page has 4 KiB:
-# a hundred megabytes are 25,000 interruptions. Linux has pages of 2 MiB for whoever
-# asks. Elsewhere, or where it has none left, nothing happens.
-#
-# A processor has to look up where each page lies, and remembers some thousand of them.
-# 16 MiB of weights are 4,096 small pages or 8 large ones, and a loop reads all of them
-# at each step.
+# The system provides new memory in pages of 4 KiB, each with an interrupt at its first
+# use: 25,000 of them for a hundred megabytes. Linux has pages of 2 MiB on request. They
+# also make reading faster. The CPU caches the addresses of some thousand pages, and 16
+# MiB of weights are 4,096 small pages or 8 large ones. With small pages the forward
+# pass of a feedback transformer of 6 layers and $C = 256$ took 1.2 times as long.
 PAGE = 2**21
 _advise = ctypes.CDLL(None).madvise if sys.platform == "linux" else None
 
 
-def _ask_for_large_pages(tensor: Tensor) -> None:
+def _request_large_pages(tensor: Tensor) -> None:
     begin, end = up_to(tensor.data_ptr(), PAGE), tensor.data_ptr() + tensor.nbytes
     if _advise is not None and end - begin >= PAGE:
         advice = getattr(mmap, "MADV_HUGEPAGE", 14)
@@ -90,13 +83,12 @@ def _ask_for_large_pages(tensor: Tensor) -> None:
 
 
 class Spare:
-    r"""
-    ## Memory to use again
+    """
+    ## Scratch buffers
 
-    What a call needs for itself alone, packed weights and tables, the next one needs as
-    well. Given back to the system and asked for anew, it is cleared anew, page by page.
-    So a call leaves it to the next one that asks for as much: up to 64 MiB, which
-    `let_go` gives back.
+    Packed weights and other temporary buffers are needed again, in the same sizes, at
+    the next call. New memory would have to be cleared by the system each time. So
+    buffers are kept for later calls, up to 64 MiB; `release_buffers` frees them.
     """
 
     most = 2**26  # bytes
@@ -106,25 +98,21 @@ class Spare:
         self.blocks: list[Tensor] = []
 
     def take(self, size: int, like: Tensor) -> Tensor:
-        r"""
-        A block, with anything in it.
-
-        * `size` is how many numbers it shall have
-        * `like` is a tensor of the type and on the device that it shall have
-        """
+        """Returns an uninitialised buffer of `size` numbers of the dtype of `like`."""
         with self.lock:
-            for place, block in enumerate(self.blocks):
+            for i, block in enumerate(self.blocks):
                 if (block.numel(), block.dtype) == (size, like.dtype):
-                    return self.blocks.pop(place)
-        block = like.new_empty(size)
-        _ask_for_large_pages(block)
+                    return self.blocks.pop(i)
+
+        # A tensor made in inference mode may not be modified outside it, and these
+        # buffers outlive the call: training may follow generation.
+        with torch.inference_mode(False):
+            block = torch.empty(size, dtype=like.dtype, device=like.device)
+        _request_large_pages(block)
         return block
 
     def leave(self, blocks: list[Tensor]) -> None:
-        r"""
-        Leave blocks that nobody will read any more. The oldest go where there are too
-        many.
-        """
+        """Takes buffers back. The oldest are freed if there are too many."""
         with self.lock:
             self.blocks += blocks
             while sum(block.nbytes for block in self.blocks) > self.most:
@@ -134,26 +122,24 @@ class Spare:
 SPARE = Spare()
 
 
-def let_go() -> None:
-    r"""
-    Give memory of calls before back to the system.
-    """
+def release_buffers() -> None:
+    """Frees all scratch buffers of earlier calls."""
     with SPARE.lock:
         SPARE.blocks.clear()
 
 
 class Call:
-    r"""
-    ## One call, with its memory
+    """
+    ## One call and its memory
 
     A pointer does not keep a tensor alive, so the call does.
     """
 
     def __init__(self, library: Library, task: ctypes.Structure, like: Tensor) -> None:
-        r"""
+        """
         * `library` is the kernel
-        * `task` is its structure, with nothing in it
-        * `like` is a tensor of the type and on the device that all will have
+        * `task` is its structure, empty
+        * `like` is a tensor of the dtype and device of all buffers
         """
         self.library, self.task, self.like = library, task, like
         self.lanes, self.panel = library.lanes, 2 * library.lanes
@@ -161,39 +147,33 @@ class Call:
         self.borrowed: list[Tensor] = []
 
     def run(self, name: str) -> None:
-        r"""
-        * `name` is that of a function of the kernel
-        """
+        """Calls a function of the kernel."""
         self.library.run(name, self.task)
 
     def point(self, **tensors: Tensor | None) -> None:
-        r"""
-        Pass tensors on, each laid out without gaps.
-        """
+        """Sets pointers to tensors, made contiguous first if they are not."""
         for name, tensor in tensors.items():
             if tensor is not None:
                 tensor = self.tensors[name] = tensor.contiguous()
             setattr(self.task, name, None if tensor is None else tensor.data_ptr())
 
     def space(self, *shape: int, before: int = 0) -> Tensor:
-        r"""
+        """
         ### Memory
 
-        With room behind it, for a vector that begins in the last row and ends
-        outside; what it finds there is not used.
+        Returns an uninitialised tensor with room behind it: a vector may begin in the
+        last row and end outside; what it reads there is not used.
 
-        * `before` is how many zeros lie in front of it
+        * `before` is the number of zeros in front of it
         """
         size = math.prod(shape)
         whole = self.like.new_empty(before + size + 4 * self.lanes)
-        _ask_for_large_pages(whole)
+        _request_large_pages(whole)
         whole[:before].zero_()
         return whole[before : before + size].view(shape)
 
     def borrow(self, *shape: int, before: int = 0) -> Tensor:
-        r"""
-        Memory that nobody needs after the call, otherwise as above.
-        """
+        """The same from the scratch buffers, for memory that only this call needs."""
         size = math.prod(shape)
         whole = SPARE.take(before + size + 4 * self.lanes, self.like)
         self.borrowed.append(whole)
@@ -201,23 +181,21 @@ class Call:
         return whole[before : before + size].view(shape)
 
     def done(self) -> None:
-        r"""
-        Leave what was borrowed to the next call. If none is left, because something
-        went wrong, it is freed like all memory.
+        """
+        Returns the scratch buffers. If that does not happen because of an exception,
+        they are freed like all memory.
         """
         SPARE.leave(self.borrowed)
         self.borrowed = []
 
     def zeros(self, *shape: int) -> Tensor:
-        r"""
-        Memory to add to.
-        """
+        """Memory to add to."""
         return self.space(*shape).zero_()
 
     def roomy(self, tensor: Tensor) -> Tensor:
-        r"""
-        A tensor that was made by `space`, or its copy if somebody has put it elsewhere
-        and back, and the room behind it is gone.
+        """
+        Returns a tensor that was made by `space`, or a copy with room behind it, if a
+        hook for saved tensors has moved it.
         """
         end = tensor.storage_offset() + tensor.numel() + 4 * self.lanes
         bytes_needed = tensor.element_size() * end
@@ -226,15 +204,13 @@ class Call:
         return self.space(*tensor.shape).copy_(tensor)
 
     def wide(self, x: Tensor) -> Tensor:
-        r"""
-        Rows of features, padded.
-        """
+        """Pads rows of features with zeros."""
         missing = -x.shape[-1] % self.panel
         return F.pad(x, (0, missing)) if missing else x
 
     def pack(self, maps: Tensor) -> Tensor:
-        r"""
-        ### Pack
+        """
+        ### Packed weights
 
         * `maps` has the terms of a sum in rows, `[..., terms, columns]`
 
@@ -244,31 +220,30 @@ class Call:
         return panels.transpose(-3, -2)
 
     def point_packed(self, **maps: Tensor) -> None:
-        r"""
-        ### Pack, side by side
+        """
+        ### Packed side by side
 
-        Pass maps on, packed. A large page must be full, and the maps of one kind alone
-        may not fill it. So all lie in one piece of memory, from the beginning of a page
-        on.
+        Sets pointers to packed weights. One of them alone may not fill a large page, so
+        all share one buffer, which starts at the beginning of a page.
         """
         packs = {name: self.pack(map) for name, map in maps.items()}
         size, page = sum(pack.numel() for pack in packs.values()), PAGE // 4
         whole = self.borrow(size if size < page else size + page)
         first = 0 if size < page else -(whole.data_ptr() // 4) % page
         for name, pack in packs.items():
-            place = whole[first : first + pack.numel()].view(pack.shape)
-            self.point(**{name: place.copy_(pack)})
+            part = whole[first : first + pack.numel()].view(pack.shape)
+            self.point(**{name: part.copy_(pack)})
             first += pack.numel()
 
 
 # ## Exercises
 #
-# **1.** In which place does a packed matrix have the number of row $k$ and column $j$?
+# **1.** At which index does a packed matrix hold the number of row $k$, column $j$?
 #
 # <details><summary>Answer</summary>
 #
-# In panel $j \operatorname{div} 2n$ there are as many rows as the sum has terms, and
-# each of them has $2n$ numbers.
+# In panel $\lfloor j / 2n \rfloor$. A panel has as many rows as the sum has terms, of
+# $2n$ numbers each.
 #
 # ```python
 # import torch
@@ -278,8 +253,8 @@ class Call:
 # packed = maps.unflatten(-1, (-1, panel)).transpose(-3, -2).flatten()
 # for k in range(terms):
 #     for j in range(columns):
-#         place = (j // panel * terms + k) * panel + j % panel
-#         assert packed[place] == maps[k, j]
+#         index = (j // panel * terms + k) * panel + j % panel
+#         assert packed[index] == maps[k, j]
 # ```
 #
 # </details>

@@ -1,4 +1,4 @@
-"""What Python and C++ share: maps packed side by side."""
+"""What Python and C++ share: packed weights and scratch buffers."""
 
 import ctypes
 
@@ -6,18 +6,18 @@ import pytest
 import torch
 
 from labml_nn.kernels.build import Library
-from labml_nn.kernels.call import PAGE, SPARE, Call, Spare, fields, let_go
+from labml_nn.kernels.call import PAGE, SPARE, Call, Spare, fields, release_buffers
 
 
 class Four(Library):
-    """No library: only how many numbers its vectors have."""
+    """No library: only the number of floats in its vectors."""
 
     def __init__(self):
         self.lanes = 4
 
 
 class Task(ctypes.Structure):
-    """Three maps."""
+    """Three weights."""
 
     _fields_ = fields("", "", "first second third")
 
@@ -50,8 +50,8 @@ def test_packed_side_by_side(rows):
     assert rows == 3 or addresses[0] % PAGE == 0
 
 
-def test_memory_is_used_again_when_a_call_is_done():
-    let_go()
+def test_buffers_are_reused_when_a_call_is_done():
+    release_buffers()
     call = Call(Four(), Task(), torch.empty(0))
     first = call.borrow(3, 5)
     assert call.borrow(3, 5).data_ptr() != first.data_ptr()  # it is still in use
@@ -63,11 +63,22 @@ def test_memory_is_used_again_when_a_call_is_done():
     assert again.borrow(5, 4).data_ptr() != first.data_ptr()
     double = Call(Four(), Task(), torch.empty(0, dtype=torch.float64))
     assert double.borrow(5, 3).dtype == torch.float64
-    let_go()
+    release_buffers()
     assert not SPARE.blocks
 
 
-def test_what_is_left_is_bounded():
+def test_a_buffer_of_inference_mode_serves_in_training():
+    release_buffers()
+    with torch.inference_mode():
+        call = Call(Four(), Task(), torch.empty(0))
+        call.borrow(3, 5).zero_()
+        call.done()
+    again = Call(Four(), Task(), torch.empty(0))
+    again.borrow(3, 5).add_(1)
+    release_buffers()
+
+
+def test_kept_buffers_are_bounded():
     spare = Spare()
     spare.most = 1000
     blocks = [torch.empty(size) for size in (100, 120, 90, 300)]
@@ -75,3 +86,10 @@ def test_what_is_left_is_bounded():
     assert [block.numel() for block in spare.blocks] == [120, 90]
     spare.leave(blocks[3:])  # more than there is room for
     assert not spare.blocks
+
+
+def test_a_tensor_without_room_is_copied():
+    call = Call(Four(), Task(), torch.empty(0))
+    roomy = call.space(3, 5)
+    assert call.roomy(roomy) is roomy
+    assert call.roomy(torch.ones(3, 5)).untyped_storage().nbytes() > 60

@@ -1,0 +1,346 @@
+"""The Elman kernels: what only they have. `test_kernels.py` compares them with the reference."""
+
+import copy
+import ctypes
+import re
+
+import pytest
+import torch
+from torch import nn
+
+from labml_nn import kernels
+from labml_nn.kernels import elman
+from labml_nn.kernels.build import BuildError, load
+from labml_nn.recurrent.elman import ElmanLanguageModel, ElmanLayer
+from labml_nn.sampling import generate
+
+T, B, C, N, L, V = 5, 2, 12, 7, 3, 11
+NONLINEARITIES = pytest.mark.parametrize("nonlinearity", ["tanh", "sigmoid", "relu"])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def library():
+    """Without a compiler there is nothing to test."""
+    try:
+        return load(elman.SOURCE)
+    except BuildError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(autouse=True)
+def any_vectors(monkeypatch):
+    torch.manual_seed(0)
+    monkeypatch.setattr(elman, "VECTORS", (torch.backends.cpu.get_cpu_capability(),))
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """What the compiled layer was given."""
+    calls, real = [], elman.recur
+    monkeypatch.setattr(elman, "recur", lambda *args: [calls.append(args), real(*args)][1])
+    return calls
+
+
+def everything(layer, x, h, mask):
+    """States, and gradients of inputs, the first state and all parameters, in float64."""
+    dtype = layer.cell.recurrent.weight.dtype
+    leaves = [t.to(dtype).requires_grad_() for t in (x, h)]
+    states, last = layer(*leaves, mask)
+    loss = (states * torch.linspace(-1, 1, states.numel(), dtype=dtype).view_as(states)).sum()
+    grads = torch.autograd.grad(loss + last.square().sum(), [*leaves, *layer.cell.parameters()])
+    return [part.detach().double() for part in (states, *grads)]
+
+
+def assert_reference(layer, x, h, mask=None, tolerance=1e-5):
+    """The compiled layer in float32 against the reference in float64."""
+    got = everything(layer, x, h, mask)
+    with kernels.disabled():
+        expected = everything(copy.deepcopy(layer).double(), x, h, mask)
+    for mine, right in zip(got, expected, strict=True):
+        assert (mine - right).norm() <= tolerance * right.norm() + 1e-7
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, 5, 13])
+@pytest.mark.parametrize("sizes", [(3, 40), (33, 65), (20, 48), (5, 16), (64, 32), (1, 1)])
+def test_any_sizes(calls, sizes, batch):
+    """Less than a vector, more than one, several, and all numbers of rows of a product."""
+    width, units = sizes
+    layer, x, h = ElmanLayer(*sizes), torch.randn(9, batch, width), torch.randn(batch, units)
+    assert_reference(layer, x, h)
+    assert_reference(layer, x, h, torch.rand(9, batch) > 0.3)
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize("steps", [1, 2, 63, 64, 65, 131])
+def test_any_length(steps):
+    """Around the steps that are computed together, and the rows that are gathered together."""
+    for batch in (1, 4):
+        assert_reference(ElmanLayer(C, N), torch.randn(steps, batch, C), torch.randn(batch, N))
+
+
+def test_any_number_of_threads(monkeypatch):
+    monkeypatch.setattr(elman, "MIN_WORK", 1)
+    layer, mask = ElmanLayer(20, 40), torch.rand(70, 5) > 0.3
+    x, h = torch.randn(70, 5, 20), torch.randn(5, 40)
+    for threads in (1, 2, 3, 6):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        assert_reference(layer, x, h, mask)
+
+
+@pytest.mark.parametrize("wanted", ["x", "h", "input.weight", "input.bias", "recurrent.weight"])
+def test_one_gradient_alone(wanted):
+    found = []
+    layer, given = ElmanLayer(C, N), {"x": torch.randn(T, B, C), "h": torch.randn(B, N)}
+    for reference in (False, True):
+        own = copy.deepcopy(layer).requires_grad_(False)
+        leaves = {name: t.clone() for name, t in given.items()} | dict(own.cell.named_parameters())
+        leaves[wanted].requires_grad_()
+        with kernels.disabled() if reference else torch.enable_grad():
+            own(leaves["x"], leaves["h"])[0].square().sum().backward()
+        assert [name for name, leaf in leaves.items() if leaf.grad is not None] == [wanted]
+        found.append(leaves[wanted].grad)
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-5)
+
+
+def test_saved_states_are_protected_and_may_be_moved():
+    layer, x = ElmanLayer(C, N), torch.randn(T, B, C)
+    states, _ = layer(x)
+    states += 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        states.sum().backward()
+    with torch.autograd.graph.saved_tensors_hooks(torch.clone, torch.clone):
+        assert_reference(layer, x, torch.zeros(B, N))
+    gaps = torch.randn(B, 2 * C, T)[:, ::2].permute(2, 0, 1)
+    assert torch.equal(layer(gaps)[0], layer(gaps.contiguous())[0])
+
+
+# Activation functions.
+
+
+def activation(nonlinearity, z):
+    """f of each number, by a layer that does nothing else."""
+    layer = ElmanLayer(1, 1, nonlinearity=nonlinearity, bias=False)
+    nn.init.ones_(layer.cell.input.weight)
+    with torch.no_grad():
+        return layer(z.view(1, -1, 1))[0].flatten()
+
+
+def test_tanh_and_sigmoid_to_the_last_digits(calls):
+    """The number in `activations.h`."""
+    z = torch.cat([torch.linspace(-12, 12, 200_001), torch.logspace(-30, 1, 5_000)])
+    got, expected = activation("tanh", z), z.double().tanh()
+    assert ((got - expected).abs() <= 4e-7 * expected.abs()).all()
+    assert (got.abs() <= 1).all()
+    z = torch.linspace(-80, 40, 100_001)
+    got = activation("sigmoid", z).double()
+    torch.testing.assert_close(got, z.double().sigmoid(), rtol=1e-6, atol=1e-36)
+    assert len(calls) == 2
+
+
+@NONLINEARITIES
+def test_infinity_and_nan(nonlinearity):
+    z = torch.tensor([float("inf"), -float("inf"), float("nan"), 0.0])
+    expected = getattr(torch, nonlinearity)(z)
+    got = activation(nonlinearity, z)
+    torch.testing.assert_close(got, expected, equal_nan=True, rtol=3e-7, atol=0)
+
+
+def test_nan_stays_with_its_sequence():
+    x = torch.randn(T, 3, C)
+    x[2, 1] = float("nan")
+    states, _ = ElmanLayer(C, N)(x)
+    assert states[2:, 1].isnan().all()
+    assert not states[:2].isnan().any()
+    assert not states[:, [0, 2]].isnan().any()
+
+
+# Which kernel runs.
+
+
+def test_when_the_compiled_layer_runs(calls, monkeypatch):
+    layer = ElmanLayer(C, 4 * elman.UNITS_PER_TOKEN)
+    layer(torch.randn(4, 1, C))
+    assert len(calls) == 1
+    layer(torch.randn(3, 1, C))  # too little work
+    layer.double()(torch.randn(4, 1, C).double())
+    layer.float()(torch.randn(4, 0, C))
+    monkeypatch.setattr(elman, "VECTORS", ())
+    layer(torch.randn(4, 1, C))
+    assert len(calls) == 1
+
+
+def test_by_hand_runs_for_other_dtypes(monkeypatch):
+    ran, real = [], elman.run_forward
+    monkeypatch.setattr(elman, "run_forward", lambda *a: [ran.append(a), real(*a)][1])
+    layer = ElmanLayer(C, N).double()
+    x = torch.randn(T, B, C).double()
+    layer(x)
+    with torch.no_grad():
+        layer(x)
+    layer(x[:2])  # too few steps
+    assert len(ran) == 2
+
+
+def test_wrong_shapes_go_to_the_reference(unhooked):
+    """A state of one sequence, and tensors that C++ must not read beyond their end."""
+    layer = ElmanLayer(C, N)
+    x = torch.randn(T, B, C)
+    for state, mask in (
+        (torch.zeros(1, N), None),
+        (torch.zeros(B, N + 1), None),
+        (None, torch.ones(T, 1, dtype=torch.bool)),
+        (None, torch.ones(T, B)),
+    ):
+        assert elman.layer_arguments(layer, x, state, mask) is None
+    assert elman.layer_arguments(layer, x[..., 1:], None, None) is None
+    assert elman.layer_arguments(layer, x, None, None) is not None
+    layer.cell.recurrent = nn.Linear(N, N + 1, bias=False)
+    assert elman.layer_arguments(layer, x, torch.zeros(B, N + 1), None) is None
+
+
+@pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_the_computation_for_cuda_on_the_cpu(nonlinearity, bias):
+    layer = ElmanLayer(C, N, nonlinearity=nonlinearity, bias=bias)
+    x, h = torch.randn(T, B, C), torch.randn(B, N)
+    given = elman.layer_arguments(layer, x, h, None)
+    got = elman.torch_rnn(given, nonlinearity)
+    with kernels.disabled():
+        expected = layer(x, h)
+    torch.testing.assert_close(got, expected)
+    weights = list(layer.cell.parameters())
+    torch.testing.assert_close(
+        torch.autograd.grad(got[0].square().sum(), weights),
+        torch.autograd.grad(expected[0].square().sum(), weights),
+        rtol=1e-4,
+        atol=1e-5,
+    )
+    with torch.autocast("cpu", torch.bfloat16):
+        assert elman.autocast_dtype(x) == torch.bfloat16
+    assert elman.autocast_dtype(x) is None
+
+
+@pytest.mark.parametrize("compiler", ["/nowhere/c++", "false"])
+def test_without_a_compiler(monkeypatch, tmp_path, compiler):
+    """One line of warning, and the kernel by hand."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("CXX", compiler)
+    monkeypatch.setattr(elman.KERNEL, "found", None)
+    monkeypatch.setattr(elman.KERNEL, "reported", set())
+    layer, x = ElmanLayer(C, N), torch.randn(T, B, C)
+    with kernels.disabled():
+        expected, _ = layer(x)
+    with pytest.warns(RuntimeWarning, match="compiled Elman layer is not used") as warned:
+        torch.testing.assert_close(layer(x)[0], expected)
+        layer(x)[0].sum().backward()
+    assert len(warned) == 1
+    assert "\n" not in str(warned[0].message)
+
+
+@pytest.mark.parametrize(
+    ("structure", "header", "name"),
+    [(elman.Task, "task.h", "Task"), (elman.Decoding, "decode.h", "Decoding")],
+)
+def test_both_languages_declare_the_same_structure(library, structure, header, name):
+    text = (elman.SOURCE.folder / header).read_text()
+    body = re.sub(r"//.*", "", text[text.index(f"struct {name} {{") :])
+    declared = []
+    for line in body[: body.index("}")].removeprefix(f"struct {name} {{").split(";"):
+        if "(" in line:
+            break
+        declared += re.findall(r"\b([a-z_0-9]+)\b(?=,|$)", line.strip())
+    assert declared == [field for field, _ in structure._fields_]
+    assert ctypes.sizeof(structure) == 8 * len(declared)
+    assert library.task_size == ctypes.sizeof(elman.Task)
+
+
+# Decoding.
+
+
+def build(**fields):
+    sizes = {"n_vocab": V, "d_model": C, "d_hidden": N, "n_layers": L}
+    model = ElmanLanguageModel.from_config(sizes | fields).eval()
+    for tensor in [*model.parameters(), *model.buffers()]:
+        tensor.data.add_(torch.randn_like(tensor) / 8)
+    return model
+
+
+def is_compiled(step):
+    return step.__module__ == elman.__name__
+
+
+FIELDS = [
+    *({}, {"n_layers": 1, "d_hidden": 40}, {"padding_token": 3}, {"d_hidden": 33}),
+    *({"tied": False}, {"d_model": N}, {"learn_h_0": True}, {"dropout_prob": 0.5}),
+]
+
+
+@NONLINEARITIES
+@pytest.mark.parametrize("batch", [1, 2, 3, 5])
+@pytest.mark.parametrize("fields", FIELDS, ids=str)
+def test_decoding_is_forward(nonlinearity, batch, fields):
+    model = build(nonlinearity=nonlinearity, **fields)
+    _, state = model(torch.randint(V, (T, batch)))
+    step = model.decoding_step(state)
+    assert is_compiled(step)
+    for tokens in torch.randint(V, (6, batch)):
+        expected, state = model(tokens[None], state)
+        got = step(tokens)
+        torch.testing.assert_close(got, expected[-1].detach(), rtol=1e-4, atol=1e-5)
+        assert not got.requires_grad
+
+
+def test_a_step_owns_its_parameters_and_its_state():
+    model = build()
+    _, state = model(torch.randint(V, (T, B)))
+    step, other = model.decoding_step(state), copy.deepcopy(model).decoding_step(state)
+    for tensor in [*model.parameters(), state]:
+        tensor.data.zero_()
+    for tokens in torch.randint(V, (6, B)):
+        logits = step(tokens)
+        assert torch.equal(logits, other(tokens))
+        logits.zero_()
+
+
+def test_when_forward_decodes():
+    model = build()
+    _, state = model(torch.randint(V, (T, B)))
+    assert is_compiled(model.decoding_step(state))
+    for wrong in (state[:1], state.double(), state[..., :-1], state[:, :0]):
+        assert not is_compiled(model.decoding_step(wrong))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert not is_compiled(model.decoding_step(state))
+    model.dropout.train()
+    assert not is_compiled(model.decoding_step(state))
+    model.eval().embedding.max_norm = 0.1
+    assert not is_compiled(model.decoding_step(state))
+    assert not is_compiled(build(tanh_projections=True).decoding_step(state))
+    assert not is_compiled(build().double().decoding_step(state.double()))
+
+
+def test_large_vocabularies_are_decoded_by_forward(monkeypatch):
+    monkeypatch.setattr(elman, "MAX_VOCABULARY", V - 1)
+    model = build()
+    assert not is_compiled(model.decoding_step(model(torch.randint(V, (T, B)))[1]))
+
+
+@pytest.mark.parametrize("token", [-1, V])
+def test_tokens_of_another_vocabulary(token):
+    model = build()
+    _, state = model(torch.randint(V, (T, B)))
+    step, other = model.decoding_step(state), model.decoding_step(state)
+    first, last = torch.randint(V, (2, B))
+    step(first)
+    with pytest.raises(ValueError, match=f"`tokens` holds {token}"):
+        step(torch.tensor([0, token]))
+    with pytest.raises(ValueError, match=r"`tokens` has shape \[1\]; expected .* \[2\]"):
+        step(first[:1])
+    other(first)
+    assert torch.equal(step(last.int()), other(last))  # it continues as if nothing had happened
+
+
+def test_generation_is_the_same():
+    model, prompt = build(), torch.randint(V, (T, 3))
+    generated = generate(model, prompt, 9)
+    with kernels.disabled():
+        assert torch.equal(generate(model, prompt, 9), generated)
