@@ -49,7 +49,7 @@ PROGRAMS = {"labml_nn.transformers.feedback.gpu.kernel"}
 #: What a model needs to do with text and files: nothing.
 NO_FILES = {"pathlib", "urllib", "json", "io", "shutil", "os"}
 #: The parts that read or write files, and what they may use for it. Kernels are compiled from
-#: files beside them, into a cache, and `LABML_NN_KERNEL` switches them off.
+#: files beside them, into a cache, and `LABML_NN_KERNELS` switches them off.
 FILES = {
     "labml_nn.saving",
     "labml_nn.attention_maps.picture",
