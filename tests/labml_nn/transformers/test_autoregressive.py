@@ -1,0 +1,509 @@
+"""The autoregressive transformer: what it computes, in any chunks, padding and batch."""
+
+import copy
+import math
+import pickle
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+import labml_nn
+from labml_nn.sampling import Greedy, generate
+from labml_nn.transformers.autoregressive import (
+    AutoregressiveConfig,
+    AutoregressiveTransformer,
+    TokenAndPositionEmbedding,
+)
+from labml_nn.transformers.feed_forward import SquaredReLU
+from labml_nn.transformers.modern import QKNormAttention, RMSNorm
+from labml_nn.transformers.positional_encoding import get_positional_encoding
+
+T, B, C, H, F, V, L, W = 11, 2, 12, 3, 28, 19, 2, 7
+PAD = 0
+POSITIONS = ["learned", "sinusoidal", "rotary", "none"]
+PACKAGE = "labml_nn.transformers.autoregressive"
+MODERN = {
+    "positions": "rotary",
+    "norm": "rms",
+    "qk_norm": True,
+    "activation": "squared_relu",
+    "bias": False,
+    "embedding_norm": True,
+    "zero_init": True,
+}
+CHOICES = [
+    *({name: choice} for name, choice in MODERN.items()),
+    *({"activation": name} for name in ("gelu", "silu")),
+    MODERN,
+    {**MODERN, "norm_first": False, "tied": False, "d_k": 6, "d_v": 5},
+]
+each_choice = pytest.mark.parametrize("changes", CHOICES, ids=lambda c: "-".join(map(str, c)))
+seeds = st.integers(0, 2**16)
+options = st.fixed_dictionaries(
+    {
+        "positions": st.sampled_from(POSITIONS),
+        "norm": st.sampled_from(["layer", "rms"]),
+        "activation": st.sampled_from(["relu", "gelu", "silu", "squared_relu"]),
+        **dict.fromkeys(["qk_norm", "bias", "embedding_norm", "norm_first"], st.booleans()),
+    }
+)
+
+
+def config(**changes) -> AutoregressiveConfig:
+    sizes = {"n_vocab": V, "d_model": C, "heads": H, "d_ff": F, "n_layers": L, "max_len": W}
+    return AutoregressiveConfig(**{**sizes, "dropout_prob": 0.0, **changes})
+
+
+def shaken(made, seed=0):
+    """With parameters far enough from their initial values for every mistake to show."""
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    return made.eval()
+
+
+def model(seed: int = 0, **changes) -> AutoregressiveTransformer:
+    torch.manual_seed(seed)
+    return shaken(AutoregressiveTransformer(config(**changes)), seed)
+
+
+def plain(unhooked, **changes):
+    """The same without checks of shapes, for our own errors and for compilers."""
+    made = unhooked(PACKAGE).AutoregressiveTransformer.from_config(asdict(config(**changes)))
+    return shaken(made)
+
+
+def text(length: int = T, batch: int = B) -> Tensor:
+    return torch.randint(PAD + 1, V, (length, batch))
+
+
+def begin(t: int, max_len: int) -> int:
+    half = max(1, max_len // 2)
+    return half * max(0, (t - max_len) // half + 1)
+
+
+def naive(made: AutoregressiveTransformer, tokens: Tensor) -> Tensor:
+    """Every position on its own, from the beginning of its context."""
+    starts = [begin(t, made.config.max_len) for t in range(len(tokens))]
+    return torch.cat([made(tokens[s : t + 1])[0][-1:] for t, s in enumerate(starts)])
+
+
+def close(ours: Tensor, theirs: Tensor, tolerance: float = 1e-5) -> None:
+    torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance)
+
+
+# The computation.
+class Theirs(nn.Module):
+    """The same model, of nn.TransformerEncoder and a table of positions."""
+
+    def __init__(self, ours: AutoregressiveTransformer) -> None:
+        super().__init__()
+        c = ours.config
+        dtype = ours.generator.projection.weight.dtype
+        block = nn.TransformerEncoderLayer(C, H, F, 0.0, norm_first=c.norm_first, dtype=dtype)
+        norm = nn.LayerNorm(C, dtype=dtype) if c.norm_first else None
+        self.stack = nn.TransformerEncoder(block, L, norm, enable_nested_tensor=False)
+        self.table = nn.Parameter(torch.empty(V, C, dtype=dtype))
+        self.bias = nn.Parameter(torch.empty(V, dtype=dtype))
+        self.positions = nn.Parameter(torch.empty(W, C, dtype=dtype))
+        for theirs, mine in self.pairs(ours):
+            theirs.data.copy_(mine)
+        self.positions.data.copy_(ours.embedding.table.detach())
+
+    def pairs(self, ours: AutoregressiveTransformer, grad: bool = False):
+        """Their parameters beside ours, or beside the gradients of ours."""
+
+        def of(parameter: nn.Parameter) -> Tensor:
+            return parameter.grad if grad else parameter.detach()
+
+        for theirs, mine in zip(self.stack.layers, ours.stack.layers, strict=True):
+            a = mine.self_attn
+            three = [part.linear for part in (a.query, a.key, a.value)]
+            yield theirs.self_attn.in_proj_weight, torch.cat([of(p.weight) for p in three])
+            yield theirs.self_attn.in_proj_bias, torch.cat([of(p.bias) for p in three])
+            for their, our in (
+                (theirs.self_attn.out_proj, a.output),
+                (theirs.norm1, mine.norm_self_attn),
+                (theirs.norm2, mine.norm_ff),
+                (theirs.linear1, mine.feed_forward.layer1),
+                (theirs.linear2, mine.feed_forward.layer2),
+            ):
+                yield from ((their.weight, of(our.weight)), (their.bias, of(our.bias)))
+        if self.stack.norm is not None:
+            yield self.stack.norm.weight, of(ours.stack.norm.weight)
+            yield self.stack.norm.bias, of(ours.stack.norm.bias)
+        yield self.table, of(ours.embedding.tokens.weight)
+        yield self.bias, of(ours.generator.projection.bias)
+        if isinstance(ours.embedding.table, nn.Parameter):
+            yield self.positions, of(ours.embedding.table)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = nn.functional.embedding(tokens, self.table) * math.sqrt(C)
+        x = x + self.positions[: len(tokens), None]
+        future = torch.ones(len(tokens), len(tokens), dtype=torch.bool).triu(1)
+        return self.stack(x, mask=future) @ self.table.T + self.bias
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
+@pytest.mark.parametrize("norm_first", [True, False])
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
+def test_equals_a_model_of_torchs_modules(positions, norm_first, dtype, tolerance):
+    ours = model(positions=positions, norm_first=norm_first).to(dtype)
+    theirs = Theirs(ours)
+    tokens, cotangent = text(W), torch.randn(W, B, V, dtype=dtype)
+    our_logits, their_logits = ours(tokens)[0], theirs(tokens)
+    close(our_logits, their_logits, tolerance)
+    (our_logits * cotangent).sum().backward()
+    (their_logits * cotangent).sum().backward()
+    for parameter, gradient in theirs.pairs(ours, grad=True):
+        close(gradient, parameter.grad, tolerance)
+    assert sum(p.numel() for p in ours.parameters()) == sum(
+        x.numel() for _, x in theirs.pairs(ours)
+    )
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=seeds, changes=options, max_len=st.integers(1, 8), data=st.data())
+def test_any_chunks_give_the_logits_of_the_definition(seed, changes, max_len, data):
+    made = model(seed, d_k=4, max_len=max_len, **changes)
+    tokens = text(data.draw(st.integers(1, 20), label="length"))
+    expected = naive(made, tokens)
+    close(made(tokens)[0], expected)
+    state, read = None, 0
+    while read < len(tokens):
+        n = data.draw(st.integers(1, len(tokens) - read), label="tokens in this call")
+        logits, state = made(tokens[read : read + n], state)
+        close(logits, expected[read : read + n])
+        read += n
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=seeds, changes=options, left=st.booleans(), data=st.data())
+def test_padding_changes_nothing(seed, changes, left, data):
+    """First or last, in any chunks, for sequences that slide at different times."""
+    made = model(seed, d_k=4, padding_token=PAD, **changes)
+    lengths = data.draw(st.tuples(*[st.integers(1, 18)] * 3), label="lengths")
+    texts = [text(n, 1) for n in lengths]
+    longest = max(lengths) + 2
+    tokens = torch.full((longest, len(texts)), PAD)
+    places = [slice(longest - n, longest) if left else slice(0, n) for n in lengths]
+    for b, (place, each) in enumerate(zip(places, texts, strict=True)):
+        tokens[place, b] = each[:, 0]
+    state, outputs, rest = None, [], tokens
+    while len(rest):
+        n = data.draw(st.integers(1, len(rest)), label="tokens in this call")
+        logits, state = made(rest[:n], state)
+        assert logits.isfinite().all()
+        outputs.append(logits)
+        rest = rest[n:]
+    for b, (place, each) in enumerate(zip(places, texts, strict=True)):
+        close(torch.cat(outputs)[place, b : b + 1], naive(made, each))
+
+
+@settings(deadline=None, max_examples=20)
+@given(seed=seeds, t=st.integers(1, T - 1), changes=options)
+def test_no_position_depends_on_later_ones(seed, t, changes):
+    made, tokens = model(seed, d_k=4, **changes), text()
+    other = tokens.clone()
+    other[t:] = (other[t:] + torch.randint(1, V, (T - t, B))) % V
+    before, after = made(tokens)[0], made(other)[0]
+    close(before[:t], after[:t])
+    assert not torch.allclose(before[t], after[t], atol=1e-3)
+
+
+def test_padding_is_never_read():
+    made, tokens = model(padding_token=PAD, tied=False), text(W)
+    tokens[:3, 1] = PAD
+    made(tokens)[0][tokens != PAD].sum().backward()
+    gradient = made.embedding.tokens.weight.grad
+    assert not gradient[PAD].any()
+    assert gradient[tokens[tokens != PAD]].abs().amax(1).min() > 0
+
+
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rotary"])
+def test_order_matters_within_a_sequence_only(positions):
+    made, tokens = model(positions=positions, d_k=4), text(W, 4)
+    swapped = tokens[[1, 0, *range(2, W)]]
+    assert not torch.allclose(made(tokens)[0][-1], made(swapped)[0][-1], atol=1e-3)
+    order = [2, 0, 3, 1]
+    close(made(tokens[:, order])[0], made(tokens)[0][:, order])
+
+
+def test_a_state_is_a_value_without_gradients():
+    made = model(dropout_prob=0.3).train()
+    _, state = made(text(5))
+    tensors = [state.tokens, state.real, *(x for pair in state.layers for x in pair)]
+    before = [x.clone() for x in tensors]
+    assert not any(x.requires_grad for x in tensors)
+    more, made = text(6), made.eval()
+    assert torch.equal(made(more, state)[0], made(more, state)[0])
+    assert all(map(torch.equal, tensors, before))
+
+
+def test_gradients_flow_across_a_slide():
+    made, tokens = model(positions="none"), text(W + 1)
+    weight = made.embedding.tokens.weight
+    (whole,) = torch.autograd.grad(made(tokens)[0][-1].sum(), weight)
+    (alone,) = torch.autograd.grad(made(tokens[begin(W, W) :])[0][-1].sum(), weight)
+    close(whole, alone)
+
+
+# Submodules and initialisation.
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_embedding_is_scaled_and_has_positions(positions):
+    embedding = TokenAndPositionEmbedding(config(positions=positions, d_k=4))
+    tokens, places = text(), torch.randint(W, (T, B))
+    if positions == "learned":
+        nn.init.normal_(embedding.table)
+    expected = embedding.tokens.weight[tokens] * math.sqrt(C)
+    if positions == "sinusoidal":
+        expected = expected + get_positional_encoding(C, W)[places, 0]
+    elif positions == "learned":
+        expected = expected + embedding.table[places]
+    close(embedding(tokens, places), expected)
+    close(embedding(tokens, places[:, :1])[:, 0], expected[:, 0])
+    assert set(embedding.state_dict()) - {"tokens.weight"} == (
+        {"table"} if positions == "learned" else set()
+    )
+
+
+@each_choice
+def test_submodules_are_those_of_the_configuration(changes):
+    made = model(**{"d_k": 4, **changes}, dropout_prob=0.1)
+    asked = {**asdict(AutoregressiveConfig(n_vocab=V)), **changes}
+    layer = made.stack.layers[1]
+    kind = RMSNorm if asked["norm"] == "rms" else nn.LayerNorm
+    assert isinstance(layer.norm_self_attn, kind) and isinstance(layer.norm_ff, kind)
+    assert isinstance(made.stack.norm, kind if asked["norm_first"] else nn.Identity)
+    assert isinstance(made.embedding.norm, kind if asked["embedding_norm"] else nn.Identity)
+    assert isinstance(layer.self_attn, QKNormAttention) is asked["qk_norm"]
+    function = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU, "squared_relu": SquaredReLU}
+    assert isinstance(layer.feed_forward.activation, function[asked["activation"]])
+    assert (layer.self_attn.output.bias is not None) is asked["bias"]
+    assert (layer.feed_forward.layer1.bias is not None) is asked["bias"]
+    assert (layer.feed_forward.layer2.bias is not None) is asked["bias"]
+    assert (made.embedding.table is None) is (asked["positions"] == "rotary")
+    assert {m.p for m in made.modules() if isinstance(m, nn.Dropout)} == {0.1}
+    tied = made.generator.projection.weight is made.embedding.tokens.weight
+    assert tied is asked["tied"]
+
+    made.train()(text(W))[0].cos().sum().backward()
+    for name, parameter in made.named_parameters():
+        # Vectors are gains or biases by their names: optimizers rely on that.
+        assert parameter.dim() == 2 or "norm" in name or name.endswith("bias"), name
+        assert parameter.grad is not None, name
+        if "key.linear.bias" not in name or "qk_norm" in changes:  # the softmax cancels it
+            assert parameter.grad.abs().max() > 0, name
+
+
+def test_heads_of_any_width():
+    made = model(heads=5, d_k=3, d_v=2)
+    _, state = made(text(4))
+    assert [tuple(x.shape) for x in state.layers[0]] == [(4, B, 5, 3), (4, B, 5, 2)]
+    assert model(d_ff=None).stack.layers[0].feed_forward.layer1.weight.shape == (4 * C, C)
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+@pytest.mark.parametrize("tied", [True, False])
+def test_initialisation_of_gpt_2(positions, tied):
+    torch.manual_seed(0)
+    changes = {"d_model": 48, "d_ff": 96, "n_layers": 3, "positions": positions, "tied": tied}
+    made = AutoregressiveTransformer(config(**changes))
+    for name, parameter in made.named_parameters():
+        if name.endswith("bias"):
+            assert not parameter.any(), name
+        elif "norm" in name:
+            assert (parameter == 1).all(), name
+        else:
+            last = name.endswith(("self_attn.output.weight", "feed_forward.layer2.weight"))
+            std = 0.02 / math.sqrt(6) if last else 0.02
+            assert parameter.std().item() == pytest.approx(std, rel=0.1), name
+            assert parameter.abs().max() > 2.3 * std, name  # normal, not uniform
+    first, second = (layer.feed_forward.layer1.weight for layer in made.stack.layers[:2])
+    assert not torch.equal(first, second)
+    tokens = torch.randint(V, (W + 1, 64))
+    assert abs(made.loss(tokens[:-1], tokens[1:]).item() - math.log(V)) < 0.2
+
+
+def test_uniform_initialisation_and_zeros():
+    changes = {"d_model": 48, "init_lower": -0.1, "init_upper": 0.3, "zero_init": True}
+    made = AutoregressiveTransformer(config(**changes))
+    for name, parameter in made.named_parameters():
+        if name.endswith(("self_attn.output.weight", "layer2.weight", "bias")):
+            assert not parameter.any(), name
+        elif parameter.dim() > 1:
+            assert -0.1 <= parameter.min() < -0.09 and 0.29 < parameter.max() <= 0.3, name
+    tokens = text(W)
+    x = made.embedding(tokens, torch.arange(W)[:, None])
+    assert torch.equal(made(tokens)[0], made.generator(made.stack.norm(x)))  # layers add nothing
+
+
+def test_loss_is_the_negative_log_likelihood():
+    made, tokens = model(), text(W + 1)
+    logits, _ = made(tokens[:-1])
+    nats = -logits.log_softmax(-1).gather(-1, tokens[1:, :, None])
+    close(made.loss(tokens[:-1], tokens[1:]), nats.mean())
+
+
+# Use.
+def test_the_trained_model_has_the_loss_that_it_had():
+    folder = Path(__file__).parents[3] / "docs_src/results/autoregressive/model"
+    made, tokens = labml_nn.load(folder).eval(), torch.arange(65)[:, None]
+    close(made.loss(tokens[:-1], tokens[1:]), torch.tensor(7.533405))
+
+
+def test_every_forward_pass_calls_the_layers():
+    """Hooks on the stack, a layer and its attention run in training, decoding and generation."""
+    made, seen = model(), []
+    for name in ("stack", "stack.layers.1", "stack.layers.0.self_attn"):
+        made.get_submodule(name).register_forward_hook(
+            lambda *_, name=name: seen.append(name), always_call=True
+        )
+    made.loss(text(4), text(4))
+    assert len(seen) == 3
+    made(text(1), made(text(4))[1])
+    assert len(seen) == 9
+    generate(made, text(4), 3)
+    assert len(seen) == 9 + 3 * 3
+
+
+def test_generates_what_recomputation_generates():
+    made, prompt = model(**MODERN, d_k=4), text(3)
+    expected = prompt
+    for _ in range(12):
+        expected = torch.cat([expected, naive(made, expected)[-1:].argmax(-1)])
+    assert torch.equal(generate(made, prompt, 12, sampler=Greedy()), expected[3:])
+
+
+def test_trains_after_generating_in_a_fresh_process():
+    program = """
+import torch, labml_nn
+from labml_nn.sampling import generate
+for name in ("autoregressive", "encoder_decoder"):
+    model = labml_nn.create(name, n_vocab=9, d_model=12, heads=3, n_layers=2, max_len=6)
+    tokens = torch.randint(3, 9, (7, 2))
+    generate(model, tokens[:4], 9, stop=())
+    model.loss(tokens[:-1], tokens[1:]).backward()
+    assert all(p.grad is not None for p in model.parameters())
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("changes", [{"positions": "learned"}, {**MODERN, "d_k": 4}])
+def test_copies_files_and_precisions(changes, tmp_path):
+    made, tokens = model(**changes), text()
+    expected, state = made(tokens)
+    made.save(tmp_path / "saved")
+    loaded = AutoregressiveTransformer.load(tmp_path / "saved").eval()
+    assert loaded.config == made.config
+    for other in (copy.deepcopy(made), pickle.loads(pickle.dumps(made)), loaded):
+        assert torch.equal(other(tokens)[0], expected)
+        assert other.generator.projection.weight is other.embedding.tokens.weight
+    last, kept = text(1), pickle.loads(pickle.dumps(state))
+    assert torch.equal(made(last, kept)[0], made(last, state)[0])
+
+    with torch.autocast("cpu", torch.bfloat16):
+        logits, state = made(tokens[:4])
+        logits = torch.cat([logits, made(tokens[4:], state)[0]])
+        made.loss(tokens[:-1], tokens[1:]).backward()
+    assert logits.dtype == torch.bfloat16
+    assert (logits.float() - expected).abs().mean() < 0.08 * expected.abs().mean()
+    logits, state = made.double()(tokens.int())
+    close(logits, expected.double(), 1e-4)
+    assert made(last, state)[0].dtype == torch.float64
+
+
+def test_trains_on_the_meta_device():
+    with torch.device("meta"):
+        made, tokens = AutoregressiveTransformer(config(**MODERN, d_k=4)), text()
+        logits, state = made(tokens)
+        made.loss(tokens, tokens).backward()
+    assert logits.is_meta and logits.shape == (T, B, V)
+    assert state.tokens.shape == (5, B)  # 0 to 6 and 3 to 9 were full; 6 to 10 is not
+
+
+@pytest.mark.parametrize("padding_token", [None, PAD])
+@pytest.mark.parametrize("changes", [{"norm_first": False}, {**MODERN, "zero_init": False}])
+def test_compiles_whole(unhooked, changes, padding_token):
+    made = plain(unhooked, **changes, d_k=4, padding_token=padding_token)
+    compiled = torch.compile(made, fullgraph=True, backend="aot_eager")
+    tokens, parameters = text(W), list(made.parameters())
+    gradients = [
+        torch.autograd.grad(call(tokens)[0].cos().sum(), parameters) for call in (compiled, made)
+    ]
+    torch.testing.assert_close(*gradients, rtol=1e-5, atol=1e-5)
+    with torch.no_grad():
+        _, state = made(tokens[:-1])
+        close(compiled(tokens[-1:], state)[0], made(tokens)[0][-1:])
+
+
+@torch.no_grad()
+@pytest.mark.filterwarnings("ignore:While compiling, we found certain side effects")
+def test_exports_for_any_length(unhooked):
+    made = plain(unhooked)
+    length = torch.export.Dim("T", min=2, max=W)
+    exported = torch.export.export(made, (text(5),), dynamic_shapes=({0: length},), strict=True)
+    for n in (3, W):
+        tokens = text(n)
+        close(exported.module()(tokens)[0], made(tokens)[0])
+
+
+# Errors.
+@pytest.mark.parametrize(
+    ("tokens", "error", "message"),
+    [
+        (torch.zeros(T, B), TypeError, r"`tokens` has dtype torch.float32.*tokens\.long\(\)"),
+        (torch.zeros(T).long(), ValueError, r"`tokens` has shape \[11\]; expected \[T, B\]"),
+        (torch.zeros(0, B).long(), ValueError, "`tokens`.*the sequence is empty"),
+        (torch.full((T, B), V), ValueError, "`tokens` holds 19; expected numbers from 0 to 18"),
+    ],
+)
+def test_invalid_tokens(unhooked, tokens, error, message):
+    with pytest.raises(error, match=message):
+        plain(unhooked)(tokens)
+
+
+def test_states_of_other_models(unhooked):
+    made, token = plain(unhooked), text(1)
+    with pytest.raises(TypeError, match="`state` is a Tensor; expected the state that the model"):
+        made(token, torch.zeros(2))
+    with pytest.raises(ValueError, match=r"`state` has a batch of 2 sequences"):
+        made(text(1, 3), made(text())[1])
+    with pytest.raises(ValueError, match="of 3 layers, and the model has 2"):
+        made(token, plain(unhooked, n_layers=3)(text(2))[1])
+    with pytest.raises(ValueError, match=r"`state` holds 11 tokens.*max_len = 7"):
+        made(token, plain(unhooked, max_len=T)(text())[1])
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "name"),
+    [
+        *(({name: 0}, ValueError, name) for name in ("n_vocab", "n_layers", "max_len", "heads")),
+        *(({name: 0}, ValueError, name) for name in ("d_model", "d_k", "d_v", "d_ff")),
+        ({"d_ff": 2.5}, TypeError, "d_ff"),
+        ({"heads": 5}, ValueError, "divisible by `heads`"),
+        ({"heads": 5, "d_v": 2}, ValueError, "divisible by `heads`"),
+        ({"dropout_prob": 1.5}, ValueError, "dropout_prob"),
+        ({"positions": "learnt"}, ValueError, "did you mean 'learned'"),
+        ({"positions": None}, TypeError, "positions"),
+        ({"norm": "rsm"}, ValueError, "did you mean 'rms'"),
+        ({"activation": "gleu"}, ValueError, "did you mean 'gelu'"),
+        *(({name: "no"}, TypeError, name) for name in ("tied", "norm_first", "bias", "qk_norm")),
+        *(({name: 1}, TypeError, name) for name in ("zero_init", "embedding_norm")),
+        ({"positions": "rotary", "heads": 4}, ValueError, r"`d_k` \(3\) must be even.*try 4"),
+        ({"positions": "rotary", "d_k": 5}, ValueError, r"`d_k` \(5\) must be even.*try 6"),
+        ({"d_modle": 12}, ValueError, "d_modle.*d_model"),
+    ],
+)
+def test_invalid_configurations(unhooked, changes, error, name):
+    sizes = {"n_vocab": V, "d_model": 12, "heads": 3}
+    with pytest.raises(error, match=name):
+        unhooked(PACKAGE).AutoregressiveConfig.of({**sizes, **changes})
