@@ -421,8 +421,8 @@ class CompiledStep:
         self, module: nn.Module, norm: nn.Module, cache: tuple[Tensor, Tensor]
     ) -> Attention:
         attention, (keys, values) = cast(MultiHeadAttention, module), cache
-        if attention.softmax.dim != 1:
-            raise Unsupported("a softmax over another axis")
+        if attention.softmax.dim != 1 or type(attention.scale) is not float:
+            raise Unsupported("a softmax over another axis, or a learned scale")
         _, heads, d_k, capacity = keys.shape
         if heads != attention.heads or d_k != attention.d_k:
             raise Unsupported("the state of another model")
@@ -514,7 +514,7 @@ def compiled_step(
     network: Network,
     window: SlidingWindow | None,
     **options: Any,
-) -> DecodingStep:
+) -> Any:
     """
     ## Examine and prepare
 
@@ -529,10 +529,10 @@ def compiled_step(
         or torch.is_autocast_enabled("cpu")
         or any(module.training for module in model.modules())
     ):
-        return NotImplemented  # type: ignore[no-any-return]
+        return NotImplemented
     library = KERNEL.find()
     if library is None:
-        return NotImplemented  # type: ignore[no-any-return]
+        return NotImplemented
 
     # Tensors made in inference mode could not be modified outside it. These are
     # modified at every step, wherever that is called.
@@ -540,7 +540,7 @@ def compiled_step(
         try:
             return CompiledStep(library, model, network, window, **options)
         except Unsupported:
-            return NotImplemented  # type: ignore[no-any-return]
+            return NotImplemented
 
 
 @kernel_for(
@@ -548,7 +548,7 @@ def compiled_step(
 )
 def decode_autoregressive(
     model: AutoregressiveTransformer, state: SlidingWindow
-) -> DecodingStep:
+) -> Any:
     """
     ## Autoregressive transformer
 
@@ -556,7 +556,7 @@ def decode_autoregressive(
     """
     embedding, stack = model.embedding, model.stack
     if embedding.tokens.max_norm is not None:
-        return NotImplemented  # type: ignore[no-any-return]
+        return NotImplemented
     network = Network(
         table=embedding.tokens.weight,
         scale=embedding.scale,
@@ -581,7 +581,7 @@ def decode_autoregressive(
 )
 def decode_target(
     model: EncoderDecoderLanguageModel, state: EncoderDecoderState
-) -> DecodingStep:
+) -> Any:
     """
     ## Encoder–decoder
 
@@ -591,7 +591,7 @@ def decode_target(
     embedding = cast(TokenEmbedding, model.transformer.tgt_embed)
     decoder = model.transformer.decoder
     if not state.sources or embedding.tokens.max_norm is not None:
-        return NotImplemented  # type: ignore[no-any-return]
+        return NotImplemented
     positions = embedding.positions.positional_encodings
     network = Network(
         table=embedding.tokens.weight,

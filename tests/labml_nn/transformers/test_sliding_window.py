@@ -21,9 +21,7 @@ def begin(t: int, length: int) -> int:
     return start
 
 
-def run(
-    tokens: Tensor, positions: Tensor, real: Tensor | None, caches: list[KVCache]
-) -> Tensor:
+def run(tokens: Tensor, positions: Tensor, real: Tensor | None, caches: list[KVCache]) -> Tensor:
     """Row t holds all tokens that query t may attend to, as digits in base 100."""
     assert len(caches) == 1 and positions.min() >= 0
     assert caches[0].positions is positions

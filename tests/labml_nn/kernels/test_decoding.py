@@ -1,0 +1,257 @@
+"""The compiled decoding step: what `forward` computes, in place, and only where it may run."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from labml_nn.kernels import decoding, disabled
+from labml_nn.kernels.decoding import CompiledStep
+from labml_nn.sampling import Temperature, generate
+from labml_nn.transformers.autoregressive import AutoregressiveConfig, AutoregressiveTransformer
+from labml_nn.transformers.encoder_decoder import (
+    EncoderDecoderConfig,
+    EncoderDecoderLanguageModel,
+)
+
+C, H, F, V, L, W, PAD = 12, 3, 29, 19, 2, 7, 0
+
+#: Every choice of the configuration at least once, with sizes that fit no vector.
+CHOICES = {
+    "default": {},
+    "learned": {
+        "positions": "learned",
+        "norm_first": False,
+        "activation": "gelu",
+        "embedding_norm": True,
+        "tied": False,
+    },
+    "rotary": {
+        "positions": "rotary",
+        "heads": 2,
+        "norm": "rms",
+        "activation": "silu",
+        "embedding_norm": True,
+        "bias": False,
+    },
+    "modern": {
+        "positions": "rotary",
+        "d_k": 6,
+        "norm": "rms",
+        "qk_norm": True,
+        "activation": "squared_relu",
+        "bias": False,
+    },
+    "none": {"positions": "none", "d_k": 3, "d_v": 5, "qk_norm": True},
+    "wide": {"d_model": 48, "d_ff": 100, "max_len": 40},
+    "one": {"max_len": 1},
+    "two": {"max_len": 2, "padding_token": PAD},
+}
+
+
+@pytest.fixture(autouse=True)
+def compiler():
+    if decoding.KERNEL.find() is None:
+        pytest.skip("no C++ compiler")
+
+
+def shaken(model):
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    return model.eval()
+
+
+def gpt(**changes) -> AutoregressiveTransformer:
+    torch.manual_seed(3)
+    sizes = {"n_vocab": V, "d_model": C, "heads": H, "d_ff": F, "n_layers": L, "max_len": W}
+    return shaken(AutoregressiveTransformer(AutoregressiveConfig(**{**sizes, **changes})))
+
+
+def read(model, length=3, batch=2):
+    """A state, and tokens to continue with, until the context has slid several times."""
+    tokens = torch.randint(1, V, (length + 3 * min(model.config.max_len, 9) + 2, batch))
+    with torch.no_grad():
+        return model(tokens[:length])[1], tokens[length:]
+
+
+@torch.no_grad()
+def compare(model, state, tokens, compiled=True) -> None:
+    step = model.decoding_step(state)
+    assert isinstance(step, CompiledStep) is compiled
+    for token in tokens:
+        logits, state = model(token[None], state)
+        got = step(token)
+        assert got.shape == logits[0].shape and got.dtype == logits.dtype
+        torch.testing.assert_close(got, logits[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 7])
+@pytest.mark.parametrize("choice", CHOICES)
+def test_logits_are_those_of_forward(choice, batch):
+    model = gpt(**CHOICES[choice])
+    for length in (1, W, W + 2):
+        compare(model, *read(model, length, batch))
+
+
+@pytest.mark.parametrize("changes", [{}, {"positions": "learned", "norm_first": False}])
+def test_targets_are_those_of_forward(changes):
+    """Four sources of different lengths; one is padding alone."""
+    sizes = {"n_vocab": V, "d_model": C, "heads": H, "d_ff": F, "n_layers": L, "max_len": W}
+    model = shaken(EncoderDecoderLanguageModel(EncoderDecoderConfig(**sizes, **changes)))
+    source = torch.randint(3, V, (5, 4))
+    source[3:, 1], source[:, 2], source[1:, 3] = PAD, PAD, PAD
+    with torch.no_grad():
+        state, start, _ = model.prepare_prompt(source)
+        compare(model, state, start, compiled=False)  # the source is not projected yet
+        _, state = model(start, state)
+    compare(model, state, torch.randint(3, V, (2 * W + 1, 4)))
+
+
+def test_padding_is_left_to_the_reference():
+    model = gpt(padding_token=PAD)
+    state, tokens = read(model)
+    tokens[5, 1] = tokens[12, 0] = PAD
+    compare(model, state, tokens)
+    _, state = model(tokens[5:6])
+    compare(model, state, tokens[:3], compiled=False)
+
+
+def test_steps_are_independent_and_the_state_is_unchanged():
+    model = gpt()
+    state, tokens = read(model)
+    before = copy.deepcopy(state)
+    one, other = model.decoding_step(state), model.decoding_step(state)
+    outputs = [one(token) for token in tokens]
+    kept = [x.clone() for x in outputs]
+    for token in tokens.flip(0):
+        other(token)
+    third = model.decoding_step(state)
+    for token, x, y in zip(tokens, outputs, kept, strict=True):
+        assert torch.equal(third(token), y) and torch.equal(x, y) and not x.requires_grad
+    assert torch.equal(state.tokens, before.tokens)
+    assert torch.equal(state.layers[1][0], before.layers[1][0])
+
+
+def test_parameters_are_read_in_place():
+    model = gpt(qk_norm=True)
+    state, tokens = read(model)
+    step = model.decoding_step(state)
+    for t, token in enumerate(tokens[:3]):
+        if t == 1:
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    parameter.mul_(1.5)
+        logits, state = model(token[None], state)
+        torch.testing.assert_close(step(token), logits[0], rtol=1e-5, atol=1e-5)
+
+
+def test_nan_and_infinity_are_those_of_forward():
+    model = gpt()
+    state, tokens = read(model)
+    for number in (torch.nan, torch.inf):
+        with torch.no_grad():
+            model.stack.layers[0].feed_forward.layer1.bias[3] = number
+        logits, _ = model(tokens[:1], state)
+        assert torch.equal(model.decoding_step(state)(tokens[0]).isnan(), logits[0].isnan())
+
+
+def test_in_and_out_of_inference_mode():
+    model = gpt()
+    state, tokens = read(model)
+    with torch.inference_mode():
+        inside = model.decoding_step(state)
+    outside = model.decoding_step(state)
+    for token in tokens:
+        logits = inside(token)
+        with torch.inference_mode():
+            torch.testing.assert_close(outside(token), logits)
+
+
+def test_memory_does_not_grow():
+    model = gpt()
+    state, tokens = read(model)
+    step = model.decoding_step(state)
+    places = [keys.data_ptr() for keys, _ in step.cache.layers]
+    for token in tokens:
+        step(token)
+    assert [keys.data_ptr() for keys, _ in step.cache.layers] == places
+
+
+def half(model):
+    model.bfloat16()
+
+
+def tanh(model):
+    model.stack.layers[0].feed_forward.activation = nn.GELU("tanh")
+
+
+def learned_scale(model):
+    model.stack.layers[0].self_attn.scale = torch.tensor(0.3)
+
+
+UNSUPPORTED = {
+    "training": lambda model: model.train(),
+    "hook": lambda model: model.stack.layers[0].register_forward_hook(lambda *_: None),
+    "double": lambda model: model.double(),
+    "bfloat16": half,
+    "softmax": lambda model: setattr(model.stack.layers[1].self_attn.softmax, "dim", 2),
+    "scale": learned_scale,
+    "tanh": tanh,
+    "max_norm": lambda model: setattr(model.embedding.tokens, "max_norm", 0.1),
+    "saves inputs": lambda model: setattr(model.stack.layers[1], "is_save_ff_input", True),
+}
+
+
+@pytest.mark.parametrize("change", UNSUPPORTED)
+def test_other_models_run_the_reference(change):
+    model = gpt(dropout_prob=0.0)
+    UNSUPPORTED[change](model)
+    state, _ = read(model)
+    assert not isinstance(model.decoding_step(state), CompiledStep)
+
+
+def test_other_calls_run_the_reference(monkeypatch):
+    model = gpt()
+    state, tokens = read(model)
+    _, empty = model(tokens[:1, :0], None)
+    compare(model, empty, tokens[:2, :0], compiled=False)
+    with disabled():
+        compare(model, state, tokens, compiled=False)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert not isinstance(model.decoding_step(state), CompiledStep)
+    monkeypatch.setattr(decoding, "MAX_ELEMENTS", 100)
+    compare(model, state, tokens, compiled=False)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "error", "message"),
+    [
+        ([3, V], ValueError, "holds 19; expected numbers from 0 to 18"),
+        ([-1, 3], ValueError, "holds -1"),
+        ([3], ValueError, "batch of 2 sequences"),
+        ([0.5, 1.0], TypeError, "dtype torch.float32"),
+    ],
+)
+def test_invalid_tokens_raise_the_errors_of_forward(unhooked, tokens, error, message):
+    module = unhooked("labml_nn.transformers.autoregressive")
+    config = module.AutoregressiveConfig(n_vocab=V, d_model=12, heads=3, n_layers=1)
+    model = module.AutoregressiveTransformer(config).eval()
+    _, state = model(torch.randint(V, (4, 2)))
+    with pytest.raises(error, match=message):
+        model.decoding_step(state)(torch.tensor(tokens))
+
+
+def test_generation_uses_it(monkeypatch):
+    """And samples what the reference would sample."""
+    model, prompt, made = gpt(), torch.randint(V, (4, 3)), []
+    init = CompiledStep.__init__
+    monkeypatch.setattr(
+        CompiledStep, "__init__", lambda *args, **kwargs: made.append(1) or init(*args, **kwargs)
+    )
+    text = generate(model, prompt.int(), 3 * W, Temperature(2.0), seed=5)
+    assert made == [1]
+    with disabled():
+        assert torch.equal(generate(model, prompt, 3 * W, Temperature(2.0), seed=5), text)
+    assert made == [1]
