@@ -57,20 +57,20 @@ def autoregressive():
     )
 
 
-#: The same for a model of two halves.
+#: The same for an encoder–decoder.
 HALVES = {
-    "encoder: attention": ("encoder", ".self_attn"),
-    "encoder: feed-forward": ("encoder", ".feed_forward"),
-    "decoder: itself": ("decoder", ".self_attn"),
-    "decoder: the source": ("decoder", ".src_attn"),
-    "decoder: feed-forward": ("decoder", ".feed_forward"),
+    "encoder self-attention": ("encoder", ".self_attn"),
+    "encoder feed-forward": ("encoder", ".feed_forward"),
+    "decoder self-attention": ("decoder", ".self_attn"),
+    "cross-attention": ("decoder", ".src_attn"),
+    "decoder feed-forward": ("decoder", ".feed_forward"),
     "embeddings": ("embed",),
     "generator": ("generator",),
 }
 
 
 def encoder_decoder():
-    """A model as the base model of the paper, and a pair of sentences of 32 tokens."""
+    """The base model of the paper, and a pair of sentences of 32 tokens each."""
     length, layers, size, hidden, vocabulary = 32, 6, 512, 2048, 37_000
     with _without_numbers():
         halves = (_half(Encoder, layers, size, hidden), _half(Decoder, layers, size, hidden))
@@ -93,22 +93,21 @@ def encoder_decoder():
         elif name.count(".") == 3:
             work[_named(name.lower())] += layers * sum(operations.values())
     total = sum(parameters.values())
-    once = round(100 * parameters["decoder: the source"] / total)
+    once = round(100 * parameters["cross-attention"] / total)
     tables = round(100 * (parameters["embeddings"] + parameters["generator"]) / total)
     rows = [[part, _short(parameters[part]), _short(work[part])] for part in HALVES]
     rows.append(["all", _short(total), _short(sum(work.values()))])
     return Figure(
         [_panel("parameters", parameters), _panel("FLOP for a pair of sentences", work)],
         f"Two lists of bars. Of {_short(total)} parameters, {tables} % are in the three tables "
-        f"of tokens, which are one in the paper, and {once} % in what the decoder asks the source.",
+        f"of tokens, which are one in the paper, and {once} % in cross-attention.",
         Table(["part", "parameters", "FLOP"], rows),
     )
 
 
 def _half(stack, layers, size, hidden):
     def attention():
-        # The readable form, whose products can be counted.
-        return MultiHeadAttention(8, size, 0.0, store_attn=True)
+        return MultiHeadAttention(8, size, 0.0)
 
     layer = TransformerLayer(
         d_model=size,
@@ -150,7 +149,6 @@ def _work(config):
     # One layer costs as much as another.
     model = AutoregressiveTransformer(replace(config, n_layers=1, n_vocab=2)).eval()
     layer, rows = model.stack.layers[0], torch.zeros(config.max_len, 1, config.d_model)
-    layer.self_attn.store_attn = True  # the readable form, whose products can be counted
     with _without_numbers():
         generator = Generator(config.n_vocab, config.d_model)
     with torch.no_grad(), FlopCounterMode(display=False) as counter:

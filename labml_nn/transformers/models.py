@@ -260,7 +260,7 @@ class TransformerLayer(nn.Module):
         src_cache: KVCache | None = None,
     ) -> Float[Tensor, "T B C"]:
         r"""
-        ### Forward pass
+        ### All sub-layers
 
         * `x` are the features, `[T, B, C]`, and `mask` says which position may attend
           to which, `[T|1, T, B|1]`
