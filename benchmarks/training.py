@@ -1,9 +1,9 @@
 """The `cpu` preset of the autoregressive model beside nanoGPT's recipe for a CPU, in equal time.
 
 The peer is written out below: the model and the hyperparameters of nanoGPT's README for a CPU,
-2,000 updates of 12 sequences of 64 characters, with the fused optimizer and attention that it would use.
-Updates of both take turns first, and the ratio of their medians says how many of ours fit into the
-time of 2,000. The loss is that of the whole validation split, in nats per character.
+2,000 updates of 12 sequences of 64 characters, with the fused optimizer and attention that it would
+use. Updates of both take turns first, and the ratio of their medians says how many of ours fit into
+the time of 2,000. The loss is that of the whole validation split, in nats per character.
 
 Table: `equal_time`, with means and ranges over three seeds.
 """
