@@ -94,7 +94,7 @@ def fused_attention(
     # A fully masked query attends to all keys, as in the reference, and its result is
     # replaced by zeros afterwards, because no weights are returned that could be.
     visible = fully_masked = None
-    if mask is not None and not causal:
+    if mask is not None:
         visible = mask.permute(2, 3, 0, 1)
         fully_masked = ~visible.any(dim=-1, keepdim=True)
         visible = visible | fully_masked
@@ -147,6 +147,7 @@ def attend(
     causal = False
     if mask is not None and mask.shape[3] == 1:
         causal = is_causal(mask[..., 0], len(query), len(key))
+        mask = None if causal else mask
     return fused_attention(module, query, key, value, mask, causal=causal)
 
 
@@ -192,8 +193,7 @@ def forward(
     causal = False
     if mask is not None:
         causal = is_causal(mask, len(q), len(k))
-        if not causal:
-            mask = module.prepare_mask(mask, q.shape, k.shape)
+        mask = None if causal else module.prepare_mask(mask, q.shape, k.shape)
     x = fused_attention(module, q, k, v, mask, causal=causal).flatten(-2)
 
     # Where `flatten` copies, the output projection can reuse the freed, cache-warm

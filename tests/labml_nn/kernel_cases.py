@@ -1,0 +1,335 @@
+"""Cases for `test_kernels.py`: modules and arguments for every kernel's owner, and whole lessons.
+
+A kernel is enrolled by being registered. Its owner needs cases here, or the test fails::
+
+    CASES[MyModule] = [Case("causal", lambda: MyModule(12), call, inputs)]
+
+`call(module, **inputs)` returns a tensor, or tensors in tuples, lists and dictionaries. Random
+parameters and inputs are drawn after `torch.manual_seed(0)`, floating-point inputs collect
+gradients, and a case is run with kernels, without, and under `inference_mode`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import labml_nn
+from labml_nn.recurrent.elman import Elman
+from labml_nn.transformers.autoregressive import AutoregressiveTransformer
+from labml_nn.transformers.encoder_decoder import EncoderDecoderLanguageModel
+from labml_nn.transformers.feed_forward import FeedForward
+from labml_nn.transformers.feedback import (
+    FeedbackAttention,
+    FeedbackTransformer,
+    FeedbackTransformerKV,
+    FeedbackTransformerLayer,
+)
+from labml_nn.transformers.mha import KVCache, MultiHeadAttention
+from labml_nn.transformers.modern import (
+    QKNormAttention,
+    RMSNorm,
+    RotaryMultiHeadAttention,
+    RotaryQKNormAttention,
+)
+
+T, S, B, C, H, V = 5, 7, 2, 12, 3, 11
+
+
+def forward(module: nn.Module, **inputs: Any) -> Any:
+    return module(**inputs)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One module with arguments."""
+
+    name: str
+    build: Callable[[], nn.Module]
+    call: Callable[..., Any] = forward
+    inputs: Callable[[], dict[str, Any]] = dict
+    #: Tolerance, absolute and relative; for double precision a thousandth of it.
+    tolerance: float = 1e-5
+    dtype: torch.dtype = torch.float32
+
+    def make(self) -> tuple[nn.Module, dict[str, Any]]:
+        torch.manual_seed(0)
+        module = self.build().to(self.dtype)
+        inputs = {name: self._leaf(value) for name, value in self.inputs().items()}
+        return module, inputs
+
+    def _leaf(self, value: Any) -> Any:
+        if isinstance(value, Tensor) and value.is_floating_point():
+            return value.to(self.dtype).requires_grad_()
+        return value
+
+
+@dataclass
+class Observed:
+    """Outputs, and gradients of all parameters and inputs."""
+
+    outputs: list[Tensor]
+    gradients: dict[str, Tensor] = field(default_factory=dict)
+
+
+def observe(case: Case, module: nn.Module, inputs: dict[str, Any]) -> Observed:
+    outputs = list(tensors(case.call(module, **inputs)))
+    seen = Observed([output.detach().clone() for output in outputs])
+    # Each number has a cotangent of its own, so that two outputs that change places are noticed.
+    differentiable = [output for output in outputs if output.requires_grad]
+    if not differentiable:
+        return seen
+    loss = sum((output * _cosines(output)).sum() for output in differentiable)
+    leaves = {f"parameter {name}": p for name, p in module.named_parameters()}
+    leaves |= {f"input {name}": x for name, x in inputs.items() if isinstance(x, Tensor)}
+    leaves = {name: leaf for name, leaf in leaves.items() if leaf.requires_grad}
+    grads = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+    for (name, leaf), grad in zip(leaves.items(), grads, strict=True):
+        seen.gradients[name] = torch.zeros_like(leaf) if grad is None else grad.detach()
+    return seen
+
+
+def tensors(value: Any) -> list[Tensor]:
+    """The floating-point tensors in nested containers, dataclasses included."""
+    if isinstance(value, Tensor):
+        return [value] if value.is_floating_point() else []
+    if isinstance(value, dict):
+        value = list(value.values())
+    if hasattr(value, "__dataclass_fields__"):
+        value = list(vars(value).values())
+    if isinstance(value, list | tuple):
+        return [tensor for item in value for tensor in tensors(item)]
+    return []
+
+
+def _cosines(x: Tensor) -> Tensor:
+    return torch.arange(1, x.numel() + 1, dtype=x.dtype).view(x.shape).cos()
+
+
+# Masks.
+def causal(length: int) -> Tensor:
+    return torch.ones(length, length, dtype=torch.bool).tril()[:, :, None]
+
+
+def padding(keys: int, *lengths: int) -> Tensor:
+    return (torch.arange(keys)[:, None] < torch.tensor(lengths))[None]
+
+
+def ragged(queries: int, keys: int) -> Tensor:
+    """Another mask for each sequence, and a query that is fully masked in one of them."""
+    mask = torch.rand(queries, keys, B) < 0.5
+    mask[2, :, 1] = False
+    return mask
+
+
+# Attention.
+def attention_inputs(
+    queries: int = T,
+    keys: int | None = None,
+    batch: int = B,
+    mask: Callable[[], Tensor] | None = None,
+    width: int = C,
+) -> dict[str, Any]:
+    """Self-attention, or cross-attention if there is a number of keys."""
+    inputs: dict[str, Any] = {"query": torch.randn(queries, batch, width)}
+    if keys is not None:
+        inputs |= {name: torch.randn(keys, batch, width) for name in ("key", "value")}
+    return inputs | {"mask": None if mask is None else mask()}
+
+
+def attend_to_itself(module: nn.Module, query: Tensor, **inputs: Any) -> Any:
+    return module(**{"query": query, "key": query, "value": query, **inputs})
+
+
+def with_cache(module: nn.Module, query: Tensor, mask: Tensor | None) -> Any:
+    """The first positions at once, the rest one by one against cached keys and values."""
+    cache, first = KVCache(), query[:2]
+    head = None if mask is None else mask[:2, :2]
+    outputs = [module(query=first, key=first, value=first, mask=head, cache=cache)]
+    for x in query[2:].split(1):
+        outputs.append(module(query=x, key=x, value=x, cache=cache))
+    return outputs, cache.keys, cache.values
+
+
+def attend(module: nn.Module, mask: Tensor | None = None, **inputs: Tensor) -> Any:
+    return module.attend(*inputs.values(), mask)
+
+
+def heads(queries: int, keys: int, mask: Callable[[], Tensor] | None = None) -> dict[str, Any]:
+    inputs: dict[str, Any] = {"query": torch.randn(queries, B, H, 4)}
+    inputs |= {"key": torch.randn(keys, B, H, 4), "value": torch.randn(keys, B, H, 6)}
+    return inputs | ({} if mask is None else {"mask": mask()})
+
+
+def attention_cases(cls: type[MultiHeadAttention]) -> list[Case]:
+    own, inputs = partial(cls, H, C, 0.0), attention_inputs
+    own_causal = partial(inputs, mask=partial(causal, T))
+    return [
+        Case("self", own, attend_to_itself, inputs),
+        Case("causal", own, attend_to_itself, own_causal),
+        Case("evaluation", lambda: cls(H, C, 0.5).eval(), attend_to_itself, own_causal),
+        Case("double", own, attend_to_itself, own_causal, dtype=torch.float64),
+        Case("one position", own, attend_to_itself, partial(inputs, 1)),
+        Case("empty batch", own, attend_to_itself, partial(inputs, batch=0)),
+        Case("many rows", own, attend_to_itself, partial(inputs, 33, batch=5)),
+        Case("padding", own, attend_to_itself, partial(inputs, mask=partial(padding, T, 3, 5))),
+        Case("ragged", own, attend_to_itself, partial(inputs, mask=partial(ragged, T, T))),
+        Case(
+            "long and causal", own, attend_to_itself, partial(inputs, 70, mask=partial(causal, 70))
+        ),
+        Case(
+            "almost causal",
+            own,
+            attend_to_itself,
+            partial(inputs, mask=lambda: causal(T) | (torch.arange(T) == 4)[None, :, None]),
+        ),
+        Case("cache", own, with_cache, own_causal),
+        Case("no bias", partial(own, False), attend_to_itself, inputs),
+        Case(
+            "one bias", partial(own, False, output_bias=True), attend_to_itself, partial(inputs, 33)
+        ),
+        Case("widths of heads", partial(own, d_k=6, d_v=7), attend_to_itself, own_causal),
+        Case("heads", partial(own, d_v=6), attend, partial(heads, T, S)),
+        Case(
+            "ragged heads",
+            partial(own, d_v=6),
+            attend,
+            partial(heads, T, S, lambda: ragged(T, S)[..., None]),
+        ),
+        Case(
+            "mask of each head",
+            partial(own, d_v=6),
+            attend,
+            partial(heads, T, S, lambda: torch.rand(1, S, B, H) < 0.7),
+        ),
+    ]
+
+
+def cross_attention_cases() -> list[Case]:
+    own = partial(MultiHeadAttention, H, C, 0.0)
+    return [
+        Case("cross", own, inputs=partial(attention_inputs, T, S)),
+        Case(
+            "cross, padding",
+            own,
+            inputs=partial(attention_inputs, T, S, mask=partial(padding, S, 0, 6)),
+        ),
+        Case(
+            "cross, ragged", own, inputs=partial(attention_inputs, T, S, mask=lambda: ragged(T, S))
+        ),
+    ]
+
+
+# Language models.
+SMALL: dict[str, dict[str, Any]] = {
+    "autoregressive": {"d_model": C, "heads": H, "n_layers": 2, "max_len": 8},
+    "encoder_decoder": {"d_model": C, "heads": H, "n_layers": 2, "max_len": 8},
+    "feedback": {"d_model": C, "heads": H, "n_layers": 2, "max_len": 8},
+    "elman": {"d_model": C, "d_hidden": 10, "n_layers": 2},
+}
+
+
+def language_model(name: str, **config: Any) -> nn.Module:
+    model = labml_nn.create(name, n_vocab=V, dropout_prob=0.0, **SMALL[name], **config)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    return model
+
+
+def texts() -> dict[str, Any]:
+    return {"tokens": torch.randint(3, V, (T, B)), "targets": torch.randint(3, V, (T, B))}
+
+
+def read_and_write(model: Any, tokens: Tensor, targets: Tensor) -> Any:
+    """Logits of two chunks with the state between them, and of tokens that are generated."""
+    logits, state = model(tokens)
+    more, _ = model(targets[:2], state)
+    return logits, more, decode(model, tokens, targets)
+
+
+def decode(model: Any, tokens: Tensor, targets: Tensor) -> Any:
+    """Logits while `targets` are written after the prompt `tokens`."""
+    with torch.no_grad():
+        state, prompt, _ = model.prepare_prompt(tokens)
+        logits, state = model(prompt, state)
+        step = model.decoding_step(state)
+        return [logits[-1], *(step(row).clone() for row in targets)]
+
+
+def decoding_cases(name: str, **variants: dict[str, Any]) -> list[Case]:
+    return [
+        Case(variant or name, partial(language_model, name, **config), decode, texts)
+        for variant, config in {"": {}, **variants}.items()
+    ]
+
+
+# The table: cases by owner.
+CASES: dict[type[nn.Module], list[Case]] = {
+    MultiHeadAttention: attention_cases(MultiHeadAttention) + cross_attention_cases(),
+    RotaryMultiHeadAttention: attention_cases(RotaryMultiHeadAttention),
+    QKNormAttention: attention_cases(QKNormAttention),
+    RotaryQKNormAttention: attention_cases(RotaryQKNormAttention),
+    RMSNorm: [
+        Case("rows", lambda: RMSNorm(C), inputs=lambda: {"x": torch.randn(T, B, C)}),
+        Case("one row", lambda: RMSNorm(C), inputs=lambda: {"x": torch.randn(C)}),
+        Case(
+            "double",
+            lambda: RMSNorm(C),
+            inputs=lambda: {"x": torch.randn(T, B, C)},
+            dtype=torch.float64,
+        ),
+    ],
+    AutoregressiveTransformer: decoding_cases(
+        "autoregressive",
+        learned={"positions": "learned"},
+        modern={"positions": "rotary", "norm": "rms", "qk_norm": True, "activation": "swiglu"},
+    ),
+    EncoderDecoderLanguageModel: decoding_cases("encoder_decoder"),
+}
+
+
+# The lessons' modules, on which `test_kernels.py` tries whatever users do to modules.
+def feedback(cls: type[nn.Module], **arguments: Any) -> nn.Module:
+    layer = FeedbackTransformerLayer(
+        d_model=C,
+        attn=FeedbackAttention(H, C, 0.0, is_kv_precomputed=cls is FeedbackTransformerKV),
+        feed_forward=FeedForward(C, 8, 0.0),
+        dropout_prob=0.0,
+    )
+    return cls(layer, 2, **arguments)
+
+
+def sequence() -> dict[str, Any]:
+    return {"x": torch.randn(T, B, C)}
+
+
+def call_positional(module: nn.Module, x: Tensor) -> Any:
+    return module(x)
+
+
+LESSONS: dict[str, Case] = {
+    case.name: case
+    for case in (
+        Case(
+            "mha",
+            partial(MultiHeadAttention, H, C, 0.0),
+            attend_to_itself,
+            partial(attention_inputs, mask=partial(causal, T)),
+        ),
+        Case("elman", lambda: Elman(C, 10, 2), call_positional, sequence),
+        Case("feedback", partial(feedback, FeedbackTransformer), call_positional, sequence),
+        Case(
+            "feedback_kv",
+            partial(feedback, FeedbackTransformerKV, d_model=C, heads=H),
+            call_positional,
+            sequence,
+        ),
+        *(
+            Case(f"{name} language model", partial(language_model, name), read_and_write, texts)
+            for name in SMALL
+        ),
+    )
+}

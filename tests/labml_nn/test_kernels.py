@@ -1,0 +1,446 @@
+"""Every registered kernel against its reference, and whatever users do to modules has its effect.
+
+Cases stand in `kernel_cases.py`, by the class that owns the kernel.
+"""
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from kernel_cases import CASES, LESSONS, Case, Observed, observe, tensors
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.utils import parametrizations, prune
+
+from labml_nn import kernels
+
+KERNELS = {f"{k.method.__qualname__} of {k.owner.__name__}": k for k in kernels.registered()}
+PAIRS = [
+    pytest.param(kernel, case, id=f"{name}: {case.name}")
+    for name, kernel in KERNELS.items()
+    for case in CASES.get(kernel.owner, ())
+]
+
+
+@contextmanager
+def only(kernel: kernels.Kernel) -> Iterator[list[bool]]:
+    """No other kernel runs inside; yields whether it supported the arguments, call by call."""
+    supported: list[bool] = []
+
+    def spy(*args: Any, **kwargs: Any) -> Any:
+        result = kernel.function(*args, **kwargs)
+        supported.append(result is not NotImplemented)
+        return result
+
+    lists = kernels._KERNELS
+    saved = {method: list(each) for method, each in lists.items()}
+    try:
+        for each in lists.values():
+            each.clear()
+        lists[kernel.method].append(replace(kernel, function=spy))
+        yield supported
+    finally:
+        for method, each in saved.items():
+            lists[method][:] = each
+
+
+def assert_same(actual: Observed, expected: Observed, case: Case, what: str = "") -> None:
+    tolerance = case.tolerance * (1e-3 if case.dtype == torch.float64 else 1.0)
+    torch.testing.assert_close(
+        {"outputs": actual.outputs, **actual.gradients},
+        {"outputs": expected.outputs, **expected.gradients},
+        rtol=tolerance,
+        atol=tolerance,
+        equal_nan=True,
+        msg=lambda message: f"{what}: {message}",
+    )
+
+
+# Kernels.
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_kernel_has_a_case_that_it_runs_in(name):
+    kernel = KERNELS[name]
+    cases = CASES.get(kernel.owner, [])
+    assert cases, f"no case for {kernel.owner.__name__} in kernel_cases.py, whose kernel is {name}"
+    with only(kernel) as supported:
+        for case in cases:
+            module, inputs = case.make()
+            assert type(module) is kernel.owner
+            case.call(module, **inputs)
+    assert any(supported), f"{name} supports none of its cases"
+
+
+@pytest.mark.parametrize(("kernel", "case"), PAIRS)
+def test_kernel_equals_reference(kernel, case):
+    """Outputs and gradients, also after the same call inside of inference mode."""
+    module, inputs = case.make()
+    with kernels.disabled():
+        expected = observe(case, module, inputs)
+    with only(kernel):
+        with torch.inference_mode():
+            inside = observe(case, module, inputs)
+        actual = observe(case, module, inputs)
+        assert_same(actual, expected, case)
+        assert_same(observe(case, module, inputs), actual, case, "second call")
+    assert_same(inside, replace(expected, gradients={}), case, "inference mode")
+
+
+# Interventions.
+class Change:
+    """Changes all floating-point tensors in nested containers, and knows whether there were any."""
+
+    def __init__(self) -> None:
+        self.made = False
+
+    def __call__(self, value: Any) -> Any:
+        if isinstance(value, Tensor) and value.is_floating_point() and value.numel():
+            self.made = True
+            noise = torch.arange(value.numel(), dtype=value.dtype).view(value.shape).cos()
+            return 1.5 * value + 0.1 * noise
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return type(value)(*map(self, value))
+        if isinstance(value, list | tuple):
+            return type(value)(map(self, value))
+        if isinstance(value, dict):
+            return {name: self(each) for name, each in value.items()}
+        return value
+
+
+#: Applied to a submodule of a model, known by its name, or a `NotApplicable`.
+Intervention = Callable[[nn.Module, str, Change, pytest.MonkeyPatch], None]
+
+
+class NotApplicable(Exception):
+    """This cannot be done to that module."""
+
+
+INTERVENTIONS: dict[str, Intervention] = {}
+
+
+def intervention(function: Intervention) -> Intervention:
+    INTERVENTIONS[function.__name__.replace("_", " ")] = function
+    return function
+
+
+def subclass_of(module: nn.Module, **methods: Any) -> type[nn.Module]:
+    return type(f"My{type(module).__name__}", (type(module),), methods)
+
+
+def parent_of(model: nn.Module, path: str) -> tuple[nn.Module, str]:
+    parent, _, name = path.rpartition(".")
+    if not path:
+        raise NotApplicable
+    return model.get_submodule(parent), name
+
+
+def weighted(model: nn.Module, path: str) -> Any:
+    """A module with a matrix of its own."""
+    module: Any = model.get_submodule(path)
+    if getattr(module, "_parameters", {}).get("weight") is None or module.weight.dim() < 2:
+        raise NotApplicable
+    return module
+
+
+@intervention
+def subclass_overrides_forward(model, path, change, patch):
+    module = model.get_submodule(path)
+    original = type(module).forward
+    module.__class__ = subclass_of(
+        module, forward=lambda self, *args, **kwargs: change(original(self, *args, **kwargs))
+    )
+
+
+@intervention
+def subclass_overrides_every_other_method(model, path, change, patch):
+    module = model.get_submodule(path)
+    methods = {
+        name: (lambda f: lambda self, *a, **k: change(f(self, *a, **k)))(value)
+        for cls in reversed(type(module).__mro__)
+        if cls.__module__.startswith("labml_nn.")
+        for name, value in vars(cls).items()
+        if callable(value)
+        and not isinstance(value, type | staticmethod)
+        and not name.startswith("__")
+        and name not in ("forward", "extra_repr")
+    }
+    if not methods:
+        raise NotApplicable
+    module.__class__ = subclass_of(module, **methods)
+
+
+@intervention
+def method_replaced_on_the_class(model, path, change, patch):
+    cls = type(model.get_submodule(path))
+    original = cls.forward
+    patch.setattr(cls, "forward", lambda self, *a, **k: change(original(self, *a, **k)))
+
+
+@intervention
+def forward_replaced_on_the_instance(model, path, change, patch):
+    module = model.get_submodule(path)
+    original = module.forward
+    module.forward = lambda *args, **kwargs: change(original(*args, **kwargs))
+
+
+@intervention
+def forward_hook(model, path, change, patch):
+    model.get_submodule(path).register_forward_hook(lambda m, args, output: change(output))
+
+
+@intervention
+def forward_pre_hook(model, path, change, patch):
+    model.get_submodule(path).register_forward_pre_hook(
+        lambda m, args, kwargs: (change(args), change(kwargs)), with_kwargs=True
+    )
+
+
+@intervention
+def backward_hook(model, path, change, patch):
+    model.get_submodule(path).register_full_backward_hook(lambda m, inner, outer: change(inner))
+
+
+@intervention
+def backward_pre_hook(model, path, change, patch):
+    model.get_submodule(path).register_full_backward_pre_hook(lambda m, outer: change(outer))
+
+
+@intervention
+def weight_norm(model, path, change, patch):
+    module = parametrizations.weight_norm(weighted(model, path))
+    _grow(module.parametrizations.weight.original0, change)
+
+
+@intervention
+def spectral_norm(model, path, change, patch):
+    parametrizations.spectral_norm(weighted(model, path))
+    model.eval()
+    change.made = True
+
+
+@intervention
+def old_weight_norm(model, path, change, patch):
+    module = torch.nn.utils.weight_norm(weighted(model, path))
+    _grow(module.weight_g, change)
+
+
+@intervention
+def old_spectral_norm(model, path, change, patch):
+    torch.nn.utils.spectral_norm(weighted(model, path))
+    model.eval()
+    change.made = True
+
+
+@intervention
+def pruning(model, path, change, patch):
+    prune.l1_unstructured(weighted(model, path), "weight", 0.5)
+    change.made = True
+
+
+@torch.no_grad()
+def _grow(parameter: Tensor, change: Change) -> None:
+    parameter.mul_(1.5)
+    change.made = True
+
+
+class Wrapper(nn.Module):
+    """In place of another module, whose attributes it shows."""
+
+    def __init__(self, inner: nn.Module, change: Change) -> None:
+        super().__init__()
+        self.inner, self.change = inner, change
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("inner"), name)
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def __getitem__(self, index: int) -> nn.Module:
+        return self.inner[index]
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.change(self.inner(*args, **kwargs))
+
+
+class LoRA(Wrapper):
+    """A linear layer with a trainable update of rank 2."""
+
+    def __init__(self, inner: nn.Linear, change: Change) -> None:
+        super().__init__(inner, change)
+        self.down = nn.Parameter(torch.randn(2, inner.in_features, dtype=inner.weight.dtype))
+        self.up = nn.Parameter(torch.randn(inner.out_features, 2, dtype=inner.weight.dtype))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.change.made = True
+        return self.inner(x) + x @ self.down.T @ self.up.T
+
+
+@intervention
+def low_rank_adapter(model, path, change, patch):
+    module = model.get_submodule(path)
+    if not isinstance(module, nn.Linear):
+        raise NotApplicable
+    parent, name = parent_of(model, path)
+    setattr(parent, name, LoRA(module, change))
+
+
+@intervention
+def replaced_submodule(model, path, change, patch):
+    parent, name = parent_of(model, path)
+    setattr(parent, name, Wrapper(model.get_submodule(path), change))
+
+
+@intervention
+def shared_weight(model, path, change, patch):
+    module = weighted(model, path)
+    alike = (other for other in model.modules() if type(other) is type(module))
+    for other in alike:
+        if other.weight.shape == module.weight.shape and other.weight is not module.weight:
+            module.weight = other.weight
+            change.made = True
+            return
+    raise NotApplicable
+
+
+@intervention
+def weight_replaced_by_a_tensor(model, path, change, patch):
+    module = weighted(model, path)
+    weight = module.weight.detach().mul(1.5)
+    del module.weight
+    module.weight = weight
+    change.made = True
+
+
+# Modules and parameters that a lesson has, but does not need for these outputs: whatever is done
+# to a `key.linear.bias`, for example, the softmax takes it away.
+def differs(actual: Observed, expected: Observed) -> bool:
+    names = actual.gradients.keys() & expected.gradients.keys()
+    pairs = list(zip(actual.outputs, expected.outputs, strict=True))
+    pairs += [(actual.gradients[name], expected.gradients[name]) for name in names]
+    return any(not torch.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in pairs)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore:Full backward hook is firing")
+@pytest.mark.parametrize("name", INTERVENTIONS)
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_interventions_have_their_effect(lesson, name):
+    """On every submodule: values and gradients of the definition, which are not the old ones."""
+    case, intervene = LESSONS[lesson], INTERVENTIONS[name]
+    with kernels.disabled():
+        module, inputs = case.make()
+        untouched = observe(case, module, inputs)
+    applied = 0
+    for path, _ in module.named_modules():
+        model, inputs = case.make()
+        change = Change()
+        with pytest.MonkeyPatch.context() as patch:
+            try:
+                intervene(model, path, change, patch)
+            except NotApplicable:
+                continue
+            applied += 1
+            with kernels.disabled():
+                expected = observe(case, model, inputs)
+            if change.made:
+                assert differs(expected, untouched), f"{name} of {path!r} changes nothing"
+            assert_same(observe(case, model, inputs), expected, case, f"{name} of {path!r}")
+    assert applied
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_global_hooks_have_their_effect(lesson):
+    case = LESSONS[lesson]
+    model, inputs = case.make()
+    untouched = observe(case, model, inputs)
+    change = Change()
+    handle = nn.modules.module.register_module_forward_hook(
+        lambda module, args, output: change(output)
+    )
+    try:
+        actual = observe(case, model, inputs)
+        with kernels.disabled():
+            expected = observe(case, model, inputs)
+    finally:
+        handle.remove()
+    assert differs(expected, untouched)
+    assert_same(actual, expected, case)
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_functional_transforms(lesson):
+    """`functional_call`, `grad` and `vmap` over two sets of parameters."""
+    case = LESSONS[lesson]
+    model, inputs = case.make()
+    model.eval()
+    inputs = {name: x.detach() if isinstance(x, Tensor) else x for name, x in inputs.items()}
+    ones = {name: p.detach() for name, p in model.named_parameters()}
+    twos = {name: 1.1 * p for name, p in ones.items()}
+
+    def call(parameters: dict[str, Tensor]) -> Tensor:
+        class Calling(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.model = model
+
+            def forward(self) -> Any:
+                return loss_of(case, self.model, inputs)
+
+        named = {f"model.{name}": p for name, p in parameters.items()}
+        return functional_call(Calling(), named, ())
+
+    def by_hand(parameters: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        twin = copy.deepcopy(model)
+        twin.load_state_dict(parameters, strict=False)
+        loss = loss_of(case, twin, inputs)
+        loss.backward()
+        return loss.detach(), {
+            name: torch.zeros_like(p) if p.grad is None else p.grad
+            for name, p in twin.named_parameters()
+        }
+
+    close = {"rtol": 1e-4, "atol": 1e-5}
+    expected = [by_hand(each) for each in (ones, twos)]
+    torch.testing.assert_close(call(twos), expected[1][0], **close)
+    torch.testing.assert_close(torch.func.grad(call)(twos), expected[1][1], **close)
+    stacked = {name: torch.stack([ones[name], twos[name]]) for name in ones}
+    values = torch.func.vmap(call)(stacked)
+    torch.testing.assert_close(values, torch.stack([loss for loss, _ in expected]), **close)
+    copy.deepcopy(model)
+
+
+def loss_of(case: Case, model: nn.Module, inputs: dict[str, Any]) -> Any:
+    return sum(x.square().sum() for x in tensors(case.call(model, **inputs)))
+
+
+def test_a_kernel_needs_a_reference():
+    class Module(nn.Module):
+        def forward(self, x):
+            return x
+
+    with pytest.raises(ValueError, match="has no reference to replace"):
+        kernels.kernel_for(Module.forward, owner=Module)
+
+
+def test_switches():
+    class Module(nn.Module):
+        @kernels.reference
+        def forward(self, x):
+            return x
+
+    @kernels.kernel_for(Module.forward, owner=Module)
+    def kernel(module, x):
+        return NotImplemented if x < 0 else x + 1
+
+    assert Module()(1) == 2 and Module()(-1) == -1
+    with kernels.disabled():
+        assert Module()(1) == 1
+    assert Module()(1) == 2
+    assert kernel in [each.function for each in kernels.registered()]
+    kernels._KERNELS.pop(Module.forward)
