@@ -63,6 +63,7 @@ transposed; the table gives shapes as stored.
 """
 
 import math
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -256,6 +257,10 @@ class MultiHeadAttention(nn.Module):
         # softmax: dropout on the scores would remove nothing, because a score of 0
         # still has the weight $e^0 = 1$ before normalisation.
         return torch.einsum("tsbh,sbhd->tbhd", self.dropout(attn), value)
+
+    # Copies and pickles of the module leave the recorded weights behind.
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "attn": None}
 
     # `attend` and `forward` are the definitions. [Kernels](../kernels/attention.py)
     # compute the same with PyTorch's fused attention, which does not store the table of

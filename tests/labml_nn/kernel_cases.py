@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 import labml_nn
-from labml_nn.recurrent.elman import Elman
+from labml_nn.recurrent.elman import Elman, ElmanLanguageModel, ElmanLayer
 from labml_nn.transformers.autoregressive import AutoregressiveTransformer
 from labml_nn.transformers.encoder_decoder import EncoderDecoderLanguageModel
 from labml_nn.transformers.feed_forward import FeedForward
@@ -223,6 +223,14 @@ def cross_attention_cases() -> list[Case]:
     ]
 
 
+def sequence(length: int = T) -> dict[str, Any]:
+    return {"x": torch.randn(length, B, C)}
+
+
+def call_positional(module: nn.Module, x: Tensor) -> Any:
+    return module(x)
+
+
 # Language models.
 SMALL: dict[str, dict[str, Any]] = {
     "autoregressive": {"d_model": C, "heads": H, "n_layers": 2, "max_len": 8},
@@ -261,7 +269,7 @@ def decode(model: Any, tokens: Tensor, targets: Tensor) -> Any:
 
 def decoding_cases(name: str, **variants: dict[str, Any]) -> list[Case]:
     return [
-        Case(variant or name, partial(language_model, name, **config), decode, texts)
+        Case(variant or name, lambda c=config: language_model(name, **c).eval(), decode, texts)
         for variant, config in {"": {}, **variants}.items()
     ]
 
@@ -285,9 +293,16 @@ CASES: dict[type[nn.Module], list[Case]] = {
     AutoregressiveTransformer: decoding_cases(
         "autoregressive",
         learned={"positions": "learned"},
-        modern={"positions": "rotary", "norm": "rms", "qk_norm": True, "activation": "swiglu"},
+        modern={"positions": "rotary", "norm": "rms", "qk_norm": True},
     ),
     EncoderDecoderLanguageModel: decoding_cases("encoder_decoder"),
+    ElmanLanguageModel: decoding_cases("elman"),
+    ElmanLayer: [
+        Case("sequence", lambda: ElmanLayer(C, 10), call_positional, sequence),
+        Case("double", lambda: ElmanLayer(C, 10), call_positional, sequence, dtype=torch.float64),
+        Case("long", lambda: ElmanLayer(C, 17), call_positional, partial(sequence, 40)),
+        Case("no bias", lambda: ElmanLayer(C, 10, bias=False), call_positional, sequence),
+    ],
 }
 
 
@@ -300,14 +315,6 @@ def feedback(cls: type[nn.Module], **arguments: Any) -> nn.Module:
         dropout_prob=0.0,
     )
     return cls(layer, 2, **arguments)
-
-
-def sequence() -> dict[str, Any]:
-    return {"x": torch.randn(T, B, C)}
-
-
-def call_positional(module: nn.Module, x: Tensor) -> Any:
-    return module(x)
 
 
 LESSONS: dict[str, Case] = {
