@@ -1,0 +1,194 @@
+// A step of a feedback language model
+// ===================================
+//
+// Tokens in, logits out, one function of C in z. It follows `step.py`, and has the same
+// names. All memory belongs to tensors that Python has made.
+
+#include <cmath>
+
+#include "products.h"
+
+// A prime in the shapes below says that rows are padded with zeros, see `call.py`; matrices are
+// packed as it says there. Heads come before sequences, so that each has its memory in one chunk.
+struct Task {
+    Size batch, layers, width, wide, hidden, hidden_wide, memory_wide, vocab, vocab_wide;
+    Size heads, head, head_wide;
+    Size capacity;          // that keys and values have capacity for, one for each row
+    Size first, end;      // where the rows begin that a step sees, and where its own_slots will be
+    Size distances;       // that the tables have, and how long a line of them is
+    Size distance_room;
+    Size norm_memory;
+    double eps, scale;
+    const float *embed;                             // [V, C]
+    const float *query, *query_bias;                // [L, C, C'], [L, C']
+    const float *output, *output_bias;              // [L, C, C'], [L, C']
+    const float *up, *up_bias;                      // [L, C, F'], [L, F']
+    const float *down, *down_bias;                  // [L, F, C'], [L, C']
+    const float *memory, *memory_bias;              // [C, M'], [M'], with M = 2 C
+    const float *vocab_map, *vocab_bias;                  // [C, V'], [V']
+    const float *shares;                            // [L + 1]
+    const float *table, *table_bias;                // [L, H, K, P'], [L, H, P']
+    float *keys, *values;                           // [H, B, K, capacity], [H, B, capacity, K']
+    const Size *own_slots;                                // [B], see below; null: all rows are
+    const Size *tokens;                             // [B]
+    float *logits;                                  // [B, V]
+    float *x, *norm, *heads_out, *features, *memory_vector;    // scratch, [B, C'], ..., [B, F'], [B, C']
+    float *scores;
+};
+
+// Mean 0, variance 1, of `width` numbers. What stands behind them is left zero.
+static void normalise(const float *x, float *y, Size width, double eps) {
+    Vec total = {}, squares = {};
+    for (Size i = 0; i < width; i += LANES) total += load(x + i) * first_lanes(width - i);
+    const Vec mean = all(sum(total) / width);
+    for (Size i = 0; i < width; i += LANES) {
+        Vec away = (load(x + i) - mean) * first_lanes(width - i);
+        store(y + i, away);
+        squares += away * away;
+    }
+    const Vec factor = all((float)(1 / std::sqrt((double)sum(squares) / width + eps)));
+    for (Size i = 0; i < width; i += LANES) store(y + i, load(y + i) * factor);
+}
+
+struct Step {
+    const Task &task;
+    const Size batch = task.batch, width = task.width, wide = task.wide;
+
+    // from [B, steps] times a packed matrix, with what becomes of it.
+    template <class Finish>
+    void weigh(const float *from, Size from_wide, const float *weights, Size steps, Size columns,
+               Finish finish) const {
+        weigh_with({from, from_wide, 1}, weights, batch, steps, columns, finish);
+    }
+
+    // What each of the sequences finds with its queries, which stand in `heads_out`, and are written
+    // over by it.
+    void attend(Size layer, Size head, Size sequence) const {
+        const Size first = task.own_slots ? task.end - task.own_slots[sequence] : task.first;
+        const Size seen = task.end - first, pair = head * batch + sequence;
+        const Size line = layer * task.heads + head;
+        float *query = task.heads_out + sequence * wide + head * task.head, *scores = task.scores;
+        const float *keys = task.keys + pair * task.head * task.capacity + first;
+        const float *values = task.values + (pair * task.capacity + first) * task.head_wide;
+        const float *table = task.table + line * task.head * task.distance_room;
+        const float *bias = task.table_bias + line * task.distance_room;
+        table += task.distances - seen;
+        bias += task.distances - seen;
+
+        // A query meets the sum of what a row says and what its distance does. A vector holds one
+        // feature of as many rows, and four of them are under way.
+        for (Size j = 0; j < seen; j += 4 * LANES) {
+            Vec score[4];
+            for (int v = 0; v < 4; v++) score[v] = load(bias + j + v * LANES);
+            for (Size k = 0; k < task.head; k++) {
+                const float *key = keys + k * task.capacity + j;
+                const float *distance = table + k * task.distance_room + j;
+                for (int v = 0; v < 4; v++)
+                    score[v] += all(query[k]) * (load(key + v * LANES) + load(distance + v * LANES));
+            }
+            for (int v = 0; v < 4; v++) store(scores + j + v * LANES, score[v]);
+        }
+        for (Size j = seen; j % LANES; j++) scores[j] = -INFINITY;
+
+        Vec top = all(-INFINITY), total = {};
+        for (Size j = 0; j < seen; j += LANES) top = larger(top, load(scores + j));
+        const Vec highest = largest(top);
+        for (Size j = 0; j < seen; j += LANES) {
+            Vec weight = exponential(load(scores + j) - highest);
+            store(scores + j, weight);
+            total += weight;
+        }
+        const Vec share = all(1 / sum(total));
+        for (Size k = 0; k < task.head; k += LANES) {
+            Vec heads_out[1];
+            combine<1>(scores, values + k, task.head_wide, LANES, seen, heads_out);
+            store_first(query + k, heads_out[0] * share, task.head - k);
+        }
+    }
+
+    void run_layer(Size layer) const {
+        float *x = task.x, *norm = task.norm, *heads_out = task.heads_out, *h = task.features;
+        const float *query_bias = task.query_bias + layer * wide;
+        const float *output_bias = task.output_bias + layer * wide;
+        const float *up_bias = task.up_bias + layer * task.hidden_wide;
+        const float *down_bias = task.down_bias + layer * wide;
+
+        for (Size b = 0; b < batch; b++) normalise(x + b * wide, norm + b * wide, width, task.eps);
+        weigh(norm, wide, task.query + layer * width * wide, width, wide,
+              [&](Size b, Size c, Vec v) { store(heads_out + b * wide + c, v + load(query_bias + c)); });
+        for (Size head = 0; head < task.heads; head++)
+            for (Size b = 0; b < batch; b++) attend(layer, head, b);
+        weigh(heads_out, wide, task.output + layer * width * wide, width, wide,
+              [&](Size b, Size c, Vec v) {
+                  float *to = x + b * wide + c;
+                  store(to, load(to) + v + load(output_bias + c));
+              });
+
+        for (Size b = 0; b < batch; b++) normalise(x + b * wide, norm + b * wide, width, task.eps);
+        weigh(norm, wide, task.up + layer * width * task.hidden_wide, width, task.hidden_wide,
+              [&](Size b, Size c, Vec v) {
+                  store(h + b * task.hidden_wide + c, larger(v + load(up_bias + c), Vec{}));
+              });
+        weigh(h, task.hidden_wide, task.down + layer * task.hidden * wide, task.hidden, wide,
+              [&](Size b, Size c, Vec v) {
+                  float *to = x + b * wide + c;
+                  store(to, load(to) + v + load(down_bias + c));
+              });
+    }
+
+    // A layer's share in the memory vector.
+    void memory_vector(Size layer) const {
+        const Vec share = all(task.shares[layer]);
+        for (Size i = 0; i < batch * wide; i += LANES) {
+            Vec before = layer ? load(task.memory_vector + i) : Vec{};
+            store(task.memory_vector + i, before + load(task.x + i) * share);
+        }
+    }
+
+    void write_slot() const {
+        float *row = task.features;
+        if (task.norm_memory)
+            for (Size b = 0; b < batch; b++)
+                normalise(task.memory_vector + b * wide, task.memory_vector + b * wide, width, task.eps);
+        weigh(task.memory_vector, wide, task.memory, width, task.memory_wide, [&](Size b, Size c, Vec v) {
+            store(row + b * task.memory_wide + c, v + load(task.memory_bias + c));
+        });
+        for (Size head = 0; head < task.heads; head++)
+            for (Size b = 0; b < batch; b++) {
+                const float *key = row + b * task.memory_wide + head * task.head;
+                const float *value = key + width;
+                const Size pair = head * batch + b;
+                float *keys = task.keys + pair * task.head * task.capacity + task.end;
+                float *values = task.values + (pair * task.capacity + task.end) * task.head_wide;
+                for (Size k = 0; k < task.head; k++) {
+                    keys[k * task.capacity] = key[k];
+                    values[k] = value[k];
+                }
+            }
+    }
+
+    void run() const {
+        for (Size b = 0; b < batch; b++) {
+            const float *token = task.embed + task.tokens[b] * width;
+            float *x = task.x + b * wide;
+            for (Size c = 0; c < wide; c++) x[c] = c < width ? token[c] * (float)task.scale : 0;
+        }
+        memory_vector(0);
+        for (Size layer = 0; layer < task.layers; layer++) {
+            run_layer(layer);
+            memory_vector(layer + 1);
+        }
+        write_slot();
+        for (Size b = 0; b < batch; b++)
+            normalise(task.x + b * wide, task.norm + b * wide, width, task.eps);
+        weigh(task.norm, wide, task.vocab_map, width, task.vocab_wide, [&](Size b, Size c, Vec v) {
+            store_first(task.logits + b * task.vocab + c, v + load(task.vocab_bias + c),
+                        task.vocab - c);
+        });
+    }
+};
+
+extern "C" void feedback_decode_run(const Task *task) { Step{*task}.run(); }
+
+extern "C" Size lanes() { return LANES; }
+extern "C" Size task_size() { return sizeof(Task); }

@@ -1,0 +1,101 @@
+// Operations of a layer
+// =====================
+//
+// Shared by both passes. The equations are those of the [kernel by hand](../../feedback_by_hand.py).
+
+#pragma once
+#include <cmath>
+
+#include "products.h"
+#include "task.h"
+
+// Mean 0, variance 1. Returns $1 / \sigma$.
+static inline float normalise(const float *x, float *to, const Task &task) {
+    Vec sums = {}, squares = {};
+    for (Size i = 0; i < task.wide; i += LANES) sums += load(x + i);
+    Vec mean = total(sums) / float(task.width);
+    for (Size i = 0; i < task.wide; i += LANES) {
+        Vec centred = (load(x + i) - mean) * first_lanes(task.width - i);
+        squares += centred * centred;
+        store(to + i, centred);
+    }
+    float rstd = 1.f / std::sqrt(sum(squares) / task.width + float(task.eps));
+    for (Size i = 0; i < task.wide; i += LANES) store(to + i, load(to + i) * rstd);
+    return rstd;
+}
+
+// Adds the gradient of $x$ to `to`, given that of $\hat{x}$.
+static inline void add_normalise_backward(const float *gradient, const float *norm, float rstd,
+                                          float *to, const Task &task) {
+    Vec sums = {}, along = {};
+    for (Size i = 0; i < task.wide; i += LANES) {
+        sums += load(gradient + i);
+        along += load(gradient + i) * load(norm + i);
+    }
+    Vec mean = total(sums) / float(task.width), share = total(along) / float(task.width);
+    for (Size i = 0; i < task.wide; i += LANES) {
+        Vec through = load(gradient + i) - mean - load(norm + i) * share;
+        add_to(to + i, through * rstd * first_lanes(task.width - i));
+    }
+}
+
+// Softmax of scores[0 ... count), in place, with zeros behind it up to a whole vector.
+static inline void softmax(float *scores, Size count) {
+    for (Size j = count; j % LANES; j++) scores[j] = -INFINITY;
+    Vec most = load(scores), sums = {};
+    for (Size j = LANES; j < count; j += LANES) most = larger(most, load(scores + j));
+    Vec top = largest(most);
+    for (Size j = 0; j < count; j += LANES) {
+        Vec e = exponential(load(scores + j) - top);
+        store(scores + j, e);
+        sums += e;
+    }
+    Vec scale = 1.f / total(sums);
+    for (Size j = 0; j < count; j += LANES) store(scores + j, load(scores + j) * scale);
+}
+
+// Attention
+// ---------
+//
+// The score of slot `window.first` is at scores + window.lead: keys are packed, PANEL slots to a panel, and
+// the window may begin inside one.
+
+// Here `scores` begin with that of slot `window.first`.
+static inline void mask_empty_slots(const Task &task, Window window, Size b, float *scores) {
+    for (Size j = window.first; j < task.before; j++)
+        if (task.empty_slots[j * task.batch + b]) scores[j - window.first] = -INFINITY;
+}
+
+// Scores of distances are one product for all sequences. Rows of `to` are `apart` numbers apart.
+static inline void score_distances(const Task &task, Size l, Size h, Window window, Left query,
+                                   Size sequences, float *to, Size apart) {
+    Size number = l * task.heads + h, near = task.longest - window.count;
+    const float *table = task.table + number * task.head * task.table_capacity + near;
+    const float *bias = task.table_bias + number * task.table_capacity + near;
+    to += window.lead;
+    product(query, {table, task.table_capacity, 1}, sequences, task.head,
+            (window.count + LANES - 1) / LANES * LANES,
+            [=](Size i, Size j, Vec c) { store(to + i * apart + j, c + load(bias + j)); });
+}
+
+// Dropout factors of the weights of one head of one sequence, from the window's first slot on, or null.
+static inline const float *weights_dropout(const Task &task, Size l, Size t, Size h, Size b) {
+    if (!task.drop_weights) return nullptr;
+    Size row = (task.pair(h, b) * task.steps() + t - task.start) * task.layers + l;
+    return task.drop_weights + row * task.drop_rows + Window(task, t).first - task.drop_low;
+}
+
+static inline void multiply(float *numbers, const float *factors, Size count) {
+    if (factors)
+        for (Size j = 0; j < count; j++) numbers[j] *= factors[j];
+}
+
+// $m_t$: the weighted sum of the outputs of all layers.
+static inline void memory_vector(const Task &task, Size t, Size b, float *to) {
+    for (Size i = 0; i < task.wide; i += LANES) {
+        Vec total = {};
+        for (Size l = 0; l <= task.layers; l++)
+            total += all(task.shares[l]) * load(task.x(t, l, b) + i);
+        store(to + i, total);
+    }
+}
