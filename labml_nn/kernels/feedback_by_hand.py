@@ -1700,7 +1700,7 @@ def read_by_hand(
     x_seq: Tensor,
     memory: FeedbackMemory,
     mask: Tensor | None = None,
-) -> Read:
+) -> Any:
     r"""
     ### In place of `read`
 
@@ -1768,7 +1768,7 @@ def _read_rest(
 
 def read_padded(
     model: FeedbackTransformerKV, x_seq: Tensor, memory: FeedbackMemory, mask: Tensor
-) -> Read:
+) -> Any:
     r"""
     ### Sequences of different lengths
 

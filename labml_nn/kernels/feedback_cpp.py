@@ -88,7 +88,6 @@ from labml_nn.kernels.feedback_by_hand import (
     SUBMODULES,
     Config,
     Params,
-    Read,
     Results,
     Span,
     config_of,
@@ -519,7 +518,7 @@ def read_compiled(
     x_seq: Tensor,
     memory: FeedbackMemory,
     mask: Tensor | None = None,
-) -> Read:
+) -> Any:
     r"""
     ## Attached to the lesson
 
