@@ -21,9 +21,7 @@ ASKED_BESIDES = {
     "labml_nn/transformers/sliding_window.py",
 }
 #: Pages that name a paper and set no exercises, and why.
-EXEMPT = {
-    "labml_nn/transformers/encoder_decoder/config.py": "the words of a configuration",
-}
+EXEMPT: dict[str, str] = {}
 EXERCISE = re.compile(r"(?m)^\*\*(\d+)\.\*\*")
 ANSWER = re.compile(r"(?s)<details><summary>Answer</summary>\n(.*?)</details>")
 
