@@ -50,14 +50,14 @@ def test_a_citation_leads_to_the_bibliography_and_back(visit: Callable[..., Visi
 
 
 def test_a_term_says_what_it_means_and_looks_like_text(visit: Callable[..., Visit]):
-    page = visit("labml_nn/transformers/heads.html").page
+    page = visit("labml_nn/transformers/label_smoothing_loss.html").page
     term = page.locator("a.g[href$='#token']").first
     around = "link => getComputedStyle(link.parentElement).color"
     assert term.evaluate("link => getComputedStyle(link).color") == term.evaluate(around)
     assert term.evaluate("link => getComputedStyle(link).textDecorationStyle") == "dotted"
     term.hover()
     expect(page.locator("#preview b")).to_have_text("token")
-    expect(page.locator("#preview")).to_contain_text("A piece of text with a number")
+    expect(page.locator("#preview")).to_contain_text("A unit of text with a number")
     term.click()
     page.wait_for_url("**/glossary.html#token")
     expect(page.locator("dt:has(#token)")).to_be_in_viewport()
