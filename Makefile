@@ -34,6 +34,7 @@ check: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 
 install: .venv/.installed docs_src/node_modules/.package-lock.json .cache/oracle/.installed
 

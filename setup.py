@@ -37,6 +37,7 @@ TEST = [
     "numpy>=2",
     "playwright>=1.56",
     "html5lib>=1.1",
+    "import-linter>=2.16",
     "mypy>=1.18",
     "ruff>=0.14",
     "types-Pygments",

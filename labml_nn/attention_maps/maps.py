@@ -35,7 +35,9 @@ holds is an ordinary tensor.
 | $h$ | axis `"head"` | `H` | the head |
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from jaxtyping import Float
 from torch import Tensor
@@ -164,18 +166,9 @@ class AttentionMap:
             )
         return self.axes.index(axis)
 
-    # In a notebook a map shows itself: its first text, with all heads. Jupyter takes
-    # the HTML, which knows the notebook's theme, and others the image.
-    def _repr_svg_(self) -> str | None:
-        from labml_nn.attention_maps.picture import picture
-
-        try:
-            return picture(self)
-        except ValueError:  # of other axes, or too large: the notebook shows the text
-            return None
-
-    def _repr_html_(self) -> str | None:
-        return self._repr_svg_()
+    # In a notebook a map shows itself as [a picture](picture.py), if it can.
+    _repr_svg_: ClassVar[Callable[["AttentionMap"], str | None]]
+    _repr_html_: ClassVar[Callable[["AttentionMap"], str | None]]
 
 
 # ## Exercises

@@ -329,6 +329,18 @@ def _document(
     )
 
 
+# A map shows itself in a notebook: its first text, with all heads. Jupyter takes the
+# HTML, which knows the notebook's theme, and other programs the image.
+def _shown(attention: AttentionMap) -> str | None:
+    try:
+        return picture(attention)
+    except ValueError:  # other axes, or too large: the notebook shows the text
+        return None
+
+
+AttentionMap._repr_svg_ = AttentionMap._repr_html_ = _shown
+
+
 # ## Exercises
 #
 # **1.** Draw a mask.
