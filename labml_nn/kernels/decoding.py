@@ -29,7 +29,8 @@ it is a copy of all keys and values.
 The product $x W^\top$ for a single vector $x$ uses each weight once, so its time is the
 time to load the weights. They are 3.2 MB, too large for the caches next to a core.
 Faster than that would be smaller weights, or several sequences at once, which share
-what has been loaded. The kernel has three pages of C++:
+what has been loaded. [Performance](../../performance.md) has the times of all three.
+The kernel has three pages of C++:
 [products of a matrix and a vector](cpp/decoding/matrix_vector.h),
 [the step](cpp/decoding/decoding.cpp) and [its parameters](cpp/decoding/task.h).
 
@@ -40,9 +41,24 @@ loading of the weights and the overhead of a call is negligible; from `MAX_ELEME
 parameters on the reference runs. It also runs for everything else that the kernel does
 not support, and wherever there is no compiler.
 
+```python
+import torch
+import labml_nn
+from labml_nn.kernels import disabled
+
+model = labml_nn.create("autoregressive", n_vocab=65).eval()
+tokens = torch.randint(65, (40, 2))  # [T, B]
+_, state = model(tokens[:30])
+step = model.decoding_step(state)
+with disabled():
+    reference = model.decoding_step(state)
+for token in tokens[30:]:  # [B]
+    torch.testing.assert_close(step(token), reference(token), rtol=1e-4, atol=1e-4)
+```
+
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
-| $w_t$ | `tokens` | `[B]` | the token to read, one per sequence |
+| $w_t$ | `tokens` of `__call__` | `[B]` | the token to read, one per sequence |
 | $z_t$ | `logits` | `[B, V]` | scores of the next token |
 | $K^l$ | `keys` | `[B, H, D, capacity]` | cached keys of layer $l$, positions last |
 | $V^l$ | `values` | `[B, H, capacity, Dv]` | cached values, positions first |
@@ -610,3 +626,79 @@ def decode_target(
         state_of=lambda window: state._replace(target=window),
         source=CrossAttention(state.sources, state.source_mask.sum(0)),
     )
+
+
+# ## Exercises
+#
+# **1.** How many bytes does one step load, for the default configuration and 256 tokens
+# of context? What share of them are keys and values, for one sequence and for eight?
+#
+# <details><summary>Answer</summary>
+#
+# All weights, 4 bytes each, once for the whole batch; and $2 L C$ numbers for each
+# cached token of each sequence.
+#
+# ```python
+# import labml_nn
+#
+# model = labml_nn.create("autoregressive", n_vocab=65)
+# config = model.config
+# weights = 4 * sum(parameter.numel() for parameter in model.parameters())
+# cache = 4 * 2 * config.n_layers * config.d_model * 256
+# assert round(weights / 1e6, 1) == 3.2
+# assert round(cache / (weights + cache), 2) == 0.25
+# assert round(8 * cache / (weights + 8 * cache), 2) == 0.72
+# ```
+#
+# </details>
+#
+# **2.** A state is a value, a decoding step is not. Continue one text in two ways with
+# each of them. What has to be done differently?
+#
+# <details><summary>Answer</summary>
+#
+# `forward` can use the same state twice. A decoding step modifies its cache, so each
+# continuation needs a step of its own, which starts from a copy of the state.
+#
+# ```python
+# import torch
+# import labml_nn
+#
+# sizes = {"n_vocab": 9, "d_model": 12, "heads": 3, "n_layers": 1}
+# model = labml_nn.create("autoregressive", **sizes).eval()
+# _, state = model(torch.randint(9, (5, 2)))
+# for continuation in torch.randint(9, (2, 4, 2)):
+#     expected, _ = model(continuation, state)
+#     step = model.decoding_step(state)
+#     for token, logits in zip(continuation, expected, strict=True):
+#         torch.testing.assert_close(step(token), logits, rtol=1e-4, atol=1e-4)
+# ```
+#
+# </details>
+#
+# **3.** When the context is full, half of it is read again in one pass. By how much
+# does that increase the average time per token, if a position that is computed together
+# with many others takes a third of the time of a single one?
+#
+# <details><summary>Answer</summary>
+#
+# After every $W / 2$ tokens, $W / 2$ positions are computed at a third of the price:
+# a third more, whatever $W$ is. Only the single interruption grows with $W$.
+#
+# ```python
+# from math import isclose
+#
+# def average_time(window, tokens=100_000, single=1.0, parallel=1 / 3):
+#     used, time = 0, 0.0
+#     for _ in range(tokens):
+#         if used == window:
+#             used = window // 2
+#             time += used * parallel
+#         used, time = used + 1, time + single
+#     return time / tokens
+#
+# assert isclose(average_time(256), 4 / 3, abs_tol=0.01)
+# assert isclose(average_time(2048), 4 / 3, abs_tol=0.01)
+# ```
+#
+# </details>

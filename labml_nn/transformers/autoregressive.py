@@ -350,7 +350,7 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
     r"""
     ## Autoregressive transformer
 
-    Training, saving, loading and [generation](../sampling/generation.py) are those of
+    Training, saving, loading and [generation](../sampling.py) are those of
     every [language model](../language_model.py); this class adds the network.
     """
 

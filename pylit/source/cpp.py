@@ -1,4 +1,4 @@
-"""C++ beside the Python of a package: kernels, which are pages too.
+"""C++ beside the Python of a package, or in folders below its ``cpp``: kernels, pages too.
 
 A comment that has its lines for itself is a note, and what follows is its code, as in Python.
 Nothing is parsed: names in the code are not linked, and functions have no anchors of their own.
@@ -21,13 +21,14 @@ _COMMENT = re.compile(r"(?P<indent>\s*)//+ ?(?P<text>.*)")
 
 
 def read_cpp(sources: Sequence[SourceFile], report: Report) -> list[Module]:
-    """The C++ files that lie beside the Python ones of a site, sorted by path."""
+    """The C++ files beside the Python ones of a site, and those in ``cpp`` beside them."""
     beside = {source.path.parent: source for source in sources if source.own}
     modules = []
     for folder, neighbour in sorted(beside.items()):
         shown = Path(neighbour.display).parent
-        for path in sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES):
-            name = (shown / path.name).as_posix()
+        paths = [*folder.iterdir(), *(folder / "cpp").rglob("*")]
+        for path in sorted(path for path in paths if path.suffix in SUFFIXES):
+            name = (shown / path.relative_to(folder)).as_posix()
             source = read_source(path, name=name, display=name, own=True, report=report)
             modules += [parse_cpp(source)] if source else []
     return modules

@@ -104,6 +104,15 @@ def test_it_has_a_page_that_notes_lead_to(site: Path):
     assert "import " not in page.partition("<main")[2]
 
 
+def test_a_folder_of_cpp_belongs_to_the_modules_beside_it(site: Path):
+    (site / "pkg/cpp/deep").mkdir(parents=True)
+    (site / "pkg/twice.h").rename(site / "pkg/cpp/deep/twice.h")
+    one = site / "pkg/one.py"
+    one.write_text(one.read_text().replace("twice.h", "cpp/deep/twice.h"))
+    succeed(site)
+    assert "pkg/cpp/deep/twice.h.html" in pages(site / "site")
+
+
 def test_its_place_is_named_by_its_path(site: Path):
     config = site / "docs_src/site.toml"
     config.write_text(config.read_text().replace('"pkg.two"]', '"pkg/twice.h"]'))
