@@ -1,22 +1,22 @@
-// A step of a feedback language model
-// ===================================
+// Decoding step of a feedback language model
+// ==========================================
 //
-// Tokens in, logits out, one function of C in z. It follows `step.py`, and has the same
-// names. All memory belongs to tensors that Python has made.
+// One function, from tokens to logits. All memory belongs to tensors that
+// [Python](../../feedback_decoding.py) has allocated.
 
 #include <cmath>
 
 #include "products.h"
 
-// A prime in the shapes below says that rows are padded with zeros, see `call.py`; matrices are
-// packed as it says there. Heads come before sequences, so that each has its memory in one chunk.
+// A prime in the shapes below means that rows are padded with zeros; matrices are packed. Heads come before
+// sequences, so that the memory of each is contiguous.
 struct Task {
     Size batch, layers, width, wide, hidden, hidden_wide, memory_wide, vocab, vocab_wide;
     Size heads, head, head_wide;
-    Size capacity;          // that keys and values have capacity for, one for each row
-    Size first, end;      // where the rows begin that a step sees, and where its own_slots will be
-    Size distances;       // that the tables have, and how long a line of them is
-    Size distance_room;
+    Size capacity;        // slots that fit into keys and values
+    Size first, end;      // the first slot that the step attends to, and the one that it writes
+    Size distances;       // distances in the tables, and the length of their rows
+    Size distance_capacity;
     Size norm_memory;
     double eps, scale;
     const float *embed;                             // [V, C]
@@ -25,18 +25,18 @@ struct Task {
     const float *up, *up_bias;                      // [L, C, F'], [L, F']
     const float *down, *down_bias;                  // [L, F, C'], [L, C']
     const float *memory, *memory_bias;              // [C, M'], [M'], with M = 2 C
-    const float *vocab_map, *vocab_bias;                  // [C, V'], [V']
+    const float *vocab_map, *vocab_bias;            // [C, V'], [V']
     const float *shares;                            // [L + 1]
-    const float *table, *table_bias;                // [L, H, K, P'], [L, H, P']
-    float *keys, *values;                           // [H, B, K, capacity], [H, B, capacity, K']
-    const Size *own_slots;                                // [B], see below; null: all rows are
+    const float *table, *table_bias;                // [L, H, D, P'], [L, H, P']
+    float *keys, *values;                           // [H, B, D, capacity], [H, B, capacity, D']
+    const Size *own_slots;                          // [B], slots of each sequence; null: all
     const Size *tokens;                             // [B]
     float *logits;                                  // [B, V]
-    float *x, *norm, *heads_out, *features, *memory_vector;    // scratch, [B, C'], ..., [B, F'], [B, C']
+    float *x, *norm, *heads_out, *features, *vector;  // scratch, [B, C'], ..., [B, F'], [B, C']
     float *scores;
 };
 
-// Mean 0, variance 1, of `width` numbers. What stands behind them is left zero.
+// Mean 0, variance 1, of `width` numbers; padding behind them stays zero.
 static void normalise(const float *x, float *y, Size width, double eps) {
     Vec total = {}, squares = {};
     for (Size i = 0; i < width; i += LANES) total += load(x + i) * first_lanes(width - i);
@@ -54,15 +54,14 @@ struct Step {
     const Task &task;
     const Size batch = task.batch, width = task.width, wide = task.wide;
 
-    // from [B, steps] times a packed matrix, with what becomes of it.
+    // [B, steps] times a packed matrix; `finish` takes each vector of results from its register.
     template <class Finish>
     void weigh(const float *from, Size from_wide, const float *weights, Size steps, Size columns,
                Finish finish) const {
         weigh_with({from, from_wide, 1}, weights, batch, steps, columns, finish);
     }
 
-    // What each of the sequences finds with its queries, which stand in `heads_out`, and are written
-    // over by it.
+    // One head of one sequence. Its query is in `heads_out`, and is overwritten by its output.
     void attend(Size layer, Size head, Size sequence) const {
         const Size first = task.own_slots ? task.end - task.own_slots[sequence] : task.first;
         const Size seen = task.end - first, pair = head * batch + sequence;
@@ -70,19 +69,19 @@ struct Step {
         float *query = task.heads_out + sequence * wide + head * task.head, *scores = task.scores;
         const float *keys = task.keys + pair * task.head * task.capacity + first;
         const float *values = task.values + (pair * task.capacity + first) * task.head_wide;
-        const float *table = task.table + line * task.head * task.distance_room;
-        const float *bias = task.table_bias + line * task.distance_room;
+        const float *table = task.table + line * task.head * task.distance_capacity;
+        const float *bias = task.table_bias + line * task.distance_capacity;
         table += task.distances - seen;
         bias += task.distances - seen;
 
-        // A query meets the sum of what a row says and what its distance does. A vector holds one
-        // feature of as many rows, and four of them are under way.
+        // The query is multiplied with the sum of key and distance. A vector holds one feature of LANES slots,
+        // and four vectors of scores are in registers.
         for (Size j = 0; j < seen; j += 4 * LANES) {
             Vec score[4];
             for (int v = 0; v < 4; v++) score[v] = load(bias + j + v * LANES);
             for (Size k = 0; k < task.head; k++) {
                 const float *key = keys + k * task.capacity + j;
-                const float *distance = table + k * task.distance_room + j;
+                const float *distance = table + k * task.distance_capacity + j;
                 for (int v = 0; v < 4; v++)
                     score[v] += all(query[k]) * (load(key + v * LANES) + load(distance + v * LANES));
             }
@@ -136,12 +135,12 @@ struct Step {
               });
     }
 
-    // A layer's share in the memory vector.
+    // Adds a layer's share to the memory vector.
     void memory_vector(Size layer) const {
         const Vec share = all(task.shares[layer]);
         for (Size i = 0; i < batch * wide; i += LANES) {
-            Vec before = layer ? load(task.memory_vector + i) : Vec{};
-            store(task.memory_vector + i, before + load(task.x + i) * share);
+            Vec before = layer ? load(task.vector + i) : Vec{};
+            store(task.vector + i, before + load(task.x + i) * share);
         }
     }
 
@@ -149,8 +148,8 @@ struct Step {
         float *row = task.features;
         if (task.norm_memory)
             for (Size b = 0; b < batch; b++)
-                normalise(task.memory_vector + b * wide, task.memory_vector + b * wide, width, task.eps);
-        weigh(task.memory_vector, wide, task.memory, width, task.memory_wide, [&](Size b, Size c, Vec v) {
+                normalise(task.vector + b * wide, task.vector + b * wide, width, task.eps);
+        weigh(task.vector, wide, task.memory, width, task.memory_wide, [&](Size b, Size c, Vec v) {
             store(row + b * task.memory_wide + c, v + load(task.memory_bias + c));
         });
         for (Size head = 0; head < task.heads; head++)
