@@ -1,4 +1,4 @@
-"""An Elman layer unrolled in time, and what is left of a gradient that goes back through it."""
+"""An Elman network with its context units, and how its gradient vanishes over time."""
 
 import torch
 from torch import nn
@@ -10,19 +10,56 @@ UNITS, BATCH = 128, 8
 FAR = (0, 1, 2, 5, 10, 20, 30, 40, 50)
 
 
+def network():
+    """Three steps: inputs and context units feed the hidden units, whose state is copied."""
+    parts = []
+    for t in range(1, 4):
+        left = 2 + (t - 1) * 100.0
+        middle = left + 42
+        parts += _box(middle - 20, 52, 40, f"h{_below(t)}")
+        parts += _box(left, 112, 36, f"h{_below(t - 1)}")
+        parts += _box(left + 48, 112, 36, f"x{_below(t)}")
+        parts += [
+            arrow(left + 20, 112, middle - 10, 76, "l t0"),
+            arrow(left + 64, 112, middle + 10, 76, "l t0"),
+            arrow(middle, 52, middle, 26, "l t0"),
+            text(left + 16, 98, "U", "middle"),
+            text(left + 70, 98, "W", "middle"),
+            text(middle, 18, f"y{_below(t)}", "middle"),
+        ]
+        if t < 3:
+            path = f"M{middle + 20} 64C{left + 92} 64 {left + 88} 96 {left + 112} 110"
+            parts.append(element("path", "l t4", d=path, stroke_dasharray="4 3"))
+            parts.append(arrow(left + 108, 107.5, left + 112, 110, "l t4"))
+            parts.append(text(left + 90, 60, "copy", "middle"))
+    parts += [text(20, 152, "context", "middle"), text(68, 152, "input", "middle")]
+    return Figure(
+        [Panel(WIDTH, 158, tuple(parts))],
+        "Three steps of an Elman network, side by side. At each step the input, with weights W, "
+        "and the context units, with weights U, lead to the hidden units, and these to the "
+        "output. A dashed arrow, the copy, leads from the hidden units of a step to the "
+        "context units of the next.",
+    )
+
+
+def _box(x, y, width, label):
+    box = element("rect", "l t0", x=x, y=y, width=width, height=24, rx=4)
+    return [box, text(x + width / 2, y + 16, label, "middle")]
+
+
 def unrolled():
-    """Seven steps; the more ink, the more the last state depends on a state."""
+    """Seven steps; the darker a state, the more of the last state's gradient arrives there."""
     steps = 7
     layer, x = _layer(1.0), torch.randn(steps, BATCH, 1)
     left = _arriving(layer, x, range(steps))[::-1]
-    parts = [text(0, 24, "state"), text(0, 98, "input"), text(0, 122, "arrives")]
+    parts = [text(0, 24, "state"), text(0, 98, "input"), text(0, 122, "length")]
     for t in range(steps):
-        at, ink = 52.0 + t * 37, max(left[t] ** 0.5, 0.06)
+        at, shade = 52.0 + t * 37, max(left[t] ** 0.5, 0.06)
         state = f"h{_below(t + 1)}"
         if t:
             parts.append(arrow(at - 25.5, 42, at - 13, 42, "l t4"))
         parts.append(arrow(at, 86, at, 55, "l t4"))
-        parts.append(element("circle", "f t0", cx=at, cy=42, r=11, fill_opacity=f"{ink:.2f}"))
+        parts.append(element("circle", "f t0", cx=at, cy=42, r=11, fill_opacity=f"{shade:.2f}"))
         parts.append(element("circle", "l t0", cx=at, cy=42, r=11))
         parts.append(text(at, 24, state, "middle"))
         parts.append(text(at, 98, f"x{_below(t + 1)}", "middle"))
@@ -70,7 +107,7 @@ def vanishing():
 
 
 def _layer(radius):
-    """A layer whose matrix is a rotation times `radius`; inputs push units by 0.5 on average."""
+    """A layer with an orthogonal matrix times `radius`, and input weights of deviation 0.5."""
     torch.manual_seed(5)
     layer = ElmanLayer(1, UNITS, bias=False).double()
     nn.init.normal_(layer.cell.input.weight, std=0.5)
@@ -79,7 +116,7 @@ def _layer(radius):
 
 
 def _arriving(layer, x, distances):
-    """Of a gradient of length 1 at the last state, what arrives so many steps before."""
+    """The length of a gradient of length 1 at the last state, so many steps before."""
     x = x.double()
     states, last = layer(x)
     sent = torch.randn(last.shape, generator=torch.Generator().manual_seed(0)).double()

@@ -2,49 +2,44 @@ r"""
 ---
 title: Recurrent networks
 summary: >
-  Networks that read like a listener, word after word, with all that they remember in
-  one vector. Where they came from, how they learn, and what they can and cannot keep.
+  Networks that process a sequence step by step with a hidden state of fixed size: the
+  Elman network, its language model, and backpropagation through time.
 ---
 
-Somebody reads a story to you. The words are gone as soon as they are spoken. You cannot
-turn back a page; what you have is what you made of it all so far. Each word changes
-that a little. A **recurrent network** works the same way: it has a *state*, a vector of
-fixed size, and a rule by which each input turns the state into the next.
+A **recurrent network** processes a sequence one step at a time. It has a **hidden
+state**, a vector of fixed size, and a function that computes the next state from an
+input and the previous state:
 
 $$h_t = f(x_t, \; h_{t-1})$$
 
-The rule is the same at every step, so that a network of a few parameters reads texts of
-any length. How good it is depends on two questions. What does the rule keep? And how
-can it learn to keep what is needed only much later?
+The function and its weights are the same at every step, so a network with few
+parameters processes sequences of any length. Two questions decide how well it works:
+which information does the state keep, and how does the network learn to keep what is
+needed only much later?
 
-| Page | What it is about |
+| Page | Content |
 |:--|:--|
-| [Elman network](elman/__init__.py) | the simplest rule, and what it found in 1990 |
-| [The Elman cell](elman/cell.py) | one step |
-| [The Elman layer](elman/layer.py) | all steps, padding, speed |
-| [Backpropagation through time](elman/bptt.py) | how it learns, and why it forgets |
-| [The layer, compiled](elman/kernel/__init__.py) | all steps in one call |
-| [Elman language model](elman/language_model.py) | it reads and writes |
-| [An Elman network writes](elman/writing.py) | with less for each token |
-| [Weights of nn.RNN](elman/torch_rnn.py) | from PyTorch and back |
+| [Elman network](elman/__init__.py) | cell, layer, network and language model |
+| [Backpropagation through time](elman/bptt.py) | its gradient, and how it vanishes |
+| [Elman kernels](../kernels/elman.py) | fast implementations of the layer |
 
-Beside the [transformers](../transformers/__init__.py) they are the other way to read.
-A transformer has the whole page in front of it: nothing is forgotten, and each new
-token costs more than the last. Here each token costs the same, and everything that is
-known fits in a vector.
+A [transformer](../transformers/__init__.py) is the alternative. It stores every
+position of the context, so nothing is overwritten, and training processes all positions
+in parallel; but memory and the cost of a new token grow with the context. In a
+recurrent network both are constant, and training is sequential.
 
 ```python
 import torch
 from labml_nn.recurrent.elman import Elman
 
 network = Elman(d_model=12, d_hidden=32, n_layers=2)
-text = torch.randn(9, 3, 12)  # [T, B, C]
-states, end = network(text)
-assert states.shape == (9, 3, 32)  # [T, B, N], of the last layer
-assert end.shape == (2, 3, 32)  # [L, B, N], to go on from
+x = torch.randn(9, 3, 12)  # [T, B, C]
+states, last = network(x)
+assert states.shape == (9, 3, 32)  # [T, B, N], hidden states of the last layer
+assert last.shape == (2, 3, 32)  # [L, B, N], final states of all layers
 
-first, middle = network(text[:4])
-second, _ = network(text[4:], middle)
+first, state = network(x[:4])  # the same in two chunks
+second, _ = network(x[4:], state)
 torch.testing.assert_close(torch.cat([first, second]), states)
 ```
 """
