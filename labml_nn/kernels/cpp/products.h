@@ -20,7 +20,7 @@ struct Left {
 };
 
 // $B$: the element of step $k$ and column $j$ is `at[j * column + k * step]`, where $j$ begins a
-// block. In [packed](call.py#Call.pack) weights, PANEL columns of one step lie side by side, then
+// block. In [packed](../call.py#Call.pack) weights, PANEL columns of one step lie side by side, then
 // those of the next step, and a panel follows when the sum is over: the very order in which they
 // are read. Otherwise `column = 1`, and `step` is the length of a row.
 struct Right {

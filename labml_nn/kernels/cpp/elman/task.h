@@ -2,7 +2,7 @@
 // =======================
 //
 // All memory is allocated in Python, and pointers are passed. The order of the fields is that of
-// `Task` in the [kernel's Python module](elman.py); each is 8 bytes wide.
+// `Task` in the [kernel's Python module](../../elman.py); each is 8 bytes wide.
 //
 // $T$ steps, $B$ sequences, $C$ input features, $N$ units. Rows are contiguous; where $C$ or $N$ is not
 // a multiple of a vector, the last vector of a row is loaded and stored in part.
