@@ -125,6 +125,114 @@ __all__ = [
     "TokenAndPositionEmbedding",
 ]
 
+
+class TokenAndPositionEmbedding(nn.Module):
+    r"""
+    ## Embedding
+
+    $$x^0_t = \operatorname{Dropout}\left(\sqrt{C} \; E_{w_t} + P_{p_t}\right)$$
+
+    Attention is invariant to the order of its keys, so each position adds a vector of
+    its own ([positional encoding](positional_encoding.py)). Positions are an argument
+    because they are not always $0, 1, 2, \dots$: padding takes up no position, cached
+    tokens come first, and positions restart when the
+    [window slides](sliding_window.py).
+
+    * **Sinusoids** have no parameters.
+    * A **learned** table is GPT-2's choice. It is initialised with small numbers and
+      has to grow before the model can tell positions apart.
+    * **Rotary** positions add nothing here; [each attention](modern.py) rotates its
+      queries and keys.
+    * With **none** the model still sees order: the causal mask gives each position a
+      past of another length, from which positions can be learned
+      ([@haviv2022transformer]).
+    """
+
+    table: Tensor | None
+
+    def __init__(self, config: "AutoregressiveConfig") -> None:
+        """`config` has the sizes of both tables and the kind of positions."""
+        super().__init__()
+        size = config.max_len, config.d_model
+        self.tokens = nn.Embedding(config.n_vocab, config.d_model)
+        if config.positions == "learned":
+            self.table = nn.Parameter(torch.zeros(size))
+        elif config.positions == "sinusoidal":
+            table = get_positional_encoding(config.d_model, config.max_len)
+            self.register_buffer("table", table.view(size), persistent=False)
+        else:
+            self.table = None
+
+        # The factor $\sqrt{C}$ is that of the original Transformer, where it brings the
+        # embeddings to the size of the sinusoids. The optional normalisation makes all
+        # tokens equally large.
+        self.scale = math.sqrt(config.d_model)
+        self.norm: nn.Module = nn.Identity()
+        if config.embedding_norm:
+            self.norm = NORMS[config.norm](config.d_model)
+        self.dropout = nn.Dropout(config.dropout_prob)
+
+    def forward(
+        self, tokens: Int[Tensor, "T B"], positions: Int[Tensor, "T #B"]
+    ) -> Float[Tensor, "T B C"]:
+        x = self.tokens(tokens) * self.scale
+        if self.table is not None:
+            x = x + F.embedding(positions, self.table)
+        embedded: Tensor = self.dropout(self.norm(x))
+        return embedded
+
+
+def build_layer(config: "AutoregressiveConfig") -> TransformerLayer:
+    r"""
+    ## One layer
+
+    Self-attention gathers information from earlier positions; the feed-forward network
+    then processes each position alone. Both are [residual](models.py): they add to $x$,
+    so the gradient reaches every layer through the identity, and the features of a
+    position stay in one space from the embedding to the output.
+
+    \begin{align}
+    x &\gets x + \operatorname{MultiHead}(\operatorname{norm}(x), M) \\
+    x &\gets x + \operatorname{FFN}(\operatorname{norm}(x))
+    \end{align}
+
+    These are pre-norm layers, GPT-2's arrangement, which trains without warm-up
+    ([@xiong2020layer]). With `norm_first=False` each sum is normalised instead.
+    """
+    return TransformerLayer(
+        d_model=config.d_model,
+        self_attn=attention_class(config)(
+            config.heads,
+            config.d_model,
+            config.dropout_prob,
+            config.bias,
+            d_k=config.d_k,
+            d_v=config.d_v,
+        ),
+        feed_forward=FeedForward(
+            config.d_model,
+            config.feed_forward_size,
+            config.dropout_prob,
+            ACTIVATIONS[config.activation](),
+            bias1=config.bias,
+            bias2=config.bias,
+        ),
+        dropout_prob=config.dropout_prob,
+        norm_first=config.norm_first,
+        norm=NORMS[config.norm],
+    )
+
+
+# ### Attention of a layer
+#
+# Rotary positions and QK-norm are subclasses of `MultiHeadAttention` with the same
+# arguments.
+def attention_class(config: "AutoregressiveConfig") -> type[MultiHeadAttention]:
+    if config.positions == "rotary":
+        return RotaryQKNormAttention if config.qk_norm else RotaryMultiHeadAttention
+    return QKNormAttention if config.qk_norm else MultiHeadAttention
+
+
 # ## Hyperparameters
 #
 # GPT-2's choices and what replaced them in later models. Each can be selected
@@ -211,12 +319,9 @@ class AutoregressiveConfig(LanguageModelConfig):
     #
     def __post_init__(self) -> None:
         super().__post_init__()
-        sizes = ("d_model", "heads", "n_layers", "max_len", "d_k", "d_v", "d_ff")
-        optional = ("d_k", "d_v", "d_ff")
-        given = {name: getattr(self, name) for name in sizes}
-        check_sizes(
-            **{n: s for n, s in given.items() if n not in optional or s is not None}
-        )
+        sizes = ["d_model", "heads", "n_layers", "max_len"]
+        sizes += [n for n in ("d_k", "d_v", "d_ff") if getattr(self, n) is not None]
+        check_sizes(**{name: getattr(self, name) for name in sizes})
         if self.d_k is None or self.d_v is None:
             check_heads(self.heads, self.d_model)
         check_probability(dropout_prob=self.dropout_prob)
@@ -237,113 +342,6 @@ class AutoregressiveConfig(LanguageModelConfig):
     def query_size(self) -> int:
         """Returns $d_k$, the axis `D` of shapes."""
         return self.d_model // self.heads if self.d_k is None else self.d_k
-
-
-class TokenAndPositionEmbedding(nn.Module):
-    r"""
-    ## Embedding
-
-    $$x^0_t = \operatorname{Dropout}\left(\sqrt{C} \; E_{w_t} + P_{p_t}\right)$$
-
-    Attention is invariant to the order of its keys, so each position adds a vector of
-    its own ([positional encoding](positional_encoding.py)). Positions are an argument
-    because they are not always $0, 1, 2, \dots$: padding takes up no position, cached
-    tokens come first, and positions restart when the
-    [window slides](sliding_window.py).
-
-    * **Sinusoids** have no parameters.
-    * A **learned** table is GPT-2's choice. It is initialised with small numbers and
-      has to grow before the model can tell positions apart.
-    * **Rotary** positions add nothing here; [each attention](modern.py) rotates its
-      queries and keys.
-    * With **none** the model still sees order: the causal mask gives each position a
-      past of another length, from which positions can be learned
-      ([@haviv2022transformer]).
-    """
-
-    table: Tensor | None
-
-    def __init__(self, config: AutoregressiveConfig) -> None:
-        """`config` has the sizes of both tables and the kind of positions."""
-        super().__init__()
-        size = config.max_len, config.d_model
-        self.tokens = nn.Embedding(config.n_vocab, config.d_model)
-        if config.positions == "learned":
-            self.table = nn.Parameter(torch.zeros(size))
-        elif config.positions == "sinusoidal":
-            table = get_positional_encoding(config.d_model, config.max_len)
-            self.register_buffer("table", table.view(size), persistent=False)
-        else:
-            self.table = None
-
-        # The factor $\sqrt{C}$ is that of the original Transformer, where it brings the
-        # embeddings to the size of the sinusoids. The optional normalisation makes all
-        # tokens equally large.
-        self.scale = math.sqrt(config.d_model)
-        self.norm: nn.Module = nn.Identity()
-        if config.embedding_norm:
-            self.norm = NORMS[config.norm](config.d_model)
-        self.dropout = nn.Dropout(config.dropout_prob)
-
-    def forward(
-        self, tokens: Int[Tensor, "T B"], positions: Int[Tensor, "T #B"]
-    ) -> Float[Tensor, "T B C"]:
-        x = self.tokens(tokens) * self.scale
-        if self.table is not None:
-            x = x + F.embedding(positions, self.table)
-        embedded: Tensor = self.dropout(self.norm(x))
-        return embedded
-
-
-def build_layer(config: AutoregressiveConfig) -> TransformerLayer:
-    r"""
-    ## One layer
-
-    Self-attention gathers information from earlier positions; the feed-forward network
-    then processes each position alone. Both are [residual](models.py): they add to $x$,
-    so the gradient reaches every layer through the identity, and the features of a
-    position stay in one space from the embedding to the output.
-
-    \begin{align}
-    x &\gets x + \operatorname{MultiHead}(\operatorname{norm}(x), M) \\
-    x &\gets x + \operatorname{FFN}(\operatorname{norm}(x))
-    \end{align}
-
-    These are pre-norm layers, GPT-2's arrangement, which trains without warm-up
-    ([@xiong2020layer]). With `norm_first=False` each sum is normalised instead.
-    """
-    return TransformerLayer(
-        d_model=config.d_model,
-        self_attn=attention_class(config)(
-            config.heads,
-            config.d_model,
-            config.dropout_prob,
-            config.bias,
-            d_k=config.d_k,
-            d_v=config.d_v,
-        ),
-        feed_forward=FeedForward(
-            config.d_model,
-            config.feed_forward_size,
-            config.dropout_prob,
-            ACTIVATIONS[config.activation](),
-            bias1=config.bias,
-            bias2=config.bias,
-        ),
-        dropout_prob=config.dropout_prob,
-        norm_first=config.norm_first,
-        norm=NORMS[config.norm],
-    )
-
-
-# ### Attention of a layer
-#
-# Rotary positions and QK-norm are subclasses of `MultiHeadAttention` with the same
-# arguments.
-def attention_class(config: AutoregressiveConfig) -> type[MultiHeadAttention]:
-    if config.positions == "rotary":
-        return RotaryQKNormAttention if config.qk_norm else RotaryMultiHeadAttention
-    return QKNormAttention if config.qk_norm else MultiHeadAttention
 
 
 class AutoregressiveTransformer(LanguageModel[SlidingWindow]):

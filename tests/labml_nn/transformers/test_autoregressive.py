@@ -270,6 +270,8 @@ def test_embedding_is_scaled_and_has_positions(positions):
         expected = expected + embedding.table[places]
     close(embedding(tokens, places), expected)
     close(embedding(tokens, places[:, :1])[:, 0], expected[:, 0])
+    embedding.dropout.p = 1.0
+    assert not embedding(tokens, places).any() and embedding.eval()(tokens, places).all()
     assert set(embedding.state_dict()) - {"tokens.weight"} == (
         {"table"} if positions == "learned" else set()
     )
