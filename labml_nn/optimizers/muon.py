@@ -130,15 +130,6 @@ class Muon(Optimizer):
     `torch.optim.Muon` computes the same, one matrix at a time and in bfloat16, which
     many CPUs emulate slowly. Here the dtype can be chosen, and matrices of the same
     shape are multiplied together.
-
-    * `params` are matrices, or groups of them with their own options
-    * `lr` is $\eta$, the size of an update in each direction
-    * `weight_decay` is $\lambda$
-    * `momentum` is $\beta$, at least 0 and less than 1
-    * `nesterov` selects Nesterov momentum
-    * `steps` and `dtype` are those of `orthogonalise`
-
-    Raises `ValueError` for a parameter that is not a matrix, or an option out of range.
     """
 
     def __init__(
@@ -152,6 +143,17 @@ class Muon(Optimizer):
         steps: int = 5,
         dtype: torch.dtype | None = None,
     ) -> None:
+        r"""
+        * `params` are matrices, or groups of them with their own options
+        * `lr` is $\eta$, the size of an update in each direction
+        * `weight_decay` is $\lambda$
+        * `momentum` is $\beta$, at least 0 and less than 1
+        * `nesterov` selects Nesterov momentum
+        * `steps` and `dtype` are those of `orthogonalise`
+
+        Raises `ValueError` for a parameter that is not a matrix, or an option out of
+        range.
+        """
         for name, value in (("lr", lr), ("weight_decay", weight_decay)):
             if not 0 <= value < math.inf:
                 raise ValueError(f"`{name}` ({value}) must be 0 or more, and finite")

@@ -62,16 +62,8 @@ class FeedForward(nn.Module):
     r"""
     ## Feed-forward network
 
-    * `d_model` is the number of features of a position, $C$
-    * `d_ff` is the number of hidden features, $F$
-    * `dropout` is the dropout probability of the hidden features
-    * `activation` is the activation function $f$, a module or a function; `None` is
-      `nn.ReLU()`
-    * `is_gated` adds the gate
-    * `bias1`, `bias2` and `bias_gate` are whether there are $b_1$, $b_2$ and $c$
-
-    Raises `ValueError` or `TypeError` if a size is less than 1, `dropout` is outside
-    [0, 1], a flag is not a boolean, or `activation` cannot be called.
+    Two linear layers with an activation function between them, and a gate if wanted,
+    applied to each position alone.
     """
 
     def __init__(
@@ -85,6 +77,18 @@ class FeedForward(nn.Module):
         bias2: bool = True,
         bias_gate: bool = True,
     ) -> None:
+        r"""
+        * `d_model` is the number of features of a position, $C$
+        * `d_ff` is the number of hidden features, $F$
+        * `dropout` is the dropout probability of the hidden features
+        * `activation` is the activation function $f$, a module or a function; `None` is
+          `nn.ReLU()`
+        * `is_gated` adds the gate
+        * `bias1`, `bias2` and `bias_gate` are whether there are $b_1$, $b_2$ and $c$
+
+        Raises `ValueError` or `TypeError` if a size is less than 1, `dropout` is
+        outside [0, 1], a flag is not a boolean, or `activation` cannot be called.
+        """
         super().__init__()
         check_sizes(d_model=d_model, d_ff=d_ff)
         check_probability(dropout=dropout)

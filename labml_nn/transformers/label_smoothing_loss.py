@@ -47,15 +47,7 @@ class LabelSmoothingLoss(nn.Module):
     r"""
     ## Label smoothing loss
 
-    * `size` is the number of tokens in the vocabulary, $V$
-    * `padding_idx` is the padding token, which is never a target and has a target
-      probability of zero; `None` if there is none
-    * `smoothing` is $\varepsilon$, at least 0 and less than 1
-    * `reduction` is `"sum"`; `"mean"`, over the tokens that are not padding; or
-      `"none"`, one number per token
-
-    Raises `ValueError` for a value outside of these ranges, and `TypeError` for one of
-    another type.
+    The divergence from a smoothed target distribution to the prediction.
     """
 
     def __init__(
@@ -66,6 +58,17 @@ class LabelSmoothingLoss(nn.Module):
         *,
         reduction: Literal["sum", "mean", "none"] = "sum",
     ) -> None:
+        r"""
+        * `size` is the number of tokens in the vocabulary, $V$
+        * `padding_idx` is the padding token, which is never a target and has a target
+          probability of zero; `None` if there is none
+        * `smoothing` is $\varepsilon$, at least 0 and less than 1
+        * `reduction` is `"sum"`; `"mean"`, over the tokens that are not padding; or
+          `"none"`, one number per token
+
+        Raises `ValueError` for a value outside of these ranges, and `TypeError` for one
+        of another type.
+        """
         super().__init__()
         _check_arguments(size, padding_idx, smoothing)
         check_known("reduction", reduction, ["sum", "mean", "none"])

@@ -61,15 +61,6 @@ class LayerNorm(nn.Module):
     vectors once: on one CPU core it took half of the time of this one, and a tenth with
     the backward pass (1,024 vectors of 512 features). This one is for reading and
     modifying.
-
-    * `normalized_shape` is the number of features, $C$, or the sizes of the last axes
-      if mean and variance are those of several
-    * `eps` is $\epsilon$, 0 or more
-    * `elementwise_affine` is whether there are $g$ and $b$
-    * `bias` is whether there is $b$ beside $g$
-
-    Raises `ValueError` or `TypeError` if a size is less than 1, `eps` is negative or
-    not finite, or a flag is not a boolean.
     """
 
     def __init__(
@@ -79,6 +70,16 @@ class LayerNorm(nn.Module):
         elementwise_affine: bool = True,
         bias: bool = True,
     ) -> None:
+        r"""
+        * `normalized_shape` is the number of features, $C$, or the sizes of the last
+          axes if mean and variance are those of several
+        * `eps` is $\epsilon$, 0 or more
+        * `elementwise_affine` is whether there are $g$ and $b$
+        * `bias` is whether there is $b$ beside $g$
+
+        Raises `ValueError` or `TypeError` if a size is less than 1, `eps` is negative
+        or not finite, or a flag is not a boolean.
+        """
         super().__init__()
         if isinstance(normalized_shape, Sequence):
             sizes = tuple(normalized_shape)

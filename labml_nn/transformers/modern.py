@@ -222,14 +222,15 @@ class RMSNorm(nn.Module):
 
     Arguments, parameter names and results are those of `torch.nn.RMSNorm`, so that
     checkpoints can be exchanged.
-
-    * `d_model` is the number of features, $C$
-    * `eps` is $\epsilon$, more than 0
-
-    Raises `ValueError` or `TypeError` if `d_model` or `eps` is not positive.
     """
 
     def __init__(self, d_model: int, eps: float = 1e-5) -> None:
+        r"""
+        * `d_model` is the number of features, $C$
+        * `eps` is $\epsilon$, more than 0
+
+        Raises `ValueError` or `TypeError` if `d_model` or `eps` is not positive.
+        """
         super().__init__()
         check_sizes(d_model=d_model)
         if not eps > 0:
@@ -380,7 +381,8 @@ class RotaryQKNormAttention(RotaryMultiHeadAttention, QKNormAttention):
 #   half of the features is paired with the second, as in GPT-NeoX. This is a
 #   permutation of the projections' rows, but a checkpoint fixes one of the two.
 # * **Positions of RoPE.** The paper counts on. With a [sliding-window
-#   context](sliding_window.py) the window is computed anew, and its positions begin again.
+#   context](sliding_window.py) the window is computed anew, and its positions begin
+#   again.
 # * **RMSNorm** has an $\epsilon$, and normalises the residual stream where the paper
 #   normalises the summed inputs of each layer's units. Its partial variant (*p*RMSNorm)
 #   is left out.

@@ -134,19 +134,20 @@ class PositionalEncoding(nn.Module):
     The same $PE_p$ is added in every sequence of the batch. In an encoder–decoder both
     stacks need one at their input, and both count their positions from 0. The layers
     above need none: the residual connections carry the sum upwards.
-
-    * `d_model` is the number of features, $C$
-    * `dropout_prob` is the dropout probability of the sum (§5.4: the paper applies
-      dropout to the sums in both stacks)
-    * `max_len` is the number of precomputed positions, and no limit
-
-    Raises `ValueError` or `TypeError` if a size is less than 1, or `dropout_prob` is
-    outside [0, 1].
     """
 
     positional_encodings: Tensor
 
     def __init__(self, d_model: int, dropout_prob: float, max_len: int = 5000) -> None:
+        r"""
+        * `d_model` is the number of features, $C$
+        * `dropout_prob` is the dropout probability of the sum (§5.4: the paper applies
+          dropout to the sums in both stacks)
+        * `max_len` is the number of precomputed positions, and no limit
+
+        Raises `ValueError` or `TypeError` if a size is less than 1, or `dropout_prob`
+        is outside [0, 1].
+        """
         super().__init__()
         check_probability(dropout_prob=dropout_prob)
         self.dropout = nn.Dropout(dropout_prob)
