@@ -238,7 +238,7 @@ def _meaning(config: type, name: str) -> str:
                     said = pattern.sub(other, said)
                 items.append((re.findall(r"\w+", start[1]), said.strip()))
     named = (said for names, said in items if name in names)
-    mentioned = (said for _, said in items if name in said.split())
+    mentioned = (said for _, said in items if re.search(rf"\b{name}\b", said))
     return next(named, next(mentioned, ""))
 
 

@@ -36,7 +36,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from os import PathLike
 from types import FrameType
 from typing import Any
@@ -312,7 +312,8 @@ class Trainer:
             check_belongs(path, state["about"], self._identity())
             self.model.load_state_dict(state["model"])
             self.update.restore(state["update"])
-            self.history = History(**state["history"])
+            past = state["history"]
+            self.history = History(**{f.name: past[f.name] for f in fields(History)})
         self.update.clear(self.history.loss_sum)
         self._begun, self.saver.saved_at = True, self.history.step
 

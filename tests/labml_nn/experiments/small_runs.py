@@ -1,0 +1,76 @@
+"""Small texts, tasks, models and trainings, for the tests of this folder."""
+
+import random
+
+import labml_nn
+from labml_nn.experiments.config import TrainingConfig
+from labml_nn.experiments.data import Corpus
+from labml_nn.experiments.tasks import TASKS
+from labml_nn.experiments.trainer import Trainer
+
+#: Models of all kinds, as small as they can be, with dropout.
+MODELS = {
+    "autoregressive": {"d_model": 12, "heads": 3, "n_layers": 2, "max_len": 9},
+    "encoder_decoder": {"d_model": 12, "heads": 3, "n_layers": 1, "max_len": 9},
+    "feedback": {"d_model": 12, "heads": 3, "n_layers": 2, "max_len": 9},
+    "elman": {"d_model": 10, "d_hidden": 14, "n_layers": 2, "dropout_prob": 0.1},
+}
+SPEAKERS = ("ROMEO:", "JULIET:", "NURSE:")
+WORDS = ("but", "soft", "what", "light", "through", "yonder", "window", "breaks", "it", "is")
+
+
+def play(speeches=60):
+    """Speeches of names and words, the same every time."""
+    draw = random.Random(3)
+    return "\n\n".join(
+        f"{draw.choice(SPEAKERS)}\n{' '.join(draw.choices(WORDS, k=draw.randint(1, 7)))}."
+        for _ in range(speeches)
+    )
+
+
+CORPUS = Corpus.of("a play", play())
+
+
+def settings(**changes):
+    """A configuration of a few quick updates."""
+    fields = {
+        "steps": 6,
+        "batch_size": 4,
+        "seq_len": 7,
+        "learning_rate": 0.01,
+        "warmup_steps": 2,
+        "evaluate_every": 3,
+        "sample_every": 3,
+        "save_every": 3,
+        "sample_tokens": 5,
+        "device": "cpu",
+    }
+    return TrainingConfig(**{**fields, **changes})
+
+
+def kind(name):
+    return "replies" if name == "encoder_decoder" else "text"
+
+
+def task_for(name="elman", config=None, corpus=CORPUS):
+    config = config or settings()
+    return TASKS[kind(name)](
+        corpus, batch_size=config.batch_size, seq_len=config.seq_len, seed=config.seed
+    )
+
+
+def model_for(name="elman", task=None, seed=5, **fields):
+    import torch
+
+    task = task or task_for(name)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return labml_nn.create(name, **{**MODELS[name], **task.model_fields, **fields})
+
+
+def training(name="elman", folder=None, *, model=None, **changes):
+    """A trainer of a new model; what is not for it goes into the configuration."""
+    given = {key: changes.pop(key) for key in ("reporters", "world", "about") if key in changes}
+    config = settings(**changes)
+    task = task_for(name, config)
+    return Trainer(model or model_for(name, task), task, config, folder, **given)

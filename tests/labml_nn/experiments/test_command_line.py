@@ -1,0 +1,570 @@
+"""What users type: flags from dataclasses, runs, and everything that is refused in a sentence."""
+
+import errno
+import json
+import math
+import re
+import shutil
+import signal
+import sys
+from dataclasses import dataclass, field, fields
+from typing import Literal
+
+import pytest
+import torch
+from small_commands import SMALL, SPEECHES
+
+from labml_nn.experiments import command_line
+from labml_nn.experiments.checkpoint import load_run
+from labml_nn.experiments.command_line import (
+    Generation,
+    Parser,
+    UsageError,
+    explained,
+    flags_of,
+    main,
+    meanings,
+    read_order,
+    typed,
+)
+from labml_nn.experiments.config import TrainingConfig
+from labml_nn.experiments.files import RunError
+from labml_nn.experiments.presets import experiments
+from labml_nn.registry import models
+from labml_nn.sampling import Chain, Greedy, Nucleus, Temperature, TopK, generate
+
+CONFIGS = [*(entry.load_class().Config for entry in models()), TrainingConfig, Generation]
+
+
+@dataclass
+class Config:
+    r"""
+    * `width` is how wide it is, 100 % of it
+    * `rate` is how fast, $\sqrt{C}$ [@key, §3]
+    * `is_open` is whether it is `None` or [open](page.py)
+    * `norm` is the kind of norm
+    * `limit`, `share` are where it ends
+      and how much
+    """
+
+    width: int
+    rate: float = 0.5
+    is_open: bool = True
+    norm: Literal["layer", "rms", "none"] = "layer"
+    limit: int | None = None
+    share: float | None = 0.25
+    place: str | None = None
+
+
+FLAGS = flags_of(Config, {"rate": 0.75})
+
+
+def parser_of(flags):
+    parser = Parser("about", "prog")
+    for flag in flags:
+        flag.add_to(parser)
+    return parser
+
+
+def read(line):
+    return typed(parser_of(FLAGS).read(line.split()), FLAGS)
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.__name__)
+def test_each_field_has_a_flag_with_help_and_a_default(config):
+    """And what the help shows as the default can be typed, and means the default."""
+    flags = flags_of(config, {"n_vocab": 65})
+    assert [flag.field for flag in flags] == [one.name for one in fields(config)]
+    parser, words = parser_of(flags), []
+    shown = " ".join(parser.format_help().split())
+    for flag in flags:
+        assert flag.name in shown and len(flag.meaning) > 8, flag.field
+        switch = "--" if flag.default else "--no-"
+        words += [flag.name.replace("--", switch)] if bool in flag.kinds else [flag.name]
+        words += [] if bool in flag.kinds else [str(flag.default)]
+    assert typed(parser.read(words), flags) == {flag.field: flag.default for flag in flags}
+
+
+def test_help_is_the_docstring_as_plain_text(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "90")
+    shown = " ".join(parser_of(FLAGS).format_help().split())
+    assert "how wide it is, 100 % of it --" in shown
+    assert "how fast, √C (default: 0.75)" in shown
+    assert "whether it is none or open (default: --is-open)" in shown
+    assert meanings(Config)["share"] == "where it ends and how much"
+    assert meanings(Config)["place"] == ""
+    assert (
+        "(default: --no-is-open)" in parser_of(flags_of(Config, {"is_open": False})).format_help()
+    )
+    names = [flag.field for flag in flags_of(Config, {}, leave_out={"width", "place"})]
+    assert names == ["rate", "is_open", "norm", "limit", "share"]
+
+
+@pytest.mark.parametrize(
+    ("line", "values"),
+    [
+        ("", {}),
+        ("--width 3 --rate 1e-3", {"width": 3, "rate": 0.001}),
+        ("--no-is-open --norm rms", {"is_open": False, "norm": "rms"}),
+        ("--is_open --limit=none", {"is_open": True, "limit": None}),
+        ("--limit 7 --share None", {"limit": 7, "share": None}),
+        ("--share -2 --place a_b", {"share": -2.0, "place": "a_b"}),
+        ("--rate -1e-2 --share=-.5 --limit -3", {"rate": -0.01, "limit": -3, "share": -0.5}),
+        ("--norm none --place none", {"norm": "none", "place": None}),
+    ],
+)
+def test_words_become_values(line, values):
+    got = read(line)
+    assert got == values
+    assert [type(value) for value in got.values()] == [type(v) for v in values.values()]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("--width four", "--width: 'four' is not a whole number"),
+        ("--width 1.5", "--width: '1.5' is not a whole number"),
+        ("--rate fast", "--rate: 'fast' is not a number"),
+        ("--rate none", "--rate: 'none' is not a number"),
+        ("--limit no", "--limit: 'no' is not a whole number, such as 64, and not \"none\""),
+        ("--norm rsm", "--norm: there is no value 'rsm'; did you mean 'rms'? known: layer"),
+        ("--widht 3", "there is no flag --widht; did you mean --width?"),
+        ("--wid 3", "there is no flag --wid; did you mean --width?"),
+        ("--zzz=3", "there is no flag --zzz\n"),
+        ("--width", "--width: a value must follow"),
+        ("--width 3 4", "unexpected word '4'"),
+    ],
+)
+def test_words_that_do_not_parse(line, message):
+    with pytest.raises(UsageError) as caught:
+        read(line)
+    assert str(caught.value).startswith(message)
+    assert str(caught.value).endswith("prog --help` explains all flags")
+
+
+def test_a_type_that_no_flag_can_have():
+    @dataclass
+    class Odd:
+        layers: list[int] = field(default_factory=list)
+
+    with pytest.raises(TypeError, match=r"`layers` of Odd is a list\[int\]; expected int"):
+        flags_of(Odd, {})
+
+
+# The program.
+def test_overview_version_and_list(capsys):
+    for words in ([], ["--help"], ["help"]):
+        assert main(words) == 0
+        shown = capsys.readouterr().out
+        assert all(f"\n  {name} " in shown for name in command_line.COMMANDS)
+    assert main(["list"]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in experiments().names) and "heads-4" in shown
+    assert main(["--version"]) == 0 and "labml-nn" in capsys.readouterr().out
+    assert main(["trian"]) == 2
+    assert "there is no command 'trian'; did you mean 'train'?" in capsys.readouterr().err
+    assert main(["list", "all"]) == 2 and "unexpected word 'all'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (RunError("a sentence"), 1, "a sentence"),
+        (ValueError("another"), 2, "another"),
+        (ValueError(), 2, "ValueError"),
+        (OSError(errno.ENOSPC, "No space left on device", "/x"), 1, "the disk is full: /x; free"),
+        (PermissionError(errno.EACCES, "Permission denied", "/x"), 2, "permission denied: /x"),
+        (FileNotFoundError("there is no x"), 2, "there is no x"),
+        (MemoryError(), 1, "the memory is full; use a smaller --batch-size"),
+        (torch.OutOfMemoryError("CUDA out of memory"), 1, "the memory of the GPU is full"),
+        (ImportError(name="tqdm"), 1, "tqdm is not installed; pip install 'labml-nn"),
+        (KeyError("x"), 1, "KeyError: 'x'\nthis is a fault of the library; --debug shows"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_errors_become_a_code_and_a_sentence(error, code, text):
+    got = explained(error)
+    assert got[0] == code and got[1].startswith(text)
+
+
+def test_debug_shows_the_traceback(capsys):
+    assert main(["train", "--debug", "nonsense"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+# Train.
+def train(name, out, text, *more):
+    return main(["train", name, *SMALL[name], "--text", str(text), "--out", str(out), *more])
+
+
+def order(*words):
+    return read_order(words)
+
+
+@pytest.fixture
+def press_ctrl_c(monkeypatch):
+    """Ctrl-C is pressed when this step is reported."""
+
+    def at(step):
+        def update(self, told, *args, **more):
+            if told == step:
+                signal.raise_signal(signal.SIGINT)
+
+        monkeypatch.setattr(command_line.Warnings, "update", update)
+
+    return at
+
+
+@pytest.mark.parametrize("name", experiments().names)
+def test_help_shows_every_flag_with_the_preset(capsys, monkeypatch, name):
+    monkeypatch.setenv("COLUMNS", "90")
+    experiment = experiments()[name]
+    assert main(["train", name, "--preset", "gpu", "--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "SUPPRESS" not in shown and "--n-vocab" not in shown and "--backend" not in shown
+    for field_, value in TrainingConfig(**experiment.presets["gpu"].training).values().items():
+        flag = f"--{field_.replace('_', '-')} "
+        about = shown.partition(flag)[2].partition(" --")[0]
+        assert f"(default: {'none' if value is None else value})" in about, flag
+    varied = {one for changed in experiment.variants.values() for one in changed}
+    for field_, value in experiment.presets["gpu"].model.items():
+        assert field_ in varied or f"(default: {value})" in shown
+    for part in (*(preset.about for preset in experiment.presets.values()), *experiment.variants):
+        assert part in shown
+
+
+def test_words_become_an_order():
+    got = order(
+        *("--steps", "7", "feedback", "--preset=cpu", "--no-tied", "--d_model", "24"),
+        *("--resume", "--learning-rate", "0.5"),
+    )
+    assert (got.experiment.name, got.preset, got.variant) == ("feedback", "cpu", None)
+    assert got.model == {"d_model": 24, "tied": False}
+    assert got.training == {"steps": 7, "learning_rate": 0.5}
+    assert got.resume and not got.quiet and got.text is None and str(got.out) == "runs/feedback"
+    every, one = order("mha", "--out", "x"), order("mha", "--variant", "heads-2")
+    assert every.variants == ["heads-1", "heads-2", "heads-4", "heads-8"]
+    assert str(every.folder("heads-2")) == "x/heads-2"
+    assert one.variants == ["heads-2"] and str(one.folder("heads-2")) == "runs/mha/heads-2"
+
+
+def test_a_run_is_trained_and_reported(capfd, tmp_path, text_file):
+    assert train("elman", tmp_path / "run", text_file) == 0
+    captured = capfd.readouterr()
+    assert captured.out.startswith("elman, tiny: a model with ")
+    assert "small.txt: 2,192 characters for training, 244 for validation\n" in captured.out
+    assert "6 updates in " in captured.out and "step 3: validation loss" in captured.err
+    assert f"generate {tmp_path / 'run'}\n" in captured.out  # no ROMEO in that text
+    run = load_run(tmp_path / "run")
+    assert [run.about[name] for name in ("experiment", "variant", "preset")] == [
+        "elman",
+        None,
+        "tiny",
+    ]
+    assert run.about["model"]["config"]["d_hidden"] == 10 and run.training.steps == 6
+    assert run.result()["result"]["stopped"] == "finished"
+    again = ["train", "elman", "--out", str(tmp_path / "run"), "--resume", "--quiet"]
+    assert main(again) == 0  # nothing is left to do
+    captured = capfd.readouterr()
+    assert captured.out.startswith("6 updates in ") and captured.err == ""
+
+
+def test_ctrl_c_saves_and_the_printed_command_continues(capsys, tmp_path, text_file, press_ctrl_c):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert train("autoregressive", whole, text_file, "--quiet") == 0
+    press_ctrl_c(3)
+    assert train("autoregressive", parts, text_file, "--quiet") == 130
+    said = capsys.readouterr().out
+    assert "interrupted after 3 updates, and saved; continue with" in said
+    command = said.splitlines()[-1].strip()
+    assert command == f"python -m labml_nn train autoregressive --out {parts} --resume"
+    press_ctrl_c(None)
+    assert main([*command.split()[3:], "--quiet"]) == 0
+    ends = [load_run(folder).result() for folder in (whole, parts)]
+    assert ends[0]["result"]["validation_loss"] == ends[1]["result"]["validation_loss"]
+    assert ends[0]["samples"] == ends[1]["samples"]
+
+
+def test_all_variants_are_trained_and_compared(capsys, tmp_path, text_file, press_ctrl_c):
+    """Interrupted in the second, they continue there; what is finished is left alone."""
+    name, out = "positional_encoding", tmp_path / "all"
+    variants = list(experiments()[name].variants)
+    press_ctrl_c(2)
+    assert train(name, out, text_file, "--variant", variants[0], "--quiet") == 130
+    command = capsys.readouterr().out.splitlines()[-1].split()[3:]
+    assert command == ["train", name, "--variant", variants[0], "--out", str(out), "--resume"]
+    shutil.copytree(out, out.parent / "kept")
+    shutil.rmtree(out)
+    shutil.copytree(out.parent / "kept", out / variants[0])
+    press_ctrl_c(None)
+    again = ["train", name, "--out", str(out), "--resume", "--quiet"]
+    assert main([*again, *SMALL[name], "--text", str(text_file)]) == 0
+    assert main([*again, *SMALL[name], "--text", str(text_file)]) == 0
+    said = capsys.readouterr().out
+    assert all(f"{out / variant} is finished\n" in said for variant in variants)
+    assert all(f"\n{variant}: 6 updates in " in f"\n{said}" for variant in variants)
+    table = said.rpartition("best validation loss:\n")[2].splitlines()
+    losses = {line.split()[0]: float(line.split()[1]) for line in table[: len(variants)]}
+    assert set(losses) == set(variants) and list(losses.values()) == sorted(losses.values())
+    for variant in variants:
+        assert f">{variant} <" in (out / "curves.svg").read_text()
+        best = load_run(out / variant).result()["result"]["best_validation_loss"]
+        assert losses[variant] == pytest.approx(best, abs=1e-4)
+    (tmp_path / "new" / variants[-1]).mkdir(parents=True)
+    (tmp_path / "new" / variants[-1] / "mine.txt").write_text("precious")
+    assert train(name, tmp_path / "new", text_file) == 1  # before the first variant begins
+    assert "is not empty and holds no run" in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "new").iterdir()] == [variants[-1]]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        ("", 2, "the name of an experiment is missing; known: autoregressive, "),
+        ("--steps 3", 2, "the name of an experiment is missing"),
+        ("fedback", 2, "there is no experiment 'fedback'; did you mean 'feedback'?"),
+        ("feedback --preset tinny", 2, "there is no preset of feedback 'tinny'; did you mean"),
+        ("mha --variant heads-3", 2, "there is no variant of mha 'heads-3'; did you mean"),
+        ("elman --variant big", 2, "elman has no variants; leave --variant out"),
+        ("elman --n-vocab 70", 2, "--n-vocab is determined by the text; leave it out"),
+        ("mha --heads=3", 2, "--heads is what the variants of mha differ in; choose one with --va"),
+        ("elman --d-hiden 70", 2, "there is no flag --d-hiden; did you mean --d-hidden?"),
+        ("elman --backend torch", 2, "there is no flag --backend"),
+        ("elman feedback", 2, "unexpected word 'feedback'"),
+        ("elman --steps 0", 2, "`steps` (0) must be at least 1"),
+        ("elman --steps 1e3", 2, "--steps: '1e3' is not a whole number"),
+        ("elman --steps 5 --warmup-steps 6", 2, "`warmup_steps` (6) must be at most `steps` (5)"),
+        ("elman --seed 9999999999999999999", 2, "`seed` (9999999999999999999) must be below"),
+        ("elman --seed -1", 2, "`seed` (-1) must be at least 0"),
+        ("elman --batch-size 7 --accumulate 3", 2, "`batch_size` (7) must be divisible by"),
+        ("elman --learning-rate nan", 2, "`learning_rate` (nan) must be above 0"),
+        ("elman --beta1 1", 2, "`beta1` (1.0) must be at least 0 and less than 1"),
+        ("elman --dropout-prob 1.5", 2, "`dropout_prob` (1.5)"),
+        ("feedback --d-model 10 --heads 4", 2, "`d_model` (10) must be divisible by `heads`"),
+        ("feedback --initial-seq-len 99", 2, "`initial_seq_len` (99) must be at most `seq_len`"),
+        ("elman --optimizer adam", 2, "there is no value 'adam'; did you mean 'adamw'?"),
+        ("elman --device gpu", 2, "`device` ('gpu') is not known"),
+        ("elman --device cuda:99", 2, "there is no device 'cuda:99' here"),
+        ("elman --text nowhere.txt", 2, "there is no nowhere.txt; expected a text file in UTF-8"),
+        ("elman --text binary", 2, "is binary; expected a text file"),
+        ("elman --text empty", 2, "is empty; expected a text to train on"),
+        ("encoder_decoder --text line", 2, "expected at least 2, a source and a reply"),
+        ("elman --seq-len 5000", 2, "`seq_len` (5000) needs 5001"),
+        ("elman --start-from x", 2, "`start_from` ('x') is not for the experiment 'elman'"),
+        ("elman --out taken", 1, "is a file; choose another folder (--out)"),
+        ("elman --resume", 1, "there is no run in runs/elman to continue; name its folder"),
+    ],
+)  # fmt: skip
+def test_what_is_not_possible(capsys, tmp_path, monkeypatch, text_file, words, code, message):
+    monkeypatch.chdir(tmp_path)
+    files = {"binary": b"a\0b" * 99, "empty": b"", "line": b"one line " * 40, "taken": b"mine"}
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    words = words.split()
+    if "--text" not in words:
+        words += ["--text", str(text_file)]
+    if "--preset" not in words:
+        words += ["--preset", "tiny"]
+    assert main(["train", *words]) == code
+    captured = capsys.readouterr()
+    assert captured.err.startswith("error: ") and message in captured.err
+    assert "Traceback" not in captured.err and captured.out == ""
+    assert not (tmp_path / "runs").exists()
+    assert {name: (tmp_path / name).read_bytes() for name in files} == files
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("feedback", "is another one:\n  experiment: elman there, feedback here"),
+        ("elman --d-hidden 11", "is another one:\n  d_hidden: 10 there, 11 here"),
+        ("elman --steps 9", "belongs to another run:\n  steps: 6 there and 9 here"),
+        ("elman --text OTHER", "belongs to another run:\n  corpus: "),
+    ],
+)
+def test_another_run_is_not_continued(capsys, tmp_path, trained, words, message):
+    other = tmp_path / "other.txt"
+    other.write_text(SPEECHES * 13)
+    folder = trained("elman")
+    before = (folder / "checkpoint.pt").read_bytes()
+    words = words.replace("OTHER", str(other)).split()
+    assert main(["train", *words, "--out", str(folder), "--resume"]) == 1
+    assert message in capsys.readouterr().err
+    assert (folder / "checkpoint.pt").read_bytes() == before
+
+
+def test_damaged_files_are_named(capsys, tmp_path, trained):
+    folder = tmp_path / "run"
+    shutil.copytree(trained("elman"), folder)
+    (folder / "checkpoint.pt").write_bytes(b"garbage")
+    again = ["train", "elman", "--out", str(folder), "--resume"]
+    assert main(again) == 1
+    said = capsys.readouterr().err
+    assert f"{folder / 'checkpoint.pt'} is damaged (it is not a checkpoint)" in said
+    assert "weights_only" not in said
+    (folder / "model" / "model.safetensors").write_bytes(b"half")
+    assert main(["generate", str(folder)]) == 2
+    assert str(folder / "model" / "model.safetensors") in capsys.readouterr().err
+    (folder / "run.json").write_text(json.dumps({"experiment": "elman"}))
+    assert main(again) == 1
+    assert f"{folder / 'run.json'} is damaged" in capsys.readouterr().err
+
+
+def test_a_loss_that_is_not_finite_ends_the_run(capsys, tmp_path, text_file):
+    out = tmp_path / "run"
+    words = ("--learning-rate", "1e30", "--clip-norm", "0", "--warmup-steps", "0", "--quiet")
+    assert train("feedback", out, text_file, *words) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("warning: the loss or the gradient was not finite")
+    assert f"error: the run in {out} has ended after " in said and " of 6 updates" in said
+    assert load_run(out).result()["result"]["stopped"] == "not finite"
+
+
+# Generate, evaluate, attention.
+@pytest.mark.parametrize("name", ["autoregressive", "feedback", "elman", "encoder_decoder"])
+def test_what_is_generated(capsys, monkeypatch, trained, name):
+    """What the library generates with the same seed and sampler, character by character."""
+    folder, pieces = trained(name), []
+    run, write = load_run(folder), sys.stdout.write
+    monkeypatch.setattr(sys.stdout, "write", lambda text: (pieces.append(text), write(text)))
+    words = ["--prompt", "Speak", "--tokens", "11", "--seed", "4", "--device", "cpu"]
+    assert main(["generate", str(folder), *words]) == 0
+    sampler = Chain(Temperature(0.8))
+    written = run.decode(generate(run.model(), run.prompt("Speak"), 11, sampler, seed=4)[:, 0])
+    prompt = [] if name == "encoder_decoder" else ["Speak"]
+    assert [piece for piece in pieces if piece] == [*prompt, *written, "\n"]
+
+
+def test_several_texts_and_no_prompt(capsys, trained):
+    folder = str(trained("elman"))
+    capsys.readouterr()
+    words = ["generate", folder, "--tokens", "30", "--seed"]
+    assert main([*words, "4", "--count", "2"]) == 0
+    first, second = capsys.readouterr().out.split("\n\n--- 2 of 2 ---\n")
+    assert first.startswith("\n") and first != second.rstrip("\n")
+    assert main([*words, "5", "--prompt", "\n"]) == 0
+    assert second == capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("settings", "sampler"),
+    [
+        ({}, Chain(Temperature(0.8))),
+        ({"temperature": 0.0, "top_k": 3}, Greedy()),
+        ({"top_k": 3, "top_p": 0.7}, Chain(Temperature(0.8), TopK(3), Nucleus(0.7))),
+    ],
+)
+def test_settings_make_a_sampler(settings, sampler):
+    assert repr(Generation(**settings).sampler) == repr(sampler)
+
+
+def test_the_loss_of_a_text(capsys, tmp_path, trained):
+    folder = trained("elman")
+    best = load_run(folder).result()["result"]["best_validation_loss"]
+    capsys.readouterr()
+    assert main(["evaluate", str(folder)]) == 0
+    shown = capsys.readouterr().out
+    assert "(elman, tiny)" in shown and "small.txt, the last 244 of 2,436 characters" in shown
+    assert f"loss        {best:.4f} nats per character\n" in shown
+    assert f"{best / math.log(2):.4f} bits" in shown and f"{math.exp(best):.2f}" in shown
+    other = tmp_path / "other.txt"
+    other.write_text(SPEECHES * 3)
+    assert main(["evaluate", str(folder), "--text", str(other)]) == 0
+    assert "The model was trained on another text: small.txt." in capsys.readouterr().out
+    other.write_text("Speak")
+    assert main(["evaluate", str(folder), "--text", str(other)]) == 2
+    assert "take a longer text" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("autoregressive", ["--text", "Speak"]),
+        ("encoder_decoder", ["--text", "Speak", "--reply", "All"]),
+        ("encoder_decoder", ["--text", "Speak", "--part", "encoder"]),
+    ],
+)
+def test_attention_is_drawn(capsys, tmp_path, trained, name, words):
+    picture, folder = tmp_path / "a.svg", str(trained(name))
+    command = ["attention", folder, *words, "--out", str(picture)]
+    capsys.readouterr()
+    assert main(command) == 0
+    whole = picture.read_text()
+    assert whole.startswith("<svg") and str(picture) in capsys.readouterr().out
+    assert main([*command, "--layer", "1", "--head", "2"]) == 0
+    assert picture.read_text() != whole
+    for more, message in (("--layer", "no layer 9; expected 1 to 2"), ("--head", "no head 9")):
+        assert main([*command, more, "9"]) == 2
+        assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "words", "message"),
+    [
+        ("generate", "elman", ["--prompt", "All #1"], "'#' (line 1, column 5) is not in the"),
+        ("generate", "elman", ["--prompt", r"All:\n"], "has a backslash, which is not in the"),
+        ("generate", "elman", ["--tokens", "0"], "`tokens` (0) must be at least 1"),
+        ("generate", "elman", ["--count", "0"], "`count` (0) must be at least 1"),
+        ("generate", "elman", ["--temperature", "-1"], "`temperature` (-1.0) must be at least 0"),
+        ("generate", "elman", ["--temperature", "nan"], "`temperature` (nan)"),
+        ("generate", "elman", ["--top-p", "1.5"], "`top_p` (1.5)"),
+        ("generate", "elman", ["--top-k", "0"], "`top_k` (0)"),
+        ("generate", "elman", ["--seed", "9999999999999999999"], "`seed` (9999999999999999999)"),
+        ("generate", "elman", ["--topk", "3"], "there is no flag --topk; did you mean --top-k?"),
+        ("generate", "elman", ["--device", "cuda:99"], "there is no device 'cuda:99' here"),
+        ("generate", "elman", ["more", "words"], "unexpected word 'more'"),
+        ("generate", "encoder_decoder", [], "this model replies to a text; try --prompt"),
+        ("evaluate", "elman", ["--text", "nowhere"], "there is no nowhere"),
+        ("evaluate", "elman", ["--device", "gpu"], "`device` ('gpu') is not known"),
+        ("attention", "elman", ["--text", "All"], "attention"),
+        ("attention", "autoregressive", [], "--text"),
+        ("attention", "autoregressive", ["--text", ""], "the prompt is empty"),
+        ("attention", "autoregressive", ["--text", "All", "--out", "a.png"], "try --out a.svg"),
+        ("attention", "autoregressive", ["--text", "All", "--out", "no/a.svg"], "no folder no"),
+        ("attention", "autoregressive", ["--text", "All", "--reply", "All"], "leave --reply out"),
+        ("attention", "autoregressive", ["--text", "All", "--part", "source"], "leave it out"),
+        ("attention", "autoregressive", ["--text", "All " * 9], "and the context of this model 13"),
+        ("attention", "autoregressive", ["--text", "All", "--layer", "x"], "is not a whole number"),
+        ("attention", "encoder_decoder", ["--text", "All", "--part", "sauce"], "mean 'source'?"),
+    ],
+)  # fmt: skip
+def test_what_a_trained_model_is_not_asked(
+    capsys, monkeypatch, tmp_path, trained, command, name, words, message
+):
+    folder = trained(name)
+    monkeypatch.chdir(tmp_path)
+    capsys.readouterr()
+    assert main([command, str(folder), *words]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("error: ") and message in captured.err
+    assert captured.out == "" and "Traceback" not in captured.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["generate", "evaluate", "attention"])
+def test_a_folder_that_is_no_run(capsys, tmp_path, trained, command):
+    folder = trained("elman")
+    words = ["--text", "a"] if command == "attention" else []
+    capsys.readouterr()
+    for path, message in [
+        (tmp_path / "nowhere", "nowhere does not exist; expected the folder"),
+        (tmp_path, "has no run in it"),
+        (folder.parent, "is not a run, but contains some: "),
+        (folder / "model", f"is a part of a run; use {folder}\n"),
+        (folder.parent / "elmann", f"did you mean {folder}?"),
+    ]:
+        assert main([command, str(path), *words]) == 1
+        assert message in capsys.readouterr().err
+    assert main([command, *words]) == 2
+    assert "RUN" in capsys.readouterr().err
+
+
+def test_a_text_without_lines_needs_a_prompt(capsys, tmp_path):
+    text, out = tmp_path / "line.txt", tmp_path / "run"
+    text.write_text("abcdefgh" * 60)
+    assert train("elman", out, text, "--quiet") == 0
+    capsys.readouterr()
+    assert main(["generate", str(out)]) == 2
+    assert re.search(r'choose a first character: --prompt "a"', capsys.readouterr().err)
+    assert main(["generate", str(out), "--prompt", "abc", "--tokens", "2"]) == 0

@@ -1,0 +1,255 @@
+"""Two processes that learn what one learns, and what is said when they cannot."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import distributed_worker as worker
+import pytest
+import torch
+
+from labml_nn.experiments.checkpoint import load_run
+from labml_nn.experiments.data import Corpus
+from labml_nn.experiments.distributed import Loss, World
+from labml_nn.experiments.files import RunError
+from labml_nn.experiments.reporters import read_log
+from labml_nn.experiments.tasks import TextTask
+from labml_nn.experiments.trainer import Trainer
+
+SCRIPT = Path(worker.__file__)
+ROOT = SCRIPT.parents[3]
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def environment(rank, size, port):
+    """What torchrun would set."""
+    return os.environ | {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(size),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(ROOT),
+    }
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """What each of two processes saw."""
+    path, port = tmp_path_factory.mktemp("two") / "seen", free_port()
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-W", "error", SCRIPT, path],
+            env=environment(rank, 2, port),
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    said = [child.communicate(timeout=120)[1] for child in children]
+    assert [child.returncode for child in children] == [0, 0], "\n".join(said)
+    return [torch.load(f"{path}{rank}") | {"path": path} for rank in range(2)]
+
+
+@pytest.mark.parametrize("name", worker.MODELS)
+def test_two_processes_learn_what_one_learns(two, name):
+    """In double precision: the loss of each step, and all parameters after the last."""
+    losses, parameters = worker.train(World(), name)
+    assert losses[0] != losses[-1]
+    for seen in two:
+        torch.testing.assert_close(seen[name][0], losses, rtol=1e-12, atol=0)
+        torch.testing.assert_close(seen[name][1], parameters, rtol=1e-9, atol=1e-12)
+
+
+def test_two_processes_in_pieces_learn_the_same(two):
+    """Accumulated gradients are those of the whole batch, with replies of all lengths."""
+    losses, parameters = worker.train(World(), "encoder_decoder")
+    for seen in two:
+        torch.testing.assert_close(seen["accumulate"][0], losses, rtol=1e-12, atol=0)
+        torch.testing.assert_close(seen["accumulate"][1], parameters, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", worker.TRAINED)
+def test_two_processes_train_what_one_trains(two, tmp_path, name):
+    """The real trainer: both curves and all parameters, with pieces and without."""
+    train, validation, parameters, _ = worker.train_with_trainer(World(), name, tmp_path / "one")
+    for seen in two:
+        mine = seen[f"trainer {name}"]
+        assert mine[3] == "finished"
+        for ours, theirs in ((train, mine[0]), (validation, mine[1])):
+            assert [point[0] for point in ours] == [point[0] for point in theirs]
+            losses = [[point[1] for point in points] for points in (ours, theirs)]
+            torch.testing.assert_close(*losses, rtol=1e-6, atol=0)
+            assert [point[4] for point in ours] == [point[4] for point in theirs]  # targets
+        torch.testing.assert_close(mine[2], parameters, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", worker.TRAINED)
+def test_the_first_process_alone_writes(two, tmp_path, name):
+    """The folder is that of one process: nothing twice, nothing of the others."""
+    worker.train_with_trainer(World(), name, tmp_path / "one")
+    folders = [tmp_path / "one", Path(f"{two[0]['path']}-{name}")]
+    files = [sorted(p.relative_to(f) for p in f.rglob("*")) for f in folders]
+    assert files[0] == files[1]
+    events = [[line["event"] for line in read_log(folder / "log.jsonl")] for folder in folders]
+    assert events[0] == events[1]
+    about = [load_run(folder).about for folder in folders]
+    assert [one["world_size"] for one in about] == [1, 2]
+
+
+def test_a_run_of_two_goes_on_with_one(two, tmp_path):
+    """The checkpoint knows nothing of processes."""
+    run = load_run(shutil.copytree(f"{two[0]['path']}-autoregressive", tmp_path / "run"))
+    model = run.new_model().double()
+    corpus = Corpus.of("so be it", worker.TEXT)
+    task = TextTask(corpus, batch_size=worker.B, seq_len=worker.T, seed=1)
+    trainer = Trainer(model, task, run.training, run.folder.path)
+    trainer.resume()
+    assert trainer.history.step == 4
+    assert trainer.validate() == pytest.approx(two[0]["trainer autoregressive"][1][-1][1])
+
+
+def test_processes_stay_equal_to_the_last_bit(two):
+    for name in worker.MODELS:
+        first, second = (seen[name][1] for seen in two)
+        assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+def test_the_mean_of_means_would_be_another_loss():
+    """What the weights are for: shares of replies have different numbers of targets."""
+    model = worker.new_model("encoder_decoder", seed=0)
+    tokens, targets, counts = worker.batch_of("encoder_decoder", 0)
+    halves = [model.loss(tokens[:, s], targets[:, s]) for s in (slice(0, 3), slice(3, 6))]
+    assert counts[:3].sum() != counts[3:].sum()
+    whole = model.loss(tokens, targets)
+    assert abs(whole - sum(halves) / 2) > 1e-4
+    shares = [counts[:3].sum() / counts.sum(), counts[3:].sum() / counts.sum()]
+    weighed = sum(share * half for share, half in zip(shares, halves, strict=True))
+    torch.testing.assert_close(weighed, whole)
+
+
+def test_sums_are_known_to_all(two):
+    assert [seen["sum"] for seen in two] == [(3.0, 20.0)] * 2
+    assert [seen["world"] for seen in two] == [(0, 2, True), (1, 2, False)]
+
+
+@pytest.mark.parametrize("name", worker.MODELS)
+def test_every_parameter_takes_part(name):
+    """`find_unused_parameters` is off: one without a gradient would be waited for."""
+    model = worker.new_model(name, seed=0)
+    tokens, targets, _ = worker.batch_of(name, 0)
+    model.loss(tokens, targets).backward()
+    assert [name for name, p in model.named_parameters() if p.grad is None] == []
+
+
+def test_alone_nothing_is_sent():
+    world = World()
+    model = worker.new_model("elman", seed=0)
+    wrapped = world.wrap(model)
+    assert type(wrapped) is Loss
+    tokens, targets, _ = worker.batch_of("elman", 0)
+    with world.no_sync(wrapped):
+        assert wrapped(tokens, targets) == model.loss(tokens, targets)
+    assert world.sum(1.5, 2.0) == (1.5, 2.0)
+    world.barrier()
+    world.leave()
+    assert World.join(torch.device("cpu")) == world
+
+
+def test_shares_are_the_batch():
+    assert [World(rank, 3).share(12, 2) for rank in range(3)] == [(0, 4), (4, 8), (8, 12)]
+
+
+@pytest.mark.parametrize(
+    ("size", "batch_size", "accumulate", "message"),
+    [
+        (2, 13, 3, "`batch_size` (13) must be divisible by 6, the number of processes (2) times "
+         "`accumulate` (3); try 12 or 18"),
+        (1, 3, 4, "`batch_size` (3) must be divisible by 4, the number of processes (1) times "
+         "`accumulate` (4); try 4"),
+        (5, 32, 1, "`batch_size` (32) must be divisible by 5, the number of processes (5) times "
+         "`accumulate` (1); try 30 or 35"),
+    ],
+)  # fmt: skip
+def test_shares_must_be_equal(size, batch_size, accumulate, message):
+    with pytest.raises(ValueError) as caught:
+        World(0, size).share(batch_size, accumulate)
+    assert str(caught.value) == message
+
+
+def test_the_environment_is_read():
+    assert World.announced({}) == World()
+    assert World.announced({"WORLD_SIZE": "1", "RANK": "0"}) == World()
+    given = {"WORLD_SIZE": "6", "RANK": "4", "LOCAL_RANK": "1", "MASTER_ADDR": "a"}
+    assert World.announced(given | {"MASTER_PORT": "29"}) == World(4, 6, 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"RANK": None},
+            "announces 3 processes (WORLD_SIZE), but RANK is not set",
+        ),
+        (
+            {"MASTER_PORT": ""},
+            "MASTER_PORT is not set; start with torchrun, or `unset",
+        ),
+        ({"RANK": "3"}, "the environment variable RANK (3) must be below WORLD_SIZE (3)"),
+        ({"WORLD_SIZE": "0"}, "WORLD_SIZE ('0') must be a whole number of at least 1"),
+        ({"LOCAL_RANK": "one"}, "LOCAL_RANK ('one') must be a whole number of at least 0"),
+    ],
+)
+def test_an_environment_that_cannot_be(changes, message):
+    given = {"WORLD_SIZE": "3", "RANK": "2", "LOCAL_RANK": "2"}
+    given |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+    given = {name: value for name, value in (given | changes).items() if value is not None}
+    with pytest.raises(ValueError) as caught:
+        World.announced(given)
+    assert message in str(caught.value)
+
+
+def test_nobody_to_meet(monkeypatch):
+    """A world of two in which the other never comes."""
+    for name, value in environment(1, 2, free_port()).items():
+        monkeypatch.setenv(name, value)
+    with warnings.catch_warnings(), pytest.raises(RunError) as caught:
+        warnings.simplefilter("ignore")
+        World.join(torch.device("cpu"), patience=0.3)
+    assert "process 1 of 2 did not reach the others at 127.0.0.1:" in str(caught.value)
+    assert "start all of them with torchrun" in str(caught.value)
+
+
+def test_a_gpu_for_each(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    cuda, cpu = torch.device("cuda"), torch.device("cpu")
+    assert World(3, 4, 1).device(cuda) == torch.device("cuda", 1)
+    assert World(3, 4, 1).device(cpu) == cpu
+    assert World().device(torch.device("cuda", 1)) == torch.device("cuda", 1)
+    with pytest.raises(ValueError, match="number 2, and this machine has 2; start at most 2"):
+        World(2, 3, 2).device(cuda)
+    with pytest.raises(ValueError, match=r"3 processes cannot share the device 'cuda:1'; use"):
+        World(2, 3, 2).device(torch.device("cuda", 1))
+
+
+def test_silence_is_told_and_other_errors_pass():
+    lost = "[gloo/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:1234. Good luck!\nmore"
+    with pytest.raises(RunError) as caught, World(1, 2).together():
+        raise RuntimeError(lost)
+    assert str(caught.value).startswith("process 1 of 2 lost the others: one of them has ended")
+    assert "(Connection closed by peer [127.0.0.1]:1234)" in str(caught.value)
+    assert "--resume" in str(caught.value)
+    for world, words in ((World(1, 2), "shapes cannot be multiplied"), (World(), lost)):
+        with pytest.raises(RuntimeError) as passed, world.together():
+            raise RuntimeError(words)
+        assert type(passed.value) is RuntimeError

@@ -1,0 +1,242 @@
+"""A training that was interrupted is, bit for bit, the one that was not."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import killed_worker
+import pytest
+import torch
+from small_runs import MODELS, training
+
+from labml_nn.experiments import trainer as trainer_module
+from labml_nn.experiments.checkpoint import load_run
+from labml_nn.experiments.files import RunError
+from labml_nn.experiments.reporters import Reporter, read_log
+
+ROOT = Path(__file__).parents[3]
+
+
+class Interrupts(Reporter):
+    """Sends a signal at a step."""
+
+    def __init__(self, step, number=signal.SIGINT, times=1):
+        self.step, self.number, self.times = step, number, times
+
+    def update(self, step, loss, learning_rate, tokens_per_second, **more):
+        if step == self.step:
+            for _ in range(self.times):
+                os.kill(os.getpid(), self.number)
+
+
+def same(one, other):
+    """Whether two values are equal to the last bit, whatever they are made of."""
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[k], other[k]) for k in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return one == other
+
+
+def losses(history):
+    """A history without its times, which differ."""
+    return [
+        [(point[0], point[1], point[4]) for point in curve]
+        for curve in (history.train, history.validation)
+    ]
+
+
+def check_equal(one, other):
+    assert one.history.step == other.history.step
+    assert same(one.model.state_dict(), other.model.state_dict())
+    assert same(one.update.state(), other.update.state())
+    assert losses(one.history) == losses(other.history)
+    assert one.history.samples == other.history.samples
+    assert one.history.tokens == other.history.tokens
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_run_that_goes_on_is_the_same(name, tmp_path):
+    """With dropout, and interrupted where nothing else happens."""
+    straight = training(name, tmp_path / "straight")
+    straight.train()
+    first = training(name, tmp_path / "run", reporters=[Interrupts(4)])
+    assert first.train().stopped == "interrupted"
+    assert first.history.step == 4
+    second = training(name, tmp_path / "run")
+    second.resume()
+    assert second.history.step == 4
+    assert second.train().stopped == "finished"
+    check_equal(second, straight)
+    best = [(tmp_path / each / "model" / "model.safetensors") for each in ("run", "straight")]
+    assert best[0].read_bytes() == best[1].read_bytes()
+    for file in ("samples.txt",):
+        assert (tmp_path / "run" / file).read_text() == (tmp_path / "straight" / file).read_text()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"optimizer": "muon"},
+        {"initial_seq_len": 3, "grow_steps": 5},
+        {"precision": "float16"},
+        {"accumulate": 2},
+    ],
+    ids=str,
+)
+def test_in_every_kind_of_training(changes, tmp_path):
+    straight = training("autoregressive", tmp_path / "straight", **changes)
+    straight.train()
+    training("autoregressive", tmp_path / "run", reporters=[Interrupts(2)], **changes).train()
+    second = training("autoregressive", tmp_path / "run", **changes)
+    second.resume()
+    second.train()
+    check_equal(second, straight)
+
+
+def test_between_two_points_of_the_curve(tmp_path, monkeypatch):
+    """A mean that was half collected is collected to its end."""
+    monkeypatch.setattr(trainer_module, "POINTS", 3)
+    changes = {"steps": 12, "evaluate_every": 0, "sample_every": 0, "save_every": 6}
+    straight = training("elman", tmp_path / "straight", **changes)
+    straight.train()
+    assert [point[0] for point in straight.history.train] == [4, 8, 12]
+
+    class Dies(Reporter):
+        def saved(self, step):
+            if step == 6:
+                raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        training("elman", tmp_path / "run", reporters=[Dies()], **changes).train()
+    second = training("elman", tmp_path / "run", **changes)
+    second.resume()
+    assert second.history.step == 6 and second.history.loss_count == 2
+    second.train()
+    check_equal(second, straight)
+
+
+def test_in_one_process(tmp_path):
+    """A notebook that was stopped runs its cell again."""
+    straight = training("elman")
+    straight.train()
+    trainer = training("elman", reporters=[Interrupts(3)])
+    assert trainer.train().stopped == "interrupted"
+    assert trainer.train().stopped == "finished"
+    check_equal(trainer, straight)
+    again = trainer.train()
+    assert again.step == 6 and again.stopped == "finished"
+
+
+def test_a_finished_run_has_nothing_left_to_do(tmp_path):
+    result = training("elman", tmp_path / "run").train()
+    again = training("elman", tmp_path / "run")
+    again.resume()
+    assert again.train() == result
+
+
+def test_other_numbers_are_refused(tmp_path):
+    training("elman", tmp_path / "run").train()
+    with pytest.raises(RunError, match=r"learning_rate: 0\.01 there and 0\.02 here"):
+        training("elman", tmp_path / "run", learning_rate=0.02).resume()
+    with pytest.raises(RunError, match="model: 'elman' there and 'autoregressive' here"):
+        training("autoregressive", tmp_path / "run").resume()
+    training("elman", tmp_path / "run", save_every=2, evaluate_every=0).resume()
+
+
+def test_there_is_nothing_to_go_on_from(tmp_path):
+    with pytest.raises(RunError, match=r"there is no folder to resume from; pass one"):
+        training("elman").resume()
+    with pytest.raises(RunError, match="does not exist; expected the folder that a training"):
+        training("elman", tmp_path / "none").resume()
+    training("elman", tmp_path / "run").train()
+    (tmp_path / "run" / "checkpoint.pt").write_bytes(b"PK nonsense")
+    with pytest.raises(RunError, match="is damaged"):
+        training("elman", tmp_path / "run").resume()
+
+
+def test_the_log_does_not_tell_twice(tmp_path):
+    folder = tmp_path / "run"
+    training("elman", folder, reporters=[Interrupts(4)]).train()
+    log = folder / "log.jsonl"
+    with log.open("a") as file:  # what was told between the checkpoint and the end
+        file.write('{"event": "update", "step": 5, "loss": 1.0}\n{"event": "upd')
+    second = training("elman", folder)
+    second.resume()
+    second.train()
+    steps = [line["step"] for line in read_log(log) if line["event"] == "update"]
+    assert steps == [1, 2, 3, 4, 5, 6]
+    events = [line["event"] for line in read_log(log)]
+    assert events.count("begin") == 2 and events.count("end") == 2
+
+
+@pytest.mark.parametrize("part", ["about", "model", "update", "history"])
+def test_a_checkpoint_that_lacks_something(part, tmp_path):
+    training("elman", tmp_path).train()
+    path = tmp_path / "checkpoint.pt"
+    state = torch.load(path, weights_only=True)
+    for damaged in ({**state, part: {}}, {k: v for k, v in state.items() if k != part}):
+        torch.save(damaged, path)
+        with pytest.raises(RunError, match=r"checkpoint\.pt is damaged \("):
+            training("elman", tmp_path).resume()
+    torch.save({**state, "format": 9}, path)
+    with pytest.raises(RunError, match="has format 9, and this version of labml-nn reads 1"):
+        training("elman", tmp_path).resume()
+    path.unlink()
+    with pytest.raises(RunError, match="to continue from"):
+        training("elman", tmp_path).resume()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"task": "songs"}, "the task 'songs' is none of text, replies"),
+        ({"model": {"name": "elman"}}, "'config' is missing"),
+        ({"corpus": {"name": "x"}}, "'sha256' is missing"),
+        ({"training": None}, "'training' is missing or of the wrong type"),
+    ],
+)
+def test_a_record_that_lacks_something(tmp_path, changes, message):
+    training("elman", tmp_path).train()
+    about = json.loads((tmp_path / "run.json").read_text())
+    (tmp_path / "run.json").write_text(json.dumps({**about, **changes}))
+    with pytest.raises(RunError, match=message):
+        load_run(tmp_path)
+    (tmp_path / "run.json").write_text("{half")
+    with pytest.raises(RunError, match="is damaged"):
+        load_run(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["feedback", "elman", "encoder_decoder"])
+def test_kill_at_random_moments(name, tmp_path):
+    """`kill -9` wherever it happens; the run that is resumed ends bit for bit as the other."""
+    words = [sys.executable, str(Path(killed_worker.__file__)), name]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([*words, str(tmp_path / "straight")], env=environment, check=True, timeout=120)
+    draw, kills = random.Random(name), 0
+    for _ in range(60):
+        child = subprocess.Popen([*words, str(tmp_path / "run")], env=environment)
+        log, wanted = tmp_path / "run" / "log.jsonl", draw.randrange(1, 24)
+        while child.poll() is None:
+            steps = [line.get("step", 0) for line in read_log(log)] if log.exists() else [0]
+            if max(steps, default=0) % 24 >= wanted and kills < 4:
+                child.kill()
+                kills += 1
+                break
+            time.sleep(0.002)
+        if child.wait() == 0:
+            break
+    assert kills > 0
+    ends = [torch.load(tmp_path / each / "checkpoint.pt") for each in ("straight", "run")]
+    for part in ("model", "update"):
+        assert same(ends[0][part], ends[1][part])
+    curves = [load_run(tmp_path / each).result()["curve"] for each in ("straight", "run")]
+    for kind in ("train", "validation"):
+        assert [p[:2] for p in curves[0][kind]] == [p[:2] for p in curves[1][kind]]

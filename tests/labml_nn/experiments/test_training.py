@@ -1,0 +1,626 @@
+"""Hyperparameters, updates, and the loop: what it learns, leaves behind and survives."""
+
+import copy
+import errno
+import gc
+import json
+import math
+import signal
+import threading
+from dataclasses import fields
+from itertools import pairwise
+from unittest.mock import Mock
+
+import numpy
+import pytest
+import torch
+from small_runs import MODELS, model_for, settings, task_for, training
+from test_resume import Interrupts, check_equal
+
+import labml_nn
+from labml_nn.experiments import checkpoint, reporters
+from labml_nn.experiments import trainer as trainer_module
+from labml_nn.experiments.checkpoint import load_run
+from labml_nn.experiments.config import TrainingConfig, learning_rate_share, seq_len_at
+from labml_nn.experiments.data import Corpus
+from labml_nn.experiments.distributed import World
+from labml_nn.experiments.files import RunError
+from labml_nn.experiments.reporters import Reporter
+from labml_nn.experiments.tasks import TextTask
+from labml_nn.experiments.update import Computing, NotFiniteError, Update, pick_device, roles
+
+CPU = torch.device("cpu")
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+# Configuration and schedule.
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"steps": 0}, "`steps` (0) must be at least 1"),
+        ({"seed": -1}, "`seed` (-1) must be at least 0"),
+        ({"seed": 2**63}, "must be below 2**63"),
+        ({"save_every": 1.5}, "`save_every` (1.5) must be a whole number, not a float"),
+        ({"warmup_steps": True}, "must be a whole number, not a bool"),
+        ({"batch_size": 7, "accumulate": 3}, "by `accumulate` (3); try batch_size=6 or 9"),
+        ({"batch_size": 2, "accumulate": 3}, "try accumulate=1"),
+        ({"learning_rate": 0.0}, "`learning_rate` (0.0) must be above 0 and finite"),
+        ({"muon_learning_rate": math.inf}, "`muon_learning_rate` (inf) must be above 0"),
+        ({"clip_norm": -1.0}, "`clip_norm` (-1.0) must be at least 0"),
+        ({"weight_decay": math.nan}, "`weight_decay` (nan) must be at least 0"),
+        ({"final_learning_rate": 1.1}, "a share of the highest learning rate, from 0 to 1"),
+        ({"beta1": 1.0}, "`beta1` (1.0) must be at least 0 and less than 1"),
+        ({"beta2": "x"}, "`beta2` ('x') must be a number, not a str"),
+        ({"optimizer": "adam"}, "there is no optimizer 'adam'; did you mean 'adamw'?"),
+        ({"precision": "float8"}, "there is no precision 'float8'"),
+        ({"compile": "maybe"}, "'maybe'"),
+        ({"device": "gpu"}, "`device` ('gpu') is not known; expected auto, cpu, cuda"),
+        ({"initial_seq_len": 65}, "`initial_seq_len` (65) must be at most `seq_len` (64)"),
+        ({"initial_seq_len": 0}, "`initial_seq_len` (0) must be at least 1"),
+        ({"stepz": 3}, "there is no field of TrainingConfig 'stepz'; did you mean 'steps'?"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_impossible_hyperparameters(unhooked, values, message):
+    config = unhooked("labml_nn.experiments.config").TrainingConfig
+    with pytest.raises((ValueError, TypeError)) as caught:
+        config.of(values)
+    assert message in str(caught.value)
+
+
+def test_numbers_of_numpy_become_numbers(unhooked):
+    numbers = {"steps": numpy.int64(3), "seed": numpy.int32(7), "learning_rate": numpy.float64(0.5)}
+    made = unhooked("labml_nn.experiments.config").TrainingConfig(**numbers)
+    assert json.loads(json.dumps(made.values())) == made.values()
+    assert made.of(made.values()) == made and made.steps == 3
+
+
+def test_the_learning_rate_rises_and_falls():
+    config = settings(steps=100, warmup_steps=10, final_learning_rate=0.1)
+    shares = [learning_rate_share(step, config) for step in range(101)]
+    assert shares[:10] == pytest.approx([0.1 * (i + 1) for i in range(10)])
+    assert all(a > b for a, b in pairwise(shares[9:100]))
+    assert shares[54] == pytest.approx(0.1 + 0.9 * (1 + math.cos(math.pi / 2)) / 2)
+    assert shares[99] == shares[100] == pytest.approx(0.1)
+    steady = settings(steps=5, warmup_steps=0, final_learning_rate=1.0)
+    assert [learning_rate_share(step, steady) for step in range(5)] == [1.0] * 5
+    assert learning_rate_share(4, settings(steps=5, warmup_steps=5)) == 1.0
+
+
+def test_sequences_grow_and_either_field_switches_it_off():
+    config = settings(seq_len=7, initial_seq_len=3, grow_steps=4)
+    assert [seq_len_at(step, config) for step in range(6)] == [3, 4, 5, 6, 7, 7]
+    assert config.grows
+    for off in ({"initial_seq_len": 3}, {"grow_steps": 4}):
+        assert not settings(**off).grows
+        assert seq_len_at(0, settings(**off)) == 7
+
+
+# One update.
+def update_of(model, config):
+    return Update(model, config, Computing(config, CPU, model.name), World())
+
+
+def moved(model, config, task, steps=2):
+    """A copy of the model after some updates."""
+    model = copy.deepcopy(model)
+    update = update_of(model, config)
+    for step in range(steps):
+        update(step, task.batch(step), 1.0)
+    return model, update
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_parameter_has_one_role(name):
+    model = model_for(name)
+    found = roles(model)
+    grouped = [parameter for role in found for parameter in role]
+    assert {id(p) for p in grouped} == {id(p) for p in model.parameters()}
+    assert len(grouped) == len({id(p) for p in grouped})
+    assert all(p.dim() == 2 for p in found.matrices) and all(p.dim() >= 2 for p in found.tables)
+    assert any(p.shape[0] == model.config.n_vocab for p in found.tables)
+    assert not any(p.shape[0] == model.config.n_vocab for p in found.matrices)
+    next(model.parameters()).requires_grad_(False)
+    assert len([p for role in roles(model) for p in role]) == len(grouped) - 1
+
+
+def test_an_update_is_adamw_with_clipping_and_decay():
+    """Written out with PyTorch's own optimizer."""
+    config = settings(clip_norm=0.1, weight_decay=0.3, beta1=0.8, beta2=0.95)
+    task = task_for("elman", config)
+    model = model_for("elman", task, dropout_prob=0.0)
+    expected = copy.deepcopy(model)
+    matrices, tables, vectors = roles(expected)
+    groups = [
+        {"params": [*matrices, *tables], "weight_decay": 0.3},
+        {"params": vectors, "weight_decay": 0.0},
+    ]
+    optimizer = torch.optim.AdamW(groups, lr=0.01, betas=(0.8, 0.95))
+    update = update_of(model, config)
+    total = 0.0
+    for step, share in enumerate((1.0, 0.5, 0.25)):
+        batch = task.batch(step)
+        update(step, batch, share)
+        for group in optimizer.param_groups:
+            group["lr"] = 0.01 * share
+        optimizer.zero_grad()
+        loss = expected.loss(batch.tokens, batch.targets)
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(expected.parameters(), 0.1)
+        assert update.norm == pytest.approx(norm.item(), rel=1e-5) and norm > 0.1
+        optimizer.step()
+        total += loss.item()
+    assert update.total_loss() == pytest.approx(total, rel=1e-6)
+    assert update.optimizers.learning_rate == 0.0025
+    for a, b in zip(model.parameters(), expected.parameters(), strict=True):
+        torch.testing.assert_close(a, b, atol=1e-6, rtol=1e-5)
+    update.clear()
+    assert update.total_loss() == 0
+
+
+def test_muon_trains_matrices_and_adamw_the_rest():
+    config = settings(optimizer="muon", muon_learning_rate=0.05)
+    model = model_for("autoregressive")
+    muon, adamw = update_of(model, config).optimizers.all
+    trained = {id(p) for group in muon.param_groups for p in group["params"]}
+    assert trained == {id(p) for p in roles(model).matrices}
+    assert muon.param_groups[0]["lr"] == 0.05 and adamw.param_groups[0]["lr"] == 0.01
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_accumulated_gradients_make_the_same_update(name):
+    """Also where micro-batches have different numbers of targets, as with replies."""
+    whole = settings(batch_size=6, clip_norm=0.5, seq_len=29)
+    task = task_for(name, whole)
+    sizes = {"max_len": 30} if "max_len" in MODELS[name] else {}
+    model = model_for(name, task, dropout_prob=0.0, **sizes).double()
+    one, first = moved(model, whole, task)
+    other, second = moved(
+        model, settings(batch_size=6, clip_norm=0.5, seq_len=29, accumulate=3), task
+    )
+    assert first.norm == pytest.approx(second.norm, rel=1e-9)
+    assert first.total_loss() == pytest.approx(second.total_loss(), rel=1e-6)
+    for a, b in zip(one.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(a, b, atol=1e-10, rtol=1e-8)
+
+
+def test_dropout_is_a_function_of_seed_and_step():
+    config = settings()
+    task = task_for("elman", config)
+    model = model_for("elman", task, dropout_prob=0.4)
+    one, _ = moved(model, config, task)
+    torch.rand(17)
+    other, _ = moved(model, config, task)
+    another, _ = moved(model, settings(seed=2), task)
+    first, second, third = (next(m.parameters()) for m in (one, other, another))
+    assert torch.equal(first, second) and not torch.equal(first, third)
+    update, batch, losses = update_of(model, config), task.batch(0), []
+    for step in (0, 0, 1):
+        update.clear()
+        update(step, batch, 1e-12)  # nothing is learned, only the masks differ
+        losses.append(update.total_loss())
+    assert losses[0] == pytest.approx(losses[1], abs=1e-6) and abs(losses[2] - losses[0]) > 1e-5
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_a_gradient_that_is_not_finite_changes_nothing(optimizer):
+    config = settings(optimizer=optimizer)
+    task = task_for("elman", config)
+    model = model_for("elman", task)
+    update = update_of(model, config)
+    update(0, task.batch(0), 1.0)
+    before, state = copy.deepcopy(model.state_dict()), copy.deepcopy(update.state())
+    hook = model.embedding.weight.register_hook(lambda gradient: gradient * torch.nan)
+    with pytest.raises(NotFiniteError):
+        update(1, task.batch(1), 1.0)
+    assert all(torch.equal(t, before[name]) for name, t in model.state_dict().items())
+    steps = [each["step"] for each in state["optimizers"][-1]["state"].values()]
+    assert steps == [e["step"] for e in update.state()["optimizers"][-1]["state"].values()]
+    hook.remove()
+    update(1, task.batch(1), 1.0)
+    model.loss = lambda tokens, targets: type(model).loss(model, tokens, targets) + torch.inf
+    with pytest.raises(NotFiniteError):
+        update(2, task.batch(2), 1.0)
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_mixed_precision_stays_close(precision):
+    task = task_for("autoregressive", settings())
+    model = model_for("autoregressive", task, dropout_prob=0.0)
+    _, one = moved(model, settings(precision="float32"), task, steps=3)
+    mixed, other = moved(model, settings(precision=precision), task, steps=3)
+    assert {p.dtype for p in mixed.parameters()} == {torch.float32}
+    assert one.total_loss() != other.total_loss()
+    assert one.total_loss() == pytest.approx(other.total_loss(), rel=0.01)
+    assert other.scaler.is_enabled() == (precision == "float16")
+
+
+def test_the_scaler_skips_steps_and_gives_up_in_the_end():
+    config = settings(precision="float16")
+    task = task_for("elman", config)
+    model = model_for("elman", task)
+    update = update_of(model, config)
+    update.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**40)
+    before = model.embedding.weight.detach().clone()
+    update(0, task.batch(0), 1.0)
+    assert torch.equal(model.embedding.weight, before) and update.scaler.get_scale() == 2.0**39
+    for step in range(1, 40):
+        update(step, task.batch(step), 1.0)
+    assert not torch.equal(model.embedding.weight, before)
+    model.embedding.weight.register_hook(lambda gradient: gradient * torch.inf)
+    with pytest.raises(NotFiniteError):
+        for step in range(80):
+            update(step, task.batch(step), 1.0)
+
+
+def test_what_auto_means(monkeypatch):
+    assert pick_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+    for name in ("cuda:7", "mps"):
+        if name == "mps" and torch.backends.mps.is_available():
+            continue
+        with pytest.raises(ValueError, match=rf"there is no device '{name}' here.*has cpu"):
+            pick_device(name)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert pick_device("auto").type == "cuda" and pick_device("cuda:1").index == 1
+    cuda = torch.device("cuda")
+    for able, dtype in ((True, torch.bfloat16), (False, torch.float32)):
+        monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda able=able, **_: able)
+        assert Computing(settings(), cuda, "elman").dtype == dtype
+    assert Computing(settings(), cuda, "autoregressive").compiled
+    assert not Computing(settings(compile="no"), cuda, "autoregressive").compiled
+    assert not Computing(settings(), cuda, "elman").compiled
+    assert not Computing(settings(), CPU, "autoregressive").compiled
+    assert Computing(settings(compile="yes"), CPU, "elman").compiled
+
+
+# The loop.
+class Heard(Reporter):
+    """Writes down the events."""
+
+    def __init__(self):
+        self.events = []
+
+    def begin(self, trainer):
+        self.events.append(("begin", trainer.history.step))
+
+    def update(self, step, loss, learning_rate, tokens_per_second, **more):
+        self.events.append(("update", step))
+        self.last = {"loss": loss, "rate": learning_rate, "speed": tokens_per_second, **more}
+
+    def validated(self, step, loss):
+        self.events.append(("validated", step))
+
+    def sampled(self, step, text):
+        self.events.append(("sampled", step))
+        self.text = text
+
+    def saved(self, step):
+        self.events.append(("saved", step))
+
+    def warned(self, text):
+        self.events.append(("warned", text))
+
+    def end(self, result):
+        self.events.append(("end", result.step))
+
+    def close(self):
+        self.events.append(("close",))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_learn(name):
+    trainer = training(name, steps=40, learning_rate=0.02, evaluate_every=0, sample_every=0)
+    before = trainer.validate()
+    result = trainer.train()
+    assert result.stopped == "finished" and result.step == 40
+    assert result.validation_loss == result.best_validation_loss < before - 0.2
+    assert result.validation_loss == pytest.approx(trainer.validate(), rel=1e-9)
+    assert result.seconds > 0 and result.process_seconds > 0
+    assert result.tokens == sum(trainer.task.batch(step).count for step in range(40))
+
+
+def test_the_validation_loss_is_the_mean_over_all_targets():
+    trainer = training("encoder_decoder")
+    trainer.model.eval()
+    losses, counts = [], []
+    for batch in trainer.task.validation():
+        losses.append(trainer.model.loss(batch.tokens, batch.targets).item() * batch.count)
+        counts.append(batch.count)
+    trainer.model.train()
+    assert trainer.validate() == pytest.approx(sum(losses) / sum(counts), rel=1e-6)
+    assert trainer.model.training and len(set(counts)) > 1
+
+
+def test_events_and_their_order(tmp_path):
+    heard = Heard()
+    training("elman", tmp_path / "run", reporters=[heard]).train()
+    assert heard.events == [
+        ("begin", 0),
+        ("saved", 0),
+        *(("update", step) for step in (1, 2, 3)),
+        *((event, 3) for event in ("validated", "sampled", "saved")),
+        *(("update", step) for step in (4, 5, 6)),
+        *((event, 6) for event in ("validated", "sampled", "saved", "end")),
+        ("close",),
+    ]
+    assert heard.last["tokens"] == 6 * 4 * 7 and heard.last["rate"] == pytest.approx(0.001)
+    assert heard.last["speed"] > 0 and heard.last["gradient_norm"] > 0
+    assert heard.text.startswith("\n") and len(heard.text) == 6
+    heard = Heard()
+    training(reporters=[heard], evaluate_every=0, sample_every=0, save_every=0).train()
+    assert [e for e in heard.events if e[0][0] in "vs"] == [("validated", 6), ("sampled", 6)]
+
+
+def test_a_curve_has_a_limited_number_of_points(monkeypatch):
+    monkeypatch.setattr(trainer_module, "POINTS", 5)
+    trainer = training(steps=11, evaluate_every=0, sample_every=0)
+    trainer.train()
+    assert [point[0] for point in trainer.history.train] == [3, 6, 9, 11]
+
+
+def test_the_run_folder(tmp_path):
+    folder = tmp_path / "some" / "run"
+    trainer = training("elman", folder, about={"experiment": "elman", "preset": "tiny"})
+    result = trainer.train()
+    assert sorted(path.name for path in folder.iterdir()) == [
+        *("checkpoint.pt", "curve.svg", "log.jsonl", "model", "result.json"),
+        *("run.json", "samples.txt", "vocabulary.json"),
+    ]
+    run = load_run(folder)
+    values = run.result()
+    assert values["run"] == json.loads((folder / "run.json").read_text()) == run.about
+    assert values["parameters"] == sum(p.numel() for p in trainer.model.parameters())
+    assert values["result"]["validation_loss"] == pytest.approx(result.validation_loss, rel=1e-6)
+    assert [point[0] for point in values["curve"]["validation"]] == [3, 6]
+    assert [each["step"] for each in values["samples"]] == [3, 6]
+    assert run.about["experiment"] == "elman" and run.about["variant"] is None
+    assert run.training == trainer.config and run.vocabulary == trainer.task.vocabulary
+    assert {f.name for f in fields(TrainingConfig)} == set(run.about["training"])
+    assert run.prompt("so")[:, 0].tolist() == trainer.task.prompt("so")[:, 0].tolist()
+
+
+def test_the_best_model_is_kept_and_waits_for_the_disk(tmp_path, monkeypatch):
+    trainer, kept = training("elman", tmp_path, steps=8, evaluate_every=2), {}
+    losses = {2: 3.0, 4: 2.0, 6: 2.5, 8: 2.6}
+
+    def validate():
+        kept[trainer.history.step] = copy.deepcopy(trainer.model.state_dict())
+        return losses[trainer.history.step]
+
+    trainer.validate = validate
+    save = type(trainer.model).save
+
+    def refuse(model, folder):
+        if trainer.history.step in (4, 5, 6):
+            raise FULL
+        save(model, folder)
+
+    monkeypatch.setattr(type(trainer.model), "save", refuse)
+    result = trainer.train()
+    assert (result.validation_loss, result.best_validation_loss) == (2.6, 2.0)
+    saved = labml_nn.load(tmp_path / "model").state_dict()
+    assert all(torch.equal(saved[name], tensor) for name, tensor in kept[4].items())
+    trainer = training("elman", tmp_path / "never")
+    monkeypatch.setattr(type(trainer.model), "save", Mock(side_effect=FULL))
+    with pytest.raises(RunError, match="the disk refused the best model after 6 updates"):
+        trainer.train()
+
+
+def test_evaluation_and_samples_change_nothing():
+    plain = training("autoregressive", evaluate_every=0, sample_every=0)
+    curious = training("autoregressive", evaluate_every=1, sample_every=1)
+    torch.manual_seed(11)
+    state = torch.get_rng_state()
+    plain.train()
+    curious.train()
+    assert torch.equal(torch.get_rng_state(), state)
+    for one, other in zip(plain.model.parameters(), curious.model.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_memory_does_not_grow():
+    counts = {}
+
+    class Counts(Reporter):
+        def update(self, step, loss, learning_rate, tokens_per_second, **more):
+            if step in (10, 20, 40):
+                gc.collect()
+                counts[step] = sum(issubclass(type(x), torch.Tensor) for x in gc.get_objects())
+
+    changes = {"steps": 40, "evaluate_every": 5, "sample_every": 7}
+    training("autoregressive", reporters=[Counts()], **changes).train()
+    assert counts[10] == counts[20] == counts[40]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_it_in_order(number, tmp_path):
+    handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
+    heard = Heard()
+    result = training("elman", tmp_path, reporters=[Interrupts(2, number), heard]).train()
+    assert result.stopped == "interrupted" and result.step == 2
+    assert result.validation_loss is None and result.train_loss > 0
+    assert heard.events[-3:] == [("saved", 2), ("end", 2), ("close",)]
+    assert load_run(tmp_path).model().name == "elman"
+    assert load_run(tmp_path).result()["result"]["stopped"] == "interrupted"
+    assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == handlers
+
+
+def test_a_second_signal_acts_as_usual(tmp_path):
+    heard = Heard()
+    with pytest.raises(KeyboardInterrupt):
+        training("elman", tmp_path, reporters=[heard, Interrupts(2, times=2)]).train()
+    assert heard.events[-2:] == [("update", 2), ("close",)]
+    assert training(reporters=[Interrupts(6)]).train().stopped == "finished"  # too late
+    results = []
+    thread = threading.Thread(target=lambda: results.append(training().train()))
+    thread.start()
+    thread.join()
+    assert results[0].stopped == "finished"
+
+
+def test_a_loss_that_is_not_finite_ends_it(tmp_path):
+    heard = Heard()
+    changes = {"clip_norm": 0.0, "precision": "bfloat16"}
+    trainer = training("elman", tmp_path, reporters=[heard], **changes)
+    trainer.model.embedding.weight.register_hook(
+        lambda gradient: gradient * (torch.nan if trainer.history.step >= 4 else 1)
+    )
+    result = trainer.train()
+    assert result.stopped == "not finite" and result.step == 4
+    for part in ("after 4 updates", "0.00232", "checkpoint of step 3 is intact", "than 0.01"):
+        assert part in trainer.trouble
+    assert "`clip_norm` 1.0 instead of 0, or `precision` float32" in trainer.trouble
+    assert ("warned", trainer.trouble) in heard.events
+    assert all(p.isfinite().all() for p in trainer.model.parameters())
+    again = training("elman", tmp_path, **changes)
+    again.resume()
+    assert again.history.step == 3 and again.train().stopped == "finished"
+    trainer = training("elman")
+    trainer.validate = lambda: math.inf
+    result = trainer.train()
+    assert (result.stopped, result.step, result.best_validation_loss) == ("not finite", 3, None)
+    assert "the validation loss was not finite after 3 updates" in trainer.trouble
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+        RuntimeError("[enforce fail] . DefaultCPUAllocator: can't allocate memory: you tried"),
+        MemoryError(),
+        ZeroDivisionError(),
+    ],
+    ids=["gpu", "cpu", "python", "other"],
+)
+def test_memory_that_is_full(error, tmp_path):
+    trainer = training("elman", tmp_path, batch_size=6)
+    trainer.model.loss = Mock(side_effect=error)
+    if isinstance(error, ZeroDivisionError):
+        with pytest.raises(ZeroDivisionError):
+            trainer.train()
+        return
+    with pytest.raises(RunError) as caught:
+        trainer.train()
+    for way in ("`accumulate` 2 instead of 1", "`batch_size` (6)", "`seq_len` (7)"):
+        assert way in str(caught.value)
+    assert (tmp_path / "checkpoint.pt").exists()
+
+
+@pytest.mark.parametrize("until", [4, 10**9])
+def test_a_disk_that_is_full(tmp_path, monkeypatch, until):
+    """For a while it costs a warning, and at the end it is an error; nothing is lost."""
+    write, heard = checkpoint.write_checkpoint, Heard()
+
+    def refuse(path, state):
+        if 3 <= state["history"]["step"] < until:
+            raise FULL
+        write(path, state)
+
+    monkeypatch.setattr(checkpoint, "write_checkpoint", refuse)
+    trainer = training("elman", tmp_path, reporters=[heard])
+    if until == 4:
+        assert trainer.train().stopped == "finished"
+    else:
+        with pytest.raises(RunError, match=r"checkpoint after 6 .*step 0 is intact\. Free some"):
+            trainer.train()
+    warnings = [event[1] for event in heard.events if event[0] == "warned"]
+    assert warnings[0].startswith("the disk refused the checkpoint after 3 updates (No space")
+    again = training("elman", tmp_path)
+    again.resume()
+    assert again.history.step == (6 if until == 4 else 0)
+
+
+def test_a_result_that_was_not_written_is_not_forgotten(tmp_path, monkeypatch):
+    monkeypatch.setattr(reporters, "write_json", Mock(side_effect=FULL))
+    trainer = training("elman", tmp_path, reporters=[Reporter()])
+    with pytest.raises(RunError, match=r"the disk refused the result after 6 updates"):
+        trainer.train()
+    monkeypatch.undo()
+    assert trainer.train().stopped == "finished"
+    assert (tmp_path / "result.json").exists()
+
+
+@pytest.mark.parametrize("where", ["begin", "validated", "end", "close"])
+def test_all_reporters_are_closed(where):
+    closed = []
+
+    class Closes(Reporter):
+        def __init__(self, number):
+            self.number = number
+
+        def close(self):
+            closed.append(self.number)
+            if where == "close" and self.number == 2:
+                raise ZeroDivisionError
+
+    failing = Closes(2)
+    if where != "close":
+        setattr(failing, where, Mock(side_effect=ZeroDivisionError))
+    with pytest.raises(ZeroDivisionError):
+        training("elman", reporters=[Closes(1), failing]).train()
+    assert sorted(closed) == [1, 2]
+
+
+@pytest.mark.parametrize("where", ["validation_loss", "generate", "write_checkpoint", "save"])
+def test_a_signal_in_the_middle_of_something_waits_for_its_end(where, tmp_path, monkeypatch):
+    straight = training("elman", tmp_path / "straight")
+    straight.train()
+    trainer = training("elman", tmp_path / "run")
+    place = {"write_checkpoint": checkpoint, "save": type(trainer.model)}.get(where, trainer_module)
+    done, sent = getattr(place, where), []
+
+    def interrupted(*given, **named):
+        if trainer.history.step == 3 and not sent:
+            sent.append(signal.raise_signal(signal.SIGINT))
+        return done(*given, **named)
+
+    monkeypatch.setattr(place, where, interrupted)
+    assert trainer.train().stopped == "interrupted" and trainer.history.step == 3
+    second = training("elman", tmp_path / "run")
+    second.resume()
+    second.train()
+    check_equal(second, straight)
+
+
+def test_a_folder_that_is_taken_is_left_alone(tmp_path):
+    training("elman", tmp_path / "run").train()
+    before = (tmp_path / "run" / "run.json").read_text()
+    with pytest.raises(RunError, match=r"there is a run in .*run already; continue it .*--resume"):
+        training("elman", tmp_path / "run").train()
+    assert (tmp_path / "run" / "run.json").read_text() == before
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("precious")
+    with pytest.raises(RunError, match="is not empty and holds no run"):
+        training("elman", tmp_path / "mine").train()
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["letter.txt"]
+    with pytest.raises(RunError, match="is a file; choose another"):
+        training("elman", tmp_path / "mine" / "letter.txt").train()
+
+
+def test_one_training_in_a_folder(tmp_path):
+    """Another one may not continue the run meanwhile, but afterwards."""
+    refused = []
+
+    class Second(Reporter):
+        def update(self, step, *given, **more):
+            if step == 4:
+                other = training("elman", tmp_path)
+                other.resume()
+                with pytest.raises(RunError, match="another process is training in"):
+                    other.train()
+                refused.append(step)
+
+    training("elman", tmp_path, reporters=[Second()]).train()
+    assert refused == [4]
+    again = training("elman", tmp_path)
+    again.resume()
+    assert again.train().stopped == "finished"
+
+
+def test_what_is_refused_before_the_training():
+    with pytest.raises(ValueError, match="has 1 tokens; expected at least 2"):
+        TextTask(Corpus.of("short", "abcdefghij"), batch_size=2, seq_len=3, seed=1)
+    task = task_for("elman", settings(batch_size=4))
+    with pytest.raises(ValueError, match=r"`batch_size` \(4\) must be divisible by 3"):
+        trainer_module.Trainer(model_for("elman", task), task, settings(), world=World(0, 3))
