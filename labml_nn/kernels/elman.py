@@ -717,8 +717,8 @@ def _decoding_step(
 #     with kernels.disabled():
 #         seconds, expected = train()
 #     best[1] = min(best[1], seconds)
-#     torch.testing.assert_close(states, expected, rtol=1e-5, atol=1e-5)
 # print(f"{best[1] / best[0]:.1f} times as fast")
+# torch.testing.assert_close(states, expected, rtol=1e-5, atol=1e-5)
 # ```
 #
 # </details>
