@@ -28,6 +28,7 @@ from labml_nn.transformers.feedback import (
     FeedbackTransformerKV,
     FeedbackTransformerLayer,
 )
+from labml_nn.transformers.feedback.language_model import FeedbackLanguageModel
 from labml_nn.transformers.mha import KVCache, MultiHeadAttention
 from labml_nn.transformers.modern import (
     QKNormAttention,
@@ -248,7 +249,8 @@ SMALL: dict[str, dict[str, Any]] = {
 
 
 def language_model(name: str, **config: Any) -> nn.Module:
-    model = labml_nn.create(name, n_vocab=V, dropout_prob=0.0, **SMALL[name], **config)
+    fields = SMALL[name] | {"dropout_prob": 0.0} | config
+    model = labml_nn.create(name, n_vocab=V, **fields)
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.3)
     return model
@@ -274,10 +276,91 @@ def decode(model: Any, tokens: Tensor, targets: Tensor) -> Any:
         return [logits[-1], *(step(row).clone() for row in targets)]
 
 
+def padded_texts() -> dict[str, Any]:
+    """Sequences of different lengths, and a padding token among those that are generated."""
+    inputs = texts()
+    inputs["tokens"][:2, 0] = inputs["tokens"][3, 1] = inputs["targets"][2, 0] = 0
+    return inputs
+
+
 def decoding_cases(name: str, **variants: dict[str, Any]) -> list[Case]:
     return [
         Case(variant or name, lambda c=config: language_model(name, **c).eval(), decode, texts)
         for variant, config in {"": {}, **variants}.items()
+    ]
+
+
+# The feedback transformer.
+def feedback_kv(
+    activation: Callable[[Tensor], Tensor] | None = None,
+    is_gated: bool = False,
+    dropped: str = "",
+    max_distance: int = 64,
+    **options: Any,
+) -> nn.Module:
+    """Random parameters; all of one kind of features can be dropped."""
+    attn = FeedbackAttention(H, C, 0.0, is_kv_precomputed=True, max_distance=max_distance)
+    network = FeedForward(C, 28, 0.0, activation, is_gated)
+    layer = FeedbackTransformerLayer(d_model=C, attn=attn, feed_forward=network, dropout_prob=0.0)
+    dropouts = {"weights": attn.dropout, "sub-layers": layer.dropout, "hidden": network.dropout}
+    if dropped:
+        dropouts[dropped].p = 1.0
+    model = FeedbackTransformerKV(layer, 2, C, H, **options)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    return model
+
+
+def scan_chunks(model: Any, x: Tensor, mask: Tensor | None = None, cut: int = 6) -> Any:
+    """Outputs of two chunks and the memory between and after them, without empty slots."""
+    first, middle = model.scan(x[:cut], mask=None if mask is None else mask[:cut])
+    rest, memory = model.scan(x[cut:], middle, mask=None if mask is None else mask[cut:])
+    found = [first, rest]
+    for each in (middle, memory):
+        own = 1.0 if each.mask is None else each.mask[..., None, None].to(x.dtype)
+        found += [each.keys * own, each.values * own]
+    return found
+
+
+def feedback_inputs(length: int = 40, batch: int = B, tokens: float = 1.0) -> dict[str, Any]:
+    inputs: dict[str, Any] = {"x": torch.randn(length, batch, C)}
+    if tokens < 1:
+        inputs["mask"] = torch.rand(length, batch) < tokens
+        inputs["mask"][:2, -1] = False
+    return inputs
+
+
+def feedback_cases() -> list[Case]:
+    def case(name: str, inputs: Any = feedback_inputs, dtype: Any = None, **options: Any) -> Case:
+        build = partial(feedback_kv, **options)
+        dtype = dtype or torch.float32
+        return Case(
+            name, build, scan_chunks, inputs, 1e-2 if dtype is torch.float32 else 1e-4, dtype
+        )
+
+    double = {"dtype": torch.float64}
+    window = {"horizon": 5, "norm_memory": True}
+    return [
+        case("sequence"),
+        case("window", **window),
+        case("double", norm_memory=True, **double),
+        case("window, double", **window, **double),
+        case("short table", max_distance=4, **double),
+        case("long window", horizon=20, max_distance=7, **double),
+        case("seventeen rows", partial(feedback_inputs, 21, 17), horizon=9),
+        case("padding", partial(feedback_inputs, tokens=0.7), **double),
+        case("window, padding", partial(feedback_inputs, tokens=0.7), **window, **double),
+        case("padding, single", partial(feedback_inputs, tokens=0.7), horizon=5),
+        case("GELU", activation=nn.GELU(), **double),
+        case("SwiGLU", activation=nn.SiLU(), is_gated=True, **double),
+        case("tanh", activation=torch.tanh, horizon=3, **double),
+        *(
+            case(f"no {dropped}, {kind}", dropped=dropped, dtype=dtype)
+            for dropped in ("weights", "sub-layers", "hidden")
+            for kind, dtype in (("double", torch.float64), ("single", torch.float32))
+        ),
+        case("empty batch", partial(feedback_inputs, batch=0)),
+        case("few tokens", partial(feedback_inputs, 8)),
     ]
 
 
@@ -303,6 +386,21 @@ CASES: dict[type[nn.Module], list[Case]] = {
         modern={"positions": "rotary", "norm": "rms", "qk_norm": True},
     ),
     EncoderDecoderLanguageModel: decoding_cases("encoder_decoder"),
+    FeedbackTransformerKV: feedback_cases(),
+    FeedbackLanguageModel: [
+        *decoding_cases(
+            "feedback",
+            untied={"tied": False, "norm_memory": False},
+            window={"max_len": 3},
+            separate={"shared_kv": False},
+        ),
+        Case(
+            "padding",
+            lambda: language_model("feedback", padding_token=0).eval(),
+            decode,
+            padded_texts,
+        ),
+    ],
     ElmanLanguageModel: decoding_cases(
         "elman",
         padding={"padding_token": 3},
