@@ -20,8 +20,6 @@ ASKED_BESIDES = {
     "labml_nn/transformers/utils.py",
     "labml_nn/transformers/sliding_window.py",
 }
-#: Pages that name a paper and set no exercises, and why.
-EXEMPT: dict[str, str] = {}
 EXERCISE = re.compile(r"(?m)^\*\*(\d+)\.\*\*")
 ANSWER = re.compile(r"(?s)<details><summary>Answer</summary>\n(.*?)</details>")
 
@@ -35,9 +33,9 @@ def name(path):
 
 
 def is_asked(path):
-    """Pages that present a paper's idea, and those named above."""
+    """Pages that present a paper's idea, and those named above. A kernel presents no idea."""
     presents_a_paper = re.search(r"(?m)^paper: ", path.read_text(encoding="utf-8"))
-    return name(path) in ASKED_BESIDES or (presents_a_paper and name(path) not in EXEMPT)
+    return name(path) in ASKED_BESIDES or (presents_a_paper and path.parent.name != "kernels")
 
 
 def exercises(text):
@@ -82,14 +80,6 @@ def test_exercises_are_numbered_and_answered_and_programs_are_whole(path):
 @pytest.mark.parametrize("page", sorted(ASKED_BESIDES))
 def test_pages_asked_besides_exist(page):
     assert (ROOT / page).exists()
-
-
-@pytest.mark.parametrize("page", EXEMPT)
-def test_exempt_pages_name_a_paper_and_ask_nothing(page):
-    """One that was removed, or has exercises by now, needs no exception."""
-    text = (ROOT / page).read_text(encoding="utf-8")
-    assert "\npaper: " in text
-    assert exercises(text) is None
 
 
 def test_a_program_without_a_check_is_found():
