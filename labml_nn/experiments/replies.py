@@ -217,30 +217,3 @@ def _padded(speeches: Sequence[str], vocabulary: Vocabulary) -> Tensor:
     encoded = vocabulary.encode("".join(speeches))
     columns = torch.split(encoded, [len(speech) for speech in speeches])
     return pad_sequence(list(columns), padding_value=len(vocabulary))
-
-
-# ## Exercises
-#
-# **1.** Why not sort all pairs by length once? It would leave the least padding.
-#
-# <details><summary>Answer</summary>
-#
-# Every epoch would consist of the same batches, and the gradient noise that shuffling
-# provides would be lost. With pools the batches change:
-#
-# ```python
-# from labml_nn.experiments.data import Vocabulary
-# from labml_nn.experiments.replies import Replies
-#
-# text = "\n".join(str(7**n) for n in range(129))  # 128 pairs of all lengths
-# replies = Replies(text, Vocabulary.from_text(text), batch_size=4, seq_len=128, seed=1)
-#
-# def batches(epoch):
-#     steps = range(32 * epoch, 32 * epoch + 32)
-#     return {tuple(sorted(map(bytes, replies.batch(k).targets.t()))) for k in steps}
-#
-# first, second = batches(0), batches(1)
-# assert len(first) == len(second) == 32 and len(first & second) < 3
-# ```
-#
-# </details>

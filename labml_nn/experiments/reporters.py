@@ -15,7 +15,7 @@ class LargestLoss(Reporter):
     def begin(self, trainer):
         self.loss = 0.0
 
-    def update(self, step, loss, learning_rate, tokens_per_second, **more):
+    def update(self, step, loss, **more):
         self.loss = max(self.loss, loss)
 ```
 
@@ -78,17 +78,11 @@ class Reporter:
     def begin(self, trainer: Any) -> None:
         """The training starts or resumes; `trainer` is the [trainer](trainer.py)."""
 
-    def update(
-        self,
-        step: int,
-        loss: float,
-        learning_rate: float,
-        tokens_per_second: float,
-        **more: float,
-    ) -> None:
+    def update(self, step: int, loss: float, **more: float) -> None:
         """
         At most 200 times in a run: the mean training loss since the last call, and in
-        `more` `gradient_norm`, `tokens`, `seconds` and `process_seconds` so far.
+        `more` the `learning_rate`, `tokens_per_second` and `gradient_norm` now, and
+        `tokens`, `seconds` and `process_seconds` so far.
         """
 
     def validated(self, step: int, loss: float) -> None:
@@ -123,7 +117,6 @@ class Log(Reporter):
         self.path, self.waiting = path, ""
 
     def begin(self, trainer: Any) -> None:
-        """Remove the events after the checkpoint."""
         step = trainer.history.step
         kept = [line for line in read_log(self.path) if line.get("step", 0) <= step]
         if self.path.exists():
@@ -132,38 +125,24 @@ class Log(Reporter):
                 write_files({self.path: text.encode()})
         self._write("begin", step, world_size=trainer.world.size)
 
-    def update(
-        self,
-        step: int,
-        loss: float,
-        learning_rate: float,
-        tokens_per_second: float,
-        **more: float,
-    ) -> None:
-        """All numbers."""
-        speed, tokens = round(tokens_per_second, 1), round(more.pop("tokens"))
-        numbers = {"loss": loss, "learning_rate": learning_rate}
-        numbers |= {"tokens_per_second": speed, **more, "tokens": tokens}
-        self._write("update", step, **numbers)
+    def update(self, step: int, loss: float, **more: float) -> None:
+        speed = round(more["tokens_per_second"], 1)
+        more |= {"tokens_per_second": speed, "tokens": round(more["tokens"])}
+        self._write("update", step, loss=loss, **more)
 
     def validated(self, step: int, loss: float) -> None:
-        """The loss."""
         self._write("validated", step, loss=loss)
 
     def sampled(self, step: int, text: str) -> None:
-        """The text."""
         self._write("sampled", step, text=text)
 
     def saved(self, step: int) -> None:
-        """The step."""
         self._write("saved", step)
 
     def warned(self, text: str) -> None:
-        """The warning."""
         self._write("warned", None, text=text)
 
     def end(self, result: Result) -> None:
-        """The result."""
         self._write("end", **result._asdict())
 
     def _write(self, event: str, step: int | None = None, **fields: Any) -> None:
@@ -206,13 +185,11 @@ class Samples(Reporter):
         self.path = path
 
     def begin(self, trainer: Any) -> None:
-        """Those of the checkpoint."""
         texts = trainer.history.samples
         if self.path.exists() or texts:
             self._write("w", *texts)
 
     def sampled(self, step: int, text: str) -> None:
-        """One more."""
         self._write("a", {"step": step, "text": text})
 
     def _write(self, mode: str, *texts: dict[str, Any]) -> None:
@@ -237,11 +214,9 @@ class Outcome(Reporter):
         self.trainer: Any = None
 
     def begin(self, trainer: Any) -> None:
-        """Whose result it is."""
         self.trainer = trainer
 
     def end(self, result: Result) -> None:
-        """Raises `OSError` if the disk refuses."""
         trainer, history = self.trainer, self.trainer.history
         outcome = {
             "run": trainer.about,
@@ -296,7 +271,6 @@ class Progress(Reporter):
         self.written = time.monotonic()
 
     def begin(self, trainer: Any) -> None:
-        """From the step of the checkpoint on."""
         self.best = trainer.history.best
         self.in_place = self.file.isatty() or "ipykernel" in sys.modules
         self.bar = tqdm(
@@ -309,21 +283,12 @@ class Progress(Reporter):
             "[{elapsed}<{remaining}{postfix}]",
         )
 
-    def update(
-        self,
-        step: int,
-        loss: float,
-        learning_rate: float,
-        tokens_per_second: float,
-        **more: float,
-    ) -> None:
-        """The training loss and the speed."""
+    def update(self, step: int, loss: float, **more: float) -> None:
         self.shown["loss"] = f"loss {loss:.3f}"
-        self.shown["speed"] = f"{_short(tokens_per_second)} tokens/s"
+        self.shown["speed"] = f"{_short(more['tokens_per_second'])} tokens/s"
         self._advance(step)
 
     def validated(self, step: int, loss: float) -> None:
-        """The validation loss."""
         better = self.best is None or loss < self.best
         self.best = loss if better else self.best
         self.shown["val"] = f"val {loss:.3f}"
@@ -332,18 +297,15 @@ class Progress(Reporter):
         self._advance(step)
 
     def sampled(self, step: int, text: str) -> None:
-        """The sample, indented."""
         if self.texts:
             lines = text.strip("\n").split("\n")
             indented = "\n".join(f"    {line}".rstrip() for line in lines)
             self._say(f"step {step}, a sample:\n{indented}")
 
     def warned(self, text: str) -> None:
-        """The warning."""
         self._say(f"warning: {text}")
 
     def end(self, result: Result) -> None:
-        """The last step."""
         self._advance(result.step)
 
     def close(self) -> None:
@@ -431,39 +393,27 @@ class LiveCurve(Reporter):
         return other
 
     def begin(self, trainer: Any) -> None:
-        """With the curve so far."""
         history, self._steps = trainer.history, trainer.config.steps
         self._train = [(float(p[0]), float(p[1])) for p in history.train]
         self._validation = [(float(p[0]), float(p[1])) for p in history.validation]
 
-    def update(
-        self,
-        step: int,
-        loss: float,
-        learning_rate: float,
-        tokens_per_second: float,
-        **more: float,
-    ) -> None:
-        """One more point, and the remaining time."""
+    def update(self, step: int, loss: float, **more: float) -> None:
         self._train.append((float(step), loss))
         left = more.get("seconds", 0.0) / step * max(self._steps - step, 0)
         self._title = (
             f"{self._prefix}{step:,} of {self._steps:,} updates, "
-            f"{tokens_per_second:,.0f} tokens a second, {left:,.0f} s left"
+            f"{more['tokens_per_second']:,.0f} tokens a second, {left:,.0f} s left"
         )
         if time.monotonic() - self._drawn_at >= self._seconds:
             self.draw()
 
     def validated(self, step: int, loss: float) -> None:
-        """One more point of the validation loss."""
         self._validation.append((float(step), loss))
 
     def warned(self, text: str) -> None:
-        """Below the picture."""
         print(text)
 
     def end(self, result: Result) -> None:
-        """The whole curve."""
         seconds = f"{result.seconds:,.0f} s"
         self._title = f"{self._prefix}{result.step:,} updates in {seconds}"
         self.draw()
@@ -505,7 +455,6 @@ class LabmlRecord(Reporter):
         self._watcher: Any = None
 
     def begin(self, trainer: Any) -> None:
-        """A run of labml's, with all fields of model and training."""
         about = trainer.about
         fields = {**about["training"], "model": about["model"]["name"]}
         fields |= {f"model.{k}": v for k, v in about["model"]["config"].items()}
@@ -517,21 +466,14 @@ class LabmlRecord(Reporter):
         except Exception as error:  # the training continues, whatever happens in labml
             self._report(f"there is no record of this run: {error!r}")
 
-    def update(
-        self,
-        step: int,
-        loss: float,
-        learning_rate: float,
-        tokens_per_second: float,
-        **more: float,
-    ) -> None:
-        """Loss, learning rate and speed."""
-        values = {"loss.train": loss, "optim.learning_rate": learning_rate}
-        values["optim.gradient_norm"] = more["gradient_norm"]
-        self._save(step, {**values, "tokens_per_second": tokens_per_second})
+    def update(self, step: int, loss: float, **more: float) -> None:
+        values = {
+            f"optim.{name}": more[name] for name in ("learning_rate", "gradient_norm")
+        }
+        values["tokens_per_second"] = more["tokens_per_second"]
+        self._save(step, {"loss.train": loss, **values})
 
     def validated(self, step: int, loss: float) -> None:
-        """The validation loss."""
         self._save(step, {"loss.validation": loss})
 
     def _save(self, step: int, values: dict[str, float]) -> None:

@@ -236,8 +236,8 @@ class Trainer:
             reporter.update(
                 history.step,
                 loss,
-                self.update.optimizers.learning_rate,
-                (history.tokens - before[4]) / passed,
+                learning_rate=self.update.optimizers.learning_rate,
+                tokens_per_second=(history.tokens - before[4]) / passed,
                 gradient_norm=self.update.norm,
                 tokens=float(history.tokens),
                 seconds=round(history.seconds, 3),
@@ -465,73 +465,3 @@ class Stop:
         while self._before:
             name, handler = self._before.popitem()
             signal.signal(name, signal.SIG_DFL if handler is None else handler)
-
-
-# ## Exercises
-#
-# **1.** Implement early stopping: end the training when the validation loss has not
-# fallen in two evaluations in a row.
-#
-# <details><summary>Answer</summary>
-#
-# A reporter hears of every evaluation, and a signal stops the training in order. Since
-# the best model is kept anyway, early stopping only saves time.
-#
-# ```python
-# import os
-# import signal
-# import labml_nn
-# from labml_nn.experiments import Corpus, Trainer, TrainingConfig
-# from labml_nn.experiments.reporters import Reporter
-# from labml_nn.experiments.tasks import TextTask
-#
-# class EarlyStopping(Reporter):
-#     def __init__(self, patience):
-#         self.patience, self.best, self.waited = patience, float("inf"), 0
-#
-#     def validated(self, step, loss):
-#         self.waited = 0 if loss < self.best else self.waited + 1
-#         self.best = min(loss, self.best)
-#         if self.waited == self.patience:
-#             os.kill(os.getpid(), signal.SIGINT)
-#
-# text = "the quick brown fox jumps over the lazy dog. " * 4
-# task = TextTask(Corpus.of("a fox", text + "Zz?" * 6), batch_size=4, seq_len=9, seed=1)
-# model = labml_nn.create("elman", **task.model_fields, d_hidden=16)
-# config = TrainingConfig(
-#     steps=400, batch_size=4, seq_len=9, learning_rate=0.03, warmup_steps=0,
-#     evaluate_every=5, sample_every=0, sample_tokens=1, device="cpu",
-# )
-# result = Trainer(model, task, config, reporters=[EarlyStopping(2)]).train()
-# assert result.stopped == "interrupted" and result.step < 400
-# ```
-#
-# </details>
-#
-# **2.** Train twice with one seed and once with another. Which losses are equal?
-#
-# <details><summary>Answer</summary>
-#
-# With one seed all of them, to the last bit: the seed determines batches and dropout.
-#
-# ```python
-# import torch
-# import labml_nn
-# from labml_nn.experiments import Corpus, Trainer, TrainingConfig
-# from labml_nn.experiments.tasks import TextTask
-#
-# corpus = Corpus.of("a line", "to be, or not to be, that is the question: " * 9)
-#
-# def trained(seed):
-#     task = TextTask(corpus, batch_size=3, seq_len=8, seed=seed)
-#     torch.manual_seed(7)
-#     model = labml_nn.create("elman", **task.model_fields, d_hidden=16)
-#     config = TrainingConfig(
-#         steps=5, batch_size=3, seq_len=8, seed=seed, sample_tokens=1, device="cpu"
-#     )
-#     return Trainer(model, task, config).train().validation_loss
-#
-# assert trained(1) == trained(1) != trained(2)
-# ```
-#
-# </details>
