@@ -1,16 +1,15 @@
 r"""
 ---
-title: Attention to look at
+title: Attention visualisation
 summary: >
-  Who looks at whom, in any layer and head of any model here: as numbers with names, and
-  as a picture.
+  Record the attention weights of every layer and head of a model, as numbers with named
+  axes and as a picture.
 ---
 
-*The nurse told Juliet that she was late.* When a model reads *she*, does it look at the
-nurse or at Juliet? Attention is the one part of a transformer that answers in a form
-which people can read: for each pair of positions a weight, and the weights of a
-position sum to one. This part of the library gets them out of a model, for any text,
-without a change to the model.
+*The nurse told Juliet that she was late.* When a model reads *she*, does it attend to
+the nurse or to Juliet? Attention weights are a part of a transformer that people can
+read: for each query a distribution over all keys. These functions return them, for any
+model and text, without a change to the model.
 
 ```python
 import torch
@@ -18,67 +17,64 @@ from labml_nn.attention_maps import attention_maps
 from labml_nn.transformers.autoregressive import AutoregressiveTransformer
 
 text = "to be or not to be"
-letters = sorted(set(text))
-config = {"n_vocab": len(letters), "d_model": 32, "n_layers": 2}
-model = AutoregressiveTransformer.from_config(config)  # better: one that was trained
+characters = sorted(set(text))
+config = {"n_vocab": len(characters), "d_model": 32, "n_layers": 2}
+model = AutoregressiveTransformer.from_config(config)  # better: a trained one
 
-tokens = torch.tensor([letters.index(letter) for letter in text])[:, None]  # [T, B]
-maps = attention_maps(model, tokens, vocabulary=letters)
+tokens = torch.tensor([characters.index(c) for c in text])[:, None]  # [T, B]
+maps = attention_maps(model, tokens, vocabulary=characters)
 one = maps[1].pick(batch=0, head=3)
 assert one.title == "layer 2, self"
 assert one.weights.shape == (18, 18)
 assert one.queries[0][2] == " "
 ```
 
-![What two heads of a trained transformer look at: the one that looks most at the letter
-before, and the one that looks farthest back.](figure:trained.attention)
+![Two heads of a trained transformer: the one that attends most to the previous
+character, and the one that attends farthest back.](figure:trained.attention)
 
 In a notebook, `maps[1]` as the last line of a cell draws all heads of a layer.
 `save_picture(maps[1], "heads.svg")` writes [the picture](picture.py) to a file.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
-| $A_{tsbh}$ | `maps` | | of each call: what query $t$ takes of key $s$ |
+| $A_{tsbh}$ | `weights` | `[T, S, B, H]` | the weight of key $s$ for query $t$ |
+| $A_t$ | `row` | `[S, B, H]` | the weights of step $t$ of a feedback model |
 | $w$ | `tokens` | `[T, B]` | the text |
-| | `vocabulary` | | what token is what sign |
 
-## What a map tells, and what not
+**Interpretation.** A map shows with which weights the values of a head were averaged,
+and nothing else. "The model predicted *she* because of *Juliet*" does not follow.
 
-It tells exactly one thing: with which weights the values of a head were mixed. It is
-tempting to read more into it, "the model said *she* because of *Juliet*", and that does
-not follow.
+* A weight is not a contribution. The output contains $A_{ts} V_s$, and a large weight
+  on a short value adds less than a small weight on a long one. Heads often put a large
+  weight on a position that carries no information.
+* A position is not its token. Above the first layer, position $s$ contains what earlier
+  layers have gathered there, and much of a representation bypasses attention through
+  the residual connections.
+* Other weights might give the same prediction. Jain and Wallace
+  ([-@jain2019attention], *Attention is not Explanation*) found that the weights of
+  recurrent classifiers correlated little with gradients and with the effect of leaving
+  words out, and that very different weights often gave nearly the same prediction.
+* Wiegreffe and Pinter ([-@wiegreffe2019attention], *Attention is not not Explanation*)
+  answer that weights chosen freely for each text are not weights that a model could
+  have learned, and that it depends on the definition of an explanation. They propose
+  tests; some tasks pass them and others do not.
 
-* A weight is not a contribution. What arrives is $A_{ts} V_s$, and a large weight on a
-  short value brings less than a small weight on a long one. Heads often rest a large
-  weight on a position that has nothing to say.
-* A position is not its token. Above the first layer, position $s$ holds what earlier
-  layers have brought there from everywhere, and most of a row goes past attention, by
-  way of the residual connection.
-* Another map might have done as well. Jain and Wallace ([-@jain2019attention],
-  *Attention is not Explanation*) trained recurrent networks with attention to classify
-  texts. Weights agreed poorly with what gradients, and leaving words out, said was
-  important, and for many texts they found very different weights with next to the same
-  prediction.
-* That is not the last word either. Wiegreffe and Pinter ([-@wiegreffe2019attention],
-  *Attention is not not Explanation*) answer that weights chosen freely for one text at
-  a time are not weights that a model could have learned, that it depends on what one
-  calls an explanation, and propose tests. Some tasks pass them, others don't.
-
-So take a map for what a telescope is: good for finding where to look. Whether a head
-does what it seems to do, you learn by changing something. Switch the head off, exchange
-the token it looks at, and see what becomes of the prediction.
+So a map suggests where to look. Whether a head does what it seems to do is an
+experiment: remove the head, or replace the token that it attends to, and measure the
+change of the prediction.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from labml_nn.attention_maps.maps import AttentionMap, Labels
-from labml_nn.attention_maps.picture import picture, save_picture
-from labml_nn.attention_maps.recording import record_attention
+from labml_nn import kernels
+from labml_nn.attention_maps.picture import AttentionMap, Labels, picture, save_picture
 from labml_nn.language_model import LanguageModel, evaluating
 
 __all__ = [
@@ -90,7 +86,7 @@ __all__ = [
     "save_picture",
 ]
 
-#: What sign a token stands for: a list, a dictionary or a function of the number.
+#: The text of each token: a list, a dictionary or a function of its number.
 Vocabulary = Sequence[str] | Mapping[int, str] | Callable[[int], str]
 
 
@@ -101,51 +97,55 @@ def attention_maps(
     vocabulary: Vocabulary | None = None,
     **named: Any,
 ) -> list[AttentionMap]:
-    r"""
-    ## Read a text, and look
+    """
+    ## Maps of a text
 
     * `model` is any model of the library, or a part of one
-    * `inputs` and `named` are what it is called with: tokens `[T, B]` for a language
-      model; source, target and masks for an `EncoderDecoder`. An
-      `EncoderDecoderLanguageModel` gets what was said, and the reply from its
-      `start_token` on
-    * `vocabulary` says what sign each token is; without it labels are the numbers
+    * `inputs` and `named` are its arguments: tokens `[T, B]` for a language model;
+      source, target and masks for an `EncoderDecoder`; the source and the target, from
+      its `start_token` on, for an `EncoderDecoderLanguageModel`
+    * `vocabulary` is the text of each token; without it labels are numbers
 
-    The model reads once, without gradients and without dropout, and is afterwards in
-    the mode it was in. Returns the maps in the order of the calls, labelled where it is
-    certain which position is which token.
+    Runs the model once, in evaluation mode and without gradients. Returns the maps in
+    the order of the calls, with labels if it is certain which position is which token.
 
-    Raises `ValueError` for a model without attention, for something said without a
-    reply, and for a language model's text with padding: positions move when padding is
-    left out, so look at one text at a time. Other errors are those of the model.
+    Raises `ValueError` for a model without attention, for a source without a target,
+    and for a text with padding: the model leaves padding out, so positions would not be
+    those of the text. Other errors are those of the model.
     """
-    _check_no_padding(model, inputs)
+    tokens = [each for each in inputs if _is_tokens(each)]
+    padding = getattr(getattr(model, "config", None), "padding_token", None)
+    if padding is not None and any(bool((each == padding).any()) for each in tokens):
+        raise ValueError(
+            f"the text holds padding (token {padding}), which the model leaves out, so "
+            "positions are not those of the text; give one text at a time: "
+            "attention_maps(model, tokens[:length, [b]])"
+        )
+    encode: Any = getattr(model, "encode", None)
     with evaluating(model), record_attention(model) as maps:
-        encode: Any = getattr(model, "encode", None)
-        if encode is not None and isinstance(model, LanguageModel):
-            if len(inputs) < 2:
-                raise ValueError(
-                    f"{len(inputs)} texts were given to a model that replies; expected "
-                    "two, what was said and the reply from its start token on"
-                )
-            source, reply, *rest = inputs
-            model(reply, encode(source), *rest, **named)
-        else:
+        if encode is None or not isinstance(model, LanguageModel):
             model(*inputs, **named)
+        elif len(inputs) < 2:
+            raise ValueError(
+                f"{len(inputs)} texts were given to an encoder-decoder; expected two, "
+                "the source and the target from its start token on"
+            )
+        else:
+            source, target, *rest = inputs
+            model(target, encode(source), *rest, **named)
 
-    # Tokens are the integers among the inputs. With two of them, the first is the
-    # source.
-    texts = [_labels(tokens, vocabulary) for tokens in inputs if _are_tokens(tokens)]
-    if not texts:
-        return maps
-    repeated = {one.name for one in maps if one.call}
+    # The first text is the source, if there are two.
+    labels = [_labels(each, vocabulary) for each in tokens]
+    repeated = {each.name for each in maps if each.call}
     return [
-        one if one.name in repeated else _labelled(one, texts[0], texts[-1])
-        for one in maps
+        each
+        if not labels or each.name in repeated
+        else _labelled(each, labels[0], labels[-1])
+        for each in maps
     ]
 
 
-def _are_tokens(given: Any) -> bool:
+def _is_tokens(given: Any) -> bool:
     return (
         isinstance(given, Tensor)
         and given.dim() == 2
@@ -153,24 +153,8 @@ def _are_tokens(given: Any) -> bool:
     )
 
 
-def _check_no_padding(model: nn.Module, inputs: Sequence[Any]) -> None:
-    padding = getattr(getattr(model, "config", None), "padding_token", None)
-    for tokens in inputs:
-        if (
-            padding is not None
-            and _are_tokens(tokens)
-            and bool((tokens == padding).any())
-        ):
-            raise ValueError(
-                f"the text holds padding (token {padding}), which the model leaves "
-                "out, so positions are not those of the text; look at one text at a "
-                "time: attention_maps(model, tokens[:length, [b]])"
-            )
-
-
 def _labels(tokens: Tensor, vocabulary: Vocabulary | None) -> Labels:
-    # One row for each text. `tokens` has a column for each.
-    def sign(token: int) -> str:
+    def text(token: int) -> str:
         if vocabulary is None:
             return str(token)
         if callable(vocabulary):
@@ -179,37 +163,194 @@ def _labels(tokens: Tensor, vocabulary: Vocabulary | None) -> Labels:
             return vocabulary[token]
         except LookupError:
             raise ValueError(
-                f"`vocabulary` has no sign for token {token}; it has "
-                f"{len(vocabulary)} of them"
+                f"`vocabulary` has no text for token {token}; it has "
+                f"{len(vocabulary)} entries"
             ) from None
 
-    return tuple(tuple(map(sign, text)) for text in tokens.T.tolist())
+    return tuple(tuple(map(text, column)) for column in tokens.T.tolist())
 
 
+# Queries and keys of an encoder are of the source. Other queries are of the target, and
+# so are their keys, except in cross-attention.
 def _labelled(attention: AttentionMap, source: Labels, target: Labels) -> AttentionMap:
-    # An encoder reads the source and nothing else. Other queries are of the target, and
-    # so are their keys, unless they are asked of the source.
     path = attention.name.split(".")
     queries = source if "encoder" in path else target
     keys = source if path[-1] == "src_attn" else queries
-
-    # A context that slid, or kept keys of an earlier call, has other positions than the
-    # text that was given.
     sizes = attention.sizes
-    fits = (sizes["query"], sizes["key"]) == (len(queries[0]), len(keys[0]))
-    if not fits or sizes["batch"] != len(queries):
-        return attention
+    expected = len(queries[0]), len(keys[0]), len(queries)
+    if (sizes["query"], sizes["key"], sizes["batch"]) != expected:
+        return attention  # a window has moved, or keys were cached
     return replace(attention, queries=queries, keys=keys)
+
+
+@contextmanager
+def record_attention(model: nn.Module) -> Iterator[list[AttentionMap]]:
+    """
+    ## Recording
+
+    ```python
+    import torch
+    from labml_nn.attention_maps import record_attention
+    from labml_nn.transformers.mha import MultiHeadAttention
+
+    attention, x = MultiHeadAttention(heads=3, d_model=12), torch.randn(5, 2, 12)
+    with record_attention(attention) as maps:
+        attention(query=x, key=x, value=x)
+    print(maps)  # [<AttentionMap '' (attention): query=5, key=5, batch=2, head=3>]
+    assert attention.attn is None  # the module is as it was
+    ```
+
+    * `model` is any module with attention somewhere inside, in training or evaluation
+
+    Yields a list, to which each call of an attention adds a map. The weights are those
+    before dropout. A feedback model adds one map per layer and sequence.
+
+    Fused kernels never store the weights, so inside the block all
+    [kernels are disabled](../kernels/__init__.py): the reference methods run, which set
+    `attn`. Forward hooks read it, and are removed afterwards. Raises `ValueError` for a
+    model without attention, and for a compiled one, whose modules are not called.
+    """
+    if any(hasattr(module, "_orig_mod") for module in model.modules()):
+        raise ValueError(
+            "the model is compiled, and the modules inside a compiled graph cannot be "
+            "observed; give the model that was compiled"
+        )
+
+    # An attention is any module that sets its attribute `attn`, also one of your own.
+    attentions = {
+        name: module for name, module in model.named_modules() if "attn" in vars(module)
+    }
+    if not attentions:
+        raise ValueError(
+            f"{type(model).__name__} has no attention. Recurrent networks, such as the "
+            "Elman network, have a hidden state instead; expected a model with "
+            "MultiHeadAttention or FeedbackAttention inside, or another module that "
+            "sets `attn`"
+        )
+    recorder = _Recorder()
+    with ExitStack() as restore, kernels.disabled():
+        for name, module in attentions.items():
+            restore.callback(vars(module).__setitem__, "attn", vars(module)["attn"])
+            handle = module.register_forward_hook(recorder.hook(name))
+            restore.callback(handle.remove)
+        for module in model.modules():
+            if hasattr(module, "read") and hasattr(module, "to_memory"):
+                _replace_method(restore, module, recorder.read(module.read))
+        yield recorder.maps
+
+
+# An attribute of the instance hides the method of its class. If there is one already,
+# it is put back.
+def _replace_method(restore: ExitStack, module: nn.Module, read: Any) -> None:
+    own = vars(module)
+    if "read" in own:
+        restore.callback(own.__setitem__, "read", own["read"])
+    else:
+        restore.callback(own.pop, "read")
+    own["read"] = read
+
+
+class _Recorder:
+    """
+    ### Feedback models
+
+    have no matrix of weights: they attend with one query at a time, to a memory that
+    grows in between. The rows of one call are collected until the model has read all
+    its tokens.
+    """
+
+    def __init__(self) -> None:
+        self.maps: list[AttentionMap] = []
+        self.calls: dict[str, int] = {}
+        self.rows: list[dict[str, list[Tensor]]] = []
+
+    def add(self, name: str, role: str, weights: Float[Tensor, "T S B H"]) -> None:
+        call = self.calls.get(name, 0)
+        self.calls[name] = call + 1
+        title = title_of(name, role)
+        self.maps.append(AttentionMap(name, weights, title=title, call=call))
+
+    def hook(self, name: str) -> Callable[..., None]:
+        def hook(module: nn.Module, inputs: Any, output: Any) -> None:
+            weights: Any = module.attn
+            if not isinstance(weights, Tensor):
+                raise ValueError(
+                    f"the attention {name!r} has not set `attn`; an attention of your "
+                    "own has to store its weights there, `[T, S, B, H]`"
+                )
+            if weights.dim() == 4:
+                self.add(name, "", weights)
+            elif self.rows:
+                self.rows[-1].setdefault(name, []).append(weights)
+            else:
+                self.add(name, "memory", weights.unsqueeze(0))
+
+        return hook
+
+    def read(self, read: Any) -> Any:
+        def recorded(x_seq: Tensor, memory: Any, *args: Any, **kwargs: Any) -> Any:
+            self.rows.append({})
+            try:
+                result = read(x_seq, memory, *args, **kwargs)
+            finally:
+                seen = self.rows.pop()
+            for name, rows in seen.items():
+                self.add(name, "memory", matrix_of(rows, len(x_seq), len(memory)))
+            return result
+
+        return recorded
+
+
+def matrix_of(
+    rows: list[Float[Tensor, "_ B H"]], steps: int, before: int
+) -> Float[Tensor, "T S B H"]:
+    """
+    ## Rows of different lengths as a matrix
+
+    * `rows` are the weights of a feedback attention, `[S_t, B, H]`, in the order of the
+      steps. The first step of a sequence has none
+    * `steps` is the number of steps, $T$
+    * `before` is the number of memory slots before the first of them
+
+    Returns `[T, S, B, H]` with $S$ = `before + steps`. Column $s$ is the slot that was
+    written at step $s$. The memory of step $t$ ends with the slot of the previous step,
+    so each row ends one column before the diagonal. What the horizon has dropped is
+    zero.
+    """
+    weights = rows[0].new_zeros(steps, before + steps, *rows[0].shape[1:])
+    for step, row in enumerate(rows, start=steps - len(rows)):
+        end = before + step
+        weights[step, end - len(row) : end] = row
+    return weights
+
+
+#: What the last part of a module's name means.
+ROLES = {"self_attn": "self", "src_attn": "source"}
+
+
+def title_of(name: str, role: str = "") -> str:
+    """
+    ## Titles
+
+    `transformer.decoder.layers.1.src_attn` is "decoder layer 2, source".
+    """
+    parts = name.split(".") if name else []
+    half = next((part for part in parts if part in ("encoder", "decoder")), "")
+    numbers = [int(part) for part in parts if part.isdigit()]
+    words = [half, f"layer {numbers[-1] + 1}" if numbers else ""]
+    where = " ".join(word for word in words if word)
+    role = role or (ROLES.get(parts[-1], parts[-1]) if parts else "")
+    return ", ".join(word for word in (where, role) if word) or "attention"
 
 
 # ## Exercises
 #
-# **1.** Find heads that look at the position before their own.
+# **1.** Find heads that attend to the previous position.
 #
 # <details><summary>Answer</summary>
 #
-# Their weights stand one place below the diagonal. Such heads come up in most trained
-# models; with them, the layer above can find what followed the last time
+# Their weights are one below the diagonal. Most trained models have such heads; the
+# layer above can use them to find what followed earlier occurrences of a token
 # ([@olsson2022context]).
 #
 # ```python
@@ -230,13 +371,13 @@ def _labelled(attention: AttentionMap, source: Labels, target: Labels) -> Attent
 #
 # </details>
 #
-# **2.** Change the weights of an attention and leave its result as it was.
+# **2.** Find two different attention weights with the same result.
 #
 # <details><summary>Answer</summary>
 #
-# Attention hands out a mean of values. If there are more values than features, some
-# mean the same in more than one way. Here three values of two features lie on a line,
-# and the one in the middle is half of each of the others.
+# Attention is an average of values. If there are more values than features, an average
+# can be obtained in several ways. Here three values of two features lie on a line, and
+# the middle one is the mean of the others.
 #
 # ```python
 # import torch
@@ -248,14 +389,13 @@ def _labelled(attention: AttentionMap, source: Labels, target: Labels) -> Attent
 #
 # </details>
 #
-# **3.** Which token matters for a prediction? Ask the gradient, and compare it with the
-# weights.
+# **3.** Which token matters for a prediction? Compare the gradient with the weights.
 #
 # <details><summary>Answer</summary>
 #
-# The gradient of the best guess's logit says how much each embedded token could change
-# it, through all layers and past attention as well. It is not the truth either: it
-# speaks of very small changes. Here the model is untrained, and the two need not agree.
+# The gradient of the largest logit with respect to the embedded tokens includes all
+# layers and the residual connections. It describes infinitesimal changes only. Here the
+# model is untrained, and the two need not agree.
 #
 # ```python
 # import torch
@@ -277,7 +417,7 @@ def _labelled(attention: AttentionMap, source: Labels, target: Labels) -> Attent
 # (gradient,) = torch.autograd.grad(logits[-1].max(), embedded)
 # importance = gradient.norm(dim=-1)[:, 0]
 # assert importance.shape == top.weights.shape == (6,)
-# assert top.weights[5] == 0 and importance[5] > 0  # it never looks at itself
+# assert top.weights[5] == 0 and importance[5] > 0  # a token does not attend to itself
 # ```
 #
 # </details>

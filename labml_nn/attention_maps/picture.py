@@ -1,58 +1,199 @@
 r"""
 ---
-title: A picture of attention
+title: Attention maps and their picture
 summary: >
-  A map of attention as a drawing: tokens on both sides, and a square for each weight.
+  The attention weights of one layer as a value with named axes, and their drawing as
+  SVG: tokens on both sides, a square for each weight.
 ---
 
-A matrix of weights is a table of who looks at whom. Drawn, it is read in a glance: rows
-ask, columns answer, and the more ink in a square, the more of what the column has goes
-into the row. A causal model leaves the upper right triangle empty; a head that looks at
-its neighbour draws a diagonal.
+Attention weights have four axes: query, key, sequence of the batch, and head. In a bare
+tensor of shape `[T, S, B, H]` they are easily confused: `weights[0, 1]` is a matrix,
+and looks as plausible if it is the wrong one. An `AttentionMap` has names for them:
 
 ```python
 import torch
 from labml_nn.attention_maps import AttentionMap, picture
 
-text = tuple("to be")
-weights = torch.randn(5, 5, 1, 2).softmax(dim=1)
-drawn = picture(AttentionMap("made.up", weights, queries=(text,), keys=(text,)))
-assert drawn.startswith("<svg")
+weights = torch.rand(5, 5, 2, 3).softmax(dim=1)
+text = (tuple("to be"), tuple("or no"))
+attention = AttentionMap("layers.1.self_attn", weights, queries=text, keys=text)
+one = attention.pick(batch=0, head=2)
+assert one.axes == ("query", "key")
+assert torch.equal(one.weights, weights[:, :, 0, 2])
+assert picture(one).startswith("<svg")
 ```
 
-The drawing is SVG, a text that browsers, notebooks and printers draw as sharp as they
-need it. We write it ourselves, in a few kilobytes and without a plotting library. The
-same map always gives the same text. [Ink and signs](ink.py) says why it can be read in
-the light and in the dark. For those who don't see it, it has a name and a description
-in words.
+In the picture rows are queries and columns are keys, and the opacity of a square is the
+weight. A causal model leaves the upper right triangle empty; a head that attends to the
+previous position draws a diagonal. The picture is SVG of a few kilobytes, written
+without a plotting library, and the same map always gives the same text. It follows the
+light or dark theme of the page that shows it, and has a title and a description for
+screen readers.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
-| $A_{ts}$ | `matrix` | `[T][S]` | weights of one head |
-| | `scale` | | the weight that is drawn with all the ink |
-| | `cell` | | the side of a square, in pixels |
+| $A_{tsbh}$ | `weights` | `[T, S, B, H]` | the weight of key $s$ for query $t$ |
+| $t$ | axis `"query"` | `T` | position of the query |
+| $s$ | axis `"key"` | `S` | position of the key |
+| $b$ | axis `"batch"` | `B` | sequence |
+| $h$ | axis `"head"` | `H` | head |
 """
 
 import math
+import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 
-from labml_nn.attention_maps.ink import legend, number, style, visible, written
-from labml_nn.attention_maps.maps import AttentionMap
+from jaxtyping import Float
+from torch import Tensor
+
+#: One row of labels for each text of the batch.
+Labels = tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AttentionMap:
+    r"""
+    ## The map
+
+    A value: methods return other maps and leave this one as it is.
+
+    * `name` is the name of the attention module in its model
+    * `weights` holds $A$, without gradients. In each head the weights of a query sum to
+      one, or to zero if all its keys were masked
+    * `axes` names the axes of `weights`, in their order
+    * `title` is the same in words
+    * `call` is the number of earlier calls of this attention in the same recording
+    * `queries` and `keys` are labels, one row for each sequence; `None` if unknown
+
+    Raises `ValueError` if `axes` or labels do not match the shape of the weights.
+    """
+
+    name: str
+    weights: Float[Tensor, "..."]
+    axes: tuple[str, ...] = ("query", "key", "batch", "head")
+    title: str = "attention"
+    call: int = 0
+    queries: Labels | None = None
+    keys: Labels | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.axes) != self.weights.dim() or len(set(self.axes)) < len(self.axes):
+            raise ValueError(
+                f"`axes` {self.axes} must give each axis of {list(self.weights.shape)} "
+                "a name of its own"
+            )
+        for axis, labels in (("query", self.queries), ("key", self.keys)):
+            if labels is None or axis not in self.axes:
+                continue
+            texts = self.sizes.get("batch", 1)
+            if [len(row) for row in labels] != [self.sizes[axis]] * texts:
+                raise ValueError(
+                    f"labels of the {axis} axis come in rows of "
+                    f"{[len(row) for row in labels]}; expected {self.sizes[axis]} in "
+                    f"each of {texts}, one row for each text"
+                )
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The length of each axis, by name."""
+        return dict(zip(self.axes, self.weights.shape, strict=True))
+
+    def __repr__(self) -> str:
+        """Name, title and sizes."""
+        sizes = ", ".join(f"{axis}={size}" for axis, size in self.sizes.items())
+        return f"<AttentionMap {self.name!r} ({self.title}): {sizes}>"
+
+    def pick(self, **where: int) -> "AttentionMap":
+        r"""
+        ### Select
+
+        `pick(batch=0, head=2)` returns a map of queries and keys. Negative indices
+        count from the end. Raises `ValueError` for an unknown axis, and `IndexError`
+        for an index beyond its end.
+        """
+        picked = self
+        for axis, index in where.items():
+            picked = picked._pick_one(axis, index)
+        return picked
+
+    def _pick_one(self, axis: str, index: int) -> "AttentionMap":
+        place, size = self._place(axis), self.sizes[axis]
+        if not -size <= index < size:
+            raise IndexError(
+                f"there is no {axis} {index}: the axis has {size}, from 0 to {size - 1}"
+            )
+        queries, keys = self.queries, self.keys
+        if axis == "batch":
+            queries = queries and (queries[index],)
+            keys = keys and (keys[index],)
+        return replace(
+            self,
+            weights=self.weights.select(place, index),
+            axes=self.axes[:place] + self.axes[place + 1 :],
+            queries=queries,
+            keys=keys,
+        )
+
+    def mean(self, axis: str) -> "AttentionMap":
+        """
+        ### Mean over an axis
+
+        `mean("head")` averages over the heads. Heads specialise, so look at some of
+        them before you rely on a mean. Raises `ValueError` for an unknown axis, and for
+        the batch, whose sequences are unrelated.
+        """
+        place = self._place(axis)
+        if axis == "batch":
+            raise ValueError(
+                "a mean over the batch mixes sequences; pick one of them: pick(batch=0)"
+            )
+        axes = self.axes[:place] + self.axes[place + 1 :]
+        return replace(self, weights=self.weights.mean(place), axes=axes)
+
+    def tensor(self, *axes: str) -> Float[Tensor, "..."]:
+        """
+        ### Weights in another order
+
+        `tensor("batch", "head", "query", "key")` is the order of other libraries.
+        Raises `ValueError` if these are not the names of all axes.
+        """
+        if sorted(axes) != sorted(self.axes):
+            raise ValueError(f"{axes} is not an order of the axes {self.axes}")
+        return self.weights.permute([self.axes.index(axis) for axis in axes])
+
+    def _place(self, axis: str) -> int:
+        if axis not in self.axes:
+            raise ValueError(
+                f"there is no axis {axis!r}; this map has {', '.join(self.axes)}"
+            )
+        return self.axes.index(axis)
+
+    # Jupyter uses the HTML, which follows the notebook's theme, and other programs the
+    # image. If there is no picture, because axes are missing or the map is too
+    # large, they show the text.
+    def _repr_html_(self) -> str | None:
+        try:
+            return picture(self)
+        except ValueError:
+            return None
+
+    _repr_svg_ = _repr_html_
+
 
 Matrix = list[list[float]]
 
 # ## Sizes
 #
-# In pixels. A letter of the type is about 6.7 wide. Squares smaller than a letter have
-# no labels of their own; positions are counted instead. Many squares have no titles to
-# hover over, and of very many there is no picture.
+# In pixels; a character is about 6.7 wide. If squares are smaller than a character,
+# some positions are numbered instead of labelled. With many squares there are no
+# tooltips, and with more than `DRAWN` there is no picture.
 LETTER, LINE, EDGE = 6.7, 15.0, 12.0
-ALONE, BESIDE, WIDEST = 620.0, 270.0, 960.0  # a head alone, one of several, all
+SINGLE, MULTIPLE, WIDEST = 620.0, 270.0, 960.0  # one head, one of several, all
 LARGEST, LEGIBLE = 22.0, 11.0  # sides of a square
-HOVERED, DRAWN = 2_500, 200_000  # squares with titles, and squares at all
+TOOLTIPS, DRAWN = 2_500, 200_000  # most squares with tooltips, and at all
 
 
 def picture(
@@ -63,24 +204,24 @@ def picture(
     scale: float | None = None,
 ) -> str:
     r"""
-    ## The picture
+    ## Picture
 
     * `attention` is a map with axes of queries and keys
-    * `batch` is which of its texts to draw
-    * `heads` are those to draw, counted from 0 as in `pick`; `None`: all
-    * `scale` is the weight that is drawn with all the ink, as are larger ones. `None`
-      takes the largest but for one in a hundred; to compare pictures, give a number
+    * `batch` is the index of the sequence to draw
+    * `heads` are the indices of the heads to draw; `None` draws all
+    * `scale` is the weight that is drawn opaque, as are larger ones. `None` takes the
+      99th percentile of the weights; to compare pictures, give the same number
 
     Returns an `<svg>` element, for a file of its own or inside a page. Raises
     `ValueError` for a map without queries or keys, for a scale that is not positive,
-    and for more than 200,000 squares; `IndexError` for a text or a head that is not
-    there.
+    and for more than 200,000 squares; `IndexError` for a sequence or a head that does
+    not exist.
     """
     if "batch" in attention.axes:
         attention = attention.pick(batch=batch)
     matrices = _matrices(attention, heads)
     if scale is None:
-        scale = _all_ink(matrices)
+        scale = _default_scale(matrices)
     if not scale > 0:
         raise ValueError(f"`scale` ({scale}) must be a weight above 0, such as 1.0")
 
@@ -98,7 +239,7 @@ def picture(
         x = EDGE + (i % columns) * (panel.width + EDGE)
         top = y + (i // columns) * (panel.height + EDGE)
         parts.append(f'<g transform="translate({number(x)} {number(top)})">')
-        parts += [*panel.draw(scale, hover=squares <= HOVERED), "</g>"]
+        parts += [*panel.draw(scale, tooltips=squares <= TOOLTIPS), "</g>"]
     bottom = y + lines * (panels[0].height + EDGE)
     largest = max(max(map(max, matrix)) for matrix in matrices.values())
     parts += legend(scale, largest > scale, EDGE, bottom)
@@ -114,9 +255,9 @@ def save_picture(
     scale: float | None = None,
 ) -> None:
     """
-    ## A file of its own
+    ## Picture file
 
-    Writes what `picture` returns to `path`, which browsers open and documents include.
+    Writes what `picture` returns to `path`.
     """
     drawn = picture(attention, batch=batch, heads=heads, scale=scale)
     Path(path).write_text(drawn + "\n", encoding="utf-8", newline="\n")
@@ -125,7 +266,7 @@ def save_picture(
 def _matrices(
     attention: AttentionMap, heads: Sequence[int] | None
 ) -> dict[str, Matrix]:
-    # The tables to draw, by the names that stand above them.
+    # The matrices to draw, by their headings.
     for axis in ("query", "key"):
         if axis not in attention.axes:
             raise ValueError(
@@ -151,9 +292,9 @@ def _matrices(
     }
 
 
-def _all_ink(matrices: dict[str, Matrix]) -> float:
-    # The first row of a causal model has one key, and a weight of 1 for it. One such
-    # square would leave little ink for the others, so one in a hundred may go beyond.
+def _default_scale(matrices: dict[str, Matrix]) -> float:
+    # The first query of a causal model has one key, with a weight of 1. With the
+    # maximum as the scale, this one square would make all others pale.
     weights = sorted(
         weight
         for matrix in matrices.values()
@@ -167,12 +308,12 @@ def _all_ink(matrices: dict[str, Matrix]) -> float:
 @dataclass(frozen=True)
 class Panel:
     r"""
-    ## The table of one head
+    ## Matrix of one head
 
-    * `name` stands above it, if there are several
+    * `name` is its heading, if there are several
     * `matrix` holds its weights
     * `rows`, `columns` are the labels of queries and keys
-    * `marks_left`, `marks_above` are what is written there: the labels, or numbers
+    * `marks_left`, `marks_above` are the labels beside it, or numbers of some positions
     * `cell` is the side of a square
     """
 
@@ -186,18 +327,18 @@ class Panel:
 
     @property
     def left(self) -> float:
-        """Room for what is written on the left."""
+        """Width of the labels on the left."""
         return max(map(len, self.marks_left)) * LETTER + 8
 
     @property
     def flat(self) -> bool:
-        """Whether there is room to write side by side above, or only upright."""
+        """Whether the labels above are horizontal."""
         longest = max(map(len, self.marks_above))
         return longest == 1 or self.cell < LEGIBLE
 
     @property
     def top(self) -> float:
-        """Room for the name, and for what is written above."""
+        """Height of the heading and of the labels above."""
         longest = max(map(len, self.marks_above))
         above = LINE if self.flat else longest * LETTER + 8
         return above + (LINE + 2 if self.name else 0)
@@ -210,14 +351,14 @@ class Panel:
     def height(self) -> float:
         return self.top + len(self.rows) * self.cell
 
-    def draw(self, scale: float, *, hover: bool) -> Iterator[str]:
-        """Its elements, seen from its upper left corner."""
+    def draw(self, scale: float, *, tooltips: bool) -> Iterator[str]:
+        """Its elements, relative to its upper left corner."""
         left, top = number(self.left), number(self.top)
         if self.name:
             yield f'<text class="muted" x="{left}" y="11">{escape(self.name)}</text>'
         yield from self._marks()
-        yield f'<g class="ink" transform="translate({left} {top})">'
-        yield from (self._titled(scale) if hover else self._untitled(scale))
+        yield f'<g class="paint" transform="translate({left} {top})">'
+        yield from (self._titled(scale) if tooltips else self._untitled(scale))
         width, height = len(self.columns) * self.cell, len(self.rows) * self.cell
         yield (
             f'</g><rect class="frame" x="{left}" y="{top}" width="{number(width)}" '
@@ -229,18 +370,18 @@ class Panel:
             place = (
                 f"{number(self.left - 5)} {(i + 0.5) * self.cell + self.top + 4:.1f}"
             )
-            yield from written(mark, f"translate({place})", "end")
+            yield from label(mark, f"translate({place})", "end")
         for i, mark in enumerate(self.marks_above):
             x, y = (i + 0.5) * self.cell + self.left, number(self.top - 5)
             if self.flat:
-                yield from written(mark, f"translate({x:.1f} {y})", "middle")
+                yield from label(mark, f"translate({x:.1f} {y})", "middle")
             else:
-                yield from written(
+                yield from label(
                     mark, f"translate({x + 4:.1f} {y}) rotate(-90)", "start"
                 )
 
-    def _inked(self, scale: float) -> Iterator[tuple[int, int, float, str]]:
-        # The squares that leave a trace: row, column, weight, and opacity.
+    def _visible_squares(self, scale: float) -> Iterator[tuple[int, int, float, str]]:
+        # Row, column, weight and opacity of the squares that are not transparent.
         for t, row in enumerate(self.matrix):
             for s, weight in enumerate(row):
                 share = min(max(weight / scale, 0.0), 1.0)
@@ -249,18 +390,18 @@ class Panel:
 
     def _titled(self, scale: float) -> Iterator[str]:
         side = number(self.cell)
-        for t, s, weight, opacity in self._inked(scale):
+        for t, s, weight, opacity in self._visible_squares(scale):
             x, y = number(s * self.cell), number(t * self.cell)
-            looks = escape(f"{self.rows[t]} → {self.columns[s]}: {weight:.3f}")
+            tooltip = escape(f"{self.rows[t]} → {self.columns[s]}: {weight:.3f}")
             yield (
                 f'<rect x="{x}" y="{y}" width="{side}" height="{side}" '
-                f'fill-opacity="{opacity}"><title>{looks}</title></rect>'
+                f'fill-opacity="{opacity}"><title>{tooltip}</title></rect>'
             )
 
     def _untitled(self, scale: float) -> Iterator[str]:
-        # All squares of one opacity make one path, which is a fifth of the text.
+        # All squares of one opacity are one path, which is a fifth of the size.
         side, paths = number(self.cell), dict[str, list[str]]()
-        for t, s, _, opacity in self._inked(scale):
+        for t, s, _, opacity in self._visible_squares(scale):
             x, y = number(s * self.cell), number(t * self.cell)
             paths.setdefault(opacity, []).append(f"M{x} {y}h{side}v{side}h-{side}z")
         for opacity, squares in sorted(paths.items()):
@@ -268,7 +409,7 @@ class Panel:
 
 
 def _panels(attention: AttentionMap, matrices: dict[str, Matrix]) -> list[Panel]:
-    # Whoever has no labels is a number.
+    # Without labels, positions are numbered.
     texts = [
         [visible(sign) for sign in labels[0]]
         if labels
@@ -278,7 +419,7 @@ def _panels(attention: AttentionMap, matrices: dict[str, Matrix]) -> list[Panel]
             (attention.keys, attention.sizes["key"]),
         )
     ]
-    room = ALONE if len(matrices) == 1 else BESIDE
+    room = SINGLE if len(matrices) == 1 else MULTIPLE
     cell = max(1.0, min(LARGEST, room / len(texts[1]), 2 * room / len(texts[0])))
     rows, columns = texts
     left, above = (_marks(labels, cell) for labels in texts)
@@ -303,7 +444,7 @@ def _document(
     width: float,
     height: float,
 ) -> str:
-    # Screen readers read the first title, and the description.
+    # Screen readers read the first title and the description.
     weight, t, s, best = max(
         (weight, -t, -s, -number)
         for number, panel in enumerate(panels)
@@ -313,9 +454,9 @@ def _document(
     panel = panels[-best]
     where = f"In {panel.name}, row" if panel.name else "Row"
     description = (
-        f"{len(panel.rows)} rows ask and {len(panel.columns)} columns answer, in "
-        f"{len(panels)} tables. {where} {1 - t}, {panel.rows[-t]}, looks most at "
-        f"column {1 - s}, {panel.columns[-s]}: {weight:.2f}."
+        f"{len(panel.rows)} queries in rows, {len(panel.columns)} keys in columns, in "
+        f"{len(panels)} tables. {where} {1 - t}, {panel.rows[-t]}, has its largest "
+        f"weight in column {1 - s}, {panel.columns[-s]}: {weight:.2f}."
     )
     w, h = number(width), number(height)
     return (
@@ -329,43 +470,185 @@ def _document(
     )
 
 
-# A map shows itself in a notebook: its first text, with all heads. Jupyter takes the
-# HTML, which knows the notebook's theme, and other programs the image.
-def _shown(attention: AttentionMap) -> str | None:
-    try:
-        return picture(attention)
-    except ValueError:  # other axes, or too large: the notebook shows the text
-        return None
+# ## Colours
+#
+# A square is painted in one colour, and its opacity is the weight: on a light and on a
+# dark ground, more weight has more contrast. With a fixed list of colours that begins
+# at white, the unimportant squares would shine on a dark page. The contrast of text is
+# 16 to 1, and of smaller text more than 6 to 1, in both themes; WCAG requires 4.5.
+LIGHT = {
+    "ground": "#ffffff",
+    "paint": "#0550ae",
+    "text": "#1b1f24",
+    "muted": "#57606a",
+    "rule": "#c3cad2",
+}
+DARK = {
+    "ground": "#14171c",
+    "paint": "#7cb7ff",
+    "text": "#e3e7ec",
+    "muted": "#a3adb8",
+    "rule": "#424a53",
+}
+
+# Marks by which a page shows the theme that it has chosen: this site, Jupyter, VS Code
+# and Colab. Without one of them the system's theme holds.
+CHOSEN = {
+    "light": ('[data-theme="light"]', '[data-jp-theme-light="true"]', ".vscode-light"),
+    "dark": (
+        '[data-theme="dark"]',
+        '[data-jp-theme-light="false"]',
+        '[theme="dark"]',
+        ".vscode-dark",
+    ),
+}
 
 
-AttentionMap._repr_svg_ = AttentionMap._repr_html_ = _shown
+def style() -> str:
+    """
+    ## Style sheet
+
+    Every rule begins with the class of the picture, so nothing else on a page is
+    affected. A program without CSS variables shows the light theme.
+    """
+    light, dark = (
+        "".join(f"--attention-{name}:{colour};" for name, colour in theme.items())
+        for theme in (LIGHT, DARK)
+    )
+    chosen = {
+        theme: ",".join(f"{mark} .attention-map" for mark in marks)
+        for theme, marks in CHOSEN.items()
+    }
+    fills = "".join(
+        f".attention-map .{name}{{fill:{LIGHT[name]};fill:var(--attention-{name})}}"
+        for name in ("ground", "paint", "text", "muted")
+    )
+    return (
+        f".attention-map{{{light}max-width:100%;height:auto;"
+        "font:11px ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace}"
+        f"@media (prefers-color-scheme:dark){{.attention-map{{{dark}}}}}"
+        f"{chosen['light']}{{{light}}}{chosen['dark']}{{{dark}}}{fills}"
+        ".attention-map .frame{fill:none;"
+        f"stroke:{LIGHT['rule']};stroke:var(--attention-rule)}}"
+        ".attention-map .head{font-weight:600;font-size:13px}"
+        ".attention-map .paint{shape-rendering:crispEdges}"
+    )
+
+
+SIGNS = {" ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍"}
+LONGEST = 14  # characters of a label
+
+
+def visible(token: str) -> str:
+    r"""
+    ## Invisible characters
+
+    To a model of characters a space is a token like others. `" the"` is shown as
+    `␣the`, a new line as `↵`, the empty token as `∅`, and other invisible characters by
+    their code, such as `\u200b`. A combining mark is shown on a circle.
+    """
+    shown = "".join(map(_visible_character, token)) or "∅"
+    if unicodedata.category(shown[0]).startswith("M"):
+        shown = "◌" + shown
+    return shown if len(shown) <= LONGEST else shown[: LONGEST - 1] + "…"
+
+
+def _visible_character(sign: str) -> str:
+    if sign in SIGNS:
+        return SIGNS[sign]
+    invisible = unicodedata.category(sign)[0] in "CZ"
+    return f"\\u{ord(sign):04x}" if invisible else sign
+
+
+def label(text: str, place: str, anchor: str) -> Iterator[str]:
+    """
+    ## Labels
+
+    * `place` is an SVG transformation
+    * `anchor` is `start`, `middle` or `end`, the part of the text at that place
+    """
+    if text:
+        yield (
+            f'<text class="text" transform="{place}" text-anchor="{anchor}">'
+            f"{escape(text)}</text>"
+        )
+
+
+def legend(scale: float, more: bool, x: float, y: float) -> Iterator[str]:
+    """
+    ## Legend
+
+    Opacities from zero to `scale`, or `more`; `x`, `y` is the upper left corner.
+    """
+    yield f'<text class="muted" x="{number(x)}" y="{number(y + 10)}">0</text>'
+    yield f'<g class="paint" transform="translate({number(x + 10)} {number(y)})">'
+    for i in range(11):
+        yield f'<rect x="{8 * i}" y="0" width="8" height="11" fill-opacity="{i / 10}"/>'
+    yield f'</g><text class="muted" x="{number(x + 104)}" y="{number(y + 10)}">'
+    yield f"{scale:.2g}{' or more' if more else ''}</text>"
+
+
+def number(x: float) -> str:
+    """Pixels, rounded to a tenth: short, and the same on every machine."""
+    return f"{x:.1f}".removesuffix(".0")
 
 
 # ## Exercises
 #
-# **1.** Draw a mask.
+# **1.** How evenly does each head distribute its weights? Measure their entropy,
+# $-\sum_s A_s \ln A_s$.
 #
 # <details><summary>Answer</summary>
 #
-# A picture doesn't ask where its numbers come from.
+# $S$ equal weights have the maximal entropy, $\ln S$; a head that attends to a single
+# key has zero.
 #
 # ```python
-# from labml_nn.attention_maps import AttentionMap, picture
-# from labml_nn.transformers.utils import subsequent_mask
+# import math
+# import torch
+# from labml_nn.attention_maps import AttentionMap
 #
-# mask = subsequent_mask(6).squeeze(-1).float()
-# drawn = picture(AttentionMap("mask", mask, axes=("query", "key"), title="no future"))
-# assert drawn.count("<rect") == 21 + 11 + 2  # squares, legend, ground and frame
+# scores = torch.randn(5, 7, 2, 3) * torch.tensor([0.0, 1.0, 100.0])  # three heads
+# attention = AttentionMap("attn", scores.softmax(dim=1))
+# weights = attention.tensor("head", "batch", "query", "key")
+# entropy = torch.special.entr(weights).sum(-1).mean((1, 2))
+# assert torch.isclose(entropy[0], torch.tensor(math.log(7)))
+# assert entropy[0] > entropy[1] > entropy[2]
 # ```
 #
 # </details>
 #
-# **2.** Two texts, two pictures. Make their colours mean the same.
+# **2.** Two layers on top of each other, with residual connections between: how much
+# of what comes out at $t$ began at $s$, if a layer's output is half what it attended to
+# and half what it had?
 #
 # <details><summary>Answer</summary>
 #
-# By default each picture has a scale of its own. Give both the same; with 1.0, all ink
-# means that nothing else is looked at.
+# A path may stay or move in each layer, so the matrices $\frac12 (A + I)$ multiply.
+# This is "attention rollout" ([@abnar2020quantifying]). It assumes the half, and
+# ignores values, differences between heads and feed-forward networks.
+#
+# ```python
+# import torch
+# from labml_nn.attention_maps import AttentionMap
+#
+# def rollout(*maps):
+#     moved = torch.eye(maps[0].sizes["key"])
+#     for attention in maps:
+#         weights = attention.mean("head").pick(batch=0).tensor("query", "key")
+#         moved = (weights + torch.eye(len(weights))) / 2 @ moved
+#     return moved
+#
+# layers = [AttentionMap("", torch.randn(5, 5, 1, 3).softmax(dim=1)) for _ in range(2)]
+# assert torch.allclose(rollout(*layers).sum(-1), torch.ones(5))
+# ```
+#
+# </details>
+# **3.** Draw two maps so that equal weights have equal colours.
+#
+# <details><summary>Answer</summary>
+#
+# By default each picture has its own scale. Give both the same one.
 #
 # ```python
 # import torch
@@ -382,22 +665,3 @@ AttentionMap._repr_svg_ = AttentionMap._repr_html_ = _shown
 #
 # </details>
 #
-# **3.** Make a page of all layers of a model.
-#
-# <details><summary>Answer</summary>
-#
-# Pictures are text, and text can be joined.
-#
-# ```python
-# import torch
-# from labml_nn.attention_maps import attention_maps, picture
-# from labml_nn.transformers.feedback.language_model import FeedbackLanguageModel
-#
-# config = {"n_vocab": 5, "d_model": 12, "heads": 3, "n_layers": 2}
-# model = FeedbackLanguageModel.from_config(config)
-# maps = attention_maps(model, torch.tensor([[0, 1, 2, 4]]).T, vocabulary="abcde")
-# page = "<!doctype html><title>Layers</title>" + "".join(map(picture, maps))
-# assert page.count("<svg") == 2
-# ```
-#
-# </details>

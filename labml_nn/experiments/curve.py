@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from labml_nn.attention_maps.ink import CHOSEN, DARK, LIGHT, number
+from labml_nn.attention_maps.picture import CHOSEN, DARK, LIGHT, number
 
 __all__ = ["Line", "curve_svg", "lines_of"]
 

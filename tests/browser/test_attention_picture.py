@@ -23,7 +23,7 @@ LOOK = """() => {
   });
   return {
     ground: fill('ground')[0], texts: [...new Set([...fill('text'), ...fill('muted')])],
-    ink: fill('ink')[0], outside: outside.map(e => e.textContent),
+    ink: fill('paint')[0], outside: outside.map(e => e.textContent),
     wide: document.documentElement.scrollWidth - innerWidth,
     box: [box.width, box.height], natural: [svg.width.baseVal.value, svg.height.baseVal.value],
   };

@@ -136,7 +136,7 @@ class ElmanCell(nn.Module):
         nn.init.orthogonal_(self.recurrent.weight)
 
     def forward(
-        self, x_t: Float[Tensor, "B C"], h: Float[Tensor, "B N"]
+        self, x_t: Float[Tensor, "B _"], h: Float[Tensor, "B N"]
     ) -> Float[Tensor, "B N"]:
         """Takes $x_t$ and $h_{t-1}$, and returns $h_t$."""
         z = self.input(x_t) + self.recurrent(h)
@@ -198,7 +198,7 @@ class ElmanLayer(nn.Module):
     @reference
     def forward(
         self,
-        x: Float[Tensor, "T B C"],
+        x: Float[Tensor, "T B _"],
         state: Float[Tensor, "B N"] | None = None,
         mask: Bool[Tensor, "T B"] | None = None,
     ) -> tuple[Float[Tensor, "T B N"], Float[Tensor, "B N"]]:
@@ -287,7 +287,7 @@ class Elman(nn.Module):
 
     def forward(
         self,
-        x: Float[Tensor, "T B C"],
+        x: Float[Tensor, "T B _"],
         state: Float[Tensor, "L B N"] | None = None,
         mask: Bool[Tensor, "T B"] | None = None,
     ) -> tuple[Float[Tensor, "T B N"], Float[Tensor, "L B N"]]:

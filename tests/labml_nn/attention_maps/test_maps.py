@@ -66,7 +66,7 @@ def test_errors():
         attention.pick(head=3)
     with pytest.raises(IndexError, match="no batch -3"):
         attention.pick(batch=-3)
-    with pytest.raises(ValueError, match=r"mixes texts; pick one of them: pick\(batch=0\)"):
+    with pytest.raises(ValueError, match=r"mixes sequences; pick one of them: pick\(batch=0\)"):
         attention.mean("batch")
     with pytest.raises(ValueError, match="is not an order of the axes"):
         attention.tensor("query", "key")

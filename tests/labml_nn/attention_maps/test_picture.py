@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labml_nn.attention_maps import AttentionMap, picture, save_picture
-from labml_nn.attention_maps.ink import CHOSEN, DARK, LIGHT, style, visible
+from labml_nn.attention_maps.picture import CHOSEN, DARK, LIGHT, style, visible
 
 T, S, B, H = 5, 7, 2, 3
 SVG = "{http://www.w3.org/2000/svg}"
@@ -73,7 +73,8 @@ def test_name_and_description():
     assert root.get("role") == "img"
     assert root[0].text == "Attention: a < b"
     assert root[1].text == (
-        "2 rows ask and 3 columns answer, in 1 tables. Row 2, y, looks most at column 3, ␣: 0.90."
+        "2 queries in rows, 3 keys in columns, in 1 tables. Row 2, y, has its largest weight in "
+        "column 3, ␣: 0.90."
     )
 
 
@@ -183,7 +184,7 @@ def luminance(colour):
 def test_colours_can_be_read():
     for theme in (LIGHT, DARK):
         ground = luminance(theme["ground"])
-        for name, least in (("text", 7), ("muted", 4.5), ("ink", 4.5)):
+        for name, least in (("text", 7), ("muted", 4.5), ("paint", 4.5)):
             low, high = sorted((luminance(theme[name]), ground))
             assert (high + 0.05) / (low + 0.05) >= least
 
