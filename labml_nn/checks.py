@@ -174,17 +174,28 @@ def check_tokens(tokens: Tensor, n_vocab: int, *, name: str = "tokens") -> None:
     check_vocabulary(tokens, n_vocab, name=name)
 
 
+def has_values(x: Tensor) -> bool:
+    """
+    ## Values that can be read
+
+    On a GPU, reading a value would stall the host. While a graph is compiled and under
+    the transforms of `torch.func`, such as `vmap`, there is no single value to read.
+    """
+    return (
+        x.device.type == "cpu"
+        and not torch.compiler.is_compiling()
+        and not torch._C._are_functorch_transforms_active()
+    )
+
+
 def check_vocabulary(tokens: Tensor, n_vocab: int, *, name: str = "tokens") -> None:
     """
     ## Vocabulary
 
-    Tokens, in a tensor of any shape, are from 0 to `n_vocab - 1`. Only values on the
-    CPU are examined: on a GPU the comparison would stall the host, and inside a
-    compiled graph values cannot be read. There the embedding's own check remains.
+    Tokens, in a tensor of any shape, are from 0 to `n_vocab - 1`. Where values cannot
+    be read, the embedding's own check remains.
     """
-    if torch.compiler.is_compiling() or tokens.device.type != "cpu":
-        return
-    if not tokens.numel():
+    if not has_values(tokens) or not tokens.numel():
         return
     lowest, highest = (int(bound) for bound in tokens.aminmax())
     if lowest < 0 or highest >= n_vocab:

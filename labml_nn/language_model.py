@@ -71,7 +71,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from labml_nn.checks import check_known, check_prompt_lengths, check_sizes, check_tokens
+from labml_nn.checks import (
+    check_known,
+    check_prompt_lengths,
+    check_sizes,
+    check_tokens,
+    has_values,
+)
 from labml_nn.kernels import reference
 from labml_nn.saving import (
     Description,
@@ -571,7 +577,7 @@ def ends_of(
     is_token = tokens != padding_token
     counts = torch.arange(1, len(tokens) + 1, device=tokens.device)
     ends = (is_token * counts[:, None]).amax(0)
-    if tokens.device.type == "cpu" and not bool(is_token.any(0).all()):
+    if has_values(tokens) and not bool(is_token.any(0).all()):
         raise ValueError(
             f"sequence {int(ends.argmin())} is nothing but padding ({padding_token}); "
             "expected at least one token to continue from"

@@ -63,6 +63,7 @@ from labml_nn.checks import (
     check_probability,
     check_sizes,
     check_tokens,
+    has_values,
 )
 from labml_nn.language_model import LanguageModel, LanguageModelConfig
 from labml_nn.transformers.feed_forward import FeedForward
@@ -247,7 +248,7 @@ def to_front(
     # `argmax` returns the first maximum. A column of padding alone stays as it is.
     first = real.int().argmax(0)
     rotated = tokens.gather(0, (rows + first) % len(tokens))
-    if _can_read(tokens):
+    if has_values(tokens):
         wrong = (rotated != padding_token) != (rows < counts)
         if wrong.any():
             raise ValueError(
@@ -301,11 +302,6 @@ def shift(
     return inputs, labels.scatter(0, lengths.long()[None], end)
 
 
-# Values can be compared on the CPU only, and not while a graph is compiled.
-def _can_read(tokens: Tensor) -> bool:
-    return tokens.device.type == "cpu" and not torch.compiler.is_compiling()
-
-
 def _check_counts(name: str, lengths: Tensor, tokens: Tensor) -> None:
     check_integers("lengths", lengths, "B")
     if len(lengths) != tokens.shape[1]:
@@ -313,7 +309,7 @@ def _check_counts(name: str, lengths: Tensor, tokens: Tensor) -> None:
             f"`lengths` has {len(lengths)} numbers and `{name}` {tokens.shape[1]} "
             "sequences; expected one length for each"
         )
-    if _can_read(lengths):
+    if has_values(lengths):
         check_lengths(lengths, tokens.shape[0])
 
 
@@ -731,7 +727,7 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
                 f"`tokens` has {tokens.shape[1]} sequences and `state` has "
                 f"{state.source_mask.shape[1]} sources; expected one target for each"
             )
-        if state.target is None and _can_read(tokens):
+        if state.target is None and has_values(tokens):
             at = (tokens != self.config.padding_token).int().argmax(0, keepdim=True)
             first = tokens.gather(0, at)[0]
             if (first != self.config.start_token).any():
@@ -800,7 +796,7 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
             )
         special = {"start_token": config.start_token, "end_token": config.end_token}
         for name, token in special.items():
-            if _can_read(targets) and (targets == token).any():
+            if has_values(targets) and (targets == token).any():
                 raise ValueError(
                     f"`targets` hold {token}, the {name}; leave it out: the loss adds "
                     "start and end token itself"

@@ -17,7 +17,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
-from torch.func import functional_call
+from torch.func import functional_call, grad, vmap
 
 import labml_nn
 from labml_nn import kernels
@@ -88,6 +88,17 @@ def tensors_of(value):
     elif not isinstance(value, list | tuple):
         value = list(vars(value).values()) if hasattr(value, "__dict__") else []
     return [tensor for part in value for tensor in tensors_of(part)]
+
+
+class Loss(nn.Module):
+    """The loss as a forward pass, for `functional_call`."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens, targets):
+        return self.model.loss(tokens, targets)
 
 
 def close(a, b):
@@ -452,6 +463,27 @@ def test_parameters_can_be_given_from_outside(which):
         assert "meta" in str(error)
     else:
         assert torch.equal(logits, expected)
+
+
+@every
+def test_per_sequence_losses_and_gradients(which):
+    """With `vmap` over the sequences of a batch."""
+    model, tokens, targets = make(which).eval(), some(3, 5), some(3, 5)
+    parameters = dict(model.named_parameters())
+
+    def loss(tokens, targets, parameters=parameters):
+        given = {f"model.{name}": parameter for name, parameter in parameters.items()}
+        return functional_call(Loss(model), given, (tokens[:, None], targets[:, None]))
+
+    losses = vmap(loss, in_dims=1)(tokens, targets)
+    gradients = vmap(grad(loss, argnums=2), in_dims=(1, 1, None))(tokens, targets, parameters)
+    for b in range(5):
+        alone = model.loss(tokens[:, [b]], targets[:, [b]])
+        close(losses[b], alone)
+        for mine, theirs in zip(
+            gradients.values(), torch.autograd.grad(alone, list(parameters.values())), strict=True
+        ):
+            close(mine[b], theirs)
 
 
 @every
