@@ -295,6 +295,34 @@ def test_without_positions_stacks_see_sets(seed, norm_first, order):
     assert same(moved, decoder(x, m, real, subsequent_mask(T)))
 
 
+@few
+@given(
+    seed=seeds,
+    sizes=st.lists(st.integers(1, 6), min_size=2, max_size=3),
+    first=st.booleans(),
+    norm_first=st.booleans(),
+)
+def test_padding_on_either_side_has_no_influence(seed, sizes, first, norm_first):
+    torch.manual_seed(seed)
+    n, longest = len(sizes), max(sizes) + 1
+    encoder, decoder = Encoder(layer(False, norm_first), 2), Decoder(layer(True, norm_first), 2)
+    x, m = torch.randn(longest, n, C, requires_grad=True), torch.randn(S, n, C)
+    real, places = torch.zeros(longest, n, dtype=torch.bool), []
+    for b, size in enumerate(sizes):
+        places.append(slice(longest - size, longest) if first else slice(size))
+        real[places[b], b] = True
+    mask = subsequent_mask(longest) & real
+    together = encoder(x, mask), decoder(x, m, None, mask)
+    for b, place in enumerate(places):
+        one, causal = x[place, [b]], subsequent_mask(sizes[b])
+        assert same(together[0][place, [b]], encoder(one, causal))
+        assert same(together[1][place, [b]], decoder(one, m[:, [b]], None, causal))
+        for output in together:
+            (gradient,) = torch.autograd.grad(output[place, b].sum(), x, retain_graph=True)
+            assert not gradient[~real].any()
+            assert gradient.isfinite().all()
+
+
 # The whole.
 
 
