@@ -18,19 +18,14 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from labml_nn.attention_maps.picture import CHOSEN, DARK, LIGHT, number
-
 __all__ = ["Line", "curve_svg", "lines_of"]
 
-# The palette of the site, for light and dark backgrounds.
-COLOURS = (
-    ("#0550ae", "#7cb7ff"),
-    ("#8a4600", "#f2b872"),
-    ("#0a5c2c", "#9fdf9f"),
-    ("#a0276b", "#f59ac8"),
-    ("#6f3fb5", "#c9b1ff"),
-    ("#0b5c7a", "#7fd3ee"),
+# The palette of the site, on light and on dark backgrounds. The last six are of lines.
+NAMES = ("ground", "text", "muted", "rule", *(f"c{i}" for i in range(6)))
+LIGHT = (
+    "#ffffff #1b1f24 #57606a #c3cad2 #0550ae #8a4600 #0a5c2c #a0276b #6f3fb5 #0b5c7a"
 )
+DARK = "#14171c #e3e7ec #a3adb8 #424a53 #7cb7ff #f2b872 #9fdf9f #f59ac8 #c9b1ff #7fd3ee"
 
 # Pixels: the picture, and the rectangle of the lines in it.
 WIDTH, HEIGHT = 720.0, 400.0
@@ -61,7 +56,7 @@ class Line:
     @property
     def paint(self) -> str:
         """The class of its colour."""
-        return f"c{self.colour % len(COLOURS)}"
+        return f"c{self.colour % 6}"
 
 
 def lines_of(
@@ -241,40 +236,39 @@ def _names(lines: Sequence[Line], plot: _Plot) -> Iterator[str]:
         )
 
 
+def number(x: float) -> str:
+    """Pixels to a tenth: short, and the same on every machine."""
+    return f"{x:.1f}".removesuffix(".0")
+
+
 def _style() -> str:
-    """Variables for both themes; a program without them takes the light colours."""
-    light = {name: LIGHT[name] for name in ("ground", "text", "muted", "rule")}
-    dark = {name: DARK[name] for name in light}
-    for i, (in_light, in_dark) in enumerate(COLOURS):
-        light[f"c{i}"], dark[f"c{i}"] = in_light, in_dark
+    """Colours are variables, and those of the light theme where there are none."""
+    light, dark = (
+        dict(zip(NAMES, theme.split(), strict=True)) for theme in (LIGHT, DARK)
+    )
     day, night = (
         "".join(f"--curve-{name}:{colour};" for name, colour in theme.items())
         for theme in (light, dark)
     )
-    chosen = {
-        theme: ",".join(f"{mark} .loss-curve" for mark in marks)
-        for theme, marks in CHOSEN.items()
-    }
 
     def paint(rule: str, what: str, name: str) -> str:
         return f".loss-curve {rule}{{{what}:{light[name]};{what}:var(--curve-{name})}}"
 
     rules = [
         *(paint(f".{name}", "fill", name) for name in ("ground", "text", "muted")),
-        paint(".rule", "stroke", "rule"),
-        paint(".axis", "stroke", "muted"),
-        *(paint(f":is(.line,.thin).c{i}", "stroke", f"c{i}") for i in range(6)),
-        *(paint(f":is(.dot,.name,.note).c{i}", "fill", f"c{i}") for i in range(6)),
+        *(
+            paint(f".{n}", "stroke", c)
+            for n, c in (("rule", "rule"), ("axis", "muted"))
+        ),
+        *(paint(f":is(.line,.thin).{c}", "stroke", c) for c in NAMES[4:]),
+        *(paint(f":is(.dot,.name,.note).{c}", "fill", c) for c in NAMES[4:]),
     ]
     return (
         f".loss-curve{{{day}max-width:100%;height:auto;"
         "font:12px Inter,system-ui,'DejaVu Sans',sans-serif}"
-        f"@media (prefers-color-scheme:dark){{.loss-curve{{{night}}}}}"
-        f"{chosen['light']}{{{day}}}{chosen['dark']}{{{night}}}{''.join(rules)}"
+        f"@media (prefers-color-scheme:dark){{.loss-curve{{{night}}}}}{''.join(rules)}"
         ".loss-curve path{fill:none}"
         ".loss-curve .line{stroke-width:2;stroke-linejoin:round}"
         ".loss-curve .thin{stroke-width:1;opacity:.55;stroke-linejoin:round}"
-        ".loss-curve .head{font-weight:600;font-size:14px}"
-        ".loss-curve .name{font-weight:600}"
-        ".loss-curve .value{font-weight:400}"
+        ".loss-curve :is(.head,.name){font-weight:600}.loss-curve .head{font-size:14px}"
     )

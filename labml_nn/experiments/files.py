@@ -6,7 +6,7 @@ summary: >
   one step.
 ---
 
-A run can fail although nobody made a programming error: the text is missing, the disk
+A run can fail without a programming error: the text is missing, the disk
 is full, the loss became infinite. Such a failure is reported in one sentence. A value
 that is out of range is a `ValueError`, as everywhere in the library.
 """

@@ -47,10 +47,10 @@ good one. Of three rates for the model of `tiny` under AdamW, 0.003 had a loss o
 after 100 updates, and 0.03 and 0.1 had 2.41 and 2.86 after 120.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import torch
 
@@ -258,36 +258,27 @@ def default_preset() -> str:
     return "colab" if torch.cuda.is_available() else "tiny"
 
 
-class ExperimentTable(Sequence[Experiment]):
+class ExperimentTable(tuple[Experiment, ...]):
     """
     ## Table of experiments
 
-    A sequence that can be indexed by name too, and prints a line for each.
+    A tuple that is indexed by name too, and prints a line for each experiment.
     """
 
-    def __init__(self, *experiments: Experiment) -> None:
-        self.names = [experiment.name for experiment in experiments]
-        self._experiments = experiments
+    @property
+    def names(self) -> list[str]:
+        """The names, in order."""
+        return [experiment.name for experiment in self]
 
-    @overload
-    def __getitem__(self, which: int | str) -> Experiment: ...
-    @overload
-    def __getitem__(self, which: slice) -> Sequence[Experiment]: ...
-    def __getitem__(self, which: int | str | slice) -> Any:
+    def __contains__(self, which: object) -> bool:
+        return which in self.names or super().__contains__(which)
+
+    def __getitem__(self, which: Any) -> Any:
         """Raises `ValueError` for an unknown name, with the nearest match."""
         if isinstance(which, str):
             check_known("experiment", which, self.names)
             which = self.names.index(which)
-        return self._experiments[which]
-
-    def __contains__(self, which: object) -> bool:
-        return which in self.names or which in self._experiments
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def __iter__(self) -> Iterator[Experiment]:
-        return iter(self._experiments)
+        return super().__getitem__(which)
 
     def __repr__(self) -> str:
         width = max(map(len, self.names)) + 2
@@ -586,5 +577,5 @@ POSITIONS = Experiment(
 )
 
 EXPERIMENTS = ExperimentTable(
-    *(AUTOREGRESSIVE, ENCODER_DECODER, FEEDBACK, ELMAN, HEADS, POSITIONS)
+    (AUTOREGRESSIVE, ENCODER_DECODER, FEEDBACK, ELMAN, HEADS, POSITIONS)
 )
