@@ -454,7 +454,7 @@ class Order:
 
 def train(words: Sequence[str]) -> int:
     """
-    ### The command
+    ### Train a model
 
     Everything that can be refused is refused before the first training starts.
     """
@@ -824,7 +824,7 @@ class Generation:
 
 def generate_text(words: Sequence[str]) -> int:
     """
-    ### The command
+    ### Generate text
 
     A character is printed as soon as it is drawn.
     """
@@ -913,7 +913,7 @@ def _check_backslash(trained: Run, text: str) -> None:
 #
 def evaluate(words: Sequence[str]) -> int:
     r"""
-    ### The command
+    ### Evaluate a model
 
     The mean loss $\mathcal{L}$ in nats, in bits ($\mathcal{L} / \ln 2$), and as the
     perplexity $e^{\mathcal{L}}$, of the validation split of the text of the training,
@@ -956,7 +956,7 @@ PARTS = {
 
 def attention(words: Sequence[str]) -> int:
     """
-    ### The command
+    ### Draw attention maps
 
     Draws the [attention weights](../attention_maps/__init__.py) of one layer as SVG.
     """
