@@ -1,12 +1,12 @@
 // Products of small matrices
 // ==========================
 //
-// Everything that takes time here is $C = A B$ with few rows in $A$: the texts of a batch. A large
-// library spends such a product on finding out what to do, so we bring our own.
+// Nearly all time is spent in $C = A B$ where $A$ has few rows, the sequences of a batch. For such
+// small products the overhead of a BLAS library is larger than the arithmetic.
 //
-// A block of $R$ rows and $V$ vectors of $C$ stays in registers while it goes along the sum. Each
-// number of $A$ meets $V$ vectors of $B$, each vector of $B$ meets $R$ numbers of $A$. So with $n$
-// numbers in a vector $2 R V n$ operations cost $R + V$ loads. With $R = 8$ and $V = 2$ the loads
+// A block of $R$ rows and $V$ vectors of $C$ stays in registers during the whole sum. Each number of
+// $A$ is multiplied by $V$ vectors of $B$, each vector of $B$ by $R$ numbers of $A$. So with $n$
+// floats in a vector, $2 R V n$ operations need $R + V$ loads. With $R = 8$ and $V = 2$ the loads
 // hide behind the arithmetic.
 
 #pragma once
@@ -30,19 +30,19 @@ struct Right {
 
 static inline Right packed(const float *weights, Size steps) { return {weights, PANEL, steps}; }
 
-// A sum that goes on elsewhere: `count` times as many terms, A and B moved on each time.
+// A sum over several matrices: `count` times as many terms, with A and B moved on each time.
 struct Turns {
     Size count = 1, left = 0, right = 0;
 };
 
-// How far ahead, in floats, packed weights are asked for. They do not fit into the nearest cache,
-// and whoever waits for the next line when he needs it waits long.
+// How far ahead, in floats, packed weights are prefetched. They do not fit into the first-level
+// cache, and a load from farther away takes many cycles.
 constexpr Size AHEAD = 2048;
 
-// Where B is one long stream, it is asked for ahead of time; where A is read with large strides, A.
-enum class Ask { NOTHING, FOR_A, FOR_B };
+// What to prefetch: B where it is one long stream, A where it is read with large strides.
+enum class Prefetch { NOTHING, A, B };
 
-template <int R, int V, Ask ASK, class Finish>
+template <int R, int V, Prefetch FETCH, class Finish>
 static inline void block(Left a, Right b, Size steps, Size row, Size column, Finish &finish,
                          Turns turns = {}) {
     Vec c[R][V] = {};
@@ -50,8 +50,8 @@ static inline void block(Left a, Right b, Size steps, Size row, Size column, Fin
         const float *left = a.at + row * a.row + turn * turns.left;
         const float *right = b.at + column * b.column + turn * turns.right;
         for (Size k = 0; k < steps; k++, left += a.step, right += b.step) {
-            if (ASK == Ask::FOR_A) __builtin_prefetch(left + 16 * a.step);
-            if (ASK == Ask::FOR_B)
+            if (FETCH == Prefetch::A) __builtin_prefetch(left + 16 * a.step);
+            if (FETCH == Prefetch::B)
                 for (int v = 0; v < V * LANES; v += 16) __builtin_prefetch(right + AHEAD + v);
             Vec numbers[V];
             for (int v = 0; v < V; v++) numbers[v] = load(right + v * LANES);
@@ -65,28 +65,27 @@ static inline void block(Left a, Right b, Size steps, Size row, Size column, Fin
         for (int v = 0; v < V; v++) finish(row + r, column + v * LANES, c[r][v]);
 }
 
-// All rows of one strip of columns. The strip of B is read from memory once, and found in the
-// cache from then on.
+// All rows of one strip of columns. The strip of B is read from memory once, and from the cache
+// afterwards.
 template <int V, bool STREAM, class Finish>
 static inline void strip(Left a, Right b, Size rows, Size steps, Size column, Finish &finish) {
-    constexpr Ask ASK = STREAM ? Ask::FOR_B : Ask::NOTHING;
+    constexpr Prefetch FETCH = STREAM ? Prefetch::B : Prefetch::NOTHING;
     Size row = 0;
     if (STREAM && row + ROWS <= rows) {
-        block<ROWS, V, ASK>(a, b, steps, row, column, finish);
+        block<ROWS, V, FETCH>(a, b, steps, row, column, finish);
         row += ROWS;
     }
     for (; row + ROWS <= rows; row += ROWS)
-        block<ROWS, V, Ask::NOTHING>(a, b, steps, row, column, finish);
+        block<ROWS, V, Prefetch::NOTHING>(a, b, steps, row, column, finish);
     if (ROWS > 4 && row + 4 <= rows) {
-        block<4, V, ASK>(a, b, steps, row, column, finish);
+        block<4, V, FETCH>(a, b, steps, row, column, finish);
         row += 4;
     }
-    for (; row < rows; row++) block<1, V, ASK>(a, b, steps, row, column, finish);
+    for (; row < rows; row++) block<1, V, FETCH>(a, b, steps, row, column, finish);
 }
 
-// The product. `finish(row, column, vector)` is told what came out, while it is still in a
-// register: a bias, a ReLU, what is added to it cost no way to memory and back. `columns` is a
-// multiple of LANES.
+// The product. `finish(row, column, vector)` takes each result while it is in a register, so a bias,
+// a ReLU or a residual needs no extra pass through memory. `columns` is a multiple of LANES.
 template <bool STREAM = false, class Finish>
 static inline void product(Left a, Right b, Size rows, Size steps, Size columns, Finish finish) {
     Size column = 0;
@@ -120,10 +119,10 @@ static void add_strip(Left a, Right b, Size rows, Size steps, Size column, AddTo
     constexpr int MANY = V == 4 ? TALL : 2 * TALL, FEW = TALL > 4 ? 4 : 2;
     Size row = 0;
     for (; row + MANY <= rows; row += MANY)
-        block<MANY, V, Ask::FOR_A>(a, b, steps, row, column, add, turns);
+        block<MANY, V, Prefetch::A>(a, b, steps, row, column, add, turns);
     for (; row + FEW <= rows; row += FEW)
-        block<FEW, V, Ask::FOR_A>(a, b, steps, row, column, add, turns);
-    for (; row < rows; row++) block<1, V, Ask::FOR_A>(a, b, steps, row, column, add, turns);
+        block<FEW, V, Prefetch::A>(a, b, steps, row, column, add, turns);
+    for (; row < rows; row++) block<1, V, Prefetch::A>(a, b, steps, row, column, add, turns);
 }
 
 static void add_product(Left a, Right b, Size rows, Size steps, Size columns, AddTo add,

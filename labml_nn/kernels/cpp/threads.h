@@ -1,11 +1,10 @@
 // Threads
 // =======
 //
-// PyTorch keeps threads of its own, by OpenMP, and they do not go to sleep when they have nothing to
-// do: for some milliseconds they turn in a circle and ask for work. Whoever starts other threads
-// meanwhile finds the cores taken. So ours are those of PyTorch. Its library is in the process
-// already, and known by the name of one function: GOMP_parallel. Where it is not to be found, threads
-// are started and ended.
+// PyTorch has a pool of OpenMP threads. For some milliseconds after their work they spin, waiting for
+// more, and occupy the cores. So kernels run on these threads. The OpenMP library is loaded already,
+// and is found by the name of one function, GOMP_parallel. Where that does not exist, threads are
+// started for each call.
 
 #pragma once
 #include <dlfcn.h>
@@ -17,7 +16,7 @@
 
 #include "vectors.h"
 
-// What an OpenMP library has to have.
+// The functions of the OpenMP library.
 struct OpenMP {
     void (*parallel)(void (*)(void *), void *, unsigned, unsigned);
     int (*team)();
@@ -37,8 +36,8 @@ struct OpenMP {
     }
 };
 
-// Call work(i, n) in n threads, `number` at most, for each i < n, and wait for all. There may be fewer:
-// the system has no more to give, or we are in one thread of several already.
+// Calls work(i, n) in n threads, for each i < n, and waits for all. n is at most `number`; it is less
+// if the system has no more threads, or if this is one thread of a team already.
 template <class Work>
 static void in_team(Size number, Work work) {
     static const OpenMP openmp;
@@ -63,7 +62,7 @@ static void in_team(Size number, Work work) {
     for (auto &other : others) other.join();
 }
 
-// Call work(0), work(1), ..., as far as there are threads at the same time, and wait for all.
+// Calls work(0), work(1), ..., in up to `number` threads, and waits for all.
 template <class Work>
 static void in_threads(Size number, Work work) {
     in_team(number, [=](Size thread, Size team) {
@@ -71,8 +70,8 @@ static void in_threads(Size number, Work work) {
     });
 }
 
-// Threads that wait for one another every now and then. They wait for microseconds, and so they keep
-// asking; only when it takes long does a thread let others have its core.
+// Threads with a barrier. Waiting takes microseconds, so they spin, and yield the core only after
+// many tries.
 struct Crew {
     std::atomic<Size> number{0}, waiting{0}, meetings{0};
 
@@ -81,7 +80,7 @@ struct Crew {
             if (++tries > 2000) std::this_thread::yield();
     }
 
-    // Nobody goes on before all are here.
+    // A barrier: returns when all threads have called it.
     void meet() {
         Size before = meetings;
         if (++waiting == number) {
@@ -93,22 +92,22 @@ struct Crew {
     }
 };
 
-// Call work(crew, 0), work(crew, 1), ..., in as many threads as there are, `number` at most.
+// Calls work(crew, 0), work(crew, 1), ..., in up to `number` threads at the same time.
 template <class Work>
 static void in_crew(Size number, Work work) {
     Crew crew;
     in_team(number, [&crew, &work](Size thread, Size team) {
-        crew.number = team;  // all say the same
+        crew.number = team;  // the same in all threads
         work(crew, thread);
     });
 }
 
-// Some of a number of things: `count` from `first` on.
+// A range: `count` items from `first` on.
 struct Part {
     Size first, count;
 };
 
-// The part of one thread of several. Parts differ in size by one at most.
+// The range of one thread. Ranges differ in size by at most one.
 static inline Part part_of(Size things, Size threads, Size thread) {
     Size first = things * thread / threads;
     return {first, things * (thread + 1) / threads - first};

@@ -1,9 +1,9 @@
-// Vectors of the processor
-// ========================
+// Vectors
+// =======
 //
-// A processor adds and multiplies several floats at a time: 16 with AVX-512, 8 with AVX2, 4 on
-// any other of today. GCC and Clang let us write such a vector as a type, and then `a + b * c` is
-// one instruction. Nothing below names an instruction set but the number of lanes.
+// A CPU core adds and multiplies several floats per instruction: 16 with AVX-512, 8 with AVX2, 4
+// elsewhere. GCC and Clang have vector types, for which `a + b * c` is one instruction. Only the
+// number of lanes below depends on the instruction set.
 
 #pragma once
 #include <cstdint>
@@ -22,13 +22,13 @@ constexpr int LANES = 4;
 constexpr int ROWS = 4, TALL = 3;
 #endif
 
-// Rows of features are padded with zeros to a multiple of two vectors. No loop over features has
-// a rest, and zeros stay zeros in everything that is done to them.
+// Rows of features are padded with zeros to a multiple of two vectors, so no loop over features has
+// a remainder.
 constexpr int PANEL = 2 * LANES;
 
 typedef float Vec __attribute__((vector_size(LANES * 4)));
 typedef int32_t Ints __attribute__((vector_size(LANES * 4)));
-// The same where it lies in memory, at any address.
+// A vector in memory, at any address.
 typedef float Lying __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 
 static inline Vec load(const float *from) { return *(const Lying *)from; }
@@ -38,11 +38,11 @@ static inline void store(float *to, Vec v) { *(Lying *)to = v; }
 // adding 0 would make 0 of -0.)
 static inline Vec all(float x) { return x - Vec{}; }
 
-// If `b` is not a number, neither is the result.
+// If `b` is NaN, so is the result.
 static inline Vec larger(Vec a, Vec b) { return a > b ? a : b; }
 
-// Across the lanes of a vector: fold it in half, again and again. Lanes change places with those that
-// are `half` away, so in the end the result is in all of them.
+// A reduction over the lanes of a vector: lanes are combined with those `half` away, for halving
+// distances, and in the end all of them hold the result.
 template <int half>
 static inline Vec swapped(Vec v) {
 #ifdef __clang__
@@ -83,7 +83,7 @@ static inline Vec first_lanes(Size count) {
     return count <= 0 ? Vec{} : load(edge.numbers + LANES - count);
 }
 
-// Only the first `count` lanes: what lies behind them in memory belongs to somebody else.
+// Stores the first `count` lanes only, and leaves the memory behind them unchanged.
 static inline void store_first(float *to, Vec v, Size count) {
     if (count >= LANES) return store(to, v);
     float lanes[LANES];
@@ -94,7 +94,7 @@ static inline void store_first(float *to, Vec v, Size count) {
 // The exponential function
 // ------------------------
 //
-// $e^x = 2^n e^r$ with $n$ the whole number next to $x / \ln 2$ and $|r| \le \frac{1}{2} \ln 2$. Of
+// $e^x = 2^n e^r$ with $n$ the integer nearest to $x / \ln 2$ and $|r| \le \frac{1}{2} \ln 2$. Of
 // $e^r$ a polynomial of degree 6 gives all digits that a float has (coefficients: Cephes, `expf`).
 // $2^n$ costs next to nothing: $n$ is added to the exponent of the float.
 //

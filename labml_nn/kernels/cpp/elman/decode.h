@@ -2,7 +2,7 @@
 // =============
 //
 // One token of each sequence through all layers in one call: a row of a table, one product per
-// layer, and one for the logits. [The kernel's page](../../elman.py#DecodingStep) has the equations.
+// layer, and one for the logits. [The kernel's page](../../elman.py#decode_compiled) has the equations.
 
 #pragma once
 #include "activations.h"
