@@ -170,7 +170,7 @@ def test_equals_a_model_of_torchs_modules(positions, norm_first, dtype, toleranc
     )
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=10)
 @given(seed=seeds, changes=options, max_len=st.integers(1, 8), data=st.data())
 def test_any_chunks_give_the_logits_of_the_definition(seed, changes, max_len, data):
     made = model(seed, d_k=4, max_len=max_len, **changes)
@@ -185,7 +185,7 @@ def test_any_chunks_give_the_logits_of_the_definition(seed, changes, max_len, da
         read += n
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=10)
 @given(seed=seeds, changes=options, left=st.booleans(), data=st.data())
 def test_padding_changes_nothing(seed, changes, left, data):
     """First or last, in any chunks, for sequences that slide at different times."""
@@ -208,7 +208,7 @@ def test_padding_changes_nothing(seed, changes, left, data):
         close(torch.cat(outputs)[place, b : b + 1], naive(made, each))
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=10)
 @given(seed=seeds, t=st.integers(1, T - 1), changes=options)
 def test_no_position_depends_on_later_ones(seed, t, changes):
     made, tokens = model(seed, d_k=4, **changes), text()
@@ -432,10 +432,12 @@ def test_trains_on_the_meta_device():
     assert state.tokens.shape == (5, B)  # 0 to 6 and 3 to 9 were full; 6 to 10 is not
 
 
-@pytest.mark.parametrize("padding_token", [None, PAD])
-@pytest.mark.parametrize("changes", [{"norm_first": False}, {**MODERN, "zero_init": False}])
-def test_compiles_whole(unhooked, changes, padding_token):
-    made = plain(unhooked, **changes, d_k=4, padding_token=padding_token)
+@pytest.mark.parametrize(
+    "changes",
+    [{"norm_first": False}, {**MODERN, "zero_init": False, "padding_token": PAD}],
+)
+def test_compiles_whole(unhooked, changes):
+    made = plain(unhooked, **changes, d_k=4)
     compiled = torch.compile(made, fullgraph=True, backend="aot_eager")
     tokens, parameters = text(W), list(made.parameters())
     gradients = [
