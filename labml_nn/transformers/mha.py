@@ -56,7 +56,7 @@ the source sentence ([encoder–decoder](models.py)).
 | $A$ | `attn` | `[T, S, B, H]` | attention weights, $\sum_s A_{tsbh} = 1$ |
 | $W^Q$, $W^K$ | `query.linear`, `key.linear` | `[H·D, C]` | projections of all heads |
 | $W^V$ | `value.linear` | `[H·Dv, C]` | the same for values |
-| $W^O$ | `output` | `[C, H·Dv]` | output projection, which combines the heads |
+| $W^O$ | `output.weight` | `[C, H·Dv]` | output projection, which combines the heads |
 
 $B$ sequences have $C$ features at each position. `nn.Linear` stores its matrix
 transposed; the table gives shapes as stored.
@@ -96,7 +96,7 @@ class PrepareForMultiHeadAttention(nn.Module):
         self.linear = nn.Linear(d_model, heads * d_k, bias=bias)
         self.heads, self.d_k = heads, d_k
 
-    def forward(self, x: Float[Tensor, "*axes C"]) -> Float[Tensor, "*axes H D"]:
+    def forward(self, x: Float[Tensor, "*axes C"]) -> Float[Tensor, "*axes H _"]:
         return torch.unflatten(self.linear(x), -1, (self.heads, self.d_k))
 
 

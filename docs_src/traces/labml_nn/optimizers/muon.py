@@ -7,7 +7,7 @@ from torch import nn
 from labml_nn.optimizers.muon import Muon, orthogonalise
 
 
-def trace_step(n, I, J):
+def trace_step(n, I, J):  # noqa: E741
     """Several matrices of one shape."""
     matrices = [nn.Parameter(torch.randn(I, J)) for _ in range(n)]
     for matrix in matrices:
@@ -15,6 +15,6 @@ def trace_step(n, I, J):
     Muon(matrices).step()
 
 
-def trace_one(I, J):
+def trace_one(I, J):  # noqa: E741
     """A matrix alone."""
     orthogonalise(torch.randn(I, J))
