@@ -675,7 +675,8 @@ class Stack:
 # * **Biases.** The output projection has a bias here, and so have values that are
 #   projected per layer. The authors' code has none.
 # * **Curriculum.** To save time, the paper suggests to start training with short
-#   sequences. The model takes any length; [the experiment](experiment.py) grows it.
+#   sequences. The model takes any length; [its preset](../../experiments/presets.py)
+#   grows it, or starts from [a trained transformer](warm_start.py).
 #
 # ## Pseudo-code
 #

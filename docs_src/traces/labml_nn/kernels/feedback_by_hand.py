@@ -1,0 +1,31 @@
+"""Runs of the kernel by hand: forward and backward pass of a full window, in one span."""
+
+import torch
+from torch import nn
+
+from labml_nn.kernels.feedback_by_hand import Config, Params, run_backward, run_forward
+
+
+def trace_window(T, B, S, L, H, D, C, F):
+    """The window was full before the first step."""
+    params = Params(
+        torch.randn(L, C, C),
+        torch.randn(L, C),
+        torch.randn(L, H, S, D),
+        torch.randn(L, H, S),
+        torch.randn(L, C, C),
+        torch.randn(L, C),
+        torch.randn(L, F, C),
+        torch.randn(L, F),
+        torch.randn(L, F, C),
+        torch.randn(L, C),
+        torch.rand(L + 1),
+        torch.randn(2 * C, C),
+        torch.randn(2 * C),
+    )
+    slots = torch.randn(S, B, H, D)
+    config = Config(H, 1e-5, S, True, nn.ReLU(), False)
+    with torch.no_grad():
+        stored = run_forward(torch.randn(T, B, C), slots, slots, None, params, config)
+        grads = torch.randn(T, B, H, D)
+        run_backward(torch.randn(T, B, C), grads, grads, stored, S, None, params, config)
