@@ -42,8 +42,6 @@ TEST = [
     "ruff>=0.14",
     "types-Pygments",
     "types-tqdm",
-    # Runs the programs of a GPU on a CPU, and compiles them; PyTorch for CUDA brings it along.
-    "triton>=3.7; platform_system == 'Linux'",
 ]
 
 README = Path(__file__).with_name("README.md")
@@ -61,8 +59,6 @@ setup(
     package_data={
         "labml_nn": ["py.typed"],
         "labml_nn.kernels": ["cpp/*.h", "cpp/*/*.h", "cpp/*/*.cpp"],
-        "labml_nn.transformers.feedback.kernel": ["*.h", "*.cpp"],
-        "labml_nn.transformers.feedback.writing": ["*.cpp"],
     },
     entry_points={"console_scripts": ["labml-nn = labml_nn.experiments.command_line:main"]},
     install_requires=["torch>=2.4", "jaxtyping>=0.3", "safetensors>=0.5", "numpy>=1.26"],
