@@ -231,7 +231,8 @@ class MultiHeadAttention(nn.Module):
         $$A = \operatorname{softmax}_s\!\left(\frac{e}{\sqrt{d_k}}\right), \qquad
             o_{tbh} = \sum_s A_{tsbh} \, V_{sbh}$$
         """
-        scores = self.get_scores(query, key) * self.scale
+        scores = self.get_scores(query, key)
+        scores = scores * self.scale
 
         # A masked key gets a score of $-\infty$ *before* the softmax: its weight is
         # exactly 0, and the other weights still sum to 1. To set weights to 0 *after*
@@ -287,7 +288,9 @@ class MultiHeadAttention(nn.Module):
         Returns `[T, B, C]`. A fully masked query gets zeros from all heads, so that its
         output is the bias of the output projection, and zero only without one.
         """
-        query, key, value = self.query(query), self.key(key), self.value(value)
+        query = self.query(query)
+        key = self.key(key)
+        value = self.value(value)
         if cache is not None:
             key, value = cache.append(key, value)
         if mask is not None:
@@ -297,7 +300,8 @@ class MultiHeadAttention(nn.Module):
         # The outputs of the heads, side by side, are $H \cdot d_v$ features again.
         # $W^O$ lets each output feature combine what different heads found; without it,
         # head $h$ could only write to its own $d_v$ features.
-        output: Tensor = self.output(x.flatten(-2))
+        x = x.flatten(-2)
+        output: Tensor = self.output(x)
         return output
 
 

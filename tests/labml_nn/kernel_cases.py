@@ -249,15 +249,20 @@ SMALL: dict[str, dict[str, Any]] = {
 
 
 def language_model(name: str, **config: Any) -> nn.Module:
-    fields = SMALL[name] | {"dropout_prob": 0.0} | config
-    model = labml_nn.create(name, n_vocab=V, **fields)
-    for parameter in model.parameters():
+    config = {"n_vocab": V, "dropout_prob": 0.0} | SMALL[name] | config
+    return random(labml_nn.create(name, **config))
+
+
+def random(module: nn.Module) -> nn.Module:
+    """Parameters without a structure that an intervention would leave as it is."""
+    for parameter in module.parameters():
         nn.init.normal_(parameter, std=0.3)
-    return model
+    return module
 
 
-def texts() -> dict[str, Any]:
-    return {"tokens": torch.randint(3, V, (T, B)), "targets": torch.randint(3, V, (T, B))}
+def texts(length: int = T) -> dict[str, Any]:
+    tokens, targets = torch.randint(3, V, (2, length, B))
+    return {"tokens": tokens, "targets": targets}
 
 
 def read_and_write(model: Any, tokens: Tensor, targets: Tensor) -> Any:
@@ -267,13 +272,19 @@ def read_and_write(model: Any, tokens: Tensor, targets: Tensor) -> Any:
     return logits, more, decode(model, tokens, targets)
 
 
+def translate(model: Any, tokens: Tensor, targets: Tensor) -> Any:
+    """Logits of the target after the source `tokens`, and of tokens that are generated."""
+    state, begin, _ = model.prepare_prompt(tokens)
+    return model(torch.cat([begin, targets]), state)[0], decode(model, tokens, targets)
+
+
 def decode(model: Any, tokens: Tensor, targets: Tensor) -> Any:
     """Logits while `targets` are written after the prompt `tokens`."""
     with torch.no_grad():
         state, prompt, _ = model.prepare_prompt(tokens)
         logits, state = model(prompt, state)
         step = model.decoding_step(state)
-        return [logits[-1], *(step(row).clone() for row in targets)]
+        return [logits[-1], *(step(row).clone() for row in targets[:3])]
 
 
 def padded_texts() -> dict[str, Any]:
@@ -459,19 +470,24 @@ LESSONS: dict[str, Case] = {
             partial(attention_inputs, mask=partial(causal, T)),
         ),
         Case("elman", elman, call_positional, sequence, tolerance=2e-4),
-        Case("feedback", partial(feedback, FeedbackTransformer), call_positional, sequence),
+        Case(
+            "feedback",
+            partial(feedback, FeedbackTransformer),
+            call_positional,
+            partial(sequence, 3),
+        ),
         Case(
             "feedback_kv",
             partial(feedback, FeedbackTransformerKV, d_model=C, heads=H),
             call_positional,
-            sequence,
+            partial(sequence, 4),
         ),
         *(
             Case(
                 f"{name} language model",
-                partial(language_model, name),
-                read_and_write,
-                texts,
+                partial(language_model, name, n_layers=1),
+                translate if name == "encoder_decoder" else read_and_write,
+                partial(texts, 3),
                 # Fused steps round differently, and a recurrence amplifies that.
                 2e-4 if name == "elman" else 1e-5,
             )

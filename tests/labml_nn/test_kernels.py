@@ -284,7 +284,7 @@ class LoRA(Wrapper):
 
     def forward(self, x: Tensor) -> Tensor:
         self.change.made = True
-        return self.inner(x) + x @ self.down.T @ self.up.T
+        return self.inner(x) + 0.1 * x @ self.down.T @ self.up.T
 
 
 @intervention
@@ -332,17 +332,41 @@ def differs(actual: Observed, expected: Observed) -> bool:
     return any(not torch.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in pairs)
 
 
+def paths(model: nn.Module, every: bool) -> list[str]:
+    """Names of all submodules, or of the last of each class."""
+    if every:
+        return [path for path, _ in model.named_modules()]
+    return list({type(module): path for path, module in model.named_modules()}.values())
+
+
+# Language models have many submodules: one of each class, and one intervention of each kind.
+ONE_OF_A_KIND = (
+    "subclass overrides forward",
+    "method replaced on the class",
+    "forward hook",
+    "backward pre hook",
+    "pruning",
+    "low rank adapter",
+    "replaced submodule",
+)
+TRIALS = [
+    (lesson, name)
+    for lesson in LESSONS
+    for name in (ONE_OF_A_KIND if "language model" in lesson else INTERVENTIONS)
+]
+
+
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore:Full backward hook is firing")
-@pytest.mark.parametrize("name", INTERVENTIONS)
-@pytest.mark.parametrize("lesson", LESSONS)
+@pytest.mark.parametrize(("lesson", "name"), TRIALS)
 def test_interventions_have_their_effect(lesson, name):
     """On every submodule: values and gradients of the definition, which are not the old ones."""
     case, intervene = LESSONS[lesson], INTERVENTIONS[name]
+    case = replace(case, tolerance=max(1e-4, case.tolerance))
     with kernels.disabled():
         module, inputs = case.make()
         untouched = observe(case, module, inputs)
     applied = 0
-    for path, _ in module.named_modules():
+    for path in paths(module, every="language model" not in lesson):
         model, inputs = case.make()
         change = Change()
         with pytest.MonkeyPatch.context() as patch:
@@ -417,7 +441,6 @@ def test_functional_transforms(lesson):
     stacked = {name: torch.stack([ones[name], twos[name]]) for name in ones}
     values = torch.func.vmap(call)(stacked)
     torch.testing.assert_close(values, torch.stack([loss for loss, _ in expected]), **close)
-    copy.deepcopy(model)
 
 
 def loss_of(case: Case, model: nn.Module, inputs: dict[str, Any]) -> Any:
