@@ -1,44 +1,48 @@
-"""Multi-head attention: values computed by hand, stored weights, masks, and what is refused."""
+"""Multi-head attention: values by hand, PyTorch's module, masks, dropout, the KV cache, errors."""
 
+import contextlib
 import copy
 import math
 import pickle
 
+import hypothesis.strategies as st
 import pytest
 import torch
+from hypothesis import given, settings
 from torch import nn
 
-from labml_nn.transformers.mha import MultiHeadAttention, PrepareForMultiHeadAttention
+from labml_nn import kernels
+from labml_nn.kernels.attention import is_causal
+from labml_nn.kernels.attention_in_blocks import attention_in_blocks, is_for_blocks
+from labml_nn.transformers.mha import KVCache, MultiHeadAttention, PrepareForMultiHeadAttention
 from labml_nn.transformers.utils import subsequent_mask
 
 T, S, B, C, H = 5, 7, 2, 12, 3
-
-#: Both forms must do all of this.
-BOTH = pytest.mark.parametrize("store_attn", [False, True], ids=["fast", "readable"])
+MODULE = "labml_nn.transformers.mha"
 
 
-def identity(heads, d_model, store_attn):
-    """Attention whose four maps change nothing."""
-    attention = MultiHeadAttention(heads, d_model, dropout_prob=0.0, store_attn=store_attn)
-    maps = (attention.query.linear, attention.key.linear, attention.value.linear, attention.output)
-    for linear in maps:
-        nn.init.eye_(linear.weight)
-        nn.init.zeros_(linear.bias)
-    return attention
+@pytest.fixture(params=["kernels", "reference"], autouse=True)
+def implementation(request):
+    """Every test of this file runs with kernels and without."""
+    with contextlib.nullcontext() if request.param == "kernels" else kernels.disabled():
+        yield request.param
 
 
 @pytest.fixture
 def vectors():
     torch.manual_seed(0)
-    return {
-        "query": torch.randn(T, B, C),
-        "key": torch.randn(S, B, C),
-        "value": torch.randn(S, B, C),
-    }
+    shapes = {"query": (T, B, C), "key": (S, B, C), "value": (S, B, C)}
+    return {name: torch.randn(shape, requires_grad=True) for name, shape in shapes.items()}
 
 
-def lower_triangle():
-    return torch.ones(T, S, dtype=torch.bool).tril()[:, :, None]
+def identity(heads, d_model):
+    """Attention whose four projections change nothing."""
+    attention = MultiHeadAttention(heads, d_model, dropout_prob=0.0)
+    linears = (attention.query.linear, attention.key.linear, attention.value.linear)
+    for linear in (*linears, attention.output):
+        nn.init.eye_(linear.weight)
+        nn.init.zeros_(linear.bias)
+    return attention
 
 
 def column(*rows):
@@ -46,10 +50,21 @@ def column(*rows):
     return torch.tensor(rows, dtype=torch.float).unsqueeze(1)
 
 
-@BOTH
-def test_one_head_by_hand(store_attn):
+def lower_triangle():
+    return torch.ones(T, S, dtype=torch.bool).tril()[:, :, None]
+
+
+def recorded(attention, **inputs):
+    """The attention weights of a call."""
+    with kernels.disabled():
+        attention(**inputs)
+    return attention.attn
+
+
+# Values by hand.
+def test_one_head_by_hand():
     # Scores 0 and ln 3 after division by the square root of 2: weights 1/4 and 3/4.
-    result = identity(1, 2, store_attn)(
+    result = identity(1, 2)(
         query=column([math.sqrt(2), 0]),
         key=column([0, 5], [math.log(3), -5]),
         value=column([4, 0], [8, 20]),
@@ -57,10 +72,9 @@ def test_one_head_by_hand(store_attn):
     torch.testing.assert_close(result, column([7, 15]))
 
 
-@BOTH
-def test_two_heads_by_hand(store_attn):
+def test_two_heads_by_hand():
     # Head 0 has weights 1/4 and 3/4 of the first feature, head 1 4/5 and 1/5 of the second.
-    result = identity(2, 2, store_attn)(
+    result = identity(2, 2)(
         query=column([1, 1]),
         key=column([0, math.log(4)], [math.log(3), 0]),
         value=column([4, 10], [8, 20]),
@@ -68,9 +82,8 @@ def test_two_heads_by_hand(store_attn):
     torch.testing.assert_close(result, column([7, 12]))
 
 
-@BOTH
-def test_a_mask_takes_a_key_away(store_attn):
-    result = identity(1, 2, store_attn)(
+def test_a_masked_key_has_no_weight():
+    result = identity(1, 2)(
         query=column([1, 1]),
         key=column([0, 0], [0, 0], [9, 9]),
         value=column([2, 4], [4, 8], [100, 100]),
@@ -79,319 +92,359 @@ def test_a_mask_takes_a_key_away(store_attn):
     torch.testing.assert_close(result, column([3, 6]))
 
 
-def test_prepare_cuts_the_last_axis_into_heads():
+def test_heads_are_chunks_of_the_projection():
     prepare = PrepareForMultiHeadAttention(C, H, 5, bias=False)
     x = torch.randn(T, B, C)
-    result = prepare(x)
-    assert result.shape == (T, B, H, 5)
-    torch.testing.assert_close(result[:, :, 1], x @ prepare.linear.weight[5:10].T)
-    torch.testing.assert_close(prepare(x[0]), result[0])
+    assert prepare(x).shape == (T, B, H, 5)
+    torch.testing.assert_close(prepare(x)[:, :, 1], x @ prepare.linear.weight[5:10].T)
+    torch.testing.assert_close(prepare(x[0]), prepare(x)[0])
 
 
-def test_names_of_parameters():
-    """Those of 0.5.1, so that its checkpoints load."""
-    expected = {
-        f"{name}.{kind}": shape
-        for name in ("query.linear", "key.linear", "value.linear", "output")
-        for kind, shape in (("weight", (C, C)), ("bias", (C,)))
-    }
-    state = MultiHeadAttention(H, C).state_dict()
-    assert {name: tuple(tensor.shape) for name, tensor in state.items()} == expected
+def test_scores_have_variance_one():
+    attention = MultiHeadAttention(2, 256)
+    query, key = torch.randn(2, 200, 1, 2, 128)
+    assert math.isclose(attention.scale, 128**-0.5)
+    scores = attention.get_scores(query, key)
+    torch.testing.assert_close(scores[3, 5, 0, 1], query[3, 0, 1] @ key[5, 0, 1])
+    assert abs((scores * attention.scale).var() - 1) < 0.1
 
 
-def test_bias_false_leaves_no_bias():
-    names = dict(MultiHeadAttention(H, C, bias=False).named_parameters())
-    assert not [name for name in names if name.endswith("bias")]
+# PyTorch's module.
+MASKS = {
+    "none": (None, {}),
+    "padding": (
+        torch.arange(S)[None, :, None] < torch.tensor([S, 3]),
+        {"key_padding_mask": torch.arange(S) >= torch.tensor([[S], [3]])},
+    ),
+    "every pair": (lower_triangle(), {"attn_mask": ~lower_triangle()[:, :, 0]}),
+}
 
 
-def test_output_bias_decides_for_values_and_output():
-    names = dict(MultiHeadAttention(H, C, output_bias=False).named_parameters())
-    biases = {name for name in names if name.endswith("bias")}
-    assert biases == {"query.linear.bias", "key.linear.bias"}
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("mask", MASKS)
+def test_equals_pytorch(vectors, mask, dtype, bias):
+    """Outputs, weights and gradients with copied parameters."""
+    theirs = nn.MultiheadAttention(C, H, bias=bias, dtype=dtype)
+    ours = MultiHeadAttention(H, C, dropout_prob=0.0, bias=bias).to(dtype)
+    linears = (ours.query.linear, ours.key.linear, ours.value.linear)
+    with torch.no_grad():
+        for linear, weight in zip(linears, theirs.in_proj_weight.chunk(3), strict=True):
+            linear.weight.copy_(weight)
+        for linear in linears if bias else ():
+            linear.bias.uniform_(-1, 1)
+        if bias:
+            theirs.in_proj_bias.copy_(torch.cat([linear.bias for linear in linears]))
+        ours.output.load_state_dict(theirs.out_proj.state_dict())
+    inputs = [x.detach().to(dtype).requires_grad_() for x in vectors.values()]
+    our_mask, their_mask = MASKS[mask]
+    expected, weights = theirs(*inputs, average_attn_weights=False, **their_mask)
+    named = dict(zip(vectors, inputs, strict=True))
+    result = ours(**named, mask=our_mask)
+    torch.testing.assert_close(result, expected)
+    torch.testing.assert_close(recorded(ours, **named, mask=our_mask).permute(2, 3, 0, 1), weights)
+    cotangent = torch.randn_like(result)
+    grads = [torch.autograd.grad(each, inputs, cotangent) for each in (result, expected)]
+    torch.testing.assert_close(*grads)
 
 
-def test_weights_are_kept_on_request_only(vectors):
-    attention = MultiHeadAttention(H, C)
-    attention(**vectors)
-    assert attention.attn is None
-    attention.store_attn = True
-    attention(**vectors)
-    assert attention.attn.shape == (T, S, B, H)
-    assert not attention.attn.requires_grad
-    attention.store_attn = False
-    attention(**vectors)
-    assert attention.attn is None
-
-
-def test_nothing_of_a_call_stays_on_the_module(vectors):
-    attention = MultiHeadAttention(H, C)
-    before = set(vars(attention))
-    attention(**vectors)
-    assert set(vars(attention)) == before
-    assert not [value for value in vars(attention).values() if isinstance(value, torch.Tensor)]
-
-
-def test_kept_weights_are_those_before_dropout(vectors):
-    attention = MultiHeadAttention(H, C, dropout_prob=0.5, store_attn=True).train()
-    attention(**vectors)
-    torch.testing.assert_close(attention.attn.sum(dim=1), torch.ones(T, B, H))
-
-
-@BOTH
-def test_dropout_removes_weights_and_scales_the_rest(store_attn):
-    attention = MultiHeadAttention(1, 64, dropout_prob=0.5, store_attn=store_attn).train()
-    attend = attention.attend if store_attn else attention.attend_fast
-    # Values that are unit vectors show the weights as they were used; equal keys make them equal.
-    query, key, value = torch.randn(T, B, 1, 64), torch.zeros(64, B, 1, 64), torch.eye(64)
-    used = attend(query, key, value[:, None, None].expand(-1, B, 1, -1))
-    values = used.unique()
-    torch.testing.assert_close(values, torch.tensor([0.0, 2 / 64]))
-    assert 0.3 < (used == 0).float().mean() < 0.7
-    attention.eval()
-    used = attend(query, key, value[:, None, None].expand(-1, B, 1, -1))
-    torch.testing.assert_close(used, torch.full_like(used, 1 / 64))
-
-
-@BOTH
+# Masks.
 @pytest.mark.parametrize("per_sequence", [False, True])
-def test_a_query_that_sees_nothing_gets_zero(vectors, store_attn, per_sequence):
-    """The heads return zeros; no gradient passes, and none is NaN, at any step of the way."""
-    attention = MultiHeadAttention(H, C, dropout_prob=0.0, store_attn=store_attn)
-    vectors["query"].requires_grad_()
+def test_a_fully_masked_query(vectors, per_sequence):
+    """Zeros from the heads, so that the output bias remains; finite numbers in every gradient."""
+    attention = MultiHeadAttention(H, C, dropout_prob=0.0)
     mask = torch.ones(T, S, B if per_sequence else 1, dtype=torch.bool)
     mask[2, :, -1] = False
     with pytest.warns(UserWarning, match="Anomaly"), torch.autograd.detect_anomaly():
         result = attention(**vectors, mask=mask)
         result.sum().backward()
-    blind = ~mask.any(dim=1)
+    rows = (~mask.any(dim=1)).expand(T, B)
     expected = attention.output.bias.expand_as(result)
-    rows = blind.expand(T, B)
     torch.testing.assert_close(result[rows], expected[rows])
     assert not torch.isclose(result[~rows], expected[~rows]).all(dim=-1).any()
     assert (vectors["query"].grad[rows] == 0).all()
     assert (vectors["query"].grad[~rows] != 0).any(dim=-1).all()
-    for parameter in attention.parameters():
-        assert parameter.grad.isfinite().all()
-    if store_attn:
-        assert (attention.attn[2, :, -1] == 0).all()
+    assert all(parameter.grad.isfinite().all() for parameter in attention.parameters())
+    sums = recorded(attention, **vectors, mask=mask).sum(dim=1)
+    torch.testing.assert_close(sums, (~rows).float()[:, :, None].expand(T, B, H))
+    without = MultiHeadAttention(H, C, output_bias=False).eval()
+    assert (without(**vectors, mask=mask)[rows] == 0).all()
 
 
-def test_integer_masks_of_older_code(unhooked):
-    mha = unhooked("labml_nn.transformers.mha")
-    attention, x = mha.MultiHeadAttention(H, C).eval(), torch.randn(T, B, C)
-    mask = subsequent_mask(T)
-    expected = attention(query=x, key=x, value=x, mask=mask)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_masked_keys_get_nothing_in_any_precision(dtype):
+    """Also where the visible scores are far below those of masked keys."""
+    attention = identity(1, 2).to(dtype)
+    result = attention(
+        query=column([100, 0]).to(dtype),
+        key=column([-100, 0], [100, 0]).to(dtype),
+        value=column([3, 4], [500, 600]).to(dtype),
+        mask=torch.tensor([True, False])[None, :, None],
+    )
+    torch.testing.assert_close(result, column([3, 4]).to(dtype))
+
+
+def test_integer_masks_of_older_code(unhooked, vectors):
+    attention = unhooked(MODULE).MultiHeadAttention(H, C).eval()
+    expected = attention(**vectors, mask=lower_triangle())
     for dtype in (torch.uint8, torch.int64):
-        torch.testing.assert_close(
-            attention(query=x, key=x, value=x, mask=mask.to(dtype)), expected, rtol=0, atol=0
-        )
-
-
-def test_overriding_get_scores_is_enough(vectors):
-    class Uniform(MultiHeadAttention):
-        def get_scores(self, query, key):
-            return super().get_scores(query, key) * 0
-
-    attention = Uniform(H, C).eval()
-    result = attention(**vectors)
-    mean = attention.value.linear(vectors["value"]).mean(dim=0)
-    torch.testing.assert_close(result, attention.output(mean).expand(T, B, C))
-
-
-class Alike(nn.Module):
-    """In place of a softmax or a dropout: all weights are 1 / S."""
-
-    def forward(self, weights):
-        return torch.full_like(weights, 1 / S)
-
-
-@pytest.mark.parametrize(
-    ("part", "replacement"),
-    [
-        ("get_scores", lambda query, key: torch.zeros(T, S, B, H)),
-        ("softmax", Alike()),
-        ("dropout", Alike()),
-    ],
-)
-def test_replacing_a_part_of_one_object_is_enough(vectors, part, replacement):
-    attention = MultiHeadAttention(H, C, dropout_prob=0.0)
-    expected = attention.output(attention.value.linear(vectors["value"]).mean(dim=0))
-    setattr(attention, part, replacement)
-    torch.testing.assert_close(attention(**vectors), expected.expand(T, B, C))
-
-
-def test_subclasses_written_for_0_5_1_work(vectors):
-    """Some override `forward` as a whole and use the parts: `prepare_mask`, `scale`, `softmax`."""
-
-    class Old(MultiHeadAttention):
-        def forward(self, *, query, key, value, mask=None):
-            seq_len, batch_size, _ = query.shape
-            mask = self.prepare_mask(mask, query.shape, key.shape)
-            query, key, value = self.query(query), self.key(key), self.value(value)
-            scores = self.get_scores(query, key)
-            scores *= self.scale
-            scores = scores.masked_fill(mask == 0, float("-inf"))
-            attn = self.dropout(self.softmax(scores))
-            x = torch.einsum("ijbh,jbhd->ibhd", attn, value)
-            return self.output(x.reshape(seq_len, batch_size, -1))
-
-    attention, old = MultiHeadAttention(H, C).eval(), Old(H, C).eval()
-    old.load_state_dict(attention.state_dict())
-    mask = lower_triangle()
-    torch.testing.assert_close(old(**vectors, mask=mask), attention(**vectors, mask=mask))
-
-
-@BOTH
-def test_copies_and_types(vectors, store_attn):
-    """Deep copies and pickles of a module that was used; double precision; bfloat16 by autocast."""
-    attention = MultiHeadAttention(H, C, store_attn=store_attn).eval()
-    expected = attention(**vectors)
-    for twin in (copy.deepcopy(attention), pickle.loads(pickle.dumps(attention))):
-        torch.testing.assert_close(twin(**vectors), expected, rtol=0, atol=0)
-
-    double = copy.deepcopy(attention).double()
-    result = double(**{name: x.double() for name, x in vectors.items()})
-    assert result.dtype == torch.float64
-    torch.testing.assert_close(result.float(), expected)
-
-    mask = torch.ones(T, S, 1, dtype=torch.bool)
-    mask[1] = False
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        result = attention(**vectors, mask=mask)
-    assert result.dtype == torch.bfloat16
-    expected = attention(**vectors, mask=mask)
-    torch.testing.assert_close(result.float(), expected, rtol=0.05, atol=0.02)
-
-
-@BOTH
-def test_an_empty_batch_is_no_problem(store_attn):
-    attention = MultiHeadAttention(H, C, store_attn=store_attn)
-    query, key = torch.randn(T, 0, C), torch.randn(S, 0, C)
-    assert attention(query=query, key=key, value=key).shape == (T, 0, C)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ((4, 10), ValueError, r"`d_model` \(10\) must be divisible by `heads` \(4\); try 8 or 12"),
-        ((16, 10), ValueError, r"`d_model` \(10\) must be divisible by `heads` \(16\); try 16"),
-        ((0, 10), ValueError, r"`heads` \(0\) must be at least 1"),
-        ((2, -4), ValueError, r"`d_model` \(-4\) must be at least 1"),
-        ((2, 4.0), TypeError, r"`d_model` \(4\.0\) must be a whole number, not a float"),
-        ((True, 4), TypeError, r"`heads` \(True\) must be a whole number, not a bool"),
-        ((2, 4, 1.5), ValueError, r"`dropout_prob` \(1\.5\) must be from 0 to 1"),
-        ((2, 4, math.nan), ValueError, r"`dropout_prob` \(nan\) must be from 0 to 1"),
-        ((2, 4, "0.1"), TypeError, r"`dropout_prob` \('0\.1'\) must be a number from 0 to 1"),
-    ],
-)
-def test_impossible_modules(unhooked, arguments, error, message):
-    with pytest.raises(error, match=message):
-        unhooked("labml_nn.transformers.mha").MultiHeadAttention(*arguments)
-
-
-def with_changed(vectors, **changes):
-    return {name: changes.get(name, lambda x: x)(x) for name, x in vectors.items()}
-
-
-@pytest.mark.parametrize(
-    ("changes", "error", "message"),
-    [
-        (
-            {"query": lambda x: x[..., :10]},
-            ValueError,
-            r"`query` has shape \[5, 2, 10\]; expected \[T, B, C\] .* C = d_model = 12",
-        ),
-        ({"key": lambda x: x[0]}, ValueError, r"`key` has shape \[2, 12\]; expected \[T, B, C\]"),
-        ({"query": lambda x: x[:0]}, ValueError, r"`query` has shape \[0, 2, 12\].* is empty"),
-        ({"key": lambda x: x[:0], "value": lambda x: x[:0]}, ValueError, r"`key` .* is empty"),
-        (
-            {"value": lambda x: x[:3]},
-            ValueError,
-            "`key` has 7 positions and `value` 3; expected the same number",
-        ),
-        (
-            {"key": lambda x: x[:, :1], "value": lambda x: x[:, :1]},
-            ValueError,
-            r"batches of 2, 1 and 1; expected the same: use \.expand\(-1, B, ",
-        ),
-        (
-            {"query": lambda x: x.long()},
-            TypeError,
-            r"`query` has dtype torch\.int64; .* embed tokens first",
-        ),
-        (
-            {"value": lambda x: x.double()},
-            TypeError,
-            r"`value` has dtype torch\.float64 but the parameters have torch\.float32; convert",
-        ),
-    ],
-)
-def test_vectors_that_do_not_fit(unhooked, vectors, changes, error, message):
-    attention = unhooked("labml_nn.transformers.mha").MultiHeadAttention(H, C)
-    with pytest.raises(error, match=message):
-        attention(**with_changed(vectors, **changes))
+        result = attention(**vectors, mask=lower_triangle().to(dtype))
+        torch.testing.assert_close(result, expected, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize(
     ("mask", "error", "message"),
     [
-        (
-            torch.ones(T, S, dtype=torch.bool),
-            ValueError,
-            r"`mask` has shape \[5, 7\]; expected \[T or 1, S, B or 1\] with T = 5, S = 7, B = 2. "
-            r"A mask \[T, S\] lacks the batch: add it with mask\[:, :, None\]",
-        ),
-        (torch.ones(S, T, 1, dtype=torch.bool), ValueError, r"`mask` has shape \[7, 5, 1\]"),
-        (torch.ones(T, 1, 1, dtype=torch.bool), ValueError, r"`mask` has shape \[5, 1, 1\]"),
-        (torch.ones(T, S, 3, dtype=torch.bool), ValueError, r"`mask` has shape \[5, 7, 3\]"),
-        (
-            torch.zeros(T, S, 1),
-            TypeError,
-            r"`mask` has dtype torch\.float32; .* mask\.bool\(\) if 1 .* mask == 0 if it is added",
-        ),
+        (torch.ones(T, S).bool(), ValueError, r"\[5, 7\]; .* B = 2; mask\[:, :, None\]"),
+        (torch.ones(S, T, 1).bool(), ValueError, r"\[7, 5, 1\]"),
+        (torch.ones(T, 1, 1).bool(), ValueError, r"\[5, 1, 1\]"),
+        (torch.ones(T, S, 3).bool(), ValueError, r"\[5, 7, 3\]"),
+        (torch.zeros(T, S, 1), TypeError, r"torch\.float32; .* mask == 0 converts"),
     ],
 )
 def test_masks_that_do_not_fit(unhooked, vectors, mask, error, message):
-    attention = unhooked("labml_nn.transformers.mha").MultiHeadAttention(H, C)
+    attention = unhooked(MODULE).MultiHeadAttention(H, C)
     with pytest.raises(error, match=message):
         attention(**vectors, mask=mask)
 
 
-def test_prepare_refuses_another_width(unhooked):
-    prepare = unhooked("labml_nn.transformers.mha").PrepareForMultiHeadAttention(C, H, 5, True)
-    with pytest.raises(ValueError, match=r"`x` has shape \[2, 10\]; .* d_model = 12 features"):
-        prepare(torch.randn(2, 10))
-    with pytest.raises(TypeError, match=r"float64 but the parameters have torch\.float32"):
-        prepare(torch.randn(2, C, dtype=torch.float64))
+@settings(deadline=None, max_examples=20)
+@given(st.integers(1, 80), st.integers(0, 2**31), st.integers(0, 80), st.integers(0, 80))
+def test_only_a_lower_triangle_is_causal(length, seed, row, key):
+    mask = subsequent_mask(length)
+    assert is_causal(mask, length, length)
+    assert is_causal(torch.ones(90, 90).tril().bool()[:length, :length, None], length, length)
+    mask = mask.clone()
+    mask[row % length, key % length] ^= True
+    assert not is_causal(mask, length, length)
+    assert not is_causal(subsequent_mask(length + 1)[:length], length, length + 1)
 
 
-@BOTH
+# Properties.
+@settings(deadline=None, max_examples=15)
+@given(st.integers(2, 7), st.integers(1, 6), st.integers(0, 999))
+def test_later_positions_have_no_influence(length, t, seed):
+    torch.manual_seed(seed)
+    t = min(t, length - 1)
+    attention, x = MultiHeadAttention(2, 6).eval(), torch.randn(length, B, 6)
+    changed = torch.cat([x[:t], torch.randn(length - t, B, 6)])
+    mask = subsequent_mask(length)
+    before, after = (attention(query=y, key=y, value=y, mask=mask) for y in (x, changed))
+    torch.testing.assert_close(after[:t], before[:t])
+    assert not torch.isclose(after[t:], before[t:]).all()
+
+
+def test_sequences_of_a_batch_and_padding_do_not_matter(vectors):
+    attention = MultiHeadAttention(H, C).eval()
+    mask = torch.arange(S)[None, :, None] < torch.tensor([S, 3])
+    result = attention(**vectors, mask=mask)
+    alone = {name: x[: 3 if name != "query" else T, 1:] for name, x in vectors.items()}
+    torch.testing.assert_close(result[:, 1:], attention(**alone))
+
+
+# Dropout.
+@pytest.mark.parametrize("length", [64, 600])
+def test_dropout_removes_weights_and_scales_the_rest(length):
+    """Long sequences go through blocks where there are kernels."""
+    attention = MultiHeadAttention(1, 64, dropout_prob=0.25)
+    # Values that are unit vectors show the weights as they were used; equal keys make them equal.
+    query, key = torch.randn(length, B, 1, 64), torch.zeros(64, B, 1, 64)
+    value = torch.eye(64)[:, None, None].expand(-1, B, 1, -1)
+    used = attention.attend(query, key, value)
+    torch.testing.assert_close(used.unique(), torch.tensor([0.0, 1 / 48]))
+    assert 0.2 < (used == 0).float().mean() < 0.3
+    attention.eval()
+    used = attention.attend(query, key, value)
+    torch.testing.assert_close(used, torch.full_like(used, 1 / 64))
+
+
+def test_dropout_lets_no_masked_key_in():
+    attention = identity(1, 2)
+    attention.dropout.p = 0.5
+    x = torch.zeros(200, 1, 2)
+    value = torch.arange(400.0).view(200, 1, 2)
+    result = attention(query=x, key=x, value=value, mask=subsequent_mask(200))
+    assert (result[:, 0, 0] <= 2 * value[:, 0, 0] + 1e-3).all()
+
+
+def test_weights_are_recorded_before_dropout_and_not_copied(vectors):
+    attention = MultiHeadAttention(H, C, dropout_prob=0.5)
+    weights = recorded(attention, **vectors)
+    assert weights.shape == (T, S, B, H) and not weights.requires_grad
+    torch.testing.assert_close(weights.sum(dim=1), torch.ones(T, B, H))
+    for twin in (copy.deepcopy(attention), pickle.loads(pickle.dumps(attention))):
+        assert twin.attn is None and attention.attn is weights
+
+
+def test_a_kernel_leaves_no_old_weights(vectors, implementation):
+    attention = MultiHeadAttention(H, C)
+    old = recorded(attention, **vectors)
+    attention(**vectors)
+    assert attention.attn is not old
+    assert (attention.attn is None) == (implementation == "kernels")
+
+
+@pytest.mark.parametrize("masked", ["causal", "some", "none"])
+def test_blocks_with_dropout_have_the_gradients_of_the_weights_that_they_used(masked):
+    """The weights that were used are read off with unit vectors, with the same seed."""
+    length, scale = 190, 0.5
+    torch.manual_seed(0)
+    query, key = torch.randn(2, 2, H, length, 4, dtype=torch.double)
+    value = torch.eye(length, dtype=torch.double).expand(2, H, -1, -1)
+    visible = None
+    if masked == "some":
+        visible = torch.rand(2, 1, length, length) < 0.5
+        visible[..., 0] = True
+    assert is_for_blocks(query, key, 0.2) and not is_for_blocks(query, key, 0.0)
+
+    def blocks(*leaves):
+        torch.manual_seed(3)
+        return attention_in_blocks(*leaves, visible, 0.2, masked == "causal", scale=scale)
+
+    kept = blocks(query, key, value) != 0
+    assert abs(kept.double().mean() - {"causal": 0.4, "some": 0.4, "none": 0.8}[masked]) < 0.02
+
+    def by_hand(query, key, value):
+        scores = query @ key.mT * scale
+        if masked == "causal":
+            scores = scores.masked_fill(torch.ones(length, length).triu(1).bool(), -math.inf)
+        if visible is not None:
+            scores = scores.masked_fill(~visible, -math.inf)
+        return (scores.softmax(-1) * kept / 0.8) @ value
+
+    leaves = [x.clone().requires_grad_() for x in (query, key, torch.randn_like(query))]
+    results = [function(*leaves) for function in (blocks, by_hand)]
+    torch.testing.assert_close(*results)
+    cotangent = torch.randn_like(results[0])
+    torch.testing.assert_close(*(torch.autograd.grad(x, leaves, cotangent) for x in results))
+
+
+# The KV cache.
+def test_generation_with_a_cache():
+    attention, cache = MultiHeadAttention(H, C).eval(), KVCache()
+    x = torch.randn(T, B, C)
+    whole = attention(query=x, key=x, value=x, mask=subsequent_mask(T))
+    first = x[:2]
+    attention(query=first, key=first, value=first, mask=subsequent_mask(2), cache=cache)
+    keys, values = cache.keys, cache.values
+    for t in range(2, T):
+        token = x[t : t + 1]
+        result = attention(query=token, key=token, value=token, cache=cache)
+        torch.testing.assert_close(result, whole[t : t + 1])
+    assert cache.keys.shape == cache.values.shape == (T, B, H, C // H)
+
+    # A second continuation starts from the same values.
+    again = KVCache(keys, values, torch.arange(1)[:, None])
+    assert len(keys) == 2 and again.positions is not None
+    token = x[2:3]
+    result = attention(query=token, key=token, value=token, cache=again)
+    torch.testing.assert_close(result, whole[2:3])
+
+
+# Parameters, errors, and everything that a module goes through.
+def test_parameters_are_those_of_0_5_1():
+    names = {"query.linear", "key.linear", "value.linear", "output"}
+    shapes = {name: tuple(x.shape) for name, x in MultiHeadAttention(H, C).state_dict().items()}
+    assert shapes == {f"{name}.weight": (C, C) for name in names} | {
+        f"{name}.bias": (C,) for name in names
+    }
+    for heads in (1, 2, 6):
+        count = sum(p.numel() for p in MultiHeadAttention(heads, C).parameters())
+        assert count == 4 * C * C + 4 * C
+
+
+@pytest.mark.parametrize(
+    ("biases", "expected"),
+    [
+        ({"bias": False}, set()),
+        ({"bias": False, "output_bias": True}, {"value.linear", "output"}),
+        ({"output_bias": False}, {"query.linear", "key.linear"}),
+    ],
+)
+def test_biases(biases, expected):
+    names = dict(MultiHeadAttention(H, C, **biases).named_parameters())
+    assert {name[:-5] for name in names if name.endswith(".bias")} == expected
+
+
+def test_widths_of_heads(vectors):
+    attention = MultiHeadAttention(5, C, d_k=3, d_v=4)
+    assert attention.query.linear.weight.shape == attention.key.linear.weight.shape == (15, C)
+    assert attention.value.linear.weight.shape == (20, C)
+    assert attention.output.weight.shape == (C, 20)
+    assert attention(**vectors).shape == (T, B, C)
+    assert MultiHeadAttention(5, 10, d_k=3).d_v == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"heads": 4, "d_model": 10}, ValueError, r"\(10\) must be divisible by `heads` \(4\)"),
+        ({"heads": 4, "d_model": 10, "d_k": 3}, ValueError, "must be divisible"),
+        ({"heads": 0, "d_model": 10}, ValueError, r"`heads` \(0\) must be at least 1"),
+        ({"heads": 2, "d_model": 4.0}, TypeError, r"`d_model` \(4\.0\) must be a whole number"),
+        ({"heads": 2, "d_model": 4, "d_v": 0}, ValueError, r"`d_v` \(0\) must be at least 1"),
+        ({"heads": 2, "d_model": 4, "dropout_prob": 1.5}, ValueError, r"\(1\.5\) must be from 0"),
+        ({"heads": 2, "d_model": 4, "bias": "no"}, TypeError, r"`bias` \('no'\) must be True or"),
+        ({"heads": 2, "d_model": 4, "output_bias": 1}, TypeError, r"`output_bias` \(1\) must be"),
+    ],
+)
+def test_arguments_that_cannot_work(unhooked, arguments, error, message):
+    with pytest.raises(error, match=message):
+        unhooked(MODULE).MultiHeadAttention(**arguments)
+
+
+def test_projections_check_their_arguments(unhooked):
+    prepare = unhooked(MODULE).PrepareForMultiHeadAttention
+    with pytest.raises(ValueError, match=r"`d_k` \(0\)"):
+        prepare(C, H, 0, True)
+    with pytest.raises(TypeError, match=r"`bias` \(1\)"):
+        prepare(C, H, 4, 1)
+
+
+def test_precisions_copies_and_modes(vectors):
+    """Double precision, autocast, pickles, inference mode and then training, an empty batch."""
+    attention = MultiHeadAttention(H, C, dropout_prob=0.0)
+    with torch.inference_mode():
+        expected = attention(**vectors)
+    attention(**vectors).sum().backward()
+    for twin in (copy.deepcopy(attention), pickle.loads(pickle.dumps(attention))):
+        torch.testing.assert_close(twin(**vectors), expected.clone(), rtol=0, atol=0)
+    double = {name: x.double() for name, x in vectors.items()}
+    result = copy.deepcopy(attention).double()(**double)
+    torch.testing.assert_close(result.float(), expected.clone())
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        result = attention(**vectors, mask=lower_triangle())
+    assert result.dtype == torch.bfloat16
+    expected = attention(**vectors, mask=lower_triangle())
+    torch.testing.assert_close(result.float(), expected, rtol=0.05, atol=0.02)
+    empty = {name: x[:, :0] for name, x in vectors.items()}
+    assert attention(**empty).shape == (T, 0, C)
+
+
+def test_trains_on_the_meta_device(vectors):
+    attention = MultiHeadAttention(H, C).to("meta")
+    inputs = {name: x.detach().to("meta") for name, x in vectors.items()}
+    attention(**inputs, mask=lower_triangle().to("meta")).sum().backward()
+    assert all(parameter.grad.is_meta for parameter in attention.parameters())
+
+
+def test_second_derivatives_of_the_definition(vectors):
+    attention = MultiHeadAttention(H, C, dropout_prob=0.0).double()
+    inputs = [x.detach().double().requires_grad_() for x in vectors.values()]
+    with kernels.disabled():
+        assert torch.autograd.gradgradcheck(
+            lambda *x: attention(**dict(zip(vectors, x, strict=True))).sum(),
+            inputs[:1] + inputs[1:],
+        )
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_compiles_into_one_graph(unhooked, vectors, store_attn, dynamic):
-    """With a mask and without, and for other lengths too."""
-    attention = unhooked("labml_nn.transformers.mha").MultiHeadAttention(
-        H, C, dropout_prob=0.0, store_attn=store_attn
-    )
+def test_compiles_into_one_graph(unhooked, vectors, dynamic):
+    attention = unhooked(MODULE).MultiHeadAttention(H, C, dropout_prob=0.0)
     compiled = torch.compile(attention, fullgraph=True, backend="eager", dynamic=dynamic)
     mask = lower_triangle()
     mask[0] = False
-    shorter = with_changed(vectors, query=lambda x: x[:3])
+    vectors = {name: x.detach() for name, x in vectors.items()}
+    shorter = {**vectors, "query": vectors["query"][:3]}
     for arguments in (vectors, {**vectors, "mask": mask}, {**shorter, "mask": mask[:1]}):
         torch.testing.assert_close(compiled(**arguments), attention(**arguments))
-    if store_attn:
-        assert compiled.attn.shape == (3, S, B, H)
-
-
-@BOTH
-def test_compiled_gradients(unhooked, vectors, store_attn):
-    attention = unhooked("labml_nn.transformers.mha").MultiHeadAttention(
-        H, C, dropout_prob=0.0, store_attn=store_attn
-    )
-    mask = lower_triangle()
-    mask[0] = False
-    gradients = []
-    for module in (attention, torch.compile(attention, fullgraph=True, backend="aot_eager")):
-        attention.zero_grad()
-        module(**vectors, mask=mask).square().sum().backward()
-        gradients.append([parameter.grad.clone() for parameter in attention.parameters()])
-    torch.testing.assert_close(gradients[1], gradients[0])
