@@ -371,6 +371,9 @@ def test_fields_reach_the_modules():
     assert made.src_embed.positions.dropout.p == made.tgt_embed.positions.dropout.p == 0.2
     assert made.src_embed.tokens.weight.shape == (11, C)
     assert made.tgt_embed.tokens.weight is made.generator.projection.weight
+    for norm_first, norm in ((True, nn.LayerNorm), (False, nn.Identity)):
+        stacks = model(norm_first=norm_first).transformer
+        assert type(stacks.encoder.norm) is type(stacks.decoder.norm) is norm
     both = model(n_layers=1, n_encoder_layers=None, n_decoder_layers=None, d_ff=None).transformer
     assert len(both.encoder.layers) == len(both.decoder.layers) == 1
     assert both.encoder.layers[0].feed_forward.layer1.out_features == 4 * C
@@ -451,9 +454,9 @@ def test_the_saved_model_loads_and_has_its_loss():
         ({"padding_token": None}, TypeError, r"`padding_token` \(None\)"),
         ({"end_token": 1}, ValueError, r"`start_token` \(1\), `end_token` \(1\) must be three"),
         (
-            {"padding_token": 60, "n_source_vocab": 50},
+            {"padding_token": 50, "n_source_vocab": 50},
             ValueError,
-            r"`padding_token` \(60\) must be below `n_source_vocab` \(50\)",
+            r"`padding_token` \(50\) must be below `n_source_vocab` \(50\)",
         ),
     ],
 )
