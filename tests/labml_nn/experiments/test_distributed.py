@@ -13,11 +13,9 @@ import pytest
 import torch
 
 from labml_nn.experiments.checkpoint import load_run
-from labml_nn.experiments.data import Corpus
 from labml_nn.experiments.distributed import Loss, World
 from labml_nn.experiments.files import RunError
 from labml_nn.experiments.reporters import read_log
-from labml_nn.experiments.tasks import TextTask
 from labml_nn.experiments.trainer import Trainer
 
 SCRIPT = Path(worker.__file__)
@@ -62,80 +60,37 @@ def two(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", worker.MODELS)
-def test_two_processes_learn_what_one_learns(two, name):
-    """In double precision: the loss of each step, and all parameters after the last."""
-    losses, parameters = worker.train(World(), name)
-    assert losses[0] != losses[-1]
-    for seen in two:
-        torch.testing.assert_close(seen[name][0], losses, rtol=1e-12, atol=0)
-        torch.testing.assert_close(seen[name][1], parameters, rtol=1e-9, atol=1e-12)
-
-
-def test_two_processes_in_pieces_learn_the_same(two):
-    """Accumulated gradients are those of the whole batch, with replies of all lengths."""
-    losses, parameters = worker.train(World(), "encoder_decoder")
-    for seen in two:
-        torch.testing.assert_close(seen["accumulate"][0], losses, rtol=1e-12, atol=0)
-        torch.testing.assert_close(seen["accumulate"][1], parameters, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", worker.TRAINED)
 def test_two_processes_train_what_one_trains(two, tmp_path, name):
-    """The real trainer: both curves and all parameters, with pieces and without."""
-    train, validation, parameters, _ = worker.train_with_trainer(World(), name, tmp_path / "one")
+    """Both curves, all parameters, and the files and events of one process."""
+    folder = tmp_path / "one"
+    train, validation, parameters, _ = worker.train(World(), name, folder)
+    assert train[0][1] != train[-1][1]
     for seen in two:
-        mine = seen[f"trainer {name}"]
+        mine = seen[name]
         assert mine[3] == "finished"
         for ours, theirs in ((train, mine[0]), (validation, mine[1])):
-            assert [point[0] for point in ours] == [point[0] for point in theirs]
+            assert [(p[0], p[4]) for p in ours] == [(p[0], p[4]) for p in theirs]
             losses = [[point[1] for point in points] for points in (ours, theirs)]
             torch.testing.assert_close(*losses, rtol=1e-6, atol=0)
-            assert [point[4] for point in ours] == [point[4] for point in theirs]  # targets
         torch.testing.assert_close(mine[2], parameters, rtol=1e-5, atol=1e-8)
-
-
-@pytest.mark.parametrize("name", worker.TRAINED)
-def test_the_first_process_alone_writes(two, tmp_path, name):
-    """The folder is that of one process: nothing twice, nothing of the others."""
-    worker.train_with_trainer(World(), name, tmp_path / "one")
-    folders = [tmp_path / "one", Path(f"{two[0]['path']}-{name}")]
+    first, second = (seen[name][2] for seen in two)
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+    folders = [folder, Path(f"{two[0]['path']}-{name}")]
     files = [sorted(p.relative_to(f) for p in f.rglob("*")) for f in folders]
     assert files[0] == files[1]
-    events = [[line["event"] for line in read_log(folder / "log.jsonl")] for folder in folders]
+    events = [[line["event"] for line in read_log(f / "log.jsonl")] for f in folders]
     assert events[0] == events[1]
-    about = [load_run(folder).about for folder in folders]
-    assert [one["world_size"] for one in about] == [1, 2]
+    assert [load_run(f).about["world_size"] for f in folders] == [1, 2]
 
 
 def test_a_run_of_two_goes_on_with_one(two, tmp_path):
     """The checkpoint knows nothing of processes."""
     run = load_run(shutil.copytree(f"{two[0]['path']}-autoregressive", tmp_path / "run"))
-    model = run.new_model().double()
-    corpus = Corpus.of("so be it", worker.TEXT)
-    task = TextTask(corpus, batch_size=worker.B, seq_len=worker.T, seed=1)
+    model, task = run.new_model().double(), worker.new_task("autoregressive")
     trainer = Trainer(model, task, run.training, run.folder.path)
     trainer.resume()
     assert trainer.history.step == 4
-    assert trainer.validate() == pytest.approx(two[0]["trainer autoregressive"][1][-1][1])
-
-
-def test_processes_stay_equal_to_the_last_bit(two):
-    for name in worker.MODELS:
-        first, second = (seen[name][1] for seen in two)
-        assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
-
-
-def test_the_mean_of_means_would_be_another_loss():
-    """What the weights are for: shares of replies have different numbers of targets."""
-    model = worker.new_model("encoder_decoder", seed=0)
-    tokens, targets, counts = worker.batch_of("encoder_decoder", 0)
-    halves = [model.loss(tokens[:, s], targets[:, s]) for s in (slice(0, 3), slice(3, 6))]
-    assert counts[:3].sum() != counts[3:].sum()
-    whole = model.loss(tokens, targets)
-    assert abs(whole - sum(halves) / 2) > 1e-4
-    shares = [counts[:3].sum() / counts.sum(), counts[3:].sum() / counts.sum()]
-    weighed = sum(share * half for share, half in zip(shares, halves, strict=True))
-    torch.testing.assert_close(weighed, whole)
+    assert trainer.validate() == pytest.approx(two[0]["autoregressive"][1][-1][1])
 
 
 def test_sums_are_known_to_all(two):
@@ -146,20 +101,17 @@ def test_sums_are_known_to_all(two):
 @pytest.mark.parametrize("name", worker.MODELS)
 def test_every_parameter_takes_part(name):
     """`find_unused_parameters` is off: one without a gradient would be waited for."""
-    model = worker.new_model(name, seed=0)
-    tokens, targets, _ = worker.batch_of(name, 0)
-    model.loss(tokens, targets).backward()
+    model, batch = worker.new_model(name), worker.new_task(name).batch(0)
+    model.loss(batch.tokens, batch.targets).backward()
     assert [name for name, p in model.named_parameters() if p.grad is None] == []
 
 
-def test_alone_nothing_is_sent():
-    world = World()
-    model = worker.new_model("elman", seed=0)
-    wrapped = world.wrap(model)
+def test_one_process_sends_nothing():
+    world, model = World(), worker.new_model("elman")
+    batch, wrapped = worker.new_task("elman").batch(0), World().wrap(model)
     assert type(wrapped) is Loss
-    tokens, targets, _ = worker.batch_of("elman", 0)
     with world.no_sync(wrapped):
-        assert wrapped(tokens, targets) == model.loss(tokens, targets)
+        assert wrapped(batch.tokens, batch.targets) == model.loss(batch.tokens, batch.targets)
     assert world.sum(1.5, 2.0) == (1.5, 2.0)
     world.barrier()
     world.leave()
