@@ -294,8 +294,8 @@ def check_fits(model: FeedbackLanguageModel, trained: LanguageModel[Any]) -> Non
 #
 # <details><summary>Answer</summary>
 #
-# At once it is clearly lower than with random weights. The rest is learned
-# quickly: after five updates it is 1.1 to 1.4, and 2.1 with random weights. The ordinary model
+# At once it is clearly lower than with random weights. The rest is learned quickly:
+# after five updates it is 1.1 to 1.4, and 2.1 with random weights. The ordinary model
 # has no positional encoding here, so that it does not rely on what cannot be copied.
 #
 # ```python
