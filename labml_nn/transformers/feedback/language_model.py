@@ -180,7 +180,8 @@ class FeedbackLanguageModel(LanguageModel[FeedbackMemory]):
         )
         outputs, memory = self.transformer.scan(x_seq, state, mask=mask)
         table = self.embed if self.output is None else self.output
-        return F.linear(outputs, table.weight), memory.detach()
+        logits = F.linear(outputs, table.weight)
+        return logits, memory.detach()
 
     def check_state(self, state: FeedbackMemory, tokens: Tensor) -> None:
         "Memory of another model could have the wrong shape, and of another batch too."

@@ -1,4 +1,4 @@
-"""Runs of the feedback transformer."""
+"""Runs of the feedback transformer, with a window of S slots that is full from the first step on."""
 
 import torch
 
@@ -15,23 +15,26 @@ def layer(H, C, F, *, shared=False):
     )
 
 
-def trace_separate(T, B, L, H, D, C, F):
-    """Each layer projects the memory vectors."""
-    feedback.FeedbackTransformer(layer(H, C, F), L)(torch.randn(T, B, C))
-
-
-def trace_shared(T, B, L, H, D, C, F):
-    """Keys and values are projected once."""
-    model = feedback.FeedbackTransformerKV(layer(H, C, F, shared=True), L, d_model=C, heads=H)
-    model(torch.randn(T, B, C))
-
-
-def trace_padding(T, B, L, H, D, C, F):
-    """Sequences of different lengths, then one more token of each."""
-    model = feedback.FeedbackTransformer(layer(H, C, F), L, horizon=T)
+def trace_separate(T, B, S, L, H, D, C, F):
+    """Each layer projects the memory vectors; of one sequence some tokens are padding."""
+    model = feedback.FeedbackTransformer(layer(H, C, F), L, horizon=S)
+    slots, present = torch.randn(S, B, C), torch.ones(S, B, dtype=torch.bool)
+    memory = feedback.FeedbackMemory(slots, slots, present)
     mask = torch.arange(T)[:, None] < T - torch.arange(B) % 2
-    _, memory = model.scan(torch.randn(T, B, C), mask=mask)
+    _, memory = model.scan(torch.randn(T, B, C), memory, mask=mask)
     model.step(torch.randn(B, C), memory.detach())
+
+
+def trace_shared(T, B, S, L, H, D, C, F):
+    """Keys and values are projected once."""
+    model = feedback.FeedbackTransformerKV(layer(H, C, F, shared=True), L, C, H, horizon=S)
+    memory = feedback.FeedbackMemory(torch.randn(S, B, H, D), torch.randn(S, B, H, D))
+    model.scan(torch.randn(T, B, C), memory)
+
+
+def trace_first_token(B, L, H, D, C, F):
+    """Without memory."""
+    feedback.FeedbackTransformer(layer(H, C, F), L)(torch.randn(1, B, C))
 
 
 def trace_stack(T, B, C):
