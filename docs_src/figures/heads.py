@@ -1,7 +1,8 @@
-"""Attention maps of heads whose maps were set by hand."""
+"""Attention weights of heads whose projections were set by hand."""
 
 import torch
 
+from labml_nn import kernels
 from labml_nn.transformers.mha import MultiHeadAttention
 from labml_nn.transformers.positional_encoding import get_positional_encoding
 from labml_nn.transformers.utils import subsequent_mask
@@ -14,11 +15,9 @@ SHARP = 12.0
 
 
 def by_hand():
-    """Heads that look a number of positions back, by turning the hands of the encoding."""
-    attention = MultiHeadAttention(
-        len(BACK), SIZE, 0.0, bias=False, store_attn=True, d_k=SIZE, d_v=SIZE
-    )
-    with torch.no_grad():
+    """Heads that attend a number of positions back, by rotating the positional encoding."""
+    attention = MultiHeadAttention(len(BACK), SIZE, 0.0, bias=False, d_k=SIZE, d_v=SIZE)
+    with torch.no_grad(), kernels.disabled():
         attention.key.linear.weight.copy_(torch.eye(SIZE).repeat(len(BACK), 1))
         attention.query.linear.weight.copy_(SHARP * torch.cat([_turn(back) for back in BACK]))
         x = get_positional_encoding(SIZE, LENGTH)
@@ -48,7 +47,7 @@ def by_hand():
     found = [f"{last[LENGTH - 1 - back, head].item():.2f}" for head, back in enumerate(BACK)]
     return Figure(
         panels,
-        "Three tables of 12 queries by 12 keys. Ink lies along the diagonal in head 0, one place "
+        "Three tables of 12 queries by 12 keys. Weights lie on the diagonal in head 0, one place "
         f"to its left in head 1, and four places in head 2. The last query gives these keys the "
         f"weights {', '.join(found)}.",
         Table(

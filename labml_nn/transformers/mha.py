@@ -21,6 +21,9 @@ The rows of $Q$, $K$ and $V$ are queries, keys and values; the softmax turns eac
 of scores $Q K^\top / \sqrt{d_k}$ into positive weights that sum to one. Every step is
 differentiable, so queries learn to find what helps and keys learn to be found.
 
+![Left: the steps of one head, from queries, keys and values to their average. Right:
+all heads between their projections and the output projection.](figure:mha.diagram)
+
 In training all positions are computed in parallel, and the path between two of them has
 length one, however far apart they are, so long-range dependencies are easier to learn.
 The price is one score for every pair of positions. And attention without a mask does
