@@ -81,6 +81,7 @@ C++](../../kernels/feedback_cpp.py).
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -255,6 +256,10 @@ class FeedbackAttention(nn.Module):
         heads = torch.einsum("sbh,sbhd->bhd", attn, value)
         output: Tensor = self.output(heads.flatten(1))
         return output
+
+    # Copies and pickles of the module leave the recorded weights behind.
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "attn": None}
 
 
 class FeedbackTransformerLayer(nn.Module):
