@@ -261,13 +261,13 @@ def is_causal(mask: Tensor, queries: int, keys: int) -> bool:
     if mask.is_cuda and torch.cuda.is_current_stream_capturing():
         return False  # the host cannot wait for an answer then
     triangle = _lower_triangle if keys <= LARGE else _lower_triangle.__wrapped__
-    table, expected = mask[..., 0], triangle(keys, mask.device)
+    expected = triangle(keys, mask.device)
     if keys <= 64:
-        return torch.equal(table, expected)
+        return torch.equal(mask, expected)
 
     # Eight booleans are compared at a time, as one integer of 64 bits, which has to
     # begin at a multiple of eight bytes; then up to seven that are left over.
-    flat, lower = table.reshape(-1), expected.view(-1)
+    flat, lower = mask.reshape(-1), expected.view(-1)
     if flat.storage_offset() % 8:
         flat = flat.clone()
     whole = len(flat) // 8 * 8
@@ -277,8 +277,9 @@ def is_causal(mask: Tensor, queries: int, keys: int) -> bool:
 
 
 @functools.lru_cache(maxsize=4)
-def _lower_triangle(size: int, device: torch.device) -> Bool[Tensor, "T T"]:
-    return torch.ones(size, size, dtype=torch.bool, device=device).tril()
+def _lower_triangle(size: int, device: torch.device) -> Bool[Tensor, "T T 1"]:
+    full = torch.ones(size, size, dtype=torch.bool, device=device)
+    return full.tril().unsqueeze(-1)
 
 
 # ## Cost

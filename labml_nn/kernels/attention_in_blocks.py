@@ -353,7 +353,7 @@ _autograd_function: Any = _AttentionInBlocks.apply
 #         attention(query=x, key=x, value=x)
 #     return max(stored)
 #
-# assert largest() == 3 * 256 * 16  # queries, keys and values, projected together
+# assert largest() == 256 * 16
 # with kernels.disabled():
 #     assert largest() == 2 * 256 * 256
 # ```
