@@ -1,0 +1,106 @@
+"""Dropout and limits of the feedback kernels; `test_kernels.py` has the comparisons."""
+
+import copy
+
+import pytest
+import torch
+
+from labml_nn import kernels
+from labml_nn.kernels import feedback_by_hand, feedback_cpp
+from labml_nn.kernels.feedback_by_hand import Config, Dropout, Masks, Span, draw_masks, spans
+from labml_nn.transformers import feedback
+
+T, B, C, H, L = 40, 3, 12, 3, 2
+
+
+def build(dropout=0.0, horizon=None):
+    torch.manual_seed(0)
+    layer = feedback.FeedbackTransformerLayer(
+        d_model=C,
+        attn=feedback.FeedbackAttention(H, C, dropout, is_kv_precomputed=True, max_distance=50),
+        feed_forward=feedback.FeedForward(C, 28, dropout),
+        dropout_prob=dropout,
+    )
+    model = feedback.FeedbackTransformerKV(layer, L, C, H, horizon=horizon, norm_memory=True)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return model
+
+
+def run(recurrence, model, x, from_empty):
+    """Outputs and gradients with the dropout masks of one seed."""
+    _, memory = model.eval().scan(x[:3])
+    memory = memory.detach()
+    torch.manual_seed(7)
+    config = feedback_by_hand.config_of(model.train())
+    options = {"from_empty": from_empty}
+    top, _ = feedback_by_hand.read_with(recurrence, model, config, x[3:], memory, **options)
+    return top, torch.autograd.grad(top.sin().sum(), [x, *model.parameters()], allow_unused=True)
+
+
+@pytest.mark.parametrize("horizon", [None, 5])
+def test_both_kernels_drop_the_same(horizon):
+    if feedback_cpp.KERNEL.find() is None:
+        pytest.skip("no C++ compiler")
+    model, x = build(0.3, horizon), torch.randn(T, B, C, requires_grad=True)
+    by_hand = run(feedback_by_hand.recurrence, model, x, False)
+    compiled = run(feedback_cpp.recurrence, model, x, True)
+    torch.testing.assert_close(compiled, by_hand, rtol=1e-3, atol=1e-3)
+    with kernels.disabled():
+        plain = model.eval()(x)
+    assert not torch.allclose(plain[3:], model.norm(by_hand[0]), atol=0.1)
+
+
+def test_gradients_with_dropout_are_those_of_the_function():
+    """Finite differences, with the same masks at each evaluation."""
+    model = build(0.3, horizon=5).double()
+    x = torch.randn(9, 2, C, dtype=torch.float64, requires_grad=True)
+    _, memory = copy.deepcopy(model).eval().scan(torch.randn(3, 2, C).double())
+    memory = memory.detach()
+
+    def outputs(x):
+        torch.manual_seed(7)
+        return model.scan(x, memory)[0]
+
+    assert torch.autograd.gradcheck(outputs, (x,), fast_mode=True)
+
+
+def test_masks_keep_the_mean_and_are_drawn_alike_twice():
+    config = Config(H, 1e-5, None, True, torch.relu, False, Dropout(0.2, 0.5, 0.1, seed=3))
+    span = next(iter(spans(40, before=20, horizon=None)))
+    masks, again = (draw_masks(config, span, torch.empty(0, C), L, 50, 28) for _ in range(2))
+    for mask, same, p in zip(masks, again, (0.2, 0.5, 0.5, 0.1), strict=True):
+        assert torch.equal(mask, same)
+        torch.testing.assert_close(mask.unique(), torch.tensor([0.0, 1 / (1 - p)]))
+        assert mask.mean().item() == pytest.approx(1.0, abs=0.05)
+    assert masks.attention.shape == (H * 50, 16 * L, 20 + 15)
+    nothing = Config(H, 1e-5, None, True, torch.relu, False)
+    assert draw_masks(nothing, Span(0, 4, 1, 0), torch.empty(0, C), L, 2, 28) == Masks()
+
+
+def test_second_derivatives_need_the_reference():
+    model, x = build(), torch.randn(T, B, C, requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"labml_nn\.kernels\.disabled"):
+        torch.autograd.grad(model(x).sum(), x, create_graph=True)
+    with kernels.disabled():
+        (gradient,) = torch.autograd.grad(model(x[:5]).sin().sum(), x, create_graph=True)
+    assert torch.autograd.grad(gradient.sum(), x)[0].count_nonzero()
+
+
+@pytest.mark.parametrize("change", ["p", "eps", "dim", "scale"])
+def test_what_a_kernel_reads_from_the_modules(change):
+    """Settings that differ between layers, or are changed later, have their effect."""
+    model, x = build(), torch.randn(9, B, C)
+    attn, before = model.layers[1].attn, build()(x)
+    if change == "p":
+        model.layers[1].dropout.p = 1.0
+    elif change == "eps":
+        model.layers[1].norm_ff.eps = 0.5
+    elif change == "dim":
+        attn.softmax.dim = 1
+    else:
+        attn.scale = 0.1
+    got = model(x)
+    with kernels.disabled():
+        torch.testing.assert_close(got, model(x), rtol=1e-4, atol=1e-4)
+    assert not torch.allclose(got, before, atol=1e-3)
