@@ -8,10 +8,6 @@ paper: https://arxiv.org/abs/1706.03762
 notebook: notebooks/encoder_decoder.ipynb
 ---
 
-> BENVOLIO: Good-morrow, cousin.
->
-> ROMEO: Is the day so young?
-
 A sequence-to-sequence model learns the probability of a **target** sequence $y$ given a
 **source** sequence $w$: a translation given a sentence, a reply given a line of a play.
 By the chain rule it is a product over the target's tokens ([@sutskever2014sequence]):
@@ -24,16 +20,11 @@ $y_0$ is the **start token**, which the first real token follows, and $y_{n+1}$ 
 vocabulary.
 
 [The architecture](models.py) has a page of its own: encoder, decoder, cross-attention,
-teacher forcing. This page adds what training and generation need around it. A language
-model here is called as `model(tokens, state)`; `tokens` is the target, and the state
-knows the source. `encode` makes the first state, and each call returns the next one.
-
-**In training** the state is used once: the loss encodes the source and runs the decoder
-over all positions of the target in parallel.
-
-**In generation** the state makes a token cheap. The keys and values of the source are
-projected once, those of the target are appended to a [KV cache](mha.py), and one new
-token costs one query in each attention, whatever was generated before.
+teacher forcing. This page adds what training and generation need around it. The model
+is called as `model(tokens, state)`; `tokens` is the target, and the state knows the
+source. `encode` makes the first state, and each call returns the next one: keys and
+values of the source, which are projected once, and those of the target in a [KV
+cache](mha.py), so that a new token costs one query in each attention.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
@@ -49,7 +40,7 @@ token costs one query in each attention, whatever was generated before.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, overload
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -74,6 +65,7 @@ from labml_nn.transformers.models import (
     EncoderDecoder,
     Generator,
     TransformerLayer,
+    check_token,
 )
 from labml_nn.transformers.positional_encoding import (
     LearnedPositionalEncoding,
@@ -97,9 +89,8 @@ class Batch(NamedTuple):
     """
     ## Batches of pairs
 
-    Sequences have different lengths, and a tensor does not: short sequences are filled
-    up with the padding token. A batch holds the padded tokens, the true lengths, and
-    masks that are `True` at real tokens, in the shape that attention takes.
+    Short sequences are filled up with the padding token. A batch holds the padded
+    tokens, the true lengths, and masks that are `True` at real tokens.
     """
 
     source: Int[Tensor, "S B"]
@@ -129,14 +120,9 @@ def collate(
       come without start and end token, which the loss adds; a target may be empty
     * `padding_token` fills up short sequences and must not occur in any of them
     * `pad` is `"last"` or `"first"`, the side of the padding
-    * `reverse_source` reverses the order of source tokens. Sutskever et al.
-      ([-@sutskever2014sequence, §3.3]) did so for a recurrent model, to bring the first
-      words of source and target close together. A transformer reaches every position
-      in one step and does not need it
+    * `reverse_source` reverses the order of source tokens, as recurrent models need it
+      ([@sutskever2014sequence, §3.3])
     * `multiple_of` rounds $S$ and $T$ up, so that a compiled model sees fewer shapes
-
-    Returns a `Batch`. Raises `ValueError` or `TypeError` for an empty list, something
-    that is not a pair, an empty source, and tokens that are not integers.
     """
     check_sizes(multiple_of=multiple_of)
     if pad not in ("last", "first"):
@@ -146,18 +132,11 @@ def collate(
             f"`pairs` is a {type(pairs).__name__}; expected an iterable of pairs "
             "(source, target), such as [([4, 5, 6], [7, 8])]"
         )
-    if isinstance(padding_token, bool) or not isinstance(padding_token, int):
-        raise TypeError(
-            f"`padding_token` ({padding_token!r}) must be a token, a whole number, "
-            f"not a {type(padding_token).__name__}"
-        )
+    check_token(padding_token=padding_token)
     sources, targets = [], []
     for i, pair in enumerate(pairs):
         if not hasattr(pair, "__len__") or len(pair) != 2:
-            raise ValueError(
-                f"`pairs[{i}]` ({pair!r}) must be a pair of token sequences, "
-                "(source, target)"
-            )
+            raise ValueError(f"`pairs[{i}]` ({pair!r}) must be a pair (source, target)")
         source = _sequence(f"pairs[{i}][0]", pair[0], padding_token)
         if not len(source):
             raise ValueError(
@@ -168,17 +147,13 @@ def collate(
     if not sources:
         raise ValueError("`pairs` is empty; expected at least one (source, target)")
 
-    # Both sides are padded in the same way.
-    (source, source_lengths), (target, target_lengths) = (
-        _pad(side, padding_token, pad == "first", multiple_of)
-        for side in (sources, targets)
-    )
-    source_mask, target_mask = (
-        (tokens != padding_token).unsqueeze(0) for tokens in (source, target)
-    )
-    return Batch(
-        source, target, source_lengths, target_lengths, source_mask, target_mask
-    )
+    padded, lengths, masks = [], [], []
+    for sequences in (sources, targets):
+        tokens = _pad(sequences, padding_token, pad == "first", multiple_of)
+        padded.append(tokens)
+        lengths.append(torch.tensor([len(sequence) for sequence in sequences]))
+        masks.append((tokens != padding_token).unsqueeze(0))
+    return Batch(*padded, *lengths, *masks)
 
 
 def _sequence(name: str, tokens: Sequence[int] | Tensor, padding_token: int) -> Tensor:
@@ -198,15 +173,14 @@ def _sequence(name: str, tokens: Sequence[int] | Tensor, padding_token: int) -> 
 
 def _pad(
     sequences: Sequence[Tensor], padding_token: int, first: bool, multiple_of: int
-) -> tuple[Tensor, Tensor]:
+) -> Tensor:
     longest = max(1, *(len(sequence) for sequence in sequences))
     size = -(-longest // multiple_of) * multiple_of
     padded = sequences[0].new_full((size, len(sequences)), padding_token)
     for column, sequence in zip(padded.unbind(1), sequences, strict=True):
         start = size - len(sequence) if first else 0
         column[start : start + len(sequence)] = sequence
-    lengths = [len(sequence) for sequence in sequences]
-    return padded, torch.tensor(lengths, device=padded.device)
+    return padded
 
 
 def to_front(
@@ -220,22 +194,19 @@ def to_front(
     ### Padding on either side
 
     Padding must not change a result. Attention ignores it by a mask, but positions
-    would count it: with padding first, the first real token of a short sequence would
-    get another positional encoding than it has alone. So each column is rotated until
-    its first real token is at position 0:
+    would count it: a short sequence with padding first would get other positional
+    encodings than it has alone. So each column is rotated until its first real token,
+    at index $f_b$, is at position 0:
 
     $$w'_{tb} = w_{(t + f_b) \bmod T, \, b}$$
 
-    where $f_b$ is the index of the first real token of sequence $b$. Afterwards all
-    padding is last, and a length per sequence says everything about it.
-
-    * `tokens` have shape `[T, B]` and padding at one end
-    * `lengths`, if given, are the numbers of real tokens, `[B]`; these come first, and
+    * `tokens` have padding at one end
+    * `lengths`, if given, are the numbers of real tokens; these come first, and
       anything may follow them
     * `name` is what errors call the tokens
 
-    Returns the tokens and their lengths, `[B]`. Raises `ValueError` for padding between
-    real tokens (on the CPU only: reading values of a GPU would stall the host).
+    Returns the tokens and their lengths. Raises `ValueError` for padding between real
+    tokens (on the CPU only: reading values of a GPU would stall the host).
     """
     check_integers(name, tokens, "T B")
     rows = torch.arange(len(tokens), device=tokens.device)[:, None]
@@ -277,9 +248,8 @@ def shift(
     r"""
     ### Shifted target
 
-    At each position the decoder receives the true tokens so far and predicts the next
-    one ([teacher forcing](models.py)). So the target is needed twice, with a start
-    token before it as input, and with an end token behind it as label. In rows:
+    With [teacher forcing](models.py) the target is needed twice, with a start token
+    before it as input, and with an end token behind it as label. In rows:
 
     ```text
     input   start  w  h  y  ?    .
@@ -289,10 +259,8 @@ def shift(
     A dot is padding; its labels do not count. Columns end at different rows, so the end
     tokens are scattered to the positions given by `lengths`.
 
-    * `target` are sequences without special tokens, padding last, `[T, B]`
-    * `lengths` are their numbers of real tokens, `[B]`
-
-    Returns inputs and labels, `[T + 1, B]` each.
+    * `target` are sequences without special tokens, padding last
+    * `lengths` are their numbers of real tokens
     """
     check_integers("target", target, "T B")
     _check_counts("target", lengths, target)
@@ -383,29 +351,35 @@ class EncoderDecoderConfig(LanguageModelConfig):
         super().__post_init__()
         if self.d_k is None:
             check_heads(self.heads, self.d_model)
-        check_sizes(
-            d_model=self.d_model,
-            heads=self.heads,
-            n_layers=self.n_layers,
-            max_len=self.max_len,
-        )
-        for name in (
-            "n_source_vocab",
-            "d_k",
-            "d_ff",
-            "n_encoder_layers",
-            "n_decoder_layers",
-        ):
-            if getattr(self, name) is not None:
-                check_sizes(**{name: getattr(self, name)})
+        sizes = ["d_model", "heads", "n_layers", "max_len"]
+        optional = ["n_source_vocab", "d_k", "d_ff"]
+        optional += ["n_encoder_layers", "n_decoder_layers"]
+        sizes += [name for name in optional if getattr(self, name) is not None]
+        check_sizes(**{name: getattr(self, name) for name in sizes})
         check_probability(dropout_prob=self.dropout_prob)
-        for name in ("embedding", "attention", "feed_forward"):
-            name = f"{name}_dropout_prob"
-            if getattr(self, name) is not None:
-                check_probability(**{name: getattr(self, name)})
+        for part in ("embedding", "attention", "feed_forward"):
+            check_probability(**{f"{part}_dropout_prob": self.dropout_of(part)})
         check_known("activation", self.activation, ACTIVATIONS)
         check_known("kind of positions", self.positions, ["sinusoidal", "learned"])
-        self._check_special_tokens()
+
+        for name in ("start_token", "end_token"):
+            if not 0 <= getattr(self, name) < self.n_vocab:
+                raise ValueError(
+                    f"`{name}` ({getattr(self, name)}) must be from 0 to "
+                    f"{self.n_vocab - 1}: special tokens are part of `n_vocab` "
+                    f"({self.n_vocab}), so add 3 to the number of ordinary tokens"
+                )
+        if len({self.padding_token, self.start_token, self.end_token}) < 3:
+            raise ValueError(
+                f"`padding_token` ({self.padding_token}), `start_token` "
+                f"({self.start_token}), `end_token` ({self.end_token}) must be three "
+                "different tokens"
+            )
+        if self.padding_token >= self.source_vocabulary:
+            raise ValueError(
+                f"`padding_token` ({self.padding_token}) must be below "
+                f"`n_source_vocab` ({self.n_source_vocab}): it pads sources as well"
+            )
 
     @property
     def source_vocabulary(self) -> int:
@@ -422,27 +396,6 @@ class EncoderDecoderConfig(LanguageModelConfig):
         own: float | None = getattr(self, f"{part}_dropout_prob")
         return self.dropout_prob if own is None else own
 
-    def _check_special_tokens(self) -> None:
-        names = ("padding_token", "start_token", "end_token")
-        tokens = {name: getattr(self, name) for name in names}
-        for name, token in tokens.items():
-            if not 0 <= token < self.n_vocab:
-                raise ValueError(
-                    f"`{name}` ({token}) must be from 0 to {self.n_vocab - 1}: special "
-                    f"tokens are part of `n_vocab` ({self.n_vocab}), so add 3 to the "
-                    "number of ordinary tokens"
-                )
-        if len(set(tokens.values())) < 3:
-            raise ValueError(
-                f"{', '.join(f'`{name}` ({token})' for name, token in tokens.items())} "
-                "must be three different tokens"
-            )
-        if self.padding_token >= self.source_vocabulary:
-            raise ValueError(
-                f"`padding_token` ({self.padding_token}) must be below "
-                f"`n_source_vocab` ({self.n_source_vocab}): it pads sources as well"
-            )
-
 
 class TokenEmbedding(nn.Module):
     r"""
@@ -450,23 +403,18 @@ class TokenEmbedding(nn.Module):
 
     $$x_t = \operatorname{Dropout}\big(\sqrt{C} \, E_{y_t} + PE_t\big)$$
 
-    §3.4, §3.5 and §5.4 of the paper. Unlike `EmbeddingsWithPositionalEncoding` it takes
-    a position for each token of each sequence, because padding takes up no position in
-    a target that is continued.
+    §3.4, §3.5 and §5.4 of the paper. It takes a position for each token of each
+    sequence, because padding takes up no position in a target that is continued.
     """
 
     def __init__(self, config: EncoderDecoderConfig, n_vocab: int) -> None:
         super().__init__()
-        encoding = (
-            PositionalEncoding
-            if config.positions == "sinusoidal"
-            else LearnedPositionalEncoding
-        )
-        self.tokens = nn.Embedding(n_vocab, config.d_model)
-        self.positions = encoding(
-            config.d_model, config.dropout_of("embedding"), config.max_len
-        )
+        learned = config.positions == "learned"
+        encoding = LearnedPositionalEncoding if learned else PositionalEncoding
+        dropout_prob = config.dropout_of("embedding")
         self.d_model = config.d_model
+        self.tokens = nn.Embedding(n_vocab, config.d_model)
+        self.positions = encoding(config.d_model, dropout_prob, config.max_len)
 
     def forward(
         self,
@@ -488,12 +436,11 @@ class EncoderDecoderState(NamedTuple):
     ## State
 
     What the decoder needs before the next token. A state is a value: nothing in it is
-    modified, so two targets can be continued from the same one. The second axis of each
-    tensor is the batch.
+    modified, so two targets can be continued from the same one.
 
-    * `memory` is the encoder's output, `[S, B, C]`. The first call of the model
-      projects it into keys and values; from then on it is empty, `[0, B, C]`
-    * `source_mask` is `True` at real tokens of the source, `[S, B]`
+    * `memory` is the encoder's output. The first call of the model projects it into
+      keys and values; from then on it is empty, `[0, B, C]`
+    * `source_mask` is `True` at real tokens of the source
     * `sources` are keys and values of the source for each layer of the decoder,
       `[S, B, H, D]`; `()` before the first call
     * `target` is the [context](sliding_window.py) of the target with its KV caches;
@@ -511,8 +458,8 @@ class EncoderDecoderState(NamedTuple):
             (keys.detach(), values.detach()) for keys, values in self.sources
         )
         target = None if self.target is None else self.target.detach()
-        return EncoderDecoderState(
-            self.memory.detach(), self.source_mask, sources, target
+        return self._replace(
+            memory=self.memory.detach(), sources=sources, target=target
         )
 
 
@@ -549,30 +496,20 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
         target = TokenEmbedding(config, config.n_vocab)
         generator = Generator(config.n_vocab, config.d_model)
 
-        # One matrix in three places (§3.4): the embedding of a token is also the
-        # direction in which the decoder's output must point to predict it. That saves
-        # $2 V C$ parameters.
+        # One matrix in three places (§3.4) saves $2 V C$ parameters.
         if config.tied:
             target.tokens.weight = generator.projection.weight
             if config.n_source_vocab is None:
                 source.tokens.weight = generator.projection.weight
 
         # Post-norm layers end in a normalisation, so the stacks need no final one.
-        self.transformer = EncoderDecoder(
-            Encoder(
-                self._layer(is_decoder=False),
-                config.n_encoder_layers or config.n_layers,
-                final_norm=config.norm_first,
-            ),
-            Decoder(
-                self._layer(is_decoder=True),
-                config.n_decoder_layers or config.n_layers,
-                final_norm=config.norm_first,
-            ),
-            source,
-            target,
-            generator,
-        )
+        n_encoder = config.n_encoder_layers or config.n_layers
+        n_decoder = config.n_decoder_layers or config.n_layers
+        final_norm = config.norm_first
+        encoder = Encoder(self._layer(), n_encoder, final_norm=final_norm)
+        layer = self._layer(self._attention())
+        decoder = Decoder(layer, n_decoder, final_norm=final_norm)
+        self.transformer = EncoderDecoder(encoder, decoder, source, target, generator)
 
         # ### Initialisation of a tied matrix
         #
@@ -582,28 +519,24 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
         # where the logit of the same token is about
         # $C \cdot \sqrt{C} \sigma \cdot \sigma = C^{3/2} \sigma^2$, if $\sigma$ is the
         # standard deviation of the entries of $e$. For 512 features, four layers and 68
-        # tokens the first loss would be 15 nats instead of $\ln 68 = 4.2$. With
-        # $\sigma = C^{-3/4}$ this logit is 1 at any width, and the first loss 4.2.
+        # tokens the first loss would be 15 nats. With $\sigma = C^{-3/4}$ this logit is
+        # 1 at any width, and the first loss $\ln 68 = 4.2$.
         if config.tied:
             nn.init.normal_(generator.projection.weight, std=config.d_model**-0.75)
         self.init_uniform()
 
-    def _layer(self, *, is_decoder: bool) -> TransformerLayer:
+    def _attention(self) -> MultiHeadAttention:
+        config, dropout_prob = self.config, self.config.dropout_of("attention")
+        return MultiHeadAttention(
+            config.heads, config.d_model, dropout_prob, config.bias, d_k=config.d_k
+        )
+
+    def _layer(self, src_attn: MultiHeadAttention | None = None) -> TransformerLayer:
         config = self.config
-
-        def attention() -> MultiHeadAttention:
-            return MultiHeadAttention(
-                config.heads,
-                config.d_model,
-                config.dropout_of("attention"),
-                config.bias,
-                d_k=config.d_k,
-            )
-
         return TransformerLayer(
             d_model=config.d_model,
-            self_attn=attention(),
-            src_attn=attention() if is_decoder else None,
+            self_attn=self._attention(),
+            src_attn=src_attn,
             feed_forward=FeedForward(
                 config.d_model,
                 config.feed_forward_size,
@@ -622,9 +555,9 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
         r"""
         ### Encode the source
 
-        * `source` holds source tokens, `[S, B]`, padded at one end
-        * `lengths` are the numbers of real tokens, `[B]`, if those come first and
-          anything may follow them; otherwise the padding token tells
+        * `source` holds source tokens, padded at one end
+        * `lengths` are the numbers of real tokens, if those come first and anything may
+          follow them; otherwise the padding token tells
 
         Returns the state before the first target token, with gradients. Raises
         `ValueError` or `TypeError` for tokens of another shape, dtype or vocabulary,
@@ -633,23 +566,20 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
         config = self.config
         check_tokens(source, config.source_vocabulary, name="source")
         source, lengths = to_front(source, config.padding_token, lengths, name="source")
-        if config.positions == "learned":
-            source = self._cut_padding(source, lengths)
+
+        # Learned positions end after `max_len`; beyond it there may only be padding.
+        if config.positions == "learned" and len(source) > config.max_len:
+            if int(lengths.max()) > config.max_len:
+                raise ValueError(
+                    f"`source` has {int(lengths.max())} tokens, but positions were "
+                    f"learned for max_len = {config.max_len}; shorten it, or build the "
+                    f"model with max_len={int(lengths.max())} or "
+                    'positions="sinusoidal", which are defined for any length'
+                )
+            source = source[: config.max_len]
         source_mask = source != config.padding_token
         memory = self.transformer.encode(source, source_mask.unsqueeze(0))
         return EncoderDecoderState(memory, source_mask)
-
-    # Learned positions end after `max_len`; beyond it there may only be padding.
-    def _cut_padding(self, source: Tensor, lengths: Tensor) -> Tensor:
-        max_len = self.config.max_len
-        if len(source) > max_len and int(lengths.max()) > max_len:
-            raise ValueError(
-                f"`source` has {int(lengths.max())} tokens, but positions were learned "
-                f"for max_len = {max_len}; shorten it, build the model with "
-                f"max_len={int(lengths.max())}, or with "
-                'positions="sinusoidal", which are defined for any length'
-            )
-        return source[:max_len]
 
     def forward(
         self, tokens: Int[Tensor, "T B"], state: EncoderDecoderState | None = None
@@ -657,13 +587,11 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
         r"""
         ### Decode
 
-        * `tokens` is the target, or its next chunk, `[T, B]`. A target begins with
-          `start_token`. Padding, on either side, is masked and takes up no position
+        * `tokens` is the target, or its next chunk. A target begins with `start_token`.
+          Padding, on either side, is masked and takes up no position
         * `state` comes from `encode`, `prepare_prompt`, or the previous call
 
-        Returns logits of the token after each position, `[T, B, V]`, and the next
-        state, detached. Raises `ValueError` or `TypeError` if there is no state, or it
-        belongs to another batch or model, and if a target begins with another token.
+        Returns logits of the token after each position, and the next state, detached.
         """
         state = self._check(tokens, state)
         decoder = self.transformer.decoder
@@ -686,8 +614,7 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
                 x, memory, source_mask, mask, caches=caches, src_caches=src_caches
             )
 
-            # Keys and values of the source are in the caches now. An empty memory adds
-            # none.
+            # Keys and values of the source are in the caches now.
             memory = memory[:0]
             return x
 
@@ -738,24 +665,6 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
                 )
         return state
 
-    @overload
-    def loss(
-        self,
-        tokens: Int[Tensor, "S B"],
-        targets: Int[Tensor, "T B"],
-        state: EncoderDecoderState | None = None,
-        *,
-        return_state: Literal[False] = False,
-    ) -> Float[Tensor, ""]: ...
-    @overload
-    def loss(
-        self,
-        tokens: Int[Tensor, "S B"],
-        targets: Int[Tensor, "T B"],
-        state: EncoderDecoderState | None = None,
-        *,
-        return_state: Literal[True],
-    ) -> tuple[Float[Tensor, ""], EncoderDecoderState]: ...
     def loss(
         self,
         tokens: Int[Tensor, "S B"],
@@ -763,24 +672,21 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
         state: EncoderDecoderState | None = None,
         *,
         return_state: bool = False,
-    ) -> Float[Tensor, ""] | tuple[Float[Tensor, ""], EncoderDecoderState]:
+    ) -> Any:
         r"""
         ### Loss
 
         $$\mathcal{L} = -\frac{1}{\sum_b (n_b + 1)} \sum_b \sum_{t=1}^{n_b + 1}
             \ln p(y_{tb} \mid y_{0b}, \dots, y_{t-1, b}, \; w_b)$$
 
-        * `tokens` is the source, `[S, B]`
-        * `targets` is the target *without* start and end token, `[T, B]`; `shift` adds
-          them
+        * `tokens` is the source
+        * `targets` is the target *without* start and end token; `shift` adds them
         * `state` must be `None`: the source is encoded here, because the encoder learns
           from the same loss
-        * `return_state` returns the state after the target as well
+        * `return_state`: return `(loss, state)`, with the state after the target
 
         Returns the mean cross-entropy in nats per token, the end token being one;
-        padding, on either side, does not count. Raises `ValueError` or `TypeError` for
-        tokens of another shape, dtype or vocabulary, and for special tokens in
-        `targets`.
+        padding, on either side, does not count.
         """
         config = self.config
         if state is not None:
@@ -815,9 +721,8 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
         """
         ### Before generation
 
-        `prompt` and `lengths` are the source, as in `encode`. Returns the state before
-        the first target token, a start token for each sequence, `[1, B]`, and `None`:
-        all targets have the same length so far.
+        `prompt` and `lengths` are the source, as in `encode`. Returns the state, a
+        start token for each sequence, and `None`: all targets have the same length.
         """
         state = self.encode(prompt, lengths).detach()
         start = prompt.new_full((1, prompt.shape[1]), self.config.start_token)
@@ -869,12 +774,11 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
 # torch.testing.assert_close(-score.sum() / (labels != 0).sum(), mean)
 # ```
 #
-# An untrained model prefers the shortest target, because each token costs about
-# $\ln 20$. Trained models do so too, which is why beam search has a length penalty.
+# Models prefer short targets, which is why beam search has a length penalty.
 #
 # </details>
 #
-# **2.** How many numbers does the state hold, and which part of it grows in generation?
+# **2.** How many numbers does the state hold, and which of them grow in generation?
 #
 # <details><summary>Answer</summary>
 #
@@ -932,61 +836,6 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
 #
 # attention, norm = 4 * (128 * 128 + 128), 2 * 128
 # assert count(6, 6) - count(11, 1) == 5 * (attention + norm)
-# ```
-#
-# </details>
-#
-# **4.** How much of a batch of random pairs is padding, if lengths are uniform from 1
-# to 100 and a batch has 32 sequences? What helps?
-#
-# <details><summary>Answer</summary>
-#
-# A sequence has 50.5 tokens on average, and the longest of 32 about 97: nearly half of
-# the batch is padding. Sort pairs by length, cut the sorted list into batches, and
-# shuffle the *batches*:
-#
-# ```python
-# import torch
-# from labml_nn.transformers.encoder_decoder import collate
-#
-# torch.manual_seed(1)
-# sizes = torch.randint(1, 101, (1600,)).tolist()
-#
-# def padding(order):
-#     pairs = [([1] * size, [1]) for size in order]
-#     batches = [collate(pairs[i : i + 32], 0) for i in range(0, len(pairs), 32)]
-#     tokens = sum(batch.source.numel() for batch in batches)
-#     return 1 - sum(order) / tokens
-#
-# assert 0.45 < padding(sizes) < 0.51
-# assert padding(sorted(sizes)) < 0.03
-# ```
-#
-# </details>
-#
-# **5.** Models trained on conversations like to answer *I don't know* to everything.
-# Which objective prefers more specific answers?
-#
-# <details><summary>Answer</summary>
-#
-# An answer that fits every source is probable after every source. A better one fits
-# *this* source better than others: choose the $y$ with the largest
-# $\ln p(y \mid w) - \lambda \ln p(y)$ ([@li2016diversity]). The same model can estimate
-# $p(y)$ from an empty source, if training has shown it some: a source of padding alone
-# is fully masked, and contributes nothing to the decoder but biases.
-#
-# ```python
-# import torch
-# from labml_nn.transformers.encoder_decoder import (
-#     EncoderDecoderConfig,
-#     EncoderDecoderLanguageModel,
-# )
-#
-# config = EncoderDecoderConfig(n_vocab=20, d_model=32, n_layers=1)
-# model = EncoderDecoderLanguageModel(config).eval()
-# target = torch.randint(3, 20, (4, 1))
-# losses = [model.loss(torch.zeros(n, 1, dtype=torch.long), target) for n in (1, 9)]
-# torch.testing.assert_close(*losses)  # an empty source, whatever its padded length
 # ```
 #
 # </details>

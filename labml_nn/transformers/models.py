@@ -542,7 +542,14 @@ class EncoderDecoder(nn.Module):
         Returns the mean cross-entropy over the $N$ labels that are not padding, in
         nats.
         """
-        _check_pair(src, tgt, padding_token=padding_token)
+        check_token(padding_token=padding_token)
+        check_integers("src", src, "S B")
+        check_integers("tgt", tgt, "T B")
+        if len(tgt) < 2 or tgt.shape[1] != src.shape[1]:
+            raise ValueError(
+                f"`tgt` has shape {list(tgt.shape)} and `src` {list(src.shape)}; "
+                "expected a target for each source, of at least two tokens"
+            )
         check_probability(label_smoothing=label_smoothing)
 
         # **Shift.** Input and label are the same sequence, one position apart: position
@@ -608,8 +615,9 @@ class EncoderDecoder(nn.Module):
         first, which turns dropout off.
         """
         check_sizes(max_len=max_len)
-        _check_pair(src, padding_token=padding_token, start_token=start_token)
-        _check_pair(src, end_token=end_token)
+        check_token(padding_token=padding_token)
+        check_token(start_token=start_token, end_token=end_token)
+        check_integers("src", src, "S B")
         src_mask = (src != padding_token).unsqueeze(0)
         memory = self.encode(src, src_mask)
         layers = self.decoder.layers
@@ -653,23 +661,14 @@ def _width(module: nn.Module | None) -> int | None:
     return None
 
 
-# What enters `loss` and `greedy_decode`.
-def _check_pair(src: Tensor, tgt: Tensor | None = None, **tokens: int) -> None:
+# Checks of what enters `loss` and `greedy_decode`.
+def check_token(**tokens: int) -> None:
     for name, token in tokens.items():
         if isinstance(token, bool) or not isinstance(token, int):
             raise TypeError(
                 f"`{name}` ({token!r}) must be a token, a whole number, not a "
                 f"{type(token).__name__}"
             )
-    check_integers("src", src, "S B")
-    if tgt is None:
-        return
-    check_integers("tgt", tgt, "T B")
-    if len(tgt) < 2 or tgt.shape[1] != src.shape[1]:
-        raise ValueError(
-            f"`tgt` has shape {list(tgt.shape)} and `src` {list(src.shape)}; expected "
-            "a target for each source, of a start token and at least one more"
-        )
 
 
 # ## Common mistakes and their symptoms

@@ -593,7 +593,7 @@ SRC, TGT = torch.full((S, B), 3), torch.full((T, B), 4)
         ({"src": SRC.float()}, TypeError, "`src` has dtype torch.float32"),
         ({"src": SRC[:, 0]}, ValueError, r"`src` has shape \[7\]; expected \[S, B\]"),
         ({"tgt": TGT[:0]}, ValueError, "`tgt`.* the sequence is empty"),
-        ({"tgt": TGT[:1]}, ValueError, r"`tgt` has shape \[1, 2\].*a start token and at least"),
+        ({"tgt": TGT[:1]}, ValueError, r"`tgt` has shape \[1, 2\].*of at least two"),
         ({"tgt": TGT[:, :1]}, ValueError, "a target for each source"),
         ({"padding_token": "0"}, TypeError, r"`padding_token` \('0'\) must be a token"),
         ({"padding_token": False}, TypeError, "not a bool"),
