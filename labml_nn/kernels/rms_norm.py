@@ -22,11 +22,9 @@ $$\frac{\partial \mathcal{L}}{\partial x} = r \left( \gamma - \hat{x} \,
     \overline{\hat{x} \otimes \gamma} \right)$$
 
 The component along $\hat{x}$ is removed, because a longer $x$ gives the same output.
-And the gradient is divided by the size of the vector: large vectors change slowly.
-
 For 2,048 vectors of 128 features, forward and backward pass on one CPU core, the
 reference took 2.7 ms, PyTorch's `rms_norm` 2.6 ms and this kernel 0.8 ms (medians of
-160 alternating runs).
+160 alternating runs). The heads of QK-norm are normalised by it too.
 """
 
 from typing import Any

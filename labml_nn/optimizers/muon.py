@@ -20,17 +20,12 @@ directions, and a few directions still dominate the update. **Muon** ([@jordan20
 
 $$O = U V^\top, \qquad W \leftarrow W - \eta \, O$$
 
-Every direction gets the same step size. What is rare in the training data, but has a
-consistent direction, is learned as fast as what is common.
-
-$U V^\top$ is the steepest descent with another measure of distance: among all updates
-that change no input by more than its own length (largest singular value at most 1), it
-reduces the loss most, to first order ([@bernstein2024old]). With the usual measure, the
-length of the matrix as one long vector, steepest descent is gradient descent.
-
-Muon stores one number per parameter, half as many as
-[AdamW](../experiments/update.py), and needs some [matrix
-products](#cost).
+Every direction gets the same step size: what is rare in the training data, but has a
+consistent direction, is learned as fast as what is common. Among all updates that
+change no input by more than its own length (largest singular value at most 1), $U
+V^\top$ reduces the loss most, to first order ([@bernstein2024old]). Muon stores one
+number per parameter, half as many as [AdamW](../experiments/update.py), and needs some
+[matrix products](#cost).
 
 ![Singular values of a gradient, and of the update that Muon computes from
 it.](figure:muon.before_and_after)
@@ -48,7 +43,7 @@ it.](figure:muon.before_and_after)
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any, overload
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -76,11 +71,10 @@ def orthogonalise(
     $$\begin{aligned} a X + b \, (X X^\top) X &+ c \, (X X^\top)^2 X \\
         &= U \left(a \Sigma + b \Sigma^3 + c \Sigma^5 \right) V^\top \end{aligned}$$
 
-    So we apply $\varphi(\sigma) = a \sigma + b \sigma^3 + c \sigma^5$ several times to
-    bring all singular values from $(0, 1]$ close to 1. The classical coefficients
-    converge to exactly 1, but multiply small values by 1.5 in each step. Those of
-    Jordan et al. multiply them by 3.4, and do not converge: after five steps all values
-    above 0.002 are between 0.68 and 1.21, which is close enough for an update.
+    Applied several times, it brings all singular values from $(0, 1]$ close to 1. The
+    classical coefficients converge to exactly 1, but multiply small values by 1.5 in
+    each step. Those of Jordan et al. multiply them by 3.4, and do not converge: after
+    five steps all values above 0.002 are between 0.68 and 1.21.
 
     ![Singular values after five steps of either
     polynomial.](figure:muon.polynomials)
@@ -106,18 +100,12 @@ def orthogonalise(
 
     # $a X + (b \, X X^\top + c \, (X X^\top)^2) X$: three products.
     a, b, c = COEFFICIENTS
+    add = torch.addmm if x.dim() == 2 else torch.baddbmm
     for _ in range(steps):
         gram = x @ x.mT
-        inner = _multiply_add(gram, gram, gram, b, c)
-        x = _multiply_add(x, inner, x, a, 1.0)
+        inner = add(gram, gram, gram, beta=b, alpha=c)
+        x = add(x, inner, x, beta=a)
     return (x.mT if tall else x).to(matrices.dtype)
-
-
-def _multiply_add(
-    x: Tensor, left: Tensor, right: Tensor, beta: float, alpha: float
-) -> Tensor:
-    add = torch.addmm if x.dim() == 2 else torch.baddbmm
-    return add(x, left, right, beta=beta, alpha=alpha)
 
 
 class Muon(Optimizer):
@@ -126,10 +114,8 @@ class Muon(Optimizer):
 
     For the matrices *inside* a model. Vectors have no singular values, and an embedding
     is a list of rows, of which each batch touches a few: both belong to AdamW.
-
     `torch.optim.Muon` computes the same, one matrix at a time and in bfloat16, which
-    many CPUs emulate slowly. Here the dtype can be chosen, and matrices of the same
-    shape are multiplied together.
+    many CPUs emulate slowly.
     """
 
     def __init__(
@@ -159,19 +145,13 @@ class Muon(Optimizer):
                 raise ValueError(f"`{name}` ({value}) must be 0 or more, and finite")
         if not 0 <= momentum < 1:
             raise ValueError(
-                f"`momentum` ({momentum}) must be at least 0 and less than 1; 0.95 is "
-                "usual"
+                f"`momentum` ({momentum}) must be at least 0 and less than 1; try 0.95"
             )
         if steps < 1:
             raise ValueError(f"`steps` ({steps}) must be at least 1; 5 is usual")
-        defaults = {
-            "lr": lr,
-            "weight_decay": weight_decay,
-            "momentum": momentum,
-            "nesterov": nesterov,
-            "steps": steps,
-            "dtype": dtype,
-        }
+        defaults: dict[str, Any] = {"lr": lr, "weight_decay": weight_decay}
+        defaults |= {"momentum": momentum, "nesterov": nesterov}
+        defaults |= {"steps": steps, "dtype": dtype}
         super().__init__(params, defaults)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -185,14 +165,10 @@ class Muon(Optimizer):
                     "gains and embeddings to torch.optim.AdamW"
                 )
 
-    @overload
-    def step(self, closure: None = None) -> None: ...
-
-    @overload
-    def step(self, closure: Callable[[], float]) -> float: ...
-
     @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+    def step(  # type: ignore[override]
+        self, closure: Callable[[], float] | None = None
+    ) -> float | None:
         """
         ### Update of all parameters
 
@@ -231,8 +207,7 @@ class Muon(Optimizer):
         assert gradient is not None
         if gradient.is_sparse:
             raise ValueError(
-                "Muon got a sparse gradient; build the embedding with sparse=False, or "
-                "give it to torch.optim.SparseAdam"
+                "Muon got a sparse gradient; build the embedding with sparse=False"
             )
         if "momentum_buffer" not in state:
             state["momentum_buffer"] = torch.zeros_like(gradient)
@@ -251,21 +226,14 @@ def _update(batch: list[tuple[nn.Parameter, Tensor]], group: dict[str, Any]) -> 
     With the square root an update changes each output by about $\eta$ times the size
     $s$ of an input feature, whatever the shape. If $I \ge J$, the matrix $O$ preserves
     the length $s \sqrt{J}$ of the input, which is $s \sqrt{J / I}$ for each of the $I$
-    outputs; the root restores $s$. If $I < J$, it preserves the part in $I$ directions,
-    $s \sqrt{I}$ on average, which is $s$ for each output.
-
-    The weight decay is decoupled, as in AdamW: as a part of the gradient it would be
-    one direction among others, and lose its size.
+    outputs; the root restores $s$. The weight decay is decoupled, as in AdamW.
     """
     rows, columns = batch[0][0].shape
-    means = [mean for _, mean in batch]
-    together = means[0] if len(means) == 1 else torch.stack(means)
-    updates = orthogonalise(together, steps=group["steps"], dtype=group["dtype"])
+    means = torch.stack([mean for _, mean in batch])
+    updates = orthogonalise(means, steps=group["steps"], dtype=group["dtype"])
 
     size = group["lr"] * math.sqrt(max(1.0, rows / columns))
-    for (parameter, _), update in zip(
-        batch, updates.reshape(-1, rows, columns), strict=True
-    ):
+    for (parameter, _), update in zip(batch, updates, strict=True):
         parameter.mul_(1 - group["lr"] * group["weight_decay"])
         parameter.add_(update, alpha=-size)
 
@@ -276,9 +244,8 @@ def _update(batch: list[tuple[nn.Parameter, Tensor]], group: dict[str, Any]) -> 
 # I^3$ multiplications. Training on one token takes $3 I J$ for this matrix: in the
 # forward pass, and in the backward pass for inputs and for weights. So five steps cost
 # as much as $\frac{5}{3} (2 I + I^2 / J)$ tokens, whatever the batch: 640 for a square
-# matrix of size 128, and 480 for $128 \times 512$. With batches of a thousand tokens
-# that is half of the total. Large models with $I = J = 4096$ train on batches of half a
-# million tokens, and it is 4 %.
+# matrix of size 128, much in batches of a thousand tokens. Large models with $I = J =
+# 4096$ train on batches of half a million, and it is 4 %.
 #
 # ## Differences from the post
 #
@@ -296,8 +263,7 @@ def _update(batch: list[tuple[nn.Parameter, Tensor]], group: dict[str, Any]) -> 
 # <details><summary>Answer</summary>
 #
 # Updates of gradient descent become 1,000 times as large, the others do not change.
-# Gradient descent and Muon are equivariant to rotations. AdamW is not, because it
-# treats each entry alone, and a rotation mixes the entries.
+# AdamW alone is not equivariant to rotations, because they mix the entries.
 #
 # ```python
 # import torch
@@ -349,28 +315,7 @@ def _update(batch: list[tuple[nn.Parameter, Tensor]], group: dict[str, Any]) -> 
 #
 # </details>
 #
-# **3.** The classical polynomial is $\frac{3}{2} \sigma - \frac{1}{2} \sigma^3$. How
-# many steps does it need to bring 0.002 above 0.68, and how many does Muon's?
-#
-# <details><summary>Answer</summary>
-#
-# Small values grow by a factor of 1.5 per step, and $1.5^{14} = 292$: 15 steps, not 5.
-#
-# ```python
-# from labml_nn.optimizers.muon import COEFFICIENTS
-#
-# def rounds(a, b, c, size=0.002):
-#     n = 0
-#     while size < 0.68:
-#         size, n = a * size + b * size**3 + c * size**5, n + 1
-#     return n
-#
-# assert rounds(1.5, -0.5, 0.0) == 15 and rounds(*COEFFICIENTS) == 5
-# ```
-#
-# </details>
-#
-# **4.** Apply Muon to the gradient of an embedding. What happens to the rows of tokens
+# **3.** Apply Muon to the gradient of an embedding. What happens to the rows of tokens
 # that are not in the batch, that are rare, and that are frequent?
 #
 # <details><summary>Answer</summary>

@@ -177,32 +177,7 @@ class SquaredReLU(nn.Module):
 #
 # ## Exercises
 #
-# **1.** The paper calls the network "two convolutions with kernel size 1". Write it
-# with convolutions.
-#
-# <details><summary>Answer</summary>
-#
-# A convolution of width one transforms each position alone. PyTorch's takes `[B, C,
-# T]`.
-#
-# ```python
-# import torch
-# from torch import nn
-# from labml_nn.transformers.feed_forward import FeedForward
-#
-# ffn = FeedForward(d_model=12, d_ff=28).eval()
-# first, second = nn.Conv1d(12, 28, kernel_size=1), nn.Conv1d(28, 12, kernel_size=1)
-# for conv, layer in ((first, ffn.layer1), (second, ffn.layer2)):
-#     conv.weight.data, conv.bias.data = layer.weight.data[..., None], layer.bias.data
-#
-# x = torch.randn(5, 2, 12)
-# y = second(first(x.permute(1, 2, 0)).relu()).permute(2, 0, 1)
-# assert torch.allclose(y, ffn(x), atol=1e-6)
-# ```
-#
-# </details>
-#
-# **2.** What remains of the plain network, and of the gated one, if $f$ is the
+# **1.** What remains of the plain network, and of the gated one, if $f$ is the
 # identity?
 #
 # <details><summary>Answer</summary>
@@ -231,7 +206,7 @@ class SquaredReLU(nn.Module):
 #
 # </details>
 #
-# **3.** Compute the network as a sum over keys and values. What share of the patterns
+# **2.** Compute the network as a sum over keys and values. What share of the patterns
 # is active for random inputs?
 #
 # <details><summary>Answer</summary>
@@ -260,7 +235,7 @@ class SquaredReLU(nn.Module):
 #
 # </details>
 #
-# **4.** LLaMA ([@touvron2023llama]) uses SwiGLU without biases. Its models with $C =
+# **3.** LLaMA ([@touvron2023llama]) uses SwiGLU without biases. Its models with $C =
 # 4096$ and $C = 5120$ have 11,008 and 13,824 hidden features. Derive these numbers.
 #
 # <details><summary>Answer</summary>

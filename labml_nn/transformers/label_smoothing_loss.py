@@ -273,36 +273,7 @@ def _check_arguments(size: int, padding_idx: int | None, smoothing: float) -> No
 #
 # </details>
 #
-# **3.** What is the gradient with respect to the logits of one token, and which sign
-# has it for an overconfident model?
-#
-# <details><summary>Answer</summary>
-#
-# With $p = \operatorname{softmax}(z)$ it is $\partial \mathcal{L} / \partial z = p -
-# q$, as for any cross entropy. Where $p_y > 1 - \varepsilon$ the gradient of the right
-# logit is positive: gradient descent makes it *smaller*.
-#
-# ```python
-# import torch
-# from labml_nn.transformers.label_smoothing_loss import LabelSmoothingLoss
-#
-# target = torch.tensor([2])
-#
-# def gradient(smoothing):
-#     logits = torch.tensor([[0.0, 0.0, 9.0, 0.0, 0.0]], requires_grad=True)
-#     loss = LabelSmoothingLoss(5, None, smoothing)
-#     loss(logits.log_softmax(-1), target).backward()
-#     q = loss.target_distribution(target)
-#     torch.testing.assert_close(logits.grad, logits.detach().softmax(-1) - q)
-#     return logits.grad[0, 2]
-#
-# assert gradient(smoothing=0.1) > 0.09  # towards 0.9
-# assert -0.001 < gradient(smoothing=0.0) < 0  # ever larger
-# ```
-#
-# </details>
-#
-# **4.** Why does smoothing make the perplexity worse? What is the cross entropy of a
+# **3.** Why does smoothing make the perplexity worse? What is the cross entropy of a
 # model that has learned its targets perfectly, $p = q$?
 #
 # <details><summary>Answer</summary>

@@ -217,42 +217,7 @@ def _check_eps(eps: Any) -> None:
 #
 # </details>
 #
-# **2.** Derive the gradient above and check it, and that it has no component in the two
-# directions.
-#
-# <details><summary>Answer</summary>
-#
-# Write $\hat{x} = c / s$ with $c = x - \mu$ and $s = \sqrt{\sigma^2 + \epsilon}$.
-# From $\sigma^2 = \overline{c^2}$ follows $ds = \overline{c \, dc} / s$, so that
-# $d\hat{x} = (dc - \hat{x} \, \overline{\hat{x} \, dc}) / s$, and $dc = dx - d\mu$
-# removes the mean. Both maps are symmetric, so the gradient passes through the same two
-# in reverse order.
-#
-# ```python
-# import torch
-# from labml_nn.transformers.layer_norm import LayerNorm
-#
-# norm = LayerNorm(12, eps=0.0).double()
-# torch.nn.init.normal_(norm.weight)
-# x = torch.randn(5, 2, 12, dtype=torch.float64, requires_grad=True)
-# gradient = torch.randn(5, 2, 12, dtype=torch.float64)
-# norm(x).backward(gradient)
-#
-# def mean(a):
-#     return a.mean(-1, keepdim=True)
-#
-# centred = (x - mean(x)).detach()
-# s = mean(centred**2).sqrt()
-# x_hat, gamma = centred / s, gradient * norm.weight.detach()
-# by_hand = (gamma - mean(gamma) - x_hat * mean(gamma * x_hat)) / s
-# torch.testing.assert_close(x.grad, by_hand)
-# assert mean(x.grad).abs().max() < 1e-12
-# assert mean(x.grad * x_hat).abs().max() < 1e-12
-# ```
-#
-# </details>
-#
-# **3.** Compute the variance in one pass, as $E[x^2] - \mu^2$, of vectors with features
+# **2.** Compute the variance in one pass, as $E[x^2] - \mu^2$, of vectors with features
 # around 10,000. How accurate is it?
 #
 # <details><summary>Answer</summary>
@@ -278,7 +243,7 @@ def _check_eps(eps: Any) -> None:
 #
 # </details>
 #
-# **4.** Which information remains of a vector with two features, and with one?
+# **3.** Which information remains of a vector with two features, and with one?
 #
 # <details><summary>Answer</summary>
 #

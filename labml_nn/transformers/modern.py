@@ -9,18 +9,10 @@ paper: https://arxiv.org/abs/2104.09864
 ---
 
 Language models have kept the architecture of the first transformer and replaced nearly
-all of its components. This page has the four replacements that most of today's models
-share. Each of them can be used without the others, and each is a small change of a
-component that has a page of its own: [positional encoding](positional_encoding.py),
-[layer normalisation](layer_norm.py), [multi-head attention](mha.py) and the
-[feed-forward network](feed_forward.py).
-
-| Component | Changes | Described |
-|:--|:--|:--|
-| RoPE | rotates queries and keys, adds no encoding | [here](#rotary-positions-rope) |
-| RMSNorm | layer normalisation without the mean | [here](#rmsnorm) |
-| QK-norm | normalises queries and keys | [here](#qk-norm) |
-| SwiGLU | multiplies hidden features by a gate | [here](#gated-networks) |
+all of its components. Most of today's models share four replacements, each usable
+without the others and a small change of a component that has its own page: [positional
+encoding](positional_encoding.py), [layer normalisation](layer_norm.py), [multi-head
+attention](mha.py) and the [feed-forward network](feed_forward.py).
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
@@ -60,8 +52,7 @@ from labml_nn.transformers.mha import (
 #
 # $$(R_p \, q) \cdot (R_s \, k) = q \cdot R_{s - p} \, k$$
 #
-# The score depends on the contents and on the distance, and not on where the sequence
-# begins. As in the sinusoidal encoding there is one frequency per pair of features,
+# As in the sinusoidal encoding there is one frequency per pair of features,
 # since a single one is periodic (eq. 15, where the paper writes $\theta_i$):
 #
 # $$\omega_i = 10000^{-2 i / d_k}, \qquad i = 0, \dots, d_k / 2 - 1$$
@@ -71,8 +62,8 @@ from labml_nn.transformers.mha import (
 #
 # The fast pairs resolve neighbouring positions. The slow ones hardly move within a
 # context, so they compare the contents of tokens at any distance. Values are not
-# rotated: their average should tell *what* was found. Nothing is learned, the lengths
-# of queries and keys do not change, and a rotated key stays valid in the KV cache.
+# rotated: their average should tell *what* was found. Nothing is learned, and a rotated
+# key stays valid in the KV cache.
 
 
 def rotate(
@@ -88,8 +79,7 @@ def rotate(
     x'_{i + d_k/2} &= x_i \sin \alpha_i + x_{i + d_k/2} \cos \alpha_i
     \end{align}
 
-    This is the product with a matrix of $2 \times 2$ rotations on the diagonal, without
-    its zeros (eq. 34).
+    This is the product with a block-diagonal matrix, without its zeros (eq. 34).
 
     * `x` holds queries or keys, `[T, B, H, D]`
     * `positions` are those of `x`, `[T, B]`, or `[T, 1]` for all sequences
@@ -97,9 +87,8 @@ def rotate(
 
     Returns the shape and dtype of `x`.
     """
-    # In 32 bits an angle of thousands of radians would be inexact. (Apple's GPUs have
-    # no 64-bit numbers.) Sine and cosine need no more than 32, which 16-bit queries are
-    # rotated in as well.
+    # In 32 bits an angle of thousands of radians would be inexact (but Apple's GPUs
+    # have no 64-bit numbers). Sine and cosine need 32, also for 16-bit queries.
     wide = torch.float32 if x.device.type == "mps" else torch.float64
     even = torch.arange(0, x.shape[-1], 2, dtype=wide, device=x.device)
     frequencies = torch.exp(-even * math.log(base) / x.shape[-1])
@@ -116,9 +105,8 @@ class RotaryMultiHeadAttention(MultiHeadAttention):
     r"""
     ### Self-attention with rotary positions
 
-    A `MultiHeadAttention` that rotates queries and keys. It has the same parameters, so
-    its checkpoints are those of `MultiHeadAttention`. Arguments and errors are the
-    same, and
+    A `MultiHeadAttention` that rotates queries and keys, with the same parameters,
+    arguments and errors, and
 
     * `base` is the 10,000 in the frequencies, more than 1. Models with long contexts
       use a larger one, so that the slow pairs stay slow
@@ -212,8 +200,7 @@ def check_pairs(d_k: int) -> None:
 #
 # The result keeps the direction of $x$ and has the length $\sqrt{C}$, apart from the
 # gains $g$. Layer normalisation first removes the component along $(1, \dots, 1)$,
-# which is a direction like any other in a learned space. There is one sum over the
-# features instead of two, and no bias.
+# which is a direction like any other in a learned space.
 
 
 class RMSNorm(nn.Module):
@@ -246,8 +233,7 @@ class RMSNorm(nn.Module):
     def forward(self, x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
         r"""
         Returns the shape and dtype of `x`. Squares of 16-bit numbers overflow or lose
-        digits, so the computation takes at least 32 bits. With $\epsilon$ under the
-        root a vector of zeros stays zero, with a finite gradient.
+        digits, so the computation takes at least 32 bits.
         """
         wide = x if x.dtype == torch.float64 else x.float()
         inverse_rms = torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
@@ -261,21 +247,18 @@ class RMSNorm(nn.Module):
 # ## QK-norm
 #
 # The score of a query and a key is $q \cdot k = |q| \, |k| \cos \angle(q, k)$: how well
-# the two match, and how long they are. Nothing bounds the lengths. When training makes
-# both projections 10 % larger, the scores grow by 21 %; the softmax saturates, its
-# gradients vanish, and at large learning rates training becomes unstable. Dividing by
-# $\sqrt{d_k}$ helps only as long as the features have variance 1.
-#
-# Henry et al. ([-@henry2020query]) normalise the queries and keys of each head, and
-# compare directions. Sharpness is left to one learned number $\alpha$:
+# the two match, and how long they are. Nothing bounds the lengths. When they grow in
+# training, the softmax saturates, its gradients vanish, and at large learning rates
+# training becomes unstable. Dividing by $\sqrt{d_k}$ helps only as long as the features
+# have variance 1. Henry et al. ([-@henry2020query]) normalise the queries and keys of
+# each head, and leave sharpness to one learned number $\alpha$:
 #
 # $$e_{ts} = \alpha \; \frac{q_t}{|q_t|} \cdot \frac{k_s}{|k_s|}$$
 #
 # We use RMSNorm over the $d_k$ features of a head, with gains that all heads share.
 # With gains of 1 this is the equation with $\alpha = \sqrt{d_k}$: each vector has the
 # length $\sqrt{d_k}$ and the product is divided by $\sqrt{d_k}$. The scores lie within
-# $\pm
-# \sqrt{d_k}$, and only the gains can change that.
+# $\pm \sqrt{d_k}$, and only the gains can change that.
 #
 # ![The largest of 32 attention weights, as the projections of queries and keys
 # grow.](figure:modern.growth)
@@ -302,9 +285,9 @@ class QKNormAttention(MultiHeadAttention):
     r"""
     ### Attention with normalised queries and keys
 
-    A `MultiHeadAttention` with two of its four projections replaced. Values keep their
-    lengths, since these say how much a token contributes. The cache stores normalised
-    keys. Arguments and errors are those of `MultiHeadAttention`.
+    A `MultiHeadAttention` with two of its four projections replaced, and the same
+    arguments and errors. Values keep their lengths, since these say how much a token
+    contributes.
     """
 
     def __init__(
@@ -335,8 +318,8 @@ class RotaryQKNormAttention(RotaryMultiHeadAttention, QKNormAttention):
     r"""
     ### Rotary positions and normalised queries and keys
 
-    Normalised first, and rotated then: gains after the rotation would scale the two
-    coordinates of a point differently, and scores would depend on absolute positions.
+    Normalised first and rotated then: gains after the rotation would scale both
+    coordinates of a point differently, and scores depend on absolute positions.
     """
 
 
@@ -383,68 +366,22 @@ class RotaryQKNormAttention(RotaryMultiHeadAttention, QKNormAttention):
 # * **Positions of RoPE.** The paper counts on. With a [sliding-window
 #   context](sliding_window.py) the window is computed anew, and its positions begin
 #   again.
-# * **RMSNorm** has an $\epsilon$, and normalises the residual stream where the paper
-#   normalises the summed inputs of each layer's units. Its partial variant (*p*RMSNorm)
-#   is left out.
+# * **RMSNorm** has an $\epsilon$, and normalises the residual stream, not the summed
+#   inputs of each layer's units. The partial variant (*p*RMSNorm) is left out.
 # * **QK-norm** has a gain for each feature in place of the one number $\alpha$, and
 #   starts at $\alpha = \sqrt{d_k}$ where the paper derives a start from the length of
 #   the sequences.
 #
 # ## Exercises
 #
-# **1.** Shift queries and keys by 100 positions, and compare all dot products.
-#
-# <details><summary>Answer</summary>
-#
-# All vectors change, and no score.
-#
-# ```python
-# import torch
-# from labml_nn.transformers.modern import rotate
-#
-# query, key = torch.randn(2, 7, 2, 3, 8)  # [T, B, H, D] each
-#
-# def scores(first):
-#     positions = torch.arange(first, first + 7)[:, None]
-#     return torch.einsum(
-#         "tbhd,sbhd->tsbh", rotate(query, positions), rotate(key, positions)
-#     )
-#
-# torch.testing.assert_close(scores(0), scores(100), rtol=1e-4, atol=1e-4)
-# ```
-#
-# </details>
-#
-# **2.** A pair of features is a complex number, and a rotation is a multiplication by
-# $e^{\mathrm{i} p \omega}$. Write `rotate` with complex numbers.
-#
-# <details><summary>Answer</summary>
-#
-# This is how the authors derive it (§3.2.1).
-#
-# ```python
-# import torch
-# from labml_nn.transformers.modern import rotate
-#
-# x, positions = torch.randn(7, 2, 3, 8), torch.arange(7)[:, None]
-# angles = positions * 10_000 ** (-torch.arange(4) / 4)  # [T, D/2]
-# point = torch.complex(x[..., :4], x[..., 4:])
-# point = point * torch.polar(torch.ones(7, 4), angles)[:, None, None]
-# expected = torch.cat([point.real, point.imag], dim=-1)
-# torch.testing.assert_close(rotate(x, positions), expected, rtol=1e-4, atol=1e-5)
-# ```
-#
-# </details>
-#
-# **3.** The dot product of two sinusoidal encodings depends only on their distance,
+# **1.** The dot product of two sinusoidal encodings depends only on their distance,
 # too. What does RoPE do that they cannot?
 #
 # <details><summary>Answer</summary>
 #
-# With encodings $a$ that are added, $(q + a_t) \cdot (k + a_s)$ has four terms: content
-# with content, position with position, and two that mix content and position, which
-# depend on the absolute position. With RoPE there is one term, in which content and
-# distance interact: a head can search for a certain token three positions back.
+# With encodings $a$ that are added, two of the four terms of the score mix content and
+# absolute position. RoPE has one term, in which content and distance interact: a head
+# can search for a certain token three positions back.
 #
 # ```python
 # import torch
@@ -467,31 +404,7 @@ class RotaryQKNormAttention(RotaryMultiHeadAttention, QKNormAttention):
 #
 # </details>
 #
-# **4.** Let query and key be the same vector. How does its score decrease with the
-# distance, for $d_k = 4$ and $d_k = 64$?
-#
-# <details><summary>Answer</summary>
-#
-# For a vector of ones it is $\sum_i 2 \cos(d \, \omega_i)$ at distance $d$. All pairs
-# agree at distance 0 and drift apart; two of them soon meet again, 32 do not (§3.4.3
-# has a bound).
-#
-# ```python
-# import torch
-# from labml_nn.transformers.modern import rotate
-#
-# def similarity(d_k):
-#     ones = rotate(torch.ones(101, 1, 1, d_k), torch.arange(101)[:, None])
-#     return (ones * ones[0]).mean((1, 2, 3))  # [T], 1 at distance 0
-#
-# narrow, wide = similarity(4), similarity(64)
-# assert narrow[6] > 0.95 and wide[6] < 0.8
-# assert narrow[10:].max() > 0.9 and wide[10:].max() < 0.75
-# ```
-#
-# </details>
-#
-# **5.** Rotate all vectors by the same orthogonal matrix. What happens to the outputs
+# **2.** Rotate all vectors by the same orthogonal matrix. What happens to the outputs
 # of RMSNorm (with gains of 1) and of layer normalisation?
 #
 # <details><summary>Answer</summary>
@@ -514,35 +427,7 @@ class RotaryQKNormAttention(RotaryMultiHeadAttention, QKNormAttention):
 #
 # </details>
 #
-# **6.** If a linear map follows, the gains can be multiplied into its weight. Do so for
-# a gated network. What are they good for in training?
-#
-# <details><summary>Answer</summary>
-#
-# $W (g \otimes \hat{x}) = (W \operatorname{diag} g) \, \hat{x}$. In training one gain
-# scales a feature for every map that reads it, where each matrix would have to change a
-# whole column, and weight decay usually excludes it.
-#
-# ```python
-# import torch
-# from torch import nn
-# from labml_nn.transformers.feed_forward import FeedForward
-# from labml_nn.transformers.modern import RMSNorm
-#
-# norm, x = RMSNorm(12), torch.randn(5, 2, 12)
-# network = FeedForward(12, 28, activation=nn.SiLU(), is_gated=True).eval()
-# nn.init.uniform_(norm.weight, 0.5, 2.0)
-# expected = network(norm(x))
-# with torch.no_grad():
-#     network.layer1.weight.mul_(norm.weight)
-#     network.linear_v.weight.mul_(norm.weight)
-#     norm.weight.fill_(1.0)
-# torch.testing.assert_close(network(norm(x)), expected)
-# ```
-#
-# </details>
-#
-# **7.** Multiply the weight of the query projection by 100. How do the largest
+# **3.** Multiply the weight of the query projection by 100. How do the largest
 # attention weights change, with and without QK-norm?
 #
 # <details><summary>Answer</summary>
@@ -566,30 +451,6 @@ class RotaryQKNormAttention(RotaryMultiHeadAttention, QKNormAttention):
 # assert largest_weights(MultiHeadAttention, 100.0).mean() > 0.9
 # before, after = (largest_weights(QKNormAttention, f) for f in (1.0, 100.0))
 # assert torch.allclose(before, after, atol=1e-2) and after.mean() < 0.5
-# ```
-#
-# </details>
-#
-# **8.** One of $S$ keys points along the query, and all others point against it. What
-# is the largest weight with QK-norm and gains of 1, for $d_k = 4$ and $d_k = 64$?
-#
-# <details><summary>Answer</summary>
-#
-# The scores are $\pm \sqrt{d_k}$, so the weight is $1 / (1 + (S - 1) \, e^{-2
-# \sqrt{d_k}})$. With 256 keys that is 0.18 for 4 features: narrow heads need larger
-# gains. If the other keys are orthogonal to the query, it is 0.92 for 64 features.
-#
-# ```python
-# import torch
-#
-# def largest(d_k, S, others):
-#     scores = torch.full((S,), others * d_k**0.5)
-#     scores[0] = d_k**0.5
-#     return scores.softmax(0)[0].item()
-#
-# assert round(largest(4, 256, -1.0), 2) == 0.18
-# assert round(largest(64, 256, -1.0), 5) == 0.99997
-# assert round(largest(64, 256, 0.0), 2) == 0.92
 # ```
 #
 # </details>

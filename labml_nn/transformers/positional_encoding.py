@@ -344,47 +344,7 @@ class LearnedPositionalEncoding(nn.Module):
 #
 # </details>
 #
-# **2.** Which positions are nearly equal if there is only the fastest pair, $C = 2$?
-# Try $p = 0$ and $p = 710$.
-#
-# <details><summary>Answer</summary>
-#
-# 710 positions are nearly 113 cycles, because $355 / 113$ is nearly $\pi$. A second,
-# slower pair tells the two positions apart.
-#
-# ```python
-# import torch
-# from labml_nn.transformers.positional_encoding import get_positional_encoding
-#
-# one, two = (get_positional_encoding(d_model, 711, dtype=torch.float64)
-#             for d_model in (2, 4))
-# assert (one[710] - one[0]).abs().max() < 6.1e-5
-# assert (two[710] - two[0]).abs().max() > 0.3
-# ```
-#
-# </details>
-#
-# **3.** Write down the matrix that maps every $PE_p$ to $PE_{p - 3}$, for $C = 6$, and
-# apply it to a whole table.
-#
-# <details><summary>Answer</summary>
-#
-# It is block diagonal, with a rotation by $-3 \omega_i$ for each pair.
-#
-# ```python
-# import torch
-# from labml_nn.transformers.positional_encoding import get_positional_encoding
-#
-# table = get_positional_encoding(6, 50, dtype=torch.float64)[:, 0]
-# angles = -3 * 10000 ** (-torch.arange(0, 6, 2, dtype=torch.float64) / 6)
-# blocks = [torch.tensor([[a.cos(), a.sin()], [-a.sin(), a.cos()]]) for a in angles]
-# back = torch.block_diag(*blocks).double()
-# torch.testing.assert_close(table[3:] @ back.T, table[:-3], rtol=0, atol=1e-6)
-# ```
-#
-# </details>
-#
-# **4.** Why do learned positions not extrapolate, even if `max_len` is large enough?
+# **2.** Why do learned positions not extrapolate, even if `max_len` is large enough?
 #
 # <details><summary>Answer</summary>
 #
@@ -403,7 +363,7 @@ class LearnedPositionalEncoding(nn.Module):
 #
 # </details>
 #
-# **5.** Show that self-attention without a mask is permutation equivariant, and that
+# **3.** Show that self-attention without a mask is permutation equivariant, and that
 # positional encodings end this.
 #
 # <details><summary>Answer</summary>
