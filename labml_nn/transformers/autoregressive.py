@@ -29,11 +29,9 @@ tokens.](figure:autoregressive.diagram)
 
 **Causal mask.** The logits at position $t$ must not depend on $w_{t+1}$, the token that
 they predict. So query $t$ may attend to key $s$ only if $s \le t$. With this mask one
-forward pass gives a prediction at every position, each from its own past, and a
-sequence of $T + 1$ tokens yields $T$ training examples computed in parallel. A
-recurrent network needs $T$ sequential steps for the same. Without the mask the training
-loss would approach zero, because attention could copy the target from the next
-position, and the model would generate garbage.
+forward pass gives a prediction at every position, each from its own past: a sequence of
+$T + 1$ tokens yields $T$ training examples computed in parallel, where a recurrent
+network needs $T$ sequential steps.
 
 **Loss.** The average negative log-likelihood of the targets $y_t = w_{t+1}$, in nats
 per token:
@@ -44,13 +42,12 @@ $$\mathcal{L} = -\frac{1}{T} \sum_{t=0}^{T-1} \log p(y_t \mid w_0, \dots, w_t),
 A model that assigns equal probability to all $V$ tokens has $\mathcal{L} = \ln V$, 4.17
 for 65 characters, and $e^{\mathcal{L}}$ is the *perplexity*.
 
-**Generation and the KV cache.** In training all inputs are known. In generation the
-next input is the token that was just sampled, so tokens are generated one after the
-other. The causal mask makes this cheap: since position $s$ depends on $w_0, \dots, w_s$
-only, nothing that was computed for it changes when the sequence grows. A new token
-needs two things of the old ones, the keys and values of each layer, so these are
-cached. They are the **state** that `forward` returns and accepts. With it, a new token
-is one query against $S$ keys, instead of a forward pass over the whole sequence.
+**Generation and the KV cache.** In generation the next input is the token that was just
+sampled, so tokens are computed one after the other. The causal mask makes this cheap:
+position $s$ depends on $w_0, \dots, w_s$ only, so nothing that was computed for it
+changes when the sequence grows. A new token needs the keys and values of the old ones
+in each layer. These are cached, as the **state** that `forward` returns and accepts: a
+new token is one query against $S$ keys.
 
 ```python
 import math
@@ -133,19 +130,13 @@ class TokenAndPositionEmbedding(nn.Module):
     $$x^0_t = \operatorname{Dropout}\left(\sqrt{C} \; E_{w_t} + P_{p_t}\right)$$
 
     Attention is invariant to the order of its keys, so each position adds a vector of
-    its own ([positional encoding](positional_encoding.py)). Positions are an argument
-    because they are not always $0, 1, 2, \dots$: padding takes up no position, cached
-    tokens come first, and positions restart when the
-    [window slides](sliding_window.py).
+    its own: [sinusoids](positional_encoding.py) or a learned table. Rotary positions
+    add nothing here; [each attention](modern.py) rotates its queries and keys. With
+    none, the causal mask still gives each position a past of another length, from which
+    the model can learn order ([@haviv2022transformer]).
 
-    * **Sinusoids** have no parameters.
-    * A **learned** table is GPT-2's choice. It is initialised with small numbers and
-      has to grow before the model can tell positions apart.
-    * **Rotary** positions add nothing here; [each attention](modern.py) rotates its
-      queries and keys.
-    * With **none** the model still sees order: the causal mask gives each position a
-      past of another length, from which positions can be learned
-      ([@haviv2022transformer]).
+    Positions are an argument: padding takes up none, cached tokens come first, and
+    positions restart when the [window slides](sliding_window.py).
     """
 
     table: Tensor | None
@@ -164,8 +155,7 @@ class TokenAndPositionEmbedding(nn.Module):
             self.table = None
 
         # The factor $\sqrt{C}$ is that of the original Transformer, where it brings the
-        # embeddings to the size of the sinusoids. The optional normalisation makes all
-        # tokens equally large.
+        # embeddings to the size of the sinusoids.
         self.scale = math.sqrt(config.d_model)
         self.norm: nn.Module = nn.Identity()
         if config.embedding_norm:
@@ -187,9 +177,8 @@ def build_layer(config: "AutoregressiveConfig") -> TransformerLayer:
     ## One layer
 
     Self-attention gathers information from earlier positions; the feed-forward network
-    then processes each position alone. Both are [residual](models.py): they add to $x$,
-    so the gradient reaches every layer through the identity, and the features of a
-    position stay in one space from the embedding to the output.
+    then processes each position alone. Both [add](models.py) to $x$, so the gradient
+    reaches every layer through the identity.
 
     \begin{align}
     x &\gets x + \operatorname{MultiHead}(\operatorname{norm}(x), M) \\
@@ -199,9 +188,13 @@ def build_layer(config: "AutoregressiveConfig") -> TransformerLayer:
     These are pre-norm layers, GPT-2's arrangement, which trains without warm-up
     ([@xiong2020layer]). With `norm_first=False` each sum is normalised instead.
     """
+    # Rotary positions and QK-norm are subclasses of `MultiHeadAttention`.
+    attention = QKNormAttention if config.qk_norm else MultiHeadAttention
+    if config.positions == "rotary":
+        attention = ROTARY[attention]
     return TransformerLayer(
         d_model=config.d_model,
-        self_attn=attention_class(config)(
+        self_attn=attention(
             config.heads,
             config.d_model,
             config.dropout_prob,
@@ -223,30 +216,7 @@ def build_layer(config: "AutoregressiveConfig") -> TransformerLayer:
     )
 
 
-# ### Attention of a layer
-#
-# Rotary positions and QK-norm are subclasses of `MultiHeadAttention` with the same
-# arguments.
-def attention_class(config: "AutoregressiveConfig") -> type[MultiHeadAttention]:
-    if config.positions == "rotary":
-        return RotaryQKNormAttention if config.qk_norm else RotaryMultiHeadAttention
-    return QKNormAttention if config.qk_norm else MultiHeadAttention
-
-
-# ## Hyperparameters
-#
-# GPT-2's choices and what replaced them in later models. Each can be selected
-# independently; [modern components](modern.py) explains the new ones.
-#
-# | Field | GPT-2 | Since then | Effect |
-# |:--|:--|:--|:--|
-# | `positions` | `"learned"` | `"rotary"` | rotates queries and keys |
-# | `norm` | `"layer"` | `"rms"` | divides by the root mean square only |
-# | `qk_norm` | `False` | `True` | normalises queries and keys |
-# | `activation` | `"gelu"` | `"silu"`, `"squared_relu"` | of the feed-forward network |
-# | `zero_init` | `False` | `True` | each layer starts as the identity |
-# | `embedding_norm` | `False` | `True` | normalises the embedded tokens |
-# | `bias` | `True` | `False` | linear maps without biases |
+# The values of the configuration's options, and the classes that they select.
 Positions = Literal["sinusoidal", "learned", "rotary", "none"]
 Norm = Literal["layer", "rms"]
 Activation = Literal["relu", "gelu", "silu", "squared_relu"]
@@ -258,6 +228,10 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
     "squared_relu": SquaredReLU,
 }
 NORMS: dict[str, Callable[[int], nn.Module]] = {"layer": nn.LayerNorm, "rms": RMSNorm}
+ROTARY: dict[type[MultiHeadAttention], type[MultiHeadAttention]] = {
+    MultiHeadAttention: RotaryMultiHeadAttention,
+    QKNormAttention: RotaryQKNormAttention,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,8 +259,7 @@ class AutoregressiveConfig(LanguageModelConfig):
     * `bias` is whether the linear maps of the layers have biases
     * `embedding_norm` is whether the embedded tokens are normalised
     * `tied` is whether the embedding and the output share their matrix
-    * `zero_init` is whether the output matrices of the sub-layers are initialised to
-      zero
+    * `zero_init` is whether the last matrix of each sub-layer starts at zero
 
     The other fields are those of `LanguageModelConfig`; without `init_lower` and
     `init_upper` parameters are initialised as in GPT-2. The defaults make a small
@@ -361,10 +334,9 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
         super().__init__(config)
         self.embedding = TokenAndPositionEmbedding(config)
 
-        # An [encoder](models.py) with a causal mask is GPT's decoder: "decoder" in
-        # "decoder-only" means the mask, and there is no source to attend to. Pre-norm
-        # layers leave their residual sum unnormalised, so one normalisation follows the
-        # last layer.
+        # Without a source, the layers are those of an [encoder](models.py);
+        # "decoder-only" means the causal mask. Pre-norm layers leave their sum
+        # unnormalised, so one normalisation follows the last.
         self.stack = Encoder(
             build_layer(config),
             config.n_layers,
@@ -374,15 +346,14 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
 
         # ### Weight tying
         #
-        # The embedding maps a token to its vector $E_w$; the output scores a token $v$
-        # by how well the last features match a vector that stands for $v$. Both can be
-        # the same matrix ([@vaswani2017attention, §3.4; @press2017using]):
+        # The output scores each token $v$ by how well the last features match a vector
+        # for $v$, which can be its embedding ([@vaswani2017attention, §3.4;
+        # @press2017using]):
         #
         # $$z_{tv} = x^L_t \cdot E_v + b_v$$
         #
         # This saves $V C$ parameters, and a rare token's embedding is trained at every
-        # position, as a candidate that was not the target, instead of only where the
-        # token occurs. The bias $b_v$ can learn how frequent each token is.
+        # position, not only where the token occurs.
         self.generator = Generator(config.n_vocab, config.d_model)
         if config.tied:
             self.generator.projection.weight = self.embedding.tokens.weight
@@ -397,14 +368,10 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
         is close to $\ln V$.
 
         The last matrix of each sub-layer is scaled by $1 / \sqrt{2 L}$
-        ([@radford2019language, §2.3]). The residual stream is a sum of $2 L$ such
-        outputs, which are independent at initialisation, so their variances add up:
-        $2 L \cdot (0.02 / \sqrt{2 L})^2 = 0.02^2$, the same for every depth.
-
-        With `zero_init` these matrices start at zero ([@zhang2019fixup]): every layer
-        is the identity, and its other parameters receive gradients as soon as the last
-        matrix has moved. With `init_lower` and `init_upper` all other matrices and
-        tables are uniform in that range.
+        ([@radford2019language, §2.3]): the variances of $2 L$ independent outputs add
+        up to the same sum for every depth. With `zero_init` these matrices start at
+        zero, and every layer as the identity ([@zhang2019fixup]). With `init_lower` and
+        `init_upper` all other matrices and tables are uniform in that range.
         """
         config = self.config
         for name, parameter in self.named_parameters():
@@ -433,10 +400,9 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
 
         Returns the logits of the token after each position, `[T, B, V]`, and the state
         after the last one, detached. How a sequence is cut into calls makes no
-        difference, and it may be longer than `max_len`: then its context is a
-        [sliding window](sliding_window.py), which also counts positions and builds the
-        caches. `padding_token` may occur anywhere and changes nothing; logits at
-        padding are meaningless.
+        difference. The context of one longer than `max_len` is a
+        [sliding window](sliding_window.py). `padding_token` may occur anywhere and
+        changes nothing; logits at padding are meaningless.
 
         Raises `TypeError` or `ValueError` for tokens outside the vocabulary, an empty
         sequence, or the state of another model or batch.
@@ -466,8 +432,7 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
         * `tokens`, `positions` are the new tokens and where they stand
         * `real` is `False` for padding among all $S$ tokens of the context, cached and
           new; `None` if the vocabulary has no padding token
-        * `caches` holds the keys and values of the cached tokens, one cache per layer;
-          each layer appends those of the new tokens
+        * `caches` holds one cache per layer, which appends the new keys and values
 
         Training (no cached tokens, $S = T$) and generation ($T = 1$) are the same code.
         """
@@ -525,9 +490,8 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
 # | generation, KV cache | $T$ | $L \sum_t (12 C^2 + 2 t C)$ |
 #
 # The cache reduces the cost of token $t$ by a factor of about $t$, for $2 L C$ numbers
-# of memory per token: 4 KiB with the default configuration, 72 KiB with the sizes of
-# GPT-2. What remains is to load all weights and the cache once per token, which
-# [a compiled step](../kernels/decoding.py) does at the speed of the memory.
+# of memory per token: 4 KiB with the default configuration. What remains is to load all
+# weights and the cache once per token, in [a compiled step](../kernels/decoding.py).
 #
 # ## Differences from GPT-2
 #
@@ -536,101 +500,53 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
 #
 # * **Scaled embeddings.** The factor $\sqrt{C}$ is the Transformer's; GPT-2 adds tokens
 #   and positions as they are.
-# * **Sinusoidal positions** by default. GPT-2 learns them, as `positions="learned"`
-#   does, from an initial standard deviation of 0.01, not 0.02.
+# * **Sinusoidal positions** by default. GPT-2 learns them, from an initial standard
+#   deviation of 0.01, not 0.02.
 # * **ReLU** by default, where GPT-2 has GELU, and a **bias** in the output layer.
 # * **Longer sequences** use a sliding window. GPT-2 ends at 1,024 tokens.
-#
-# ## Differences from the Transformer
-#
-# * **One stack**, without encoder and cross-attention.
-# * **Pre-norm** by default; the paper's post-norm is `norm_first=False`.
-# * **Dropout** also on attention weights and hidden features.
-# * **GPT-2's initialisation**; the paper does not specify one.
+# * **[Later models](modern.py)** have rotary positions, RMSNorm, QK-norm, SiLU or
+#   squared ReLU, and no biases. Each can be selected independently.
 #
 # ## Exercises
 #
-# **1.** Generate `n` tokens greedily with `forward` alone, reading one token per call.
-# What goes wrong without `model.eval()`?
-#
-# <details><summary>Answer</summary>
-#
-# Read the prompt, then feed each prediction back together with the state. In training
-# mode dropout perturbs every prediction, and the cached keys and values stay perturbed.
-# (`labml_nn.sampling.generate` does this for every model, with sampling and more.)
-#
-# ```python
-# import torch
-# from labml_nn.transformers.autoregressive import (
-#     AutoregressiveConfig,
-#     AutoregressiveTransformer,
-# )
-#
-# @torch.no_grad()
-# def generate_greedily(model, prompt, n):
-#     logits, state = model(prompt)
-#     tokens = [prompt]
-#     for _ in range(n):
-#         tokens.append(logits[-1:].argmax(-1))
-#         logits, state = model(tokens[-1], state)
-#     return torch.cat(tokens)
-#
-# config = AutoregressiveConfig(n_vocab=65, d_model=32, n_layers=2, max_len=16)
-# model = AutoregressiveTransformer(config).eval()
-# prompt = torch.randint(65, (5, 2))
-# tokens = generate_greedily(model, prompt, 10)
-# assert tokens.shape == (15, 2)
-# assert (model(tokens)[0][4:-1].argmax(-1) == tokens[5:]).all()
-# ```
-#
-# </details>
-#
-# **2.** The first loss of a new model is slightly *above* $\ln V$ with tied weights,
+# **1.** The first loss of a new model is slightly *above* $\ln V$ with tied weights,
 # and hardly at all without. Which token does a tied model prefer before training?
 #
 # <details><summary>Answer</summary>
 #
 # The token it has just read. The layers add little at initialisation, so the last
-# features still point in the direction of $E_{w_t}$, and the output scores each token
-# $v$ by the dot product with $E_v$. With learned positions, which start small, the last
-# token gets several times the uniform probability.
+# features still point in the direction of $E_{w_t}$, with which the output compares
+# each $E_v$.
 #
 # ```python
 # import torch
-# from labml_nn.transformers.autoregressive import (
-#     AutoregressiveConfig,
-#     AutoregressiveTransformer,
-# )
+# import labml_nn
 #
 # tokens = torch.randint(65, (200, 4))
 # for tied in (True, False):
-#     config = AutoregressiveConfig(n_vocab=65, tied=tied, positions="learned")
-#     logits, _ = AutoregressiveTransformer(config).eval()(tokens)
+#     config = {"n_vocab": 65, "tied": tied, "positions": "learned"}
+#     logits, _ = labml_nn.create("autoregressive", **config).eval()(tokens)
 #     repeated = logits.softmax(-1).gather(-1, tokens[:, :, None]).mean()
 #     assert (repeated > 4 / 65) if tied else (repeated < 2 / 65)
 # ```
 #
 # </details>
 #
-# **3.** How far back does the prediction at position $t$ depend on the input, with one
+# **2.** How far back does the prediction at position $t$ depend on the input, with one
 # layer and with $L$ layers, when the window slides? Measure it with gradients.
 #
 # <details><summary>Answer</summary>
 #
 # Exactly to the beginning of the context, whatever $L$ is: after sliding, all cached
-# keys and values were computed from the tokens that remained. If the old keys had been
-# kept, information about dropped tokens would pass through them, and $L$ layers would
-# reach back $L$ windows.
+# keys and values were computed from the tokens that remained. Old keys would carry
+# information about dropped tokens, and $L$ layers would reach back $L$ windows.
 #
 # ```python
 # import torch
-# from labml_nn.transformers.autoregressive import (
-#     AutoregressiveConfig,
-#     AutoregressiveTransformer,
-# )
+# import labml_nn
 #
-# config = AutoregressiveConfig(n_vocab=40, n_layers=3, max_len=8, tied=False)
-# model = AutoregressiveTransformer(config).eval()
+# config = {"n_vocab": 40, "n_layers": 3, "max_len": 8, "tied": False}
+# model = labml_nn.create("autoregressive", **config).eval()
 # tokens = torch.arange(40)[:, None]  # all different: row v of E belongs to position v
 # for t in (7, 8, 11, 12, 39):
 #     logits, _ = model(tokens[: t + 1])
@@ -642,48 +558,14 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
 #
 # </details>
 #
-# **4.** Count the parameters for $V$ tokens, $L$ layers of $C$ features, $F = 4 C$ and
-# `max_len` learned positions. Which component is the largest in the default
-# configuration, and in GPT-2 with 50,257 tokens, 12 layers, 768 features and 1,024
-# positions?
-#
-# <details><summary>Answer</summary>
-#
-# Attention has four $C \times C$ maps and the feed-forward network two of
-# $4 C \times C$, so a layer has $12 C^2$ weights and $13 C$ elements in biases and
-# normalisations. Outside the layers there are $V C$ for tokens, $V$ output biases, $C$
-# for each position and $2 C$ for the last normalisation. By default the layers hold
-# 95 % of 834,497; in GPT-2 85 million of 124 million, and the tokens 39 million.
-#
-# ```python
-# import torch
-# from labml_nn.transformers.autoregressive import (
-#     AutoregressiveConfig,
-#     AutoregressiveTransformer,
-# )
-#
-# def count(V, L, C, max_len):
-#     return L * (12 * C**2 + 13 * C) + V * C + V + max_len * C + 2 * C
-#
-# config = AutoregressiveConfig(n_vocab=65, positions="learned")
-# with torch.device("meta"):  # shapes without data
-#     model = AutoregressiveTransformer(config)
-# assert sum(p.numel() for p in model.parameters()) == count(65, 4, 128, 256) == 834_497
-# gpt_2 = count(50_257, 12, 768, 1024) - 50_257  # no bias in the output
-# assert gpt_2 == 124_439_808
-# ```
-#
-# </details>
-#
-# **5.** Remove the causal mask and train for a few steps on a random sequence. How low
+# **3.** Remove the causal mask and train for a few steps on a random sequence. How low
 # is the loss, and what does that say about generation?
 #
 # <details><summary>Answer</summary>
 #
 # The tokens are independent and uniform, so no causal model can be better than $\ln V$
-# on new data. Without the mask every position can attend to the next one, where the
-# target stands, and the loss falls below that on sequences never seen before. In
-# generation there is no next position to copy from, and the model is useless.
+# on new data. Without the mask attention copies the target from the next position. In
+# generation there is none to copy from, and the model is useless.
 #
 # ```python
 # import math
