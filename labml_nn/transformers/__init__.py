@@ -58,6 +58,10 @@ assert logits.shape == (10, 2, 65)  # [T, B, V]
 ```
 """
 
+from labml_nn.transformers.autoregressive import (
+    AutoregressiveConfig,
+    AutoregressiveTransformer,
+)
 from labml_nn.transformers.mha import MultiHeadAttention
 from labml_nn.transformers.models import (
     Decoder,
@@ -68,6 +72,8 @@ from labml_nn.transformers.models import (
 )
 
 __all__ = [
+    "AutoregressiveConfig",
+    "AutoregressiveTransformer",
     "Decoder",
     "Encoder",
     "EncoderDecoder",

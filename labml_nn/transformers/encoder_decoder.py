@@ -129,8 +129,7 @@ def collate(
         raise ValueError(f'`pad` ({pad!r}) must be "last" or "first"')
     if not isinstance(pairs, Iterable):
         raise TypeError(
-            f"`pairs` is a {type(pairs).__name__}; expected an iterable of pairs "
-            "(source, target), such as [([4, 5, 6], [7, 8])]"
+            f"`pairs` is a {type(pairs).__name__}; expected pairs (source, target)"
         )
     check_token(padding_token=padding_token)
     sources, targets = [], []
@@ -149,9 +148,14 @@ def collate(
 
     padded, lengths, masks = [], [], []
     for sequences in (sources, targets):
-        tokens = _pad(sequences, padding_token, pad == "first", multiple_of)
+        sizes = [len(sequence) for sequence in sequences]
+        rows = -(-max(1, *sizes) // multiple_of) * multiple_of
+        tokens = sequences[0].new_full((rows, len(sizes)), padding_token)
+        for b, sequence in enumerate(sequences):
+            start = rows - sizes[b] if pad == "first" else 0
+            tokens[start : start + sizes[b], b] = sequence
         padded.append(tokens)
-        lengths.append(torch.tensor([len(sequence) for sequence in sequences]))
+        lengths.append(torch.tensor(sizes, device=tokens.device))
         masks.append((tokens != padding_token).unsqueeze(0))
     return Batch(*padded, *lengths, *masks)
 
@@ -169,18 +173,6 @@ def _sequence(name: str, tokens: Sequence[int] | Tensor, padding_token: int) -> 
             "occurs in no sequence for padding"
         )
     return sequence.long()
-
-
-def _pad(
-    sequences: Sequence[Tensor], padding_token: int, first: bool, multiple_of: int
-) -> Tensor:
-    longest = max(1, *(len(sequence) for sequence in sequences))
-    size = -(-longest // multiple_of) * multiple_of
-    padded = sequences[0].new_full((size, len(sequences)), padding_token)
-    for column, sequence in zip(padded.unbind(1), sequences, strict=True):
-        start = size - len(sequence) if first else 0
-        column[start : start + len(sequence)] = sequence
-    return padded
 
 
 def to_front(
@@ -220,19 +212,13 @@ def to_front(
     first = real.int().argmax(0)
     rotated = tokens.gather(0, (rows + first) % len(tokens))
     if has_values(tokens):
-        wrong = (rotated != padding_token) != (rows < counts)
+        expected = rows < (counts if lengths is None else lengths)
+        wrong = ((rotated != padding_token) != expected).any(0)
         if wrong.any():
             raise ValueError(
                 f"`{name}` have the padding token ({padding_token}) between other "
-                f"tokens, in sequence {int(wrong.any(0).int().argmax())}; expected "
-                "padding at one end"
-            )
-        if lengths is not None and (counts != lengths).any():
-            b = int((counts != lengths).int().argmax())
-            raise ValueError(
-                f"`lengths` call the first {int(lengths[b])} tokens of sequence {b} "
-                f"real, but {int(lengths[b] - counts[b])} of them are padding; leave "
-                "`lengths` out if padding comes first"
+                f"tokens or within `lengths`, in sequence {int(wrong.int().argmax())}; "
+                "expected padding at one end, after the tokens that `lengths` count"
             )
     return rotated, counts
 
@@ -281,11 +267,7 @@ def _check_counts(name: str, lengths: Tensor, tokens: Tensor) -> None:
         check_lengths(lengths, tokens.shape[0])
 
 
-ACTIVATIONS: dict[str, type[nn.Module]] = {
-    "relu": nn.ReLU,
-    "gelu": nn.GELU,
-    "silu": nn.SiLU,
-}
+ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -321,8 +303,6 @@ class EncoderDecoderConfig(LanguageModelConfig):
     * `tied` shares one matrix between source embedding, target embedding and generator
       (§3.4); with two vocabularies, between the latter two
     * `label_smoothing`, `init_lower`, `init_upper` are those of all language models
-
-    Raises `ValueError` or `TypeError` if a value is out of range or of another type.
     """
 
     padding_token: int = 0
@@ -468,17 +448,13 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
     ## Language model
 
     ```python
+    import labml_nn
     from labml_nn.sampling import generate
-    from labml_nn.transformers.encoder_decoder import (
-        EncoderDecoderConfig,
-        EncoderDecoderLanguageModel,
-        collate,
-    )
+    from labml_nn.transformers.encoder_decoder import collate
 
-    config = EncoderDecoderConfig(n_vocab=68, d_model=32, n_layers=2)
-    model = EncoderDecoderLanguageModel(config)
+    model = labml_nn.create("encoder_decoder", n_vocab=68, d_model=32, n_layers=2)
     pairs = [([4, 5, 6], [7, 8]), ([9], [10, 11, 12])]  # (source, target)
-    batch = collate(pairs, config.padding_token)
+    batch = collate(pairs, model.config.padding_token)
     model.loss(batch.source, batch.target).backward()
 
     targets = generate(model, batch.source, 5, lengths=batch.source_lengths)
@@ -632,15 +608,10 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
         return logits, state.detach()
 
     def _check(self, tokens: Tensor, state: object) -> EncoderDecoderState:
-        if state is None:
-            raise ValueError(
-                "`state` is None, so there is no source; encode one first: "
-                "state = model.encode(source), then model(tokens, state)"
-            )
         if not isinstance(state, EncoderDecoderState):
             raise TypeError(
-                f"`state` is a {type(state).__name__}; expected the state that "
-                "`encode`, `prepare_prompt` or the previous call returned"
+                f"`state` is a {type(state).__name__}, which holds no source; encode "
+                "one first: state = model.encode(source), then model(tokens, state)"
             )
         n_layers = len(self.transformer.decoder.layers)
         if state.sources and len(state.sources) != n_layers:
@@ -651,7 +622,7 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
         check_tokens(tokens, self.config.n_vocab)
         if tokens.shape[1] != state.source_mask.shape[1]:
             raise ValueError(
-                f"`tokens` has {tokens.shape[1]} sequences and `state` has "
+                f"there are {tokens.shape[1]} targets and "
                 f"{state.source_mask.shape[1]} sources; expected one target for each"
             )
         if state.target is None and has_values(tokens):
@@ -695,11 +666,6 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
                 "from a state, give the logits of `forward` to `loss_of`"
             )
         check_tokens(targets, config.n_vocab, name="targets")
-        if tokens.dim() == 2 and tokens.shape[1] != targets.shape[1]:
-            raise ValueError(
-                f"`tokens` has shape {list(tokens.shape)} and `targets` "
-                f"{list(targets.shape)}; expected one target for each source"
-            )
         special = {"start_token": config.start_token, "end_token": config.end_token}
         for name, token in special.items():
             if has_values(targets) and (targets == token).any():
@@ -751,15 +717,10 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
 #
 # ```python
 # import torch
-# from labml_nn.transformers.encoder_decoder import (
-#     EncoderDecoderConfig,
-#     EncoderDecoderLanguageModel,
-#     collate,
-#     shift,
-# )
+# import labml_nn
+# from labml_nn.transformers.encoder_decoder import collate, shift
 #
-# config = EncoderDecoderConfig(n_vocab=20, d_model=32, n_layers=1)
-# model = EncoderDecoderLanguageModel(config).eval()
+# model = labml_nn.create("encoder_decoder", n_vocab=20, d_model=32, n_layers=1).eval()
 # source, targets = [5, 6, 7], [[8, 9], [10], [11, 12, 13, 14]]
 # batch = collate([(source, target) for target in targets], 0)
 # special = {"padding_token": 0, "start_token": 1, "end_token": 2}
@@ -788,14 +749,11 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
 #
 # ```python
 # import torch
-# from labml_nn.transformers.encoder_decoder import (
-#     EncoderDecoderConfig,
-#     EncoderDecoderLanguageModel,
-# )
+# import labml_nn
 #
 # C, L, S, W = 32, 3, 50, 8
-# config = EncoderDecoderConfig(n_vocab=20, d_model=C, n_layers=L, max_len=W)
-# model = EncoderDecoderLanguageModel(config).eval()
+# sizes = {"d_model": C, "n_layers": L, "max_len": W}
+# model = labml_nn.create("encoder_decoder", n_vocab=20, **sizes).eval()
 #
 # def count(layers):
 #     return sum(part.numel() for pair in layers for part in pair)
@@ -822,16 +780,12 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
 #
 # ```python
 # import torch
-# from labml_nn.transformers.encoder_decoder import (
-#     EncoderDecoderConfig,
-#     EncoderDecoderLanguageModel,
-# )
+# import labml_nn
 #
 # def count(encoder, decoder):
 #     sizes = {"n_encoder_layers": encoder, "n_decoder_layers": decoder}
-#     config = EncoderDecoderConfig(n_vocab=68, **sizes)
 #     with torch.device("meta"):
-#         model = EncoderDecoderLanguageModel(config)
+#         model = labml_nn.create("encoder_decoder", n_vocab=68, **sizes)
 #     return sum(parameter.numel() for parameter in model.parameters())
 #
 # attention, norm = 4 * (128 * 128 + 128), 2 * 128
