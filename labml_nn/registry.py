@@ -17,7 +17,7 @@ print(model)
 ```
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, cast, overload
@@ -51,8 +51,7 @@ class ModelTable(Sequence[ModelEntry]):
     """
     ## Model table
 
-    A sequence of entries that can also be indexed by name:
-    `models()["elman"].summary`.
+    A sequence of entries, also indexed by name: `models()["elman"].summary`.
     """
 
     def __init__(self, *entries: ModelEntry) -> None:
@@ -76,9 +75,6 @@ class ModelTable(Sequence[ModelEntry]):
 
     def __len__(self) -> int:
         return len(self._entries)
-
-    def __iter__(self) -> Iterator[ModelEntry]:
-        return iter(self._entries)
 
     def __repr__(self) -> str:
         width = max(map(len, self.names)) + 2
@@ -146,8 +142,9 @@ def load(
     * `folder` is where `save` wrote
     * `device` is the device of the model; `None` is the CPU
 
-    The class is looked up in the table by the model's name. No module is imported
-    because a file names it: load a class of your own with its own `load`.
+    The class is looked up in the table by the model's name: if loading imported any
+    class that a file names, the file would decide which code runs. A class of your own
+    has its own `load`.
 
     Raises `ValueError` for a model that is not in the table, and what `load` of the
     class raises for files that are missing, damaged or do not match.
@@ -165,51 +162,3 @@ def load(
         f"table of models ({', '.join(MODELS.names)}); import the class and use its "
         "`load`"
     )
-
-
-# ## Exercises
-#
-# **1.** Which model has the fewest parameters, with the defaults and 65 tokens?
-#
-# <details><summary>Answer</summary>
-#
-# ```python
-# import labml_nn
-#
-# sizes = {}
-# for name in labml_nn.models().names:
-#     model = labml_nn.create(name, n_vocab=65)
-#     sizes[name] = sum(parameter.numel() for parameter in model.parameters())
-# assert min(sizes, key=sizes.get) == "elman"
-# ```
-#
-# </details>
-#
-# **2.** Subclass the Elman language model so that its logits are halved, save it and
-# load it. Why does `labml_nn.load` refuse?
-#
-# <details><summary>Answer</summary>
-#
-# The folder names a class that is not in the table. If loading imported any class that
-# a file names, the file would decide which code runs. You know the class, so use its
-# own `load`.
-#
-# ```python
-# import tempfile
-# import labml_nn
-#
-# class Soft(labml_nn.models()["elman"].load_class()):
-#     def forward(self, tokens, state=None):
-#         logits, state = super().forward(tokens, state)
-#         return logits / 2, state
-#
-# with tempfile.TemporaryDirectory() as folder:
-#     Soft.from_config({"n_vocab": 65}).save(folder)
-#     try:
-#         labml_nn.load(folder)
-#     except ValueError as error:
-#         assert "import the class and use its `load`" in str(error)
-#     assert type(Soft.load(folder)) is Soft
-# ```
-#
-# </details>

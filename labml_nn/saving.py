@@ -15,21 +15,19 @@ my_model/
     model.safetensors    parameters and buffers, by name
 ```
 
-**Loading runs no code of a file.** `torch.save` of a whole model stores instructions
-for building its objects, and reading the file executes them: a checkpoint from a
-stranger is a program from a stranger. `config.json` names a model of this library and
-the fields of its [configuration](language_model.py), and
-[safetensors](https://github.com/huggingface/safetensors) holds arrays only. The class
-comes from the library, by the model's name, never from the file.
+**Loading runs no code of a file.** Reading a pickle executes what it contains.
+`config.json` only names a model and the fields of its
+[configuration](language_model.py), and
+[safetensors](https://github.com/huggingface/safetensors) holds arrays. The class comes
+from the library, by the model's name, never from the file.
 
-**An interrupted save must not cost the old model.** Opening a file for writing empties
-it. So new files are written completely under other names, and then renamed, which is
-one atomic step for the file system.
+**An interrupted save must not cost the old model.** New files are written completely
+under other names, and then renamed, which is one atomic step for the file system.
 
 **A mismatch must not go unnoticed.** A model with 8 heads that is loaded as one with 4
-has parameters of exactly the same shapes, raises no error, and generates garbage. So
-the file of parameters contains a copy of `config.json`, and loading compares the two.
-It also contains a checksum: the format detects a truncated file, but not a flipped bit.
+has parameters of the same shapes, and generates garbage. So the file of parameters
+contains a copy of `config.json`, which loading compares, and a checksum: the format
+detects a truncated file, but not a flipped bit.
 """
 
 import json
@@ -48,14 +46,11 @@ import torch
 from torch import Tensor, nn
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-# The format's number is raised when older versions of the library cannot read it.
-FORMAT = 1
-# Our entry of the header of `model.safetensors`, and the checksum in it. It is one
-# entry because several are written in random order, and equal models shall make equal
-# files.
+FORMAT = 1  # raised when older versions of the library cannot read the files
+# One entry of the header of `model.safetensors`: several are written in random order,
+# and equal models make equal files.
 ENTRY, CHECKSUM = "labml_nn", "crc32"
 
-# A folder, as a string or a path.
 Folder = str | PathLike[str]
 
 
@@ -65,8 +60,7 @@ class Description:
     ## Description of a model
 
     * `model` is its name, such as `"elman"`
-    * `class_name` is its class with the module, for error messages and to recognise
-      subclasses
+    * `class_name` is its class with the module, to recognise subclasses
     * `config` holds the fields of its configuration
     """
 
@@ -111,14 +105,13 @@ class Description:
                 f"{source} is damaged, it is not JSON: {error}; save the model again"
             ) from error
         keys = {"format": int, "model": str, "class": str, "config": dict}
-        for key, kind in keys.items():
-            if not isinstance(document, dict) or not isinstance(
-                document.get(key), kind
-            ):
-                raise ValueError(
-                    f"{source} does not describe a model of this library: {key!r} is "
-                    "missing or of the wrong type; was it written by `save`?"
-                )
+        if not isinstance(document, dict) or not all(
+            isinstance(document.get(key), kind) for key, kind in keys.items()
+        ):
+            raise ValueError(
+                f"{source} does not describe a model of this library; expected "
+                f"{', '.join(keys)}, as `save` writes them"
+            )
         if document["format"] > FORMAT:
             raise ValueError(
                 f"{source} has format {document['format']}, and this version of "
@@ -157,9 +150,8 @@ def save_model(model: nn.Module, description: Description, folder: Folder) -> No
     * `model` may be on any device but `meta`
     * `folder` is created if it does not exist; other files in it are left alone
 
-    If the process dies between the two renamings of `replace`, the folder holds the new
-    parameters beside the old `config.json`. While a model trains that file stays the
-    same, so the folder is valid; otherwise loading reports the difference.
+    If the process dies between the two renamings of `replace`, new parameters are
+    beside the old `config.json`; loading reports the difference, if there is one.
 
     Raises `ValueError` for a model on `meta`, `TypeError` for a configuration that JSON
     cannot express, `NotADirectoryError` if `folder` is a file, and `OSError` if writing
@@ -185,8 +177,7 @@ def read_description(folder: Folder) -> Description:
     """
     ## Read the description
 
-    Raises `FileNotFoundError` if there is no `config.json`, and `ValueError` if it is
-    damaged.
+    Raises `FileNotFoundError`, or `ValueError` if `config.json` is damaged.
     """
     path = Path(folder) / CONFIG
     return Description.parse(_read(path), path)
@@ -198,10 +189,9 @@ def load_parameters(model: nn.Module, description: Description, folder: Folder) 
 
     * `model` was built from `description`, which was read from `folder`
 
-    Parameters keep the dtype in which they were saved. `load_state_dict` would convert
-    them, and would have copied half of them before it reports the first mismatch.
-    Raises `FileNotFoundError`, or a `ValueError` that lists everything that does not
-    match; then `model` is unchanged.
+    Parameters keep the dtype in which they were saved; `load_state_dict` would convert
+    them. Raises `FileNotFoundError`, or a `ValueError` that lists what does not match;
+    then `model` is unchanged.
     """
     path = Path(folder) / WEIGHTS
     saved, metadata = unpack(_read(path), path)
@@ -209,16 +199,14 @@ def load_parameters(model: nn.Module, description: Description, folder: Folder) 
         written = Description.parse(metadata["description"], path)
         if differences := description.differences(written):
             raise ValueError(
-                f"{path} was not saved together with the {CONFIG} beside it, which "
-                f"says {'; '.join(differences)} there; save the model again, or copy "
-                "both files"
+                f"{path} was not saved together with the {CONFIG} beside it: "
+                f"{'; '.join(differences)}; save the model again, or copy both files"
             )
     state = model.state_dict(keep_vars=True)
     owners = _owners(state)
     _check_match({name: state[name] for name in owners.values()}, saved, path)
 
-    # Buffers that are not saved, such as sinusoids, get the dtype of the parameters, as
-    # they had in the model that was saved.
+    # Buffers that are not saved, such as sinusoids, get the dtype of the parameters.
     dtypes = {tensor.dtype for tensor in saved.values() if tensor.is_floating_point()}
     if len(dtypes) == 1:
         model.to(dtypes.pop())
@@ -247,23 +235,16 @@ def _owners(state: Mapping[str, Tensor]) -> dict[str, str]:
 def _check_match(
     own: Mapping[str, Tensor], saved: Mapping[str, Tensor], path: Path
 ) -> None:
-    faults = [
-        f"`{name}` {list(tensor.shape)} is missing in the file"
-        for name, tensor in own.items()
-        if name not in saved
-    ]
-    for name, tensor in sorted(saved.items()):
-        if name not in own:
-            faults.append(f"`{name}` {list(tensor.shape)} is not in the model")
-        elif tensor.shape != own[name].shape:
+    faults = []
+    for name in sorted(own.keys() | saved.keys()):
+        if name not in saved:
+            faults.append(f"`{name}` {list(own[name].shape)} is missing in the file")
+        elif name not in own:
+            faults.append(f"`{name}` {list(saved[name].shape)} is not in the model")
+        elif _kind(saved[name]) != _kind(own[name]):
             faults.append(
-                f"`{name}` has shape {list(tensor.shape)} in the file, and "
-                f"{list(own[name].shape)} in the model"
-            )
-        elif _kind(tensor) != _kind(own[name]):
-            faults.append(
-                f"`{name}` has dtype {tensor.dtype} in the file, and "
-                f"{own[name].dtype} in the model"
+                f"`{name}` has {_shown(saved[name])} in the file, and "
+                f"{_shown(own[name])} in the model"
             )
     if faults:
         more = [f"and {len(faults) - 8} more"] if len(faults) > 8 else []
@@ -280,8 +261,7 @@ def same_random_state() -> Iterator[None]:
     ## Random state
 
     Building a model draws random parameters, which loading then replaces. Inside this
-    block the draws leave the CPU's generator unchanged, so that a seeded program does
-    not depend on whether it loads a model.
+    block the draws leave the CPU's generator unchanged.
     """
     with torch.random.fork_rng(devices=[]):
         yield
@@ -291,11 +271,10 @@ def pack(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:
     """
     ## Tensors to bytes
 
-    A safetensors file is the length of its header in 8 bytes, the header (JSON: name,
-    dtype, shape and offset of each tensor, and metadata), and the tensors. The checksum
-    is in the header and covers the tensors, so they are serialised twice.
+    A safetensors file is the length of its header in 8 bytes, the header in JSON, and
+    the tensors. The checksum is in the header and covers the tensors, so they are
+    serialised twice.
     """
-    # Imported here, so that only saving and loading need the package.
     from safetensors.torch import save
 
     # Copies, because the format does not allow tensors that share memory.
@@ -340,12 +319,11 @@ def replace(contents: Mapping[Path, bytes]) -> None:
 
     * `contents` are paths in existing folders, and the new contents of the files
 
-    Each file is written under a temporary name in the same folder (renaming is atomic
-    only within one file system) and flushed to the disk with `fsync`; then all are
+    Each file is written under a temporary name in the same folder, random because two
+    processes may save into it, and flushed to the disk with `fsync`; then all are
     renamed. If anything fails before, the old files are unchanged, and no temporary
     file remains. Raises `OSError` if writing fails.
     """
-    # Two processes that save into one folder must not write to the same temporary file.
     new = {
         path: path.with_name(f".{path.name}.{secrets.token_hex(4)}.new")
         for path in contents
@@ -382,12 +360,14 @@ def _name(model: type) -> str:
     return getattr(model, "name", "") or model.__qualname__
 
 
-def _kind(tensor: Tensor) -> tuple[bool, bool, bool]:
-    return (
-        tensor.is_floating_point(),
-        tensor.is_complex(),
-        tensor.dtype == torch.bool,
-    )
+# Precisions may differ, and shapes and integers for floats may not.
+def _kind(tensor: Tensor) -> tuple[torch.Size, bool, bool, bool]:
+    is_bool = tensor.dtype == torch.bool
+    return tensor.shape, tensor.is_floating_point(), tensor.is_complex(), is_bool
+
+
+def _shown(tensor: Tensor) -> str:
+    return f"shape {list(tensor.shape)} and dtype {tensor.dtype}"
 
 
 # NumPy's numbers, which `json` does not know.
@@ -397,95 +377,3 @@ def _number(value: object) -> int | float:
     if isinstance(value, Real):
         return float(value)
     raise TypeError(f"a {type(value).__name__} is not JSON")
-
-
-# ## Exercises
-#
-# **1.** You have renamed a parameter of your model. Convert the folders that were saved
-# before.
-#
-# <details><summary>Answer</summary>
-#
-# Read the tensors, rename one, and write them with the same metadata.
-#
-# ```python
-# import tempfile
-# from pathlib import Path
-# import labml_nn
-# from labml_nn.saving import pack, replace, unpack
-#
-# def rename(path, old, new):
-#     tensors, metadata = unpack(path.read_bytes(), path)
-#     tensors[new] = tensors.pop(old)
-#     replace({path: pack(tensors, metadata)})
-#
-# model = labml_nn.create("elman", n_vocab=65)
-# with tempfile.TemporaryDirectory() as folder:
-#     model.save(folder)
-#     path = Path(folder) / "model.safetensors"
-#     rename(path, "embedding.weight", "embed.weight")
-#     try:
-#         labml_nn.load(folder)
-#     except ValueError as error:
-#         assert "`embedding.weight` [65, 128] is missing in the file" in str(error)
-#         assert "`embed.weight` [65, 128] is not in the model" in str(error)
-#     rename(path, "embed.weight", "embedding.weight")
-#     assert labml_nn.load(folder).config == model.config
-# ```
-#
-# </details>
-#
-# **2.** How much smaller is a model saved in bfloat16, and what does it cost?
-#
-# <details><summary>Answer</summary>
-#
-# Half as large. With 8 significant bits each parameter has a relative error of at most
-# $1 / 256$. That hardly matters for generation, but for training it is too much: an
-# update smaller than the error is rounded away.
-#
-# ```python
-# import tempfile
-# from pathlib import Path
-# import labml_nn
-#
-# model = labml_nn.create("elman", n_vocab=65)
-# with tempfile.TemporaryDirectory() as folder:
-#     path = Path(folder) / "model.safetensors"
-#     model.save(folder)
-#     single = path.stat().st_size
-#     before = model.embedding.weight.clone()
-#     model.bfloat16().save(folder)
-#     assert 0.49 < path.stat().st_size / single < 0.51
-#     after = labml_nn.load(folder).float().embedding.weight
-# error = (after - before).abs() / before.abs()
-# assert 0 < error.max() <= 1 / 256
-# ```
-#
-# </details>
-#
-# **3.** One bit of a parameter of 0.5 flips on the disk. How large can the error
-# become, and what detects it?
-#
-# <details><summary>Answer</summary>
-#
-# A float has a sign bit, 8 bits of exponent and 23 of fraction. The last bit of the
-# fraction changes 0.5 by $6 \cdot 10^{-8}$, the highest of the exponent makes it
-# $1.7 \cdot 10^{38}$. The format accepts both; the checksum detects both.
-#
-# ```python
-# from pathlib import Path
-# import torch
-# from labml_nn.saving import pack, unpack
-#
-# data = bytearray(pack({"weight": torch.tensor([0.5])}, {}))
-# data[-1] ^= 0b0100_0000
-# assert torch.frombuffer(data[-4:], dtype=torch.float32) > 1e38
-# try:
-#     unpack(bytes(data), Path("model.safetensors"))
-# except ValueError as error:
-#     assert "its checksum is not that of its tensors" in str(error)
-# else:
-#     raise AssertionError("the damage was not detected")
-# ```
-#
-# </details>
