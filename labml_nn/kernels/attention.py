@@ -7,11 +7,10 @@ summary: >
 paper: https://arxiv.org/abs/2205.14135
 ---
 
-[Multi-head attention](../transformers/mha.py) is written as its equations: scores for
-every pair of positions, a softmax, a weighted average. Each line writes a table of $T
-\cdot S \cdot B \cdot H$ numbers to memory, and the next line reads it: scores, scaled
-scores, masked scores, weights, weights after dropout. For 1,024 positions, 8 sequences
-and 8 heads each of these takes 256 MiB. The arithmetic is cheap in comparison.
+Each line of [multi-head attention](../transformers/mha.py) writes a table of $T \cdot S
+\cdot B \cdot H$ numbers to memory, and the next line reads it: scores, masked scores,
+weights, weights after dropout. For 1,024 positions, 8 sequences and 8 heads each of
+these takes 256 MiB. The arithmetic is cheap in comparison.
 
 **Fused attention** ([@dao2022flashattention]) computes the same without the tables. It
 reads the keys in blocks that fit into the fast memory of the CPU or GPU, and keeps two
@@ -26,8 +25,7 @@ o' &= e^{m - m'} \, o + \sum_s e^{e_s - m'} \, v_s
 \end{align}
 
 After the last block $o / l$ is the weighted average. The backward pass computes the
-scores a second time, block by block, instead of reading them. The first exercise does
-the forward pass by hand. PyTorch has such kernels for CPUs and GPUs behind
+scores a second time, block by block. PyTorch has such kernels for CPUs and GPUs behind
 `torch.nn.functional.scaled_dot_product_attention`; the CPU's has no dropout, for which
 we have [attention in blocks](attention_in_blocks.py).
 
@@ -62,9 +60,7 @@ from labml_nn.transformers.modern import (
 #: The submodules that the kernels compute themselves.
 SUBMODULES: set[type[nn.Module]] = {
     PrepareForMultiHeadAttention,
-    nn.Linear,
-    nn.Softmax,
-    nn.Dropout,
+    *(nn.Linear, nn.Softmax, nn.Dropout),
 }
 
 #: Triangles of more rows take too much memory to be kept.
@@ -83,25 +79,20 @@ def fused_attention(
     r"""
     ## Scores, softmax and average in one call
 
-    Scale and dropout are those of the module. `causal` masks what stands after the
-    query, without a mask; $T = S$ then. A kernel that knows so leaves out all blocks
-    above the diagonal, half of the arithmetic, and no query is fully masked.
+    `causal` masks what stands after the query, without a mask; $T = S$ then. All blocks
+    above the diagonal are left out, half of the arithmetic.
     """
     drop = module.dropout.p if module.dropout.training else 0.0
 
-    # A fully masked query attends to all keys, as in the reference, and its result is
-    # replaced by zeros afterwards, because no weights are returned that could be.
+    # A fully masked query attends to all keys, and its result is replaced by zeros.
     visible = fully_masked = None
     if mask is not None:
         visible = mask.permute(2, 3, 0, 1)
         fully_masked = ~visible.any(dim=-1, keepdim=True)
         visible = visible | fully_masked
 
-    # PyTorch expects `[B, H, T, D]`. To permute is to read the same numbers in another
-    # order; nothing is copied.
-    q = query.permute(1, 2, 0, 3)
-    k = key.permute(1, 2, 0, 3)
-    v = value.permute(1, 2, 0, 3)
+    # PyTorch expects `[B, H, T, D]`; permuting copies nothing.
+    q, k, v = [x.permute(1, 2, 0, 3) for x in (query, key, value)]
     if drop and is_for_blocks(q, k, drop):
         x = attention_in_blocks(q, k, v, visible, drop, causal, scale=module.scale)
     else:
@@ -134,8 +125,7 @@ def attend(
     """
     ## Kernel of `MultiHeadAttention.attend`
 
-    It runs where the projections are not those of the class, but everything between
-    them and the output projection is: with an adapter or a hook on a projection, with
+    It runs with an adapter or a hook on a projection, and with
     [rotary positions or normalised queries and keys](../transformers/modern.py).
     """
     if not _is_supported(module, query):
@@ -195,8 +185,6 @@ def forward(
         mask = None if causal else module.prepare_mask(mask, q.shape, k.shape)
     x = fused_attention(module, q, k, v, mask, causal=causal).flatten(-2)
 
-    # Where `flatten` copies, the output projection can reuse the freed, cache-warm
-    # memory of the original.
     return F.linear(x, *output)
 
 
@@ -206,15 +194,12 @@ def _projections(
     r"""
     ## One product for three projections
 
-    In self-attention queries, keys and values are computed from the same input. Three
-    matrices side by side are one, as those of the heads are:
+    In self-attention queries, keys and values are computed from the same input:
 
     $$x \, [W^Q, W^K, W^V] = [x W^Q, \; x W^K, \; x W^V]$$
 
-    The parameters stay three, so that checkpoints do not change. They are concatenated
-    for the call: $3 C^2$ numbers are copied, where each *position* takes $3 C^2$
-    multiplications. In the backward pass one product sums the gradients of $x$, where
-    three would be made and added. With fewer positions than features the copy is not
+    Concatenating the three parameters copies $3 C^2$ numbers, where each *position*
+    takes $3 C^2$ multiplications. With fewer positions than features the copy is not
     worth it.
     """
     children: Any = module._modules
@@ -252,9 +237,8 @@ def is_causal(mask: Tensor, queries: int, keys: int) -> bool:
     r"""
     ## Recognising a causal mask
 
-    A lower triangle, $M_{ts} = [\, s \le t \,]$, for as many queries as keys and the
-    same for all sequences. One comparison reads the mask once, a small part of the time
-    of the attention itself; the triangle to compare with is kept for the next call.
+    A lower triangle, $M_{ts} = [\, s \le t \,]$, the same for all sequences. The
+    triangle to compare with is kept for the next call.
     """
     if mask.shape != (queries, keys, 1) or queries != keys or mask.dtype != torch.bool:
         return False
@@ -285,8 +269,7 @@ def _lower_triangle(size: int, device: torch.device) -> Bool[Tensor, "T T 1"]:
 # ## Cost
 #
 # Forward and backward pass of 2 sequences in self-attention, 8 heads of 32 features, a
-# causal mask, float32, on one core of a CPU: CPU time (median of 7 or 3) and the most
-# memory allocated at once beside the inputs.
+# causal mask, float32, on one core of a CPU: CPU time (median) and peak memory.
 #
 # | Length $T = S$ | Reference | Fused |
 # |--:|--:|--:|
@@ -294,58 +277,6 @@ def _lower_triangle(size: int, device: torch.device) -> Bool[Tensor, "T T 1"]:
 # | 512 | 143 ms, 64 MiB | 38 ms, 5 MiB |
 # | 1,024 | 984 ms, 258 MiB | 92 ms, 11 MiB |
 #
-# Twice the length means four times the scores, which the reference holds several times;
-# the fused kernel takes twice the memory.
-#
 # The gradient of a fused operation cannot be differentiated again. For second
 # derivatives (`create_graph=True`) run the module in
 # `with labml_nn.kernels.disabled():`.
-#
-# ## Exercises
-#
-# **1.** Compute attention without ever holding the scores of more than two keys, with
-# the running maximum and sums of the introduction.
-#
-# <details><summary>Answer</summary>
-#
-# ```python
-# import torch
-# from labml_nn.transformers.mha import MultiHeadAttention
-#
-# attention = MultiHeadAttention(heads=3, d_model=12, d_v=6)
-# query, key = torch.randn(5, 2, 3, 4), torch.randn(7, 2, 3, 4)
-# value = torch.randn(7, 2, 3, 6)
-# m = torch.full((5, 2, 3), -torch.inf)  # [T, B, H]
-# l, o = torch.zeros(5, 2, 3), torch.zeros(5, 2, 3, 6)
-# for k, v in zip(key.split(2), value.split(2)):
-#     scores = attention.get_scores(query, k) * attention.scale  # [T, 2, B, H]
-#     larger = torch.maximum(m, scores.amax(dim=1))
-#     weights, shrink = (scores - larger[:, None]).exp(), (m - larger).exp()
-#     l = l * shrink + weights.sum(dim=1)
-#     o = o * shrink[..., None] + torch.einsum("tsbh,sbhd->tbhd", weights, v)
-#     m = larger
-# expected = attention.eval().attend(query, key, value)
-# torch.testing.assert_close(o / l[..., None], expected)
-# ```
-#
-# </details>
-#
-# **2.** Why does the running sum need the largest score at all? Compute the weights of
-# scores around 100 in float32 without it.
-#
-# <details><summary>Answer</summary>
-#
-# $e^{100}$ exceeds the largest number of float32, about $3.4 \cdot 10^{38} \approx
-# e^{88.7}$. Only differences of scores matter, so subtracting the largest changes
-# nothing but keeps all exponentials at most 1.
-#
-# ```python
-# import torch
-#
-# scores = torch.tensor([99.0, 100.0])
-# assert scores.exp().isinf().all()
-# weights = (scores - scores.max()).exp()
-# torch.testing.assert_close(weights / weights.sum(), scores.softmax(0))
-# ```
-#
-# </details>

@@ -8,16 +8,13 @@ summary: >
 paper: https://arxiv.org/abs/2112.05682
 ---
 
-Attention has $T \cdot S$ scores per head, and spends most of its time on moving them
-through memory: scores, weights, weights after dropout, all stored for the backward
-pass. [Fused kernels](attention.py) store none of them, but PyTorch's fused kernel for
-CPUs has no dropout. With dropout, PyTorch falls back to an implementation that stores
-every table, and takes four to seven times as long. Attention weights have a dropout
-probability of 0.1 by default, so this is the common case in training.
+PyTorch's [fused attention](attention.py) for CPUs has no dropout. With dropout, the
+common case in training, it falls back to an implementation that stores every table of
+$T \cdot S$ scores, and takes four to seven times as long.
 
-Here is the idea of these kernels in PyTorch itself, with dropout. A **block** is about
-64 queries of some heads, together with all keys that they may attend to: few enough
-scores to stay in the CPU's cache from the first operation to the last.
+Here is fused attention in PyTorch itself, with dropout. A **block** is about 64 queries
+of some heads, together with all keys that they may attend to: few enough scores to stay
+in the CPU's cache from the first operation to the last.
 
 **Forward pass.** For each block,
 
@@ -46,14 +43,13 @@ equations above, gives
 \bar{K} &= \tfrac{1}{\sqrt{d_k}} \, \bar{e}^\top Q
 \end{align}
 
-The term $\delta_t$ is that of the softmax: the weights of a query sum to one, so only
-differences between their gradients matter. It needs no sum over keys, because
-$\sum_s A_{ts} \bar{A}_{ts} = o_t \cdot \bar{o}_t$ (exercise 1).
+The term $\delta_t$ of the softmax needs no sum over keys: $\bar{A}_{ts} = R_{ts} \, G_t
+\cdot V_s$, so it is $G_t \cdot \sum_s A_{ts} R_{ts} V_s = (1 - p) \, G_t \cdot o_t =
+\bar{o}_t \cdot o_t$.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
-| $Q$ | `query` | `[B, H, T, D]` | queries |
-| $K$ | `key` | `[B, H, S, D]` | keys |
+| $Q$, $K$ | `query`, `key` | `[B, H, T, D]`, `[B, H, S, D]` | queries and keys |
 | $V$ | `value` | `[B, H, S, Dv]` | values |
 | $e$ | `scores` | `[h, t, s]` | scores of a block: $h$ heads, $t$ queries, $s$ keys |
 | $A$ | `weights` | `[h, t, s]` | attention weights of a block |
@@ -62,7 +58,6 @@ $\sum_s A_{ts} \bar{A}_{ts} = o_t \cdot \bar{o}_t$ (exercise 1).
 | $o$ | `output` | `[B·H, T, Dv]` | weighted averages |
 | $G$ | `scaled` | `[B·H, T, Dv]` | gradient of the output, divided by $1 - p$ |
 | $\delta$ | `delta` | `[B·H, T, 1]` | output times its gradient |
-| $p$ | `dropout_prob` | | dropout probability |
 """
 
 import math
@@ -85,8 +80,7 @@ def is_for_blocks(query: Tensor, key: Tensor, dropout_prob: float) -> bool:
     """
     ## Supported arguments
 
-    `query` and `key` on a CPU, in single or double precision, with dropout, and with
-    enough pairs of positions to make up for the calls of a Python loop.
+    Dropout on a CPU, and enough pairs of positions to make up for a Python loop.
     """
     return (
         0 < dropout_prob < 1
@@ -110,19 +104,11 @@ def attention_in_blocks(
     r"""
     ## Attention, block by block
 
-    * `query`, `key` and `value` have shapes `[B, H, T, D]`, `[B, H, S, D]` and
-      `[B, H, S, Dv]`, as PyTorch's kernels expect them
-    * `visible` is `True` where a query may attend to a key, `[B|1, H|1, T|1, S]`; no
-      query may be fully masked
-    * `dropout_prob` is the dropout probability of the weights, below 1
-    * `causal` masks what stands after the query, without a mask; $T = S$ then
-    * `scale` is the factor of the scores, $1 / \sqrt{d_k}$
-
-    Returns `[B, H, T, Dv]`.
+    Arguments and result are those of `scaled_dot_product_attention`. `visible` is
+    `True` where a query may attend to a key; no query may be fully masked.
     """
-    # The seed is drawn from PyTorch's default generator, so `torch.manual_seed` makes
-    # dropout reproducible here as well.
-    seed = int(torch.randint(2**62, ())) if dropout_prob else 0
+    # Drawn from PyTorch's default generator, which `torch.manual_seed` controls.
+    seed = int(torch.randint(2**62, ()))
     config = _Config(query.shape[1], causal, dropout_prob, seed)
 
     # The heads of all sequences along one axis, `[B·H, T, D]`, contiguous.
@@ -139,12 +125,7 @@ class _Config(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """
-    ### Extent of a block
-
-    Some of all heads, some queries, and the keys that these may attend to: all keys, or
-    under a causal mask those up to the last query.
-    """
+    """Some heads, some queries, and the keys that these may attend to."""
 
     heads: slice
     queries: slice
@@ -177,12 +158,7 @@ def _blocks(
 def _scores(
     query: Tensor, key: Tensor, block: _Block, causal: bool
 ) -> Float[Tensor, "h t s"]:
-    r"""
-    ### Scores of a block
-
-    $-\infty$ for masked keys. Under a causal mask these can only be among the keys at
-    the same positions as the block's queries.
-    """
+    # Under a causal mask only keys at the positions of the block's queries are masked.
     heads, queries, keys, visible = block
     scores = torch.bmm(query[heads, queries], key[heads, keys].mT)
     if causal:
@@ -200,10 +176,8 @@ def _draw(
     ### Dropout mask
 
     Blocks come in the same order in the forward and the backward pass, and so do the
-    random numbers. These are integers of 16 bits, drawn four at a time and compared
-    with a threshold, so that $p$ has steps of $2^{-16}$. `bernoulli_` has all digits of
-    $p$ and takes four times as long, longer than everything else that is done to a
-    weight.
+    random numbers: integers of 16 bits, drawn four at a time, so that $p$ has steps of
+    $2^{-16}$. `bernoulli_` takes four times as long.
     """
     count = like.numel()
     four = torch.empty(-(-count // 4), dtype=torch.int64)
@@ -227,8 +201,7 @@ class _AttentionInBlocks(torch.autograd.Function):
         """
         ### Forward pass
 
-        All heads of all sequences, `[B·H, T, D]`, `[B·H, S, D]` and `[B·H, S, Dv]`; the
-        queries are already scaled.
+        The heads of all sequences, `[B·H, T, D]`, with queries already scaled.
         """
         output = value.new_empty(*query.shape[:2], value.shape[2])
         log_sums = query.new_empty(*query.shape[:2], 1)
@@ -252,11 +225,10 @@ class _AttentionInBlocks(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        r"""
+        """
         ### Backward pass
 
-        Many queries attend to the same keys and values, whose gradients are sums over
-        blocks.
+        The gradients of keys and values are sums over blocks.
         """
         query, key, value, visible, output, log_sums = ctx.saved_tensors
         config: _Config = ctx.config
@@ -291,8 +263,7 @@ _autograd_function: Any = _AttentionInBlocks.apply
 # ## Cost
 #
 # Forward and backward pass of causal attention alone, 8 heads of 32 features, float32,
-# on one core of a CPU with AVX-512: CPU time (median of 5) and the most memory
-# allocated at once. The dropout probability is 0.1, where there is dropout.
+# dropout 0.1, on one core of a CPU with AVX-512: CPU time (median) and peak memory.
 #
 # | $B$, $T$ | PyTorch, no dropout | PyTorch | In blocks |
 # |:--|--:|--:|--:|
@@ -302,78 +273,3 @@ _autograd_function: Any = _AttentionInBlocks.apply
 #
 # Without dropout PyTorch's fused kernel is faster than blocks (113 ms against 122, and
 # 146 against 193), and is used.
-#
-# ## Exercises
-#
-# **1.** Show that $\delta_t = \sum_s A_{ts} \bar{A}_{ts}$ equals the output times its
-# gradient, even with dropout.
-#
-# <details><summary>Answer</summary>
-#
-# $\bar{A}_{ts} = R_{ts} \, G_t \cdot V_s$, so the sum is $G_t \cdot \sum_s A_{ts}
-# R_{ts} V_s$. The sum that is left is $(1 - p) \, o_t$, and $(1 - p) \, G_t =
-# \bar{o}_t$: dropped weights are missing on both sides.
-#
-# ```python
-# import torch
-#
-# weights = torch.randn(5, 7).softmax(-1).requires_grad_()  # [T, S]
-# value, kept = torch.randn(7, 4), torch.rand(5, 7) < 0.7
-# output = (weights * kept / 0.7) @ value
-# gradient = torch.randn(5, 4)
-# (weights_grad,) = torch.autograd.grad(output, weights, gradient)
-# delta = (weights * weights_grad).sum(1)
-# torch.testing.assert_close(delta, (output * gradient).sum(1))
-# ```
-#
-# </details>
-#
-# **2.** How large is the largest tensor that is stored for the backward pass, here and
-# in the reference? Count with a hook on stored tensors.
-#
-# <details><summary>Answer</summary>
-#
-# Here one row for each position; in the reference the scores of all pairs.
-#
-# ```python
-# import torch
-# from labml_nn import kernels
-# from labml_nn.transformers.mha import MultiHeadAttention
-#
-# attention, x = MultiHeadAttention(heads=2, d_model=16), torch.randn(256, 1, 16)
-#
-# def largest():
-#     stored = []
-#
-#     def pack(tensor):
-#         stored.append(tensor.numel())
-#         return tensor
-#
-#     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-#         attention(query=x, key=x, value=x)
-#     return max(stored)
-#
-# assert largest() == 256 * 16
-# with kernels.disabled():
-#     assert largest() == 2 * 256 * 256
-# ```
-#
-# </details>
-#
-# **3.** With random integers of 16 bits, how far can the actual dropout probability be
-# from $p$? How far is the mean of the output from what it should be at $p = 0.1$?
-#
-# <details><summary>Answer</summary>
-#
-# At most half a step, $2^{-17}$. The mean is $(1 - p') / (1 - p)$ times what it should
-# be, at $p = 0.1$ too small by 0.00001.
-#
-# ```python
-# import math
-#
-# steps = round(0.1 * 2**16)
-# assert abs(steps / 2**16 - 0.1) < 2**-17
-# assert math.isclose((1 - steps / 2**16) / (1 - 0.1), 1, rel_tol=1e-5)
-# ```
-#
-# </details>
