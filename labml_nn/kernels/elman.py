@@ -19,35 +19,17 @@ replace it, and the last in this list that supports the arguments runs:
 A [fourth](#decode_compiled) computes the decoding step of the language model.
 
 **Cost of the layer.** Training is six matrix products, two forward and four
-[backward](../recurrent/elman/bptt.py):
+[backward](../recurrent/elman/bptt.py). Each takes $T B N^2$ multiplications if $C = N$,
+and only the two with $U h_{t-1}$ and $U^\top \delta_{t+1}$ are sequential. For
+$T = 256$, $B = 32$, $N = 256$ one core of an AMD EPYC with AVX-512 needs 32 ms for
+them, at the 200 billion operations a second of a large product. `torch.nn.RNN` takes
+108 ms: each step starts products of only 32 rows, and the gradient of $U$ is
+accumulated in 256 small products, each of which reads and writes the whole sum.
 
-$$\begin{alignedat}{2}
-z_t &= W x_t + b + U h_{t-1} &\quad
-h_t &= f(z_t) \\
-\delta_t &= f'(z_t) \odot (g_t + U^\top \delta_{t+1}) &\quad
-\frac{\partial \mathcal{L}}{\partial x_t} &= W^\top \delta_t \\
-\frac{\partial \mathcal{L}}{\partial U} &= \sum_t \delta_t h_{t-1}^\top &\quad
-\frac{\partial \mathcal{L}}{\partial W} &= \sum_t \delta_t x_t^\top
-\end{alignedat}$$
-
-Each takes $T B N^2$ multiplications if $C = N$, and only the two with $U h_{t-1}$ and
-$U^\top \delta_{t+1}$ are sequential. For $T = 256$, $B = 32$, $N = 256$ that is 6.4
-billion additions and multiplications. One core of an AMD EPYC with AVX-512 reaches 200
-billion a second in large products: 32 ms. `torch.nn.RNN` takes 108 ms. Its products run
-at 90 billion a second, each step starts products of only 32 rows, and the gradient of
-$U$ is accumulated in 256 small products, each of which reads and writes the whole sum.
-
-**The compiled kernel** is about 300 lines of C++ with [products of few
-rows](build.py) that reach 215 billion operations a second on that core. Beyond that:
-
-* $W x_t + b$ is computed for 64 rows at a time and used while it is in a near cache. It
-  is never stored for the backward pass.
-* $f$ is applied while the sums are in registers, and so is the multiplication by $f'$.
-  Tanh costs a thirtieth of the forward pass.
-* In the backward pass $g_t$ and $h_t$ come from memory. When a vector of them is used,
-  the same vector of step $t - 1$ is prefetched, which saved a fifth of the loop.
-* $\partial \mathcal{L} / \partial x$ overwrites $\delta$, once $\delta$ is no longer
-  needed.
+**The compiled kernel** has [products of few rows](build.py) at full speed. It computes
+$W x_t + b$ for 64 rows at a time, uses it while it is in a near cache, and never stores
+it. $f$ and $f'$ are applied while the sums are in registers. In the backward pass the
+vectors of $g_{t-1}$ and $h_{t-1}$ are prefetched, which saved a fifth of the loop.
 
 CPU time in milliseconds on that core, shared with other programs, 256 steps, as many
 features as units; training is a forward and a backward pass:
@@ -61,11 +43,10 @@ features as units; training is a forward and a backward pass:
 | 1 × 64 | forward | 2.0 | 1.4 | **0.5** |
 | | training | 13 | 6.7 | **1.2** |
 
-A single sequence gains least from better products: every step reads all of $U$ for one
-row, and memory is slower than arithmetic. Threads share the sequences of a batch, so
-one sequence runs on one thread. With vectors of 8 floats, on the same core, training
-with 32 × 256 takes 72 ms where `nn.RNN` takes 101. With vectors of 4 `nn.RNN` was
-faster, so there the kernel by hand runs.
+A single sequence gains least: every step reads all of $U$ for one row. Threads share
+the sequences of a batch. With vectors of 8 floats, on the same core, training with 32 ×
+256 takes 72 ms where `nn.RNN` takes 101. With vectors of 4 `nn.RNN` was faster, so
+there the kernel by hand runs.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
@@ -121,46 +102,40 @@ class LayerArguments(NamedTuple):
 def layer_arguments(
     layer: ElmanLayer, x: Tensor, state: Tensor | None, mask: Tensor | None
 ) -> LayerArguments | None:
-    r"""
+    """
     Collects them from a layer and the arguments of its `forward`. Returns `None` unless
     shapes, devices and dtypes fit exactly: for anything else the reference decides
     whether it is an error. In particular a state of one sequence would be broadcast to
     a batch, and a kernel in C++ must never read beyond the end of a tensor.
     """
+    if x.dim() != 3 or len(x) == 0:
+        return None
+    batch, width = x.shape[1:]
     linear, recurrent = layer.cell.input, layer.cell.recurrent.weight
-    h_0 = layer.initial(x.shape[1]) if state is None and x.dim() == 3 else state
-    units, width = len(recurrent), x.shape[-1] if x.dim() else 0
-    if (
-        not isinstance(h_0, Tensor)
-        or x.dim() != 3
-        or len(x) == 0
-        or h_0.shape != (x.shape[1], units)
-        or recurrent.shape != (units, units)
-        or linear.weight.shape != (units, width)
-        or (linear.bias is not None and linear.bias.shape != (units,))
-        or (mask is not None and mask.shape != x.shape[:2])
-        or (mask is not None and mask.dtype != torch.bool)
+    h_0, units = layer.initial(batch) if state is None else state, len(recurrent)
+    for tensor, shape, dtype in (
+        (x, x.shape, x.dtype),
+        (h_0, (batch, units), h_0.dtype),
+        (recurrent, (units, units), recurrent.dtype),
+        (linear.weight, (units, width), recurrent.dtype),
+        (linear.bias, (units,), recurrent.dtype),
+        (mask, x.shape[:2], torch.bool),
     ):
-        return None
-    tensors = [x, h_0, *([] if mask is None else [mask])]
-    if any(type(t) not in (Tensor, nn.Parameter) for t in tensors):
-        return None
-    weights = [linear.weight, *([] if linear.bias is None else [linear.bias])]
-    if any(t.device != recurrent.device for t in tensors + weights):
-        return None
-    if any(t.dtype != recurrent.dtype for t in weights):
-        return None
+        if tensor is not None and (
+            type(tensor) not in (Tensor, nn.Parameter)
+            or (tensor.shape, tensor.dtype) != (shape, dtype)
+            or tensor.device != x.device
+        ):
+            return None
     return LayerArguments(x, h_0, recurrent, linear.weight, linear.bias, mask)
 
 
 def autocast_dtype(x: Tensor) -> torch.dtype | None:
     """Returns the dtype of autocast on the device of `x`, or `None` if it is off."""
     device = x.device.type
-    if not torch.amp.is_autocast_available(device):
-        return None
-    if not torch.is_autocast_enabled(device):
-        return None
-    return torch.get_autocast_dtype(device)
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+        return torch.get_autocast_dtype(device)
+    return None
 
 
 class _ByHand(torch.autograd.Function):
@@ -328,50 +303,34 @@ class _Compiled(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad_states: Tensor) -> tuple[Tensor | None, ...]:
         states, *tensors = ctx.saved_tensors
-        given, f = LayerArguments(*tensors), ctx.nonlinearity
-        if torch.is_grad_enabled():
-            grads = differentiable_backward(grad_states, states, given, f)
-        else:
-            needed = ctx.needs_input_grad[2:]
+        given = LayerArguments(*tensors)
+        if not torch.is_grad_enabled():
+            needed = LayerArguments(*ctx.needs_input_grad[2:])
             grads = compiled_backward(
-                ctx.library, grad_states, states, given, f, needed
+                ctx.library, grad_states, states, given, ctx.nonlinearity, needed
             )
-        return None, None, *grads, None
+            return None, None, *grads, None
+
+        # With `create_graph=True` the backward pass must be differentiable itself. It
+        # then uses the functions by hand, in operations that autograd knows.
+        mask = None if given.mask is None else given.mask.unsqueeze(-1)
+        deltas, grad_h_0 = run_backward(
+            grad_states, states, given.recurrent, mask, ctx.nonlinearity
+        )
+        rows = deltas.flatten(0, 1)
+        grad_input = rows.t() @ given.x.flatten(0, 1)
+        grad_recurrent = recurrent_grad(deltas, states, given.h_0)
+        grad_bias = None if given.bias is None else rows.sum(0)
+        grad_x = deltas @ given.input
+        return None, None, grad_x, grad_h_0, grad_recurrent, grad_input, grad_bias, None
 
 
 # $\partial \mathcal{L}$ with respect to x, h_0, recurrent, input, bias.
 Grads = tuple[Tensor | None, Tensor, Tensor | None, Tensor | None, Tensor | None]
 
 
-def differentiable_backward(
-    grad_states: Tensor, states: Tensor, given: LayerArguments, nonlinearity: str
-) -> Grads:
-    """
-    ### Gradients of gradients
-
-    With `create_graph=True` the backward pass must be differentiable itself. It then
-    uses the functions by hand, in operations that autograd knows.
-    """
-    mask = None if given.mask is None else given.mask.unsqueeze(-1)
-    deltas, grad_h_0 = run_backward(
-        grad_states, states, given.recurrent, mask, nonlinearity
-    )
-    rows = deltas.flatten(0, 1)
-    return (
-        deltas @ given.input,
-        grad_h_0,
-        recurrent_grad(deltas, states, given.h_0),
-        rows.t() @ given.x.flatten(0, 1),
-        None if given.bias is None else rows.sum(0),
-    )
-
-
 class Task(ctypes.Structure):
-    """
-    ### Arguments in C++
-
-    The structure of `task.h`, where each field is explained, in the same order.
-    """
+    """### Arguments in C++, in the order of `task.h`, where each is explained."""
 
     _fields_ = fields(
         "threads workers steps batch width units activation block scratch_size",
@@ -409,8 +368,7 @@ def _prepare(library: Library, given: LayerArguments, nonlinearity: str) -> Call
 
 # The largest number of sequences of a thread.
 def _sequences(call: Call) -> int:
-    sequences: int = -(-call.task.batch // call.task.threads)
-    return sequences
+    return int(-(-call.task.batch // call.task.threads))
 
 
 def _allocate_scratch(call: Call, size: int) -> None:
@@ -448,15 +406,15 @@ def compiled_backward(
     states: Tensor,
     given: LayerArguments,
     nonlinearity: str,
-    needed: tuple[bool, ...],
+    need: LayerArguments,
 ) -> Grads:
     """
     ### Backward pass
 
-    `needed` states for each tensor of `given` whether its gradient is needed.
+    `need` states for each tensor of `given` whether its gradient is needed.
     """
     call = _prepare(library, given, nonlinearity)
-    task, need = call.task, LayerArguments(*needed)  # type: ignore[arg-type]
+    task = call.task
     deltas, grad_h_0 = torch.empty_like(states), torch.empty_like(states[0])
     call.point(
         grad_states=grad_states,
@@ -534,10 +492,9 @@ def decode_compiled(model: ElmanLanguageModel, state: Tensor) -> Any:
 
     $$h^l \leftarrow f\!\left( (W^l \; U^l) \, (h^{l-1}, h^l) + b^l \right)$$
 
-    All layers are one call of C++. For two layers of 256 units and one sequence,
-    `forward` takes 176 µs per token, the same operations in PyTorch 37 µs, and this 17
-    µs (medians, AMD EPYC with AVX-512). The classic model, with a tanh after its
-    projections, and models in training mode use `forward`.
+    All layers are one call of C++. For two layers of 256 units and one sequence it
+    takes 17 µs per token, and `forward` 176 (AMD EPYC with AVX-512). The classic model,
+    with a tanh after its projections, and models in training mode use `forward`.
 
     The weights are copied: the step belongs to the parameters as they were when it was
     created. Returns a function from tokens `[B]` to logits `[B, V]`.
@@ -626,70 +583,9 @@ def _decoding_step(
     return step
 
 
-# ## Exercises
+# ## Exercise
 #
-# **1.** Lambert found in 1768 that
-#
-# $$\tanh x = \cfrac{x}{1 + \cfrac{x^2}{3 + \cfrac{x^2}{5 + \cfrac{x^2}{7 + \dots}}}}$$
-#
-# Cut off after 17, this is a quotient of two polynomials, like the one in
-# `activations.h`. How accurate is it at 2, at 4 and at 8, and why are the fitted
-# coefficients better?
-#
-# <details><summary>Answer</summary>
-#
-# Near zero it is more accurate than a float can show. At 8 its error is 7 parts in
-# 100,000: all its accuracy is spent where $x$ is small. The fitted quotient is about
-# equally accurate everywhere, with an error below the rounding of a float,
-# $6 \cdot 10^{-8}$.
-#
-# ```python
-# import math
-#
-# def lambert(x, last=17):
-#     result = last
-#     for odd in range(last - 2, 0, -2):
-#         result = odd + x * x / result
-#     return x / result
-#
-# def fitted(x):
-#     p = (1.0, 1.34444964e-1, 3.57159617e-3, 2.18946314e-5, 1.52303751e-8)
-#     q = (1.0, 4.67778237e-1, 2.61644359e-2, 3.41128898e-4, 8.52242924e-7)
-#     above, below = (sum(a * x ** (2 * i) for i, a in enumerate(c)) for c in (p, q))
-#     return x * above / below
-#
-# def error(f, x):
-#     return abs(f(x) / math.tanh(x) - 1)
-#
-# assert error(lambert, 2) < 1e-11 and error(lambert, 8) > 6e-5
-# assert max(error(fitted, i / 1000) for i in range(1, 8001)) < 2e-8
-# ```
-#
-# </details>
-#
-# **2.** A core performs 32 multiplications and additions per cycle, and loads 16
-# numbers of $U$ per cycle from its second-level cache. From which batch size on does a
-# step take as long as its arithmetic?
-#
-# <details><summary>Answer</summary>
-#
-# $B N^2 / 32$ cycles against $N^2 / 16$, whatever $N$ is: from two sequences on. With
-# one sequence, half of the arithmetic units are idle.
-#
-# ```python
-# import math
-#
-# def cycles(batch, units):
-#     return max(batch * units**2 / 32, units**2 / 16)
-#
-# for units in (128, 256):
-#     assert math.isclose(cycles(2, units), cycles(1, units))
-#     assert math.isclose(cycles(4, units), 2 * cycles(2, units))
-# ```
-#
-# </details>
-#
-# **3.** How much faster is the layer with its kernel on your machine? Make sure first
+# How much faster is the layer with its kernel on your machine? Make sure first
 # that both compute the same.
 #
 # <details><summary>Answer</summary>
