@@ -6,15 +6,11 @@ summary: >
   library is built, cached and checked.
 ---
 
-PyTorch is fast at large operations. Each call costs some microseconds before anything
-is computed, which does not matter beside a product of large matrices. A recurrence is
-the opposite case: a thousand sequential steps, each a dozen products of a few rows. The
-arithmetic of such a step may take two microseconds, and the calls around it twenty.
-
-So sequential loops have a [kernel](__init__.py) in C++: **one** call for all steps.
-Without a compiler the same module runs in PyTorch, more slowly and with equal results.
-This page explains what the C++ of all kernels has in common, and how it is built. [The
-next one](call.py) explains how it is called.
+PyTorch is fast at large operations, but each call costs some microseconds. A recurrence
+has a thousand sequential steps, each a dozen products of a few rows: the arithmetic of
+a step may take two microseconds, and the calls around it twenty. So sequential loops
+have a [kernel](__init__.py) in C++: **one** [call](call.py) for all steps. Without a
+compiler the same module runs in PyTorch, more slowly and with equal results.
 
 **Vectors.** A CPU core adds and multiplies several floats per instruction: 16 with
 AVX-512, 8 with AVX2, 4 elsewhere. GCC and Clang have a vector type of any length, for
@@ -38,21 +34,18 @@ for (Size k = 0; k < steps; k++, left += a.step, right += b.step) {
 
 The same loop, in `products.h`, computes weight gradients: they are $A^\top B$, and a
 transposed matrix is one that is read with other strides. Weights are
-[packed](call.py#Call.pack) in the order in which they are read, and prefetched. A bias,
-an activation function, a dropout mask or a residual is applied to a result while it is
-still in a register.
+[packed](call.py#Call.pack) in the order in which they are read. A bias, an activation
+function, a dropout mask or a residual is applied to a result in its register.
 
 **Threads** share what is independent, such as the sequences of a batch, from the first
 step to the last, so that they synchronise only once. They are PyTorch's own OpenMP
-threads. Those keep spinning for some milliseconds after their work and would compete
-with others for the cores: two threads of our own made a step of the feedback
-transformer 1.2 times as fast as one, PyTorch's 1.65 times.
+threads: those keep spinning for some milliseconds after their work and would compete
+with threads of our own for the cores.
 
-**Building.** A package on PyPI contains Python files, and the best instructions depend
-on the machine. So a kernel is compiled **on first use**. That takes some seconds: it
-includes no header of PyTorch, since it works on pointers, and is called with `ctypes`,
-which is part of Python. The library is kept in `$XDG_CACHE_HOME/labml_nn`
-(`~/.cache/labml_nn` by default).
+**Building.** The best instructions depend on the machine, so a kernel is compiled **on
+first use**. That takes some seconds: it includes no header of PyTorch, since it works
+on pointers, and is called with `ctypes`. The library is kept in
+`$XDG_CACHE_HOME/labml_nn` (`~/.cache/labml_nn` by default).
 
 | Step | What could go wrong, and what happens |
 |:--|:--|
@@ -102,11 +95,7 @@ def flags(vectors: str | None = None) -> tuple[str, ...]:
 
 
 class BuildError(Exception):
-    """
-    ## Build error
-
-    There is no library. The message is the reason.
-    """
+    """There is no library. The message is the reason."""
 
 
 @dataclass(frozen=True)
@@ -166,10 +155,7 @@ class Library:
             function.argtypes, function.restype = [ctypes.c_void_p], None
 
     def run(self, name: str, task: ctypes.Structure) -> None:
-        """
-        Calls a function with its structure. `ctypes` releases the global interpreter
-        lock during the call, so other Python threads continue.
-        """
+        """Calls a function with its structure. Other Python threads continue."""
         self._functions[name](ctypes.byref(task))
 
 
@@ -232,10 +218,10 @@ def store(folder: Path, source: Source, vectors: str | None = None) -> Path:
     ## Compile and store
 
     Compiles into a temporary directory inside `folder`, writes the file through to the
-    disk, and renames it to its key and the hash of its content. Renaming is atomic, so
-    another process sees the complete library or none, and after a power failure there
-    is no file with the right name and half of its content. Several processes may build
-    at the same time; the last one replaces a file by an equal one. Returns the path.
+    disk, and renames it to its key and the hash of its content. Renaming is atomic:
+    another process, also after a power failure, sees the complete library or none. Of
+    several that build at once, the last replaces a file by an equal one. Returns the
+    path.
     """
     # Text that a program is printing stays in one piece on a terminal.
     sys.stdout.flush()
@@ -290,8 +276,7 @@ class Kernel:
     """
     ## A library, or the reason why there is none
 
-    A kernel asks for its library at every call. It is loaded once per process, and a
-    problem is reported once.
+    It is loaded once per process, and a problem is reported once.
     """
 
     def __init__(self, source: Source, what: str, instead: str) -> None:
@@ -371,50 +356,6 @@ class Kernel:
 #         call.point(numbers=numbers)
 #         call.run("run")
 #         assert call.tensors["numbers"][:5].tolist() == [0, 2, 4, 6, 8]
-# ```
-#
-# </details>
-#
-# **2.** A block of $R$ rows and $V$ vectors loads $R + V$ times for $R V$ operations. A
-# core performs two of either per cycle, has 32 vector registers, which must hold the
-# sums, $V$ vectors and one number, and needs four cycles for one operation. Which
-# blocks keep it busy?
-#
-# <details><summary>Answer</summary>
-#
-# With $R + V < R V$, loads hide behind arithmetic. At least $2 \cdot 4$ sums must be in
-# progress. Beyond that, larger blocks use each loaded weight for more rows.
-#
-# ```python
-# from itertools import product
-#
-# sizes = [(R, V) for R, V in product(range(1, 33), range(1, 5)) if R * V + V < 32]
-# good = [(R, V) for R, V in sizes if R + V < R * V and R * V >= 8]
-# assert (8, 2) in good and (14, 2) in good and (9, 3) in good
-# assert (8, 1) not in good  # more loads than operations
-# assert (2, 3) not in good  # six sums: each waits for its previous value
-# ```
-#
-# </details>
-#
-# **3.** You edit `products.h`. Which kernels are compiled again?
-#
-# <details><summary>Answer</summary>
-#
-# All of them: the key of each contains a hash of its own files and of the shared
-# headers, and there is no file yet with the new key.
-#
-# ```python
-# import tempfile
-# from pathlib import Path
-# from labml_nn.kernels.build import Source
-#
-# with tempfile.TemporaryDirectory() as folder:
-#     source = Source("some", Path(folder), ())
-#     before = source.key()
-#     assert any(path.name == "products.h" for path in source.files())
-#     (Path(folder) / "some.cpp").write_text("int number;")
-#     assert source.key() != before
 # ```
 #
 # </details>

@@ -25,8 +25,7 @@ four columns, five terms and panels of two columns:
 | `a1 b1 c1 d1` | `c0 d0`, `c1 d1`, `c2 d2`, `c3 d3`, `c4 d4` |
 | … | |
 
-From left to right this is the order in which the product reads them. Sequential reads
-are the fastest, because the CPU prefetches what follows.
+This is the order in which the product reads them, and sequential reads are prefetched.
 """
 
 import ctypes
@@ -67,10 +66,9 @@ def up_to(number: int, multiple: int) -> int:
 # ## Large pages
 #
 # The system provides new memory in pages of 4 KiB, each with an interrupt at its first
-# use: 25,000 of them for a hundred megabytes. Linux has pages of 2 MiB on request. They
-# also make reading faster. The CPU caches the addresses of some thousand pages, and 16
-# MiB of weights are 4,096 small pages or 8 large ones. With small pages the forward
-# pass of a feedback transformer of 6 layers and $C = 256$ took 1.2 times as long.
+# use, and the CPU caches the addresses of some thousand pages. Linux has pages of 2 MiB
+# on request. With small pages the forward pass of a feedback transformer of 6 layers
+# and $C = 256$ took 1.2 times as long.
 PAGE = 2**21
 _advise = ctypes.CDLL(None).madvise if sys.platform == "linux" else None
 
@@ -86,9 +84,8 @@ class Spare:
     """
     ## Scratch buffers
 
-    Packed weights and other temporary buffers are needed again, in the same sizes, at
-    the next call. New memory would have to be cleared by the system each time. So
-    buffers are kept for later calls, up to 64 MiB; `release_buffers` frees them.
+    New memory would have to be cleared by the system at each call. So buffers are kept
+    for later calls, up to 64 MiB; `release_buffers` frees them.
     """
 
     most = 2**26  # bytes
@@ -136,11 +133,7 @@ class Call:
     """
 
     def __init__(self, library: Library, task: ctypes.Structure, like: Tensor) -> None:
-        """
-        * `library` is the kernel
-        * `task` is its structure, empty
-        * `like` is a tensor of the dtype and device of all buffers
-        """
+        """All buffers have the dtype and device of `like`; `task` is still empty."""
         self.library, self.task, self.like = library, task, like
         self.lanes, self.panel = library.lanes, 2 * library.lanes
         self.tensors: dict[str, Tensor] = {}
@@ -181,10 +174,7 @@ class Call:
         return whole[before : before + size].view(shape)
 
     def done(self) -> None:
-        """
-        Returns the scratch buffers. If that does not happen because of an exception,
-        they are freed like all memory.
-        """
+        """Returns the scratch buffers. After an exception they are freed instead."""
         SPARE.leave(self.borrowed)
         self.borrowed = []
 
@@ -234,27 +224,3 @@ class Call:
             part = whole[first : first + pack.numel()].view(pack.shape)
             self.point(**{name: part.copy_(pack)})
             first += pack.numel()
-
-
-# ## Exercises
-#
-# **1.** At which index does a packed matrix hold the number of row $k$, column $j$?
-#
-# <details><summary>Answer</summary>
-#
-# In panel $\lfloor j / 2n \rfloor$. A panel has as many rows as the sum has terms, of
-# $2n$ numbers each.
-#
-# ```python
-# import torch
-#
-# terms, columns, panel = 5, 12, 4
-# maps = torch.arange(terms * columns).view(terms, columns)
-# packed = maps.unflatten(-1, (-1, panel)).transpose(-3, -2).flatten()
-# for k in range(terms):
-#     for j in range(columns):
-#         index = (j // panel * terms + k) * panel + j % panel
-#         assert packed[index] == maps[k, j]
-# ```
-#
-# </details>

@@ -583,9 +583,9 @@ def _decoding_step(
     return step
 
 
-# ## Exercise
+# ## Exercises
 #
-# How much faster is the layer with its kernel on your machine? Make sure first
+# **1.** How much faster is the layer with its kernel on your machine? Make sure first
 # that both compute the same.
 #
 # <details><summary>Answer</summary>

@@ -26,11 +26,10 @@ the context units of the next.](figure:elman.network)
 Nothing tells the network what to store. It is trained to predict the next token, and
 gradient descent finds which part of the past helps. In the paper such networks
 discover where words begin in a stream of letters, and, from word order alone, which
-words are nouns and which are verbs. Their limit is the size of the state: all that is
-known about the text, however long, are $N$ numbers per layer, and new information
-overwrites old. A [transformer](../../transformers/mha.py) stores every position
-instead, so its memory grows with the text. A gated network
-([@hochreiter1997long]) learns when to overwrite.
+words are nouns and which are verbs. Their limit is the size of the state: $N$ numbers
+per layer, where new information overwrites old. A gated network
+([@hochreiter1997long]) learns when to overwrite, and a
+[transformer](../../transformers/mha.py) stores every position.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
@@ -68,11 +67,10 @@ __all__ = ["Elman", "ElmanCell", "ElmanConfig", "ElmanLanguageModel", "ElmanLaye
 
 # ## Activation functions
 #
-# Without a nonlinearity all steps together would be one linear map. The paper uses the
-# logistic sigmoid, with values between 0 and 1. Tanh is the same curve, rescaled to the
-# range from -1 to 1: $\tanh(z) = 2 \sigma(2 z) - 1$. At zero its slope is 1 instead of
-# 1/4, so gradients shrink less, and its values are centred on zero. ReLU keeps the
-# slope of 1 for all positive inputs, but its states are not bounded.
+# The paper uses the logistic sigmoid, with values between 0 and 1. Tanh is the same
+# curve, rescaled to the range from -1 to 1: $\tanh(z) = 2 \sigma(2 z) - 1$. At zero its
+# slope is 1 instead of 1/4, so gradients shrink less. ReLU keeps the slope of 1 for all
+# positive inputs, but its states are not bounded.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
     "sigmoid": torch.sigmoid,
@@ -154,8 +152,7 @@ class ElmanLayer(nn.Module):
     transformer processes all positions of a training sequence in parallel.
 
     In all that is $T (N C + N^2)$ multiplications per sequence, linear in the length
-    (attention is quadratic). Training stores the $T N$ activations for the backward
-    pass. Inference stores the last state alone.
+    (attention is quadratic). Training stores $T N$ activations, inference one state.
     """
 
     h_0: Tensor
@@ -236,9 +233,7 @@ class Elman(nn.Module):
 
     $$h_t^l = f(W^l h_t^{l-1} + U^l h_{t-1}^l + b^l), \qquad h_t^0 = x_t$$
 
-    The paper has a single layer. In a stack, higher layers see the input only through
-    the states of the lower ones, and all $L$ hidden states together are the state of
-    the network.
+    The paper has a single layer. All $L$ hidden states together are the state.
     """
 
     def __init__(
@@ -257,9 +252,8 @@ class Elman(nn.Module):
         * `d_hidden` is the number of hidden units of each layer, $N$
         * `n_layers` is the number of layers, $L$
         * `dropout_prob` is the dropout probability between layers, in training. Nothing
-          is dropped between *steps*. A new dropout mask is drawn at each of them, so a
-          unit that carries a value over 44 steps would lose it with a probability of
-          99 %, even if each step drops only a tenth of the units
+          is dropped between *steps*: at a tenth per step, with a new mask each time, a
+          unit would lose a value within 44 steps with a probability of 99 %
         * `nonlinearity`, `bias` and `learn_h_0` are those of `ElmanLayer`
 
         Raises `ValueError` if a size is less than 1 or `dropout_prob` is outside
@@ -377,9 +371,8 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 
     The embeddings serve twice ([@press2017using]): a token is likely if its embedding
     points in the direction of the output features. What is learned about a token as an
-    input helps to predict it, and $V C$ parameters are saved. Because the input and the
-    output of the network then have the size $C$ of an embedding, the two projections
-    lead to the hidden size $N$ and back, and $C$ can be small when $V$ is large.
+    input helps to predict it, and $V C$ parameters are saved. The two projections lead
+    from $C$ to the hidden size $N$ and back, so $C$ can be small when $V$ is large.
     """
 
     name = "elman"
@@ -407,8 +400,8 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
             self.output_weight = nn.Parameter(torch.empty(config.n_vocab, d_model))
         self.output_bias = nn.Parameter(torch.zeros(config.n_vocab))
 
-        # Two linear maps in a row are one, so between equal sizes a projection without
-        # an activation function adds nothing, and is left out.
+        # Two linear maps in a row are one: a projection between equal sizes without an
+        # activation function is left out.
         self.input_projection: nn.Module = nn.Identity()
         self.output_projection: nn.Module = nn.Identity()
         if d_model != d_hidden or config.tanh_projections:
@@ -420,9 +413,8 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
         # Entries of $E$ have variance $1 / C$. Scaled by $\sqrt{C}$ they are inputs of
         # variance 1, and unscaled they make small logits: before training the
         # prediction is nearly uniform, and its loss close to $\log V$ (4.21 for 65
-        # characters, $\log 65 = 4.17$). A standard deviation of 0.02 trained worse:
-        # after 250 steps of 32 × 64 characters of Tiny Shakespeare the training loss
-        # was 2.3 instead of 1.6.
+        # characters, $\log 65 = 4.17$). With a standard deviation of 0.02 the loss on
+        # Tiny Shakespeare after 250 steps was 2.3 instead of 1.6.
         nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
         if self.output_weight is not None:
             nn.init.normal_(self.output_weight, std=d_model**-0.5)
@@ -505,16 +497,16 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 #
 # ## The gradient, briefly
 #
-# Unrolled in time, the network is $T$ copies of the cell with shared weights. An error
-# at $h_t$ has two sources: the prediction at step $t$, with the gradient $g_t$, and all
-# later steps, through $h_{t+1}$. With $\delta_t$ for the gradient of what enters $f$,
+# Unrolled in time, the network is $T$ copies of the cell. An error at $h_t$ has two
+# sources: the prediction at step $t$, with the gradient $g_t$, and all later steps,
+# through $h_{t+1}$. With $\delta_t$ for the gradient of what enters $f$,
 #
 # $$\delta_t = f'(z_t) \odot \left(g_t + U^\top \delta_{t+1}\right), \qquad
 #   \frac{\partial \mathcal{L}}{\partial U} = \sum_t \delta_t h_{t-1}^\top, \qquad
 #   \frac{\partial \mathcal{L}}{\partial W} = \sum_t \delta_t x_t^\top$$
 #
-# The weights are shared, so their gradients are sums over all steps. [Backpropagation
-# through time](bptt.py) derives this, and measures how fast it vanishes.
+# [Backpropagation through time](bptt.py) derives this, and measures how fast it
+# vanishes.
 #
 # ## Differences from the paper
 #
@@ -522,8 +514,8 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 #   (`nonlinearity="sigmoid"`), and $h_0 = 0$, where the context units start at 0.5. For
 #   a sigmoid unit 0.5 is the neutral value.
 # * **Gradients.** The paper treats the context units as an ordinary input, and the
-#   gradient of step $t$ stops at $h_{t-1}$. Here it continues through all steps of the
-#   chunk. Exercise 2 trains the paper's way.
+#   gradient of step $t$ stops at $h_{t-1}$ (`detach` after each step). Here it
+#   continues through all steps of the chunk.
 # * **Inputs and outputs.** Hand-made bit vectors and squared errors in the paper;
 #   learned embeddings, tied to the output, softmax and cross entropy here.
 # * **Depth.** The paper has one layer and neither dropout nor label smoothing.
@@ -553,16 +545,14 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 #
 # ## Exercises
 #
-# **1.** Exclusive or in time, the first experiment of the paper. The input is a stream
-# of bits: two random ones and their exclusive or, then two more, `101 110 000 …`. Train
-# a layer to predict the next bit. Which bits can it predict?
+# **1.** The first experiment of the paper: a stream of bits, two random ones and their
+# exclusive or, then two more, `101 110 000 …`. Train a layer to predict the next bit.
+# Which bits can it predict?
 #
 # <details><summary>Answer</summary>
 #
 # Every third one, from the two bits before it. The first of the two is available only
-# in the hidden state. The other bits are random, and cost $\log 2 = 0.69$. The network
-# is not told that there are triples: the pattern of its errors shows the structure that
-# it found.
+# in the hidden state. The other bits are random, and cost $\log 2 = 0.69$.
 #
 # ```python
 # import torch
@@ -592,42 +582,7 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 #
 # </details>
 #
-# **2.** Train the exclusive or as the paper does: detach the state after every step.
-# Does the network still learn to use the bit before the last?
-#
-# <details><summary>Answer</summary>
-#
-# Here it does. No gradient tells step $t$ what step $t + 1$ needs. But $U$ starts
-# orthogonal, so the previous input is in the state anyway, and it is enough to learn to
-# read it. What must be stored over many steps needs gradients that reach back.
-#
-# ```python
-# import torch
-# from torch import nn
-# from torch.nn import functional as F
-# from labml_nn.recurrent.elman import ElmanLayer
-#
-# layer, read_out = ElmanLayer(1, 16), nn.Linear(16, 1)
-# optimizer = torch.optim.Adam([*layer.parameters(), *read_out.parameters()], lr=0.02)
-# for _ in range(200):
-#     pairs = torch.randint(2, (3, 2, 64))
-#     bits = torch.cat([pairs, pairs.sum(1, keepdim=True) % 2], dim=1)
-#     bits = bits.flatten(0, 1).float()
-#     state, losses = None, []
-#     for bit, target in zip(bits[:-1], bits[1:], strict=True):
-#         _, state = layer(bit[None, :, None], state)
-#         logit = read_out(state).squeeze(-1)
-#         losses.append(F.binary_cross_entropy_with_logits(logit, target))
-#         state = state.detach()
-#     optimizer.zero_grad()
-#     torch.stack(losses).mean().backward()
-#     optimizer.step()
-# assert losses[1] < 0.2 and losses[4] < 0.2 and losses[0] > 0.6
-# ```
-#
-# </details>
-#
-# **3.** `torch.nn.RNN` is an Elman network too. Convert a trained one. Then take one
+# **2.** `torch.nn.RNN` is an Elman network too. Convert a trained one. Then take one
 # step of plain gradient descent in both. Which parameter differs afterwards?
 #
 # <details><summary>Answer</summary>
@@ -673,7 +628,7 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 #
 # </details>
 #
-# **4.** A *leaky* unit changes slowly: its new state is nine tenths of the old one plus
+# **3.** A *leaky* unit changes slowly: its new state is nine tenths of the old one plus
 # a tenth of what an Elman cell computes. Build such a layer.
 #
 # <details><summary>Answer</summary>
@@ -693,47 +648,6 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 # layer.cell = LeakyCell(4, 6)
 # states, _ = layer(torch.randn(9, 2, 4))
 # assert states.abs().max() < 1 - 0.9**9
-# ```
-#
-# </details>
-#
-# **5.** The second experiment of the paper: each consonant brings its vowels with it,
-# *ba*, *dii*, *guuu*, and the words follow in random order without spaces. Which
-# letters can be predicted?
-#
-# <details><summary>Answer</summary>
-#
-# The vowels, and how many of them: to know that *guuu* is over, the network has to
-# count. The next consonant is a random choice of three, which costs $\log 3 = 1.10$.
-# So the loss jumps where a word begins: word boundaries can be found from prediction
-# errors alone.
-#
-# ```python
-# import torch
-# from torch import nn
-# from torch.nn import functional as F
-# from labml_nn.recurrent.elman import ElmanLayer
-#
-# words, letters = ["ba", "dii", "guuu"], "bdgaiu"
-# def stream():
-#     text = "".join(words[i] for i in torch.randint(3, (20,)).tolist())
-#     return [letters.index(letter) for letter in text[:31]]
-#
-# layer, read_out = ElmanLayer(6, 20), nn.Linear(20, 6)
-# optimizer = torch.optim.Adam([*layer.parameters(), *read_out.parameters()], lr=0.01)
-# for _ in range(100):
-#     tokens = torch.tensor([stream() for _ in range(16)]).t()  # [T, B]
-#     states, _ = layer(F.one_hot(tokens[:-1], 6).float())
-#     losses = F.cross_entropy(
-#         read_out(states).flatten(0, 1), tokens[1:].flatten(), reduction="none"
-#     )
-#     optimizer.zero_grad()
-#     losses.mean().backward()
-#     optimizer.step()
-#
-# vowel = tokens[1:].flatten() >= 3
-# assert losses[vowel].max() < 0.3
-# assert 0.8 < losses[~vowel].mean() < 1.4
 # ```
 #
 # </details>

@@ -38,10 +38,9 @@ $$\frac{\partial \mathcal{L}}{\partial U} = \sum_{t=1}^{T} \delta_t \, h_{t-1}^\
   \frac{\partial \mathcal{L}}{\partial W} = \sum_{t=1}^{T} \delta_t \, x_t^\top, \quad
   \frac{\partial \mathcal{L}}{\partial b} = \sum_{t=1}^{T} \delta_t$$
 
-Autograd finds the same if the layer is a loop. Writing it by hand shows what is
-sequential and what is not. Only the two lines of the recurrence have to run step by
-step. The products $W x_t$ and the sums over $t$ are single large products over all
-$T B$ rows, where autograd makes $T$ small ones and adds them. The
+Autograd finds the same if the layer is a loop. By hand, only the two lines of the
+recurrence run step by step. The products $W x_t$ and the sums over $t$ are single large
+products over all $T B$ rows, where autograd makes $T$ small ones and adds them. The
 [kernels](../../kernels/elman.py) of the layer use these functions.
 
 | Symbol | Code | Shape | Meaning |
@@ -151,12 +150,11 @@ def recurrent_grad(deltas: Tensor, states: Tensor, h_0: Tensor) -> Tensor:
 # $$\frac{\partial h_t}{\partial h_0} = \prod_{s=t}^{1} J_s, \qquad
 #   J_s = \operatorname{diag}(1 - h_s^2) \; U$$
 #
-# A product of a hundred matrices is rarely of moderate size. If each of them shrinks a
-# vector by a tenth, $0.9^{100} = 0.00003$ of it is left; if each stretches it by a
-# tenth, it grows 14,000-fold. Bengio, Simard and Frasconi
-# ([-@bengio1994learning]) show that this is no accident: a network that stores
-# information *robustly*, so that small disturbances die out, is one in which gradients
-# die out as well.
+# If each of a hundred factors shrinks a vector by a tenth, $0.9^{100} = 0.00003$ of it
+# is left; if each stretches it by a tenth, it grows 14,000-fold. Bengio, Simard and
+# Frasconi ([-@bengio1994learning]) show that this is no accident: in a network that
+# stores information *robustly*, so that small disturbances die out, gradients die out
+# as well.
 #
 # The table shows how long a gradient of length 1 at $h_t$ is when it arrives at $h_0$,
 # for 128 units and $U = \rho \cdot{}$(a random orthogonal matrix), whose eigenvalues
@@ -183,9 +181,7 @@ def recurrent_grad(deltas: Tensor, states: Tensor, h_0: Tensor) -> Tensor:
 # table.
 #
 # Clipping the norm of the gradient is a remedy against explosion
-# ([@pascanu2013difficulty]); nothing restores what has vanished. Gated networks add to
-# their state instead of multiplying it, and attention has a path of length one between
-# any two positions.
+# ([@pascanu2013difficulty]); nothing restores what has vanished.
 #
 # ## Truncation
 #
