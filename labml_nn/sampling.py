@@ -22,16 +22,13 @@ changes all predictions after it, and errors accumulate. The sampler matters as 
 the model.
 
 **Always the most probable token?** The most probable text is not a typical one. Greedy
-choice ends in loops such as *I don't know. I don't know. I don't know.* Human text has
-an unlikely word every few words: [@holtzman2019curious, Figure 2] compare the
-probabilities of human text with those of text that maximises probability, which are
-close to one everywhere. And each repetition of a phrase makes the next one more
-probable (Figure 4).
+choice ends in loops such as *I don't know. I don't know.* Human text has an unlikely
+word every few words ([@holtzman2019curious, Figure 2]), and each repetition of a phrase
+makes the next one more probable (Figure 4).
 
-**A sample from the whole distribution?** For a perfect model that would be right. A
-trained one gives a little probability to every token that hardly ever follows. Each is
-negligible, but this *tail* is long: if each of 10,000 implausible tokens has
-probability 0.00001, one sample in ten is one of them, ten in a text of 100 tokens.
+**A sample from the whole distribution?** A trained model gives a little probability to
+every token that hardly ever follows. This *tail* is long: if each of 10,000 implausible
+tokens has probability 0.00001, ten in a text of 100 tokens are among them.
 
 So samplers change the distribution a little before they draw from it:
 
@@ -100,9 +97,7 @@ class Sampler:
 
     `Sampler()` itself draws from the predicted distribution,
     $q = \operatorname{softmax}(z)$. Subclasses override `adjust`. They change logits,
-    not probabilities: logits need not sum to one, and the softmax normalises again
-    whatever was removed. A sampler has no state, so the same random generator gives the
-    same tokens.
+    because the softmax normalises again whatever was removed.
     """
 
     def adjust(self, logits: Float[Tensor, "B V"]) -> Float[Tensor, "B V"]:
@@ -145,7 +140,8 @@ class Greedy(Sampler):
 
     def adjust(self, logits: Float[Tensor, "B V"]) -> Float[Tensor, "B V"]:
         """All other tokens become impossible."""
-        return _keep(logits, logits.argmax(-1, keepdim=True))
+        best = logits.argmax(-1, keepdim=True)
+        return torch.full_like(logits, -math.inf).scatter_(-1, best, 0.0)
 
     def __call__(
         self, logits: Float[Tensor, "B V"], generator: torch.Generator | None = None
@@ -162,17 +158,12 @@ class Temperature(Sampler):
 
     $$q_v = \frac{e^{z_v / \tau}}{\sum_u e^{z_u / \tau}} \propto p_v^{1 / \tau}$$
 
-    $\tau = 1$ changes nothing. Below 1 differences between logits grow and probable
-    tokens become more probable: at $\tau = 1/2$ probabilities are squared, so a token
-    that was ten times as probable as another is a hundred times as probable. Above 1
-    the distribution becomes flatter. The limit $\tau \to 0$ is greedy choice, and for
-    $\tau \to \infty$ all tokens are equally probable.
+    $\tau = 1$ changes nothing. Below 1 probable tokens become more probable: at
+    $\tau = 1/2$ a token that was ten times as probable as another is a hundred times as
+    probable. Above 1 the distribution becomes flatter. The limit $\tau \to 0$ is greedy
+    choice, and for $\tau \to \infty$ all tokens are equally probable.
 
     ![What follows a "t" in the introduction of this page.](figure:sampling.temperature)
-
-    The name comes from physics, where a state of energy $\epsilon$ has probability
-    proportional to $e^{-\epsilon / k_\mathrm{B} \tau}$: a hot gas visits all states, a
-    cold one those of low energy.
 
     * `temperature` is $\tau > 0$
 
@@ -191,9 +182,9 @@ class Temperature(Sampler):
 
     def adjust(self, logits: Float[Tensor, "B V"]) -> Float[Tensor, "B V"]:
         r"""
-        With the largest logit subtracted, which does not change the softmax, a tiny
-        $\tau$ sends the others to $-\infty$ and not the largest to $+\infty$. A $\tau$
-        that the dtype would round to zero is replaced by its smallest number.
+        Subtracting the largest logit does not change the softmax, but without it a
+        tiny $\tau$ would send that logit to infinity. A $\tau$ that the dtype would
+        round to zero is replaced by its smallest number.
         """
         temperature = max(self.temperature, torch.finfo(logits.dtype).tiny)
         return (logits - logits.amax(-1, keepdim=True)) / temperature
@@ -206,7 +197,7 @@ class TopK(Sampler):
 
     Keeps exactly the $k$ most probable tokens ([@fan2018hierarchical] generated stories
     with $k = 10$). Of equally probable ones at the border, those with lower numbers are
-    kept; the usual comparison with the $k$-th largest logit would keep all of them.
+    kept.
 
     * `k` is a positive integer; a vocabulary of at most $k$ tokens is unchanged
 
@@ -221,8 +212,7 @@ class TopK(Sampler):
     def adjust(self, logits: Float[Tensor, "B V"]) -> Float[Tensor, "B V"]:
         """
         `topk` gives the border; all logits above it are kept, and the first of those
-        equal to it while there is room. For 50,257 tokens this takes 0.4 ms on one CPU
-        core, and a stable sort, which gives the same result, 4.2 ms.
+        equal to it while there is room. A stable sort would take ten times as long.
         """
         if self.k >= logits.shape[-1]:
             return logits
@@ -245,8 +235,7 @@ class Nucleus(Sampler):
     $$\sum_{v \in V^{(p)}} P(v \mid w_0, \dots, w_t) \ge p$$
 
     Tokens are taken from the most probable down, until their sum reaches $p$; of
-    equally probable tokens lower numbers come first. Sums are rounded, so a set that
-    reaches $p$ exactly may get one token more.
+    equally probable tokens lower numbers come first.
 
     * `p` is above 0 and at most 1, which keeps everything; the paper uses 0.95
 
@@ -291,8 +280,7 @@ class Chain(Sampler):
         for sampler in samplers:
             if not isinstance(sampler, Sampler):
                 raise TypeError(
-                    f"`samplers` contains {sampler!r}; expected samplers, such as "
-                    "Temperature(0.8) and TopK(10)"
+                    f"`samplers` contains {sampler!r}; expected samplers: TopK(10)"
                 )
         self.samplers = samplers
 
@@ -323,10 +311,10 @@ def generate(
     r"""
     ## Generation
 
-    The simplest program passes the whole text to the model for each new token and uses
-    the logits of the last position only: token 1,000 costs a thousand times as much as
-    the first. But a model returns a [state](language_model.py) with its logits, such as
-    a KV cache or a hidden state. With it, one token is one step of constant cost:
+    The simplest program passes the whole text to the model for each new token: token
+    1,000 costs a thousand times as much as the first. With the
+    [state](language_model.py) that a model returns, a KV cache or a hidden state, one
+    token is one step of constant cost:
 
     $$z_t, \; h_t = \operatorname{forward}(w_t, \; h_{t-1})$$
 
@@ -349,8 +337,7 @@ def generate(
     stop token ends with it, and the rest of its column repeats it. $N$ is `n`, or less
     if all sequences ended before. Padding is never generated unless it is in `stop`.
 
-    Generation runs in evaluation mode and without gradients. Afterwards each submodule
-    is in the mode in which it was, also after an exception or Ctrl-C.
+    Generation runs in evaluation mode and without gradients.
 
     Raises `ValueError` for an `n` below 1, an empty prompt or batch, lengths that do
     not match, tokens outside the vocabulary or a seed of more than 64 bits;
@@ -364,15 +351,11 @@ def generate(
     check_sizes(n=n)
     check_integers("prompt", prompt, "T B")
     if prompt.shape[1] == 0:
-        raise ValueError(
-            f"`prompt` has shape {list(prompt.shape)}: the batch is empty; expected B "
-            "to be at least 1"
-        )
+        raise ValueError("`prompt` is an empty batch; expected B to be at least 1")
     stops = _stop_tokens(model, stop)
     pick = _picker(model, sampler, _generator(seed, prompt.device), stops)
 
-    # In inference mode tensors have no version counters and can never be part of a
-    # graph, which saves time. The copy outside of it may be trained on.
+    # Inference mode saves the bookkeeping of autograd. The copy may be trained on.
     with evaluating(model), torch.inference_mode():
         start = model.prepare_prompt(prompt, lengths)
         generated = _generate(model, start, n, pick, stops, on_token)
@@ -390,11 +373,10 @@ def _generate(
     """
     ### Prompts of different lengths
 
-    Usually shorter prompts are padded in front, and masks and positions must account
-    for it. Here no model needs to know. One forward pass reads the prompts up to the
-    length of the shortest. After that, each step takes one token of every sequence: the
-    next token of its prompt, if there is one, otherwise the token that was sampled for
-    it. Each sequence is generated as if it were alone; sampled tokens are in brackets.
+    One forward pass reads the prompts up to the length of the shortest. After that,
+    each step takes one token of every sequence: the next token of its prompt, if there
+    is one, otherwise the token that was sampled for it (in brackets). Each sequence is
+    generated as if it were alone, and no model needs to know.
 
     ```text
     one pass    one step each
@@ -430,8 +412,6 @@ def _generate(
                 if is_new[sequence]:
                     on_token(sequence, token)
 
-        # The test whether all are complete synchronises with a GPU, so it is made only
-        # if there are stop tokens.
         if stops:
             stopped = (t >= ends) & torch.isin(tokens, ending)
             done = torch.where(stopped, done.clamp(max=t + 1), done)
@@ -469,8 +449,7 @@ def _picker(
         if tokens.shape != logits.shape[:1] or tokens.is_floating_point():
             raise ValueError(
                 f"`sampler` returned {tokens.dtype} of shape {list(tokens.shape)}; "
-                f"expected a token for each of {logits.shape[0]} sequences, integers "
-                "[B]"
+                f"expected integers of shape {list(logits.shape[:1])}"
             )
         return tokens.long()
 
@@ -485,15 +464,10 @@ def _stop_tokens(
     tokens = list(stop) if isinstance(stop, Collection) else [stop]
     n_vocab = model.config.n_vocab
     for token in tokens:
-        if isinstance(token, bool) or not isinstance(token, Integral):
-            raise TypeError(
-                f"`stop` holds {token!r}, a {type(token).__name__}; expected a token "
-                "or a collection of tokens, whole numbers"
-            )
-        if not 0 <= int(token) < n_vocab:
+        _check_whole("`stop` holds", token)
+        if not 0 <= token < n_vocab:
             raise ValueError(
-                f"`stop` holds {token}; expected tokens from 0 to {n_vocab - 1}, "
-                f"below n_vocab ({n_vocab})"
+                f"`stop` holds {token}; expected tokens from 0 to {n_vocab - 1}"
             )
     return [int(token) for token in tokens]
 
@@ -501,11 +475,7 @@ def _stop_tokens(
 def _generator(seed: int | None, device: torch.device) -> torch.Generator | None:
     if seed is None:
         return None
-    if isinstance(seed, bool) or not isinstance(seed, Integral):
-        raise TypeError(
-            f"`seed` ({seed!r}) must be a whole number or None, not a "
-            f"{type(seed).__name__}"
-        )
+    _check_whole("`seed` is", seed)
     if not -(2**63) <= int(seed) < 2**64:
         raise ValueError(
             f"`seed` ({seed}) must fit into 64 bits; use seed % 2**64 for a larger one"
@@ -513,9 +483,11 @@ def _generator(seed: int | None, device: torch.device) -> torch.Generator | None
     return torch.Generator(device).manual_seed(int(seed))
 
 
-def _keep(logits: Tensor, tokens: Tensor) -> Tensor:
-    removed = torch.ones_like(logits, dtype=torch.bool).scatter_(-1, tokens, False)
-    return logits.masked_fill(removed, -math.inf)
+def _check_whole(what: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(
+            f"{what} {value!r}, a {type(value).__name__}; expected a whole number"
+        )
 
 
 def _check_number(name: str, value: float) -> None:
@@ -541,16 +513,11 @@ def _check_logits(logits: Tensor) -> None:
     if logits.device.type != "cpu":
         return
     for row, largest in enumerate(logits.amax(-1).tolist()):
-        if math.isfinite(largest):
-            continue
-        hint = {
-            math.inf: "a logit is infinite",
-            -math.inf: "all tokens were made impossible",
-        }.get(largest, "did training diverge?")
-        raise ValueError(
-            f"row {row} of `logits` has the largest value {largest}, and no token can "
-            f"be drawn from it; {hint}"
-        )
+        if not math.isfinite(largest):
+            raise ValueError(
+                f"row {row} of `logits` has the largest value {largest}, and no token "
+                "can be drawn; did training diverge, or is every token impossible?"
+            )
 
 
 # ## Differences from the papers
@@ -614,35 +581,13 @@ def _check_logits(logits: Tensor) -> None:
 #
 # </details>
 #
-# **3.** Sample from a softmax without `torch.multinomial`: add independent noise to
-# each logit and take the argmax. Which distribution must the noise have?
-#
-# <details><summary>Answer</summary>
-#
-# Gumbel noise, $g = -\log x$ with exponential $x$. Then $z_v + g_v$ is largest where
-# $x_v / e^{z_v}$ is smallest. That is an exponential variable with rate $e^{z_v}$, and
-# of several the smallest is $v$ with a probability proportional to its rate.
-#
-# ```python
-# import torch
-#
-# probabilities = torch.tensor([0.5, 0.3, 0.2])
-# noise = -torch.empty(100_000, 3).exponential_().log()
-# drawn = (probabilities.log() + noise).argmax(-1)
-# fractions = drawn.bincount() / len(drawn)
-# torch.testing.assert_close(fractions, probabilities, rtol=0, atol=0.01)
-# ```
-#
-# </details>
-#
-# **4.** Implement generation that passes the whole text to the model for each token. Is
+# **3.** Implement generation that passes the whole text to the model for each token. Is
 # the result the same? How many tokens does each implementation process?
 #
 # <details><summary>Answer</summary>
 #
 # It is the same. A prompt of $T$ and $n$ new tokens cost
-# $T + (T + 1) + \dots + (T + n - 1)$ tokens, and with the state $T + n - 1$: here 330
-# and 26, and for a page of 2,000 characters two million and two thousand.
+# $T + (T + 1) + \dots + (T + n - 1)$ tokens, and with the state $T + n - 1$.
 #
 # ```python
 # import torch
@@ -663,30 +608,6 @@ def _check_logits(logits: Tensor) -> None:
 # processed.clear()
 # assert torch.equal(generate(model, prompt, 20), text[7:])
 # assert sum(processed) == 26
-# ```
-#
-# </details>
-#
-# **5.** Generate eight continuations of a prompt and keep the most probable one.
-#
-# <details><summary>Answer</summary>
-#
-# The batch is the prompt eight times. The score of a continuation is the sum of its
-# log-probabilities; `loss` would be the mean over all eight.
-#
-# ```python
-# import torch
-# import labml_nn
-# from labml_nn.sampling import Nucleus, generate
-#
-# model = labml_nn.create("elman", n_vocab=65)
-# prompt = torch.randint(65, (7, 1)).expand(-1, 8)
-# text = torch.cat([prompt, generate(model, prompt, 20, Nucleus(0.9), seed=1)])
-# probabilities, _ = model.pred(text[:-1])
-# steps = probabilities.log().gather(-1, text[1:, :, None])[6:, :, 0]  # [20, 8]
-# score = steps.sum(0)
-# best = text[:, score.argmax()]
-# assert len(best) == 27 and score.max() > score.mean()
 # ```
 #
 # </details>

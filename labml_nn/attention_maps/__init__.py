@@ -48,20 +48,16 @@ and nothing else. "The model predicted *she* because of *Juliet*" does not follo
   on a short value adds less than a small weight on a long one. Heads often put a large
   weight on a position that carries no information.
 * A position is not its token. Above the first layer, position $s$ contains what earlier
-  layers have gathered there, and much of a representation bypasses attention through
-  the residual connections.
+  layers have gathered there.
 * Other weights might give the same prediction. Jain and Wallace
   ([-@jain2019attention], *Attention is not Explanation*) found that the weights of
-  recurrent classifiers correlated little with gradients and with the effect of leaving
-  words out, and that very different weights often gave nearly the same prediction.
-* Wiegreffe and Pinter ([-@wiegreffe2019attention], *Attention is not not Explanation*)
-  answer that weights chosen freely for each text are not weights that a model could
-  have learned, and that it depends on the definition of an explanation. They propose
-  tests; some tasks pass them and others do not.
+  recurrent classifiers correlated little with gradients, and that very different
+  weights often gave nearly the same prediction. Wiegreffe and Pinter
+  ([-@wiegreffe2019attention], *Attention is not not Explanation*) answer that weights
+  chosen freely for each text are not weights that a model could have learned.
 
 So a map suggests where to look. Whether a head does what it seems to do is an
-experiment: remove the head, or replace the token that it attends to, and measure the
-change of the prediction.
+experiment: remove the head, and measure the change of the prediction.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -109,17 +105,15 @@ def attention_maps(
     Runs the model once, in evaluation mode and without gradients. Returns the maps in
     the order of the calls, with labels if it is certain which position is which token.
 
-    Raises `ValueError` for a model without attention, for a source without a target,
-    and for a text with padding: the model leaves padding out, so positions would not be
-    those of the text. Other errors are those of the model.
+    Raises `ValueError` for a model without attention, a source without a target, and a
+    text with padding. Other errors are those of the model.
     """
     tokens = [each for each in inputs if _is_tokens(each)]
     padding = getattr(getattr(model, "config", None), "padding_token", None)
     if padding is not None and any(bool((each == padding).any()) for each in tokens):
         raise ValueError(
-            f"the text holds padding (token {padding}), which the model leaves out, so "
-            "positions are not those of the text; give one text at a time: "
-            "attention_maps(model, tokens[:length, [b]])"
+            f"the text holds padding (token {padding}), which the model leaves out; "
+            "give one text at a time: attention_maps(model, tokens[:length, [b]])"
         )
     encode: Any = getattr(model, "encode", None)
     with evaluating(model), record_attention(model) as maps:
@@ -127,8 +121,8 @@ def attention_maps(
             model(*inputs, **named)
         elif len(inputs) < 2:
             raise ValueError(
-                f"{len(inputs)} texts were given to an encoder-decoder; expected two, "
-                "the source and the target from its start token on"
+                "an encoder-decoder needs two texts: the source, and the target from "
+                f"its start token on; {len(inputs)} given"
             )
         else:
             source, target, *rest = inputs
@@ -205,15 +199,15 @@ def record_attention(model: nn.Module) -> Iterator[list[AttentionMap]]:
     Yields a list, to which each call of an attention adds a map. The weights are those
     before dropout. A feedback model adds one map per layer and sequence.
 
-    Fused kernels never store the weights, so inside the block all
-    [kernels are disabled](../kernels/__init__.py): the reference methods run, which set
-    `attn`. Forward hooks read it, and are removed afterwards. Raises `ValueError` for a
-    model without attention, and for a compiled one, whose modules are not called.
+    Inside the block [kernels are disabled](../kernels/__init__.py): the reference
+    methods run, which set `attn`. Forward hooks read it, and are removed afterwards.
+    Raises `ValueError` for a model without attention, and for a compiled one, whose
+    modules are not called.
     """
     if any(hasattr(module, "_orig_mod") for module in model.modules()):
         raise ValueError(
-            "the model is compiled, and the modules inside a compiled graph cannot be "
-            "observed; give the model that was compiled"
+            "the model is compiled, so its modules cannot be observed; give the model "
+            "that was compiled"
         )
 
     # An attention is any module that sets its attribute `attn`, also one of your own.
@@ -222,10 +216,8 @@ def record_attention(model: nn.Module) -> Iterator[list[AttentionMap]]:
     }
     if not attentions:
         raise ValueError(
-            f"{type(model).__name__} has no attention. Recurrent networks, such as the "
-            "Elman network, have a hidden state instead; expected a model with "
-            "MultiHeadAttention or FeedbackAttention inside, or another module that "
-            "sets `attn`"
+            f"{type(model).__name__} has no attention; expected a model with "
+            "MultiHeadAttention, FeedbackAttention or another module that sets `attn`"
         )
     recorder = _Recorder()
     with ExitStack() as restore, kernels.disabled():
@@ -239,8 +231,7 @@ def record_attention(model: nn.Module) -> Iterator[list[AttentionMap]]:
         yield recorder.maps
 
 
-# An attribute of the instance hides the method of its class. If there is one already,
-# it is put back.
+# An attribute of the instance hides the method of its class.
 def _replace_method(restore: ExitStack, module: nn.Module, read: Any) -> None:
     own = vars(module)
     if "read" in own:
@@ -275,8 +266,8 @@ class _Recorder:
             weights: Any = module.attn
             if not isinstance(weights, Tensor):
                 raise ValueError(
-                    f"the attention {name!r} has not set `attn`; an attention of your "
-                    "own has to store its weights there, `[T, S, B, H]`"
+                    f"the attention {name!r} has not set `attn`; expected its weights "
+                    "there, `[T, S, B, H]`"
                 )
             if weights.dim() == 4:
                 self.add(name, "", weights)
@@ -312,10 +303,9 @@ def matrix_of(
     * `steps` is the number of steps, $T$
     * `before` is the number of memory slots before the first of them
 
-    Returns `[T, S, B, H]` with $S$ = `before + steps`. Column $s$ is the slot that was
-    written at step $s$. The memory of step $t$ ends with the slot of the previous step,
-    so each row ends one column before the diagonal. What the horizon has dropped is
-    zero.
+    Returns `[T, S, B, H]` with $S$ = `before + steps`. The memory of step $t$ ends with
+    the slot of the previous step, so each row ends one column before the diagonal.
+    Slots that the horizon has dropped are zero.
     """
     weights = rows[0].new_zeros(steps, before + steps, *rows[0].shape[1:])
     for step, row in enumerate(rows, start=steps - len(rows)):
@@ -389,35 +379,29 @@ def title_of(name: str, role: str = "") -> str:
 #
 # </details>
 #
-# **3.** Which token matters for a prediction? Compare the gradient with the weights.
+# **3.** Two layers on top of each other, with residual connections between: how much
+# of what comes out at $t$ began at $s$, if a layer's output is half what it attended to
+# and half what it had?
 #
 # <details><summary>Answer</summary>
 #
-# The gradient of the largest logit with respect to the embedded tokens includes all
-# layers and the residual connections. It describes infinitesimal changes only. Here the
-# model is untrained, and the two need not agree.
+# A path may stay or move in each layer, so the matrices $\frac12 (A + I)$ multiply.
+# This is "attention rollout" ([@abnar2020quantifying]). It ignores values and
+# feed-forward networks.
 #
 # ```python
 # import torch
-# from labml_nn.attention_maps import attention_maps
-# from labml_nn.transformers.feedback.language_model import FeedbackLanguageModel
+# from labml_nn.attention_maps import AttentionMap
 #
-# config = {"n_vocab": 7, "d_model": 12, "heads": 3, "n_layers": 2, "dropout_prob": 0.0}
-# model = FeedbackLanguageModel.from_config(config)
-# tokens = torch.randint(7, (6, 1))
-# top = attention_maps(model, tokens)[-1].mean("head").pick(batch=0, query=5)
+# def rollout(*maps):
+#     moved = torch.eye(maps[0].sizes["key"])
+#     for attention in maps:
+#         weights = attention.mean("head").pick(batch=0).tensor("query", "key")
+#         moved = (weights + torch.eye(len(weights))) / 2 @ moved
+#     return moved
 #
-# embedded = []
-# keep = lambda module, given, made: embedded.append(made.requires_grad_())
-# with torch.no_grad():
-#     model.embed.weight.mul_(10)
-# handle = model.embed.register_forward_hook(keep)
-# logits, _ = model(tokens)
-# handle.remove()
-# (gradient,) = torch.autograd.grad(logits[-1].max(), embedded)
-# importance = gradient.norm(dim=-1)[:, 0]
-# assert importance.shape == top.weights.shape == (6,)
-# assert top.weights[5] == 0 and importance[5] > 0  # a token does not attend to itself
+# layers = [AttentionMap("", torch.randn(5, 5, 1, 3).softmax(dim=1)) for _ in range(2)]
+# assert torch.allclose(rollout(*layers).sum(-1), torch.ones(5))
 # ```
 #
 # </details>

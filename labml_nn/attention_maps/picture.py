@@ -25,18 +25,8 @@ assert picture(one).startswith("<svg")
 
 In the picture rows are queries and columns are keys, and the opacity of a square is the
 weight. A causal model leaves the upper right triangle empty; a head that attends to the
-previous position draws a diagonal. The picture is SVG of a few kilobytes, written
-without a plotting library, and the same map always gives the same text. It follows the
-light or dark theme of the page that shows it, and has a title and a description for
-screen readers.
-
-| Symbol | Code | Shape | Meaning |
-|:--|:--|:--|:--|
-| $A_{tsbh}$ | `weights` | `[T, S, B, H]` | the weight of key $s$ for query $t$ |
-| $t$ | axis `"query"` | `T` | position of the query |
-| $s$ | axis `"key"` | `S` | position of the key |
-| $b$ | axis `"batch"` | `B` | sequence |
-| $h$ | axis `"head"` | `H` | head |
+previous position draws a diagonal. It is SVG, which follows the light or dark theme of
+the page that shows it, and has a title and a description for screen readers.
 """
 
 import math
@@ -45,6 +35,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
@@ -57,8 +48,6 @@ Labels = tuple[tuple[str, ...], ...]
 class AttentionMap:
     r"""
     ## The map
-
-    A value: methods return other maps and leave this one as it is.
 
     * `name` is the name of the attention module in its model
     * `weights` holds $A$, without gradients. In each head the weights of a query sum to
@@ -88,12 +77,12 @@ class AttentionMap:
         for axis, labels in (("query", self.queries), ("key", self.keys)):
             if labels is None or axis not in self.axes:
                 continue
-            texts = self.sizes.get("batch", 1)
-            if [len(row) for row in labels] != [self.sizes[axis]] * texts:
+            lengths = [len(row) for row in labels]
+            expected = [self.sizes[axis]] * self.sizes.get("batch", 1)
+            if lengths != expected:
                 raise ValueError(
-                    f"labels of the {axis} axis come in rows of "
-                    f"{[len(row) for row in labels]}; expected {self.sizes[axis]} in "
-                    f"each of {texts}, one row for each text"
+                    f"labels of the {axis} axis come in rows of {lengths}; expected "
+                    f"{expected}, one row for each text"
                 )
 
     @property
@@ -116,40 +105,32 @@ class AttentionMap:
         """
         picked = self
         for axis, index in where.items():
-            picked = picked._pick_one(axis, index)
-        return picked
-
-    def _pick_one(self, axis: str, index: int) -> "AttentionMap":
-        place, size = self._place(axis), self.sizes[axis]
-        if not -size <= index < size:
-            raise IndexError(
-                f"there is no {axis} {index}: the axis has {size}, from 0 to {size - 1}"
+            place, size = picked._place(axis), picked.sizes[axis]
+            if not -size <= index < size:
+                raise IndexError(f"there is no {axis} {index}: the axis has {size}")
+            queries, keys = picked.queries, picked.keys
+            if axis == "batch":
+                queries = queries and (queries[index],)
+                keys = keys and (keys[index],)
+            picked = replace(
+                picked,
+                weights=picked.weights.select(place, index),
+                axes=picked.axes[:place] + picked.axes[place + 1 :],
+                queries=queries,
+                keys=keys,
             )
-        queries, keys = self.queries, self.keys
-        if axis == "batch":
-            queries = queries and (queries[index],)
-            keys = keys and (keys[index],)
-        return replace(
-            self,
-            weights=self.weights.select(place, index),
-            axes=self.axes[:place] + self.axes[place + 1 :],
-            queries=queries,
-            keys=keys,
-        )
+        return picked
 
     def mean(self, axis: str) -> "AttentionMap":
         """
         ### Mean over an axis
 
-        `mean("head")` averages over the heads. Heads specialise, so look at some of
-        them before you rely on a mean. Raises `ValueError` for an unknown axis, and for
-        the batch, whose sequences are unrelated.
+        `mean("head")` averages over the heads. Raises `ValueError` for an unknown axis,
+        and for the batch, whose sequences are unrelated.
         """
         place = self._place(axis)
         if axis == "batch":
-            raise ValueError(
-                "a mean over the batch mixes sequences; pick one of them: pick(batch=0)"
-            )
+            raise ValueError("the batch holds unrelated sequences; use pick(batch=0)")
         axes = self.axes[:place] + self.axes[place + 1 :]
         return replace(self, weights=self.weights.mean(place), axes=axes)
 
@@ -171,9 +152,7 @@ class AttentionMap:
             )
         return self.axes.index(axis)
 
-    # Jupyter uses the HTML, which follows the notebook's theme, and other programs the
-    # image. If there is no picture, because axes are missing or the map is too
-    # large, they show the text.
+    # If axes are missing or the map is too large, notebooks show the text.
     def _repr_html_(self) -> str | None:
         try:
             return picture(self)
@@ -212,10 +191,9 @@ def picture(
     * `scale` is the weight that is drawn opaque, as are larger ones. `None` takes the
       99th percentile of the weights; to compare pictures, give the same number
 
-    Returns an `<svg>` element, for a file of its own or inside a page. Raises
-    `ValueError` for a map without queries or keys, for a scale that is not positive,
-    and for more than 200,000 squares; `IndexError` for a sequence or a head that does
-    not exist.
+    Returns an `<svg>` element. Raises `ValueError` for a map without queries or keys,
+    a scale that is not positive, and more than 200,000 squares; `IndexError` for a
+    sequence or a head that does not exist.
     """
     if "batch" in attention.axes:
         attention = attention.pick(batch=batch)
@@ -246,20 +224,13 @@ def picture(
     return _document(attention, panels, parts, width, bottom + LINE + EDGE)
 
 
-def save_picture(
-    attention: AttentionMap,
-    path: str | Path,
-    *,
-    batch: int = 0,
-    heads: Sequence[int] | None = None,
-    scale: float | None = None,
-) -> None:
+def save_picture(attention: AttentionMap, path: str | Path, **options: Any) -> None:
     """
     ## Picture file
 
-    Writes what `picture` returns to `path`.
+    Writes what `picture` returns to `path`; `options` are its keyword arguments.
     """
-    drawn = picture(attention, batch=batch, heads=heads, scale=scale)
+    drawn = picture(attention, **options)
     Path(path).write_text(drawn + "\n", encoding="utf-8", newline="\n")
 
 
@@ -267,12 +238,10 @@ def _matrices(
     attention: AttentionMap, heads: Sequence[int] | None
 ) -> dict[str, Matrix]:
     # The matrices to draw, by their headings.
-    for axis in ("query", "key"):
-        if axis not in attention.axes:
-            raise ValueError(
-                f"a picture has queries and keys, and this map has no {axis} axis, "
-                f"only {', '.join(attention.axes) or 'a number'}"
-            )
+    if not {"query", "key"} <= set(attention.axes):
+        raise ValueError(
+            f"a picture needs the axes query and key, and this map has {attention.axes}"
+        )
     if "head" not in attention.axes:
         chosen = {"": attention}
     else:
@@ -295,13 +264,8 @@ def _matrices(
 def _default_scale(matrices: dict[str, Matrix]) -> float:
     # The first query of a causal model has one key, with a weight of 1. With the
     # maximum as the scale, this one square would make all others pale.
-    weights = sorted(
-        weight
-        for matrix in matrices.values()
-        for row in matrix
-        for weight in row
-        if weight > 0
-    )
+    rows = (row for matrix in matrices.values() for row in matrix)
+    weights = sorted(weight for row in rows for weight in row if weight > 0)
     return weights[math.ceil(0.99 * (len(weights) - 1))] if weights else 1.0
 
 
@@ -367,18 +331,15 @@ class Panel:
 
     def _marks(self) -> Iterator[str]:
         for i, mark in enumerate(self.marks_left):
-            place = (
-                f"{number(self.left - 5)} {(i + 0.5) * self.cell + self.top + 4:.1f}"
-            )
-            yield from label(mark, f"translate({place})", "end")
+            edge, middle = number(self.left - 5), (i + 0.5) * self.cell + self.top
+            yield from label(mark, f"translate({edge} {middle + 4:.1f})", "end")
         for i, mark in enumerate(self.marks_above):
             x, y = (i + 0.5) * self.cell + self.left, number(self.top - 5)
             if self.flat:
                 yield from label(mark, f"translate({x:.1f} {y})", "middle")
             else:
-                yield from label(
-                    mark, f"translate({x + 4:.1f} {y}) rotate(-90)", "start"
-                )
+                place = f"translate({x + 4:.1f} {y}) rotate(-90)"
+                yield from label(mark, place, "start")
 
     def _visible_squares(self, scale: float) -> Iterator[tuple[int, int, float, str]]:
         # Row, column, weight and opacity of the squares that are not transparent.
@@ -410,19 +371,14 @@ class Panel:
 
 def _panels(attention: AttentionMap, matrices: dict[str, Matrix]) -> list[Panel]:
     # Without labels, positions are numbered.
-    texts = [
-        [visible(sign) for sign in labels[0]]
-        if labels
-        else [str(i) for i in range(size)]
-        for labels, size in (
-            (attention.queries, attention.sizes["query"]),
-            (attention.keys, attention.sizes["key"]),
-        )
-    ]
+    def texts(labels: Labels | None, size: int) -> list[str]:
+        return list(map(visible, labels[0]) if labels else map(str, range(size)))
+
+    rows = texts(attention.queries, attention.sizes["query"])
+    columns = texts(attention.keys, attention.sizes["key"])
     room = SINGLE if len(matrices) == 1 else MULTIPLE
-    cell = max(1.0, min(LARGEST, room / len(texts[1]), 2 * room / len(texts[0])))
-    rows, columns = texts
-    left, above = (_marks(labels, cell) for labels in texts)
+    cell = max(1.0, min(LARGEST, room / len(columns), 2 * room / len(rows)))
+    left, above = _marks(rows, cell), _marks(columns, cell)
     return [
         Panel(name, matrix, rows, columns, left, above, cell)
         for name, matrix in matrices.items()
@@ -473,9 +429,7 @@ def _document(
 # ## Colours
 #
 # A square is painted in one colour, and its opacity is the weight: on a light and on a
-# dark ground, more weight has more contrast. With a fixed list of colours that begins
-# at white, the unimportant squares would shine on a dark page. The contrast of text is
-# 16 to 1, and of smaller text more than 6 to 1, in both themes; WCAG requires 4.5.
+# dark ground, more weight has more contrast.
 LIGHT = {
     "ground": "#ffffff",
     "paint": "#0550ae",
@@ -543,9 +497,9 @@ def visible(token: str) -> str:
     r"""
     ## Invisible characters
 
-    To a model of characters a space is a token like others. `" the"` is shown as
-    `␣the`, a new line as `↵`, the empty token as `∅`, and other invisible characters by
-    their code, such as `\u200b`. A combining mark is shown on a circle.
+    `" the"` is shown as `␣the`, a new line as `↵`, the empty token as `∅`, other
+    invisible characters by their code, such as `\u200b`, and a combining mark on a
+    circle.
     """
     shown = "".join(map(_visible_character, token)) or "∅"
     if unicodedata.category(shown[0]).startswith("M"):
@@ -591,77 +545,3 @@ def legend(scale: float, more: bool, x: float, y: float) -> Iterator[str]:
 def number(x: float) -> str:
     """Pixels, rounded to a tenth: short, and the same on every machine."""
     return f"{x:.1f}".removesuffix(".0")
-
-
-# ## Exercises
-#
-# **1.** How evenly does each head distribute its weights? Measure their entropy,
-# $-\sum_s A_s \ln A_s$.
-#
-# <details><summary>Answer</summary>
-#
-# $S$ equal weights have the maximal entropy, $\ln S$; a head that attends to a single
-# key has zero.
-#
-# ```python
-# import math
-# import torch
-# from labml_nn.attention_maps import AttentionMap
-#
-# scores = torch.randn(5, 7, 2, 3) * torch.tensor([0.0, 1.0, 100.0])  # three heads
-# attention = AttentionMap("attn", scores.softmax(dim=1))
-# weights = attention.tensor("head", "batch", "query", "key")
-# entropy = torch.special.entr(weights).sum(-1).mean((1, 2))
-# assert torch.isclose(entropy[0], torch.tensor(math.log(7)))
-# assert entropy[0] > entropy[1] > entropy[2]
-# ```
-#
-# </details>
-#
-# **2.** Two layers on top of each other, with residual connections between: how much
-# of what comes out at $t$ began at $s$, if a layer's output is half what it attended to
-# and half what it had?
-#
-# <details><summary>Answer</summary>
-#
-# A path may stay or move in each layer, so the matrices $\frac12 (A + I)$ multiply.
-# This is "attention rollout" ([@abnar2020quantifying]). It assumes the half, and
-# ignores values, differences between heads and feed-forward networks.
-#
-# ```python
-# import torch
-# from labml_nn.attention_maps import AttentionMap
-#
-# def rollout(*maps):
-#     moved = torch.eye(maps[0].sizes["key"])
-#     for attention in maps:
-#         weights = attention.mean("head").pick(batch=0).tensor("query", "key")
-#         moved = (weights + torch.eye(len(weights))) / 2 @ moved
-#     return moved
-#
-# layers = [AttentionMap("", torch.randn(5, 5, 1, 3).softmax(dim=1)) for _ in range(2)]
-# assert torch.allclose(rollout(*layers).sum(-1), torch.ones(5))
-# ```
-#
-# </details>
-# **3.** Draw two maps so that equal weights have equal colours.
-#
-# <details><summary>Answer</summary>
-#
-# By default each picture has its own scale. Give both the same one.
-#
-# ```python
-# import torch
-# from labml_nn.attention_maps import AttentionMap, picture
-#
-# sharp, even = torch.eye(4), torch.full((4, 4), 0.25)
-# drawn = [
-#     picture(AttentionMap("", weights, axes=("query", "key")), scale=1.0)
-#     for weights in (sharp, even)
-# ]
-# assert drawn[1].count('fill-opacity="0.25"') == 16
-# assert 'fill-opacity="0.25"' not in drawn[0]
-# ```
-#
-# </details>
-#

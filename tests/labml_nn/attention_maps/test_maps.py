@@ -62,21 +62,17 @@ def test_errors():
     attention = build()
     with pytest.raises(ValueError, match="no axis 'heads'; this map has query, key, batch, head"):
         attention.pick(heads=1)
-    with pytest.raises(IndexError, match="no head 3: the axis has 3, from 0 to 2"):
+    with pytest.raises(IndexError, match="no head 3: the axis has 3"):
         attention.pick(head=3)
     with pytest.raises(IndexError, match="no batch -3"):
         attention.pick(batch=-3)
-    with pytest.raises(ValueError, match=r"mixes sequences; pick one of them: pick\(batch=0\)"):
+    with pytest.raises(ValueError, match=r"unrelated sequences; use pick\(batch=0\)"):
         attention.mean("batch")
     with pytest.raises(ValueError, match="is not an order of the axes"):
         attention.tensor("query", "key")
-    with pytest.raises(
-        ValueError, match=r"`axes` \('query', 'key'\) must give each axis of \[5, 7, 2"
-    ):
+    with pytest.raises(ValueError, match=r"\('query', 'key'\) must give each axis of \[5, 7, 2"):
         build(axes=("query", "key"))
     with pytest.raises(ValueError, match=r"must give each axis .* a name of its own"):
         build(axes=("query", "query", "batch", "head"))
-    with pytest.raises(
-        ValueError, match=r"key axis come in rows of \[5, 5\]; expected 7 in each of 2"
-    ):
+    with pytest.raises(ValueError, match=r"key axis come in rows of \[5, 5\]; expected \[7, 7\]"):
         build(keys=attention.queries)

