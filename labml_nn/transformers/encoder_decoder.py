@@ -275,9 +275,8 @@ class EncoderDecoderConfig(LanguageModelConfig):
     r"""
     ## Configuration
 
-    The defaults make a small character model. The base model of the paper (Table 3) is
-    `d_model=512, heads=8, d_ff=2048, n_layers=6, norm_first=False`, with a shared
-    vocabulary of about 37,000 tokens and `label_smoothing=0.1`.
+    The base model of the paper (Table 3) is `d_model=512, heads=8, n_layers=6,
+    norm_first=False, label_smoothing=0.1`, with one vocabulary of 37,000 tokens.
 
     * `n_vocab` is the number of target tokens, $V$, with the three special ones
     * `n_source_vocab` is the number of source tokens, if the source has a vocabulary of
@@ -397,9 +396,7 @@ class TokenEmbedding(nn.Module):
         self.positions = encoding(config.d_model, dropout_prob, config.max_len)
 
     def forward(
-        self,
-        tokens: Int[Tensor, "T B"],
-        positions: Int[Tensor, "T #B"] | None = None,
+        self, tokens: Int[Tensor, "T B"], positions: Int[Tensor, "T #B"] | None = None
     ) -> Float[Tensor, "T B C"]:
         """`positions` of shape `[T, B|1]` are 0, 1, 2, … if not given."""
         x: Tensor = self.tokens(tokens) * math.sqrt(self.d_model)
@@ -434,13 +431,10 @@ class EncoderDecoderState(NamedTuple):
 
     def detach(self) -> "EncoderDecoderState":
         """Returns the same state without gradients."""
-        sources = tuple(
-            (keys.detach(), values.detach()) for keys, values in self.sources
-        )
+        memory = self.memory.detach()
+        sources = tuple((k.detach(), v.detach()) for k, v in self.sources)
         target = None if self.target is None else self.target.detach()
-        return self._replace(
-            memory=self.memory.detach(), sources=sources, target=target
-        )
+        return self._replace(memory=memory, sources=sources, target=target)
 
 
 class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
@@ -536,8 +530,7 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
           follow them; otherwise the padding token tells
 
         Returns the state before the first target token, with gradients. Raises
-        `ValueError` or `TypeError` for tokens of another shape, dtype or vocabulary,
-        for padding between tokens, and for a source beyond learned positions.
+        `ValueError` for padding between tokens and a source beyond learned positions.
         """
         config = self.config
         check_tokens(source, config.source_vocabulary, name="source")
@@ -548,9 +541,8 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
             if int(lengths.max()) > config.max_len:
                 raise ValueError(
                     f"`source` has {int(lengths.max())} tokens, but positions were "
-                    f"learned for max_len = {config.max_len}; shorten it, or build the "
-                    f"model with max_len={int(lengths.max())} or "
-                    'positions="sinusoidal", which are defined for any length'
+                    f"learned for max_len = {config.max_len}; shorten it, raise "
+                    '`max_len`, or use positions="sinusoidal"'
                 )
             source = source[: config.max_len]
         source_mask = source != config.padding_token
@@ -631,8 +623,7 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
             if (first != self.config.start_token).any():
                 raise ValueError(
                     f"`tokens` begin with {first.tolist()}; a target begins with "
-                    f"start_token ({self.config.start_token}), which `prepare_prompt` "
-                    "returns and `loss` adds"
+                    f"start_token ({self.config.start_token})"
                 )
         return state
 
@@ -670,13 +661,11 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
         for name, token in special.items():
             if has_values(targets) and (targets == token).any():
                 raise ValueError(
-                    f"`targets` hold {token}, the {name}; leave it out: the loss adds "
-                    "start and end token itself"
+                    f"`targets` hold {token}, the {name}; leave it out, `loss` adds it"
                 )
-        targets, lengths = to_front(targets, config.padding_token, name="targets")
-        inputs, labels = shift(
-            targets, lengths, padding_token=config.padding_token, **special
-        )
+        padding = config.padding_token
+        targets, lengths = to_front(targets, padding, name="targets")
+        inputs, labels = shift(targets, lengths, padding_token=padding, **special)
         logits, after = self(inputs, self.encode(tokens))
         loss = self.loss_of(logits, labels)
         return (loss, after) if return_state else loss
@@ -773,10 +762,9 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
 #
 # <details><summary>Answer</summary>
 #
-# Most of them into the encoder, which runs once, in parallel over all positions; the
-# decoder runs for each token, one after the other. Translation hardly suffers from a
-# decoder with a single layer ([@kasai2020deep]). A layer of the encoder is also
-# smaller, by the cross-attention and its normalisation:
+# Most of them into the encoder, which runs once; the decoder runs for each token.
+# Translation hardly suffers from a decoder with a single layer ([@kasai2020deep]). A
+# layer of the encoder is also smaller, by the cross-attention and its normalisation:
 #
 # ```python
 # import torch

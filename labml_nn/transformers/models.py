@@ -94,10 +94,10 @@ class EmbeddingsWithPositionalEncoding(nn.Module):
     an output matrix $E$ needs small entries: a variance of $1 / C$ gives logits of
     variance 1. As an embedding it needs large ones. The factor $\sqrt{C}$ lets one
     matrix serve both ([@press2017using]). Here each module has its own matrix until you
-    assign one to the others (exercise 1).
+    assign one to the others.
 
     * `d_model` is the number of features, $C$
-    * `n_vocab` is the number of tokens in the vocabulary, $V$
+    * `n_vocab` is the number of tokens, $V$
     * `max_len` is the number of precomputed positions, and no limit
     """
 
@@ -114,11 +114,8 @@ class EmbeddingsWithPositionalEncoding(nn.Module):
     def forward(
         self, x: Int[Tensor, "T B"], *, offset: int = 0
     ) -> Float[Tensor, "T B C"]:
-        """
-        `x` holds tokens, `[T, B]`, and `offset` is the position of the first of them:
-        in generation, the number of tokens that came before.
-        """
-        positions = fixed_positions(self.positional_encodings, offset, x.shape[0])
+        """`x` holds tokens, and `offset` is the position of the first of them."""
+        positions = fixed_positions(self.positional_encodings, offset, len(x))
         embedded: Tensor = self.linear(x) * math.sqrt(self.d_model)
         return embedded + positions
 
@@ -141,7 +138,7 @@ class EmbeddingsWithLearnedPositionalEncoding(nn.Module):
     def forward(
         self, x: Int[Tensor, "T B"], *, offset: int = 0
     ) -> Float[Tensor, "T B C"]:
-        positions = learned_positions(self.positional_encodings, offset, x.shape[0])
+        positions = learned_positions(self.positional_encodings, offset, len(x))
         embedded: Tensor = self.linear(x) * math.sqrt(self.d_model)
         return embedded + positions
 
@@ -153,8 +150,8 @@ class TransformerLayer(nn.Module):
     A layer of the encoder has two sub-layers: [self-attention](mha.py), in which the
     positions exchange information, and a [feed-forward network](feed_forward.py), which
     processes each position alone. A layer of the decoder has cross-attention between
-    the two: a target position first collects what was written so far, asks the source
-    with that as its query, and then processes the answer (§3.1).
+    the two: a target position first collects what was written so far, and attends to
+    the source with that as its query (§3.1).
 
     * `d_model` is the number of features, $C$
     * `self_attn` is the self-attention, a `MultiHeadAttention`
@@ -273,12 +270,11 @@ class TransformerLayer(nn.Module):
         # known completely.
         if src is not None:
             assert self.src_attn is not None, "`src` needs a layer with `src_attn`"
-            ask = self.src_attn
+            attend = self.src_attn
             src_cached = {} if src_cache is None else {"cache": src_cache}
+            source = {"key": src, "value": src, "mask": src_mask, **src_cached}
             x = self.residual(
-                x,
-                self.norm_src_attn,
-                lambda z: ask(query=z, key=src, value=src, mask=src_mask, **src_cached),
+                x, self.norm_src_attn, lambda z: attend(query=z, **source)
             )
 
         return self.residual(x, self.norm_ff, self._feed_forward)
@@ -646,13 +642,7 @@ class EncoderDecoder(nn.Module):
 
 # The number of features that a submodule works on, or `None` if it does not tell.
 def _width(module: nn.Module | None) -> int | None:
-    for path in (
-        "size",
-        "d_model",
-        "output.out_features",
-        "layer1.in_features",
-        "projection.in_features",
-    ):
+    for path in ("size", "d_model", "layer1.in_features", "projection.in_features"):
         width: object = module
         for name in path.split("."):
             width = getattr(width, name, None)
@@ -757,29 +747,18 @@ def check_token(**tokens: int) -> None:
 #
 # $L \, (28 C^2 + 32 C)$ for the layers, $4 C$ for the two final normalisations, $V C$
 # for the shared matrix, and the generator's biases, $V$. The number of heads does not
-# appear. On the device `meta` tensors have shapes but no values.
+# appear. The [language model](encoder_decoder.py) has this architecture; on the device
+# `meta` tensors have shapes but no values.
 #
 # ```python
 # import torch
-# from labml_nn.transformers import Decoder, Encoder, Generator
-# from labml_nn.transformers import MultiHeadAttention, TransformerLayer
-# from labml_nn.transformers.feed_forward import FeedForward
+# import labml_nn
 #
 # L, C, V = 6, 512, 37_000
-#
-# def layer(src_attn=None):
-#     return TransformerLayer(
-#         d_model=C,
-#         self_attn=MultiHeadAttention(8, C),
-#         src_attn=src_attn,
-#         feed_forward=FeedForward(C, 4 * C),
-#         dropout_prob=0.1,
-#     )
-#
 # with torch.device("meta"):
-#     stacks = Encoder(layer(), L), Decoder(layer(MultiHeadAttention(8, C)), L)
-#     modules = torch.nn.ModuleList([*stacks, Generator(V, C)])
-# count = sum(parameter.numel() for parameter in modules.parameters())
+#     sizes = {"n_vocab": V, "d_model": C, "heads": 8, "n_layers": L}
+#     model = labml_nn.create("encoder_decoder", **sizes)
+# count = sum(parameter.numel() for parameter in model.parameters())
 # assert L * (28 * C**2 + 32 * C) + 4 * C + V * C + V == count == 63_121_544
 # ```
 #

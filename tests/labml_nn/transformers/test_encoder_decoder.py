@@ -312,7 +312,7 @@ def test_only_learned_positions_limit_the_source():
     source, tokens = words(2 * W + 1), target(W)
     assert same(short(tokens, short.encode(source))[0], long(tokens, long.encode(source))[0])
     learned, source = model(max_len=W, positions="learned"), words(5)
-    with pytest.raises(ValueError, match=r"`source` has 7 tokens.*max_len = 6.*max_len=7.*sinus"):
+    with pytest.raises(ValueError, match=r"`source` has 7 tokens.*max_len = 6.*sinus"):
         learned.encode(words(S))
     padded = torch.cat([source, torch.full((4, B), PAD)])
     assert same(
@@ -555,7 +555,7 @@ def test_it_learns_to_reverse_and_to_stop():
     generate(made, torch.full((2, 1), 3), 2)  # what generation leaves behind does not disturb
     source = torch.cartesian_prod(torch.arange(3, 6), torch.arange(3, 6)).T
     optimizer = torch.optim.AdamW(made.parameters(), lr=1e-2)
-    for _ in range(150):
+    for _ in range(80):
         optimizer.zero_grad()
         made.loss(source, source.flip(0)).backward()
         optimizer.step()
