@@ -47,7 +47,7 @@ from dataclasses import MISSING, dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
+from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor
@@ -96,12 +96,12 @@ class Flag:
     """
     ### Flag
 
-    The `field` of a configuration with its annotation `kind`, the `default` that the
-    help shows, and its `meaning`.
+    The `field` of a configuration, the `kinds` of values that its annotation allows,
+    the `default` that the help shows, and its `meaning`.
     """
 
     field: str
-    kind: Any
+    kinds: tuple[Any, ...]
     default: Any
     meaning: str
 
@@ -110,35 +110,18 @@ class Flag:
         """`--d-model`."""
         return "--" + self.field.replace("_", "-")
 
-    @property
-    def kinds(self) -> tuple[Any, ...]:
-        """The types that the annotation allows."""
-        several = get_origin(self.kind) in (Union, UnionType)
-        return get_args(self.kind) if several else (self.kind,)
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The values of a `Literal`."""
-        literals = [kind for kind in self.kinds if get_origin(kind) is Literal]
-        return tuple(word for kind in literals for word in get_args(kind))
-
     def value(self, text: str) -> Any:
         """Parses `text`; argparse adds the name of the flag to the error."""
         if text.lower() == "none" and NoneType in self.kinds:
             return None
-        if self.words:
-            return choice("value", self.words)(text)
-        if str in self.kinds:
+        if str in self.kinds or not {int, float}.intersection(self.kinds):
             return text
         kind = int if int in self.kinds else float
         try:
             return kind(text)
         except ValueError:
-            what = "a whole number, such as 64" if kind is int else "a number, like 0.1"
-            or_none = ', and not "none"' if NoneType in self.kinds else ""
-            raise argparse.ArgumentTypeError(
-                f"{text!r} is not {what}{or_none}"
-            ) from None
+            expected = "a whole number" if kind is int else "a number"
+            raise argparse.ArgumentTypeError(f"{text!r} is not {expected}") from None
 
     def add_to(self, group: Any) -> None:
         """
@@ -146,31 +129,17 @@ class Flag:
         typed, so that a preset or the run that continues determines the rest.
         """
         default = "none" if self.default is None else self.default
-        kwargs: dict[str, Any]
+        letter = "N" if int in self.kinds else "X" if float in self.kinds else "TEXT"
+        words = [word for kind in self.kinds for word in get_args(kind)]
+        kwargs: dict[str, Any] = {"type": self.value, "metavar": letter}
+        if words:
+            kwargs |= {"metavar": "WORD", "choices": words}
         if bool in self.kinds:
             default = self.name if default else self.name.replace("--", "--no-", 1)
             kwargs = {"action": argparse.BooleanOptionalAction}
-        else:
-            letters = {int: "N", float: "X"}
-            number = next((kind for kind in letters if kind in self.kinds), None)
-            metavar = "WORD" if self.words else letters.get(number, "TEXT")  # type: ignore[arg-type]
-            kwargs = {"type": self.value, "metavar": metavar}
         shown = "" if self.default is MISSING else f" (default: {default})"
         help_ = (self.meaning + shown).replace("%", "%%")
         group.add_argument(self.name, default=argparse.SUPPRESS, help=help_, **kwargs)
-
-
-def choice(what: str, known: Iterable[str]) -> Any:
-    """A parser of one of the words `known`, for argparse."""
-
-    def parse(text: str) -> str:
-        try:
-            check_known(what, text, known)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-        return text
-
-    return parse
 
 
 def flags_of(
@@ -180,22 +149,16 @@ def flags_of(
     ### Flags of a configuration
 
     `defaults` are shown in place of those of the class, and the fields in `leave_out`
-    have no flag. Raises `TypeError` for a field whose type no flag can have.
+    have no flag.
     """
-    kinds, meaning, flags = get_type_hints(config), meanings(config), []
+    annotations, meaning, flags = get_type_hints(config), meanings(config), []
     for field in fields(config):
-        if field.name in leave_out:
-            continue
-        default = defaults.get(field.name, field.default)
-        flag = Flag(field.name, kinds[field.name], default, meaning[field.name])
-        for kind in flag.kinds:
-            simple = kind in (int, float, str, bool, NoneType)
-            if not simple and get_origin(kind) is not Literal:
-                raise TypeError(
-                    f"`{field.name}` of {config.__name__} is a {flag.kind}; expected "
-                    "int, float, str, bool, a Literal, or one of these or None"
-                )
-        flags.append(flag)
+        if field.name not in leave_out:
+            kind = annotations[field.name]
+            several = get_origin(kind) in (Union, UnionType)
+            kinds = get_args(kind) if several else (kind,)
+            default = defaults.get(field.name, field.default)
+            flags.append(Flag(field.name, kinds, default, meaning[field.name]))
     return flags
 
 
@@ -207,10 +170,6 @@ PLAIN = (
     (re.compile(r" ?\(?\[-?@[^\]]*\](?:\([^)]*\))?\)?| \(§[\d.]+\)"), ""),
     (re.compile(r"`None`"), "none"),
     (re.compile(r"\[([^\]]*)\]\([^)]*\)"), r"\1"),
-    (re.compile(r"\\(?:var)?epsilon"), "ε"),
-    (re.compile(r"\\tau"), "τ"),
-    (re.compile(r"\\times"), "×"),
-    (re.compile(r"\\cdot"), "·"),
     (re.compile(r"\\sqrt\{?(\w+)\}?"), r"√\1"),
     (re.compile(r"\\(\w+)|[${}`]|\\[;,]"), r"\1"),
 )
@@ -220,26 +179,23 @@ def meanings(config: type) -> dict[str, str]:
     """
     ### Help from docstrings
 
-    Returns for each field the item of the list in the docstring of the class, or of the
-    base class that declares it, in plain text; empty if there is none.
+    Returns for each field the item of the list in the docstring of the class, or of its
+    base class, in plain text; empty if there is none.
     """
-    return {field.name: _meaning(config, field.name) for field in fields(config)}
-
-
-def _meaning(config: type, name: str) -> str:
-    family = [one for one in config.__mro__ if one is not object]
-    declared = [one for one in family if name in inspect.get_annotations(one)]
-    items = []
-    for one in [*declared, *family]:
+    found: dict[str, str] = {}
+    for one in reversed(config.__mro__):
         for item in ITEM.findall(inspect.cleandoc(one.__doc__ or "")):
             if start := NAMES.match(text := " ".join(item.split())):
-                said = text[start.end() :]
-                for pattern, other in PLAIN:
-                    said = pattern.sub(other, said)
-                items.append((re.findall(r"\w+", start[1]), said.strip()))
-    named = (said for names, said in items if name in names)
-    mentioned = (said for _, said in items if re.search(rf"\b{name}\b", said))
-    return next(named, next(mentioned, ""))
+                about = text[start.end() :]
+                for pattern, plain in PLAIN:
+                    about = pattern.sub(plain, about)
+                found |= dict.fromkeys(re.findall(r"\w+", start[1]), about.strip())
+    for name in {field.name for field in fields(config)} - set(found):
+        mentions = (
+            about for about in found.values() if re.search(rf"\b{name}\b", about)
+        )
+        found[name] = next(mentions, "")
+    return found
 
 
 class Parser(argparse.ArgumentParser):
@@ -384,11 +340,10 @@ def explained(error: BaseException) -> tuple[int, str]:
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED, "interrupted"
     if is_memory(error):
-        gpu = isinstance(error, torch.OutOfMemoryError)
+        gpu = " of the GPU" if isinstance(error, torch.OutOfMemoryError) else ""
         return FAILED, (
-            f"the memory{' of the GPU' if gpu else ''} is full; use a smaller "
-            "--batch-size, --seq-len or model (--d-model, --n-layers), or accumulate "
-            "gradients (--accumulate)"
+            f"the memory{gpu} is full; use a smaller --batch-size, --seq-len or model "
+            "(--d-model, --n-layers), or accumulate gradients (--accumulate)"
         )
     if isinstance(error, RunError):
         return FAILED, str(error)
@@ -402,17 +357,10 @@ def explained(error: BaseException) -> tuple[int, str]:
         return REFUSED, f"{(error.strerror or str(error)).lower()}{where}"
     if isinstance(error, ValueError | TypeError):
         return REFUSED, str(error) or type(error).__name__
-    if isinstance(error, ImportError) and "labml_nn" not in str(
-        error.name or "labml_nn"
-    ):
-        return FAILED, (
-            f"{error.name} is not installed; pip install 'labml-nn[train]' brings all "
-            "that training needs"
-        )
-    return FAILED, (
-        f"{type(error).__name__}: {error}\nthis is a fault of the library; --debug "
-        "shows where it happened"
-    )
+    if isinstance(error, ImportError) and error.name:
+        return FAILED, f"{error.name} is missing; pip install 'labml-nn[train]'"
+    fault = "this is a fault of the library; --debug shows where it happened"
+    return FAILED, f"{type(error).__name__}: {error}\n{fault}"
 
 
 # ## Train
@@ -420,7 +368,7 @@ def explained(error: BaseException) -> tuple[int, str]:
 @dataclass(frozen=True)
 class Order:
     """
-    ### What was ordered
+    ### Order
 
     * `experiment` and `preset` are what to train; `variant` is one of its variants, and
       `None` means all of them
@@ -446,10 +394,16 @@ class Order:
             return [self.variant]
         return list(self.experiment.variants)
 
-    def folder(self, variant: str | None) -> Path:
+    def folder(self, variant: str | None) -> RunFolder:
         """The run folder of a variant."""
-        several = self.variant is None and variant is not None
-        return self.out / str(variant) if several else self.out
+        return RunFolder(self.out / variant if variant != self.variant else self.out)  # type: ignore[operator]
+
+    def config(self, folder: RunFolder) -> TrainingConfig:
+        """The hyperparameters, on resuming those of the run."""
+        if self.resume and folder.run_file.is_file():
+            known = load_run(folder.path).training.values()
+            return TrainingConfig.of({**known, **self.training})
+        return self.experiment.training(self.preset, self.training)
 
 
 def train(words: Sequence[str]) -> int:
@@ -461,26 +415,24 @@ def train(words: Sequence[str]) -> int:
     order = read_order(words)
     if order is None:
         return 0
-    config = order.experiment.training(order.preset, order.training)
-    for variant in order.variants if order.resume else []:
-        if RunFolder(folder := order.folder(variant)).run_file.is_file():
-            known = load_run(folder).training.values()
-            config = TrainingConfig.of({**known, **order.training})
-            break
+    folders = [order.folder(variant) for variant in order.variants]
+    known = (folder for folder in folders if folder.run_file.is_file())
+    config = order.config(next(known, folders[0]))
     World.announced().share(config.batch_size, config.accumulate)
     world = World.join(pick_device(config.device))
     if world.main and not order.resume:
-        for variant in order.variants:
-            RunFolder(order.folder(variant)).check_new()
+        for folder in folders:
+            folder.check_new()
+    code = 0
     for variant in order.variants:
         result = train_one(order, variant, world)
         if result is not None and result.stopped == "interrupted":
-            world.leave()
-            return INTERRUPTED
-    if world.main and len(order.variants) > 1:
+            code = INTERRUPTED
+            break
+    if world.main and len(folders) > 1 and not code:
         print(compared(order))
     world.leave()
-    return 0
+    return code
 
 
 def read_order(words: Sequence[str]) -> Order | None:
@@ -501,18 +453,35 @@ def read_order(words: Sequence[str]) -> Order | None:
             f"`{program()} list` describes them"
         )
     experiment = experiments()[name]
-    _check_flags(experiment, words)
-    preset = _preset(words)
-    experiment.preset(preset)
+    varied = {one for changed in experiment.variants.values() for one in changed}
+    for word in normalised(words):
+        flag = word.partition("=")[0]
+        if flag.startswith("--") and flag[2:].replace("-", "_") in varied:
+            raise UsageError(
+                f"{flag} is what the variants of {name} differ in; choose one with "
+                f"--variant: {', '.join(experiment.variants)}"
+            )
+
+    # The preset is read first, since the help shows its hyperparameters.
+    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    first.add_argument("--preset", nargs="?", default=default_preset())
+    preset = first.parse_known_args(words)[0].preset or default_preset()
+    numbers = experiment.preset(preset)
     parser = Parser(f"{experiment.title}: {experiment.summary}.", f"train {name}")
     parser.usage = f"{parser.prog} [FLAGS]"
     parser.add_argument("experiment", help=argparse.SUPPRESS)
     _add_run_flags(parser, experiment, preset)
-    model, training = flags_of_experiment(experiment, preset)
+    task = TASKS[experiment.task](None, vocabulary=Vocabulary("a"))
+    model = flags_of(
+        models()[experiment.model].load_class().Config,
+        {"max_len": "seq_len", **numbers.model},
+        leave_out=varied | {"padding_token", *task.model_fields},
+    )
+    training = flags_of(TrainingConfig, numbers.training)
     for title, flags in (("the model", model), ("the training", training)):
         group = parser.add_argument_group(title)
-        for flag in flags:
-            flag.add_to(group)
+        for one in flags:
+            one.add_to(group)
     values = parser.read(words)
     if values.variant is not None:
         experiment.model_fields(preset, values.variant)
@@ -529,111 +498,66 @@ def read_order(words: Sequence[str]) -> Order | None:
     )
 
 
-def _preset(words: Sequence[str]) -> str:
-    # Known before the rest is parsed, since the help shows its numbers.
-    preset = default_preset()
-    for word, after in zip(words, [*words[1:], ""], strict=True):
-        if word == "--preset" and after:
-            preset = after
-        elif word.startswith("--preset="):
-            preset = word.partition("=")[2]
-    return preset
-
-
-def _check_flags(experiment: Experiment, words: Sequence[str]) -> None:
-    # Flags that one could expect, and why they do not exist.
-    for word in normalised(words):
-        flag = word.partition("=")[0]
-        field = flag.removeprefix("--").replace("-", "_")
-        if not word.startswith("--"):
-            continue
-        if field in _varied(experiment):
-            raise UsageError(
-                f"{flag} is what the variants of {experiment.name} differ in; choose "
-                f"one with --variant: {', '.join(experiment.variants)}"
-            )
-        if field == "variant" and not experiment.variants:
-            raise UsageError(f"{experiment.name} has no variants; leave --variant out")
-        if field in _decided(experiment):
-            raise UsageError(f"{flag} is determined by the text; leave it out")
-
-
 def _add_run_flags(parser: Parser, experiment: Experiment, preset: str) -> None:
     group = parser.add_argument_group("the run")
     presets = "; ".join(f"{name}: {p.about}" for name, p in experiment.presets.items())
-    for name, metavar, about in (
-        ("--preset", "WORD", f"hyperparameters. {presets} (default: {preset})"),
-        ("--text", "FILE", "a text in UTF-8 to train on (default: Tiny Shakespeare)"),
-    ):
-        group.add_argument(name, metavar=metavar, help=about.replace("%", "%%"))
+    about = f"hyperparameters. {presets} (default: {preset})".replace("%", "%%")
+    group.add_argument("--preset", metavar="WORD", help=about)
+    about = "a text in UTF-8 to train on (default: Tiny Shakespeare)"
+    group.add_argument("--text", metavar="FILE", help=about)
     parser.set_defaults(variant=None)
     if experiment.variants:
         listed = ", ".join(experiment.variants)
-        all_ = "without it all of them, each in a folder of its own"
-        about = f"one of {listed}; {all_}"
+        about = f"one of {listed}; without it all, each in a folder of its own"
         group.add_argument("--variant", metavar="WORD", help=about)
-    out = f"the run folder (default: {RUNS / experiment.name})"
-    group.add_argument("--out", type=Path, metavar="FOLDER", help=out)
-    again = "continue the run in the folder, with its own hyperparameters"
-    group.add_argument("--resume", action="store_true", help=again)
+    about = f"the run folder (default: {RUNS / experiment.name})"
+    group.add_argument("--out", type=Path, metavar="FOLDER", help=about)
+    about = "continue the run in the folder, with its own hyperparameters"
+    group.add_argument("--resume", action="store_true", help=about)
     group.add_argument("--quiet", action="store_true", help="print only the result")
-
-
-def flags_of_experiment(
-    experiment: Experiment, preset: str
-) -> tuple[list[Flag], list[Flag]]:
-    """The flags of the model and of the training, with the defaults of the preset."""
-    config = models()[experiment.model].load_class().Config
-    numbers = experiment.preset(preset)
-    shown: dict[str, Any] = {"max_len": "seq_len", **numbers.model}
-    leave_out = _varied(experiment) | _decided(experiment)
-    return (
-        flags_of(config, shown, leave_out),
-        flags_of(TrainingConfig, numbers.training),
-    )
-
-
-def _decided(experiment: Experiment) -> set[str]:
-    task = TASKS[experiment.task](None, vocabulary=Vocabulary("a"))
-    return {"padding_token", *task.model_fields}
-
-
-def _varied(experiment: Experiment) -> set[str]:
-    return {name for changed in experiment.variants.values() for name in changed}
 
 
 def train_one(order: Order, variant: str | None, world: World) -> Result | None:
     """One training; `None` for a variant that was finished before."""
-    folder = order.folder(variant)
-    several = len(order.variants) > 1
-    there = RunFolder(folder).run_file.is_file()
-    resume = order.resume and (there or not several)
-    if several and resume and _is_finished(folder):
-        if world.main:
-            print(f"{folder} is finished")
-        return None
+    folder, several = order.folder(variant), len(order.variants) > 1
+    resume = order.resume and (folder.run_file.is_file() or not several)
+    if several and resume and folder.result.is_file():
+        stopped = load_run(folder.path).result()["result"]["stopped"]
+        if stopped == "finished" and world.main:
+            print(f"{folder.path} is finished")
+        if stopped == "finished":
+            return None
     trainer = (_resumed if resume else _new)(order, variant, world)
+    trainer.reporters += _reporters(order, folder) if world.main else []
     if world.main and not order.quiet:
-        print(_heading(trainer))
+        count = sum(parameter.numel() for parameter in trainer.model.parameters())
+        corpus, step = trainer.task.corpus, trainer.history.step
+        print(
+            f"{_names(trainer.about)}: a model with {count:,} parameters on "
+            f"{f'{world.size} x ' if world.size > 1 else ''}{trainer.device}\n"
+            f"{corpus.name}: {len(corpus.train_text):,} characters for training, "
+            f"{len(corpus.validation_text):,} for validation"
+            + (f"\nresuming after {step:,} updates" if step else "")
+        )
     result = trainer.train()
     if result.stopped == "not finite":
         raise RunError(
-            f"the run in {folder} has ended after {result.step:,} of "
+            f"the run in {folder.path} has ended after {result.step:,} of "
             f"{trainer.config.steps:,} updates; start a new one (--out), with what the "
             "warning suggests"
         )
     if world.main:
-        print(_ending(order, folder, trainer, result))
+        print(_ending(order, trainer, result))
     return result
 
 
-def _is_finished(folder: Path) -> bool:
-    result = load_run(folder).result() if RunFolder(folder).result.is_file() else {}
-    return bool(result and result["result"]["stopped"] == "finished")
+def _names(about: Mapping[str, Any]) -> str:
+    named = (about[part] for part in ("experiment", "variant", "preset"))
+    return ", ".join(name for name in named if name)
 
 
 def _new(order: Order, variant: str | None, world: World) -> Trainer:
-    model, task, config = order.experiment.build(
+    built = order.experiment.build(
         order.preset,
         corpus=read_corpus(order.text),
         variant=variant,
@@ -642,12 +566,7 @@ def _new(order: Order, variant: str | None, world: World) -> Trainer:
     )
     name = order.experiment.name
     about = {"experiment": name, "variant": variant, "preset": order.preset}
-    return Trainer(
-        *(model, task, config, order.folder(variant)),
-        world=world,
-        reporters=_reporters(order, variant),
-        about=about,
-    )
+    return Trainer(*built, order.folder(variant).path, world=world, about=about)
 
 
 def _resumed(order: Order, variant: str | None, world: World) -> Trainer:
@@ -658,31 +577,26 @@ def _resumed(order: Order, variant: str | None, world: World) -> Trainer:
     `RunError` for a run that is missing, or of another experiment or model.
     """
     folder = order.folder(variant)
-    if not RunFolder(folder).run_file.is_file():
+    if not folder.run_file.is_file():
         raise RunError(
-            f"there is no run in {folder} to continue; name its folder (--out), or "
-            "leave out --resume to start one"
+            f"there is no run in {folder.path} to continue; name its folder (--out), "
+            "or leave out --resume to start one"
         )
-    run = load_run(folder)
-    known = {name: run.about[name] for name in ("experiment", "variant")}
-    known |= {name: run.about["model"]["config"].get(name) for name in order.model}
+    run = load_run(folder.path)
+    known = {**run.about["model"]["config"], **run.about}
     typed_ = {"experiment": order.experiment.name, "variant": variant, **order.model}
     if differ := [
-        f"{name}: {known[name]} there, {value} here"
+        f"{name}: {known.get(name)} there, {value} here"
         for name, value in typed_.items()
-        if known[name] != value
+        if known.get(name) != value
     ]:
         listed = "\n  ".join(differ)
         raise RunError(
-            f"the run in {folder} is another one:\n  {listed}\n"
+            f"the run in {folder.path} is another one:\n  {listed}\n"
             "leave out what differs, or start a new run in another folder (--out)"
         )
-    config = TrainingConfig.of({**run.training.values(), **order.training})
-    trainer = Trainer(
-        *(run.new_model(), run.task(order.text), config, folder),
-        world=world,
-        reporters=_reporters(order, variant),
-    )
+    task, config = run.task(order.text), order.config(folder)
+    trainer = Trainer(run.new_model(), task, config, folder.path, world=world)
     trainer.resume()
     return trainer
 
@@ -695,28 +609,14 @@ class Warnings(Reporter):
         print(f"warning: {text}", file=sys.stderr)
 
 
-def _reporters(order: Order, variant: str | None) -> list[Reporter]:
+def _reporters(order: Order, folder: RunFolder) -> list[Reporter]:
     shown = Warnings() if order.quiet else Progress()
-    return [shown, LabmlRecord(order.folder(variant) / "labml")]
+    return [shown, LabmlRecord(folder.path / "labml")]
 
 
-def _heading(trainer: Trainer) -> str:
-    count = sum(parameter.numel() for parameter in trainer.model.parameters())
-    corpus, about, size = trainer.task.corpus, trainer.about, trainer.world.size
-    named = [about[part] for part in ("experiment", "variant", "preset")]
-    where = f"{size} x {trainer.device}" if size > 1 else str(trainer.device)
-    step = trainer.history.step
-    return (
-        f"{', '.join(name for name in named if name)}: a model with {count:,} "
-        f"parameters on {where}\n"
-        f"{corpus.name}: {len(corpus.train_text):,} characters for training, "
-        f"{len(corpus.validation_text):,} for validation"
-        + (f"\nresuming after {step:,} updates" if step else "")
-    )
-
-
-def _ending(order: Order, folder: Path, trainer: Trainer, result: Result) -> str:
-    # What to do next, as a line to copy.
+def _ending(order: Order, trainer: Trainer, result: Result) -> str:
+    # The result, and the next command as a line to copy.
+    folder = str(trainer.folder.path)  # type: ignore[union-attr]
     if result.stopped == "interrupted":
         chosen = [] if order.variant is None else ["--variant", order.variant]
         words = ["train", order.experiment.name, *chosen, "--out", str(order.out)]
@@ -728,27 +628,24 @@ def _ending(order: Order, folder: Path, trainer: Trainer, result: Result) -> str
             f"interrupted after {result.step:,} updates, and saved; continue with\n"
             f"  {caller} {shlex.join(words)} --resume"
         )
-    best, seconds = result.best_validation_loss, result.seconds
-    which = f"{folder.name}: " if len(order.variants) > 1 else ""
-    lines = [
-        f"{which}{result.step:,} updates in {seconds:,.{int(seconds < 10)}f} s; "
-        f"validation loss {result.validation_loss:.4f} nats per character"
-        + (f", at best {best:.4f}" if best != result.validation_loss else "")
-    ]
-    if len(order.variants) == 1:
-        task, prompt = trainer.task, "ROMEO:"
-        if task.replies:
-            prompt = "Where is the king?"
-        if not set(prompt) <= set(task.vocabulary.characters):
-            prompt = task.sample_prompt.splitlines()[0] if task.replies else ""
-        words = ["generate", str(folder), *(["--prompt", prompt] if prompt else [])]
-        lines += ["generate text with it:", f"  {program()} {shlex.join(words)}"]
-    return "\n".join(lines)
+    several, seconds = len(order.variants) > 1, result.seconds
+    ending = (
+        f"{f'{Path(folder).name}: ' if several else ''}{result.step:,} updates in "
+        f"{seconds:,.{int(seconds < 10)}f} s; validation loss "
+        f"{result.validation_loss:.4f} nats per character, at best "
+        f"{result.best_validation_loss:.4f}"
+    )
+    if several:
+        return ending
+    task, words = trainer.task, ["generate", folder]
+    if task.replies:
+        words += ["--prompt", task.sample_prompt.splitlines()[0]]
+    return f"{ending}\ngenerate text with it:\n  {program()} {shlex.join(words)}"
 
 
 def compared(order: Order) -> str:
     """The best losses of all variants, lowest first, and a picture of their curves."""
-    results = {v: load_run(order.folder(v)).result() for v in order.variants}
+    results = {str(v): load_run(order.folder(v).path).result() for v in order.variants}
     lines = [
         line
         for i, (variant, result) in enumerate(results.items())
@@ -757,10 +654,9 @@ def compared(order: Order) -> str:
     picture = order.out / "curves.svg"
     drawn = curve_svg(lines, title=order.experiment.title)
     picture.write_text(drawn + "\n", encoding="utf-8", newline="\n")
-    best = {str(v): r["result"]["best_validation_loss"] for v, r in results.items()}
+    best = {v: r["result"]["best_validation_loss"] for v, r in results.items()}
     width = max(map(len, best)) + 2
-    ranked = sorted(best.items(), key=lambda item: item[1])
-    table = [f"  {variant:<{width}}{loss:.4f}" for variant, loss in ranked]
+    table = [f"  {v:<{width}}{best[v]:.4f}" for v in sorted(best, key=best.__getitem__)]
     return "\n".join(["best validation loss:", *table, f"curves: {picture}"])
 
 
@@ -797,17 +693,12 @@ class Generation:
         check_sizes(tokens=self.tokens, count=self.count)
         if not 0 <= self.temperature < math.inf:
             raise ValueError(
-                f"`temperature` ({self.temperature}) must be at least 0 and finite; "
-                "0.8 is a good start, 0 is greedy decoding"
-            )
-        if self.top_k is not None:
-            check_sizes(top_k=self.top_k)
-        if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise ValueError(
-                f"`top_p` ({self.top_p}) must be above 0 and at most 1; 0.95 is usual"
+                f"`temperature` ({self.temperature}) must be at least 0 and finite; 0 "
+                "is greedy decoding"
             )
         if self.seed is not None and not 0 <= self.seed < 2**63:
             raise ValueError(f"`seed` ({self.seed}) must be from 0 to 2**63 - 1")
+        _ = self.sampler  # which checks `top_k` and `top_p`
 
     @property
     def sampler(self) -> Sampler:
@@ -866,22 +757,14 @@ def find_run(folder: str) -> Run:
     """
     ### Find the run
 
-    Where there is none, the error names the runs nearby: an experiment with variants
-    has one in each subfolder.
+    An experiment with variants has a run in each subfolder: the error names them.
     """
     path = Path(folder)
     if not RunFolder(path).run_file.is_file():
-        files = [*path.glob("*/run.json"), *path.glob("*/*/run.json")]
-        below = sorted(str(file.parent) for file in files)
-        beside = [str(file.parent) for file in path.parent.glob("*/run.json")]
+        below = sorted(str(file.parent) for file in path.glob("*/run.json"))
         if below:
-            listed = ", ".join(below[:8]) + (", ..." if len(below) > 8 else "")
+            listed = ", ".join(below)
             raise RunError(f"{path} is not a run, but contains some: {listed}")
-        if RunFolder(path.parent).run_file.is_file():
-            raise RunError(f"{path} is a part of a run; use {path.parent}")
-        close = get_close_matches(str(path), beside, n=1)
-        if close and not path.exists():
-            raise RunError(f"there is no {path}; did you mean {close[0]}?")
     return load_run(path)
 
 
@@ -897,16 +780,7 @@ def _prompt(trained: Run, prompt: str) -> str:
             "the text of this model had no new line to start from; choose a first "
             f'character: --prompt "{characters[0]}"'
         )
-    _check_backslash(trained, prompt)
     return prompt or "\n"
-
-
-def _check_backslash(trained: Run, text: str) -> None:
-    if "\\" in text and "\\" not in trained.vocabulary.characters:
-        raise ValueError(
-            f"the text ({text!r}) has a backslash, which is not in the vocabulary; for "
-            "a new line write $'ROMEO:\\n' in bash or zsh"
-        )
 
 
 # ## Evaluate
@@ -929,11 +803,9 @@ def evaluate(words: Sequence[str]) -> int:
     trained = find_run(values.run)
     task = trained.task(values.text)
     loss = validation_loss(trained.model(device), task, device)
-    corpus, about_ = task.corpus, trained.about
-    named = [about_[part] for part in ("experiment", "variant", "preset")]
-    which = ", ".join(name for name in named if name)
+    corpus, which = task.corpus, _names(trained.about)
     target = "character of a reply" if task.replies else "character"
-    print(f"run         {trained.folder.path}" + (f" ({which})" if which else ""))
+    print(f"run         {trained.folder.path} ({which})")
     held_out, whole = len(corpus.validation_text), len(corpus.text)
     print(f"text        {corpus.name}, the last {held_out:,} of {whole:,} characters")
     print(f"loss        {loss:.4f} nats per {target}")
@@ -963,11 +835,7 @@ def attention(words: Sequence[str]) -> int:
     values = _attention_parser().read(words)
     path = Path(values.out)
     if path.suffix.lower() != ".svg":
-        other = path.with_suffix(".svg") if path.name else "attention.svg"
-        raise ValueError(
-            f"the picture ({values.out}) is an SVG, which browsers open; try --out "
-            f"{other}"
-        )
+        raise ValueError(f"--out ({path}) must end in .svg")
     if not path.parent.is_dir():
         raise FileNotFoundError(
             f"there is no folder {path.parent}; create it, or choose another (--out)"
@@ -979,12 +847,9 @@ def attention(words: Sequence[str]) -> int:
     labels = [*trained.vocabulary.characters, *special]
     maps = attention_maps(model, *inputs, vocabulary=labels)
     one = _pick(maps, values.layer, values.part)
-    heads = one.sizes["head"]
-    if values.head is not None and values.head >= heads:
-        raise ValueError(
-            f"there is no head {values.head}; this model has {heads}, from 0 to "
-            f"{heads - 1}"
-        )
+    if values.head is not None and not 0 <= values.head < one.sizes["head"]:
+        last = one.sizes["head"] - 1
+        raise ValueError(f"there is no head {values.head}; expected 0 to {last}")
     chosen = None if values.head is None else [values.head]
     save_picture(one, values.out, heads=chosen)
     print(f"{values.out}: {one.title}")
@@ -992,29 +857,23 @@ def attention(words: Sequence[str]) -> int:
 
 
 def _attention_parser() -> Parser:
-    def number(text: str) -> int:
-        if not text.isdecimal():
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
-        return int(text)
-
     parser = Parser("Draw the attention weights of a trained model.", "attention")
     parser.add_argument("run", metavar="RUN", help=FOLDER)
-    about: dict[str, Any]
-    for name, metavar, about in (
-        ("--text", "TEXT", {"required": True, "help": "the input of the model"}),
-        ("--reply", "TEXT", {"help": "the reply (default: generated by the model)"}),
-        ("--out", "FILE", {"default": "attention.svg", "help": "the picture"}),
-        ("--layer", "N", {"type": number, "help": "from 1 on (default: the last)"}),
-        ("--head", "N", {"type": number, "help": "from 0 on (default: all)"}),
-    ):
-        parser.add_argument(name, metavar=metavar, **about)
-    parser.add_argument(
-        "--part",
-        type=choice("part", PARTS),
-        metavar="WORD",
-        help='of a model that replies: "source" for cross-attention, "encoder" or '
-        '"decoder" for self-attention (default: source)',
+    text = parser.add_argument("--text", metavar="TEXT", help="the input of the model")
+    text.required = True
+    about = "the reply (default: generated by the model)"
+    parser.add_argument("--reply", metavar="TEXT", help=about)
+    picture = {"default": "attention.svg", "help": "the picture"}
+    parser.add_argument("--out", metavar="FILE", **picture)  # type: ignore[arg-type]
+    about = "from 1 on (default: the last)"
+    parser.add_argument("--layer", metavar="N", type=int, help=about)
+    about = "from 0 on (default: all)"
+    parser.add_argument("--head", metavar="N", type=int, help=about)
+    about = (
+        'of a model that replies: "source" for cross-attention, "encoder" or "decoder" '
+        "for self-attention (default: source)"
     )
+    parser.add_argument("--part", choices=PARTS, metavar="WORD", help=about)
     return parser
 
 
@@ -1025,39 +884,34 @@ def _inputs(
     task, config = trained.wording, model.config
     if not task.replies and reply is not None:
         raise ValueError("this model does not reply; leave --reply out")
-    _check_backslash(trained, text)
     tokens = task.prompt(text)
     longest: int = getattr(config, "max_len", None) or sys.maxsize
 
-    def check(what: str, length: int) -> None:
-        if length > longest:
-            raise ValueError(
-                f"the text ({what[:20]!r}...) has {length} tokens, and the context of "
-                f"this model {longest}; use at most {longest}"
-            )
-
-    if not task.replies:
-        check(text, len(tokens))
-        return (tokens,)
-    start = torch.tensor([[config.start_token]])  # type: ignore[attr-defined]
-    if reply is None:
-        written = generate(model, tokens, min(longest - 1, 80))
-        written = written[written[:, 0] != model.end_token]
-    else:
-        written = task.prompt(reply)
-        check(reply, 1 + len(written))
-    return tokens, torch.cat([start, written])
+    whole: tuple[Tensor, ...] = (tokens,)
+    if task.replies:
+        start = torch.tensor([[config.start_token]])  # type: ignore[attr-defined]
+        if reply is None:
+            written = generate(model, tokens, min(longest - 1, 80))
+            written = written[written[:, 0] != model.end_token]
+        else:
+            written = task.prompt(reply)
+        whole = tokens, torch.cat([start, written])
+    if (length := max(map(len, whole[-1:]))) > longest:
+        raise ValueError(
+            f"the text has {length} tokens, and the context of this model is {longest}"
+        )
+    return whole
 
 
 def _pick(
     maps: list[AttentionMap], layer: int | None, part: str | None
 ) -> AttentionMap:
     replies = any(one.title.startswith("decoder") for one in maps)
-    if part is not None and not replies:
-        raise ValueError("--part is for models that reply; leave it out")
     if replies:
         start, end = PARTS[part or "source"]
         maps = [m for m in maps if m.title.startswith(start) and m.title.endswith(end)]
+    elif part is not None:
+        raise ValueError("--part is for models that reply; leave it out")
     if layer is None:
         return maps[-1]
     if not 1 <= layer <= len(maps):
