@@ -25,7 +25,9 @@ With several processes only the first one has reporters.
 import io
 import json
 import math
+import os
 import sys
+import textwrap
 import threading
 import time
 from collections.abc import Callable
@@ -109,8 +111,8 @@ class Log(Reporter):
     ## Log file
 
     One JSON object a line, written at once. On resuming, the events after the
-    checkpoint are removed: they will happen again. What a full disk refuses waits for
-    the next line.
+    checkpoint are removed: they will happen again. Lines that a full disk refuses wait
+    for the next one.
     """
 
     def __init__(self, path: Path) -> None:
@@ -118,48 +120,44 @@ class Log(Reporter):
 
     def begin(self, trainer: Any) -> None:
         step = trainer.history.step
-        kept = [line for line in read_log(self.path) if line.get("step", 0) <= step]
         if self.path.exists():
+            kept = [line for line in read_log(self.path) if line.get("step", 0) <= step]
             with suppress(OSError):
                 text = "".join(json.dumps(line) + "\n" for line in kept)
                 write_files({self.path: text.encode()})
-        self._write("begin", step, world_size=trainer.world.size)
+        self._write("begin", step=step, world_size=trainer.world.size)
 
     def update(self, step: int, loss: float, **more: float) -> None:
-        speed = round(more["tokens_per_second"], 1)
-        more |= {"tokens_per_second": speed, "tokens": round(more["tokens"])}
-        self._write("update", step, loss=loss, **more)
+        more["tokens_per_second"] = round(more["tokens_per_second"], 1)
+        more["tokens"] = round(more["tokens"])
+        self._write("update", step=step, loss=loss, **more)
 
     def validated(self, step: int, loss: float) -> None:
-        self._write("validated", step, loss=loss)
+        self._write("validated", step=step, loss=loss)
 
     def sampled(self, step: int, text: str) -> None:
-        self._write("sampled", step, text=text)
+        self._write("sampled", step=step, text=text)
 
     def saved(self, step: int) -> None:
-        self._write("saved", step)
+        self._write("saved", step=step)
 
     def warned(self, text: str) -> None:
-        self._write("warned", None, text=text)
+        self._write("warned", text=text)
 
     def end(self, result: Result) -> None:
         self._write("end", **result._asdict())
 
-    def _write(self, event: str, step: int | None = None, **fields: Any) -> None:
-        line: dict[str, Any] = {"event": event, "time": round(time.time(), 3)}
-        if step is not None:
-            line["step"] = step
-        self.waiting += json.dumps(line | fields) + "\n"
+    def _write(self, event: str, **fields: Any) -> None:
+        line = {"event": event, "time": round(time.time(), 3), **fields}
+        self.waiting += json.dumps(line) + "\n"
         size = self.path.stat().st_size if self.path.exists() else 0
         try:
             with self.path.open("a", encoding="utf-8", newline="\n") as file:
                 file.write(self.waiting)
+            self.waiting = ""
         except OSError:
             if self.path.exists():  # no partial lines
-                with self.path.open("r+b") as file:
-                    file.truncate(size)
-        else:
-            self.waiting = ""
+                os.truncate(self.path, size)
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
@@ -182,23 +180,20 @@ class Samples(Reporter):
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self.trainer = path, cast(Any, None)
 
     def begin(self, trainer: Any) -> None:
-        texts = trainer.history.samples
-        if self.path.exists() or texts:
-            self._write("w", *texts)
+        self.trainer = trainer
+        if self.path.exists() or trainer.history.samples:
+            self.sampled(0, "")
 
     def sampled(self, step: int, text: str) -> None:
-        self._write("a", {"step": step, "text": text})
-
-    def _write(self, mode: str, *texts: dict[str, Any]) -> None:
-        with (
-            suppress(OSError),
-            self.path.open(mode, encoding="utf-8", newline="\n") as f,
-        ):
-            for each in texts:
-                f.write(f"--- after {each['step']} updates\n{each['text']}\n\n")
+        texts = [
+            f"--- after {each['step']} updates\n{each['text']}\n\n"
+            for each in self.trainer.history.samples
+        ]
+        with suppress(OSError):
+            self.path.write_text("".join(texts), encoding="utf-8", newline="\n")
 
 
 class Outcome(Reporter):
@@ -210,21 +205,19 @@ class Outcome(Reporter):
 
     def __init__(self, folder: Any) -> None:
         """`folder` is the `RunFolder`."""
-        self.folder = folder
-        self.trainer: Any = None
+        self.folder, self.trainer = folder, cast(Any, None)
 
     def begin(self, trainer: Any) -> None:
         self.trainer = trainer
 
     def end(self, result: Result) -> None:
         trainer, history = self.trainer, self.trainer.history
+        curve = {"train": history.train, "validation": history.validation}
         outcome = {
             "run": trainer.about,
             "parameters": sum(p.numel() for p in trainer.model.parameters()),
             "result": _rounded(result._asdict()),
-            "curve": _rounded(
-                {"train": history.train, "validation": history.validation}
-            ),
+            "curve": _rounded(curve),
             "samples": history.samples,
         }
         write_json(self.folder.result, outcome)
@@ -263,12 +256,10 @@ class Progress(Reporter):
     def __init__(self, file: Any = None, *, texts: bool = True) -> None:
         """`file` defaults to the standard error; `texts` shows samples."""
         self.file = sys.stderr if file is None else file
-        self.texts = texts
-        self.shown: dict[str, str] = {}
+        self.texts, self.shown = texts, dict.fromkeys(("loss", "val", "speed"), "")
         self.best: float | None = None
         self.bar: Any = None
-        self.in_place = False
-        self.written = time.monotonic()
+        self.in_place, self.written = False, time.monotonic()
 
     def begin(self, trainer: Any) -> None:
         self.best = trainer.history.best
@@ -285,7 +276,9 @@ class Progress(Reporter):
 
     def update(self, step: int, loss: float, **more: float) -> None:
         self.shown["loss"] = f"loss {loss:.3f}"
-        self.shown["speed"] = f"{_short(more['tokens_per_second'])} tokens/s"
+        speed = more["tokens_per_second"]
+        short = f"{speed / 1e3:.3g}k" if speed >= 1e3 else f"{speed:.0f}"
+        self.shown["speed"] = f"{short} tokens/s"
         self._advance(step)
 
     def validated(self, step: int, loss: float) -> None:
@@ -298,8 +291,7 @@ class Progress(Reporter):
 
     def sampled(self, step: int, text: str) -> None:
         if self.texts:
-            lines = text.strip("\n").split("\n")
-            indented = "\n".join(f"    {line}".rstrip() for line in lines)
+            indented = textwrap.indent(text.strip("\n"), "    ")
             self._say(f"step {step}, a sample:\n{indented}")
 
     def warned(self, text: str) -> None:
@@ -315,8 +307,7 @@ class Progress(Reporter):
             self.bar = None
 
     def _advance(self, step: int) -> None:
-        order = ("loss", "val", "speed")
-        shown = ", ".join(self.shown[key] for key in order if key in self.shown)
+        shown = ", ".join(filter(None, self.shown.values()))
         self.bar.set_postfix_str(shown, refresh=False)
         self.bar.update(step - self.bar.n)
         if not self.in_place and time.monotonic() - self.written > self.PAUSE:
@@ -334,26 +325,12 @@ class Progress(Reporter):
         return text.encode(encoding, "replace").decode(encoding)
 
 
-def _short(number: float) -> str:
-    for size, unit in ((1e6, "M"), (1e3, "k")):
-        if number >= size:
-            return f"{number / size:.3g}{unit}"
-    return f"{number:.0f}"
-
-
 class NotebookPicture:
     """A picture under the running cell, replaced by each later one."""
 
     def __init__(self) -> None:
-        """Raises `ImportError` outside of notebooks, with another way."""
-        try:
-            from IPython.display import display
-        except ImportError as error:
-            raise ImportError(
-                "LiveCurve() draws in a notebook, and IPython is not installed; pass a "
-                "function that takes the SVG: LiveCurve(show=...)"
-            ) from error
-        self._display: Callable[..., Any] = display
+        """Raises `ImportError` outside of notebooks."""
+        self._display = import_module("IPython.display").display
         self._handle: Any = None
 
     def __call__(self, svg: str) -> None:
@@ -400,8 +377,9 @@ class LiveCurve(Reporter):
     def update(self, step: int, loss: float, **more: float) -> None:
         self._train.append((float(step), loss))
         left = more.get("seconds", 0.0) / step * max(self._steps - step, 0)
+        prefix = f"{self._name}: " if self._name else ""
         self._title = (
-            f"{self._prefix}{step:,} of {self._steps:,} updates, "
+            f"{prefix}{step:,} of {self._steps:,} updates, "
             f"{more['tokens_per_second']:,.0f} tokens a second, {left:,.0f} s left"
         )
         if time.monotonic() - self._drawn_at >= self._seconds:
@@ -414,26 +392,19 @@ class LiveCurve(Reporter):
         print(text)
 
     def end(self, result: Result) -> None:
-        seconds = f"{result.seconds:,.0f} s"
-        self._title = f"{self._prefix}{result.step:,} updates in {seconds}"
+        prefix = f"{self._name}: " if self._name else ""
+        self._title = f"{prefix}{result.step:,} updates in {result.seconds:,.0f} s"
         self.draw()
-
-    @property
-    def _prefix(self) -> str:
-        return f"{self._name}: " if self._name else ""
 
     def draw(self) -> None:
         """The picture as it is now; none before the first point."""
-        lines: list[Line] = []
-        for run in self._all:
-            if not (run._train or run._validation):
-                continue
-            colour = len(lines) // 2
+        lines = []
+        begun = (run for run in self._all if run._train or run._validation)
+        for colour, run in enumerate(begun):
             train = "" if run._name else "training"
             lines.append(Line(train, run._train, colour, faint=True))
             lines.append(Line(run._name or "validation", run._validation, colour))
-        if lines:
-            drawn = [line for line in lines if line.points]
+        if drawn := [line for line in lines if line.points]:
             self._show(curve_svg(drawn, title=self._title))
         self._drawn_at = time.monotonic()
 
@@ -448,9 +419,8 @@ class LabmlRecord(Reporter):
     continues.
     """
 
-    def __init__(self, path: Path | str, *, screen: bool = False) -> None:
-        """`path` is a folder; `screen` prints the numbers as well."""
-        self.path, self.screen = Path(path), screen
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
         self._tracker: Any = None
         self._watcher: Any = None
 
@@ -460,18 +430,17 @@ class LabmlRecord(Reporter):
         fields |= {f"model.{k}": v for k, v in about["model"]["config"].items()}
         name = about["experiment"] or about["model"]["name"]
         try:
-            self._tracker, self._watcher = _start(self.path, name, fields, self.screen)
+            self._tracker, self._watcher = _start(self.path, name, fields)
         except ImportError:
             self._report("there is no record in its format (pip install labml)")
         except Exception as error:  # the training continues, whatever happens in labml
             self._report(f"there is no record of this run: {error!r}")
 
     def update(self, step: int, loss: float, **more: float) -> None:
-        values = {
-            f"optim.{name}": more[name] for name in ("learning_rate", "gradient_norm")
-        }
-        values["tokens_per_second"] = more["tokens_per_second"]
-        self._save(step, {"loss.train": loss, **values})
+        names = ("learning_rate", "gradient_norm")
+        values = {f"optim.{name}": more[name] for name in names}
+        speed = more["tokens_per_second"]
+        self._save(step, {"loss.train": loss, "tokens_per_second": speed, **values})
 
     def validated(self, step: int, loss: float) -> None:
         self._save(step, {"loss.validation": loss})
@@ -506,7 +475,7 @@ class LabmlRecord(Reporter):
         print(f"labml: {text}", file=sys.stderr)
 
 
-def _start(path: Path, name: str, fields: dict[str, Any], screen: bool) -> Any:
+def _start(path: Path, name: str, fields: dict[str, Any]) -> Any:
     # labml prints what it does not find and keeps a list of projects in the home
     # directory. Both go through one object each, replaced while it starts.
     computer: Any = import_module("labml.internal.computer.configs")
@@ -518,17 +487,20 @@ def _start(path: Path, name: str, fields: dict[str, Any], screen: bool) -> Any:
     before = computer._internal, logger._internal
     computer._internal, logger._internal = _Silent(), _Silent()
     try:
-        configuration = {
-            "path": str(path),
-            "experiments_path": ".",
-            "data_path": "data",
-        }
-        lab.configure({**configuration, "check_repo_dirty": False, "app_url": None})
+        lab.configure(
+            {
+                "path": str(path),
+                "experiments_path": ".",
+                "data_path": "data",
+                "check_repo_dirty": False,
+                "app_url": None,
+            }
+        )
         experiment.create(
             uuid=experiment.generate_uuid(),
             name=name,
             python_file=str(path / "train.py"),
-            writers={"file", "screen"} if screen else {"file"},
+            writers={"file"},
         )
         experiment.configs(fields)
         watcher = experiment.start()
