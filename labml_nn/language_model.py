@@ -22,9 +22,8 @@ predicts the next token from the tokens before it, its own among them, is called
 *autoregressive*.
 
 The architectures of this library differ in how they represent the tokens before: a
-recurrent network has a hidden state, a decoder-only transformer a cache of keys and
-values, a feedback transformer a memory, an encoder–decoder an encoded source and a
-cache. Training, evaluation and generation need not know which. They use this interface:
+hidden state, a cache of keys and values, a memory, an encoded source. Training,
+evaluation and generation need not know which. They use this interface:
 
 | Method | Result |
 |:--|:--|
@@ -103,13 +102,12 @@ class LanguageModelConfig:
     r"""
     ## Configuration
 
-    The hyperparameters of a model are one frozen dataclass. It is checked when it is
-    created, before any parameter is allocated, compares by value, and is saved beside
-    the parameters. Each model adds its own fields, and checks their ranges after
+    The hyperparameters of a model are one frozen dataclass, saved beside the
+    parameters. Each model adds its own fields, and checks their ranges after
     `super().__post_init__()`; the types of all fields are checked here, against their
-    annotations. The same words mean the same everywhere: `d_model` is $C$, `heads` is
-    $H$, `d_k` is $d_k$, `d_ff` is $F$, `n_layers` is $L$, `dropout_prob` is the
-    probability of dropping a feature in training.
+    annotations. `d_model` is $C$, `heads` is $H$, `d_k` is $d_k$, `d_ff` is $F$,
+    `n_layers` is $L$, `dropout_prob` is the probability of dropping a feature in
+    training.
 
     * `n_vocab` is the number of tokens, $V$
     * `padding_token` fills up short sequences. It is masked in attention and left out
@@ -117,10 +115,8 @@ class LanguageModelConfig:
     * `label_smoothing` is $\varepsilon$, at least 0 and less than 1
       ([@szegedy2015rethinking, §7]). In training the target distribution is
       $(1 - \varepsilon)$ on the right token plus $\varepsilon / V$ on *every* token, as
-      in PyTorch's `cross_entropy`, and the loss is the mean cross entropy.
+      in PyTorch's `cross_entropy`.
       [`LabelSmoothingLoss`](transformers/label_smoothing_loss.py) is another convention
-      of the same idea: the right token gets exactly $1 - \varepsilon$, padding nothing,
-      each other token $\varepsilon / (V - 2)$, and it is a sum of KL divergences
     * `init_lower`, `init_upper`: with both, every weight matrix and embedding starts
       uniform between them; with neither, as the model's own page describes
 
@@ -142,31 +138,22 @@ class LanguageModelConfig:
         token, smoothing = self.padding_token, self.label_smoothing
         if token is not None and not 0 <= token < self.n_vocab:
             raise ValueError(
-                f"`padding_token` ({token}) must be a token, from 0 to n_vocab - 1 = "
-                f"{self.n_vocab - 1}, or None; for a separate padding token raise "
-                f"`n_vocab` to {max(token, self.n_vocab) + 1}"
+                f"`padding_token` ({token}) must be None or from 0 to n_vocab - 1 = "
+                f"{self.n_vocab - 1}; for a separate padding token raise `n_vocab`"
             )
         if not 0 <= smoothing < 1:
             raise ValueError(
                 f"`label_smoothing` ({smoothing}) must be at least 0 and less than 1; "
                 "0.1 is usual, 0 switches it off"
             )
-        self._check_init_bounds()
-
-    def _check_init_bounds(self) -> None:
         lower, upper = self.init_lower, self.init_upper
-        if (lower is None) != (upper is None):
-            missing = "init_lower" if lower is None else "init_upper"
-            raise ValueError(
-                f"`{missing}` is missing; give both `init_lower` and `init_upper`, or "
-                "neither for the model's own initialisation"
-            )
-        if lower is None or upper is None or -math.inf < lower < upper < math.inf:
+        if lower is None and upper is None:
             return
-        raise ValueError(
-            f"`init_lower` ({lower}) must be less than `init_upper` ({upper}), and "
-            "both finite; try -0.1 and 0.1"
-        )
+        if lower is None or upper is None or not -math.inf < lower < upper < math.inf:
+            raise ValueError(
+                f"`init_lower` ({lower}) must be less than `init_upper` ({upper}), and "
+                "both finite, such as -0.1 and 0.1; or neither given"
+            )
 
     @property
     def init_bounds(self) -> tuple[float, float] | None:
@@ -180,8 +167,8 @@ class LanguageModelConfig:
         """
         * `values` are the fields by name, from a file or a command line
 
-        Returns a configuration. Raises `ValueError` for an unknown field, with the
-        nearest known one, and for a missing field.
+        Raises `ValueError` for an unknown field, with the nearest known one, and for a
+        missing field.
         """
         known = [field.name for field in fields(cls) if field.init]
         for name in values:
@@ -266,11 +253,10 @@ class LanguageModel(nn.Module, Generic[State]):
         r"""
         ### Uniform initialisation
 
-        Draws every matrix and embedding from $U(\text{lower}, \text{upper})$, the
-        initialisation of early recurrent language models, if the configuration has
-        `init_lower` and `init_upper`, and does nothing otherwise. Vectors (biases, and
-        the gains of normalisation layers) are unchanged. A model calls it at the end of
-        its constructor. Tied weights are one parameter, and drawn once.
+        Draws every matrix and embedding from $U(\text{lower}, \text{upper})$ if the
+        configuration has `init_lower` and `init_upper`, and does nothing otherwise.
+        Vectors (biases, and the gains of normalisation layers) are unchanged. A model
+        calls it at the end of its constructor.
         """
         if self.config.init_bounds is None:
             return
@@ -284,9 +270,8 @@ class LanguageModel(nn.Module, Generic[State]):
         """
         ### Tied weights
 
-        `model.to("meta")` and `to_empty` create new parameters, one for each name, so
-        that an embedding and an output matrix that were one parameter would come apart.
-        Here the second name is bound to the first again.
+        `model.to("meta")` and `to_empty` create a parameter for each name. Here the
+        second name of a parameter is bound to the first again.
         """
         owners: dict[int, str] = {}
         tied = {
@@ -314,9 +299,8 @@ class LanguageModel(nn.Module, Generic[State]):
         result: two calls with 50 tokens give the logits of one call with 100.
 
         A state is a value: `forward` never modifies the state that it takes, so that
-        you can continue from the same state twice. It is also detached from the
-        graph. Otherwise training on a long text, chunk after chunk, would have to store
-        the activations of all chunks for the backward pass.
+        you can continue from the same state twice. It is detached from the graph;
+        otherwise the backward pass of a chunk would go through all earlier chunks.
         """
         raise NotImplementedError
 
@@ -353,9 +337,9 @@ class LanguageModel(nn.Module, Generic[State]):
         * `targets` are the next tokens, `[T, B]`: the same text, one position later
         * `return_state`: return `(loss, state)`, to train on the next chunk
 
-        Returns the mean cross entropy of `loss_of`. In training the model is given the
-        true tokens at all positions, whatever it would have predicted itself, which is
-        called *teacher forcing*. Raises what `loss_of` raises, also for `tokens`.
+        Returns the mean cross entropy of `loss_of`, with the true tokens as input at
+        all positions (*teacher forcing*). Raises what `loss_of` raises, also for
+        `tokens`.
         """
         check_tokens(tokens, self.config.n_vocab)
         logits, after = self(tokens, state)
@@ -372,10 +356,9 @@ class LanguageModel(nn.Module, Generic[State]):
             \log p(y_{tb} \mid w_{0b}, \dots, w_{tb})$$
 
         is the negative log-likelihood per token, over the $n$ targets that are not
-        padding. A target with probability 1 costs nothing, one with probability
-        $1/2$ costs $\log 2 = 0.69$ nats, and a uniform prediction over 65 characters
-        $\log 65 = 4.17$. The **perplexity** is $e^\mathcal{L}$: the number of equally
-        likely tokens that would be as hard to predict.
+        padding. A uniform prediction over 65 characters costs $\log 65 = 4.17$ nats.
+        The **perplexity** is $e^\mathcal{L}$: the number of equally likely tokens that
+        would be as hard to predict.
 
         * `logits` is what `forward` returned, `[T, B, V]`
         * `targets` are the tokens that follow, `[T, B]`
@@ -388,19 +371,15 @@ class LanguageModel(nn.Module, Generic[State]):
         if targets.shape != logits.shape[:2]:
             raise ValueError(
                 f"`targets` has shape {list(targets.shape)} and the logits "
-                f"{list(logits.shape)}; expected one target for each position, "
-                f"{list(logits.shape[:2])}"
+                f"{list(logits.shape)}; expected one target for each position"
             )
 
-        # Label smoothing is regularisation and, like dropout, off in evaluation. The
-        # smallest possible smoothed loss is the entropy of the target distribution,
-        # which grows with $\varepsilon$, so losses of different $\varepsilon$ could not
-        # be compared.
+        # Label smoothing is regularisation and, like dropout, off in evaluation: losses
+        # of different $\varepsilon$ could not be compared.
         smoothing = self.config.label_smoothing if self.training else 0.0
 
-        # The mean over a batch of nothing but padding would be $0 / 0$, and its
-        # gradient NaN. So we take the sum and divide by at least 1: such a batch has
-        # loss 0 and gradient 0.
+        # The mean over a batch of nothing but padding would be $0 / 0$. So we take the
+        # sum and divide by at least 1: such a batch has loss 0 and gradient 0.
         padding = self.config.padding_token
         total = F.cross_entropy(
             at_least_single(logits).flatten(0, 1),
@@ -481,10 +460,8 @@ class LanguageModel(nn.Module, Generic[State]):
         * `state` is the state after the text so far
 
         Returns a function from the next token of each sequence, `[B]`, to the logits of
-        the token after it, `[B, V]`: `forward` for one position, with the state stored
-        in the function. Use one function per text, in evaluation mode. A
-        [kernel](kernels/__init__.py) may do the same in place, with preallocated
-        caches.
+        the token after it, `[B, V]`, which stores the state. Use one function per text,
+        in evaluation mode. A [kernel](kernels/__init__.py) may work in place.
         """
 
         def step(tokens: Tensor) -> Tensor:
@@ -538,8 +515,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     ## Evaluation mode
 
     `with evaluating(model):` switches dropout off in the block. Afterwards each
-    submodule has its own mode again, also after an exception or Ctrl-C; `model.train()`
-    would put submodules into training mode that were frozen on purpose.
+    submodule has its own mode again, also after an exception or Ctrl-C.
     """
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
@@ -554,8 +530,7 @@ def at_least_single(x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
     """
     ## Softmax and sums in single precision
 
-    bfloat16 has 8 significant bits, so a sum of 10,000 losses would move in steps of
-    64 to 256; float16 ends at 65,504.
+    bfloat16 has 8 significant bits, and float16 ends at 65,504.
     """
     return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
 
@@ -567,8 +542,7 @@ def ends_of(
     ## Ends of the sequences of a batch
 
     Returns the length of each sequence up to its last token that is not padding, `[B]`,
-    or `None` without a padding token. The next token is predicted at the last real
-    token. The logits at the padding after it look like any other, but mean nothing.
+    or `None` without a padding token. The next token is predicted at the last one.
 
     Raises `ValueError` for a sequence of nothing but padding.
     """
@@ -580,7 +554,7 @@ def ends_of(
     if has_values(tokens) and not bool(is_token.any(0).all()):
         raise ValueError(
             f"sequence {int(ends.argmin())} is nothing but padding ({padding_token}); "
-            "expected at least one token to continue from"
+            "expected a token to continue from"
         )
     return ends
 
@@ -631,8 +605,7 @@ def _check_type(name: str, value: Any, hint: Any) -> None:
 # <details><summary>Answer</summary>
 #
 # The logits are logarithms of counts. The loss is the *conditional entropy* of the
-# text: the uncertainty about a character when the previous one is known. No model that
-# sees one character only can have a lower loss on this text.
+# text. No model that sees one character only can have a lower loss on this text.
 #
 # ```python
 # import torch
@@ -697,30 +670,6 @@ def _check_type(name: str, value: Any, hint: Any) -> None:
 # assert round(math.exp(characters), 1) == 3.0 and round(math.exp(words)) == 90
 # assert math.isclose(characters / math.log(2), 1.59, abs_tol=0.005)
 # assert math.isclose(words / 5.6 / math.log(2), 1.16, abs_tol=0.005)
-# ```
-#
-# </details>
-#
-# **4.** Evaluate a long text in chunks of different sizes, with the state carried over.
-#
-# <details><summary>Answer</summary>
-#
-# Each loss is a mean over its own targets, so weigh it by the number of targets.
-#
-# ```python
-# import torch
-# import labml_nn
-# from labml_nn.language_model import evaluating
-#
-# model = labml_nn.create("elman", n_vocab=65)
-# text = torch.randint(65, (13, 2))
-# with evaluating(model), torch.no_grad():
-#     whole = model.loss(text[:-1], text[1:])
-#     total, state = 0.0, None
-#     for w, y in zip(text[:-1].split(5), text[1:].split(5), strict=True):
-#         loss, state = model.loss(w, y, state, return_state=True)
-#         total += len(w) * loss
-# torch.testing.assert_close(total / 12, whole)
 # ```
 #
 # </details>
