@@ -55,31 +55,15 @@ def test_the_loss_is_the_divergence_from_the_table(seed, n, size, smoothing, pad
     torch.testing.assert_close(best, torch.zeros_like(best), rtol=0, atol=1e-6)
 
 
-def test_without_smoothing_it_is_cross_entropy():
-    logits, target = torch.randn(7, 5, dtype=torch.float64), torch.randint(5, (7,))
-    loss = LabelSmoothingLoss(5, None)(logits.log_softmax(-1), target)
-    torch.testing.assert_close(loss, F.cross_entropy(logits, target, reduction="sum"))
-
-
-@pytest.mark.parametrize("padding", [None, 0, 3, 5])
-def test_agrees_with_pytorch_up_to_the_share_of_the_right_token(padding):
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+def test_agrees_with_pytorch_up_to_the_share_of_the_right_token(smoothing):
     torch.manual_seed(2)
-    smoothing, size, n = 0.3, 6, 11
-    logits, target = torch.randn(n, size, dtype=torch.float64), torch.randint(size, (n,))
-    kept = [v for v in range(size) if v != padding]
-    if padding is not None:  # PyTorch has no class without a share: leave out the column
-        logits[:, padding] = -math.inf
-        target = target.where(target != padding, kept[0])
-        target[2] = padding
+    logits, target = torch.randn(11, 6, dtype=torch.float64), torch.randint(6, (11,))
     logits.requires_grad_()
-    ours = LabelSmoothingLoss(size, padding, smoothing)(logits.log_softmax(-1), target)
-    labels = torch.tensor([kept.index(int(t)) if t != padding else -100 for t in target])
-    wrong = len(kept) - 1
-    theirs = F.cross_entropy(
-        logits[:, kept], labels, label_smoothing=smoothing * (wrong + 1) / wrong, reduction="sum"
-    )
-    entropy = 0.7 * math.log(0.7) + smoothing * math.log(smoothing / wrong)
-    torch.testing.assert_close(ours - int((labels >= 0).sum()) * entropy, theirs)
+    ours = LabelSmoothingLoss(6, None, smoothing)(logits.log_softmax(-1), target)
+    theirs = F.cross_entropy(logits, target, label_smoothing=smoothing * 6 / 5, reduction="sum")
+    entropy = 0.7 * math.log(0.7) + 0.3 * math.log(0.3 / 5) if smoothing else 0.0
+    torch.testing.assert_close(ours - 11 * entropy, theirs)
     gradients = [torch.autograd.grad(loss, logits)[0] for loss in (ours, theirs)]
     torch.testing.assert_close(*gradients)
 
@@ -131,7 +115,7 @@ def test_compiles_whole(unhooked):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ((5, 5), ValueError, r"`padding_idx` \(5\) must be .* from 0 to size - 1 = 4"),
+        ((5, 5), ValueError, r"`padding_idx` \(5\) must be from 0 to size - 1 = 4"),
         ((5, -1), ValueError, r"`padding_idx` \(-1\)"),
         ((5, 0.5), TypeError, r"`padding_idx` \(0.5\)"),
         ((5, True), TypeError, r"`padding_idx` \(True\)"),
