@@ -6,15 +6,11 @@ summary: >
   value, what was expected, and a way out.
 ---
 
-PyTorch finds most mistakes too, but later and in terms of its own operations. Without
-a check, four heads for a width of ten fail in the last line of the forward pass with
-"mat1 and mat2 shapes cannot be multiplied (10x8 and 10x10)". So arguments are checked
-once, where they enter: in constructors, in `loss` and `generate`, and on the command
-line. Inner methods such as `forward` trust their callers.
-
-A value of the wrong type raises a `TypeError`, a value out of range a `ValueError`.
-Most checks take keyword arguments, and the error names the argument:
-`check_sizes(d_model=0)` raises "`d_model` (0) must be at least 1".
+PyTorch finds most mistakes too, but later and in terms of its own operations. So
+arguments are checked once, where they enter: in constructors, in `loss` and `generate`,
+and on the command line. Inner methods such as `forward` trust their callers. A value of
+the wrong type raises a `TypeError`, a value out of range a `ValueError`, and the error
+names the argument: `check_sizes(d_model=0)` raises "`d_model` (0) must be at least 1".
 """
 
 from collections.abc import Iterable
@@ -37,10 +33,8 @@ def check_sizes(**sizes: int) -> None:
     """
     for name, size in sizes.items():
         if isinstance(size, bool) or not isinstance(size, INTEGERS):
-            raise TypeError(
-                f"`{name}` ({size!r}) must be a whole number, not a "
-                f"{type(size).__name__}; convert it with int(...)"
-            )
+            kind = type(size).__name__
+            raise TypeError(f"`{name}` ({size!r}) must be a whole number, not a {kind}")
         if size < 1:
             raise ValueError(f"`{name}` ({size}) must be at least 1")
 
@@ -50,15 +44,13 @@ def check_same_width(**widths: int | None) -> None:
     ## Widths of submodules
 
     All widths must be equal to the first; `None` stands for an unknown one.
-    `check_same_width(d_model=64, self_attn=32)` raises an error, where the modules
-    themselves would fail in the first forward pass.
     """
     (first, expected), *others = widths.items()
     for name, width in others:
         if expected is not None and width is not None and width != expected:
             raise ValueError(
-                f"`{name}` has width {width}, but `{first}` is {expected}; build both "
-                "with the same number of features"
+                f"`{name}` has width {width}, but `{first}` is {expected}; make both "
+                f"{expected}"
             )
 
 
@@ -86,14 +78,12 @@ def check_probability(**probabilities: float) -> None:
     """
     for name, probability in probabilities.items():
         if isinstance(probability, bool) or not isinstance(probability, Real):
+            kind = type(probability).__name__
             raise TypeError(
-                f"`{name}` ({probability!r}) must be a number from 0 to 1, not a "
-                f"{type(probability).__name__}"
+                f"`{name}` ({probability!r}) must be a number from 0 to 1, not a {kind}"
             )
         if not 0 <= probability <= 1:
-            raise ValueError(
-                f"`{name}` ({probability}) must be from 0 to 1; 0 switches it off"
-            )
+            raise ValueError(f"`{name}` ({probability}) must be from 0 to 1")
 
 
 def check_bool(**flags: bool) -> None:
@@ -104,10 +94,8 @@ def check_bool(**flags: bool) -> None:
     """
     for name, flag in flags.items():
         if not isinstance(flag, bool):
-            raise TypeError(
-                f"`{name}` ({flag!r}) must be True or False, not a "
-                f"{type(flag).__name__}"
-            )
+            kind = type(flag).__name__
+            raise TypeError(f"`{name}` ({flag!r}) must be True or False, not a {kind}")
 
 
 def check_known(what: str, name: str, known: Iterable[str]) -> None:
@@ -117,17 +105,16 @@ def check_known(what: str, name: str, known: Iterable[str]) -> None:
     `check_known("model", "fedback", ["elman", "feedback"])` suggests `feedback`.
     """
     names = list(known)
+    listed = f"known: {', '.join(names)}"
     if not isinstance(name, str):
+        kind = type(name).__name__
         raise TypeError(
-            f"the {what} ({name!r}) must be a string, not a {type(name).__name__}; "
-            f"known: {', '.join(names)}"
+            f"the {what} ({name!r}) must be a string, not a {kind}; {listed}"
         )
     if name not in names:
         close = get_close_matches(name, names, n=1)
         meant = f"did you mean {close[0]!r}? " if close else ""
-        raise ValueError(
-            f"there is no {what} {name!r}; {meant}known: {', '.join(names)}"
-        )
+        raise ValueError(f"there is no {what} {name!r}; {meant}{listed}")
 
 
 def check_integers(name: str, numbers: Tensor, axes: str) -> None:
@@ -139,14 +126,11 @@ def check_integers(name: str, numbers: Tensor, axes: str) -> None:
     `check_integers("tokens", tokens, "T B")`; the first must not be empty.
     """
     if not isinstance(numbers, Tensor):
-        raise TypeError(
-            f"`{name}` is a {type(numbers).__name__}; expected a tensor of integers: "
-            f"convert with torch.as_tensor({name})"
-        )
+        kind = type(numbers).__name__
+        raise TypeError(f"`{name}` is a {kind}; expected a tensor of integers")
     if numbers.dtype not in (torch.int64, torch.int32):
         raise TypeError(
-            f"`{name}` has dtype {numbers.dtype}; expected integers: convert with "
-            f"{name}.long()"
+            f"`{name}` has dtype {numbers.dtype}; expected integers: try {name}.long()"
         )
     letters = axes.split()
     if numbers.dim() != len(letters):
@@ -158,8 +142,7 @@ def check_integers(name: str, numbers: Tensor, axes: str) -> None:
     if numbers.shape[0] == 0:
         axis = "batch" if letters[0] == "B" else "sequence"
         raise ValueError(
-            f"`{name}` has shape {list(numbers.shape)}: the {axis} is empty; expected "
-            f"{letters[0]} to be at least 1"
+            f"`{name}`: the {axis} is empty; expected {letters[0]} to be at least 1"
         )
 
 
@@ -167,8 +150,7 @@ def check_tokens(tokens: Tensor, n_vocab: int, *, name: str = "tokens") -> None:
     """
     ## Tokens
 
-    A batch of sequences is `[T, B]` with at least one position, and every token is in
-    the vocabulary.
+    A batch of sequences is `[T, B]`, not empty, and its tokens are in the vocabulary.
     """
     check_integers(name, tokens, "T B")
     check_vocabulary(tokens, n_vocab, name=name)
@@ -237,6 +219,4 @@ def check_prompt_lengths(lengths: Tensor, prompt: Tensor) -> None:
             "expected one for each, [B]"
         )
     if not lengths.is_meta and int(lengths.min()) < 1:
-        raise ValueError(
-            "`lengths` holds 0: a prompt is empty; expected at least one token in each"
-        )
+        raise ValueError("`lengths` holds 0: a prompt is empty; expected at least 1")

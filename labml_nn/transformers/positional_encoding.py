@@ -111,8 +111,7 @@ def fixed_positions(
     * `length` is the number of tokens, $T$
 
     Returns the rows of the table, `[T, 1, C]`. The formula is defined for every
-    position and the table only saves work: rows beyond its end are computed when they
-    are needed. They are not stored, so that a model stays what its constructor made.
+    position: rows beyond the end of the table are computed when they are needed.
     """
     end = offset + length
     if end <= table.shape[0]:
@@ -163,8 +162,7 @@ class PositionalEncoding(nn.Module):
     ) -> Float[Tensor, "T B C"]:
         r"""
         `offset` is the position of the first vector of `x`: in generation, the number
-        of tokens that came before. The encodings `[T, 1, C]` are broadcast over the
-        batch.
+        of tokens that came before.
         """
         encodings = fixed_positions(self.positional_encodings, offset, x.shape[0])
         encoded: Tensor = self.dropout(x + encodings)
@@ -177,16 +175,14 @@ def learned_positions(
     r"""
     ### Learned positions of a sequence
 
-    Arguments and result are those of `fixed_positions`. A learned table ends: there is
-    no formula for the position after the last, so a sequence that ends beyond the table
-    raises a `ValueError`.
+    Arguments and result are those of `fixed_positions`. There is no formula for the
+    position after the last: a sequence that ends beyond the table is a `ValueError`.
     """
     max_len, end = table.shape[0], offset + length
     if end > max_len:
         raise ValueError(
             f"the sequence needs {end} positions, but only max_len = {max_len} were "
-            f"learned; shorten it, build the model with max_len={end}, or use fixed "
-            "(sinusoidal) positions"
+            f"learned; build the model with max_len={end}, or use fixed positions"
         )
     return table[offset:end]
 
@@ -210,8 +206,8 @@ class LearnedPositionalEncoding(nn.Module):
         check_probability(dropout_prob=dropout_prob)
         self.dropout = nn.Dropout(dropout_prob)
 
-        # Zeros are a good start. There is no symmetry to break by random numbers, since
-        # every position receives a gradient of its own.
+        # There is no symmetry to break by random numbers, since every position receives
+        # a gradient of its own.
         self.positional_encodings = nn.Parameter(torch.zeros(max_len, 1, d_model))
 
     def forward(
@@ -231,11 +227,11 @@ class LearnedPositionalEncoding(nn.Module):
 # give neighbours another distance in every sequence.
 #
 # **Width.** The encoding has $C$ features because it is added. Concatenation would need
-# more features, and would not express more: the first projection computes $(x_p + PE_p)
-# W = x_p W + PE_p W$, the same as a projection of the concatenation with $W$ in both
-# halves. In $C$ dimensions the model can keep both apart, by storing them in nearly
-# orthogonal directions. Embeddings are scaled by $\sqrt{C}$ so that the encoding does
-# not dominate them ([the models](models.py) have the numbers).
+# more features: the first projection computes $(x_p + PE_p) W = x_p W + PE_p W$, the
+# same as a projection of the concatenation with $W$ in both halves. In $C$ dimensions
+# the model can keep both apart, by storing them in nearly orthogonal directions.
+# Embeddings are scaled by $\sqrt{C}$ so that the encoding does not dominate them ([the
+# models](models.py) have the numbers).
 #
 # ![Sine and cosine of two of the 32 pairs, $C = 64$.](figure:positional_encoding.waves)
 #
@@ -309,9 +305,6 @@ class LearnedPositionalEncoding(nn.Module):
 # | `positional_encodings`, learned | `[max_len, 1, C]` | parameter |
 # | $x$, $x + PE$ | `[T, B, C]` | activations |
 #
-# The sum costs $T B C$ additions, and is negligible beside the $T B C^2$ of a single
-# projection.
-#
 # ## Exercises
 #
 # **1.** Show that the dot product of $PE_p$ and $PE_{p + k}$ depends on the distance
@@ -319,13 +312,9 @@ class LearnedPositionalEncoding(nn.Module):
 #
 # <details><summary>Answer</summary>
 #
-# Each pair contributes
-#
-# $$\sin \omega_i p \, \sin \omega_i (p + k) + \cos \omega_i p \, \cos \omega_i (p + k)
-# = \cos \omega_i k,$$
-#
-# so the dot product is $\sum_i \cos \omega_i k$, with its maximum $C / 2$ at $k = 0$.
-# It is the same for $k$ and $-k$: without projections it cannot tell before from after.
+# Each pair contributes $\cos \omega_i k$, so the dot product is $\sum_i \cos \omega_i
+# k$, with its maximum $C / 2$ at $k = 0$. It is the same for $k$ and $-k$: without
+# projections it cannot tell before from after.
 #
 # ![Dot products of one position with all others, $C =
 # 128$.](figure:positional_encoding.products)

@@ -47,11 +47,10 @@ def subsequent_mask(
     ([@vaswani2017attention, §3.2.3]), and all positions can be trained in parallel:
 
     ```
-    key s      0 1 2 3
-    query 0    1 . . .
-    query 1    1 1 . .
-    query 2    1 1 1 .
-    query 3    1 1 1 1
+    key s      0 1 2
+    query 0    1 . .
+    query 1    1 1 .
+    query 2    1 1 1
     ```
 
     * `seq_len` is the length of the sequence, $T$
@@ -85,15 +84,13 @@ def padding_mask(
         max_len = int(lengths.max())
     check_sizes(max_len=max_len)
 
-    # `[S, 1]` is compared with `[B]`, which gives `[S, B]`, and all queries share it:
-    # `[1, S, B]`.
+    # `[S, 1]` is compared with `[B]`, and all queries share the result.
     #
     # > [!WARNING]
     # > `unsqueeze(1)` would make `[T, 1, B]`: a mask of queries in place of keys, by
-    # > which all real queries attend to padding. With $T = S$ it broadcasts without an
-    # > error in some implementations. For a sequence of 32 tokens in a batch of length
-    # > 128, **75 %** of the attention weight is on padding then. See the [faults in
-    # > tutorials](../../faults.md).
+    # > which all real queries attend to padding. For a sequence of 32 tokens in a batch
+    # > of length 128, **75 %** of the attention weight is on padding then. See the
+    # > [faults in tutorials](../../faults.md).
     positions = torch.arange(max_len, device=lengths.device)
     return (positions[:, None] < lengths).unsqueeze(0)
 
@@ -104,10 +101,8 @@ def token_padding_mask(
     """
     ## Padding mask from tokens
 
-    If padding has a token of its own, the mask can be read from the tokens `[S, B]`.
-
-    Returns `[1, S, B]`, `True` where the token is not `padding_token`. Raises
-    `TypeError` if `tokens` are not integers, and `ValueError` for another shape.
+    Returns `[1, S, B]`, `True` where a token of `tokens` `[S, B]` is not
+    `padding_token`. Raises `TypeError` or `ValueError` for another dtype or shape.
     """
     check_integers("tokens", tokens, "S B")
     return (tokens != padding_token).unsqueeze(0)
@@ -124,34 +119,27 @@ def combine_masks(
 
     > [!WARNING]
     > Some tutorials return one mask *or* the other: with a padding token, the causal
-    > mask is never made. All shapes are right and the loss falls, because each position
-    > attends to the token that it should predict. With 8 random tokens the lowest
-    > honest loss is $\ln 8 = 2.08$; a layer with this mask had a training loss of
-    > **0.18** after 400 steps, and **8.0** in generation, where the next token does not
-    > exist yet. See the [faults in tutorials](../../faults.md).
+    > mask is never made. The loss falls, because each position attends to the token
+    > that it should predict. With 8 random tokens the lowest honest loss is $\ln 8 =
+    > 2.08$; a layer with this mask reached **0.18** in training, and **8.0** in
+    > generation. See the [faults in tutorials](../../faults.md).
 
     Returns the masks combined, `[T, S, B]`, or `None` if all are `None`. Raises
     `ValueError` if their shapes do not broadcast, and `TypeError` for a floating-point
     mask.
     """
-    combined: Tensor | None = None
-    for mask in masks:
-        if mask is None:
-            continue
-        mask = _boolean(mask)
-        if combined is None:
-            combined = mask
-            continue
-        pairs = zip(combined.shape, mask.shape, strict=False)
-        if not combined.dim() == mask.dim() == 3 or not all(
+    given = [_boolean(mask) for mask in masks if mask is not None]
+    for mask in given[1:]:
+        pairs = zip(given[0].shape, mask.shape, strict=False)
+        if not given[0].dim() == mask.dim() == 3 or not all(
             m == n or 1 in (m, n) for m, n in pairs
         ):
             raise ValueError(
-                f"masks of shapes {list(combined.shape)} and {list(mask.shape)} do not "
+                f"masks of shapes {list(given[0].shape)} and {list(mask.shape)} do not "
                 "broadcast; expected [T, S, B], with 1 for an axis that a mask shares"
             )
-        combined = combined & mask
-    return combined
+        given[0] = given[0] & mask
+    return given[0] if given else None
 
 
 # Integers, 1 for "may attend", can be converted safely. A floating-point mask may be

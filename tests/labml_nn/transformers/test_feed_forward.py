@@ -36,8 +36,6 @@ def test_by_hand(gated, expected):
     ("activation", "function"),
     [
         (None, F.relu),
-        (nn.Sigmoid(), torch.sigmoid),
-        (nn.Identity(), lambda z: z),
         (nn.GELU(), lambda z: z * torch.special.ndtr(z)),
         (nn.SiLU(), lambda z: z * torch.sigmoid(z)),
         (SquaredReLU(), lambda z: z * z * (z > 0)),
@@ -71,15 +69,6 @@ def test_dropout_is_on_the_hidden_features(x):
     ffn = FeedForward(C, HIDDEN, dropout=1.0)
     torch.testing.assert_close(ffn(x), ffn.layer2.bias.expand(T, B, C))
     assert not torch.allclose(ffn.eval()(x), ffn.layer2.bias.expand(T, B, C))
-
-
-def test_positions_are_independent(x):
-    ffn = FeedForward(C, HIDDEN, is_gated=True).eval()
-    changed = x.clone()
-    changed[3, 1] += 1
-    different = (ffn(changed) != ffn(x)).any(dim=-1)
-    assert different.nonzero().tolist() == [[3, 1]]
-    torch.testing.assert_close(ffn(x[0, 0]), ffn(x)[0, 0])
 
 
 def test_copies_dtypes_and_devices(x):
