@@ -95,9 +95,9 @@ def attention_in_blocks(
     query: Float[Tensor, "B H T D"],
     key: Float[Tensor, "B H S D"],
     value: Float[Tensor, "B H S Dv"],
-    visible: Bool[Tensor, "#B #H #T S"] | None = None,
-    dropout_prob: float = 0.0,
-    causal: bool = False,
+    visible: Bool[Tensor, "#B #H #T S"] | None,
+    dropout_prob: float,
+    causal: bool,
     *,
     scale: float,
 ) -> Float[Tensor, "B H T Dv"]:
@@ -214,8 +214,7 @@ class _AttentionInBlocks(torch.autograd.Function):
             # The largest weight is $e^{e - \lambda}$ of the largest score, which gives
             # $\lambda$.
             log_sums[at] = scores.amax(-1, True) - weights.amax(-1, True).log_()
-            if config.dropout_prob:
-                weights.mul_(_draw(weights, config, generator))
+            weights.mul_(_draw(weights, config, generator))
             output[at] = torch.bmm(weights, value[keys])
         output /= 1 - config.dropout_prob
         ctx.save_for_backward(query, key, value, visible, output, log_sums)
@@ -243,12 +242,9 @@ class _AttentionInBlocks(torch.autograd.Function):
             weights = scores.sub_(log_sums[at]).exp_()
 
             # $\bar{V}$ and $\bar{A}$, both with the dropped weights left out.
-            weights_grad, used = torch.bmm(scaled[at], value[keys].mT), weights
-            if config.dropout_prob:
-                kept = _draw(weights, config, generator)
-                weights_grad.mul_(kept)
-                used = weights * kept
-            value_grad[keys].baddbmm_(used.mT, scaled[at])
+            kept = _draw(weights, config, generator)
+            weights_grad = torch.bmm(scaled[at], value[keys].mT).mul_(kept)
+            value_grad[keys].baddbmm_((weights * kept).mT, scaled[at])
 
             # $\bar{e}$, and through the product that made the scores.
             scores_grad = weights_grad.sub_(delta[at]).mul_(weights)

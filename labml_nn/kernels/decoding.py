@@ -6,55 +6,29 @@ summary: >
   fixed size. Generation then runs at the speed at which memory delivers the weights.
 ---
 
-A model with four layers of 128 features has 800,000 parameters. To predict the next
-token it multiplies each of them once, which a CPU core does in less than a tenth of a
-millisecond. Three ways of generating a token differ in what they do besides:
+The [model](../transformers/autoregressive.py) computes one position per token, with the
+keys and values of earlier positions as its state. For a small model most of the time
+goes to about 200 operations of PyTorch, each of which examines types, shapes and
+devices and allocates a tensor, and to the new state: a value that is never modified is
+a copy of all keys and values.
 
-**Recompute.** The simplest generator runs the whole sequence for every token: 256
-positions are computed, and the logits of one are used.
-
-**KV cache.** The [model](../transformers/autoregressive.py) returns the keys and values
-of earlier positions as its state, and computes one position per token. Most of the time
-now goes to about 200 operations of PyTorch, each of which examines types, shapes and
-devices and allocates a tensor, and to the new state: as a value that is never modified,
-it is a copy of all keys and values.
-
-**This kernel** prepares everything once per sequence and then only computes:
-
-* One call of C++ per token replaces the operations of PyTorch. It reads the model's
-  parameters where they are, through pointers; nothing is copied or packed.
-* The cache has room for the whole context from the start. A step writes one column of
-  keys and one row of values and copies nothing.
+**This kernel** prepares everything once per sequence and then only computes. One call
+of C++ per token reads the model's parameters where they are, through pointers. The
+cache has room for the whole context from the start; a step writes one column of keys
+and one row of values and copies nothing.
 
 The product $x W^\top$ for a single vector $x$ uses each weight once, so its time is the
-time to load the weights. They are 3.2 MB, too large for the caches next to a core.
-Faster than that would be smaller weights, or several sequences at once, which share
-what has been loaded. [Performance](../../performance.md) has the times of all three.
-The kernel has three pages of C++:
+time to load the weights: 3.2 MB for four layers of 128 features, too large for the
+caches next to a core. [Performance](../../performance.md) compares the times. The
+kernel has three pages of C++:
 [products of a matrix and a vector](cpp/decoding/matrix_vector.h),
 [the step](cpp/decoding/decoding.cpp) and [its parameters](cpp/decoding/task.h).
 
 **Limits.** The kernel computes in float32 on a CPU, in evaluation mode, without padding
-in the context. It uses one thread: two would have to synchronise after each product,
-every few microseconds. Large models are different, because PyTorch's threads share the
-loading of the weights and the overhead of a call is negligible; from `MAX_ELEMENTS`
-parameters on the reference runs. It also runs for everything else that the kernel does
-not support, and wherever there is no compiler.
-
-```python
-import torch
-import labml_nn
-from labml_nn.kernels import disabled
-
-model = labml_nn.create("autoregressive", n_vocab=65).eval()
-tokens = torch.randint(65, (40, 2))  # [T, B]
-_, state = model(tokens[:30])
-step = model.decoding_step(state)
-with disabled():
-    reference = model.decoding_step(state)
-for token in tokens[30:]:  # [B]
-    torch.testing.assert_close(step(token), reference(token), rtol=1e-4, atol=1e-4)
-```
+in the context, on one thread: two would have to synchronise after each product, every
+few microseconds. From `MAX_ELEMENTS` parameters on PyTorch's threads are faster. The
+reference runs there, for everything else that the kernel does not support, and
+wherever there is no compiler.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
@@ -173,23 +147,16 @@ SUBMODULES: set[type[nn.Module]] = {
 
 
 class Unsupported(Exception):
-    """
-    ## What the kernel does not support
-
-    Raised while a model is examined; then the reference runs.
-    """
+    """Raised while a model is examined; then the reference runs."""
 
 
 class StaticCache:
     r"""
     ## KV cache of fixed size
 
-    The state of a decoder is a value: each token makes a new one, a copy that is one
-    position longer. That allows continuing from the same state several times, which
-    generation does not need. This cache is allocated once for $W$ positions,
-    $2 L W C$ numbers per sequence, and step $t$ writes to position $t$.
-
-    Scores are sums over the features of a key, and the average is a sum over positions:
+    Allocated once for $W$ positions, $2 L W C$ numbers per sequence; step $t$ writes to
+    position $t$. Scores are sums over the features of a key, and the average is a sum
+    over positions:
 
     $$e_s = \sum_d q_d \, K_{ds}, \qquad o_d = \sum_s A_s \, V_{sd}$$
 
@@ -206,11 +173,7 @@ class StaticCache:
         self.load(window)
 
     def load(self, window: SlidingWindow) -> None:
-        """
-        ### From a state
-
-        Replaces the contents. The memory remains the same, and so do pointers to it.
-        """
+        """Replaces the contents, at the same addresses."""
         self.length = length = len(window.tokens)
         self.tokens[:length] = window.tokens
         for (keys, values), (k, v) in zip(self.layers, window.layers, strict=True):
@@ -218,11 +181,7 @@ class StaticCache:
             values[:, :, :length] = v.permute(1, 2, 0, 3)
 
     def window(self, *, with_layers: bool = True) -> SlidingWindow:
-        """
-        ### To a state
-
-        A copy, since a state must never change.
-        """
+        """Returns the contents as a state, a copy."""
         tokens = self.tokens[: self.length].clone()
         layers = tuple(
             (
@@ -252,59 +211,63 @@ def preallocate(
 
 
 @dataclass
-class CrossAttention:
+class Network:
     r"""
-    ## The source of an encoder–decoder
+    ## The submodules of a decoder
 
-    * `layers` are keys and values of the source for each layer, `[S, B, H, D]`
-    * `lengths` are the numbers of real source tokens, `[B]`; padding comes last
+    * `table` is the token embedding, multiplied by `scale`; `positions` is added
+    * `embedding_norm` and `final_norm` are before the first layer and after the last
+    * `output` maps features to logits
+    * `max_len` is the length of the context
+    * `state_of` makes a state of the model from a context
+    * `sources` are the source's keys and values for each layer of an encoder–decoder,
+      `[S, B, H, D]`, and `source_lengths` the numbers of its real tokens, `[B]`
     """
 
-    layers: Sequence[tuple[Tensor, Tensor]]
-    lengths: Int[Tensor, " B"]
+    table: Float[Tensor, "V C"]
+    scale: float
+    positions: Float[Tensor, "max_len C"] | None
+    embedding_norm: nn.Module
+    layers: Sequence[TransformerLayer]
+    final_norm: nn.Module
+    output: nn.Linear
+    max_len: int
+    state_of: Callable[[SlidingWindow], Any]
+    sources: Sequence[tuple[Tensor, Tensor]] = ()
+    source_lengths: Int[Tensor, " B"] | None = None
 
 
 class CompiledStep:
-    r"""
+    """
     ## The step
 
-    A function from tokens `[B]` to logits `[B, V]`.
+    `window` is the context so far, at least one token.
     """
 
     def __init__(
         self,
         library: Library,
         model: LanguageModel[Any],
-        network: "Network",
+        network: Network,
         window: SlidingWindow,
-        *,
-        state_of: Callable[[SlidingWindow], Any],
-        source: CrossAttention | None = None,
     ) -> None:
-        """
-        * `library` is the compiled C++
-        * `network` are the submodules of `model`
-        * `window` is the context so far, at least one token
-        * `state_of` makes a state of the model from a context
-        * `source` is given for an encoder–decoder
-        """
-        self.library, self.model, self.state_of = library, model, state_of
+        self.library, self.model, self.state_of = library, model, network.state_of
         self.n_vocab = model.config.n_vocab
         self.padding_token = model.config.padding_token
         self.reference: DecodingStep | None = None
         self.cache = StaticCache(window, network.max_len)
         self.held: list[Tensor] = []
-        self.rotations: dict[tuple[int, float], tuple[Tensor, Tensor]] = {}
-        self.task = self._task(network, source)
-        if sum(tensor.numel() for tensor in network.parameters()) > MAX_ELEMENTS:
+        self.task = self._task(network)
+        read = nn.ModuleList([*network.layers, network.output]).parameters()
+        if sum(parameter.numel() for parameter in read) > MAX_ELEMENTS:
             raise Unsupported("a large model")
 
     def __call__(self, tokens: Int[Tensor, " B"]) -> Float[Tensor, "B V"]:
         r"""
         ### One token
 
-        `tokens` are the next of each sequence, `[B]`. Returns the logits of the tokens
-        after them, without gradients. Raises what the model's `forward` raises.
+        Returns the logits of the tokens after `tokens`, without gradients. Raises what
+        the model's `forward` raises.
         """
         with torch.no_grad():
             if self.reference is None and not self._is_valid(tokens):
@@ -317,9 +280,7 @@ class CompiledStep:
                 return self.reference(tokens)
             if self.cache.length == self.cache.max_len:
                 return self._slide(tokens)
-            return self._step(tokens)
 
-    def _step(self, tokens: Tensor) -> Tensor:
         cache, task = self.cache, self.task
         cache.tokens[cache.length] = tokens
         tokens = tokens.long().contiguous()
@@ -331,13 +292,8 @@ class CompiledStep:
         return logits
 
     def _slide(self, tokens: Tensor) -> Tensor:
-        """
-        ### A full context
-
-        `forward` slides by half the context and reads the rest again, in one parallel
-        pass; its state is loaded into the cache. (It needs the tokens only: sliding
-        drops all keys and values.)
-        """
+        # The context is full: `forward` slides by half of it and reads the rest again,
+        # for which it needs the tokens only.
         window = self.cache.window(with_layers=False)
         logits, state = self.model(tokens.unsqueeze(0), self.state_of(window))
         self.cache.load(state if isinstance(state, SlidingWindow) else state.target)
@@ -356,18 +312,15 @@ class CompiledStep:
             and self.padding_token not in numbers
         )
 
-    # ### From modules to structures
+    # ### Conversion of modules to structures
     #
-    # Each method examines what it reads and raises `Unsupported` if the C++ would
-    # compute something else. A pointer does not keep a tensor alive, so `held` does.
-    def _task(self, network: "Network", source: CrossAttention | None) -> Task:
+    # Each method raises `Unsupported` if the C++ would compute something else. `held`
+    # keeps the tensors behind the pointers alive.
+    def _task(self, network: Network) -> Task:
         batch, width = self.cache.tokens.shape[1], network.table.shape[1]
-        layers = [
-            self._layer(layer, pair, None if source is None else source.layers[i])
-            for i, (layer, pair) in enumerate(
-                zip(network.layers, self.cache.layers, strict=True)
-            )
-        ]
+        sources: Sequence[Any] = network.sources or [None] * len(network.layers)
+        parts = zip(network.layers, self.cache.layers, sources, strict=True)
+        layers = [self._layer(*part) for part in parts]
         self.layers = (Layer * len(layers))(*layers)
         task = Task(
             batch=batch,
@@ -382,8 +335,8 @@ class CompiledStep:
             position_table=self._pointer(network.positions),
             layer=ctypes.addressof(self.layers),
         )
-        if source is not None:
-            lengths = source.lengths.long().contiguous()
+        if network.source_lengths is not None:
+            lengths = network.source_lengths.long().contiguous()
             self.held.append(lengths)
             task.source_lengths = lengths.data_ptr()
 
@@ -466,13 +419,11 @@ class CompiledStep:
 
     # Rotating the point $(1, 0)$ of each pair gives the cosine and sine of its angle.
     def _rotations(self, d_k: int, base: float) -> tuple[Tensor, Tensor]:
-        if (d_k, base) not in self.rotations:
-            points = torch.zeros(self.cache.max_len, 1, 1, d_k, dtype=torch.float32)
-            points[..., : d_k // 2] = 1.0
-            positions = torch.arange(self.cache.max_len)[:, None]
-            cos, sin = rotate(points, positions, base).chunk(2, dim=-1)
-            self.rotations[d_k, base] = cos.contiguous(), sin.contiguous()
-        return self.rotations[d_k, base]
+        points = torch.zeros(self.cache.max_len, 1, 1, d_k, dtype=torch.float32)
+        points[..., : d_k // 2] = 1.0
+        positions = torch.arange(self.cache.max_len)[:, None]
+        cos, sin = rotate(points, positions, base).chunk(2, dim=-1)
+        return cos, sin
 
     def _norm(self, module: nn.Module | None) -> Norm:
         if module is None or isinstance(module, nn.Identity):
@@ -499,42 +450,11 @@ class CompiledStep:
         return tensor.data_ptr()
 
 
-@dataclass
-class Network:
-    r"""
-    ## The submodules of a decoder
-
-    * `table` is the token embedding, multiplied by `scale`; `positions` is added
-    * `embedding_norm` and `final_norm` are before the first layer and after the last
-    * `output` maps features to logits
-    * `max_len` is the length of the context
-    """
-
-    table: Float[Tensor, "V C"]
-    scale: float
-    positions: Float[Tensor, "max_len C"] | None
-    embedding_norm: nn.Module
-    layers: Sequence[TransformerLayer]
-    final_norm: nn.Module
-    output: nn.Linear
-    max_len: int
-
-    def parameters(self) -> list[Tensor]:
-        """Returns what a step reads in full."""
-        modules = [*self.layers, self.output]
-        return [parameter for module in modules for parameter in module.parameters()]
-
-
 def compiled_step(
-    model: LanguageModel[Any],
-    network: Network,
-    window: SlidingWindow | None,
-    **options: Any,
+    model: LanguageModel[Any], network: Network, window: SlidingWindow | None
 ) -> Any:
     """
-    ## Examine and prepare
-
-    Returns a `CompiledStep`, or `NotImplemented` if the reference should run.
+    ## Supported models and states
     """
     if (
         window is None
@@ -550,11 +470,10 @@ def compiled_step(
     if library is None:
         return NotImplemented
 
-    # Tensors made in inference mode could not be modified outside it. These are
-    # modified at every step, wherever that is called.
+    # Tensors made in inference mode could not be modified outside it.
     with torch.inference_mode(False), torch.no_grad():
         try:
-            return CompiledStep(library, model, network, window, **options)
+            return CompiledStep(library, model, network, window)
         except Unsupported:
             return NotImplemented
 
@@ -567,8 +486,6 @@ def decode_autoregressive(
 ) -> Any:
     """
     ## Autoregressive transformer
-
-    The state is the context.
     """
     embedding, stack = model.embedding, model.stack
     if embedding.tokens.max_norm is not None:
@@ -582,8 +499,9 @@ def decode_autoregressive(
         final_norm=stack.norm,
         output=model.generator.projection,
         max_len=model.config.max_len,
+        state_of=lambda window: window,
     )
-    return compiled_step(model, network, state, state_of=lambda window: window)
+    return compiled_step(model, network, state)
 
 
 @kernel_for(
@@ -601,8 +519,7 @@ def decode_target(
     """
     ## Encoder–decoder
 
-    The state also has the keys and values of the source, which never change. Padding
-    comes last in it, so a length for each sequence says which positions are real.
+    Padding comes last in the source, so its length says which positions are real.
     """
     embedding = cast(TokenEmbedding, model.transformer.tgt_embed)
     decoder = model.transformer.decoder
@@ -618,87 +535,8 @@ def decode_target(
         final_norm=decoder.norm,
         output=cast(nn.Linear, model.transformer.generator.projection),
         max_len=model.config.max_len,
-    )
-    return compiled_step(
-        model,
-        network,
-        state.target,
         state_of=lambda window: state._replace(target=window),
-        source=CrossAttention(state.sources, state.source_mask.sum(0)),
+        sources=state.sources,
+        source_lengths=state.source_mask.sum(0),
     )
-
-
-# ## Exercises
-#
-# **1.** How many bytes does one step load, for the default configuration and 256 tokens
-# of context? What share of them are keys and values, for one sequence and for eight?
-#
-# <details><summary>Answer</summary>
-#
-# All weights, 4 bytes each, once for the whole batch; and $2 L C$ numbers for each
-# cached token of each sequence.
-#
-# ```python
-# import labml_nn
-#
-# model = labml_nn.create("autoregressive", n_vocab=65)
-# config = model.config
-# weights = 4 * sum(parameter.numel() for parameter in model.parameters())
-# cache = 4 * 2 * config.n_layers * config.d_model * 256
-# assert round(weights / 1e6, 1) == 3.2
-# assert round(cache / (weights + cache), 2) == 0.25
-# assert round(8 * cache / (weights + 8 * cache), 2) == 0.72
-# ```
-#
-# </details>
-#
-# **2.** A state is a value, a decoding step is not. Continue one text in two ways with
-# each of them. What has to be done differently?
-#
-# <details><summary>Answer</summary>
-#
-# `forward` can use the same state twice. A decoding step modifies its cache, so each
-# continuation needs a step of its own, which starts from a copy of the state.
-#
-# ```python
-# import torch
-# import labml_nn
-#
-# sizes = {"n_vocab": 9, "d_model": 12, "heads": 3, "n_layers": 1}
-# model = labml_nn.create("autoregressive", **sizes).eval()
-# _, state = model(torch.randint(9, (5, 2)))
-# for continuation in torch.randint(9, (2, 4, 2)):
-#     expected, _ = model(continuation, state)
-#     step = model.decoding_step(state)
-#     for token, logits in zip(continuation, expected, strict=True):
-#         torch.testing.assert_close(step(token), logits, rtol=1e-4, atol=1e-4)
-# ```
-#
-# </details>
-#
-# **3.** When the context is full, half of it is read again in one pass. By how much
-# does that increase the average time per token, if a position that is computed together
-# with many others takes a third of the time of a single one?
-#
-# <details><summary>Answer</summary>
-#
-# After every $W / 2$ tokens, $W / 2$ positions are computed at a third of the price:
-# a third more, whatever $W$ is. Only the single interruption grows with $W$.
-#
-# ```python
-# from math import isclose
-#
-# def average_time(window, tokens=100_000, single=1.0, parallel=1 / 3):
-#     used, time = 0, 0.0
-#     for _ in range(tokens):
-#         if used == window:
-#             used = window // 2
-#             time += used * parallel
-#         used, time = used + 1, time + single
-#     return time / tokens
-#
-# assert isclose(average_time(256), 4 / 3, abs_tol=0.01)
-# assert isclose(average_time(2048), 4 / 3, abs_tol=0.01)
-# ```
-#
-# </details>
+    return compiled_step(model, network, state.target)

@@ -10,20 +10,18 @@ A transformer was trained on sequences of `max_len` tokens, and generates token 
 `max_len + 1`. Which tokens may it attend to? There are three common answers:
 
 **Recompute.** Take the last `max_len` tokens as a sequence of their own. This matches
-training exactly, but every time one token drops out at the front, all others move up by
-one position. All cached keys and values become invalid, and each new token costs a
-forward pass over the whole context.
+training exactly, but all tokens move up by one position each time, so each new token
+costs a forward pass over the whole context.
 
-**Evict.** Keep the [cache](mha.py), drop the oldest entry, and let positions count on.
-This is cheap. But a learned position table ends at `max_len`, and the model was never
-trained on later positions of any encoding. The cached keys were also computed when the
-dropped tokens were still visible, so no training sequence has such keys. Models degrade
-badly as soon as the first tokens leave the cache, because many heads put their
-attention there when they have nothing else to attend to ([@xiao2023efficient]).
+**Evict.** Drop the oldest entry of the [cache](mha.py) and let positions count on. This
+is cheap, but the model was never trained on later positions, nor on keys computed when
+dropped tokens were still visible. Models degrade badly as soon as the first tokens
+leave the cache, where many heads put their attention when they have nothing else to
+attend to ([@xiao2023efficient]).
 
-**Slide by halves**, which is implemented here. The context grows until it is full. Then
-its older half is dropped, the newer half is read *once* as a sequence that starts at
-position 0, and the context grows again. With `max_len = 8`:
+**Slide by halves**, which is implemented here. When the context is full, its older half
+is dropped, the newer half is read *once* as a sequence that starts at position 0, and
+the context grows again. With `max_len = 8`:
 
 ```text
  t = 0 … 7     0 1 2 3 4 5 6 7
@@ -41,15 +39,11 @@ $$s(t) = h \cdot \max\left(0, \left\lfloor \frac{t - W}{h} \right\rfloor + 1\rig
 and the properties follow from this definition:
 
 * **Exact.** The output at token $t$ equals that of a forward pass over the sequence
-  $w_{s(t)}, \dots, w_t$ alone.
-* **Independent of chunking.** $s$ depends on $t$ only, so it does not matter how a
-  sequence is cut into calls.
+  $w_{s(t)}, \dots, w_t$ alone, however it is cut into calls.
 * **Positions** stay between 0 and $W - 1$, the range of training.
 * **Constant cost per token.** After every $h$ new tokens, $W - h$ old ones are read
-  again, in one parallel pass: on average each token is read twice, instead of $W$
-  times.
-* **The price:** a token sees between $W - h + 1$ and $W$ tokens, itself included, about
-  three quarters of the context on average.
+  again, in one parallel pass: each token is read twice, instead of $W$ times.
+* **The price:** a token sees between $W - h + 1$ and $W$ tokens, itself included.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
@@ -72,10 +66,9 @@ from torch import Tensor
 
 from labml_nn.transformers.mha import KVCache
 
-# The forward pass of a model over new tokens: it takes tokens `[T, B]`, their positions
-# `[T, B|1]`, which of all tokens in the context are real, `[S + T, B]` (`None` if there
-# is no padding token), and a cache for each layer, to which it appends. It returns
-# features `[T, B, C]`.
+# The forward pass of a model over new tokens `[T, B]`: it also takes their positions
+# `[T, B|1]`, which of all tokens in the context are real, `[S + T, B]`, and a cache for
+# each layer, to which it appends. It returns features `[T, B, C]`.
 Run = Callable[[Tensor, Tensor, Tensor | None, list[KVCache]], Tensor]
 
 
@@ -84,7 +77,6 @@ class SlidingWindow(NamedTuple):
     ## State of a context
 
     A value that is never modified: you can continue from the same state several times.
-    It holds tensors only, with the batch as the second axis of each.
 
     * `tokens` are the tokens in the context, `[S, B]`, needed when the context slides
     * `real` is `False` where a token is padding, `[S, B]`
@@ -123,8 +115,7 @@ def run_in_window(
     * `padding_token` may occur anywhere in `tokens`. Positions and the length of the
       context count real tokens only, so padding changes nothing
 
-    Returns features for each token, `[T, B, C]`, and the new state, detached. Raises
-    `TypeError` or `ValueError` if `window` is not a state of this model and batch.
+    Returns features for each token, `[T, B, C]`, and the new state, detached.
     """
     padded = padding_token is not None
     real = torch.ones_like(tokens, dtype=torch.bool)
@@ -134,8 +125,6 @@ def run_in_window(
         window = SlidingWindow(tokens[:0], real[:0], ())
     _check_window(window, tokens, n_layers, None if padded else max_len)
 
-    # Fill the context as far as possible, then slide. A sequence of at most `max_len`
-    # tokens takes one iteration.
     outputs = []
     while tokens.shape[0]:
         room = _room(window, real, max_len, padded)
@@ -156,11 +145,10 @@ def _room(
     r"""
     ### Remaining room
 
-    The number of new tokens that fit. Without padding this is a difference of lengths.
-    With padding each sequence has its own count of real tokens, and we stop before the
-    first of them would exceed $W$. Reading the counts synchronises with a GPU and
-    breaks a compiled graph, so we do it only when the window, padding included, is
-    longer than `max_len`.
+    The number of new tokens that fit. With padding each sequence has its own count of
+    real tokens, and we stop before the first of them would exceed $W$. Reading the
+    counts synchronises with a GPU and breaks a compiled graph, so we do it only when
+    the window, padding included, is longer than `max_len`.
     """
     used, new = window.tokens.shape[0], real.shape[0]
     if used + new <= max_len:
@@ -200,8 +188,6 @@ def _extend(
     else:
         positions = torch.arange(first, len(tokens), device=tokens.device)[:, None]
 
-    # The caches are built from the state and extended by `run`; the state itself, which
-    # the caller may use again, stays as it was.
     past = window.layers or ((None, None),) * n_layers
     caches = [KVCache(keys, values, positions) for keys, values in past]
     x = run(tokens[first:], positions, real if padded else None, caches)
@@ -213,8 +199,8 @@ def _slide(window: SlidingWindow, max_len: int, padded: bool) -> SlidingWindow:
     r"""
     ### Slide
 
-    Returns the newer half of the tokens, without keys and values: their positions have
-    changed, so everything computed from them has to be computed again.
+    Returns the newer half of the tokens, without keys and values, whose positions have
+    changed.
     """
     half = max(1, max_len // 2)
     length = window.tokens.shape[0]
@@ -222,9 +208,8 @@ def _slide(window: SlidingWindow, max_len: int, padded: bool) -> SlidingWindow:
         begin = length - (max_len - half)
         return SlidingWindow(window.tokens[begin:], window.real[begin:], ())
 
-    # Sequences that are not full yet keep all their tokens; computing them again gives
-    # the same numbers. A stable sort moves padding to the front and keeps the order of
-    # the tokens, so that the tokens to keep are the last ones of each column.
+    # Sequences that are not full yet keep all their tokens. A stable sort moves padding
+    # to the front, so that the tokens to keep are the last ones of each column.
     counts = window.real.sum(0)
     kept = torch.where(counts < max_len, counts, max_len - half)
     order = window.real.int().argsort(dim=0, stable=True)
@@ -267,10 +252,9 @@ def _check_window(
 #
 # <details><summary>Answer</summary>
 #
-# After sliding, the context has $W - h + 1$ tokens, and it grows by one up to $W$. The
-# mean is $W - (h - 1) / 2$: about $\frac{3}{4} W$ for $h = W / 2$ and $\frac{7}{8} W$
-# for $h = W / 4$. But then $\frac{3}{4} W$ tokens are read again after every $W / 4$:
-# each token is read four times instead of twice. With $h = 1$ this is recomputation.
+# It grows from $W - h + 1$ tokens to $W$. The mean is $W - (h - 1) / 2$: about
+# $\frac{3}{4} W$ for $h = W / 2$ and $\frac{7}{8} W$ for $h = W / 4$, where each token
+# is read four times instead of twice. With $h = 1$ this is recomputation.
 #
 # ```python
 # from statistics import mean
@@ -287,8 +271,6 @@ def _check_window(
 # **2.** Verify that each token of a long sequence is read twice.
 #
 # <details><summary>Answer</summary>
-#
-# Count the tokens that `run` receives. This one has no layers, and returns zeros.
 #
 # ```python
 # import torch
@@ -316,19 +298,15 @@ def _check_window(
 #
 # <details><summary>Answer</summary>
 #
-# Its $s(t)$ has not changed. Its cached keys and values were computed from
-# $w_{s(t)}, \dots, w_t$, and reading the same tokens at the same positions gives the
-# same numbers. It only costs time, which could be saved by splitting the batch.
+# Its $s(t)$ has not changed, and reading the same tokens at the same positions gives
+# the same numbers.
 #
 # ```python
 # import torch
-# from labml_nn.transformers.autoregressive import (
-#     AutoregressiveConfig,
-#     AutoregressiveTransformer,
-# )
+# import labml_nn
 #
-# config = AutoregressiveConfig(n_vocab=9, d_model=24, max_len=8, padding_token=0)
-# model = AutoregressiveTransformer(config).eval()
+# config = {"n_vocab": 9, "d_model": 24, "max_len": 8, "padding_token": 0}
+# model = labml_nn.create("autoregressive", **config).eval()
 # tokens = torch.randint(1, 9, (9, 2))
 # tokens[:4, 1] = 0  # nine tokens and five: the first slides at the last token
 # logits, _ = model(tokens)
