@@ -11,7 +11,7 @@ from page_tools import NODE_MODULES, THEME
 
 from pylit import fontcut
 from pylit.page import fonts
-from pylit.page.assets import SCRIPTS, assets, compact, style_sheet
+from pylit.page.assets import SCRIPTS, assets, style_sheet
 
 if not (NODE_MODULES / "@fontsource-variable").is_dir():
     pytest.skip("npm packages are not installed", allow_module_level=True)
@@ -46,15 +46,6 @@ def test_the_second_build_takes_fonts_from_the_cache(
     assert dict(assets(THEME, NODE_MODULES, cache)) == made
 
 
-def test_no_process_is_started_for_fonts_that_are_kept_or_cannot_be_kept(
-    made: dict[str, bytes], cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(fonts.subprocess, "Popen", lambda *_, **__: pytest.fail("started"))
-    for folder, kept in ((NODE_MODULES, cache), (NODE_MODULES, None), (tmp_path, cache)):
-        with fonts.cut_aside(folder, kept) as wait:
-            wait()
-
-
 def test_a_build_that_ends_early_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     started = []
     real = fonts.subprocess.Popen
@@ -79,29 +70,6 @@ def test_fonts_hold_what_pages_are_written_with(made: dict[str, bytes]):
             [(axis.minValue, axis.maxValue) for axis in font["fvar"].axes] if "fvar" in font else []
         )
         assert axes == ([face.weights] if face.weights[0] != face.weights[1] else [])
-
-
-def test_stand_ins_are_as_wide_as_the_fonts(made: dict[str, bytes]):
-    css = made["assets/site.css"].decode()
-    sizes = re.findall(r"size-adjust:([\d.]+)%", css)
-    assert len(sizes) == len(fonts.FACES)
-    assert all(85 < float(size) < 125 for size in sizes)
-
-
-def test_comments_and_indentation_go_and_code_stays():
-    text = (
-        "/**\n * Long.\n */\n"
-        "const url = `https://x`; // kept: it is not on a line of its own\n"
-        "  // gone\n\n"
-        "  f(/\\/\\*/);\n"
-    )
-    kept = "const url = `https://x`; // kept: it is not on a line of its own\nf(/\\/\\*/);\n"
-    assert compact(text) == kept
-
-
-def test_no_file_of_the_theme_is_long():
-    long = {p.name: n for p in THEME.rglob("*.*") if (n := len(p.read_text().splitlines())) > 250}
-    assert long == {}
 
 
 def test_style_sheets_ask_for_nothing_outside(made: dict[str, bytes]):
@@ -130,11 +98,6 @@ def contrast(one: str, other: str) -> float:
     """As WCAG 2 defines it."""
     high, low = sorted([luminance(one), luminance(other)], reverse=True)
     return (high + 0.05) / (low + 0.05)
-
-
-def test_contrast_of_known_pairs():
-    assert contrast("#ffffff", "#000000") == pytest.approx(21)
-    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.005)
 
 
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])

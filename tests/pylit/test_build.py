@@ -44,14 +44,6 @@ def test_a_site_has_a_page_for_every_source_and_the_files_around_them(tmp_path: 
     assert (outcome.pages, outcome.tally.rendered) == (5, 5)
 
 
-def test_the_sitemap_names_every_page_but_the_missing_one(tmp_path: Path) -> None:
-    succeed(make_site(tmp_path))
-    text = (tmp_path / "site/sitemap.xml").read_text()
-    assert "<loc>https://example.org/small/</loc>" in text
-    assert "<loc>https://example.org/small/pkg/</loc>" in text
-    assert text.count("<loc>") == 5 and "404" not in text
-
-
 def test_what_pages_say_of_each_other(tmp_path: Path) -> None:
     succeed(make_site(tmp_path))
     home = (tmp_path / "site/index.html").read_text()
@@ -122,15 +114,6 @@ def test_a_new_module_answers_a_link_that_led_nowhere(tmp_path: Path) -> None:
     assert outcome.tally.drafted == 2
 
 
-def test_a_module_that_is_gone_takes_its_page_with_it(tmp_path: Path) -> None:
-    make_site(tmp_path)
-    (tmp_path / "pkg/three.py").write_text("class Three:\n    pass\n")
-    succeed(tmp_path)
-    (tmp_path / "pkg/three.py").unlink()
-    assert succeed(tmp_path).written.deleted == ["assets/previews/pkg/three.js", "pkg/three.html"]
-    assert not (tmp_path / "site/pkg/three.html").exists()
-
-
 VARIANTS: dict[str, list[str]] = {
     "pkg/one.py": [
         FILES["pkg/one.py"],
@@ -199,35 +182,21 @@ def test_a_damaged_cache_is_only_slower(tmp_path: Path) -> None:
     assert tree(tmp_path / "site") == before
 
 
-def test_the_cache_forgets_what_is_gone(tmp_path: Path) -> None:
-    succeed(make_site(tmp_path))
-    count = len(tree(pages_cache(tmp_path)))
-    (tmp_path / "pkg/three.py").write_text("")
-    succeed(tmp_path)
-    (tmp_path / "pkg/three.py").unlink()
-    succeed(tmp_path)
-    assert len(tree(pages_cache(tmp_path))) == count
-
-
 @pytest.mark.parametrize(
     ("name", "text", "fault"),
     [
         ("pkg/bad.py", '"""\nA formula $\\nosuchmacro$.\n"""\n', ("pkg/bad.py", 2, "tex")),
-        ("pkg/bad.py", '"""\nA formula $x^{2$.\n"""\n', ("pkg/bad.py", 2, "tex")),
         ("pkg/bad.py", '"""\n[x](nowhere.py)\n"""\n', ("pkg/bad.py", 2, "link-broken")),
         ("pkg/bad.py", '"""\n[x](one.py#Two)\n"""\n', ("pkg/bad.py", 2, "anchor-broken")),
         ("pkg/bad.py", '"""\n## A\n\n## A\n"""\n', ("pkg/bad.py", 4, "slug-duplicate")),
         ("pkg/bad.py", "def x(:\n", ("pkg/bad.py", 1, "syntax")),
         ("pkg/bad.py", "# coding: nosuch\n", ("pkg/bad.py", 1, "source-encoding")),
         ("docs_src/pages/bad.md", "[x](none.md)\n", ("docs_src/pages/bad.md", 1, "link-broken")),
-        ("docs_src/pages/bad.md", "$x^{2$\n", ("docs_src/pages/bad.md", 1, "tex")),
         (
             "docs_src/pages/pkg/one.md",
             "# Mine\n",
             ("docs_src/pages/pkg/one.md", 0, "page-collision"),
         ),
-        ("docs_src/pages/robots.txt", "Mine", ("docs_src/pages/robots.txt", 0, "page-collision")),
-        ("docs_src/pages/notes.html", "Mine", ("docs_src/pages/notes.html", 0, "page-collision")),
         ("docs_src/pages/Notes.md", "# Mine\n", ("docs_src/pages/notes.md", 0, "page-collision")),
         (
             "docs_src/site.toml",
@@ -291,23 +260,12 @@ def test_a_folder_that_is_not_ours_is_refused_before_any_work(tmp_path: Path) ->
     assert tree(tmp_path / "site").keys() == {"thesis.tex"}
 
 
-def test_pages_that_no_group_names_can_still_be_found(tmp_path: Path) -> None:
-    succeed(make_site(tmp_path, {"pkg/extra.py": '"""An extra."""\n'}))
-    assert "pkg/extra.html" in (tmp_path / "site/index.html").read_text()
-
-
 def test_files_beside_the_markdown_pages_come_along(tmp_path: Path) -> None:
     succeed(
         make_site(tmp_path, {"docs_src/pages/img/a.svg": "<svg/>", "docs_src/pages/.hidden": "x"})
     )
     assert (tmp_path / "site/img/a.svg").read_text() == "<svg/>"
     assert not (tmp_path / "site/.hidden").exists()
-
-
-def test_a_site_without_a_home_page_gets_one(tmp_path: Path) -> None:
-    succeed(make_site(tmp_path, {"docs_src/pages/index.md": ""}))
-    home = (tmp_path / "site/index.html").read_text()
-    assert "Small" in home and 'href="pkg/one.html"' in home
 
 
 def test_without_node_the_site_stays_and_the_way_out_is_said(
@@ -336,12 +294,3 @@ def test_a_broken_template_is_a_fault_with_its_line(tmp_path: Path) -> None:
         outcome = build(tmp_path, theme=theme)
         assert faults(outcome) == [(str(theme / "module.html"), 2, "theme")], wrong
     assert not (tmp_path / "site").exists()
-
-
-def test_an_edit_to_the_theme_makes_all_pages_and_drafts_none(tmp_path: Path) -> None:
-    theme = shutil.copytree(REPOSITORY / "docs_src/theme", tmp_path / "theme")
-    succeed(make_site(tmp_path), theme=theme)
-    edit(tmp_path, "theme/base.html", "</body>", "<p>New.</p></body>")
-    outcome = succeed(tmp_path, theme=theme)
-    assert (outcome.tally.drafted, outcome.tally.rendered) == (0, 5)
-    assert "<p>New.</p>" in (tmp_path / "site/pkg/one.html").read_text()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pylit.cache import Cache, digest, forget_old
+from pylit.cache import Cache, forget_old
 
 
 def test_a_value_comes_back_for_its_key_and_for_no_other(tmp_path: Path) -> None:
@@ -13,15 +13,6 @@ def test_a_value_comes_back_for_its_key_and_for_no_other(tmp_path: Path) -> None
     assert fresh.load("page", "k1") == {"a": (1, 2)}
     assert fresh.load("page", "k2") is None
     assert fresh.load("other", "k1") is None
-
-
-def test_a_later_value_takes_the_place_of_the_earlier(tmp_path: Path) -> None:
-    cache = Cache(tmp_path)
-    cache.store("page", "k1", 1)
-    cache.store("page", "k2", 2)
-    assert cache.load("page", "k1") is None
-    assert Cache(tmp_path).load("page", "k2") == 2
-    assert len(list(tmp_path.iterdir())) == 1
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "foreign"])
@@ -53,12 +44,6 @@ def test_pruning_keeps_what_is_named(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 1
     assert Cache(tmp_path).load("page", "k") == 2
     assert cache.load("old", "k") is None
-
-
-def test_a_digest_keeps_its_parts_apart() -> None:
-    assert digest("ab", "c") != digest("a", "bc")
-    assert digest("a", "") != digest("a")
-    assert digest("é") == digest("é".encode())
 
 
 def test_what_nobody_builds_any_more_is_forgotten(tmp_path: Path) -> None:

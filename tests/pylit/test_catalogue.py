@@ -3,7 +3,7 @@ from pathlib import Path
 
 from pylit.diagnostics import Report
 from pylit.model import NoteHtml, PageGroup, PageLink, SourceFile
-from pylit.site.addresses import Addresses, file_path, module_url, prose_url
+from pylit.site.addresses import Addresses, module_url, prose_url
 from pylit.site.catalogue import neighbours, package_groups, rest_of
 from pylit.site.drafts import Draft, DraftSection
 
@@ -49,12 +49,6 @@ def test_modules_never_take_the_place_of_their_package_or_of_special_pages() -> 
     assert module_url(source("pkg.404")) == "pkg/404.html"
 
 
-def test_odd_names_become_addresses_and_come_back() -> None:
-    url = module_url(source("pkg.a b#ä"))
-    assert url == "pkg/a%20b%23%C3%A4.html"
-    assert file_path(url) == "pkg/a b#ä.html"
-
-
 def test_an_address_belongs_to_one_source() -> None:
     report = Report()
     addresses = Addresses(report)
@@ -67,14 +61,6 @@ def test_an_address_belongs_to_one_source() -> None:
         ("two.py", "page-collision"),
     ]
     assert "`one.py`" in next(iter(report)).message
-
-
-def test_where_a_foreign_package_tells_names_apart_by_case_so_do_we() -> None:
-    report = Report()
-    addresses = Addresses(report)
-    assert addresses.claim("a.html", source("one", own=False))
-    assert addresses.claim("A.html", source("two", own=False))
-    assert len(report) == 1 and not report.failed
 
 
 def names(groups: tuple[PageGroup, ...]) -> list[tuple[str, list[str]]]:
@@ -96,18 +82,6 @@ def test_a_foreign_package_is_grouped_by_what_is_right_below_its_top() -> None:
         ("p.a", ["p.a.deep", "p.a.deep.two", "p.a.one"]),
         ("p.b", ["p.b"]),
     ]
-
-
-def test_the_parts_that_all_names_share_make_no_group() -> None:
-    drafts = [draft("t.n.m", package=True), draft("t.n.m.a"), draft("t.n.m.b.c")]
-    assert names(package_groups(drafts)) == [
-        ("t.n.m", ["t.n.m", "t.n.m.a"]),
-        ("t.n.m.b", ["t.n.m.b.c"]),
-    ]
-
-
-def test_loose_scripts_are_one_group() -> None:
-    assert names(package_groups([draft("one"), draft("two")])) == [("Modules", ["one", "two"])]
 
 
 def test_what_no_group_names_is_listed_and_empty_packages_are_not() -> None:

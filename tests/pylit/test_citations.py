@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
-from note_tools import RENDERERS, render
+from note_tools import RENDERERS
 from site_tools import build, faults, make_site, succeed
 
 from pylit.diagnostics import Report
 from pylit.prose.bibliography import Work, read_bibliography
-from pylit.prose.citations import Cited, find_work, work_targets
+from pylit.prose.citations import Cited
 from pylit.prose.slugs import Slugs
 
 BIB = r"""% What is cited.
@@ -86,15 +86,12 @@ B = '<a class="x" href="b" data-x>'
         ("Mr A ([-@a2017, §3])", f"Mr A ({A}2017, §3</a>)"),
         ("[@a2017,\n§3; @b1990]", f"{A}A et al. 2017, §3</a>; {B}B 1990</a>"),
         ('[@a2017, "<Memory> & you"]', f'{A}A et al. 2017, "&lt;Memory&gt; &amp; you"</a>'),
-        ("*so* [@a2017]", f"<em>so</em> {A}A et al. 2017</a>"),
-        ("([@a2017, §3]: so)", f"({A}A et al. 2017, §3</a>: so)"),
         # Of two links, the inner one is one.
         ("[see [@a2017]](x.html)", f"[see {A}A et al. 2017</a>](x.html)"),
         # None of these is one.
         ("`[@a2017]`", "<code>[@a2017]</code>"),
         ("[@a2017](x.html)", '<a href="x.html">@a2017</a>'),
         ("[@ a2017] and \\[@a2017]", "[@ a2017] and [@a2017]"),
-        ("[@a2017 and more]", "[@a2017 and more]"),
     ],
 )
 def test_a_citation_is_a_link_to_its_work(text: str, html: str) -> None:
@@ -120,26 +117,6 @@ def test_it_is_words_in_headings_and_in_the_text_for_the_search() -> None:
 
 def test_somebody_elses_notes_cite_nothing() -> None:
     assert shown("[@a2017]", own=False) == "<p>[@a2017]</p>"
-
-
-def test_an_unknown_key_is_told_with_its_place_and_the_nearest() -> None:
-    report = Report()
-    render_at = shown("One,\ntwo ([@a2017; @a2071, §3]).", report=report)
-    assert "a2071, §3" in render_at
-    (fault,) = report
-    assert str(fault).split("\n") == [
-        "notes.md:2:15: error[citation]: no work `a2071` in the bibliography",
-        "    two ([@a2017; @a2071, §3]).",
-        "                  ^",
-        "    hint: did you mean `a2017`?",
-    ]
-
-
-def test_without_a_bibliography_every_key_is_unknown() -> None:
-    report = Report()
-    render("[@a2017]", report=report)
-    assert [fault.code for fault in report] == ["citation"]
-    assert "references.bib" in next(iter(report)).hint
 
 
 def test_works_are_named_as_texts_name_them(tmp_path: Path) -> None:
@@ -171,10 +148,8 @@ def test_works_of_one_name_and_year_are_told_apart(tmp_path: Path) -> None:
     ("text", "line", "message"),
     [
         ("@misc{a,\n  title = {T}\n  year = 3\n}\n", 3, "is not BibTeX: '}' expected"),
-        ("@misc{a,\n  title = {T", 2, "is not BibTeX: premature end of file"),
         ("\n@misc{a, title = {T}, url = {u}}", 2, "`a` has no `author` and `year`"),
         ("@misc{a, author={A}, year=1, title={T}}", 1, "`a` says not where it can be read"),
-        ("@misc{5a, author={A}, year=1, title={T}, url={u}}", 1, "`5a` is no key"),
     ],
 )
 def test_a_fault_of_the_file_has_its_line(
@@ -185,33 +160,6 @@ def test_a_fault_of_the_file_has_its_line(
     assert (fault.code, fault.line, fault.message) == ("bibliography", line, message)
     # The key is known all the same: citing it is no second fault.
     assert set(works) == {text.partition("{")[2].partition(",")[0]}
-
-
-def test_a_key_twice_is_a_fault_of_the_second(tmp_path: Path) -> None:
-    works, report = read(tmp_path, BIB + BIB[BIB.index("@article") :])
-    assert [(f.line, f.message) for f in report] == [
-        (31, "`lone1990structure` is there twice, first in line 11"),
-        (38, "`pair2000words` is there twice, first in line 18"),
-        (45, "`many2022things` is there twice, first in line 25"),
-    ]
-    assert len(works) == 4
-
-
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    assert read_bibliography(tmp_path / "none.bib", "none.bib", Report()) == {}
-    (tmp_path / "bad.bib").write_bytes(b"@misc{a,\n\xff")
-    report = Report()
-    assert read_bibliography(tmp_path / "bad.bib", "bad.bib", report) == {}
-    assert [(f.line, f.message) for f in report] == [(2, "byte 9 is not UTF-8")]
-
-
-def test_works_are_found_through_the_index_of_definitions(tmp_path: Path) -> None:
-    works, _ = read(tmp_path, BIB)
-    lookup = work_targets(works).get
-    found = find_work("lone1990structure", lookup, lambda url: f"../{url}")
-    assert found == Cited("Lone", "1990", "../bibliography.html#lone1990structure")
-    assert find_work("lone1990structur", lookup, str) == "did you mean `lone1990structure`?"
-    assert find_work("zzz", lookup, str) == "add it to `docs_src/references.bib`"
 
 
 SITE = {
@@ -296,16 +244,6 @@ def test_only_pages_that_cite_what_has_changed_are_made_again(cited: Path) -> No
     assert (dated.tally.drafted, dated.tally.rendered) == (1, 2)
     assert "Lone 1991" in (cited / "site/pkg/one.html").read_text()
     assert "Says Lone 1991." in (cited / "site/assets/previews/pkg/one.js").read_text()
-
-
-def test_the_hint_of_an_unknown_key_knows_new_keys(cited: Path) -> None:
-    one = SITE["pkg/one.py"].replace("[@lone1990structure]", "[@late2023things]")
-    make_site(cited, SITE | {"pkg/one.py": one})
-    hints = [fault.hint for fault in build(cited).report]
-    more = BIB + BIB[BIB.index("@misc{many") :].replace("many2022things", "late2024things")
-    make_site(cited, {**SITE, "pkg/one.py": one, "docs_src/references.bib": more})
-    later = [fault.hint for fault in build(cited).report]
-    assert hints != later == ["did you mean `late2024things`?"]
 
 
 def test_another_package_has_no_bibliography(cited: Path) -> None:

@@ -11,9 +11,6 @@ import pytest
 from site_tools import REPOSITORY, cache, make_site, pages, tree
 
 from pylit.cli import main
-from pylit.diagnostics import Diagnostic, Report, Severity
-from pylit.pipeline.build import Options, Outcome
-from pylit.pipeline.summary import summary, tell
 
 Run = Callable[..., int]
 
@@ -73,12 +70,9 @@ def test_somebody_elses_html_is_text_and_faults_are_warnings(
         (["--sorce", "x"], "did you mean --source?"),
         (["--jobs", "0"], "'0': expected a whole number from 1 on\n"),
         (["--port", "99999", "--serve"], "0 to 65535"),
-        (["--port", "80"], "--port is for --serve"),
         (["--check", "--serve"], "choose one"),
         (["--title", "x"], "--source"),
-        (["--source", "x", "--out", "y", "--base-url", "example.org"], "expected https://"),
         (["--source", "x"], "--source needs --out DIR"),
-        (["stray"], "unrecognized arguments: stray"),
     ],
 )
 def test_a_wrong_command_exits_with_2_and_says_what_was_meant(
@@ -89,21 +83,6 @@ def test_a_wrong_command_exits_with_2_and_says_what_was_meant(
     assert stop.value.code == 2
     message = capsys.readouterr().err
     assert said in message and "--help" in message
-
-
-@pytest.mark.parametrize("kind", ["missing", "empty", "text"])
-def test_a_source_without_python_is_an_error(
-    run: Run, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source = tmp_path / "source"
-    if kind == "empty":
-        source.mkdir()
-    elif kind == "text":
-        source.write_text("not Python at all, by its name")
-    assert run("--source", source, "--out", tmp_path / "out") == 1
-    said = capsys.readouterr().err
-    assert "error[source-" in said and "hint" in said and "1 error" in said
-    assert not (tmp_path / "out").exists()
 
 
 BAD_FILES: dict[str, bytes] = {
@@ -142,41 +121,6 @@ def test_odd_files_all_get_their_page(run: Run, tmp_path: Path) -> None:
     assert "été" in (tmp_path / "out/odd/latin.html").read_text()
     assert 'id="L20999"' not in (tmp_path / "out/odd/long_line.html").read_text()
     assert 'id="L20999"' in (tmp_path / "out/odd/many_lines.html").read_text()
-
-
-def test_a_file_that_cannot_be_decoded_is_named(
-    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "src").mkdir()
-    (tmp_path / "src/good.py").write_text("x = 1\n")
-    (tmp_path / "src/bad.py").write_bytes(b'x = "\xe9"\n')
-    assert run("--source", tmp_path / "src", "--out", tmp_path / "out") == 0
-    assert "bad.py:1" in capsys.readouterr().err
-    assert run("--source", tmp_path / "src", "--out", tmp_path / "out", "--check") == 1
-
-
-def outcome(errors: int, warnings: int) -> Outcome:
-    report = Report()
-    for line in range(errors):
-        report.add(Diagnostic("a.py", line + 1, 1, "tex", "bad"))
-    for line in range(warnings):
-        report.add(Diagnostic("b.py", line + 1, 1, "tex", "odd", severity=Severity.WARNING))
-    return Outcome(report, pages=3, seconds=12.3)
-
-
-def test_many_warnings_are_cut_and_errors_never(capsys: pytest.CaptureFixture[str]) -> None:
-    tell(outcome(25, 25), Options())
-    said = capsys.readouterr().err
-    assert said.count("error[tex]") == 25 and said.count("warning[tex]") == 20
-    assert "5 more warnings" in said
-    assert "25 errors, 25 warnings in 12 s; the site is as it was." in said
-    tell(outcome(0, 25), Options(), verbose=True)
-    assert capsys.readouterr().err.count("warning[tex]") == 25
-
-
-def test_the_last_line_counts(tmp_path: Path) -> None:
-    line = summary(outcome(0, 0), Options(out=tmp_path, check=True), [], [])
-    assert line == "3 pages in 12 s; 0 made, 3 reused; checked, nothing written."
 
 
 def start(*arguments: str | Path) -> "subprocess.Popen[str]":

@@ -64,23 +64,16 @@ def change(old: str, new: str) -> str:
     ("text", "line", "said", "hint"),
     [
         (change("summary =", "sumary ="), 2, "unknown key `sumary`", "`summary`"),
-        (change("date = 2026-01-31\ntitle", "date = 2026-01-31\ntitel"), 20, "`titel`", "`title`"),
         (change("[[group]]", "[[groop]]"), 6, "unknown key `groop`", "`group`"),
         (change('title = "Attention"\n', ""), 0, "`title` is missing", "add"),
         (change('title = "Attention"', 'title = "  "'), 1, "'  '", "at least one character"),
-        (change('"Line by line."', "3"), 2, "3, expected text", "summary = "),
         (change("https://example.org/nn", "example.org"), 3, "'example.org'", "address"),
         (change('["labml_nn"]', '"labml_nn"'), 4, "'labml_nn', expected a list", "["),
-        (change('sources = ["labml_nn"]\n', ""), 0, "`sources` is missing", "add"),
         (change('    "notation",', '    "notation", "notation",'), 8, "twice", "once"),
         (change("2026-01-31", '"2026-01-31"'), 19, "expected a date", "without quotes"),
-        (change("2026-01-31", "2026-01-31T10:00:00"), 19, "expected a date", "without quotes"),
         (change("[[path]]", "[path]"), 13, "expected tables", "[[path]]"),
-        (change('pages = ["notation"]', ""), 13, "without `pages`", "add"),
         (change('title = "Attention"', 'title = "Attention'), 1, "is not TOML", "toml.io"),
         ('repository = "nn"\n' + GOOD, 1, "'nn'", "lab-ml/nn"),
-        ('language = "English!"\n' + GOOD, 1, "'English!'", "en"),
-        ('branch = "a branch"\n' + GOOD, 1, "'a branch'", "main"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line_and_a_way_out(
@@ -93,12 +86,6 @@ def test_what_is_wrong_is_said_with_its_line_and_a_way_out(
     assert hint in fault.hint
 
 
-def test_all_faults_are_reported_at_once(tmp_path: Path) -> None:
-    text = change("summary =", "sumary =").replace("base_url", "baseurl")
-    _, faults = read(tmp_path, text)
-    assert [fault.line for fault in faults] == [2, 3]
-
-
 def test_a_missing_file_and_one_that_is_not_text_are_faults(tmp_path: Path) -> None:
     report = Report()
     assert load_config(tmp_path / "none.toml", "none.toml", report) is None
@@ -107,8 +94,3 @@ def test_a_missing_file_and_one_that_is_not_text_are_faults(tmp_path: Path) -> N
     latin, missing = report
     assert "byte 9" in latin.message
     assert "--source" in missing.hint
-
-
-def test_an_empty_repository_means_no_links_to_one(tmp_path: Path) -> None:
-    config, _ = read(tmp_path, 'repository = ""\n' + GOOD)
-    assert config is not None and config.repository == ""

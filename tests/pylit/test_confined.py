@@ -38,10 +38,3 @@ def test_what_ends_a_run(busy: bool, work: str, expected: str):
     code = PROGRAM.format(busy=busy, work=work)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.stdout.strip(), done.stderr) == (expected, "")
-
-
-def test_the_time_in_the_queue_is_known_here_or_zero():
-    from pylit.runs.confined import _queued
-
-    before = _queued()
-    assert 0 <= before <= _queued()

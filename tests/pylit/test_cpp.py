@@ -10,7 +10,7 @@ from pylit_sources import listing, source
 from site_tools import build, faults, make_site, pages, succeed
 
 from pylit.code.highlight import highlight
-from pylit.source.cpp import is_cpp, parse_cpp
+from pylit.source.cpp import parse_cpp
 from pylit.source.sections import put_together
 
 KERNEL = """\
@@ -66,21 +66,11 @@ def test_no_line_is_lost(text):
     assert [n for n in put_together(module.sections) if n in filled] == filled
 
 
-def test_notes_know_their_columns():
-    _, _, inner = cpp(KERNEL).sections
-    assert (inner.notes[0].first_line, inner.notes[0].column) == (11, 7)
-
-
 def test_code_is_that_of_c():
     lines = highlight(KERNEL, {}, str, language="cpp")
     text = [html.unescape(re.sub(r"<[^>]*>", "", line)) for line in lines]
     assert "\n".join(text) == KERNEL
     assert '<span class="hk">static inline int</span>' in lines[9]
-
-
-def test_a_file_of_c_is_told_by_its_name():
-    names = ["a.h", "a/b.cpp", "a.hs", "h", "a.py"]
-    assert [is_cpp(name) for name in names] == [True, True, False, False, False]
 
 
 @pytest.fixture
@@ -102,31 +92,6 @@ def test_it_has_a_page_that_notes_lead_to(site: Path):
     assert 'href="one.html"' in page and 'href="index.html"' in page
     assert '<a class="n" id="L10"' in page and "blob/main/pkg/twice.h" in page
     assert "import " not in page.partition("<main")[2]
-
-
-def test_a_folder_of_cpp_belongs_to_the_modules_beside_it(site: Path):
-    (site / "pkg/cpp/deep").mkdir(parents=True)
-    (site / "pkg/twice.h").rename(site / "pkg/cpp/deep/twice.h")
-    one = site / "pkg/one.py"
-    one.write_text(one.read_text().replace("twice.h", "cpp/deep/twice.h"))
-    succeed(site)
-    assert "pkg/cpp/deep/twice.h.html" in pages(site / "site")
-
-
-def test_its_place_is_named_by_its_path(site: Path):
-    config = site / "docs_src/site.toml"
-    config.write_text(config.read_text().replace('"pkg.two"]', '"pkg/twice.h"]'))
-    succeed(site)
-    home = (site / "site/index.html").read_text()
-    assert home.count('href="pkg/twice.h.html"') == 1
-
-
-def test_an_edit_makes_its_page_alone_anew(site: Path):
-    succeed(site)
-    header = site / "pkg/twice.h"
-    header.write_text(KERNEL.replace("Shifts are", "A shift is"))
-    assert succeed(site).tally.rendered == 1
-    assert "A shift is quick" in (site / "site/pkg/twice.h.html").read_text()
 
 
 def test_one_that_is_not_text_is_told_of(site: Path):

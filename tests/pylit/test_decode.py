@@ -46,8 +46,6 @@ def test_only_line_ends_end_lines() -> None:
     ("raw", "text", "place", "said"),
     [
         (b"x = 1\n# caf\xe9 \xc3\xa9\n", "x = 1\n# café é\n", (2, 6), "byte 0xE9 is not UTF-8"),
-        (b"\xc3\xa9\xff", "éÿ", (1, 2), "byte 0xFF is not UTF-8"),
-        (b"a\rb\r\n\x80\x81", "a\nb\n€\ufffd", (3, 1), "byte 0x80 is not UTF-8"),
         (
             b"# coding: ascii\n# \xc3\xa9\n",
             "# coding: ascii\n# é\n",
@@ -61,22 +59,10 @@ def test_only_line_ends_end_lines() -> None:
             "it declares `klingon`, which is no encoding of text that Python knows",
         ),
         (
-            b"# coding: rot13\n",
-            "# coding: rot13\n",
-            (1, 11),
-            "it declares `rot13`, which is no encoding of text that Python knows",
-        ),
-        (
             codecs.BOM_UTF8 + b"# coding: latin-1\n# \xc3\xa9\n",
             "# coding: latin-1\n# é\n",
             (1, 11),
             "it declares `latin-1` but begins with the byte order mark of UTF-8",
-        ),
-        (
-            codecs.BOM_UTF8 + b"# coding: klingon\n",
-            "# coding: klingon\n",
-            (1, 11),
-            "it declares `klingon` but begins with the byte order mark of UTF-8",
         ),
         (
             b"# coding: unicode_escape\n# \\ud800\n",
@@ -85,7 +71,6 @@ def test_only_line_ends_end_lines() -> None:
             "it is not `unicode_escape`, which it declares: 'utf-8' codec can't encode",
         ),
         ("x = 1\r\n".encode("utf-16"), "x = 1\n", (1, 1), "it is UTF-16, which Python cannot"),
-        ("é".encode("utf-32"), "é", (1, 1), "it is UTF-32, which Python cannot read"),
     ],
 )
 def test_faults(raw: bytes, text: str, place: tuple[int, int], said: str) -> None:

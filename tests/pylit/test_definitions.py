@@ -20,10 +20,8 @@ def defined(text: str) -> dict[str, Definition]:
 @pytest.mark.parametrize(
     ("header", "signature"),
     [
-        ("def f():", "f()"),
         ("async def f(x) -> None:", "async f(x) -> None"),
         ("def f(a, /, b, *, c):", "f(a, /, b, *, c)"),
-        ("def f(a, b=1, /, c=2, *args, d, e=3, **kw):", "f(a, b=1, /, c=2, *args, d, e=3, **kw)"),
         ("def f(a: int = 1, *b: str, **c: float):", "f(a: int = 1, *b: str, **c: float)"),
         ('def f(eps=1e-5, mask=0x10, s="it\'s"):', 'f(eps=1e-5, mask=0x10, s="it\'s")'),
         ('def f(x: Float[Tensor, "T #B C"]):', 'f(x: Float[Tensor, "T #B C"])'),
@@ -32,10 +30,8 @@ def defined(text: str) -> dict[str, Definition]:
             "def f(  # why\n  a,  # first\n  b=[\n    1,  # one\n    2,\n  ],\n) -> (\n  int):",
             "f(a, b=[1, 2]) -> int",
         ),
-        ("def f(x=lambda a, b=1: a + b, *, y={**z}):", "f(x=lambda a, b=1: a + b, *, y={**z})"),
         ("def f(x='''one\ntwo'''):", r"f(x='one\ntwo')"),
         ("class f:", "f"),
-        ("class f():", "f"),
         ("class f(A, b.C[int], metaclass=M, **kw):", "f(A, b.C[int], metaclass=M, **kw)"),
         ("class f(\n    A,  # first\n    B,\n):", "f(A, B)"),
         ("@decorated(\n    1\n)\ndef f(x):", "f(x)"),
@@ -198,29 +194,12 @@ def o():
         ('def f():\n    """\n    ## Title\n\n    A $\\frac{a}{b}$.\n    """', "A $\\frac{a}{b}$."),
         ("# Above.\n@x\ndef f(): ...", "Above."),
         ("# Above.\n# fmt: off\ndef f(): ...", "Above."),
-        ("# Above.\ndef f():\n    'Inside.'", "Inside."),
         ("# Not mine.\n\ndef f(): ...", ""),
-        ("def f(): '''On \\the line.'''", "On \\the line."),
         ("def größe(): '''é'''; f = 1", "é"),
         ("def f():\n    '''Doc.'''; return 1", "Doc."),
-        ("def f():\n    'a' 'b'", ""),
         ("def f():\n    f'{a}'", ""),
     ],
 )
 def test_summaries(text: str, summary: str) -> None:
     (definition,) = (d for d in defined(text).values() if d.kind == "function")
     assert definition.summary == summary
-
-
-@pytest.mark.parametrize(
-    ("text", "summary"),
-    [
-        ('"""\n---\ntitle: A\nsummary: From *above*.\n---\n\nFrom below.\n"""', "From *above*."),
-        ('"""\n---\ntitle: A\n---\n\n# A\n\nFrom below.\n"""', "From below."),
-        ('"""Only $this$."""; x = 1', "Only $this$."),
-        ("# A comment.\nx = 1", ""),
-        ("", ""),
-    ],
-)
-def test_summary_of_a_module(text: str, summary: str) -> None:
-    assert parse(text).definitions[0].summary == summary

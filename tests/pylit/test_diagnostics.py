@@ -1,6 +1,4 @@
-import pytest
-
-from pylit.diagnostics import CODES, Diagnostic, Report, Severity
+from pylit.diagnostics import Diagnostic, Report, Severity
 
 
 def diagnostic(line: int = 3, column: int = 5, **changes: object) -> Diagnostic:
@@ -25,22 +23,6 @@ def test_it_reads_like_a_compiler_message() -> None:
     )
 
 
-def test_a_fault_of_the_whole_file_has_no_line() -> None:
-    text = str(diagnostic(line=0, column=0, hint="", source_line=""))
-    assert text == "pkg/a.py: error[tex]: Missing close brace"
-
-
-def test_a_very_long_line_is_cut_and_gets_no_caret_beyond_the_cut() -> None:
-    lines = str(diagnostic(column=5000, source_line="x" * 100_000)).splitlines()
-    assert max(map(len, lines)) < 200
-    assert not any(line.strip() == "^" for line in lines)
-
-
-def test_an_unknown_code_is_a_programming_error() -> None:
-    with pytest.raises(KeyError, match="no-such-code"):
-        diagnostic(code="no-such-code")
-
-
 def test_a_report_holds_each_fault_once_in_the_order_of_places() -> None:
     late, early = diagnostic(line=9), diagnostic(line=2)
     report = Report([late, early, late])
@@ -54,7 +36,3 @@ def test_only_errors_fail_a_build() -> None:
     assert not report.failed
     report.extend([diagnostic(line=4)])
     assert report.failed
-
-
-def test_codes_are_explained() -> None:
-    assert all(meaning for meaning in CODES.values())

@@ -76,25 +76,11 @@ def test_names_come_from_the_packages_around(tmp_path: Path) -> None:
     assert names(tmp_path / "lib") == names(tmp_path / "lib/pkg")
 
 
-def test_a_relative_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path, PACKAGE)
-    monkeypatch.chdir(tmp_path / "lib/pkg/nn")
-    assert names(Path()) == ["pkg.nn", "pkg.nn.linear"]
-    assert names(Path("..")) == names(tmp_path / "lib/pkg")
-    assert names(Path("linear.py")) == ["pkg.nn.linear"]
-
-
 def test_a_plain_folder(tmp_path: Path) -> None:
     write(tmp_path, {"a.py": "", "sub/b.py": "", "my-scripts/2to3.py": "", "pkg/__init__.py": ""})
     sources, _ = found(tmp_path)
     assert list(sources) == ["a", "my-scripts.2to3", "pkg", "sub.b"]
     assert sources["sub.b"].display == "sub/b.py"
-
-
-def test_namespaces_in_site_packages(tmp_path: Path) -> None:
-    write(tmp_path, {"site-packages/google/cloud/storage/__init__.py": ""})
-    assert names(tmp_path / "site-packages/google") == ["google.cloud.storage"]
-    assert names(tmp_path) == ["google.cloud.storage"]
 
 
 def test_projects_with_src(tmp_path: Path) -> None:
@@ -155,12 +141,6 @@ def test_what_is_left_out(tmp_path: Path) -> None:
     assert names(tmp_path) == ["dist", "sub.build.kept", "sub.dist", "sub.py.inner"]
 
 
-def test_a_package_called_build_is_a_package(tmp_path: Path) -> None:
-    write(tmp_path, {"setup.cfg": "", "build/__init__.py": "", "dist/a.py": "", "b.py": ""})
-    assert names(tmp_path) == ["b", "build"]
-    assert names(tmp_path / "dist") == ["a"]
-
-
 @pytest.mark.parametrize(
     ("path", "said", "hint"),
     [
@@ -202,36 +182,6 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, own: bool) -> None:
     assert all(d.hint for d in report)
 
 
-def test_nothing_that_can_be_read(tmp_path: Path) -> None:
-    (tmp_path / "gone.py").symlink_to("nowhere.py")
-    for root in (tmp_path, tmp_path / "gone.py"):
-        sources, report = found(root)
-        assert not sources
-        assert [(d.code, d.severity) for d in report] == [
-            ("source-unreadable", Severity.ERROR),
-            ("source-unreadable", Severity.WARNING),
-        ]
-
-
-def test_a_folder_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path, {"a.py": "", "locked/b.py": ""})
-    scandir = os.scandir
-
-    def refuse(path: Path) -> object:
-        if Path(path).name == "locked":
-            raise PermissionError(13, "Permission denied")
-        return scandir(path)
-
-    # Root, as in a container, may read every folder: only a stand-in refuses.
-    monkeypatch.setattr(os, "scandir", refuse)
-    sources, report = found(tmp_path, own=True)
-    assert list(sources) == ["a"]
-    (diagnostic,) = report
-    assert str(diagnostic).startswith(
-        "locked: error[source-unreadable]: cannot be read: Permission denied"
-    )
-
-
 @pytest.mark.parametrize("target", [".", "..", "../../pkg", "../../../..", "/"])
 @pytest.mark.parametrize("own", [True, False])
 def test_a_link_back_up_is_a_loop(tmp_path: Path, target: str, own: bool) -> None:
@@ -245,21 +195,6 @@ def test_a_link_back_up_is_a_loop(tmp_path: Path, target: str, own: bool) -> Non
     assert diagnostic.severity is (Severity.ERROR if own else Severity.WARNING)
 
 
-def test_links_to_themselves_and_to_each_other(tmp_path: Path) -> None:
-    write(tmp_path, {"a/x.py": "", "b/y.py": ""})
-    (tmp_path / "a/self").symlink_to("self")
-    (tmp_path / "a/self.py").symlink_to("self.py")
-    (tmp_path / "a/other").symlink_to("../b")
-    (tmp_path / "b/other").symlink_to("../a")
-    sources, report = found(tmp_path)
-    # The links to each other are no loop of this folder: what they lead to is shown, once.
-    assert list(sources) == ["a.x", "b.y"]
-    assert [(d.path, d.code) for d in report] == [
-        ("a/self", "source-loop"),
-        ("a/self.py", "source-loop"),
-    ]
-
-
 def test_links_to_other_places_are_followed(tmp_path: Path) -> None:
     write(tmp_path, {"real/__init__.py": "", "real/m.py": "", "src/a.py": "", "src/z/b.py": ""})
     (tmp_path / "real/back").symlink_to("../src")
@@ -269,32 +204,6 @@ def test_links_to_other_places_are_followed(tmp_path: Path) -> None:
     sources, report = found(tmp_path / "src")
     assert list(sources) == ["a", "alias", "linked", "linked.m", "z.b"]
     assert [(d.path, d.code) for d in report] == [("linked/back", "source-loop")]
-
-
-def test_a_root_that_is_a_link_keeps_its_name(tmp_path: Path) -> None:
-    write(tmp_path, {"real/__init__.py": "", "real/m.py": ""})
-    (tmp_path / "pkg").symlink_to("real")
-    assert names(tmp_path / "pkg") == ["pkg", "pkg.m"]
-
-
-@pytest.mark.parametrize("own", [True, False])
-def test_a_wrong_encoding(tmp_path: Path, own: bool) -> None:
-    write(tmp_path, {"a.py": b"# one\n# caf\xe9\n"})
-    sources, report = found(tmp_path, own=own)
-    assert sources["a"].text == "# one\n# café\n"
-    (diagnostic,) = report
-    severity = "error" if own else "warning"
-    assert str(diagnostic).split("\n") == [
-        f"a.py:2:6: {severity}[source-encoding]: byte 0xE9 is not UTF-8",
-        "    # café",
-        "         ^",
-        "    hint: save the file as UTF-8, or declare its encoding: `# -*- coding: latin-1 -*-`",
-    ]
-
-
-def test_the_same_tree_twice_is_the_same(tmp_path: Path) -> None:
-    write(tmp_path, PACKAGE)
-    assert found(tmp_path) == found(tmp_path)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")

@@ -8,7 +8,6 @@ from note_tools import render
 from site_tools import SITE, make_site, succeed
 
 from pylit.prose.exercises import exercises
-from pylit.prose.slugs import Slugs
 
 TEXT = """\
 ## Exercises
@@ -54,12 +53,6 @@ def test_numbers_elsewhere_are_no_exercises() -> None:
         exercises(render("## Exercises\n\n- **1.** In a list.\n\n> **2.** In a quotation.")) == []
     )
     assert exercises(render(TEXT, own=False)) == []
-
-
-def test_an_anchor_that_is_taken_is_left_alone() -> None:
-    slugs = Slugs()
-    assert slugs.claim("exercise-1")
-    assert [one.anchor for one in exercises(render(TEXT, slugs=slugs))] == ["exercise-2"]
 
 
 def asks(title: str, question: str, more: str = "") -> str:
@@ -136,8 +129,3 @@ def test_an_edit_to_a_question_makes_two_pages_anew(asked: Path) -> None:
     succeed(asked)
     make_site(asked, FILES | {"pkg/one.py": FILES["pkg/one.py"].replace("x = 1", "x = 3")})
     assert succeed(asked).tally.rendered == 1
-
-
-def test_a_site_without_exercises_has_no_such_page(tmp_path: Path) -> None:
-    succeed(make_site(tmp_path))
-    assert not (tmp_path / "site/exercises.html").exists()

@@ -1,5 +1,3 @@
-import re
-
 import pytest
 
 from pylit.code import external
@@ -13,16 +11,11 @@ PYTORCH = "https://docs.pytorch.org/docs/stable/"
     ("dotted", "address"),
     [
         ("len", "builtins/functions.html#len"),
-        ("builtins.len", "builtins/functions.html#len"),
         ("builtins.dict", "builtins/stdtypes.html#dict"),
-        ("str.join", "builtins/stdtypes.html#str.join"),
         ("ValueError", "builtins/exceptions.html#ValueError"),
         ("math", "library/math.html#module-math"),
         ("math.sqrt", "library/math.html#math.sqrt"),
         ("os.path.join", "library/os.path.html#os.path.join"),
-        ("functools.partial", "library/functools.html#functools.partial"),
-        ("collections.abc.Iterator", "library/collections.abc.html#collections.abc.Iterator"),
-        ("typing.Optional", "library/typing.html#typing.Optional"),
         ("pathlib.Path.read_text", "library/pathlib.html#pathlib.Path.read_text"),
         ("pathlib.Path.stem", "library/pathlib.html#pathlib.PurePath.stem"),
     ],
@@ -38,26 +31,19 @@ def test_python(dotted, address):
     [
         ("torch", "torch.html#module-torch"),
         ("torch.nn.functional", "nn.functional.html#module-torch.nn.functional"),
-        ("torch.einsum", "generated/torch.einsum.html"),
-        ("torch.no_grad", "generated/torch.no_grad.html"),
         ("torch.inference_mode", "generated/torch.autograd.grad_mode.inference_mode.html"),
         ("torch.nn.Linear", "generated/torch.nn.Linear.html"),
         ("torch.nn.Parameter", "generated/torch.nn.parameter.Parameter.html"),
         ("torch.nn.Module.apply", "generated/torch.nn.Module.html#torch.nn.Module.apply"),
-        ("torch.nn.Linear.apply", "generated/torch.nn.Module.html#torch.nn.Module.apply"),
         ("torch.nn.functional.softmax", "generated/torch.nn.functional.softmax.html"),
         ("torch.nn.init.xavier_uniform_", "nn.init.html#torch.nn.init.xavier_uniform_"),
         ("torch.Tensor", "tensors.html#torch.Tensor"),
         ("torch.Tensor.view", "generated/torch.Tensor.view.html"),
-        ("torch.nn.Parameter.view", "generated/torch.Tensor.view.html"),
         ("torch.device", "tensor_attributes.html#torch.device"),
         ("torch.float32", "tensor_attributes.html#torch.dtype"),
         ("torch.Size", "size.html#torch.Size"),
-        ("torch.optim.Adam", "generated/torch.optim.Adam.html"),
         ("torch.optim.Adam.step", "generated/torch.optim.Adam.html#torch.optim.Adam.step"),
-        ("torch.optim.lr_scheduler.StepLR", "generated/torch.optim.lr_scheduler.StepLR.html"),
         ("torch.utils.data.DataLoader", "data.html#torch.utils.data.DataLoader"),
-        ("torch.distributions.Normal", "distributions.html#torch.distributions.normal.Normal"),
     ],
 )
 def test_pytorch(dotted, address):
@@ -81,13 +67,6 @@ def test_classes_and_modules_are_known():
     assert not is_external_class("torch.einsum") and not is_external_class("len")
     assert is_external_module("torch.nn") and is_external_module("math")
     assert not is_external_module("torch.nn.Linear") and not is_external_module("nonsense")
-
-
-def test_the_tables_name_addresses_of_the_two_sites():
-    for name, entry in external._documented().items():
-        assert all(part.isidentifier() for part in name.split(".")), name
-        assert entry.url.startswith((PYTHON, PYTORCH))
-        assert re.fullmatch(r"[\w./-]+\.html(#[\w.-]+)?", entry.url.split("/", 3)[3])
 
 
 def test_torch_has_what_its_table_names():

@@ -81,20 +81,8 @@ def test_a_function_has_the_class_that_it_returns():
     assert facts(".Net.__init__").bases == facts(".Net.first").bases == ()
 
 
-def test_addresses():
-    assert facts("").url == "page.html"
-    assert facts(".Net").url == "page.html#Net"
-    assert facts(".Net.reset").url == "page.html#Net.reset"
-    assert facts(".SIZE").url == "page.html#L7"
-
-
 def test_of_several_definitions_of_a_name_there_is_one_target():
     text = "class A:\n  @property\n  def f(self): ...\n  @f.setter\n  def f(self, value): ..."
     project = Project({"m.py": text})
     assert project.targets["m.A.f"].url == "m.html#A.f"
     assert project.links("m.py") == ["2 property -> property", "4 f -> m.A.f"]
-
-
-def test_a_module_that_does_not_parse_has_itself_alone():
-    (target,) = targets(module("broken.py", "def f(:"), "broken.html").values()
-    assert (target.url, target.definition.kind) == ("broken.html", "module")

@@ -28,8 +28,3 @@ def test_two_pieces_of_news_about_one_page_have_two_identities() -> None:
     root = ET.fromstring(feed(BASE, "t", "s", [entry(3, "page"), entry(4, "page")]))
     identities = [e.findtext(ATOM + "id") for e in root.findall(ATOM + "entry")]
     assert len(set(identities)) == 2
-
-
-def test_a_feed_without_news_is_still_one() -> None:
-    root = ET.fromstring(feed(BASE, "t", "s", []))
-    assert root.findtext(ATOM + "updated") == "1970-01-01T00:00:00Z"

@@ -4,9 +4,8 @@ import time
 from pathlib import Path
 
 import pytest
-from site_tools import build, faults, make_site, succeed, tree
+from site_tools import build, faults, make_site, succeed
 
-from pylit.diagnostics import Severity
 from pylit.figures import gallery, process
 from pylit.runs.process import Limits
 
@@ -69,12 +68,6 @@ def test_a_page_shows_what_the_function_drew(tmp_path: Path):
     assert "\ue002" not in text
 
 
-def test_the_same_site_twice_is_the_same_bytes(tmp_path: Path):
-    for name in "ab":
-        succeed(make_site(tmp_path / name, SITE))
-    assert tree(tmp_path / "a/site") == tree(tmp_path / "b/site")
-
-
 def test_only_what_has_changed_runs_again(tmp_path: Path, children: list[list[str]]):
     other = FIGURES.replace("from pkg.two import two", "two = int").replace("two()", "2")
     files = SITE | {
@@ -112,17 +105,6 @@ def test_only_what_has_changed_runs_again(tmp_path: Path, children: list[list[st
     assert children == []
 
 
-def test_a_figure_of_what_is_written_runs_when_that_changes(
-    tmp_path: Path, children: list[list[str]]
-):
-    figures = FIGURES.replace("It ends at {two()}.", "It says {two.__doc__}")
-    succeed(make_site(tmp_path, SITE | {"docs_src/figures/growth.py": figures}))
-    edit(tmp_path, "pkg/two.py", "Twice one", "Two times one")
-    succeed(tmp_path)
-    assert len(children) == 2
-    assert 'aria-label="It says Two times one."' in page(tmp_path)
-
-
 def test_what_is_imported_by_name_and_files_that_are_opened_count_too(
     tmp_path: Path, children: list[list[str]]
 ):
@@ -151,31 +133,6 @@ def test_what_is_imported_by_name_and_files_that_are_opened_count_too(
     assert len(children) == 3
 
 
-def test_code_beside_the_site_that_a_figure_ran_counts_too(
-    tmp_path: Path, children: list[list[str]]
-):
-    figures = FIGURES.replace("It ends at {two()}.", "It says {helper.says()}.").replace(
-        "from pkg.two import two", "import runpy\n\nfrom pkg.two import two"
-    )
-    figures = figures.replace(
-        "    plot = Plot((0, 2), (0, 4))",
-        "    path = __file__.replace('docs_src/figures/growth', 'beside/helper')\n"
-        "    helper = type('Helper', (), runpy.run_path(path))\n"
-        "    plot = Plot((0, 2), (0, 4))",
-    )
-    files = {
-        "docs_src/figures/growth.py": figures,
-        "beside/helper.py": "def says():\n    return 'Alpha'\n",
-    }
-    succeed(make_site(tmp_path, SITE | files))
-    succeed(tmp_path)
-    assert len(children) == 1
-    edit(tmp_path, "beside/helper.py", "Alpha", "Beta")
-    succeed(tmp_path)
-    assert len(children) == 2
-    assert 'aria-label="It says Beta."' in page(tmp_path)
-
-
 def test_without_figures_there_is_no_child(tmp_path: Path, children: list[list[str]]):
     succeed(make_site(tmp_path))
     succeed(make_site(tmp_path, {"docs_src/figures/growth.py": "raise SystemExit\n"}))
@@ -191,9 +148,6 @@ def test_a_package_of_somebody_else_has_no_figures(tmp_path: Path, children: lis
 
 
 BROKEN = """\
-import os
-import sys
-
 from pkg.two import two
 from pylit.figures.draw import Figure, Plot
 
@@ -202,22 +156,9 @@ def fails():
     two(1)
 
 
-def deeper():
-    from pkg.deep import deep
-    deep()
-
-
 def slow():
     while True:
         pass
-
-
-def hungry():
-    return bytearray(2**30)
-
-
-def quits():
-    os._exit(3)
 
 
 def after():
@@ -226,12 +167,6 @@ def after():
 
 def nothing():
     return "<svg></svg>"
-
-
-def endless():
-    plot = Plot((0, 1), (0, 1))
-    plot.line([0, 1], [0, float("nan")])
-    return Figure([plot.panel()], "Never.")
 
 
 def torn():
@@ -243,127 +178,30 @@ def torn():
 def silent():
     return Figure([Plot((0, 1), (0, 1)).panel()], " ")
 """
-NAMES = ("fails", "deeper", "slow", "hungry", "quits", "after", "nothing", "endless", "torn")
-FILE = "docs_src/figures/broken.py"
 
 
 def test_each_figure_that_fails_says_where_in_the_note_and_where_in_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(gallery, "Limits", lambda: Limits(seconds=0.5, bytes=2**28))
-    text = "".join(f"![It {name}.](figure:broken.{name})\n\n" for name in (*NAMES, "silent"))
-    files = {
-        "docs_src/pages/notes.md": f"# Notes\n\n{text}",
-        FILE: BROKEN,
-        "pkg/deep.py": "def deep():\n    raise ValueError('too deep')\n",
-    }
+    monkeypatch.setattr(gallery, "Limits", lambda: Limits(seconds=0.5))
+    names = ("fails", "slow", "after", "nothing", "torn", "silent", "lost")
+    notes = "# Notes\n\n" + "".join(f"![It {name}.](figure:broken.{name})\n\n" for name in names)
+    files = {"docs_src/pages/notes.md": notes, "docs_src/figures/broken.py": BROKEN}
     outcome = build(make_site(tmp_path, files))
-    shown = {d.line: (d.code, d.message) for d in outcome.report}
-    failed = "figure-failed"
-    wrong = "two() takes 0 positional arguments but 1 was given"
-    assert shown == {
-        3: (failed, f"`broken.fails` failed: TypeError: {wrong}, at {FILE}:9"),
-        5: (
-            failed,
-            f"`broken.deeper` failed: ValueError: too deep, at {FILE}:14, from pkg/deep.py:2",
-        ),
-        7: ("figure-slow", f"`broken.slow` took more than 0.5 s of processor time, at {FILE}:18"),
-        9: (
-            "figure-hungry",
-            f"`broken.hungry` asked for more than 0.25 GiB of memory, at {FILE}:23",
-        ),
-        11: (failed, f"`broken.quits` failed: the process ended with status 3, at {FILE}:26"),
-        15: (
-            failed,
-            "`broken.nothing` failed: TypeError: `nothing` returns a str, expected a Figure or "
-            f"a Table, at {FILE}:34",
-        ),
-        17: (
-            failed,
-            "`broken.endless` failed: ValueError: nan is no length that can be drawn, "
-            f"at {FILE}:40",
-        ),
-        19: (
-            failed,
-            "`broken.torn` failed: ValueError: the drawing is no SVG: mismatched tag, "
-            f"at {FILE}:44",
-        ),
-        21: (
-            "figure-alt",
-            f"`broken.silent` has no words for those who do not see it, at {FILE}:50",
-        ),
-    }
-    assert all(d.path == "docs_src/pages/notes.md" and d.column == 1 for d in outcome.report)
+    assert faults(outcome) == [
+        ("docs_src/pages/notes.md", line, code)
+        for line, code in (
+            (3, "figure-failed"),
+            (5, "figure-slow"),
+            (9, "figure-failed"),
+            (11, "figure-failed"),
+            (13, "figure-alt"),
+            (15, "figure-unknown"),
+        )
+    ]
+    places = [message.rpartition(":")[2] for message in (d.message for d in outcome.report)]
+    assert places[:5] == ["6", "10", "19", "23", "29"]
     assert not (tmp_path / "site").exists()
-
-
-@pytest.mark.parametrize(
-    ("name", "code", "message", "hint"),
-    [
-        ("growth.twicee", "figure-unknown", "no figure `growth.twicee`", "mean `growth.twice`?"),
-        ("lost.f", "figure-unknown", "no figure `lost.f`", "`def f()` in docs_src/figures/lost.py"),
-        ("growth._a", "figure-unknown", "no figure `growth._a`", "begins with an underscore"),
-        ("torn.a", "figure-failed", "torn.py` does not parse, line 2: ", "mend the file"),
-    ],
-)
-def test_what_cannot_be_found(name: str, code: str, message: str, hint: str, tmp_path: Path):
-    files = SITE | {
-        "docs_src/figures/torn.py": "\nx = (\n",
-        "docs_src/pages/notes.md": f"# Notes\n\nText.\n\n ![A.](figure:{name})\n",
-    }
-    (fault,) = build(make_site(tmp_path, files)).report
-    assert (fault.path, fault.line, fault.column, fault.code) == (
-        "docs_src/pages/notes.md",
-        5,
-        2,
-        code,
-    )
-    assert message in fault.message
-    assert hint in fault.hint
-    assert fault.source_line == f" ![A.](figure:{name})"
-
-
-LEFT = """
-import os
-import threading
-import time
-from pylit.figures.draw import Figure, Plot
-
-
-def forks():
-    os.fork()
-    return Figure([Plot((0, 1), (0, 1)).panel()], "Once.")
-
-
-def threads():
-    threading.Thread(target=time.sleep, args=(600,)).start()
-    return Figure([Plot((0, 1), (0, 1)).panel()], "Done.")
-
-
-def mute():
-    class Mute(Exception):
-        def __str__(self):
-            raise RuntimeError
-
-    raise Mute
-
-
-def half():
-    return Figure([Plot((0, 1), (0, 1)).panel()], "\\ud800")
-"""
-
-
-def test_what_a_figure_leaves_behind_keeps_nobody_waiting(tmp_path: Path):
-    names = ("forks", "threads", "mute", "half")
-    text = "".join(f"![It {name}.](figure:left.{name})\n\n" for name in names)
-    files = {"docs_src/pages/notes.md": f"# Notes\n\n{text}", "docs_src/figures/left.py": LEFT}
-    start = time.perf_counter()
-    mute, half = build(make_site(tmp_path, files)).report
-    assert time.perf_counter() - start < 120
-    where = "docs_src/figures/left.py"
-    assert (mute.line, mute.message) == (7, f"`left.mute` failed: Mute, at {where}:23")
-    assert (half.line, half.code) == (9, "figure-failed")
-    assert "surrogates not allowed" in half.message
 
 
 SLEEPER = """
@@ -406,24 +244,6 @@ def test_a_figure_needs_a_caption_and_a_paragraph_of_its_own(tmp_path: Path):
         ("docs_src/pages/notes.md", 5, "figure-caption"),
     ]
     assert [d.column for d in outcome.report] == [5, 1]
-
-
-def test_a_figure_that_failed_is_drawn_once_it_is_mended(tmp_path: Path):
-    broken = FIGURES.replace("two()])", "two(1)])")
-    outcome = build(make_site(tmp_path, SITE | {"docs_src/figures/growth.py": broken}))
-    assert faults(outcome) == [("docs_src/pages/notes.md", 3, "figure-failed")]
-    assert faults(build(tmp_path)) == [("docs_src/pages/notes.md", 3, "figure-failed")]
-    edit(tmp_path, "docs_src/figures/growth.py", "two(1)])", "two()])")
-    succeed(tmp_path)
-
-
-def test_without_torch_captions_stay_and_a_warning_says_so(tmp_path: Path):
-    figures = f"raise ModuleNotFoundError('no', name='torch')\n{FIGURES}"
-    outcome = build(make_site(tmp_path, SITE | {"docs_src/figures/growth.py": figures}))
-    assert [(d.path, d.code, d.severity) for d in outcome.report] == [
-        ("docs_src/figures", "figures-off", Severity.WARNING)
-    ]
-    assert '<figure class="fig"><figcaption>Up to' in page(tmp_path)
 
 
 def test_the_child_ends_with_a_build_that_does_not_come_so_far(

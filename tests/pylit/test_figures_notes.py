@@ -34,11 +34,6 @@ def test_in_lists_and_quotations_too(indent: str):
     assert "<p>" not in html
 
 
-def test_lines_and_columns_are_those_of_the_file():
-    note = render("\n\n![A.](figure:a.b)", first_line=40, column=4)
-    assert note.figures == (FigureUse("a.b", 42, 5),)
-
-
 @pytest.mark.parametrize(
     ("text", "code", "place"),
     [

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 from note_tools import render
-from site_tools import build, make_site, succeed
+from site_tools import make_site, succeed
 
-from pylit.diagnostics import Report
 from pylit.figures import gallery, process
 from pylit.figures.draw import Table
 from pylit.model import FigureUse, figure_slot
@@ -33,25 +32,12 @@ def test_cells_are_announced_with_their_headers_and_stand_where_align_says():
     assert [cell.get("class") for cell in row] == ["r", "m", None]
 
 
-def test_an_empty_header_is_none():
-    root = parsed(Table(["", "b"], [["x", "2"]]))
-    assert [cell.tag for cell in root.iterfind("thead/tr/*")] == ["td", "th"]
-
-
-def test_notes_stand_below():
-    table = Table(["a"], [["1"]], notes=["One & all.", "Two."])
-    assert table.below() == "<p>One &amp; all.</p><p>Two.</p>"
-    assert Table(["a"], [["1"]]).below() == ""
-
-
 @pytest.mark.parametrize(
     ("table", "message"),
     [
         (Table(["a", "b"], [["1", "2"], ["3"]]), "row 2 has 1 cells and the head 2"),
         (Table(["a", "b"], [["1", "2"]], align="lrr"), "must be 2 of the letters l, r and c"),
-        (Table(["a", "b"], [["1", "2"]], align="lx"), r"`align` \('lx'\)"),
         (Table([], []), "the table is empty"),
-        (Table(["a"], []), "the table is empty"),
     ],
 )
 def test_what_is_no_table(table: Table, message: str):
@@ -68,20 +54,6 @@ def test_a_paragraph_becomes_a_table_that_its_caption_names():
     ) in note.html
     assert note.figures == (FigureUse("sums.all", 3, 1, "table"),)
     assert "Sums of x" in note.text
-
-
-def test_the_same_table_twice_has_two_captions():
-    html = render("![A.](table:sums.all)\n\n![B.](table:sums.all)").html
-    assert 'id="table-sums-all"' in html and 'id="table-sums-all-2"' in html
-
-
-def test_faults_of_a_note_speak_of_tables():
-    report = Report()
-    render("See ![A.](table:sums.all).\n\n![](table:sums.all)", report=report)
-    assert [(d.code, d.line, d.message) for d in report if d.code.startswith("figure")] == [
-        ("figure-place", 1, "a table stands in a paragraph of its own"),
-        ("figure-caption", 3, "`table:sums.all` has no caption"),
-    ]
 
 
 TABLES = """\
@@ -169,31 +141,3 @@ def test_a_table_is_made_anew_when_a_file_is_there_that_it_had_asked_for(tmp_pat
     result.write_text('{"loss": 1.5}')
     succeed(tmp_path)
     assert '<td class="r">1.5</td>' in page.read_text(encoding="utf-8")
-
-
-def test_faults_of_tables_are_told_at_the_note(tmp_path: Path):
-    asked = ("table:sums.drawn", "figure:sums.every", "table:sums.ragged", "table:sums.evry")
-    notes = "# Notes\n" + "".join(f"\n![It.]({address})\n" for address in asked)
-    outcome = build(make_site(tmp_path, SITE | {"docs_src/pages/notes.md": notes}))
-    file = "docs_src/figures/sums.py"
-    assert [(d.line, d.code, d.message, d.hint) for d in outcome.report] == [
-        (
-            3,
-            "figure-kind",
-            f"`sums.drawn` is a figure, not a table, at {file}:27",
-            "write `figure:sums.drawn`",
-        ),
-        (
-            5,
-            "figure-kind",
-            f"`sums.every` is a table, not a figure, at {file}:9",
-            "write `table:sums.every`",
-        ),
-        (
-            7,
-            "figure-failed",
-            f"`sums.ragged` failed: ValueError: row 1 has 1 cells and the head 2, at {file}:15",
-            "mend the figure, or what it runs",
-        ),
-        (9, "figure-unknown", "there is no table `sums.evry`", "did you mean `sums.every`?"),
-    ]

@@ -96,26 +96,6 @@ def test_links_identifiers_by_position():
     )
 
 
-def test_the_address_of_a_link_is_the_caller_s():
-    (line,) = highlight("Linear", {(1, 0): Link("b.html", "b")}, lambda link: f"../{link.url}")
-    assert 'href="../b.html"' in line
-
-
-def test_a_link_in_a_string_or_comment_or_behind_the_line_is_not_made():
-    links = {
-        (1, 1): Link("a", "a"),
-        (1, 5): Link("a", "a"),
-        (1, 99): Link("a", "a"),
-        (9, 0): Link("a", "a"),
-    }
-    assert "<a" not in highlight("'a' # a", links, str)[0]
-
-
-def test_a_decorator_keeps_its_sign_outside_the_link():
-    (line,) = highlight("@given", {(1, 1): Link("a.html", "a.given")}, lambda link: link.url)
-    assert line.startswith('<span class="hb">@</span><a class="x hb"')
-
-
 def test_a_very_long_line_is_text():
     line = "x = " + "'<'," * LONGEST
     assert highlight(f"def f(): pass\n{line}\nreturn", {(2, 0): Link("a", "a")}, str) == (
@@ -144,10 +124,6 @@ def test_the_text_of_strange_source_is_the_source(code):
     assert read(highlight(code, {}, str)) == code
 
 
-def test_a_null_character_is_shown_as_a_symbol():
-    assert highlight("a\0", {}, str) == ("a␀",)
-
-
 FRAGMENTS = """def f|(|)|:|\n| |\t|'|f'{|}|#|\\|x|class|@|1|<|&|\r|\x0c|   \n|match x|é|\u2028"""
 
 
@@ -174,20 +150,3 @@ def test_the_lines_put_together_are_the_source(code, links):
 @settings(deadline=None, max_examples=60)
 def test_a_block_keeps_its_text(code, language):
     assert Reader(highlight_block(code, language)).text == code
-
-
-@pytest.mark.parametrize(
-    ("code", "language", "expected"),
-    [
-        ("a < b", "klingon", "a &lt; b"),
-        ("def f", "text", "def f"),
-        ("import a\n", "python", '<span class="hk">import</span> a\n'),
-        ("import a", "Py", '<span class="hk">import</span> a'),
-        ("echo 'x' # y", "bash", '<span class="hb">echo</span> <span class="hs">\'x\'</span> '
-                                 '<span class="hc"># y</span>'),
-        ("a = 1", "toml", 'a = <span class="hn">1</span>'),
-        ("import " + "a" * LONGEST, "python", "import " + "a" * LONGEST),
-    ],
-)  # fmt: skip
-def test_blocks(code, language, expected):
-    assert highlight_block(code, language) == expected

@@ -14,12 +14,6 @@ def found(dotted, files=FILES):
     return target.definition.dotted if target else None
 
 
-def test_names_as_they_are_defined():
-    assert found("pkg") == "pkg"
-    assert found("pkg.a") == "pkg.a"
-    assert found("pkg.a.Layer.forward") == "pkg.a.Layer.forward"
-
-
 def test_names_through_imports():
     assert found("pkg.Public") == "pkg.a.Layer"
     assert found("pkg.Public.forward") == "pkg.a.Layer.forward"

@@ -48,8 +48,3 @@ def test_sphinx_finds_every_object() -> None:
         ("py:data", "pkg.mha.SIZE"): ("pkg/mha.html#L7", "pkg.mha.SIZE"),
         ("std:doc", "notation"): ("notation.html", "Shapes and symbols"),
     }
-
-
-def test_the_order_of_the_targets_does_not_matter() -> None:
-    targets = [target("class", "m", name, f"m.html#{name}") for name in ("B", "A", "C")]
-    assert inventory("p", targets, []) == inventory("p", targets[::-1], [])

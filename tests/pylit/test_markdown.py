@@ -36,12 +36,6 @@ def test_headings_are_kept_for_the_outline() -> None:
     )
 
 
-def test_a_formula_in_a_heading_is_one_formula() -> None:
-    note = render("# $x$\n\n$y$")
-    assert [formula.tex for formula in note.formulas] == ["x", "y"]
-    assert note.html.count("\ue0000\ue001") == 1
-
-
 def test_every_address_is_kept_with_its_line() -> None:
     text = (
         "[one](a.html)\nand [two](../mha.py)\n\n> ![three](c.svg)\n\n"
@@ -96,19 +90,6 @@ def test_a_second_heading_with_the_same_words_is_reported(own: bool, severity: S
     assert "{#name}" in found.hint
 
 
-@pytest.mark.parametrize("text", ["# A {#x}\n\n# B {#x}", '<a id="x"></a> <a id="x"></a>'])
-def test_an_anchor_given_twice_is_reported(text: str) -> None:
-    report = Report()
-    render(text, report=report)
-    assert [found.code for found in report] == ["slug-duplicate"]
-
-
-def test_raw_html_shares_the_anchors_of_the_page() -> None:
-    report = Report()
-    render('# Scores\n\n<div\nid="scores">x</div>', report=report)
-    assert [(found.code, found.line) for found in report] == [("slug-duplicate", 4)]
-
-
 def test_a_heading_gives_way_to_a_definition() -> None:
     report = Report()
     note = render("# Softmax", slugs=Slugs(["softmax"]), report=report)
@@ -133,28 +114,11 @@ def test_a_formula_that_is_never_closed(text: str, line: int, column: int, opene
     assert not note.formulas
 
 
-def test_a_formula_may_begin_at_the_end_of_a_line_of_text() -> None:
-    report = Report()
-    note = render("The sum $$\na + b\n$$ and\n\n$$c$$", report=report)
-    assert [(f.tex, f.line, f.column) for f in note.formulas] == [("a + b", 2, 1), ("c", 5, 3)]
-    assert not list(report)
-
-
 def test_an_image_needs_words() -> None:
     report = Report()
     render("Text ![](a.svg)", report=report, first_line=3, column=4)
     (found,) = report
     assert (found.code, found.line, found.column) == ("image-alt", 3, 10)
-
-
-def test_a_picture_beside_a_foreign_module_is_its_words() -> None:
-    report = Report()
-    note = render("Text ![a curve](a.svg)", own=False, report=report, first_line=3, column=4)
-    assert note.html == "<p>Text a curve</p>\n"
-    assert note.references == ()
-    (found,) = report
-    assert (found.code, found.line, found.column) == ("link-broken", 3, 10)
-    assert found.severity is Severity.WARNING
 
 
 @pytest.mark.parametrize("own", [True, False])
@@ -174,28 +138,6 @@ def test_an_interactive_session_is_code(text: str, before: str, after: str, own:
     assert before in first and after in last and "blockquote" not in html
 
 
-def test_quotations_in_quotations_are_no_sessions() -> None:
-    assert render(">>>b\n\n> > c").html.count("<blockquote>") == 5
-
-
-DETAILS = [
-    ("<details><summary>A `b`</summary>\n\n**C**\n\n</details>\nD", "A <code>b</code>", "<strong>"),
-    ("Text\n<details open>\n<summary>A</summary>\nC\n</details>", "A", "<p>C</p>"),
-    ("- <details>\n  - $x$\n  </details>\n- two", "Details", "\ue0000\ue001"),
-    ("<details>\n<details>\nC\n</details>\n</details>", "Details", "<p>C</p>"),
-]
-
-
-@pytest.mark.parametrize(("text", "summary", "inside"), DETAILS)
-def test_details_open_in_foreign_notes(text: str, summary: str, inside: str) -> None:
-    html = render(text, own=False).html
-    before, _, rest = html.partition("<details")
-    assert f"<summary>{summary}</summary>" in rest
-    assert inside in rest.rpartition("</details>")[0]
-    assert html.count("<details") == html.count("</details>") == text.count("<details")
-    assert "&lt;" not in before + rest
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -212,31 +154,12 @@ def test_what_is_not_details_stays_text(text: str) -> None:
     assert "details" in html
 
 
-def test_a_footnote_that_is_not_there() -> None:
-    report = Report()
-    render("One\ntwo[^here] [^there]\n\n[^here]: Yes.", report=report)
-    (found,) = report
-    assert (found.code, found.line, found.column) == ("anchor-broken", 2, 12)
-    assert "`there`" in found.message
-
-
-def test_patterns_in_foreign_notes_are_no_footnotes() -> None:
-    report = Report()
-    render("Matches [^a-z] only.", own=False, report=report)
-    assert not list(report)
-
-
 @pytest.mark.parametrize("own", [True, False])
 @pytest.mark.parametrize("address", ["javascript:alert(1)", "JavaScript:x", "vbscript:x"])
 def test_addresses_that_run_scripts_are_no_links(own: bool, address: str) -> None:
     note = render(f"[a]({address}) <{address}> ![b]({address})", own=own)
     assert "href=" not in note.html
     assert "src=" not in note.html
-
-
-def test_inline_code_in_a_link_or_heading_is_not_linked_again() -> None:
-    html = render("# `nn.Linear`\n\n[`nn.Linear`](a.html)").html
-    assert html.count("<a ") == 1
 
 
 #: Markdown, and how many formulas it holds.
@@ -290,11 +213,3 @@ def test_whatever_is_written_is_rendered(text: str, own: bool) -> None:
 )
 def test_text_that_only_looks_like_mathematics(text: str) -> None:
     assert not render(text).formulas
-
-
-def test_quotes_are_typographic_in_our_own_notes_and_never_in_code() -> None:
-    text = """The token's "place", `a["b"]`, and $f'$."""
-    assert readable(render(text)) == (
-        """<p>The token’s “place”, <code>a["b"]</code>, and « f' ».</p>\n"""
-    )
-    assert "token's &quot;place&quot;" in render(text, own=False).html

@@ -40,19 +40,6 @@ def test_the_text_font_holds_what_formulas_use_and_little_else(rendered: list[Re
     assert len(files[TEXT]) < len(font_file(TEXT).read_bytes()) / 4
 
 
-def test_small_fonts_are_left_alone(rendered: list[Rendered]) -> None:
-    names = stylesheet(rendered)[1]
-    files = math_fonts(names, rendered, None)
-    assert len(names) == 3
-    for name in names - {TEXT}:
-        assert files[name] == font_file(name).read_bytes()
-
-
-def test_the_order_of_formulas_does_not_matter(rendered: list[Rendered]) -> None:
-    there = math_fonts([TEXT], rendered, None)
-    assert math_fonts([TEXT], [*reversed(rendered), *rendered], None) == there
-
-
 def test_a_font_is_cut_once(
     rendered: list[Rendered], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

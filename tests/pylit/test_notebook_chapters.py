@@ -1,6 +1,5 @@
 """A module as the cells of a notebook: nothing lost, nothing twice, and it reads by itself."""
 
-import ast
 from pathlib import Path
 
 import notebook_tools as tools
@@ -84,22 +83,6 @@ def test_what_methods_have_to_say_stands_above_the_class_and_its_titles_in_it(ro
     )
 
 
-def test_a_comment_inside_of_code_is_plain_words(root: Path):
-    code = cell_with(texts(root, "code"), "def _check")
-    assert "    # Warning: Zero is no leaf, says Elman 1990.\n    if x == 0:" in code
-
-
-def test_a_body_of_nothing_but_words_keeps_some(root: Path):
-    replace(
-        root / "pkg/leaf.py",
-        '        """One line stays."""\n        return math.floor(self.x)',
-        '        """\n        * nothing\n        * at all\n        """',
-    )
-    code = cell_with(texts(root, "code"), "class Leaf")
-    assert ast.parse(code)
-    assert 'def short(self):\n        """* nothing * at all"""' in code
-
-
 def test_links_citations_and_formulas_work_far_from_the_site(root: Path):
     note = cell_with(texts(root, "markdown"), "## A leaf")
     assert f"[the root]({BASE}pkg/root.html#Root)" in note
@@ -134,11 +117,6 @@ def test_what_a_chapter_passes_on_comes_from_where_it_was_defined(root: Path):
     assert "from pkg" not in "\n".join(texts(root, "code"))
 
 
-def test_a_relative_import_is_one_of_the_package(root: Path):
-    replace(root / "pkg/root.py", "from pkg.leaf import", "from .leaf import")
-    assert "import Leaf" not in "\n".join(texts(root, "code"))
-
-
 @pytest.mark.parametrize(
     ("line", "owner"),
     [("FACTOR = 3", "pkg.root.FACTOR"), ("from os import name as FACTOR", "os.name")],
@@ -159,12 +137,8 @@ def test_two_things_of_one_name_are_an_error(root: Path, line: str, owner: str):
         ("pkg/leaf.py", "root.py#Root", "rot.py", "pkg/leaf.py: the link 'rot.py' leads nowhere"),
         ("pkg/leaf.py", "[@elman1990finding, §2]", "[@elmann]", "pkg/leaf.py cites 'elmann'"),
         ("docs_src/notebooks/grow.md", "pkg.leaf pkg", "pkg.leav pkg", "no module `pkg.leav`"),
-        ("docs_src/notebooks/grow.md", "page: pkg.root\n", "", "has no `page`; add a line"),
         ("docs_src/notebooks/grow.md", "page: pkg.root", "page: pkg.leaf", "sets no exercises"),
         ("docs_src/notebooks/grow.md", "{{model}}", "{{modell}}", "known values: branch, "),
-        ("docs_src/notebooks/grow.md", "include: setup", "include: set", "there is no set.md"),
-        ("docs_src/notebooks/grow.md", "title: Grow\n", "title Grow\n", "front-matter"),
-        ("docs_src/site.toml", "sources =", "source =", "did you mean `sources`?"),
     ],
 )
 def test_what_is_wrong_is_said(root: Path, file: str, old: str, new: str, told: str):
@@ -190,14 +164,3 @@ def test_anchors_lists_and_pages_of_prose(root: Path):
     assert f"[letter]({BASE}letters.html), [here]({BASE}pkg/leaf.html#why)" in note
     assert "[there](https://x.org)" in note
     assert "```text\n[@nobody](nowhere.py)\n```" in note
-
-
-def test_one_more_chapter_may_stand_anywhere(root: Path):
-    tools.write(root / "pkg/sums.py", "# How many.\nfrom pkg.leaf import FACTOR\n\nSUMS = FACTOR\n")
-    replace(
-        root / "docs_src/notebooks/grow.md", "## Grow it", "<!-- chapter: pkg.sums -->\n\n## Sow"
-    )
-    found = [(cell.chapter, cell.text) for cell in tools.cells(root)]
-    place = found.index(("pkg.sums", "SUMS = FACTOR"))
-    assert found[place - 1][1].endswith("How many.")
-    assert found[place + 1] == ("", "## Sow")

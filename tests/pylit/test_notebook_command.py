@@ -64,13 +64,6 @@ def test_what_has_changed_is_made_and_run(root: Path, runs: list[str], capsys):
     assert [path.name for path in file.parent.iterdir()] == ["grow.ipynb"]
 
 
-def test_cells_without_a_run(root: Path, runs: list[str], capsys):
-    assert run(root, "--no-execute") == 0
-    assert runs == []
-    assert run(root, "--check") == 1
-    assert "has not run since its code changed" in capsys.readouterr().err
-
-
 def test_what_is_wrong_is_said_and_nothing_is_lost(
     root: Path, runs: list[str], capsys, monkeypatch
 ):
@@ -96,16 +89,6 @@ def test_what_is_wrong_is_said_and_nothing_is_lost(
     (root / "notebooks/grow.ipynb").write_text("{")
     assert run(root) == 1
     assert "grow.ipynb cannot be read" in capsys.readouterr().err
-
-
-def test_commands_that_cannot_be(root: Path, capsys):
-    with pytest.raises(SystemExit) as ended:
-        run(root, "--execute", "--check")
-    assert ended.value.code == 2
-    assert "--execute does not go with" in capsys.readouterr().err
-    (root / "docs_src/site.toml").unlink()
-    assert run(root) == 1
-    assert "site.toml" in capsys.readouterr().err
 
 
 def test_a_real_run_and_one_that_fails(root: Path, capsys):

@@ -5,13 +5,11 @@ import json
 from pathlib import Path
 
 import nbformat
-import notebook_tools as tools
 import pytest
-from notebook_tools import replace
 
-from pylit.notebooks.document import as_text, document, has_run, run_line
+from pylit.notebooks.document import as_text, document, has_run
 from pylit.notebooks.model import Cell, NotebookError
-from pylit.notebooks.outputs import FIRST, LAST, tidied
+from pylit.notebooks.outputs import tidied
 from pylit.notebooks.reading import read_document
 
 RUN = {
@@ -83,13 +81,6 @@ def test_outputs_stay_as_long_as_the_code_does():
     assert not has_run(made)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "told"), [(4.4, "took 4 s,"), (83.6, "took 1 min 24 s,"), (600.0, "10 min 0 s,")]
-)
-def test_how_long_it_took(seconds, told):
-    assert told in run_line({**RUN, "seconds": seconds})
-
-
 @pytest.mark.parametrize("text", ["{", "[]", '{"cells": 3}', ""])
 def test_a_damaged_file_is_told(tmp_path: Path, text: str):
     path = tmp_path / "t.ipynb"
@@ -109,15 +100,6 @@ def test_of_a_progress_bar_the_last_state_is_left():
     assert one == {"name": "stderr", "output_type": "stream", "text": ["100%|####\n"]}
 
 
-def test_streams_keep_apart_and_long_ones_are_cut():
-    outputs = tidied([stream("a\n"), stream("b\n", "stderr"), stream("c\n")])
-    assert ["".join(one["text"]) for one in outputs] == ["a\n", "b\n", "c\n"]
-    (long,) = tidied([stream("".join(f"{i}\n" for i in range(500)))])
-    assert len(long["text"]) == FIRST + LAST + 1
-    assert long["text"][FIRST] == f"… {500 - FIRST - LAST} lines …\n"
-    assert long["text"][-1] == "499\n"
-
-
 def test_of_a_picture_one_form_is_kept():
     data = {"text/html": "<svg/>", "image/svg+xml": "<svg/>\n", "text/plain": "<Map>", "a/b": 1}
     shown = {"data": data, "metadata": {"isolated": True}, "output_type": "execute_result"}
@@ -129,12 +111,3 @@ def test_of_a_picture_one_form_is_kept():
         "output_type": "execute_result",
     }
     assert tidied([{**shown, "data": {"application/vnd.widget": {}}}]) == []
-
-
-def test_outputs_of_an_edited_recipe_go_with_its_code(tmp_path: Path):
-    root = tools.tree(tmp_path)
-    old = ran(document(tools.cells(root), "grow"))
-    replace(root / "pkg/leaf.py", "It *doubles*", "It *really doubles*")
-    assert has_run(document(tools.cells(root), "grow", old))
-    replace(root / "pkg/leaf.py", "FACTOR * self.x", "self.x * FACTOR")
-    assert not has_run(document(tools.cells(root), "grow", old))

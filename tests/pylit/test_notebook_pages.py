@@ -1,8 +1,6 @@
 """Notebooks as pages of the site: their code and what came of it, links inwards, files beside."""
 
-import base64
 import json
-import struct
 from pathlib import Path
 
 import notebook_tools as tools
@@ -16,7 +14,6 @@ from pylit.notebooks.document import as_text, document
 from pylit.notebooks.pages import LARGEST_DRAWING, Notebooks, read_notebooks
 
 SMALL = "https://example.org/small/"
-PNG = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + b"IHDR" + struct.pack(">II", 640, 320)
 
 
 @pytest.fixture
@@ -56,17 +53,6 @@ def test_it_is_a_page_of_its_own_with_the_file_beside_it(root: Path):
     assert "· [Download](grow.ipynb)\n" in text_of(found)
 
 
-def test_chapters_are_code_and_a_link_to_their_page(root: Path):
-    text = text_of(shown(root))
-    assert (
-        "## A leaf\n\nWhat others are made of. [The page of this chapter](../pkg/leaf.html)" in text
-    )
-    assert "```python\nclass Leaf:" in text
-    assert "#### Twice" not in text
-    assert "```python\nfrom pkg.root import root" in text  # an answer, which the recipe asked for
-    assert BASE not in text
-
-
 def test_what_was_printed(root: Path):
     text = text_of(
         shown(
@@ -87,21 +73,6 @@ def test_drawings_are_part_of_the_page_if_they_are_small(root: Path):
     assert found.files["notebooks/grow-1.svg"] == large.encode()
 
 
-def test_pictures_have_a_size_and_words(root: Path):
-    data = base64.b64encode(PNG).decode()
-    found = shown(root, drawn(png=data), drawn(png=data, text="<Figure>"))
-    assert (
-        '<img src="grow-2.png" alt="Nothing." width="640" height="320" loading="lazy">'
-        in text_of(found)
-    )
-    assert found.files["notebooks/grow-2.png"] == PNG
-
-
-def test_code_with_a_fence_in_it(root: Path):
-    tools.replace(root / "docs_src/notebooks/grow.md", "x = 3\n", 'x = 3  # "````"\n')
-    assert '`````python\nx = 3  # "````"\n`````' in text_of(shown(root))
-
-
 @pytest.mark.parametrize("text", ["{", '{"cells": []}', '{"cells": [{"source": "x"}]}'])
 def test_what_is_no_notebook_is_reported(root: Path, text: str):
     shown(root)
@@ -112,10 +83,6 @@ def test_what_is_no_notebook_is_reported(root: Path, text: str):
     (fault,) = report
     assert (fault.path, fault.code) == ("notebooks/odd.ipynb", "notebook")
     assert "make notebooks" in fault.hint
-
-
-def test_a_site_without_notebooks(root: Path):
-    assert read_notebooks(surroundings(root)[0], Report()) == Notebooks()
 
 
 def test_a_site_shows_them_and_pages_lead_to_them(tmp_path: Path):

@@ -19,16 +19,11 @@ def notes(text: str) -> list[Note]:
     [
         ('"""Doc."""', 1, 3),
         ('r"""Doc."""', 1, 4),
-        ('"""  Doc."""', 1, 5),
         ('"""\nDoc.\n"""', 2, 0),
         ('class A:\n    """\n    Doc.\n    More.\n    """', 3, 4),
         ('class A:\n    """Doc.\n\n    More.\n    """', 2, 4),
-        ('class A:\n\t"""\n\tDoc.\n\t"""', 3, 1),
-        ("class A:\n    '''Doc.'''", 2, 7),
         ("# Doc.\nx = 1", 1, 2),
-        ("#Doc.\nx = 1", 1, 1),
         ("#   Doc.\n#   More.\nx = 1", 1, 4),
-        ("#: Doc.\nx = 1", 1, 3),
         ("## Doc. ##\nx = 1", 1, 3),
         ("if x:\n    #\n    # Doc.\n    y = 1", 3, 6),
     ],
@@ -52,12 +47,6 @@ def test_text_is_not_evaluated() -> None:
     assert note.text == expected
 
 
-def test_spaces_at_the_end_of_a_line_survive() -> None:
-    # Two of them are a line break in Markdown.
-    assert notes('"""\none  \ntwo\n   \nthree\n"""')[0].text == "one  \ntwo\n\nthree"
-    assert notes("# one  \n# two\n")[0].text == "one  \ntwo"
-
-
 def test_a_span_takes_quotes_and_front_matter() -> None:
     note = notes('# coding: utf-8\n\n"""\n---\na: b\n---\n\nText.\n\n"""\n')[0]
     assert (note.span.first, note.span.last, note.first_line) == (3, 10, 8)
@@ -68,23 +57,12 @@ def test_a_span_takes_quotes_and_front_matter() -> None:
     "text",
     [
         "# noqa",
-        "#noqa: E501",
-        "# NOQA",
         "# type: ignore[attr-defined]",
-        "# type: (int) -> str",
         "# fmt: off",
-        "# isort:skip_file",
-        "# pylint: disable=foo",
         "# mypy: allow-untyped-defs",
-        "# pyre-fixme[56]: cannot be inferred",
         "# pragma: no cover",
-        "# ruff: noqa: F401",
-        "# flake8: noqa",
         "# vim: set ts=4:",
-        "# -*- mode: python -*-",
         "# %%",
-        "#%% a cell",
-        "# cython: language_level=3",
         "# doctest: +SKIP",
     ],
 )
@@ -98,19 +76,11 @@ def test_words_to_tools(text: str) -> None:
     "text",
     [
         "# Type: a word",
-        "# types: many",
-        "# type",
-        "# type:",
         "# formatted",
-        "# region of interest",
         "# example: f(x)",
-        "# ex: f(x)",
         "# doctest: explained",
-        "# mypy is a tool",
-        "# 100 %% sure",
         "#!/bin/sh is for line 1",
         "# coding: only on lines 1 and 2",
-        "# -*- starts",
         "# https://example.org",
     ],
 )
@@ -120,38 +90,20 @@ def test_words_to_readers(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "text"), [(1, "#!/usr/bin/env python"), (2, "# coding=latin-1"), (1, "# coding: x")]
-)
-def test_first_lines(line: int, text: str) -> None:
-    assert is_pragma(Comment(line, 0, text, True))
-
-
-@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("", ""),
         ("One.", "One."),
-        ("One\ntwo.\n\nThree.", "One\ntwo."),
         ("## Heading\n\nProse $x$.", "Prose $x$."),
-        ("## Heading\nProse.", "Prose."),
         ('<a id="A"></a>\n\n## Heading\n\nProse.', "Prose."),
         ("Title\n=====\n\nProse.", "Prose."),
-        ("Title\n-----\nProse.", "Prose."),
         ("## Only a heading ##", "Only a heading"),
-        ("Title\n-----", "Title"),
-        ("# One\n\n## Two", "One"),
         ("```\ncode\n```\n\nProse.", "Prose."),
         ("$$x$$\n\nProse.", "Prose."),
-        ("\\begin{align}\nx\n\\end{align}\n\nProse.", "Prose."),
         ("| a |\n|---|\n\nProse.", "Prose."),
         ("[![badge](a.svg)](b)\n\nProse.", "Prose."),
-        ("![figure](a.svg)\n\nProse.", "Prose."),
         ("    code\n\nProse.", "Prose."),
-        ("***\n\nProse.", "Prose."),
         (">>> f()\n\nProse.", "Prose."),
-        ("---\n\n```\n```", ""),
-        ("One.\n \nTwo.", "One."),
-        ("#hashtag first", "#hashtag first"),
         ("* an item\n* another", "* an item\n* another"),
     ],
 )

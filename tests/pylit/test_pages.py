@@ -9,16 +9,13 @@ import pytest
 from pylit.code.xref import targets
 from pylit.diagnostics import Report
 from pylit.model import Crumb, Module, PageLink, SourceFile, Target
-from pylit.site.addresses import HOME
 from pylit.site.catalogue import Neighbours
 from pylit.site.config import SiteConfig
 from pylit.site.drafts import TEMPLATE_IDS, Draft, Drafter, Order, prose_target
 from pylit.site.pages import (
     Place,
     front_matter_faults,
-    import_line,
     page_view,
-    paper_url,
     place,
     search_documents,
     tex_faults,
@@ -94,47 +91,15 @@ def test_title_and_summary_come_from_the_front_matter() -> None:
 
 
 @pytest.mark.parametrize(
-    "heading",
-    [
-        "# 1. The *heading*",
-        "The *heading*\n====",
-        "# 1. The *heading* #",
-        "====\nThe *heading*\n====",
-    ],
-)
-def test_a_heading_that_opens_the_page_is_its_title_and_leaves_the_text(heading: str) -> None:
-    view = view_of(f'"""\n{heading}\n\nBody.\n"""\n')
-    assert view.title in ("1. The heading", "The heading")
-    assert view.title_html.endswith("The <em>heading</em>")
-    assert view.sections[0].note.strip() == "<p>Body.</p>"
-    assert view.summary == "Body." and view.summary_html == ""
-
-
-@pytest.mark.parametrize(
     ("text", "summary"),
     [
         ("What it is,\nin a line.\n\nMore.", "What it is, in a line."),
-        ("word " * 40, "word " * 39 + "word"),
         ("word " * 41, "word " * 39 + "word …"),
-        ("x" + "word " * 40 + "x", "xword" + " word" * 39 + " …"),
-        ("so, " * 60, "so, " * 49 + "so …"),
         ("x" * 300, "x" * 200 + " …"),
     ],
 )
 def test_without_a_summary_the_first_paragraph_stands_for_it(text: str, summary: str) -> None:
     assert view_of(f'"""\n{text}\n"""\n').summary == summary
-
-
-def test_a_docstring_says_more_than_the_licence_above_it() -> None:
-    assert view_of('# Copyright.\n\n"""What it is."""\n').summary == "What it is."
-    assert view_of('# Copyright.\n\n""""""\n').summary == "Copyright."
-    inner = '# Copyright.\n\ndef f():\n    """What it does."""\n'
-    assert view_of(inner).summary == "Copyright."
-
-
-def test_a_page_without_a_word_is_called_after_its_module() -> None:
-    view = view_of("x = 1\n")
-    assert (view.title, view.title_html, view.summary) == ("pkg.mod", "pkg.mod", "")
 
 
 def test_the_outline_has_headings_and_the_names_of_what_has_none() -> None:
@@ -202,38 +167,6 @@ def test_a_page_knows_its_place() -> None:
     assert page_view(draft, module, outside, typeset).source_url == ""
 
 
-def test_a_notebook_opens_on_github_and_in_colab() -> None:
-    module = parse('"""\n---\ntitle: T\nnotebook: notebooks/t.ipynb\n---\n"""\n')
-    draft = draft_of(module)
-    where = place(draft, module.source.path, Path("/root"), CONFIG, {})
-    view = page_view(draft, module, where, typeset)
-    assert view.notebook_url == "https://github.com/me/repo/blob/main/notebooks/t.ipynb"
-    colab = "https://colab.research.google.com/github/me/repo/blob/main/notebooks/t.ipynb"
-    assert view.colab_url == colab
-
-
-@pytest.mark.parametrize(
-    ("text", "name", "line"),
-    [
-        (TEXT, "pkg.mod", "from pkg.mod import Memory"),
-        ("def f(): ...\ndef _g(): ...\n", "pkg.mod", "from pkg.mod import f"),
-        ("X = 1\n", "pkg.mod", "from pkg import mod"),
-        ("X = 1\n", "mod", "import mod"),
-        ("".join(f"class C{i}: ...\n" for i in range(5)), "pkg.mod", "from pkg import mod"),
-        ("class C: ...\n", "pkg.my-script", ""),
-        ("def f(:\n", "pkg.mod", ""),
-    ],
-)
-def test_what_to_type_to_import_it(text: str, name: str, line: str) -> None:
-    assert import_line(parse(text, name)) == line
-
-
-def test_papers() -> None:
-    assert paper_url("arXiv:2002.09402v3") == "https://arxiv.org/abs/2002.09402v3"
-    assert paper_url(" https://doi.org/10.1/x ") == "https://doi.org/10.1/x"
-    assert paper_url("Vaswani et al.") == ""
-
-
 def test_faults_of_the_front_matter(tmp_path: Path) -> None:
     text = '"""\n---\ntitel: T\npaper: somewhere\nnotebook: none.ipynb\nsummary: s\n---\n"""\n'
     report = Report()
@@ -272,9 +205,3 @@ def test_readers_find_pages_headings_definitions_and_notes() -> None:
     read = documents["pkg/mod.html#Memory.read"]
     assert (read.kind, read.title, read.page) == ("definition", "Memory.read", "A title with t")
     assert "Read it." in read.text
-
-
-def test_home_is_a_page_of_its_own_kind() -> None:
-    module = parse('"""# Home"""\n', "index")
-    draft = Drafter({})(Order(module, HOME, True, "key"))
-    assert page_view(draft, module, Place(), typeset).kind == "home"

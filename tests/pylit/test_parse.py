@@ -1,20 +1,13 @@
 """Whole modules: what Python cannot parse, sizes, and packages that nobody here wrote."""
 
-import asyncio
 import codecs
-import importlib.util
-import json
-import sys
-from pathlib import Path
 
 import pytest
-from pylit_sources import listing, parse, source
+from pylit_sources import listing, parse
 
 from pylit.diagnostics import Report, Severity
 from pylit.model import Section, Span
 from pylit.source.decode import decode
-from pylit.source.discover import discover
-from pylit.source.parse import parse_module
 from pylit.source.sections import line_faults
 
 
@@ -22,15 +15,10 @@ from pylit.source.sections import line_faults
     ("text", "line", "column", "said"),
     [
         ("x = 1\ny = (\n", 2, 5, "'(' was never closed"),
-        ("x = 1\n  y = 2\n", 2, None, "unexpected indent"),
         ("def f():\nx = 1\n", 2, 1, "expected an indented block after function definition"),
         ("if x:\n\ty = 1\n        z = 2\n", 3, None, "inconsistent use of tabs"),
-        ("x = 'é' = 1 1\n", 1, 5, "cannot assign to literal"),
         ("x = 1\ny = 'a\0b'\n", 2, 7, "a NUL character"),
         ("print 'x'\n", 1, 1, "Missing parentheses"),
-        ("x = 1 \\", 1, None, "unexpected EOF"),
-        ("x = 1\n@[]", 2, 1, "invalid syntax"),
-        ("x = '\x08'\nx\x08y = 1", 2, 2, "invalid non-printable character U+0008"),
         ('"""\n\nnever closed\n', 1, 1, "unterminated triple-quoted string literal"),
     ],
 )
@@ -52,24 +40,6 @@ def test_a_syntax_error(text: str, line: int, column: int | None, said: str, own
     assert column is None or diagnostic.column == column
     assert diagnostic.source_line == text.split("\n")[line - 1]
     assert "newer Python" in diagnostic.hint
-
-
-@pytest.mark.parametrize(
-    ("line", "place"), [(99, (2, 7)), (2, (2, 7)), (None, (0, 0)), (0, (0, 0))]
-)
-def test_a_syntax_error_anywhere(
-    monkeypatch: pytest.MonkeyPatch, line: int | None, place: tuple[int, int]
-) -> None:
-    def fail(_: str) -> None:
-        raise SyntaxError("said", ("<unknown>", line, 7, None))
-
-    # Python places some errors behind the last line, or nowhere.
-    monkeypatch.setattr("ast.parse", fail)
-    report = Report()
-    assert line_faults(parse("x = 1\ny = 2", report=report)) == []
-    (diagnostic,) = report
-    assert (diagnostic.line, diagnostic.column) == place
-    assert diagnostic.source_line == ("y = 2" if place[0] else "")
 
 
 def test_nothing_to_show() -> None:
@@ -144,74 +114,6 @@ def test_bytes_to_sections(raw: bytes) -> None:
     assert line_faults(module) == []
 
 
-def test_front_matter_of_a_module() -> None:
-    report = Report()
-    text = '"""\n---\ntitle: A\nbroken\n---\n\n# B\n"""\nx = 1\n'
-    module = parse_module(source(text), report)
-    assert module.front_matter == {"title": "A"}
-    (diagnostic,) = report
-    assert str(diagnostic).startswith("pkg/mod.py:4:1: error[front-matter]: `broken` is not")
-    indented = "class A:\n" + "".join(f"    {line}\n" for line in text.split("\n")[:-2])
-    # Only the docstring of a module has any: elsewhere it is text.
-    assert parse(indented).front_matter == {}
-    assert "title: A" in parse(indented).sections[0].notes[0].text
-
-
 def test_warnings_about_other_peoples_code_are_not_shown() -> None:
     # Warnings are errors in these tests; this one would be a SyntaxWarning.
     assert parse("x = '\\d'\nassert (x, 'always true')\n1 is 1\n").parsed
-
-
-@pytest.mark.skipif(sys.version_info >= (3, 14), reason="this Python takes it all")
-@pytest.mark.parametrize(
-    "text",
-    [
-        "try:\n    pass\nexcept A, B:\n    pass\n",
-        "x = t'{y}'\n",
-    ],
-)
-def test_newer_syntax_is_shown_as_source(text: str) -> None:
-    report = Report()
-    module = parse(text, report=report)
-    assert not module.parsed and line_faults(module) == []
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    assert f"newer than Python {version}" in next(iter(report)).hint
-
-
-def folder_of(name: str) -> Path | None:
-    """Where an installed package lies, without importing it."""
-    spec = importlib.util.find_spec(name)
-    return Path(spec.origin).parent if spec and spec.origin else None
-
-
-ORACLE = Path(__file__).parents[2] / ".cache" / "oracle" / "labml_nn"
-
-
-@pytest.mark.parametrize(
-    ("root", "package"),
-    [
-        (Path(asyncio.__file__).parent, "asyncio"),
-        (Path(json.__file__).parent, "json"),
-        ((folder_of("torch") or Path("torch")) / "nn" / "modules", "torch.nn.modules"),
-        pytest.param(
-            ORACLE,
-            "labml_nn",
-            marks=pytest.mark.skipif(not ORACLE.is_dir(), reason=f"no {ORACLE.parent}"),
-        ),
-    ],
-    ids=["asyncio", "json", "torch", "labml-nn 0.5.1"],
-)
-def test_foreign_packages(root: Path, package: str) -> None:
-    report = Report()
-    sources = discover(root, own=False, report=report)
-    assert len(sources) >= 5
-    assert {source.name for source in sources} >= {package}
-    assert all(source.name.startswith(package) for source in sources)
-    modules = [parse_module(source, report) for source in sources]
-    assert [str(diagnostic) for diagnostic in report] == []
-    assert {m.source.display: line_faults(m) for m in modules if line_faults(m)} == {}
-    assert sum(bool(section.notes) for m in modules for section in m.sections) > 50
-    for module in modules:
-        dotted = [d.dotted for d in module.definitions]
-        assert len(dotted) == len(set(dotted))
-        assert all("\n" not in d.signature for d in module.definitions)

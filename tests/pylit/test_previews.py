@@ -47,30 +47,9 @@ def test_a_preview_holds_no_links_no_anchors_and_no_raw_html():
     assert "&lt;b onclick=" in shown
 
 
-def test_own_notes_look_as_on_their_page_and_foreign_ones_as_they_are_written():
-    one = target("function", "f", "f()", 'Not "x".')
-    own = read(dict(preview_files([one], own=True)), "assets/previews/pkg/mod.js")
-    assert own["pkg.mod.f"][1] == "<p>Not \u201cx\u201d.</p>"
-    foreign = read(dict(preview_files([one])), "assets/previews/pkg/mod.js")
-    assert foreign["pkg.mod.f"][1] == "<p>Not &quot;x&quot;.</p>"
-
-
 def test_formulas_are_set_where_somebody_sets_them():
     one = target("function", "f", "f()", "Is $a<b$.")
     plain = read(dict(preview_files([one])), "assets/previews/pkg/mod.js")
     assert plain["pkg.mod.f"][1] == "<p>Is <code>a&lt;b</code>.</p>"
     files = preview_files([one], typeset=lambda tex, display: Rendered(f"<m>{len(tex)}</m>"))
     assert read(dict(files), "assets/previews/pkg/mod.js")["pkg.mod.f"][1] == "<p>Is <m>3</m>.</p>"
-
-
-def test_a_long_signature_is_cut_between_arguments():
-    signature = f"f({', '.join(f'argument_{n}' for n in range(100))})"
-    files = preview_files([target("function", "f", signature, "")])
-    shown = read(dict(files), "assets/previews/pkg/mod.js")["pkg.mod.f"][0]
-    assert shown.endswith(", …")
-    assert len(shown) < 600
-
-
-def test_the_same_targets_give_the_same_bytes():
-    targets = [target("function", name, f"{name}()", "x") for name in "fgh"]
-    assert preview_files(targets) == preview_files(reversed(targets))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from linked_sources import Project
-from site_tools import build, make_site, succeed, tree
+from site_tools import make_site, succeed, tree
 
 from pylit.code.uses import Uses
 
@@ -123,16 +123,6 @@ def test_a_line_of_links_stands_under_each_note(tmp_path: Path) -> None:
     ]
 
 
-def test_many_users_are_counted(tmp_path: Path) -> None:
-    users = "".join(f"\n\ndef u{n:02}():\n    return Part()\n" for n in range(14))
-    two = f'"""Two."""\n\nfrom pkg.one import Part\n{users}'
-    root = make_site(tmp_path, FILES | {"pkg/two.py": two})
-    succeed(root)
-    first = lines(root, "pkg/one.html")[0]
-    assert first.startswith("Part: Used by make, u00, u01,")
-    assert first.endswith("u10, and 3 more")
-
-
 def test_a_page_is_made_again_when_others_use_it_otherwise(tmp_path: Path) -> None:
     root = make_site(tmp_path, FILES)
     succeed(root)
@@ -151,23 +141,6 @@ def test_a_page_is_made_again_when_others_use_it_otherwise(tmp_path: Path) -> No
     # As a clean build has it.
     succeed(root, out=root / "clean", cache=None)
     assert tree(root / "site") == tree(root / "clean")
-
-
-def test_what_begins_to_return_something_becomes_a_part(tmp_path: Path) -> None:
-    root = make_site(tmp_path, FILES)
-    succeed(root)
-    one = FILES["pkg/one.py"].replace("-> None", "-> bool")
-    make_site(root, FILES | {"pkg/one.py": one})
-    succeed(root)
-    assert "pkg.one.check" in (root / "site/pkg/two.html").read_text()
-    succeed(root, out=root / "clean", cache=None)
-    assert tree(root / "site") == tree(root / "clean")
-
-
-def test_another_package_has_these_lines_too(tmp_path: Path) -> None:
-    root = make_site(tmp_path, FILES)
-    build(root, sources=(root / "pkg",))
-    assert len(lines(root, "pkg/one.html")) == 2
 
 
 KERNELS = {

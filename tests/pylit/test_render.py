@@ -5,7 +5,7 @@ import pytest
 from page_tools import SITE, THEME, code, section, view
 
 from pylit.model import Crumb, OutlineEntry, PageLink
-from pylit.page.render import Renderer, breakable, relative
+from pylit.page.render import Renderer, relative
 
 RENDERER = Renderer(THEME, SITE)
 
@@ -41,16 +41,6 @@ def test_text_is_escaped_and_html_is_not():
     assert "<h1>A &amp; B</h1>" in RENDERER.page(view())
 
 
-def test_every_line_has_a_number_an_anchor_and_its_code():
-    page = RENDERER.page(view(sections=(section("<p>n</p>", code(7, 2), "Thing"),)))
-    lines = [
-        f'<a class="n" id="L{n}" href="#L{n}" tabindex="-1">{n}</a>x = <span class="hn">{n}</span>'
-        for n in (7, 8)
-    ]
-    assert f"<pre><code>{lines[0]}\n{lines[1]}</code></pre>" in page
-    assert '<div class="s" id="Thing">' in page
-
-
 def test_a_page_is_parsed_without_errors_whatever_is_given():
     link = PageLink("pkg/x.html", "X < Y")
     full = view(
@@ -73,13 +63,6 @@ def test_a_page_is_parsed_without_errors_whatever_is_given():
         html5lib.HTMLParser(strict=True).parse(RENDERER.page(page))
 
 
-def test_links_are_relative_to_the_page():
-    page = RENDERER.page(view(next=PageLink("pkg/other.html", "Other")))
-    assert 'href="../../assets/site.css"' in page
-    assert '<a class="brand" href="../../index.html">' in page
-    assert '<a rel="next" href="../other.html">' in page
-
-
 def test_the_canonical_address_is_absolute_and_that_of_the_folder():
     assert 'rel="canonical" href="https://example.org/docs/pkg/sub/mod.html"' in RENDERER.page(
         view()
@@ -89,31 +72,8 @@ def test_the_canonical_address_is_absolute_and_that_of_the_folder():
     assert 'property="og:url" content="https://example.org/docs/pkg/"' in index
 
 
-def test_the_home_page_lists_paths_as_steps_and_groups_with_summaries():
-    page = RENDERER.page(view(kind="home", url="index.html"))
-    assert '<ol>\n<li><a href="pkg/a.html">A &amp; B</a></li>' in page
-    assert '<ul>\n<li><a href="pkg/a.html">A &amp; B</a><p>First.</p></li>' in page
-
-
 def test_the_missing_page_finds_the_root_from_any_address():
     page = RENDERER.page(view(kind="missing", url="404.html"))
     assert '<base href="https://example.org/docs/">' in page
     assert "canonical" not in page
     assert 'name="robots" content="noindex"' in page
-
-
-def test_a_page_asks_early_for_the_fonts_that_it_uses():
-    assert '["serif", "sans", "mono", "serif-italic"]' in RENDERER.page(view())
-    formula = section('<p><mjx-container><mjx-c class="a">x</mjx-c></mjx-container></p>')
-    assert "mjx-ncm-n" in RENDERER.page(view(sections=(formula,)))
-
-
-def test_only_long_code_and_long_formulas_may_break():
-    short = '<code>[T or 1, S, B or 1]</code> <mjx-container data-tex="C = H \\cdot K">'
-    assert breakable(short) == short
-    assert breakable(f"<code>{'x' * 20}</code>") == f"<code>{'x' * 20}</code>"
-    assert breakable(f"<code>{'x' * 21}</code>") == f'<code class="l">{"x" * 21}</code>'
-    formula = f'<mjx-container data-tex="{"x" * 21}">'
-    assert breakable(formula) == formula.replace(" ", ' class="l" ', 1)
-    page = RENDERER.page(view(sections=(section(f"<p><code>{'x' * 21}</code></p>"),)))
-    assert f'<p><code class="l">{"x" * 21}</code></p>' in page

@@ -73,17 +73,6 @@ class TestScopes:
         assert links(text) == ["4 make -> m.make"]
         assert links(text + "    make = 1\nmake") == []
 
-    def test_two_meanings_are_none(self):
-        text = "try: from a import f\nexcept ImportError: from b import f\nf"
-        assert "3 f" not in str(links(text, a="def f(): ...", b="def f(): ..."))
-
-    def test_the_same_meaning_twice_is_one(self):
-        text = "if x:\n    from a import f\nelse:\n    from a import f\nf"
-        assert links(text, a="def f(): ...")[-1] == "5 f -> a.f"
-
-    def test_a_rebound_constant_is_still_the_constant(self):
-        assert links("SIZE = 1\nSIZE += 1\nSIZE") == ["3 SIZE -> m.SIZE"]
-
     def test_a_function_inside_a_function_is_linked_to_its_line(self):
         project = Project({"m.py": "def f():\n    def g(): ...\n    g()\n"})
         ((position, link),) = project.resolver("m.py").tokens().items()

@@ -36,47 +36,18 @@ def test_golden(text: str, expected: str) -> None:
     assert line_faults(module) == []
 
 
-def test_without_a_last_newline() -> None:
-    module = parse("x = 1\n# The end.")
-    assert listing(module) == "==\n  1 > x = 1\n==\n  2 | The end."
-    assert line_faults(module) == []
-
-
-# What each of these lacks is told; otherwise nothing else here would be worth its name.
 @pytest.mark.parametrize(
     ("sections", "fault"),
     [
-        ([], "line 1 is in no section"),
         ([Section((), Span(1, 1)), Section((), Span(3, 3))], "line 2 is in no section"),
         ([Section((), Span(1, 3)), Section((), Span(3, 3))], "line 3 is shown after line 3"),
-        ([Section((), Span(2, 3)), Section((), Span(1, 1))], "line 1 is shown after line 3"),
         ([Section((), Span(1, 4))], "line 4 is not in the file"),
-        ([Section((), Span(1, 3)), Section((), None)], "neither note nor code"),
-        (
-            [
-                Section((Note("comment", Span(1, 1), "another", 1, 2),), Span(2, 3)),
-            ],
-            "line 1 reads '# note', but its note 'another'",
-        ),
-        (
-            [Section((Note("comment", Span(1, 1), "***", 1, 2),), Span(2, 3))],
-            "line 1 reads '# note', but its note '***'",
-        ),
-        (
-            [Section((Note("comment", Span(1, 1), "not", 1, 2),), Span(2, 3))],
-            "line 1 reads '# note', but its note 'not'",
-        ),
-        (
-            [Section((Note("comment", Span(1, 1), "note", 2, 2),), Span(2, 3))],
-            "a note reaches line 2",
-        ),
+        ([Section((Note("comment", Span(1, 1), "other", 1, 2),), Span(2, 3))], "its note 'other'"),
     ],
 )
 def test_faults_are_found(sections: list[Section], fault: str) -> None:
-    module = parse("# note\nx = 1\ny = 2")
-    assert line_faults(module) == []
-    faults = line_faults(replace(module, sections=tuple(sections)))
-    assert any(fault in found for found in faults), faults
+    module = replace(parse("# note\nx = 1\ny = 2"), sections=tuple(sections))
+    assert any(fault in found for found in line_faults(module))
 
 
 # --- arbitrary Python -----------------------------------------------------------------------------

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -16,10 +15,8 @@ from pathlib import Path
 
 import pytest
 from site_tools import REPOSITORY, cache, make_site, options, tree
-from watchfiles import Change
 
-from pylit.pipeline.build import Options
-from pylit.serving.serve import _Server, serve
+from pylit.serving.serve import serve
 
 
 class Site:
@@ -141,27 +138,6 @@ def test_a_site_while_it_is_written(site: Site) -> None:
     assert "Traceback" not in "".join(site.said)
 
 
-def test_what_a_build_writes_is_no_edit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    settings = Options(out=Path("out"), cache=Path("kept"), sources=(Path(),))
-    with socket.socket() as unused:
-        server = _Server(settings, unused)
-    for name, concerns in [("a.py", True), ("out/a.html", False), ("kept/pages/ab", False)]:
-        assert server._concerns(Change.modified, str(tmp_path / name)) is concerns, name
-
-
-def test_all_that_a_site_is_made_of_is_watched(tmp_path: Path) -> None:
-    root = make_site(tmp_path)
-    for name in ("traces", "figures"):
-        (root / "docs_src" / name).mkdir()
-    with socket.socket() as unused:
-        server = _Server(options(root), unused)
-    (deep, _), (shallow, _) = server._watched()
-    inside = {path.relative_to(root).as_posix() for path in deep if path.is_relative_to(root)}
-    assert inside == {"docs_src/figures", "docs_src/pages", "docs_src/traces", "pkg"}
-    assert shallow == [root / "docs_src"]
-
-
 def test_a_busy_port_is_said_clearly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as busy:
         busy.bind(("127.0.0.1", 0))
@@ -170,15 +146,3 @@ def test_a_busy_port_is_said_clearly(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert serve(options(tmp_path), port, lambda: 0) == 1
     said = capsys.readouterr().err
     assert f"Port {port}" in said and "in use" in said and f"--port {port + 1}" in said
-
-
-def test_a_reload_comes_soon_after_the_page(site: Site) -> None:
-    """The page is on disk, and the browser knows: what lies between is one message."""
-    states = site.events()
-    first = states.get(timeout=30)
-    one, page = site.root / "pkg/one.py", site.root / "site/pkg/one.html"
-    one.write_text(one.read_text().replace("More than none", "Something new"))
-    while "Something new" not in page.read_text():
-        time.sleep(0.001)
-    state = until(states, after=first["version"])
-    assert state["version"] in site.get("pkg/one.html")[2]

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 from shape_tools import plain
-from site_tools import build, faults, make_site, pages, succeed, tree
+from site_tools import build, faults, make_site, succeed, tree
 
-from pylit.diagnostics import Severity
 from pylit.runs.process import Limits
 from pylit.shapes import process, trace
 
@@ -79,22 +78,6 @@ def test_a_page_shows_what_its_run_made(tmp_path: Path):
     assert '<a href="../notes.html">What the letters mean</a>' in page
     other = (tmp_path / "site/pkg/one.html").read_text(encoding="utf-8")
     assert "<samp" not in other and "shapes-button" not in other and ' u"' not in other
-
-
-def test_variables_of_the_process_are_set_before_the_package_is_imported(tmp_path: Path):
-    chosen = WORK.replace("import numpy as np\n", "import os\n\nimport numpy as np\n").replace(
-        "axis=0", 'axis=int(os.environ["SUM_OVER"])'
-    )
-    axes = f'{AXES}\n[environment]\nSUM_OVER = "1"\n'
-    files = {"docs_src/traces/axes.toml": axes, "pkg/work.py": chosen}
-    succeed(make_site(tmp_path, SITE | files))
-    assert chips(tmp_path) == ["x [T, C]", "kept [T]", "returns [T]"]
-
-
-def test_the_same_site_twice_is_the_same_bytes(tmp_path: Path):
-    for name in "ab":
-        succeed(make_site(tmp_path / name, SITE))
-    assert tree(tmp_path / "a/site") == tree(tmp_path / "b/site")
 
 
 def test_a_build_starts_a_child_for_what_has_changed_and_nothing_else(
@@ -185,11 +168,6 @@ def test_a_module_that_is_imported_by_its_name_counts_too(
     assert len(children) == 2
 
 
-def test_without_runs_there_is_no_child(tmp_path: Path, children: list[list[str]]):
-    succeed(make_site(tmp_path))
-    assert children == []
-
-
 def test_a_package_of_somebody_else_is_never_imported(tmp_path: Path, children: list[list[str]]):
     root = make_site(tmp_path, SITE | {"pkg/one.py": "raise SystemExit('imported')\n"})
     succeed(root, sources=(root / "pkg",))
@@ -269,90 +247,3 @@ def test_a_wrong_shape_in_a_note_keeps_the_site_as_it_was(tmp_path: Path):
     assert tree(tmp_path / "site") == before
     # A second build has not forgotten.
     assert faults(build(tmp_path)) == [("pkg/work.py", 14, "shape-note")]
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "line", "message"),
-    [
-        ("pkg/nowhere.py", RUN, 0, "there is no module `pkg/nowhere.py` that it could run"),
-        ("pkg/work.py", "x = (\n", 1, "does not parse: '(' was never closed"),
-        ("pkg/work.py", "def run(T): ...\n", 0, "no function whose name begins with `trace`"),
-        ("pkg/work.py", "\0", 0, "does not parse: source code string cannot contain null bytes"),
-        (
-            "pkg/work.py",
-            f"\ndef trace({', '.join(f'A{i}' for i in range(14))}): ...\n",
-            2,
-            "`trace` has 14 axes, and there are sizes for 13",
-        ),
-    ],
-)
-def test_files_of_traces_that_cannot_be_read(
-    name: str, text: str, line: int, message: str, tmp_path: Path
-):
-    outcome = build(make_site(tmp_path, SITE | {f"docs_src/traces/{name}": text}))
-    (fault,) = outcome.report
-    assert (fault.path, fault.line, fault.code) == (f"docs_src/traces/{name}", line, "trace-file")
-    assert fault.message == message
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("lengths = T", "Invalid value"),
-        ("word = 1", "unknown key `word`; known: words, derived, lengths, page"),
-        ("lengths = 'T'", "`lengths` must be a list"),
-        ("lengths = [['T']]", "`lengths` is [['T']]; expected letters, such as ['T', 'S']"),
-        ("[derived]\nC = 'H**'", "`derived.C` is 'H**'; expected letters, such as 'T' or 'H*K'"),
-        ("[words]\nseq_len = 1", "`words.seq_len` is 1; expected letters, such as 'T' or 'H*K'"),
-    ],
-)
-def test_axes_that_cannot_be_read(text: str, message: str, tmp_path: Path):
-    outcome = build(make_site(tmp_path, SITE | {"docs_src/traces/axes.toml": text}))
-    (fault,) = outcome.report
-    assert (fault.path, fault.code) == ("docs_src/traces/axes.toml", "axes")
-    assert message in fault.message
-
-
-def test_without_torch_pages_have_no_shapes_and_a_warning_says_so(tmp_path: Path):
-    """A module of that name which cannot be found stands for a missing installation."""
-    files = SITE | {
-        "docs_src/traces/pkg/work.py": "raise ModuleNotFoundError('no', name='torch')\n"
-        "def trace_it(T): ...\n",
-        "docs_src/traces/pkg/one.py": "raise ModuleNotFoundError('no', name='torch')\n"
-        "def trace_it(T): ...\n",
-    }
-    outcome = build(make_site(tmp_path, files))
-    assert [(d.path, d.code, d.severity) for d in outcome.report] == [
-        ("docs_src/traces", "shapes-off", Severity.WARNING)
-    ]
-    assert "pkg/work.html" in pages(tmp_path / "site")
-    assert chips(tmp_path) == []
-
-
-def test_a_parameter_with_a_value_is_no_axis(tmp_path: Path):
-    run = RUN.replace("(T, H, K, C)", "(T, C, *, n=2)").replace("(T, C)", "(T, n)")
-    run = run.replace("def trace_total(T, n)", "def trace_total(T, C, *, n=2)")
-    work = WORK.replace("[T, C]", "[T, 2]")
-    succeed(make_site(tmp_path, SITE | {"docs_src/traces/pkg/work.py": run, "pkg/work.py": work}))
-    assert chips(tmp_path) == ["x [T, 2]", "kept [2]", "returns [2]"]
-
-
-def test_the_child_ends_with_a_build_that_does_not_come_so_far(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    started: list[process.Child] = []
-    real = process.Child.__init__
-
-    def kept(self, *arguments):
-        real(self, *arguments)
-        started.append(self)
-
-    def fail(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(process.Child, "__init__", kept)
-    monkeypatch.setattr("pylit.pipeline.stages.Stages.draft", fail)
-    with pytest.raises(KeyboardInterrupt):
-        build(make_site(tmp_path, BROKEN | {"pkg/lost.py": "x = 1\n"}))
-    (child,) = started
-    assert child._process.returncode is not None

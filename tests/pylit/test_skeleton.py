@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from site_tools import REPOSITORY, build, make_site
 
-from pylit.cli import main
 from pylit.skeleton import SkeletonError, begin_page
 
 TEMPLATE = REPOSITORY / "docs_src/skeleton.py.jinja"
@@ -20,20 +19,6 @@ def begin(root: Path, name: str) -> Path:
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
     return make_site(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("name", "title", "opening"),
-    [
-        ("pkg/gated_linear_unit.py", "Gated linear unit", "class GatedLinearUnit(nn.Module):"),
-        ("pkg/one_more/__init__.py", "One more", "class OneMore(nn.Module):"),
-    ],
-)
-def test_the_page_is_named_after_its_file(site: Path, name: str, title: str, opening: str) -> None:
-    written = begin(site, name)
-    assert written == site / name
-    text = written.read_text()
-    assert f"title: {title}\n" in text and f"\n{opening}\n" in text
 
 
 def test_linters_and_types_have_nothing_to_say(site: Path) -> None:
@@ -73,12 +58,9 @@ def test_the_site_with_it_has_no_fault(site: Path) -> None:
     ("name", "said"),
     [
         ("pkg/one.py", "is there already; choose another name"),
-        ("pkg/__init__.py", "would be the package itself"),
         ("pkg/notes.md", "notes.md is no Python file"),
         ("elsewhere.py", "its sources are in pkg/"),
         ("pkg/half-done.py", "'half-done' cannot be imported in Python; try 'half_done'"),
-        ("pkg/class.py", "'class' cannot be imported in Python; try '_class'"),
-        ("pkg/2d.py", "'2d' cannot be imported in Python; try '_2d'"),
         ("pkg/deep/down.py", "deep is no package; begin with --new"),
     ],
 )
@@ -88,16 +70,3 @@ def test_a_place_where_no_page_can_be_is_refused(site: Path, name: str, said: st
         begin(site, name)
     assert said in str(refused.value)
     assert {path: path.read_bytes() for path in site.rglob("*.py")} == before
-
-
-def test_the_command(site: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    make_site(site, {"docs_src/skeleton.py.jinja": TEMPLATE.read_text()})
-    monkeypatch.setattr("pylit.cli.REPOSITORY", site)
-    monkeypatch.chdir(site)
-    assert main(["--new", "pkg/foo.py"]) == 0
-    assert "foo.py is begun" in capsys.readouterr().out
-    assert main(["--new", "pkg/foo.py"]) == 2
-    assert "pkg/foo.py is there already" in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        main(["--new", "pkg/bar.py", "--serve"])
-    assert "--new writes one file" in capsys.readouterr().err

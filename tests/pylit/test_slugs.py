@@ -23,13 +23,6 @@ def test_slugs_are_words_joined_by_hyphens(text: str, slug: str) -> None:
     assert slugify(text) == slug
 
 
-def test_a_second_one_gets_a_number_and_says_so() -> None:
-    slugs = Slugs()
-    assert slugs.slug("Scores") == ("scores", True)
-    assert slugs.slug("Scores") == ("scores-2", False)
-    assert slugs.slug("scores!") == ("scores-3", False)
-
-
 def test_a_chosen_anchor_is_taken_once() -> None:
     slugs = Slugs(["Softmax"])
     assert slugs.claim("mine")

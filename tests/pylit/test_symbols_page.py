@@ -67,34 +67,15 @@ def rows(*lines: str) -> list[tuple[tuple[str, ...], list[str]]]:
     [
         ("| $Q$ | `query` |", (("Q",), ["query"])),
         ("| $K$, $V$ | `k`, `v` of `attend` |", (("K", "V"), ["k of attend", "v of attend"])),
-        ("| $K$ | `key` of `f`, `keys` of `G.h` |", (("K",), ["key of f", "keys of G.h"])),
         ("| $K$ | `k` of `f` and `g`, `l` |", (("K",), ["k of f", "k of g", "l"])),
         ("| $W$, $b$ | `layer.weight`, `.bias` |", (("W", "b"), ["layer.weight", "layer.bias"])),
         ("| $x$ | `self.outputs[l]`, `z[..., 0]` |", (("x",), ["outputs", "z"])),
-        ("| $q$ | `distribution(logits)[0]` |", (("q",), ["distribution"])),
-        ("| $k$ | rows of `keys`, turned round |", (("k",), ["keys"])),
-        ('| $t$ | axis `"query"`, `[T, B]`, `3` |', (("t",), [])),
         ("| $S$, $T$ | |", (("S", "T"), [])),
         ("| | `mask` |", ((), ["mask"])),
-        (r"| $a \| b$ | `x` |", ((r"a \| b",), ["x"])),
     ],
 )  # fmt: skip
 def test_a_row(row: str, expected: tuple[tuple[str, ...], list[str]]) -> None:
     assert rows(row) == [expected]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '"""No table."""',
-        '"""\n| Name | Code |\n|--|--|\n| $Q$ | `query` |\n"""',
-        "# | Symbol | Code |\n# |--|--|\n# | $Q$ | `query` |\n",
-        'class A:\n    """\n    | Symbol | Code |\n    |--|--|\n    | $Q$ | `query` |\n    """\n',
-        "",
-    ],
-)
-def test_what_is_no_table_of_symbols(text: str) -> None:
-    assert symbol_note(module("m.py", text)) is None
 
 
 def page(root: Path, name: str = "pkg/one.html") -> str:
@@ -128,19 +109,6 @@ def test_symbols_and_variables_have_a_class_in_common(tmp_path: Path) -> None:
     assert "self.attend(query @ self.{4 y5:maps}[0], key)" in shown
 
 
-def test_names_in_the_table_have_it_too_and_what_they_are_of_has_not(tmp_path: Path) -> None:
-    succeed(make_site(tmp_path, {"pkg/one.py": MODULE}))
-    html = page(tmp_path)
-    table = html[html.index("<table") : html.index("</table>")]
-    assert re.findall(r'<code class="([y\d ]+)">([\w.]+)</code>', table) == [
-        ("y1", "query"),
-        ("y2", "key"),
-        ("y3", "scores"),
-        ("y4 y5", "maps"),
-        ("y6", "self.d_k"),
-    ]
-
-
 def test_the_text_of_a_page_stays_as_it_was(tmp_path: Path) -> None:
     succeed(make_site(tmp_path / "with", {"pkg/one.py": MODULE}))
     bare = MODULE.replace("| Symbol | Code |", "| Letter | Code |")
@@ -164,30 +132,6 @@ def test_the_text_of_a_page_stays_as_it_was(tmp_path: Path) -> None:
             "    hint: did you mean `score`?",
         ),
         (
-            "| `scores` |",
-            "| `score` |",
-            "pkg/one.py:13:10: error[symbol-unknown]: `pkg.one` has no `score`\n"
-            "    | $E$ | `score` | how well $Q$ fits $K$ |\n"
-            "             ^\n"
-            "    hint: did you mean `scores`?",
-        ),
-        (
-            "def attend(self, query,",
-            "def attend(self, queries,",
-            "pkg/one.py:11:10: error[symbol-unknown]: `attend` has no `query`\n"
-            "    | $Q$ | `query` of `attend` | what asks |\n"
-            "             ^\n"
-            "    hint: did you mean `queries`?",
-        ),
-        (
-            "def attend(",
-            "def atend(",
-            "pkg/one.py:11:10: error[symbol-unknown]: `pkg.one` has no function or class `attend`\n"
-            "    | $Q$ | `query` of `attend` | what asks |\n"
-            "             ^\n"
-            "    hint: did you mean `atend`?",
-        ),
-        (
             "| $E$ |",
             "| $E$, $F$, $G$ |",
             "",
@@ -201,7 +145,7 @@ def test_the_text_of_a_page_stays_as_it_was(tmp_path: Path) -> None:
             "    hint: give each symbol a name, or all of them one, or a row to each",
         ),
     ],
-    ids=["variable", "table", "parameter", "function", "one-for-all", "pairs"],
+    ids=["variable", "one-for-all", "pairs"],
 )  # fmt: skip
 def test_a_name_that_the_code_does_not_have_fails_the_build(
     tmp_path: Path, old: str, new: str, expected: str

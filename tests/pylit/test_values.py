@@ -31,23 +31,17 @@ class TestClasses:
         [
             ("self.one", "one -> a.Layer"),
             ("self.two", "two -> a.Layer"),
-            ("self.three", "three -> a.Layer"),
             ("self.four", None),
             ("self.five", "five -> a.Layer"),
             ("self.six", None),
-            ("self.seven", "seven -> a.Layer"),
             ("self.norm", "norm -> a.Layer"),
             ("self.one.forward()", "forward -> a.Layer.forward"),
             ("self.one.reset()", "reset -> a.Base.reset"),
-            ("self.one.absent()", "one -> a.Layer"),
             ("self.forward(x)", "forward -> m.Net.forward"),
             ("self.reset()", "reset -> a.Base.reset"),
             ("super().forward()", "forward -> a.Layer.forward"),
-            ("super(Net, self).forward()", "forward -> a.Layer.forward"),
             ("Net.forward", "forward -> m.Net.forward"),
-            ("Net.reset", "reset -> a.Base.reset"),
             ("(lambda: self.reset)()", "reset -> a.Base.reset"),
-            ("[self.reset for _ in x]", "reset -> a.Base.reset"),
             ("x.forward()", None),
             ("self = x; self.reset()", None),
         ],
@@ -63,17 +57,6 @@ class TestClasses:
         found = links(self.TEXT.replace("{use}", "..."), a=LAYERS)
         assert "19 set -> m.Net.set" in found
         assert not [link for link in found if link.startswith("21 ")]
-
-    def test_an_attribute_that_a_subclass_replaces_is_not_the_base_class_s(self):
-        text = """
-            from a import Layer
-            class One:
-                def __init__(self): self.x = Layer()
-            class Two(One):
-                def __init__(self): self.x = unknown()
-                def f(self): self.x.reset()
-        """
-        assert not [link for link in links(text, a=LAYERS) if "reset" in link]
 
     def test_methods_are_searched_in_python_s_order(self):
         text = """
@@ -99,38 +82,23 @@ class TestClasses:
         """
         assert [x for x in links(text) if " f ->" in x] == ["8 f -> m.Base.f"]
 
-    def test_a_circle_of_bases_ends(self):
-        text = "class A(B): ...\nclass B(A):\n    def f(self): self.x()\n"
-        assert links(text) == ["1 B -> m.B", "2 A -> m.A"]
-
-    def test_a_class_defined_twice_has_unknown_bases(self):
-        text = "class A:\n    def f(self): ...\n" * 2 + "class B(A):\n    def g(self): self.h()\n"
-        assert links(text) == ["5 A -> m.A"]
-
 
 class TestValues:
     @pytest.mark.parametrize(
         ("body", "expected"),
         [
             ("layer = Layer()\nlayer.forward()", "forward -> a.Layer.forward"),
-            ("layer = Layer()\nlayer = Layer()\nlayer.reset()", "reset -> a.Base.reset"),
             ("layer = Layer()\nlayer = make()\nlayer.forward()", None),
             ("layer = make()\nlayer.forward()", None),
             ("layer: Layer = make()\nlayer.forward()", "forward -> a.Layer.forward"),
-            ("layer: 'Layer' = make()\nlayer.forward()", "forward -> a.Layer.forward"),
             ("layer: Optional[Layer]\nlayer.forward()", "forward -> a.Layer.forward"),
             ("layer: Union[Layer, Base]\nlayer.forward()", None),
-            ("layer: type[Layer]\nlayer.forward()", None),
             ("layer: list[Layer]\nlayer.forward()", None),
             ("layer: list[Layer]\nlayer.append(1)", "append -> list.append"),
-            ("alias = Layer\nalias()", "alias -> a.Layer"),
             ("layer = Layer()\nresult = layer.forward\nresult", None),
             ("for layer in [Layer()]: layer.forward()", None),
-            ("Layer().reset()", "reset -> a.Base.reset"),
             ("', '.join(x)", "join -> str.join"),
-            ("f'{x}'.join(x)", "join -> str.join"),
             ("y: Float[Tensor, 'T B']\ny.view()", "view -> torch.Tensor.view"),
-            ("y: Float[Tensor, 'T B']\ny.nonsense()", None),
             ("y = nn.Linear(1, 2)\ny.parameters()", "parameters -> torch.nn.Module.parameters"),
         ],
     )
@@ -151,11 +119,9 @@ class TestValues:
         ("definition", "expected"),
         [
             ("def build() -> Layer: ...", "reset -> a.Base.reset"),
-            ("def build() -> 'Layer | None': ...", "reset -> a.Base.reset"),
             ("@no_grad()\ndef build() -> Layer: ...", "reset -> a.Base.reset"),
             ("@unknown\ndef build() -> Layer: ...", None),
             ("async def build() -> Layer: ...", None),
-            ("def build() -> int: ...", None),
             ("def build(): ...", None),
             ("def build() -> Layer: ...\ndef build() -> int: ...", None),
             ("class build:\n    def __new__(cls) -> Layer: ...", None),
@@ -180,11 +146,6 @@ class TestValues:
             "6 view -> torch.Tensor.view",
             "8 view -> torch.Tensor.view",
         ]
-
-    def test_a_parameter_with_a_class(self):
-        text = "from a import Layer\ndef f(layer: Layer):\n    layer.forward()\n"
-        assert links(text, a=LAYERS)[-1] == "3 forward -> a.Layer.forward"
-        assert links(text + "    layer = 1\n", a=LAYERS)[-1] == "2 Layer -> a.Layer"
 
     def test_a_call_of_an_instance_runs_its_forward(self):
         text = """
@@ -214,13 +175,4 @@ class TestValues:
             "17 call -> m.Callable.__call__",
             "18 layer -> m.Own.forward",
             "19 norm -> torch.nn.LayerNorm",
-        ]
-
-    def test_a_constant_of_another_module_holds_an_instance(self):
-        text = "from a import the_layer\nthe_layer.reset()"
-        found = links(text, a=LAYERS + "the_layer = Layer()\n")
-        assert found[1:] == [
-            "1 the_layer -> a.the_layer",
-            "2 the_layer -> a.the_layer",
-            "2 reset -> a.Base.reset",
         ]

@@ -46,13 +46,6 @@ def test_a_page_that_is_no_more_goes_and_its_empty_folder_with_it(tmp_path: Path
     assert sorted(p.name for p in tmp_path.iterdir()) == [MANIFEST, "index.html"]
 
 
-def test_the_result_does_not_depend_on_history(tmp_path: Path) -> None:
-    write(tmp_path / "clean", FIRST)
-    write(tmp_path / "used", {"index.html": b"other", "old/page.html": b"old"})
-    write(tmp_path / "used", FIRST)
-    assert tree(tmp_path / "used") == tree(tmp_path / "clean")
-
-
 def test_a_process_that_has_seen_the_folder_sees_what_others_do_to_it(tmp_path: Path) -> None:
     standing = Standing()
     assert write(tmp_path, FIRST, standing) == (sorted(FIRST), [])
@@ -69,13 +62,6 @@ def test_a_process_that_has_seen_the_folder_sees_what_others_do_to_it(tmp_path: 
     fewer = {"index.html": b"one"}
     assert write(tmp_path / "b", fewer, standing) == (["index.html"], [])
     assert tree(tmp_path / "b").keys() == {"index.html", MANIFEST}
-
-
-def test_a_file_that_somebody_damaged_is_restored(tmp_path: Path) -> None:
-    write(tmp_path, FIRST)
-    (tmp_path / "index.html").write_bytes(b"scribble")
-    (tmp_path / "a/b.html").unlink()
-    assert write(tmp_path, FIRST) == (["a/b.html", "index.html"], [])
 
 
 def test_foreign_files_beside_ours_are_left_alone(tmp_path: Path) -> None:
@@ -113,10 +99,6 @@ def test_a_folder_with_somebody_elses_files_is_refused(tmp_path: Path) -> None:
     assert "not empty" in refused(tmp_path, FIRST)
 
 
-def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
-    assert write(tmp_path, FIRST)[0] == sorted(FIRST)
-
-
 def test_a_foreign_file_in_the_place_of_a_page_is_refused(tmp_path: Path) -> None:
     write(tmp_path, FIRST)
     (tmp_path / "new.html").write_text("mine")
@@ -126,23 +108,12 @@ def test_a_foreign_file_in_the_place_of_a_page_is_refused(tmp_path: Path) -> Non
     assert "in the way" in refused(tmp_path, FIRST | {"new.html": b"ours"})
 
 
-def test_a_file_in_the_place_of_a_folder_is_refused(tmp_path: Path) -> None:
-    write(tmp_path, FIRST)
-    (tmp_path / "docs").write_text("mine")
-    assert "in the way" in refused(tmp_path, FIRST | {"docs/x.html": b"ours"})
-
-
 def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     write(tmp_path / "site", FIRST)
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "site/docs").symlink_to(tmp_path / "elsewhere")
     assert "in the way" in refused(tmp_path / "site", FIRST | {"docs/x.html": b"ours"})
     assert not list((tmp_path / "elsewhere").iterdir())
-
-
-def test_a_file_as_output_folder_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "site").write_text("a file")
-    assert "not a folder" in refused(tmp_path / "site", FIRST)
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a file system nobody can write")

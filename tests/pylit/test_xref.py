@@ -43,18 +43,6 @@ class TestImports:
             "11 make -> pkg.layers.make",
         ]
 
-    def test_a_relative_import_in_a_package_starts_at_the_package(self):
-        project = Project(
-            {"pkg/__init__.py": "from .layers import make\n", "pkg/layers.py": LAYERS}
-        )
-        assert project.links("pkg/__init__.py") == [
-            "1 layers -> pkg.layers",
-            "1 make -> pkg.layers.make",
-        ]
-
-    def test_above_the_top_there_is_nothing(self):
-        assert links("from ...x import y\nfrom . import z\ny\nz") == []
-
     def test_follows_re_exports_through_packages(self):
         project = Project(
             {
@@ -81,29 +69,8 @@ class TestImports:
             "6 len -> len",
         ]
 
-    def test_a_star_import_obeys_all(self):
-        text = "from layers import *\nLayer\nmake"
-        assert links(text, layers=LAYERS + "__all__ = ['make']\n")[1:] == ["3 make -> layers.make"]
-
     def test_an_unknown_star_import_may_hide_anything(self):
         assert links("from numpy import *\nsum\ndef f(): ...\nf") == ["4 f -> m.f"]
-
-    def test_a_module_hidden_by_a_name_of_its_package(self):
-        project = Project(
-            {
-                "pkg/__init__.py": "from .bar import bar",
-                "pkg/bar.py": "def bar(): ...\ndef other(): ...",
-                "m.py": "from pkg import bar\nfrom pkg.bar import other\nbar\nother",
-            }
-        )
-        assert project.links("m.py") == [
-            "1 pkg -> pkg",
-            "1 bar -> pkg.bar.bar",
-            "2 pkg -> pkg",
-            "2 other -> pkg.bar.other",
-            "3 bar -> pkg.bar.bar",
-            "4 other -> pkg.bar.other",
-        ]
 
     def test_circles_of_re_exports_end(self):
         project = Project(
@@ -133,13 +100,6 @@ class TestPositions:
     def test_a_carriage_return_or_form_feed_does_not_move_lines(self):
         text = "def f(): ...\nx = '''\r\x0c'''\nf()\n"
         assert list(Project({"m.py": text}).resolver("m.py").tokens()) == [(3, 0)]
-
-    def test_only_the_last_name_of_a_module_path_is_linked(self):
-        assert links("import torch\ntorch.nn.Linear\ntorch.nonsense") == [
-            "1 torch -> torch",
-            "2 Linear -> torch.nn.Linear",
-            "3 torch -> torch",
-        ]
 
     @pytest.mark.parametrize("text", ["def f(:", "x = '\0'", "(" * 500, "a" + ".a" * 5000, ""])
     def test_source_that_does_not_parse_or_is_too_deep_has_no_links(self, text):
@@ -176,29 +136,20 @@ class TestInline:
         [
             ("FeedbackAttention", "pkg.m.FeedbackAttention"),
             ("subsequent_mask", "pkg.m.subsequent_mask"),
-            ("subsequent_mask(T)", "pkg.m.subsequent_mask"),
-            (" mask() ", "pkg.m.mask"),
             ("@mask", "pkg.m.mask"),
-            ("SIZE", "pkg.m.SIZE"),
             ("FeedbackAttention.forward", "pkg.m.FeedbackAttention.forward"),
             ("FeedbackAttention.get_scores(a, b)", "pkg.mha.MultiHeadAttention.get_scores"),
-            ("FeedbackAttention(heads=4)", "pkg.m.FeedbackAttention"),
             ("MultiHeadAttention", "pkg.mha.MultiHeadAttention"),
             ("mha.Prepare", "pkg.mha.Prepare"),
             ("Prepare", "pkg.mha.Prepare"),
-            ("pkg.mha", "pkg.mha"),
             ("pkg.mha.MultiHeadAttention", "pkg.mha.MultiHeadAttention"),
             ("pkg/mha.py", "pkg.mha"),
             ("mha.py", "pkg.mha"),
-            ("nn.Linear", "torch.nn.Linear"),
             ("torch.einsum", "torch.einsum"),
             ("F.softmax", "torch.nn.functional.softmax"),
-            ("FeedbackAttention.parameters", "torch.nn.Module.parameters"),
             ("functools.partial", "functools.partial"),
-            ("math", "math"),
             ("len(x)", "len"),
             ("ValueError", "ValueError"),
-            ("torch", "torch"),
         ],
     )
     def test_names_of_things(self, code, expected):
@@ -222,9 +173,7 @@ class TestInline:
         [
             ("self.forward", "pkg.m.FeedbackAttention.forward"),
             ("self.attn", "pkg.mha.MultiHeadAttention"),
-            ("self.attn.get_scores()", "pkg.mha.MultiHeadAttention.get_scores"),
             ("forward", "pkg.m.FeedbackAttention.forward"),
-            ("get_scores", "pkg.mha.MultiHeadAttention.get_scores"),
             ("subsequent_mask", "pkg.m.subsequent_mask"),
             ("attn", None),
             ("self.absent", None),
@@ -234,12 +183,6 @@ class TestInline:
     def test_within_a_class(self, code, expected, within):
         resolver = Project(self.FILES).resolver("pkg/m.py")
         assert named(resolver.inline(code, within=within)) == expected
-
-    def test_in_a_module_that_does_not_parse(self):
-        project = Project(self.FILES | {"broken.py": "def f(:"})
-        resolver = project.resolver("broken.py")
-        assert named(resolver.inline("FeedbackAttention")) == "pkg.m.FeedbackAttention"
-        assert named(resolver.inline("nn.Linear")) == "torch.nn.Linear"
 
     def test_a_name_that_two_modules_define_is_ambiguous(self):
         project = Project(self.FILES | {"other.py": "class Prepare: ..."})
