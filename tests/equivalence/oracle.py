@@ -1,25 +1,10 @@
 """The published labml-nn 0.5.1 as an oracle: run it in a child process, compare with ours.
 
 A test file keeps its cases as source text, run once in a child that sees the published package
-under the same import name::
-
-    CASES = '''
-    from labml_nn.transformers.mha import MultiHeadAttention
-
-    x = torch.randn(5, 2, 12)
-    record("self", MultiHeadAttention(3, 12), query=x, key=x, value=x)
-    '''
-
-    @pytest.fixture(scope="module")
-    def records():
-        return published(CASES)
-
-    def test_self(records):
-        assert_same(records["self"], MultiHeadAttention(3, 12))
-
-In the child `torch` is imported and seeded. `record(name, module, *args, call=None, **kwargs)`
-puts the module in eval mode, runs ``call(module, *args, **kwargs)`` (by default the module itself),
-goes backward with a fixed cotangent, and keeps parameters, arguments, outputs and gradients.
+under the same import name; `torch` is imported and seeded there. There, `record(name, module,
+*args, call=None, **kwargs)` puts the module in eval mode, runs ``call(module, *args, **kwargs)``
+(by default the module itself), goes backward with a fixed cotangent, and keeps parameters,
+arguments, outputs and gradients.
 """
 
 import os

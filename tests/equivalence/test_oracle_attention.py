@@ -1,6 +1,5 @@
 """Checkpoints of labml-nn 0.5.1 load into our attention and feed-forward, and compute the same."""
 
-import oracle
 import pytest
 from oracle import assert_same, published
 from torch import nn
@@ -21,18 +20,14 @@ full = torch.rand(5, 7, 2) < 0.7
 full[:, 0] = True
 
 attention = MultiHeadAttention(3, 12)
-record("self", attention, query=query, key=query, value=query)
 record("cross", attention, query=query, key=key, value=value)
 record("causal", attention, query=query, key=query, value=query, mask=subsequent_mask(5))
 record("padding", attention, query=query, key=key, value=value, mask=padding)
 record("full mask", attention, query=query, key=key, value=value, mask=full)
-record("one query", attention, query=query[:1], key=key, value=value)
 record("bias=False", MultiHeadAttention(3, 12, bias=False), query=query, key=key, value=value)
 record("prepare", PrepareForMultiHeadAttention(12, 3, 5, bias=True), query)
-record("prepare one step", PrepareForMultiHeadAttention(12, 3, 5, bias=False), query[0])
 
 record("plain", FeedForward(12, 28), query)
-record("gelu", FeedForward(12, 28, 0.2, nn.GELU()), query)
 record("gated", FeedForward(12, 28, activation=nn.SiLU(), is_gated=True), query)
 record("no biases", FeedForward(12, 28, 0.1, nn.Sigmoid(), True, False, False, False), query)
 """
@@ -43,7 +38,7 @@ def records():
     return published(CASES)
 
 
-@pytest.mark.parametrize("case", ["self", "cross", "causal", "padding", "full mask", "one query"])
+@pytest.mark.parametrize("case", ["cross", "causal", "padding", "full mask"])
 def test_multi_head_attention(records, case):
     assert_same(records[case], MultiHeadAttention(3, 12))
     with kernels.disabled():
@@ -57,14 +52,12 @@ def test_what_the_published_package_made_of_bias_false(records):
 
 def test_prepare(records):
     assert_same(records["prepare"], PrepareForMultiHeadAttention(12, 3, 5, bias=True))
-    assert_same(records["prepare one step"], PrepareForMultiHeadAttention(12, 3, 5, bias=False))
 
 
 @pytest.mark.parametrize(
     ("case", "arguments"),
     [
         ("plain", ()),
-        ("gelu", (0.2, nn.GELU())),
         ("gated", (0.1, nn.SiLU(), True)),
         ("no biases", (0.1, nn.Sigmoid(), True, False, False, False)),
     ],
@@ -88,16 +81,3 @@ def test_the_comparison_notices(records):
         assert_same(records["plain"], Detached(12, 28))
     with pytest.raises(AssertionError, match=r"^outputs"):
         assert_same(records["plain"], FeedForward(12, 28), call=lambda ffn, x: ffn(x) * 1.001)
-
-
-def test_a_failing_case_shows_its_error():
-    with pytest.raises(
-        RuntimeError, match=r"the published package failed:(?s:.*)ZeroDivisionError"
-    ):
-        published("1 / 0")
-
-
-def test_a_missing_package_says_how_to_get_it(monkeypatch, tmp_path):
-    monkeypatch.setattr(oracle, "PUBLISHED", tmp_path)
-    with pytest.raises(FileNotFoundError, match="run `make install`"):
-        published("x = torch.zeros(1)")

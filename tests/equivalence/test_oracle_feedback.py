@@ -75,7 +75,6 @@ record("layer, shared", trained(build_layer(True)), x=one, key=keys, value=value
 record("layer, no memory", trained(build_layer(True)), x=one, key=None, value=None)
 for shared in (False, True):
     record(f"model {shared}", trained(build(shared)), x)
-    record(f"model {shared}, one token", trained(build(shared)), x[:1])
     record(f"model {shared}, gated", trained(build(shared, gated=True)), x)
 
 
@@ -106,24 +105,13 @@ def test_attention(records, case):
     assert_same(records[case], build_attention("shared" in case))
 
 
-def test_the_readable_form_of_attention(records):
-    """Without rearranged brackets: a subclass with scores of its own gets the plain products."""
-
-    class Own(FeedbackAttention):
-        def get_scores(self, query, key):
-            return super().get_scores(query, key)
-
-    assert_same(records["attention"], Own(3, 12))
-    assert_same(records["attention, shared"], Own(3, 12, is_kv_precomputed=True))
-
-
 @pytest.mark.parametrize("case", ["layer", "layer, shared", "layer, no memory"])
 def test_layer(records, case):
     assert_same(records[case], build_layer(case != "layer"))
 
 
 @pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("kind", ["", ", one token", ", gated"])
+@pytest.mark.parametrize("kind", ["", ", gated"])
 def test_model(records, shared, kind):
     assert_same(records[f"model {shared}{kind}"], build(shared, gated="gated" in kind))
 

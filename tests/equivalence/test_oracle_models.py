@@ -65,7 +65,6 @@ padding = torch.arange(7)[None, :, None] < torch.tensor([7, 4])
 record("placed", PositionalEncoding(12, 0.2, 9), x)
 records["tables"] = {d: get_positional_encoding(d, 600) for d in (2, 12, 64)}
 record("fixed", EmbeddingsWithPositionalEncoding(12, 17, 30), src)
-record("fixed, default length", EmbeddingsWithPositionalEncoding(12, 17), src)
 learned = EmbeddingsWithLearnedPositionalEncoding(12, 17, 30)
 torch.nn.init.normal_(learned.positional_encodings)
 record("learned", learned, src)
@@ -78,26 +77,12 @@ record("encoder", Encoder(layer(False), 3), x, causal)
 record("decoder", Decoder(layer(True), 2), x, memory, padding, causal)
 record("generator", Generator(17, 12), x)
 record("all", encoder_decoder(), src, tgt, padding, causal)
-record("by name", encoder_decoder(), src=src, tgt=tgt, src_mask=None, tgt_mask=causal)
-record(
-    "encode and decode",
-    encoder_decoder(),
-    src,
-    tgt,
-    padding,
-    causal,
-    call=lambda m, src, tgt, s, t: m.generator(m.decode(m.encode(src, s), s, tgt, t)),
-)
 
 log_probabilities = torch.randn(11, 6).log_softmax(-1)
 target = torch.randint(6, (11,))
 target[3] = 2
 record("smoothing", LabelSmoothingLoss(6, 2, 0.3), log_probabilities, target)
 record("no smoothing", LabelSmoothingLoss(6, 2), log_probabilities, target)
-records["true_dist"] = [log_probabilities, target]
-loss = LabelSmoothingLoss(6, 2, 0.3)
-loss(log_probabilities, target)
-records["true_dist"].append(loss.true_dist)
 """
 )
 
@@ -118,7 +103,6 @@ def test_table_of_sinusoids_to_the_last_bits(records):
 
 def test_embeddings(records):
     assert_same(records["fixed"], EmbeddingsWithPositionalEncoding(12, 17, 30))
-    assert_same(records["fixed, default length"], EmbeddingsWithPositionalEncoding(12, 17))
     assert_same(records["learned"], EmbeddingsWithLearnedPositionalEncoding(12, 17, 30))
 
 
@@ -143,24 +127,8 @@ def test_generator(records):
 
 def test_whole_model_in_the_old_call(records):
     assert_same(records["all"], encoder_decoder())
-    assert_same(records["by name"], encoder_decoder())
-
-
-def test_door_to_logits_is_the_three_old_steps(records):
-    assert_same(
-        records["encode and decode"],
-        encoder_decoder(),
-        call=lambda model, *args: model.logits(*args),
-    )
 
 
 def test_label_smoothing(records):
     assert_same(records["smoothing"], LabelSmoothingLoss(6, 2, 0.3))
     assert_same(records["no smoothing"], LabelSmoothingLoss(6, 2))
-
-
-def test_true_dist(records):
-    log_probabilities, target, expected = records["true_dist"]
-    loss = LabelSmoothingLoss(6, 2, 0.3)
-    loss(log_probabilities, target)
-    torch.testing.assert_close(loss.true_dist, expected)
