@@ -34,73 +34,73 @@ def _feedback(setting):
         for work in ("train", "forward"):
             row, peer = found.get((work, form), {}), found.get((work, PEER), {})
             times = peer["ms"] / row["ms"] if peer and row else None
-            cells += [number(row.get("ms")), number(row.get("ratio")), number(times)]
+            cells += [_number(row.get("ms")), _number(row.get("ratio")), _number(times)]
             if work == "train":
-                cells.append(percent(row.get("share")))
+                cells.append(_percent(row.get("share")))
         lines.append(cells)
     note = (
         "× KV: speed-up over FeedbackTransformerKV of labml-nn 0.5.1, the median over the rounds. "
         f"× peer: over {PEER}, from the medians."
     )
-    return finished(head, lines, table, rows, note)
+    return _finished(head, lines, table, rows, note)
 
 
-def memory(name, keys):
+def _memory(name, keys):
     """MiB by implementation and setting."""
     table, rows = _read(name, "memory")
     settings = list(dict.fromkeys(_words(row, keys) for row in rows))
     found = {(row["form"], _words(row, keys)): row["mib"] for row in rows}
     lines = [
-        [form, *(number(found.get((form, setting)), 0) for setting in settings)]
+        [form, *(_number(found.get((form, setting)), 0) for setting in settings)]
         for form in dict.fromkeys(form for form, _ in found)
     ]
     note = "MiB for forward and backward, beyond parameters and their gradients."
-    return finished(["implementation", *(settings or ["MiB"])], lines, table, (), note)
+    return _finished(["implementation", *(settings or ["MiB"])], lines, table, (), note)
 
 
 def feedback_memory():
     """Over the sequence length."""
-    return memory("feedback", {"seq_len": "T {}"})
+    return _memory("feedback", {"seq_len": "T {}"})
 
 
 def attention_memory():
     """With dropout and without."""
-    return memory("attention", {"setting": "{}", "dropout": "dropout {}"})
+    return _memory("attention", {"setting": "{}", "dropout": "dropout {}"})
 
 
-def beside(name, part, keys):
+def _beside(name, part, keys):
     """A line for each setting: the first implementation's time, and the others' speed-ups."""
     table, rows = _read(name, part)
     forms = list(dict.fromkeys(row["form"] for row in rows))
     lines = []
     for setting in dict.fromkeys(_words(row, keys) for row in rows):
         own = {row["form"]: row for row in rows if _words(row, keys) == setting}
-        cells = [number(own[forms[0]]["ms"])] if forms[0] in own else [MISSING]
-        lines.append([setting, *cells, *(number(own.get(f, {}).get("ratio")) for f in forms[1:])])
+        cells = [_number(own[forms[0]]["ms"])] if forms[0] in own else [MISSING]
+        lines.append([setting, *cells, *(_number(own.get(f, {}).get("ratio")) for f in forms[1:])])
     head = ["setting", *(forms and [f"{forms[0]}, ms", *(f"× {form}" for form in forms[1:])])]
     note = f"×: speed-up over {forms[0]}, the median over the rounds." if forms else ""
-    return finished(head if forms else ["setting", "ms"], lines, table, rows, note)
+    return _finished(head if forms else ["setting", "ms"], lines, table, rows, note)
 
 
 def elman():
     """Beside nn.RNN."""
     keys = {"work": "{}", "units": "{} units", "seq_len": "T {}", "batch": "B {}"}
-    return beside("elman", "speed", {**keys, "layers": "{} layers"})
+    return _beside("elman", "speed", {**keys, "layers": "{} layers"})
 
 
 def attention():
     """Two large settings."""
-    return beside("attention", "speed", {"work": "{}", "setting": "{}"})
+    return _beside("attention", "speed", {"work": "{}", "setting": "{}"})
 
 
 def attention_layer():
     """Training of a whole layer."""
-    return beside("attention", "layer", {"setting": "{}", "dropout": "dropout {}"})
+    return _beside("attention", "layer", {"setting": "{}", "dropout": "dropout {}"})
 
 
 def attention_dropout():
     """Training with dropout on the weights."""
-    return beside("attention", "dropout", {"setting": "{}"})
+    return _beside("attention", "dropout", {"setting": "{}"})
 
 
 def attention_sizes():
@@ -112,11 +112,11 @@ def attention_sizes():
         ratios = sorted(row["ratio"] for row in own)
         worst = min(own, key=lambda row: row["ratio"])
         where = f"T {worst['length']}, B {worst['batch']}"
-        middle, best = number(median(ratios)), number(ratios[-1])
-        lines.append([kind, str(len(own)), number(ratios[0]), where, middle, best])
+        middle, best = _number(median(ratios)), _number(ratios[-1])
+        lines.append([kind, str(len(own)), _number(ratios[0]), where, middle, best])
     head = ["kind", "sizes", "worst", "where", "median", "best"]
     note = "Speed-up over `nn.MultiheadAttention`, the median over the rounds of each size."
-    return finished(head, lines, table, (), note.replace("`", ""))
+    return _finished(head, lines, table, (), note.replace("`", ""))
 
 
 def generation():
@@ -132,8 +132,8 @@ def generation():
             for row in rows
             if (row["model"], row["form"]) == (model, form)
         }
-        cells = [number(own[context, 1]["ms"]) for context in contexts]
-        cells += [number(own[last, 1]["ratio"]), number(own[last, most]["ms"])]
+        cells = [_number(own[context, 1]["ms"]) for context in contexts]
+        cells += [_number(own[last, 1]["ratio"]), _number(own[last, most]["ms"])]
         lines.append([f"{model}: {form}", *cells])
     head = ["model: implementation", *(f"{c}, ms" for c in contexts or ["context"])]
     head += ["×", f"batch of {most}, ms"]
@@ -141,7 +141,7 @@ def generation():
         f"Milliseconds for one more token after a context of so many. ×: speed-up over re-reading "
         f"the context, at {last}. Batch of {most}: milliseconds for one token of each, at {last}."
     )
-    return finished(head, lines, table, rows, note)
+    return _finished(head, lines, table, rows, note)
 
 
 def text():
@@ -150,21 +150,21 @@ def text():
     batches = sorted({row["batch"] for row in rows})
     found = {(row["form"], row["batch"]): row["ms"] for row in rows}
     lines = [
-        [model, *(number(found[model, batch]) for batch in batches)]
+        [model, *(_number(found[model, batch]) for batch in batches)]
         for model in dict.fromkeys(row["form"] for row in rows)
     ]
     head = ["model", *(f"batch of {batch}, ms a token" for batch in batches or [1])]
-    return finished(head, lines, table, rows)
+    return _finished(head, lines, table, rows)
 
 
 def build():
     """The generators on packages of others."""
-    return beside("build", "speed", {"setting": "{}"})
+    return _beside("build", "speed", {"setting": "{}"})
 
 
 def build_own():
     """This site."""
-    return beside("build", "own", {"setting": "this site"})
+    return _beside("build", "own", {"setting": "this site"})
 
 
 # From records to cells.
@@ -190,7 +190,7 @@ def _words(row, keys):
     return ", ".join(text.format(row.get(key)) for key, text in keys.items())
 
 
-def finished(head, lines, table, rows, note=""):
+def _finished(head, lines, table, rows, note=""):
     """A table with the machine that it was measured on; one line where there is no record."""
     if table is None or not lines:
         row = ["not measured here", *[MISSING] * (len(head) - 1)]
@@ -212,7 +212,7 @@ def finished(head, lines, table, rows, note=""):
     return Table(head, lines, notes=notes)
 
 
-def number(value, digits=None):
+def _number(value, digits=None):
     """Three digits, or as many as stand before the point."""
     if value is None:
         return MISSING
@@ -223,6 +223,6 @@ def number(value, digits=None):
     return f"{value:,.{digits}f}".replace("-", "−")
 
 
-def percent(value):
+def _percent(value):
     """Of a share."""
     return MISSING if value is None else f"{100 * value:.0f} %"
