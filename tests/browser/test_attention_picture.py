@@ -4,7 +4,7 @@ import pytest
 import torch
 from playwright.sync_api import Browser
 
-from labml_nn.attention_maps import AttentionMap, picture, save_picture
+from labml_nn.attention_maps import AttentionMap, picture
 
 pytestmark = pytest.mark.browser
 
@@ -123,16 +123,4 @@ def test_what_a_screen_reader_hears(browser):
     image = page.get_by_role("img", name="Attention: encoder layer 1, self", exact=True)
     assert image.count() == 1
     page.close()
-    context.close()
-
-
-@pytest.mark.parametrize(("theme", "ground"), [("light", LIGHT), ("dark", DARK)])
-def test_a_file_of_its_own(browser, tmp_path, theme, ground):
-    save_picture(drawn(), tmp_path / "map.svg")
-    context = browser.new_context(color_scheme=theme)
-    page = context.new_page()
-    page.goto((tmp_path / "map.svg").as_uri())
-    fill = "() => getComputedStyle(document.querySelector('.ground')).fill"
-    assert page.evaluate(fill) == ground
-    assert page.evaluate("() => document.querySelectorAll('parsererror').length") == 0
     context.close()

@@ -97,25 +97,6 @@ def test_axe_finds_nothing(theme: str, drawn: list[str], visit: Callable[..., Vi
         assert [(one["id"], one["nodes"][0]["html"]) for one in found] == [], url
 
 
-def test_a_theme_that_the_reader_chose_holds_for_figures(visit: Callable[..., Visit]):
-    page = visit(ENCODING, theme="light").page
-    colour = "getComputedStyle(document.querySelector('.p-l')).stroke"
-    found = []
-    for theme in ("light", "dark"):
-        page.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
-        found.append(page.evaluate(colour))
-    assert found == ["rgb(5, 80, 174)", "rgb(124, 183, 255)"]
-
-
-def test_what_knobs_need_is_loaded_when_a_reader_reaches_for_one(visit: Callable[..., Visit]):
-    window = visit(ENCODING)
-    window.page.wait_for_load_state("networkidle")
-    assert not [url for url in window.requests if url.endswith("figures.js")]
-    window.page.get_by_label("Hand", exact=True).focus()
-    window.page.wait_for_function("typeof pylit.knobs == 'function'")
-    assert len([url for url in window.requests if url.endswith("figures.js")]) == 1
-
-
 @pytest.mark.parametrize(("url", "label"), [(ENCODING, "Position"), (SAMPLING, "Temperature")])
 def test_the_script_draws_what_the_build_has_drawn(
     url: str, label: str, visit: Callable[..., Visit]
@@ -201,13 +182,3 @@ def test_without_scripts_the_drawing_is_there_and_its_knobs_are_not(visit: Calla
     assert not figure.locator("input").first.is_visible()
     figure.locator("summary").click()
     assert figure.locator("td").first.is_visible()
-
-
-def test_on_paper_there_are_drawings_and_captions(visit: Callable[..., Visit]):
-    page = visit(ENCODING).page
-    page.emulate_media(media="print")
-    figure = page.locator("figure.fig").first
-    assert figure.locator("svg").first.is_visible()
-    assert figure.locator("figcaption").is_visible()
-    assert not figure.locator("input").first.is_visible()
-    assert not page.locator("figcaption details").first.is_visible()

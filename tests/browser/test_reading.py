@@ -60,15 +60,6 @@ def test_the_outline_opens_from_the_bar_and_closes_when_it_has_been_used(
     assert window.page.url.endswith(str(anchor))
 
 
-def test_the_outline_follows_the_reader(visit: Callable[..., Visit]):
-    window = visit(MHA, 1920)
-    some_line(window).scroll_into_view_if_needed()
-    expect(window.page.locator("#outline [aria-current]")).to_have_count(1)
-    first = window.page.locator("#outline [aria-current]").inner_text()
-    window.page.keyboard.press("End")
-    expect(window.page.locator("#outline [aria-current]")).not_to_have_text(first)
-
-
 def test_a_line_that_a_link_leads_to_is_marked_and_in_sight(visit: Callable[..., Visit]):
     window = visit(MHA)
     line = some_line(window)
@@ -152,13 +143,6 @@ def test_copying_takes_no_numbers(visit: Callable[..., Visit]):
     ]
 
 
-def test_the_import_line_is_copied(visit: Callable[..., Visit]):
-    page = visit(MHA, **CLIPBOARD).page
-    page.locator(".import").get_by_role("button").click()
-    expect(page.locator(".import").get_by_role("button")).to_have_text("Copied")
-    assert page.evaluate(READ) == page.locator(".import code").inner_text()
-
-
 def test_formulas_are_copied_as_tex(visit: Callable[..., Visit]):
     page = visit(MHA, **CLIPBOARD).page
     formula = page.locator(".d p mjx-container").first
@@ -177,19 +161,6 @@ def test_what_scrolls_sideways_can_be_reached_with_tab(visit: Callable[..., Visi
     # What is in something closed is seen, and has a width, only when that is opened.
     window.page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
     window.page.wait_for_function(f"({unlike})() === 0")
-
-
-def test_code_stays_in_sight_beside_a_longer_note(visit: Callable[..., Visit]):
-    window = visit(MHA)
-    tallest = """rows => {
-      const height = (row, part) => row.querySelector(part).offsetHeight;
-      const gap = row => height(row, '.d') - height(row, 'pre');
-      const row = rows.toSorted((a, b) => gap(b) - gap(a))[0];
-      scrollTo(0, row.getBoundingClientRect().top + scrollY + gap(row) / 2);
-      return row.querySelector('pre').getBoundingClientRect().top;
-    }"""
-    rows = window.page.locator(".s:not(.wide, .bare)")
-    assert 48 <= rows.evaluate_all(tallest) < 80
 
 
 def test_every_page_is_read_without_scripts(site: Path, visit: Callable[..., Visit]):

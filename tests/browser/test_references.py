@@ -39,16 +39,6 @@ def test_a_citation_shows_its_work_by_mouse_and_keyboard(visit: Callable[..., Vi
     expect(preview).to_be_hidden()
 
 
-def test_a_citation_leads_to_the_bibliography_and_back(visit: Callable[..., Visit]):
-    page = visit(MHA).page
-    page.locator(CITATION).first.click()
-    page.wait_for_url("**/bibliography.html#vaswani2017attention")
-    entry = page.locator("#vaswani2017attention")
-    expect(entry).to_be_in_viewport()
-    entry.locator(f'.by-whom a[href="{MHA}"]').click()
-    page.wait_for_url(f"**/{MHA}")
-
-
 def test_a_term_says_what_it_means_and_looks_like_text(visit: Callable[..., Visit]):
     page = visit("labml_nn/transformers/label_smoothing_loss.html").page
     term = page.locator("a.g[href$='#token']").first
@@ -73,12 +63,6 @@ def test_no_page_links_a_term_twice_or_where_it_is_code(site: Path):
         )
 
 
-def test_previews_work_from_a_disk(site: Path, visit: Callable[..., Visit]):
-    window = visit(f"file://{site}/{MHA}")
-    window.page.locator(CITATION).first.hover()
-    expect(window.page.locator("#preview")).to_contain_text("Attention Is All You Need")
-
-
 def test_an_exercise_leads_to_its_answer(visit: Callable[..., Visit]):
     page = visit("exercises.html").page
     assert page.locator(".asked").count() > 100
@@ -88,18 +72,6 @@ def test_an_exercise_leads_to_its_answer(visit: Callable[..., Visit]):
     expect(question).to_be_in_viewport()
     answer = question.locator("xpath=following-sibling::details[1]")
     expect(answer.locator("summary")).to_have_text("Answer")
-
-
-def test_what_a_class_is_built_from_and_who_uses_it(visit: Callable[..., Visit]):
-    page = visit(MHA).page
-    line = page.locator("#MultiHeadAttention .related")
-    expect(line).to_contain_text("Built from PrepareForMultiHeadAttention, dot_products")
-    expect(line).to_contain_text("Used by")
-    used = line.locator("a", has_text="build_layer")
-    used.hover()
-    expect(page.locator("#preview")).to_contain_text("def build_layer")
-    used.click()
-    page.wait_for_url("**/autoregressive.html#build_layer")
 
 
 def test_links_of_notes_weigh_little(site: Path):

@@ -48,13 +48,6 @@ def test_words_and_slips_of_the_finger(text: str, expected: str, visit: Callable
     assert search(visit("index.html").page, text)[0] == expected
 
 
-def test_nothing_found_is_said(visit: Callable[..., Visit]):
-    page = visit("index.html").page
-    assert search(page, "xyzzyqwert") == []
-    expect(page.locator("#search [role=status]")).to_contain_text("No results")
-    expect(page.locator("#search input")).to_have_attribute("aria-expanded", "false")
-
-
 def test_the_dialog_closes_with_escape_and_gives_the_focus_back(visit: Callable[..., Visit]):
     page = visit(MHA).page
     page.locator("#search-button").focus()
@@ -80,41 +73,6 @@ def test_a_preview_opens_with_tab_and_closes_with_escape(visit: Callable[..., Vi
     expect(preview).to_be_hidden()
     assert link.get_attribute("aria-describedby") is None
     assert link.evaluate("element => element === document.activeElement")
-
-
-def test_who_goes_on_while_previews_load_sees_that_of_the_second_link(
-    visit: Callable[..., Visit],
-):
-    page = visit(MHA).page
-    links = page.locator("pre a.x:not(.e)", has_text="check_")
-    links.evaluate_all("links => { links[0].focus(); links[1].focus(); }")
-    expect(links.nth(1)).to_have_attribute("aria-describedby", "preview")
-    expect(page.locator("#preview")).to_contain_text(f"def {links.nth(1).inner_text()}(")
-
-
-def test_the_pointer_may_go_into_a_preview(visit: Callable[..., Visit]):
-    page = visit(MHA).page
-    link = page.locator("pre a.x:not(.e)", has_text="check_heads").first
-    link.hover()
-    preview = page.locator("#preview")
-    expect(preview).to_be_visible()
-    preview.hover()
-    page.wait_for_timeout(400)
-    expect(preview).to_be_visible()
-    page.mouse.move(2, 400)
-    expect(preview).to_be_hidden()
-
-
-def test_an_outside_link_shows_its_name_and_address(visit: Callable[..., Visit]):
-    page = visit(MHA).page
-    link = page.locator("pre a.x.e").first
-    name = link.get_attribute("title")
-    link.hover()
-    expect(page.locator("#preview code")).to_have_text(str(name))
-    expect(page.locator("#preview .address")).to_have_text(str(link.get_attribute("href")))
-    assert link.get_attribute("title") is None
-    page.keyboard.press("Escape")
-    assert link.get_attribute("title") == name
 
 
 def test_a_preview_stays_inside_a_narrow_window(visit: Callable[..., Visit]):

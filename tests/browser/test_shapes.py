@@ -55,18 +55,6 @@ def test_beside_the_code_or_below_it_but_never_over_it(
     assert beside > len(chips) * (0.2 if width == 1024 else 0.8)
 
 
-def test_no_chip_lies_on_another_line(visit: Callable[..., Visit]):
-    """Each is nearest to the line that it tells of, the last line of a block too."""
-    window = visit(FEEDBACK_ATTENTION, 1024)
-    overlaps = """() => {
-      const boxes = [...document.querySelectorAll(".c samp i")].map(i => i.getBoundingClientRect());
-      const numbers = [...document.querySelectorAll(".c .n")].map(n => n.getBoundingClientRect());
-      const meet = (a, b) => a.top < b.bottom - 5 && b.top < a.bottom - 5;
-      return boxes.map(box => numbers.filter(n => meet(box, n)).length).filter(n => n > 1).length;
-    }"""
-    assert window.page.evaluate(overlaps) == 0
-
-
 @pytest.mark.parametrize("width", [320, 390])
 def test_below_the_code_where_it_is_narrow(width: int, visit: Callable[..., Visit]):
     window = visit(MHA, width)
@@ -96,26 +84,6 @@ def test_switched_off_and_on_and_remembered(visit: Callable[..., Visit]):
     expect(chips.first).to_be_visible()
     window.open(MHA)
     expect(chips.first).to_be_visible()
-
-
-def test_the_choice_is_known_before_anything_is_painted(visit: Callable[..., Visit]):
-    window = visit(MHA)
-    window.page.evaluate("localStorage['pylit-shapes'] = 'off'")
-    window.page.route("**/site.js", lambda route: route.abort())
-    window.page.reload()
-    expect(window.page.locator(".c samp").first).to_be_hidden()
-    window.faults.clear()  # the script that did not come
-
-
-def test_a_block_is_copied_without_shapes(visit: Callable[..., Visit]):
-    window = visit(MHA, **CLIPBOARD)
-    block = window.page.locator(".c:has(samp)").nth(3)
-    block.hover()
-    block.get_by_role("button").click()
-    copied = window.page.evaluate("navigator.clipboard.readText()")
-    source = SOURCE.read_text(encoding="utf-8").split("\n")
-    assert copied
-    assert [line for line in copied.split("\n") if line not in source] == []
 
 
 @pytest.mark.parametrize("width", [390, 1440])
@@ -157,19 +125,3 @@ def test_without_scripts_shapes_are_there_and_cannot_be_switched(visit: Callable
     window = visit(MHA, java_script_enabled=False)
     expect(window.page.locator(".c samp").first).to_be_visible()
     expect(window.page.locator("#shapes-button")).to_be_hidden()
-
-
-def test_lines_that_no_run_came_to_have_a_rail(visit: Callable[..., Visit]):
-    window = visit(MHA)
-    rail = "element => getComputedStyle(element, '::after').borderLeftStyle"
-    assert window.page.locator(".n.u").first.evaluate(rail) == "dotted"
-    assert window.page.locator(".n:not(.u)").first.evaluate(rail) == "none"
-    window.page.get_by_role("button", name="Shapes").click()
-    shown = "element => getComputedStyle(element, '::after').content"
-    assert window.page.locator(".n.u").first.evaluate(shown) == "none"
-
-
-def test_a_page_without_runs_has_no_switch(visit: Callable[..., Visit]):
-    window = visit("notation.html")
-    expect(window.page.locator("#shapes-button")).to_have_count(0)
-    window.page.keyboard.press("s")

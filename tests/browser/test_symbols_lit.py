@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from browser_tools import FEEDBACK, MHA, Visit, pages
+from browser_tools import MHA, Visit, pages
 from playwright.sync_api import Page, expect
 from test_accessibility import violations
 
@@ -44,27 +44,6 @@ def test_pointing_at_a_symbol_lights_its_variables_and_back(visit: Callable[...,
     variable.hover()
     assert lit(page) == {"𝑄", "query", "queries"}
     assert "lit" in str(symbol.get_attribute("class"))
-
-
-def test_an_index_is_part_of_what_one_points_at(visit: Callable[..., Visit]):
-    page = visit(FEEDBACK).page
-    outputs = mark(page, "outputs")
-    index = page.locator(f"mjx-msubsup:has(> {outputs}) > mjx-script mjx-c").first
-    index.hover()
-    assert {"𝑥", "outputs"} <= lit(page)
-
-
-def test_a_name_means_what_it_means_in_its_function(visit: Callable[..., Visit]):
-    page = visit(MHA).page
-    functions = """(names) => names.map((name) => {
-      const lines = [...document.querySelectorAll('.lit')].map((e) => e.closest('.s')?.id);
-      return lines.includes(`MultiHeadAttention.${name}`);
-    })"""
-    asked = ["attend", "attend_to", "_answer", "forward", "get_scores"]
-    page.locator(f"pre var{mark(page, 'queries')}").first.hover()
-    assert page.evaluate(functions, asked) == [True, False, True, False, False]
-    page.locator("td code[role]").first.hover()
-    assert page.evaluate(functions, asked) == [False, True, False, True, False]
 
 
 def test_by_keyboard_there_is_one_stop_for_each_name_of_the_table(visit: Callable[..., Visit]):
@@ -112,19 +91,6 @@ def test_enter_keeps_the_light_n_and_p_go_through_it_and_escape_puts_it_out(
     assert page.evaluate("document.activeElement.dataset.tex") == "Q"
 
 
-def test_the_way_from_place_to_place_begins_where_one_clicked(visit: Callable[..., Visit]):
-    page = visit(MHA).page
-    last = page.locator(f"pre var{mark(page, 'queries')}").last
-    last.click()
-    assert len(lit(page)) > 1
-    page.keyboard.press("p")
-    page.keyboard.press("n")
-    assert last.evaluate("element => element === document.activeElement")
-    page.keyboard.press("Escape")
-    page.mouse.move(3, 3)
-    assert lit(page) == set()
-
-
 def test_a_tap_lights_and_another_puts_it_out(visit: Callable[..., Visit]):
     page = visit(MHA, 390, has_touch=True).page
     query = mark(page, "queries")
@@ -142,17 +108,6 @@ def test_a_tap_lights_and_another_puts_it_out(visit: Callable[..., Visit]):
     assert lit(page) == set()
 
 
-def test_links_still_lead_where_they_led(visit: Callable[..., Visit]):
-    page = visit(MHA).page
-    link = page.locator("pre a[class*=' y']").first
-    address = link.get_attribute("href")
-    link.hover()
-    assert link.inner_text() in lit(page)
-    link.focus()
-    page.keyboard.press("Enter")
-    page.wait_for_url(lambda url: url.endswith(str(address).split("/")[-1]))
-
-
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [320, 1440])
 def test_axe_finds_nothing_while_it_is_lit(width: int, theme: str, visit: Callable[..., Visit]):
@@ -163,28 +118,6 @@ def test_axe_finds_nothing_while_it_is_lit(width: int, theme: str, visit: Callab
         window.page.keyboard.press("Enter")
         window.page.keyboard.press("n")
         assert violations(window) == []
-
-
-def test_the_light_is_seen_in_both_themes(visit: Callable[..., Visit]):
-    grounds = []
-    for theme in ("light", "dark"):
-        page = visit(MHA, 1440, theme).page
-        page.locator("td code[role=button]").nth(3).focus()
-        background = "(e) => getComputedStyle(e).backgroundColor"
-        grounds.append({page.locator(".lit").nth(i).evaluate(background) for i in range(5)})
-    assert grounds == [{"rgb(211, 228, 250)"}, {"rgb(37, 60, 87)"}]
-
-
-def test_copied_code_and_formulas_are_what_they_were(visit: Callable[..., Visit]):
-    page = visit(MHA, permissions=["clipboard-read", "clipboard-write"]).page
-    page.locator("td code[role=button]").nth(3).focus()
-    page.keyboard.press("Enter")
-    formula = page.locator(".d mjx-container[display]").first
-    formula.evaluate("(e) => getSelection().selectAllChildren(e.closest('.d'))")
-    page.keyboard.press("Control+c")
-    text = " ".join(page.evaluate("navigator.clipboard.readText()").split())
-    tex = " ".join(str(formula.get_attribute("data-tex")).split())
-    assert f"$${tex}$$" in text and "\\class" not in text
 
 
 def test_every_table_lights_what_it_says(site: Path, visit: Callable[..., Visit]):

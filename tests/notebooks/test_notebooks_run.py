@@ -55,9 +55,10 @@ print("USED", *sorted(used))
 
 #: The parts of each model that a reader can change.
 PARTS = {
-    "autoregressive": "AutoregressiveTransformer Encoder TokenAndPositionEmbedding TransformerLayer",
+    "autoregressive": "AutoregressiveTransformer Encoder TokenAndPositionEmbedding"
+    " TransformerLayer",
     "elman": "Elman ElmanCell ElmanLanguageModel ElmanLayer",
-    "encoder_decoder": "EncoderDecoderLanguageModel PlacedTokens",
+    "encoder_decoder": "EncoderDecoderLanguageModel TokenEmbedding",
     "feedback": "FeedbackAttention FeedbackLanguageModel FeedbackTransformerKV"
     " FeedbackTransformerLayer",
     "mha": "AutoregressiveTransformer MultiHeadAttention PrepareForMultiHeadAttention",
