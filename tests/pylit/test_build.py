@@ -268,17 +268,6 @@ def test_files_beside_the_markdown_pages_come_along(tmp_path: Path) -> None:
     assert not (tmp_path / "site/.hidden").exists()
 
 
-def test_without_node_the_site_stays_and_the_way_out_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("pylit.tex.maths.FONTS", tmp_path / "no fonts")
-    new = {"pkg/one.py": f'"""$x_{{{tmp_path.name}}} + {random.random()}$"""\n'}
-    outcome = build(make_site(tmp_path, new))
-    (fault,) = outcome.report
-    assert fault.code == "node" and "make" in fault.hint
-    assert not (tmp_path / "site").exists()
-
-
 def test_a_file_that_two_sources_hold_is_one_page(tmp_path: Path) -> None:
     make_site(tmp_path)
     outcome = build(tmp_path, sources=(tmp_path / "pkg", tmp_path / "pkg", tmp_path / "pkg/one.py"))

@@ -138,12 +138,6 @@ def test_works_are_named_as_texts_name_them(tmp_path: Path) -> None:
     assert works["pair2000words"].links == (("example.org", "https://www.example.org/paper.pdf"),)
 
 
-def test_works_of_one_name_and_year_are_told_apart(tmp_path: Path) -> None:
-    entry = "@misc{%s, author = {Lone, A.}, title = {T}, year = {1990}, url = {https://a.b}}\n"
-    works, _ = read(tmp_path, entry % "one" + entry % "two")
-    assert [work.name for work in works.values()] == ["Lone 1990a", "Lone 1990b"]
-
-
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [

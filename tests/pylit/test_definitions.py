@@ -1,7 +1,5 @@
 """What a module defines, with signatures on one line and summaries."""
 
-import sys
-
 import pytest
 from pylit_sources import parse
 
@@ -41,16 +39,6 @@ def test_signatures(header: str, signature: str) -> None:
     (definition,) = defined(f"{header}\n    pass\n").values()
     assert definition.signature == signature
     assert definition.dotted == f"pkg.mod.{definition.qualname}"
-
-
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="type parameters came with Python 3.12")
-def test_type_parameters() -> None:
-    found = defined("def f[T: int, *Ts](x: T): ...\nclass C[T](A): ...\ntype Alias[T] = list[T]\n")
-    assert [d.signature for d in found.values()] == [
-        "f[T: int, *Ts](x: T)",
-        "C[T](A)",
-        "Alias = list[T]",
-    ]
 
 
 def test_kinds_lines_and_nesting() -> None:

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -81,39 +80,6 @@ def test_a_plain_folder(tmp_path: Path) -> None:
     sources, _ = found(tmp_path)
     assert list(sources) == ["a", "my-scripts.2to3", "pkg", "sub.b"]
     assert sources["sub.b"].display == "sub/b.py"
-
-
-def test_projects_with_src(tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        {
-            "setup.py": "",
-            "src/pkg/__init__.py": "",
-            "src/pkg/src/__init__.py": "",
-            "src/pkg/src/c.py": "",
-            "src/pkg/sub/__init__.py": "",
-            "src/pkg/sub/src/d.py": "",
-            "members/one/pyproject.toml": "",
-            "members/one/tests/test_x.py": "",
-            "members/one/uno.py": "",
-            "members/two/pyproject.toml": "",
-            "members/two/tests/test_x.py": "",
-        },
-    )
-    sources, report = found(tmp_path)
-    assert report == []
-    assert list(sources) == [
-        "members.one.tests.test_x",
-        "members.two.tests.test_x",
-        "pkg",
-        "pkg.src",
-        "pkg.src.c",
-        "pkg.sub",
-        "pkg.sub.src.d",
-        "setup",
-        "uno",
-    ]
-    assert sources["pkg"].display == "src/pkg/__init__.py"
 
 
 def test_what_is_left_out(tmp_path: Path) -> None:
@@ -204,15 +170,3 @@ def test_links_to_other_places_are_followed(tmp_path: Path) -> None:
     sources, report = found(tmp_path / "src")
     assert list(sources) == ["a", "alias", "linked", "linked.m", "z.b"]
     assert [(d.path, d.code) for d in report] == [("linked/back", "source-loop")]
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
-def test_a_name_that_is_not_text(tmp_path: Path) -> None:
-    (tmp_path / os.fsdecode(b"b\xff")).mkdir()
-    (tmp_path / os.fsdecode(b"b\xff/c\xfe.py")).write_text("x = 1\n")
-    sources, report = found(tmp_path)
-    assert report == []
-    (source,) = sources.values()
-    # Pages, addresses and messages are UTF-8: what is not must not reach them.
-    assert (source.name, source.display) == ("b\ufffd.c\ufffd", "b\ufffd/c\ufffd.py")
-    assert source.text == "x = 1\n"

@@ -1,6 +1,6 @@
 from linked_sources import Project, module
 
-from pylit.code.facts import PUBLIC, STARS, targets
+from pylit.code.facts import PUBLIC, targets
 
 TEXT = """
     import torch.nn as nn
@@ -47,14 +47,6 @@ def test_a_module_re_exports_what_it_imports():
     assert "Net" not in names and "SIZE" not in names
 
 
-def test_a_star_import_is_kept_and_makes_built_in_names_doubtful():
-    text = "from .more import *\nfrom m import *\nSIZE: int = 3\nclass A(Base, Exception): ..."
-    found = targets(module("pkg/net.py", text), "page.html")
-    assert found["pkg.net"].attributes == {STARS: "pkg.more m"}
-    assert found["pkg.net.A"].bases == ("pkg.net.Base", "")
-    assert found["pkg.net.SIZE"].bases == ()
-
-
 def test_a_class_has_bases_and_attributes_with_their_classes():
     net = facts(".Net")
     assert net.bases == ("pkg.sub.base.Base", "torch.nn.Module", "")
@@ -69,16 +61,6 @@ def test_a_class_has_bases_and_attributes_with_their_classes():
         "count": "",
         "step": "",
     }
-
-
-def test_a_constant_has_the_class_of_its_value():
-    assert facts(".SIZE").bases == ("builtins.int",)
-    assert facts(".default").bases == ("pkg.sub.base.Base",)
-
-
-def test_a_function_has_the_class_that_it_returns():
-    assert facts(".Net.reset").bases == ("pkg.sub.base.Base",)
-    assert facts(".Net.__init__").bases == facts(".Net.first").bases == ()
 
 
 def test_of_several_definitions_of_a_name_there_is_one_target():

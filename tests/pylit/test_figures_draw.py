@@ -1,6 +1,5 @@
 """What authors of figures draw with: short, exact where it matters, and well-formed."""
 
-import math
 import re
 import xml.etree.ElementTree as ET
 
@@ -18,7 +17,6 @@ from pylit.figures.draw import (
     polyline,
     short,
 )
-from pylit.figures.plot import thinned
 from pylit.figures.svg import WIDTH
 
 
@@ -32,17 +30,6 @@ def test_what_is_no_number_cannot_be_drawn(number: float):
         short(number)
     with pytest.raises(ValueError, match="no length"):
         polyline([(0, 0), (1, number)])
-
-
-def test_a_smooth_curve_of_many_points_stays_a_curve():
-    points = [(x / 10, 50 + 50 * math.cos(x / 10 / 250 * math.pi)) for x in range(2501)]
-    kept = thinned(points)
-    assert 8 < len(kept) < 60
-    for x, y in points:
-        before = max((p for p in kept if p[0] <= x), key=lambda p: p[0])
-        after = min((p for p in kept if p[0] >= x), key=lambda p: p[0])
-        share = (x - before[0]) / ((after[0] - before[0]) or 1.0)
-        assert abs(before[1] + share * (after[1] - before[1]) - y) < 0.3
 
 
 def words(panel: Panel) -> list[str]:

@@ -35,16 +35,6 @@ def read(lines):
     return "\n".join(Reader(line).text for line in lines)
 
 
-def classes(code):
-    """The text of each marked element, by class."""
-    found = {}
-    for line in highlight(code, {}, str):
-        for part in line.split('<span class="')[1:]:
-            name, _, rest = part.partition('">')
-            found.setdefault(name, []).append(Reader(rest.partition("</span>")[0]).text)
-    return found
-
-
 def test_marks_few_kinds_of_tokens_and_leaves_the_rest_text():
     code = 'def f(x, *, y: int):  # why\n    return self.g("a", 1.5) + x is not None'
     assert highlight(code, {}, str) == (
@@ -54,28 +44,6 @@ def test_marks_few_kinds_of_tokens_and_leaves_the_rest_text():
         '<span class="hs">"a"</span>, <span class="hn">1.5</span>) + x '
         '<span class="hk">is not None</span>',
     )
-
-
-@pytest.mark.parametrize(
-    ("code", "expected"),
-    [
-        ("class A(B): pass", {"hk": ["class", "pass"], "hd": ["A"]}),
-        ("def __init__(self): pass", {"hk": ["def", "pass"], "hd": ["__init__"], "hb": ["self"]}),
-        ("super().__init__()", {"hb": ["super"]}),
-        ("@property\nasync def f(): 1", {"hb": ["@property"], "hk": ["async def"],
-         "hd": ["f"], "hn": ["1"]}),
-        ("raise ValueError", {"hk": ["raise"], "hb": ["ValueError"]}),
-        ("x = 'a\\n%s' 'b'", {"hs": ["'a\\n%s' 'b'"]}),
-        ("f'{x!r:>3} {y}'", {"hs": ["f'{", "!r:>3} {", "}'"]}),
-        ('"""one\n  two"""', {"hs": ['"""one', 'two"""']}),
-        ("from a import b", {"hk": ["from", "import"]}),
-        ("0x1f + 1e3 + 1_000", {"hn": ["0x1f", "1e3", "1_000"]}),
-        ("name.attr[index](call)", {}),
-    ],
-)  # fmt: skip
-def test_kinds(code, expected):
-    found = classes(code)
-    assert {name: [text.strip() for text in texts] for name, texts in found.items()} == expected
 
 
 LINKS = {

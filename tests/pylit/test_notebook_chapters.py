@@ -106,17 +106,6 @@ def test_imports_of_what_is_in_a_cell_go_and_others_come_once(root: Path):
     assert "__all__" not in code
 
 
-def test_what_a_chapter_passes_on_comes_from_where_it_was_defined(root: Path):
-    """`pkg.leaf` is taken apart; what it had imported from a third module is still to be had."""
-    tools.write(root / "pkg/soil.py", "class Soil:\n    pass\n")
-    replace(root / "pkg/leaf.py", "import math\n", "import math\n\nfrom pkg.soil import Soil\n")
-    replace(root / "pkg/root.py", "import Leaf, FACTOR", "import Leaf, Soil, FACTOR")
-    code = "\n".join(texts(root, "code"))
-    assert code.count("from pkg.soil import Soil") == 1
-    replace(root / "docs_src/notebooks/grow.md", "pkg.leaf pkg.root", "pkg.leaf pkg.root pkg.soil")
-    assert "from pkg" not in "\n".join(texts(root, "code"))
-
-
 @pytest.mark.parametrize(
     ("line", "owner"),
     [("FACTOR = 3", "pkg.root.FACTOR"), ("from os import name as FACTOR", "os.name")],
@@ -146,21 +135,3 @@ def test_what_is_wrong_is_said(root: Path, file: str, old: str, new: str, told: 
     with pytest.raises(NotebookError) as error:
         tools.cells(root)
     assert told in str(error.value)
-
-
-def test_anchors_lists_and_pages_of_prose(root: Path):
-    """What the shapes of notes have in common with none of the above."""
-    replace(
-        root / "pkg/leaf.py",
-        "It *doubles*, see",
-        "## Why {#why}\n\n"
-        "> [!NOTE]\n> One [letter](../letters.md), [here](#why), [there](https://x.org).\n\n"
-        "```text\n[@nobody](nowhere.py)\n```\n\n"
-        "It *doubles*, see",
-    )
-    note = cell_with(texts(root, "markdown"), "## A leaf")
-    assert "\n### Why\n" in note
-    assert "> **Note**\n>\n> One" in note
-    assert f"[letter]({BASE}letters.html), [here]({BASE}pkg/leaf.html#why)" in note
-    assert "[there](https://x.org)" in note
-    assert "```text\n[@nobody](nowhere.py)\n```" in note

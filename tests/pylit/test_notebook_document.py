@@ -98,16 +98,3 @@ def test_of_a_progress_bar_the_last_state_is_left():
     bar = [stream("  0%|\r 50%|##", "stderr"), stream("\r100%|####\x1b[0m\n", "stderr")]
     (one,) = tidied([*bar, stream("\n")])
     assert one == {"name": "stderr", "output_type": "stream", "text": ["100%|####\n"]}
-
-
-def test_of_a_picture_one_form_is_kept():
-    data = {"text/html": "<svg/>", "image/svg+xml": "<svg/>\n", "text/plain": "<Map>", "a/b": 1}
-    shown = {"data": data, "metadata": {"isolated": True}, "output_type": "execute_result"}
-    (one,) = tidied([{**shown, "execution_count": 7}])
-    assert one == {
-        "data": {"image/svg+xml": ["<svg/>"]},
-        "execution_count": 7,
-        "metadata": {},
-        "output_type": "execute_result",
-    }
-    assert tidied([{**shown, "data": {"application/vnd.widget": {}}}]) == []

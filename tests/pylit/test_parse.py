@@ -1,13 +1,10 @@
 """Whole modules: what Python cannot parse, sizes, and packages that nobody here wrote."""
 
-import codecs
-
 import pytest
-from pylit_sources import listing, parse
+from pylit_sources import parse
 
 from pylit.diagnostics import Report, Severity
 from pylit.model import Section, Span
-from pylit.source.decode import decode
 from pylit.source.sections import line_faults
 
 
@@ -93,25 +90,6 @@ def test_a_line_of_100_000_characters() -> None:
     broken = parse(text.replace("# before", "("), report=report)
     assert not broken.parsed and line_faults(broken) == []
     assert len(str(next(iter(report)))) < 600
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [
-        codecs.BOM_UTF8 + "# é\r\nx = 1\r\n".encode(),
-        "# é\rx = 1\r".encode(),
-        "# coding: latin-1\n# é\nx = 1".encode("latin-1"),
-        "# é\nx = 1".encode("utf-16"),
-        b"# \xe9\nx = 1",
-    ],
-)
-def test_bytes_to_sections(raw: bytes) -> None:
-    text, _ = decode(raw)
-    module = parse(text)
-    assert listing(module).split("==")[-1].replace("  2 ", "  1 ").replace("  3 ", "  2 ") == (
-        "\n  1 | é\n  2 > x = 1" if text.startswith("# c") else "\n  1 | é\n  1 > x = 1"
-    )
-    assert line_faults(module) == []
 
 
 def test_warnings_about_other_peoples_code_are_not_shown() -> None:

@@ -150,24 +150,6 @@ def test_a_run_that_reads_notes_runs_again_when_they_change(
     assert before not in chips(tmp_path)
 
 
-def test_a_module_that_is_imported_by_its_name_counts_too(
-    tmp_path: Path, children: list[list[str]]
-):
-    """Nothing in the sources says that it is read; that it ran does."""
-    files = SITE | {
-        "pkg/work.py": WORK.replace(
-            "    kept = ", '    import_module("pkg.hidden").here()\n    kept = '
-        ).replace("import numpy", "from importlib import import_module\n\nimport numpy"),
-        "pkg/hidden.py": "def here():\n    return 1\n",
-    }
-    succeed(make_site(tmp_path, files))
-    succeed(tmp_path)
-    assert len(children) == 1
-    (tmp_path / "pkg/hidden.py").write_text("def here():\n    return 2\n", encoding="utf-8")
-    succeed(tmp_path)
-    assert len(children) == 2
-
-
 def test_a_package_of_somebody_else_is_never_imported(tmp_path: Path, children: list[list[str]]):
     root = make_site(tmp_path, SITE | {"pkg/one.py": "raise SystemExit('imported')\n"})
     succeed(root, sources=(root / "pkg",))

@@ -73,40 +73,6 @@ def test_loops_comprehensions_and_lambdas(tmp_path: Path):
     }
 
 
-def test_each_form_of_a_function_that_is_called_with_several(tmp_path: Path):
-    code = """\
-    def f(x, mask=None):
-        y = None if mask is None else x[mask]
-        return x.sum(0)
-    """
-    trace = """
-    def trace(T, S, B):
-        f(torch.zeros(T, B))
-        f(torch.zeros(S, B), torch.ones(S, B, dtype=torch.bool))
-    """
-    assert told(code, trace, tmp_path) == {
-        "def f(x, mask=None):": "x [T, B] | [S, B] mask [S, B] bool | None",
-        "y = None if mask is None else x[mask]": "y [S·B] | None",
-        "return x.sum(0)": "returns [B]",
-    }
-
-
-def test_kinds_of_number_that_are_not_the_usual_one(tmp_path: Path):
-    code = """\
-    def f(n):
-        tokens = torch.arange(n)
-        mask = tokens > 1
-        exact = mask.double()
-        return mask.sum()
-    """
-    assert told(code, "def trace(T): f(T)", tmp_path) == {
-        "tokens = torch.arange(n)": "tokens [T] int64",
-        "mask = tokens > 1": "mask [T] bool",
-        "exact = mask.double()": "exact [T] float64",
-        "return mask.sum()": "returns scalar int64",
-    }
-
-
 def test_what_an_exception_cut_short_has_made_nothing(tmp_path: Path):
     code = """\
     def f(x):

@@ -132,21 +132,6 @@ class TestValues:
         found = [x.partition(" ")[2] for x in links(text, a=LAYERS) if " reset " in x]
         assert found == ([expected] if expected else [])
 
-    def test_so_does_a_call_of_an_instance(self):
-        text = """
-            from torch import Tensor, nn
-            class Net(nn.Module):
-                def forward(self, x) -> Tensor: ...
-                def twice(self, x):
-                    self(x).view()
-                    y = self.forward(x)
-                    y.view()
-        """
-        assert [x for x in links(text) if " view " in x] == [
-            "6 view -> torch.Tensor.view",
-            "8 view -> torch.Tensor.view",
-        ]
-
     def test_a_call_of_an_instance_runs_its_forward(self):
         text = """
             import torch.nn as nn

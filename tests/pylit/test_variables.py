@@ -108,16 +108,6 @@ def test_a_name_alone_is_all_of_that_name() -> None:
     assert len(places("query")) == 10
 
 
-def test_a_definition_is_meant_where_there_is_nothing_else_of_the_name() -> None:
-    assert places("loss") == [
-        "def «loss»(self, x):",
-        "return self.«loss»(x) + self.query.linear.weight",
-        "def «loss»(self, x):",
-    ]
-    assert places("forward") == ["async def «forward»(self, *, query, past: Pair, **rest):"]
-    assert places("Pair") == ["async def forward(self, *, query, past: «Pair», **rest):"]
-
-
 def test_a_name_of_a_class_is_an_attribute_of_its_instances() -> None:
     assert places("keys", "Pair") == [
         "past.«keys»[step] += key",
