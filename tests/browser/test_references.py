@@ -17,7 +17,7 @@ CITATION = 'a[href$="bibliography.html#vaswani2017attention"]'
 def test_a_citation_shows_its_work_by_mouse_and_keyboard(visit: Callable[..., Visit]):
     page = visit(MHA).page
     link = page.locator(CITATION).first
-    expect(link).to_have_text("Vaswani et al. 2017, §3.2.1, eq. 1")
+    expect(link).to_have_text("Vaswani et al. 2017")
     link.hover()
     preview = page.locator("#preview")
     expect(preview).to_contain_text("Attention Is All You Need")
@@ -66,7 +66,9 @@ def test_no_page_links_a_term_twice_or_where_it_is_code(site: Path):
 def test_an_exercise_leads_to_its_answer(visit: Callable[..., Visit]):
     page = visit("exercises.html").page
     assert page.locator(".asked").count() > 100
-    page.get_by_role("link", name="Answer to exercise 2 of Multi-head attention").click()
+    page.get_by_role(
+        "link", name="Answer to exercise 2 of Multi-head attention", exact=True
+    ).click()
     page.wait_for_url(f"**/{MHA}#exercise-2")
     question = page.locator("#exercise-2")
     expect(question).to_be_in_viewport()

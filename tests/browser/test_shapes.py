@@ -11,7 +11,7 @@ pytestmark = pytest.mark.browser
 
 SOURCE = Path(__file__).parents[2] / "labml_nn" / "transformers" / "mha.py"
 CLIPBOARD = {"permissions": ["clipboard-read", "clipboard-write"]}
-FEEDBACK_ATTENTION = "labml_nn/transformers/feedback/attention.html"
+FEEDBACK_ATTENTION = "labml_nn/transformers/feedback/index.html"
 
 #: Of each chip: its box, that of the code on its line, and of the block that it is seen in.
 BOXES = """chips => chips.map(chip => {
@@ -109,16 +109,16 @@ def test_a_selection_of_notes_and_code_is_copied_without_shapes(visit: Callable[
     window.page.evaluate("getSelection().selectAllChildren(document.querySelector('main'))")
     window.page.keyboard.press("Control+c")
     copied = window.page.evaluate("navigator.clipboard.readText()")
-    assert "$" in copied and "dot_products(query, key)" in copied
+    assert "$" in copied and "self.get_scores(query, key)" in copied
     assert "returns [T, B, C]" not in copied
 
 
 def test_heard_after_the_line_that_made_them(visit: Callable[..., Visit]):
     window = visit(MHA)
-    block = window.page.locator(".c:has(samp)").filter(has_text="dot_products(query, key)")
+    block = window.page.locator(".c:has(samp)").filter(has_text="self.get_scores(query, key)")
     heard = block.first.aria_snapshot()
-    assert "returns [T, S, B, H]" in heard
-    assert heard.index("dot_products") < heard.index("returns [T, S, B, H]")
+    assert "scores [T, S, B, H]" in heard
+    assert heard.index("get_scores") < heard.index("scores [T, S, B, H]")
 
 
 def test_without_scripts_shapes_are_there_and_cannot_be_switched(visit: Callable[..., Visit]):
