@@ -21,8 +21,9 @@ pass *what it depends on*.
 **Activations depend on nothing that is missing.** In the forward pass step $t$ had to
 wait for memory slot $m_{t-1}$. In the backward pass all slots are known, and so are the
 outputs $x_t^l$ of all layers. From these, queries, attention weights and hidden
-features can be computed for many steps in parallel. So they are not stored:
-[recomputation](#recompute) costs a second forward pass, but without the loop.
+features are [recomputed](#SpanBackward.recompute) for many steps in parallel. This is
+activation checkpointing ([@chen2016training]), with the difference that the second
+forward pass is much faster than the first, because it is no loop.
 
 **Gradients of activations are sequential.** We write $\delta_y$ for $\partial
 \mathcal{L} / \partial y$. The slot of step $j$ is read by every layer of all later
@@ -67,6 +68,7 @@ grow with $T^2$, exist for one span of steps at a time.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
@@ -89,33 +91,17 @@ from labml_nn.transformers.mha import PrepareForMultiHeadAttention
 # The activation function must act on each number alone and have no parameters: its
 # derivative is then one number per feature.
 ACTIVATIONS: tuple[type[nn.Module], ...] = (
-    nn.ReLU,
-    nn.GELU,
-    nn.SiLU,
-    nn.Sigmoid,
-    nn.Tanh,
-    nn.Identity,
-    nn.ELU,
-    nn.LeakyReLU,
-    nn.Mish,
-    nn.Softplus,
+    *(nn.ReLU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Tanh, nn.Identity),
+    *(nn.ELU, nn.LeakyReLU, nn.Mish, nn.Softplus),
 )
 ACTIVATION_FUNCTIONS: tuple[object, ...] = (
     *(F.relu, F.gelu, F.silu, F.sigmoid, F.tanh, F.elu, F.leaky_relu, F.mish),
     *(torch.relu, torch.sigmoid, torch.tanh),
 )
-RELUS: tuple[object, ...] = (F.relu, torch.relu)
 SUBMODULES: set[type[nn.Module]] = {
-    FeedbackTransformerLayer,
-    FeedbackAttention,
-    FeedForward,
-    PrepareForMultiHeadAttention,
-    nn.ModuleList,
-    nn.Linear,
-    nn.LayerNorm,
-    nn.Dropout,
-    nn.Softmax,
-    *ACTIVATIONS,
+    *(FeedbackTransformerLayer, FeedbackAttention, FeedForward),
+    *(PrepareForMultiHeadAttention, nn.ModuleList, nn.Linear, nn.LayerNorm),
+    *(nn.Dropout, nn.Softmax, *ACTIVATIONS),
 }
 
 # With fewer tokens, folding the parameters takes longer than the loop saves.
@@ -165,16 +151,14 @@ class Config:
     @property
     def is_relu(self) -> bool:
         """Whether the network is the plain one, with a ReLU and no gate."""
-        relu = isinstance(self.activation, nn.ReLU) or self.activation in RELUS
-        return relu and not self.is_gated
+        relu = isinstance(self.activation, nn.ReLU)
+        return (relu or self.activation in (F.relu, torch.relu)) and not self.is_gated
 
 
 def config_of(model: FeedbackTransformerKV) -> Config | None:
     r"""
-    ### Read from a model
-
-    Returns `None` for what the kernel does not support: all layers are computed with
-    the same code, so they may differ in their parameters only.
+    Reads the configuration. Returns `None` for what the kernel does not support: all
+    layers are computed with the same code, so they may differ in their parameters only.
 
     PyTorch's generator draws the seed of the dropout masks, so that `torch.manual_seed`
     determines them.
@@ -214,16 +198,13 @@ def config_of(model: FeedbackTransformerKV) -> Config | None:
     )
 
 
-def _static(layer: nn.Module) -> tuple[object, ...]:
+def _static(layer: Any) -> tuple[object, ...]:
     dropouts = [module for module in layer.modules() if isinstance(module, nn.Dropout)]
-    network: Any = layer.feed_forward
-    attn: Any = layer.attn
+    network, attn = layer.feed_forward, layer.attn
     return (
         *((dropout.p, dropout.training) for dropout in dropouts),
-        network.is_gated,
-        repr(network.activation),
-        network.layer1.weight.shape,
-        (attn.P, attn.heads, attn.softmax.dim),
+        *(network.is_gated, repr(network.activation), network.layer1.weight.shape),
+        *(attn.P, attn.heads, attn.softmax.dim),
     )
 
 
@@ -280,8 +261,6 @@ class Params(NamedTuple):
 
 def fold_params(model: FeedbackTransformerKV, length: int) -> Params:
     r"""
-    ### Fold
-
     * `length` is the number of distances that will be needed, $S$
 
     Returns the folded parameters with their history.
@@ -297,7 +276,9 @@ def fold_params(model: FeedbackTransformerKV, length: int) -> Params:
     up, up_bias = _stack([_up(layer) for layer in layers])
     output, output_bias = _stack([_linear(layer.attn.output) for layer in layers])
     down, down_bias = _stack([_linear(layer.feed_forward.layer2) for layer in layers])
-    memory, memory_bias = _memory_map(model)
+    memory, memory_bias = _behind(
+        model.norm_memory, model.key.linear, model.value.linear
+    )
 
     # $W_2$ is transposed by its strides alone. A copy took as long as the rest of this
     # function.
@@ -337,27 +318,20 @@ def _linear(linear: nn.Linear) -> tuple[Tensor, Tensor]:
     return weight, weight.new_zeros(len(weight)) if bias is None else bias
 
 
-# The first identity, for maps that read the same normalized vector.
-def _behind(norm: nn.LayerNorm, *linears: nn.Linear) -> tuple[Tensor, Tensor]:
+# The first identity, for maps that read the same vector, normalized or not.
+def _behind(norm: nn.Module, *linears: nn.Linear) -> tuple[Tensor, Tensor]:
     weights, biases = zip(*(_linear(linear) for linear in linears), strict=True)
     weight = weights[0] if len(weights) == 1 else torch.cat(weights)
     bias = biases[0] if len(biases) == 1 else torch.cat(biases)
+    if not isinstance(norm, nn.LayerNorm):
+        return weight, bias
     return weight * norm.weight, bias + weight @ norm.bias
 
 
 def _up(layer: Any) -> tuple[Tensor, Tensor]:
     network = layer.feed_forward
-    if network.is_gated:
-        return _behind(layer.norm_ff, network.layer1, network.linear_v)
-    return _behind(layer.norm_ff, network.layer1)
-
-
-def _memory_map(model: FeedbackTransformerKV) -> tuple[Tensor, Tensor]:
-    linears = (model.key.linear, model.value.linear)
-    if isinstance(model.norm_memory, nn.LayerNorm):
-        return _behind(model.norm_memory, *linears)
-    weight = torch.cat([linear.weight for linear in linears])
-    return weight, weight.new_zeros(len(weight))
+    gate = (network.linear_v,) if network.is_gated else ()
+    return _behind(layer.norm_ff, network.layer1, *gate)
 
 
 # ## Spans
@@ -398,14 +372,6 @@ class Span:
     def slots(self) -> int:
         """The number of slots that any of its steps attends to."""
         return self.old + self.steps - 1
-
-    def distances(self, device: torch.device) -> Tensor:
-        r"""
-        The distance of each slot for each step, $d = S_t - j$, `[steps, slots]`. Slots
-        that a step has not written yet have a distance of 0 or less.
-        """
-        step = torch.arange(self.steps, device=device)[:, None]
-        return self.old + step - torch.arange(self.slots, device=device)
 
 
 def spans(
@@ -462,9 +428,8 @@ def draw_masks(
         return drawn.div_(kept) if kept else drawn
 
     steps, width = span.steps, like.shape[-1]
-    weights = (config.heads * batch, steps * n_layers, span.slots)
     return Masks(
-        mask(dropout.attention, *weights),
+        mask(dropout.attention, config.heads * batch, steps * n_layers, span.slots),
         mask(dropout.branch, n_layers, steps, batch, width),
         mask(dropout.branch, n_layers, steps, batch, width),
         mask(dropout.hidden, n_layers, steps, batch, d_ff),
@@ -516,12 +481,12 @@ class Activations(NamedTuple):
 
     @staticmethod
     def allocate(
-        x_seq: Tensor, keys: Tensor, values: Tensor, params: Params
+        x_seq: Tensor, keys: Tensor, values: Tensor, n_layers: int
     ) -> "Activations":
         """With the embeddings and the slots before, `[S, B, H, D]`, in their places."""
         length, batch, width = x_seq.shape
         before, _, heads, d_k = keys.shape
-        outputs = x_seq.new_empty(length, len(params.query) + 1, batch, width)
+        outputs = x_seq.new_empty(length, n_layers + 1, batch, width)
         outputs[:, 0] = x_seq
         pairs, slots = heads * batch, before + length
         activations = Activations(
@@ -555,30 +520,18 @@ class Buffers(NamedTuple):
     rows: Tensor
 
     @staticmethod
-    def allocate(like: Tensor, batch: int, heads: int, d_k: int) -> "Buffers":
-        """Of the dtype and on the device of `like`."""
-        concat = like.new_empty(batch, heads * d_k)
-        by_head = like.new_empty(heads, batch, d_k)
-        return Buffers(
-            concat,
-            concat.view(batch, heads, d_k).transpose(0, 1),
-            by_head,
-            by_head.view(-1, 1, d_k),
-        )
-
-    def split_heads(self) -> Tensor:
-        """Copies `concat` to `heads`."""
-        return self.heads.copy_(self.concat_by_head)
-
-    def concat_heads(self) -> Tensor:
-        """Copies `heads` to `concat`."""
-        self.concat_by_head.copy_(self.heads)
-        return self.concat
+    def allocate(like: Tensor, heads: int) -> "Buffers":
+        """For vectors like those of `like`, `[…, B, C]`."""
+        concat = like.new_empty(like.shape[-2:])
+        concat_by_head = torch.unflatten(concat, 1, (heads, -1)).transpose(0, 1)
+        by_head = concat.new_empty(concat_by_head.shape)
+        rows = by_head.flatten(0, 1).unsqueeze(1)
+        return Buffers(concat, concat_by_head, by_head, rows)
 
 
-def normalize(x: Tensor, config: Config) -> Tensor:
-    r"""$\hat{x}$: mean 0, variance 1."""
-    return torch.native_layer_norm(x, x.shape[-1:], None, None, config.eps)[0]
+def normalize(x: Tensor, config: Config) -> tuple[Tensor, Tensor, Tensor]:
+    r"""$\hat{x}$, and $\mu$ and $1 / \sigma$, which its derivative needs."""
+    return torch.native_layer_norm(x, x.shape[-1:], None, None, config.eps)
 
 
 def activate(config: Config, up: Tensor) -> Tensor:
@@ -594,160 +547,39 @@ def activate(config: Config, up: Tensor) -> Tensor:
     return config.activation(feature) * gate
 
 
-class Layer(NamedTuple):
-    r"""
-    ### Maps of one layer
-
-    Transposed views, because vectors are rows: a map is `x @ weight`.
-    """
-
-    query: Tensor
-    query_bias: Tensor
-    output: Tensor
-    output_bias: Tensor
-    up: Tensor
-    up_bias: Tensor
-    down: Tensor
-    down_bias: Tensor
-
-    @staticmethod
-    def unstack(params: Params) -> list["Layer"]:
-        """One for each layer."""
-        stacked = (
-            params.query.mT,
-            params.query_bias,
-            params.output.mT,
-            params.output_bias,
-            params.up.mT,
-            params.up_bias,
-            params.down,
-            params.down_bias,
-        )
-        return list(map(Layer, *(tensor.unbind() for tensor in stacked)))
-
-
-class Window(NamedTuple):
-    r"""
-    ### The window of a step
-
-    Slots $S_t - \tau, \dots, S_t - 1$, as views.
-
-    * `keys`, `values` are `[H·B, D, S]` and `[H·B, S, D]`
-    * `distance`, `distance_bias` are $E$, `[H, D, S]`, and $b'$, `[H, 1, S]`, of each
-      layer
-    * `empty` is `True` for slots that do not belong to a sequence, `[B, ≤ S]`: they are
-      the oldest
-    """
-
-    keys: Tensor
-    values: Tensor
-    distance: tuple[Tensor, ...]
-    distance_bias: tuple[Tensor, ...]
-    empty: Tensor | None
-
-    @staticmethod
-    def at(
-        t: int,
-        activations: Activations,
-        params: Params,
-        empty: Tensor | None,
-        before: int,
-        config: Config,
-    ) -> "Window":
-        """`empty` is that of all slots before step 0, `[before, B]`."""
-        end = before + t
-        first = 0 if config.horizon is None else max(0, end - config.horizon)
-        near = params.distance.shape[2] - (end - first)
-        return Window(
-            activations.keys[:, first:end].transpose(1, 2),
-            activations.values[:, first:end],
-            params.distance[:, :, near:].transpose(2, 3).unbind(),
-            params.distance_bias[:, :, None, near:].unbind(),
-            empty[first:].T if empty is not None and first < before else None,
-        )
-
-
 def attend(
-    x: Tensor,
-    number: int,
-    layer: Layer,
-    window: Window,
     buffers: Buffers,
-    config: Config,
-    mask: Tensor | None = None,
+    keys: Tensor,
+    values: Tensor,
+    distance: Tensor,
+    distance_bias: Tensor,
+    empty: Tensor | None,
+    mask: Tensor | None,
 ) -> Tensor:
     r"""
     ### Attention of a layer
 
-    * `x` is $x^{l-1}$, `[B, C]`, and `number` is $l - 1$
-    * `mask` is the dropout mask of the weights, `[H·B, 1, S]`
+    Reads the queries from `buffers.concat`, and returns the outputs of the heads there.
 
-    Returns $W_O o + b_O$, `[B, C]`.
+    * `keys`, `values` are the slots in the window, `[H·B, D, S]` and `[H·B, S, D]`
+    * `distance`, `distance_bias` are $E$, `[H, D, S]`, and $b'$, `[H, 1, S]`
+    * `empty` is `True` for slots that do not belong to a sequence, `[B, ≤ S]`: they are
+      the oldest
+    * `mask` is the dropout mask of the weights, `[H·B, 1, S]`
     """
-    torch.addmm(layer.query_bias, normalize(x, config), layer.query, out=buffers.concat)
-    query = buffers.split_heads()
+    query = buffers.heads.copy_(buffers.concat_by_head)
 
     # Distances are the same for all sequences, so their scores are one product per
     # head. The scores of keys are added for each sequence.
-    scores = torch.baddbmm(window.distance_bias[number], query, window.distance[number])
-    scores = scores.view(len(window.keys), 1, -1).baddbmm_(buffers.rows, window.keys)
-    if window.empty is not None:
-        oldest = scores.view(config.heads, len(x), -1)[..., : window.empty.shape[1]]
-        oldest.masked_fill_(window.empty, -math.inf)
-
+    scores = torch.baddbmm(distance_bias, query, distance)
+    scores = scores.view(len(keys), 1, -1).baddbmm_(buffers.rows, keys)
+    if empty is not None:
+        oldest = scores.view(*query.shape[:2], -1)[..., : empty.shape[1]]
+        oldest.masked_fill_(empty, -math.inf)
     attn = times(scores.softmax(-1), mask)
-    torch.bmm(attn, window.values, out=buffers.rows)
-    return torch.addmm(layer.output_bias, buffers.concat_heads(), layer.output)
-
-
-def feed_forward(
-    z: Tensor, layer: Layer, config: Config, mask: Tensor | None = None
-) -> Tensor:
-    r"""
-    ### Network of a layer
-
-    Returns $W_2^\top h + b_2$, `[B, C]`.
-    """
-    up = torch.addmm(layer.up_bias, normalize(z, config), layer.up)
-    hidden = activate(config, up)
-    if mask is not None:
-        hidden = hidden * mask
-    return torch.addmm(layer.down_bias, hidden, layer.down)
-
-
-class MemoryMap(NamedTuple):
-    r"""
-    ### Map to keys and values
-
-    With a matrix for each head, a batched product writes its results heads first, and
-    no copy is needed: $2 H$ heads, of which the first $H$ give keys.
-
-    * `maps` is $W_{KV}$, `[2·H, C, D]`, and `bias` its bias, `[2·H, 1, D]`
-    """
-
-    maps: Tensor
-    bias: Tensor
-
-    @staticmethod
-    def of(params: Params, heads: int) -> "MemoryMap":
-        """Views of the parameters."""
-        maps = torch.unflatten(params.memory, 0, (2 * heads, -1)).transpose(1, 2)
-        bias = torch.unflatten(params.memory_bias, 0, (2 * heads, 1, -1))
-        return MemoryMap(maps, bias)
-
-    def slot(self, outputs: Tensor, shares: Tensor, config: Config) -> Tensor:
-        r"""
-        * `outputs` are those of all layers at one step, `[L + 1, B, C]`; $m_t$ is one
-          product, if they are laid out flat
-
-        Returns key and value, `[2·H, B, D]`.
-        """
-        vector = torch.mv(outputs.flatten(1).T, shares).view_as(outputs[0])
-        if config.norm_memory:
-            vector = normalize(vector, config)
-        return torch.baddbmm(
-            self.bias, vector.expand(len(self.maps), -1, -1), self.maps
-        )
+    torch.bmm(attn, values, out=buffers.rows)
+    buffers.concat_by_head.copy_(buffers.heads)
+    return buffers.concat
 
 
 def run_forward(
@@ -766,45 +598,70 @@ def run_forward(
     * `empty` is `True` for those that do not belong to a sequence, `[S, B]`; `None` if
       all do. Each sequence has one at least
     """
-    activations = Activations.allocate(x_seq, keys, values, params)
-    layers, memory = Layer.unstack(params), MemoryMap.of(params, config.heads)
-    length, batch, before = *x_seq.shape[:2], len(keys)
-    buffers = Buffers.allocate(x_seq, batch, config.heads, keys.shape[-1])
-    new = [slots[:, before:].unbind(1) for slots in activations[1:]]
-    for span in spans(length, before, config.horizon):
+    p, heads, before, n_layers = params, config.heads, len(keys), len(params.query)
+    activations = Activations.allocate(x_seq, keys, values, n_layers)
+    outputs, all_keys, all_values = activations
+    buffers = Buffers.allocate(x_seq, heads)
+
+    # Transposed views, because vectors are rows: a map is `x @ weight`. A matrix for
+    # each of $2 H$ heads writes keys and values heads first, so that no copy is needed.
+    linears = (
+        *(p.query.mT, p.query_bias, p.output.mT, p.output_bias),
+        *(p.up.mT, p.up_bias, p.down, p.down_bias),
+    )
+    layers = list(zip(*(stacked.unbind() for stacked in linears), strict=True))
+    memory = torch.unflatten(p.memory, 0, (2 * heads, -1)).mT
+    memory_bias = torch.unflatten(p.memory_bias, 0, (2 * heads, 1, -1))
+    new = [slots[:, before:].unbind(1) for slots in (all_keys, all_values)]
+
+    for span in spans(len(x_seq), before, config.horizon):
         masks = draw_masks(
-            config, span, x_seq, len(layers), batch, params.down.shape[1]
+            config, span, x_seq, n_layers, x_seq.shape[1], p.down.shape[1]
         )
         for t in range(span.start, span.stop):
-            window = Window.at(t, activations, params, empty, before, config)
-            x, *above = activations.outputs[t].unbind()
-            for number, (layer, out) in enumerate(zip(layers, above, strict=True)):
-                at = masks_at(masks, span, t, number, len(layers), window)
-                added = attend(x, number, layer, window, buffers, config, at.attention)
-                z = times(added, at.attended).add_(x)
-                added = feed_forward(z, layer, config, at.hidden)
-                x = torch.add(z, times(added, at.projected), out=out)
-            slot = memory.slot(activations.outputs[t], params.shares, config)
+            # The window: slots $S_t - \tau, \dots, S_t - 1$, and their distances.
+            step, end = t - span.start, before + t
+            first = 0 if config.horizon is None else max(0, end - config.horizon)
+            near = p.distance.shape[2] - (end - first)
+            window = all_keys[:, first:end].mT, all_values[:, first:end]
+            distance = p.distance[:, :, near:].mT.unbind()
+            bias = p.distance_bias[:, :, None, near:].unbind()
+            absent = empty[first:].T if empty is not None and first < before else None
+            x, *above = outputs[t].unbind()
+            for number, out in enumerate(above):
+                query, u, output, b_o, w_1, b_1, w_2, b_2 = layers[number]
+                dropped, *others = _masks_at(masks, step, number, n_layers)
+                if dropped is not None:
+                    dropped = dropped[..., first - span.low : end - span.low]
+                torch.addmm(u, normalize(x, config)[0], query, out=buffers.concat)
+                attend(
+                    buffers, *window, distance[number], bias[number], absent, dropped
+                )
+                added = torch.addmm(b_o, buffers.concat, output)
+                z = times(added, others[0]).add_(x)
+                up = torch.addmm(b_1, normalize(z, config)[0], w_1)
+                hidden = times(activate(config, up), others[2])
+                added = torch.addmm(b_2, hidden, w_2)
+                x = torch.add(z, times(added, others[1]), out=out)
+
+            # The slot. All levels of a step are side by side: $m_t$ is one product.
+            vector = torch.mv(outputs[t].flatten(1).T, p.shares).view_as(x)
+            if config.norm_memory:
+                vector = normalize(vector, config)[0]
+            slot = torch.baddbmm(memory_bias, vector.expand(2 * heads, -1, -1), memory)
             for slots, half in zip(new, slot.chunk(2), strict=True):
                 slots[t].copy_(half.view(slots[t].shape))
     return activations
 
 
-def masks_at(
-    masks: Masks, span: Span, t: int, number: int, n_layers: int, window: Window
-) -> Masks:
-    r"""
-    The masks of one layer at one step, `[H·B, 1, S]`, `[B, C]` twice and `[B, F]`.
-    """
-    if all(mask is None for mask in masks):
+def _masks_at(masks: Masks, step: int, number: int, n_layers: int) -> Masks:
+    """Of one layer at one step: `[H·B, 1, slots]`, `[B, C]` twice and `[B, F]`."""
+    if masks.attention is None and all(mask is None for mask in masks):
         return masks
-    step, attention = t - span.start, masks.attention
+    attention, *others = masks
     if attention is not None:
-        end = span.old + step
         attention = attention[:, step * n_layers + number, None]
-        attention = attention[..., end - window.values.shape[1] : end]
-    others = (None if mask is None else mask[number, step] for mask in masks[1:])
-    return Masks(attention, *others)
+    return Masks(attention, *(x if x is None else x[number, step] for x in others))
 
 
 def results_of(
@@ -815,23 +672,41 @@ def results_of(
     `[T, B, H, D]`. They are copies, so that a user may change them in place without
     changing what the backward pass will read.
     """
-
-    def new(slots: Tensor) -> Tensor:
-        slots = torch.unflatten(slots[:, before:], 0, (heads, -1))
-        return slots.permute(2, 1, 0, 3).clone()
-
-    top = activations.outputs[:, -1].clone()
-    return top, new(activations.keys), new(activations.values)
+    outputs, *memory = activations
+    keys, values = (_by_step(slots[:, before:], heads).clone() for slots in memory)
+    return outputs[:, -1].clone(), keys, values
 
 
-# ## Recomputation
+def _by_step(slots: Tensor, heads: int) -> Tensor:
+    """From `[H·B, S, D]` to `[S, B, H, D]`."""
+    return torch.unflatten(slots, 0, (heads, -1)).permute(2, 1, 0, 3)
+
+
+# ## Backward pass
 #
-# The forward pass computes, for each step and layer, a query, weights of all slots, an
-# output of the heads and hidden features: with $F = 4C$, $8 C + H S$ numbers and more.
-# It stores the output of the layer, $C$ numbers. In the backward pass the rest is
-# computed again for a span of steps, used, and overwritten by the next span. This is
-# activation checkpointing ([@chen2016training]), with the difference that the second
-# forward pass is much faster than the first, because it is no loop.
+# The loop of the forward pass, read from its last line to its first. A hat is a
+# normalized vector, and $N$ takes a gradient [through a norm](#normalize_backward). At
+# step $t$, first **the slot**, to which all later steps have added their gradients:
+#
+# $$\delta_m = N \left( W_{KV}^\top \, (\delta_{k_t}, \delta_{v_t}) \right)$$
+#
+# Then **the layers**, from the last to the first. The gradient of the last output
+# begins with $g_t$, which comes from the loss, and $\delta_m$ is added at each level
+# $l$ with its share $s_l = \operatorname{softmax}(w)_l$:
+#
+# \begin{align}
+# \delta_{x^L} &= g_t + s_L \, \delta_m \\
+# \delta_p &= f'(p) \odot W_2 \, \delta_{x^l} \\
+# \delta_z &= \delta_{x^l} + N(W_1^\top \delta_p) \\
+# \delta_o &= W_O^\top \, \delta_z \\
+# \delta_{A_j} &= \delta_o^\top v_j \\
+# \delta_{e_j} &= A_j \left( \delta_{A_j} - \textstyle\sum_i A_i \delta_{A_i} \right) \\
+# \delta_q &= \textstyle\sum_j \delta_{e_j} \, (k_j + E_{S - j}) \\
+# \delta_{x^{l-1}} &= \delta_z + N(W_Q^\top \delta_q) + s_{l-1} \, \delta_m
+# \end{align}
+#
+# The sum in $\delta_{e_j}$ is that of the softmax: weights sum to one, so a gradient
+# that all weights have in common changes nothing.
 
 
 class Scratch:
@@ -856,64 +731,6 @@ class Scratch:
         if space is None or space.numel() < size:
             space = self.space[name] = self.like.new_empty(size)
         return space[:size].view(shape)
-
-
-class Norm(NamedTuple):
-    r"""
-    ### Normalized vectors
-
-    $\hat{x}$, with $\mu$ and $1 / \sigma$, which the derivative needs.
-    """
-
-    vectors: Tensor
-    mean: Tensor
-    rstd: Tensor
-
-    @staticmethod
-    def of(x: Tensor, config: Config) -> "Norm":
-        """Normalizes the last axis."""
-        return Norm(*torch.native_layer_norm(x, x.shape[-1:], None, None, config.eps))
-
-
-@dataclass(frozen=True)
-class Recomputed:
-    r"""
-    ### Recomputed activations of a span
-
-    * `x`, `z` are the inputs of the two sub-layers of all layers, `[L, n, B, C]`, and
-      `x_norm`, `z_norm` the same normalized
-    * `query_by_layer` is $q$ in the layout for distances, `[L·H, n·B, D]`
-    * `attn` is $A$ before dropout, `[H·B, n·L, S]`
-    * `heads_out` is $o$, `[L, n, B, C]`
-    * `hidden` is $h$, `[L, n, B, F]`, and `slopes` is $f'$, with an axis for feature
-      and gate, `[L, n, B, 1 or 2, F]`; `None` for the ReLU, where $h$ shows it
-    * `left` and `right` are the two factors of the [gradients of
-      slots](#SpanBackward.slot_grads). `left[1]` is $A$ after dropout, and `left[0]`
-      has room for $\delta_e$, `[2, H·B, n·L, S]`; `right[0]` is $q$, and `right[1]` has
-      room for $\delta_o$, `[2, H·B, n·L, D]`
-    * `masks` are the dropout masks
-    """
-
-    x: Tensor
-    x_norm: Norm
-    query_by_layer: Tensor
-    attn: Tensor
-    left: Tensor
-    right: Tensor
-    heads_out: Tensor
-    z: Tensor
-    z_norm: Norm
-    hidden: Tensor
-    slopes: Tensor | None
-    masks: Masks
-
-
-def linear_of_layers(
-    x: Tensor, weight: Tensor, bias: Tensor, out: Tensor | None = None
-) -> Tensor:
-    r"""$x W^\top + b$ layer by layer, of `[L, n, B, C]` with `[L, F, C]`."""
-    rows = torch.baddbmm(bias.unsqueeze(1), x.flatten(1, 2), weight.mT, out=out)
-    return torch.unflatten(rows, 1, x.shape[1:3])
 
 
 def by_slot(by_distance: Tensor, slots: int) -> Tensor:
@@ -949,63 +766,6 @@ def by_slot(by_distance: Tensor, slots: int) -> Tensor:
     )
 
 
-def padded_distances(params: Params, slots: int) -> tuple[Tensor, Tensor]:
-    r"""
-    As many distances as a span has slots, `[L·H, slots, D]` and `[L·H, slots]`. The
-    last steps attend to slots that are too far for the first ones; zeros stand for
-    distances that no step uses.
-    """
-    missing = max(0, slots - params.distance.shape[2])
-    table = F.pad(params.distance, (0, 0, missing, 0))[:, :, -slots:]
-    bias = F.pad(params.distance_bias, (missing, 0))[:, :, -slots:]
-    return table.flatten(0, 1), bias.flatten(0, 1)
-
-
-def attention_weights(
-    query: Tensor,
-    query_by_layer: Tensor,
-    keys: Tensor,
-    empty: Tensor | None,
-    params: Params,
-    config: Config,
-    span: Span,
-    scratch: Scratch,
-    out: tuple[Tensor, Tensor],
-) -> None:
-    r"""
-    ### Attention weights of a span
-
-    All queries of a sequence meet all slots, one product per head and sequence, and all
-    distances, one per layer and head. Slots that a step does not attend to, because
-    they are too old or not written yet, are masked.
-
-    * `out` are the tensors for scores and weights, `[H·B, n·L, slots]`
-    """
-    n_layers, steps, slots = len(params.query), span.steps, span.slots
-    shape = (config.heads, len(query) // config.heads, steps, n_layers, slots)
-    table, bias = padded_distances(params, slots)
-    places = slots + steps - 1
-    by_distance = scratch("distance", *query_by_layer.shape[:2], places)
-    torch.baddbmm(
-        bias.unsqueeze(1), query_by_layer, table.mT, out=by_distance[..., :slots]
-    )
-    by_distance = by_distance.view(n_layers, config.heads, steps, -1, places)
-
-    scores = torch.bmm(query, keys.mT, out=out[0]).view(shape)
-    scores += by_slot(by_distance, slots)
-    # Without a horizon all steps attend to the slots before the span.
-    first = span.old if config.horizon is None else 0
-    distance = span.distances(scores.device)[:, first:]
-    unseen = distance < 1
-    if config.horizon is not None:
-        unseen |= distance > config.horizon
-    scores[..., first:].masked_fill_(unseen.unsqueeze(1), -math.inf)
-    if empty is not None and span.low < span.before:
-        oldest = empty[span.low :].T[:, None, None]
-        scores[..., : oldest.shape[-1]].masked_fill_(oldest, -math.inf)
-    torch.softmax(scores, -1, out=out[1].view(shape))
-
-
 def slopes_of(up: Tensor, config: Config) -> tuple[Tensor, Tensor | None]:
     r"""
     ### Derivative of the activation function
@@ -1025,214 +785,6 @@ def slopes_of(up: Tensor, config: Config) -> tuple[Tensor, Tensor | None]:
     return hidden.detach(), torch.unflatten(slopes, -1, (1 + config.is_gated, -1))
 
 
-def recompute(
-    span: Span,
-    activations: Activations,
-    empty: Tensor | None,
-    params: Params,
-    config: Config,
-    scratch: Scratch,
-) -> Recomputed:
-    r"""
-    ### The forward pass of a span, in parallel
-    """
-    outputs = activations.outputs[span.start : span.stop, :-1]
-    x = outputs.transpose(0, 1).contiguous()
-    n_layers, steps, batch, _ = x.shape
-    heads, slots = config.heads, slice(span.low, span.low + span.slots)
-    masks = draw_masks(config, span, x, n_layers, batch, params.down.shape[1])
-
-    # Queries, in the two layouts that are needed.
-    x_norm = Norm.of(x, config)
-    query = linear_of_layers(x_norm.vectors, params.query, params.query_bias)
-    query = torch.unflatten(query, -1, (heads, -1))
-    query_by_layer = query.permute(0, 3, 1, 2, 4).reshape(
-        n_layers * heads, steps * batch, -1
-    )
-    query = query.permute(3, 2, 1, 0, 4)
-    sizes = (2, heads * batch, steps * n_layers)
-    left = scratch("left", *sizes, span.slots)
-    right = scratch("right", *sizes, query.shape[-1])
-    right[0].view(query.shape).copy_(query)
-
-    # Weights, and the outputs of the heads.
-    attn = left[1] if masks.attention is None else scratch("attn", *left.shape[1:])
-    keys, values = activations.keys[:, slots], activations.values[:, slots]
-    attention_weights(
-        *(right[0], query_by_layer, keys, empty, params, config, span, scratch),
-        out=(left[0], attn),
-    )
-    if masks.attention is not None:
-        torch.mul(attn, masks.attention, out=left[1])
-    heads_out = torch.bmm(left[1], values).view(heads, batch, steps, n_layers, -1)
-    heads_out = heads_out.permute(3, 2, 1, 0, 4).reshape(x.shape)
-    added = linear_of_layers(heads_out, params.output, params.output_bias)
-    z = x + times(added, masks.attended)
-
-    # Hidden features. A dropped feature has no slope either.
-    z_norm = Norm.of(z, config)
-    out = scratch("hidden", n_layers, steps * batch, params.up.shape[1])
-    up = linear_of_layers(z_norm.vectors, params.up, params.up_bias, out)
-    hidden, slopes = slopes_of(up, config)
-    if masks.hidden is not None:
-        if slopes is None:
-            slopes = hidden.sign().unsqueeze(-2)
-        hidden, slopes = hidden * masks.hidden, slopes * masks.hidden.unsqueeze(-2)
-    return Recomputed(
-        *(x, x_norm, query_by_layer, attn, left, right, heads_out),
-        *(z, z_norm, hidden, slopes, masks),
-    )
-
-
-# ## Backward pass
-#
-# The loop of the forward pass, read from its last line to its first. A hat is a
-# normalized vector, and $N$ takes a gradient [through a norm](#normalize_backward). At
-# step $t$, first **the slot**, to which all later steps have added their gradients:
-#
-# $$\delta_m = N \left( W_{KV}^\top \, (\delta_{k_t}, \delta_{v_t}) \right)$$
-#
-# Then **the layers**, from the last to the first. The gradient of the last output
-# begins with $g_t$, which comes from the loss, and $\delta_m$ is added at each level
-# $l$ with its share $s_l = \operatorname{softmax}(w)_l$:
-#
-# \begin{align}
-# \delta_{x^L} &= g_t + s_L \, \delta_m \\
-# \delta_p &= f'(p) \odot W_2 \, \delta_{x^l} \\
-# \delta_z &= \delta_{x^l} + N(W_1^\top \delta_p) \\
-# \delta_o &= W_O^\top \, \delta_z \\
-# \delta_{A_j} &= \delta_o^\top v_j \\
-# \delta_{e_j} &= A_j \left( \delta_{A_j} - \textstyle\sum_i A_i \delta_{A_i} \right) \\
-# \delta_q &= \textstyle\sum_j \delta_{e_j} \, (k_j + E_{S - j}) \\
-# \delta_{x^{l-1}} &= \delta_z + N(W_Q^\top \delta_q) + s_{l-1} \, \delta_m
-# \end{align}
-#
-# The sum in $\delta_{e_j}$ is that of the softmax: weights sum to one, so a gradient
-# that all weights have in common changes nothing.
-
-
-class GradBuffers(NamedTuple):
-    r"""
-    ### Gradient buffers of a span
-
-    What the steps write, for the products at the end of the span:
-
-    * `x`, `z` are $\delta_{x^l}$ and $\delta_z$, `[L, n, B, C]`
-    * `projected`, `attended` are the gradients of what the two sub-layers add,
-      `[L, n, B, C]`; without dropout these are `x` and `z`
-    * `query` is $\delta_q$, `[L, n, B, C]`, and `up` is $\delta_p$, `[L, n, B, F]`, or
-      twice as wide with a gate
-    * `heads_out` is $\delta_o$, `[H·B, n·L, D]`, and `scores` is $\delta_e$,
-      `[H·B, n·L, S]`
-    * `vector` is $\delta_m$, `[n, B, C]`, and `slot` is $(\delta_k, \delta_v)$,
-      `[n, B, 2·C]`
-    """
-
-    x: Tensor
-    z: Tensor
-    attended: Tensor
-    projected: Tensor
-    query: Tensor
-    up: Tensor
-    heads_out: Tensor
-    scores: Tensor
-    vector: Tensor
-    slot: Tensor
-
-    @staticmethod
-    def allocate(known: Recomputed, params: Params, scratch: Scratch) -> "GradBuffers":
-        """Reuses the memory of the span before."""
-        shape = known.x.shape
-        _, steps, batch, width = shape
-        x, z = scratch("grad x", *shape), scratch("grad z", *shape)
-        masks = known.masks
-        return GradBuffers(
-            x=x,
-            z=z,
-            attended=z if masks.attended is None else scratch("attended", *shape),
-            projected=x if masks.projected is None else scratch("projected", *shape),
-            query=scratch("query", *shape),
-            up=scratch("up", *shape[:3], params.up.shape[1]),
-            heads_out=known.right[1],
-            scores=known.left[0],
-            vector=scratch("vector", steps, batch, width),
-            slot=scratch("slot", steps, batch, 2 * width),
-        )
-
-
-class LayerStep(NamedTuple):
-    r"""
-    ### One layer at one step
-
-    What was recomputed for it, and where its gradients go.
-    """
-
-    x: Tensor
-    x_mean: Tensor
-    x_rstd: Tensor
-    z: Tensor
-    z_mean: Tensor
-    z_rstd: Tensor
-    hidden: Tensor
-    slopes: Tensor | None
-    attended_mask: Tensor | None
-    projected_mask: Tensor | None
-    grad_x: Tensor
-    grad_z: Tensor
-    attended: Tensor
-    projected: Tensor
-    query: Tensor
-    query_by_head: Tensor
-    up: Tensor
-    heads_out: Tensor
-    heads_out_rows: Tensor
-    attn: Tensor
-    attn_mask: Tensor | None
-    scores: Tensor
-
-    @staticmethod
-    def all(known: Recomputed, grads: GradBuffers) -> list["LayerStep"]:
-        r"""
-        All $L \cdot n$ of a span, layer after layer. To split a tensor into all of its
-        views at once takes a third of the time of a view when it is needed.
-        """
-        n_layers, steps, batch, _ = known.x.shape
-        pairs = len(grads.heads_out)
-
-        def views(x: Tensor | None) -> Sequence[Tensor | None]:
-            if x is None:
-                return [None] * (n_layers * steps)
-            return x.flatten(0, 1).unbind()
-
-        # These tensors have the layers of a step side by side.
-        def by_step(x: Tensor) -> list[Tensor]:
-            split = x.unsqueeze(2).unbind(1)
-            return [one for layer in range(n_layers) for one in split[layer::n_layers]]
-
-        masks = known.masks
-        grad_x, grad_z = views(grads.x), views(grads.z)
-        heads_out = by_step(grads.heads_out)
-        query_by_head = torch.unflatten(grads.query, -1, (pairs // batch, -1))
-        columns = (
-            *(views(x) for x in (known.x, known.x_norm.mean, known.x_norm.rstd)),
-            *(views(z) for z in (known.z, known.z_norm.mean, known.z_norm.rstd)),
-            *(views(known.hidden), views(known.slopes)),
-            *(views(masks.attended), views(masks.projected)),
-            *(grad_x, grad_z),
-            grad_z if grads.attended is grads.z else views(grads.attended),
-            grad_x if grads.projected is grads.x else views(grads.projected),
-            views(grads.query),
-            views(query_by_head.transpose(2, 3)),
-            views(grads.up),
-            [one.view(-1, batch, one.shape[-1]) for one in heads_out],
-            heads_out,
-            by_step(known.attn),
-            views(None) if masks.attention is None else by_step(masks.attention),
-            by_step(grads.scores),
-        )
-        return list(map(LayerStep, *columns))
-
-
 def normalize_backward(grad: Tensor, x: Tensor, mean: Tensor, rstd: Tensor) -> Tensor:
     r"""
     ### Through a norm
@@ -1247,93 +799,16 @@ def normalize_backward(grad: Tensor, x: Tensor, mean: Tensor, rstd: Tensor) -> T
     directions from the gradient.
     """
     only_x = [True, False, False]
-    parts = torch.ops.aten.native_layer_norm_backward(
+    through: Tensor = torch.ops.aten.native_layer_norm_backward(
         grad, x, x.shape[-1:], mean, rstd, None, None, only_x
-    )
-    through: Tensor = parts[0]
+    )[0]
     return through
 
 
 relu_backward = torch.ops.aten.threshold_backward.grad_input
 
 
-def feed_forward_backward(
-    grad: Tensor, at: LayerStep, up: Tensor, down: Tensor
-) -> Tensor:
-    r"""
-    ### Through the network
-
-    * `grad` is $\delta_{x^l}$, `[B, C]`
-    * `up`, `down` are $W_1$, `[F, C]`, and $W_2$, `[C, F]`
-
-    Returns $\delta_z$.
-    """
-    if at.projected_mask is not None:
-        torch.mul(grad, at.projected_mask, out=at.projected)
-    hidden = at.projected.mm(down)
-    if at.slopes is None:
-        relu_backward(hidden, at.hidden, 0, grad_input=at.up)
-    else:
-        torch.mul(hidden.unsqueeze(1), at.slopes, out=at.up.view(at.slopes.shape))
-    through = normalize_backward(at.up.mm(up), at.z, at.z_mean, at.z_rstd)
-    return torch.add(grad, through, out=at.grad_z)
-
-
-class Slots(NamedTuple):
-    r"""
-    ### Slots of a span
-
-    * `keys` are `[H·B, S, D]`, and `values` `[H·B, D, S]`
-    * `distance` is $E$ of each layer for one step, `[H, S, D]`
-
-    They are all slots of the span. Those that the step did not attend to have a weight
-    of zero, and so a gradient of zero.
-    """
-
-    keys: Tensor
-    values: Tensor
-    distance: tuple[Tensor, ...]
-
-
-def attend_backward(
-    grad: Tensor,
-    at: LayerStep,
-    slots: Slots,
-    number: int,
-    buffers: Buffers,
-    query: Tensor,
-    output: Tensor,
-) -> Tensor:
-    r"""
-    ### Through attention
-
-    * `grad` is $\delta_z$, `[B, C]`, and `number` is $l - 1$
-    * `query`, `output` are $W_Q$ and $W_O$, `[C, C]`
-
-    Returns $\delta_z + N(W_Q^\top \delta_q)$.
-    """
-    # $\delta_o$.
-    if at.attended_mask is not None:
-        torch.mul(grad, at.attended_mask, out=at.attended)
-    torch.mm(at.attended, output, out=buffers.concat)
-    at.heads_out.copy_(buffers.concat_by_head)
-
-    # $\delta_A$ and $\delta_e$.
-    distance = slots.distance[number]
-    scores = times(at.heads_out_rows.bmm(slots.values), at.attn_mask)
-    scores = torch._softmax_backward_data(scores, at.attn, -1, scores.dtype)
-    at.scores.copy_(scores)
-
-    # $\delta_q$: slots belong to a sequence, distances are the same for all.
-    torch.bmm(scores, slots.keys, out=buffers.rows)
-    buffers.heads.baddbmm_(scores.view(len(distance), len(grad), -1), distance)
-    at.query_by_head.copy_(buffers.heads)
-    through = at.query.mm(query)
-    return normalize_backward(through, at.x, at.x_mean, at.x_rstd).add_(grad)
-
-
-@dataclass
-class Gradients:
+class Gradients(NamedTuple):
     r"""
     ### Gradients of everything
 
@@ -1350,46 +825,209 @@ class Gradients:
 
 class SpanBackward:
     r"""
-    ### The loop, for one span
+    ### Backward pass of a span
+
+    Recomputed activations, all with an axis of $L$ layers and one of $n$ steps:
+
+    * `x`, `z` are the inputs of the two sub-layers, `[L, n, B, C]`; `x_norm`, `z_norm`
+      are the same normalized, with $\mu$ and $1 / \sigma$
+    * `query_by_layer` is $q$ in the layout for distances, `[L·H, n·B, D]`
+    * `attn` is $A$ before dropout, `[H·B, n·L, S]`
+    * `heads_out` is $o$, `[L, n, B, C]`
+    * `hidden` is $h$, `[L, n, B, F]`, and `slopes` is $f'$, with an axis for feature
+      and gate, `[L, n, B, 1 or 2, F]`; `None` for the ReLU, where $h$ shows it
+    * `left` and `right` are the two factors of the [gradients of slots](#slot_grads).
+      `left[1]` is $A$ after dropout, and `left[0]` has room for $\delta_e$, `[2, H·B,
+      n·L, S]`; `right[0]` is $q$, and `right[1]` has room for $\delta_o$, `[2, H·B,
+      n·L, D]`
+
+    Gradients, which the steps write for the products at the end of the span:
+
+    * `grad_x`, `grad_z` are $\delta_{x^l}$ and $\delta_z$; `projected`, `attended` are
+      those of what the two sub-layers add, the same without dropout; `grad_query` is
+      $\delta_q$, all `[L, n, B, C]`
+    * `grad_up` is $\delta_p$, `[L, n, B, F]`, or twice as wide with a gate
+    * `grad_vector` is $\delta_m$, `[n, B, C]`, and `grad_slot` is $(\delta_k,
+      \delta_v)$, `[n, B, 2·C]`
     """
 
     def __init__(
         self,
         span: Span,
         activations: Activations,
-        known: Recomputed,
-        grads: GradBuffers,
+        empty: Tensor | None,
         params: Params,
         config: Config,
+        scratch: Scratch,
     ) -> None:
         """What the steps of the span share."""
-        self.span, self.known, self.grads = span, known, grads
-        self.params, self.config = params, config
-        maps = (params.query, params.output, params.up, params.down.mT)
-        self.layers = list(zip(*(stacked.unbind() for stacked in maps), strict=True))
-        self.layer_steps = LayerStep.all(known, grads)
-        _, _, batch, width = known.x.shape
-        heads = config.heads
-        self.buffers = Buffers.allocate(known.x, batch, heads, width // heads)
-
-        low, slots = span.low, span.slots
-        self.keys = activations.keys[:, low : low + slots].contiguous()
-        self.values = activations.values[:, low : low + slots].mT.contiguous()
-        # The first steps attend to fewer slots: behind distance 1 there are zeros.
-        table = F.pad(padded_distances(params, slots)[0], (0, 0, 0, span.steps - 1))
-        self.table = torch.unflatten(table, 0, (len(self.layers), -1))
-
-        slot = grads.slot.view(span.steps, batch, 2, heads, -1)
-        self.slot_by_head = slot.permute(0, 2, 3, 1, 4).unbind()
+        self.span, self.params, self.config = span, params, config
+        self.scratch = scratch
+        self.outputs = activations.outputs[span.start : span.stop]
+        slots = slice(span.low, span.low + span.slots)
+        keys, values = activations.keys[:, slots], activations.values[:, slots]
+        self.recompute(keys, values, empty)
+        self.keys, self.values = keys.contiguous(), values.mT.contiguous()
 
         # Memory vectors, which the steps normalized.
-        outputs = activations.outputs[span.start : span.stop]
-        vectors = torch.matmul(params.shares, outputs.flatten(2))
-        self.vectors = vectors.view_as(outputs[:, 0])
-        self.norm = Norm.of(self.vectors, config)
+        vectors = torch.matmul(params.shares, self.outputs.flatten(2))
+        self.vectors = vectors.view_as(self.outputs[:, 0])
+        self.vectors_norm = normalize(self.vectors, config)
+
+        shape = self.x.shape
+        _, steps, batch, width = shape
+        self.grad_x, self.grad_z = scratch("grad x", *shape), scratch("grad z", *shape)
+        self.projected, self.attended = self.grad_x, self.grad_z
+        if self.masks.projected is not None:
+            self.projected = scratch("projected", *shape)
+            self.attended = scratch("attended", *shape)
+        self.grad_query = scratch("query", *shape)
+        self.grad_up = scratch("up", *shape[:3], params.up.shape[1])
+        self.grad_vector = scratch("vector", steps, batch, width)
+        self.grad_slot = scratch("slot", steps, batch, 2 * width)
+
+    def recompute(self, keys: Tensor, values: Tensor, empty: Tensor | None) -> None:
+        r"""
+        ### The forward pass of a span, in parallel
+
+        * `keys`, `values` are those of all slots of the span, `[H·B, S, D]`
+        """
+        p, config, scratch, heads = self.params, self.config, self.scratch, self.heads
+        self.x = x = self.outputs[:, :-1].transpose(0, 1).contiguous()
+        n_layers, steps, batch, _ = x.shape
+        d_ff = p.down.shape[1]
+        self.masks = masks = draw_masks(config, self.span, x, n_layers, batch, d_ff)
+
+        # Queries, in the two layouts that are needed.
+        self.x_norm = normalize(x, config)
+        query = _linears(self.x_norm[0], p.query, p.query_bias)
+        query = torch.unflatten(query, -1, (heads, -1))
+        self.query_by_layer = query.permute(0, 3, 1, 2, 4).reshape(
+            n_layers * heads, steps * batch, -1
+        )
+        query = query.permute(3, 2, 1, 0, 4)
+        sizes = (2, heads * batch, steps * n_layers)
+        self.left = left = scratch("left", *sizes, self.span.slots)
+        self.right = right = scratch("right", *sizes, query.shape[-1])
+        right[0].view(query.shape).copy_(query)
+
+        # Weights, and the outputs of the heads.
+        self.attn = left[1]
+        if masks.attention is not None:
+            self.attn = scratch("attn", *left.shape[1:])
+        self.attention_weights(keys, empty)
+        if masks.attention is not None:
+            torch.mul(self.attn, masks.attention, out=left[1])
+        heads_out = torch.bmm(left[1], values).view(heads, batch, steps, n_layers, -1)
+        self.heads_out = heads_out.permute(3, 2, 1, 0, 4).reshape(x.shape)
+        added = _linears(self.heads_out, p.output, p.output_bias)
+        self.z = x + times(added, masks.attended)
+
+        # Hidden features. A dropped feature has no slope either.
+        self.z_norm = normalize(self.z, config)
+        out = scratch("hidden", n_layers, steps * batch, p.up.shape[1])
+        hidden, slopes = slopes_of(
+            _linears(self.z_norm[0], p.up, p.up_bias, out), config
+        )
+        if masks.hidden is not None:
+            if slopes is None:
+                slopes = hidden.sign().unsqueeze(-2)
+            hidden, slopes = hidden * masks.hidden, slopes * masks.hidden.unsqueeze(-2)
+        self.hidden, self.slopes = hidden, slopes
+
+    @property
+    def heads(self) -> int:
+        """The number of heads, $H$."""
+        return self.config.heads
+
+    def padded_distances(self) -> tuple[Tensor, Tensor]:
+        r"""
+        As many distances as the span has slots, `[L·H, slots, D]` and `[L·H, slots]`.
+        The last steps attend to slots that are too far for the first ones; zeros stand
+        for distances that no step uses.
+        """
+        p, slots = self.params, self.span.slots
+        missing = max(0, slots - p.distance.shape[2])
+        table = F.pad(p.distance, (0, 0, missing, 0))[:, :, -slots:]
+        bias = F.pad(p.distance_bias, (missing, 0))[:, :, -slots:]
+        return table.flatten(0, 1), bias.flatten(0, 1)
+
+    def attention_weights(self, keys: Tensor, empty: Tensor | None) -> None:
+        r"""
+        All queries of a sequence meet all slots, one product per head and sequence, and
+        all distances, one per layer and head. Slots that a step does not attend to,
+        because they are too old or not written yet, are masked.
+        """
+        span, horizon, query = self.span, self.config.horizon, self.query_by_layer
+        n_layers, steps, batch, _ = self.x.shape
+        slots = span.slots
+        table, bias = self.padded_distances()
+        by_distance = self.scratch("distance", *query.shape[:2], slots + steps - 1)
+        torch.baddbmm(bias[:, None], query, table.mT, out=by_distance[..., :slots])
+        by_distance = by_distance.view(n_layers, self.heads, steps, batch, -1)
+
+        shape = (self.heads, batch, steps, n_layers, slots)
+        scores = torch.bmm(self.right[0], keys.mT, out=self.left[0]).view(shape)
+        scores += by_slot(by_distance, slots)
+
+        # The distance of each slot for each step, $d = S_t - j$; it is 0 or less for
+        # slots of the future. Without a horizon all steps attend to those before.
+        first = span.old if horizon is None else 0
+        step = torch.arange(steps, device=keys.device)[:, None]
+        distance = span.old + step - torch.arange(first, slots, device=keys.device)
+        unseen = distance < 1
+        if horizon is not None:
+            unseen |= distance > horizon
+        scores[..., first:].masked_fill_(unseen.unsqueeze(1), -math.inf)
+        if empty is not None and span.low < span.before:
+            oldest = empty[span.low :].T[:, None, None]
+            scores[..., : oldest.shape[-1]].masked_fill_(oldest, -math.inf)
+        torch.softmax(scores, -1, out=self.attn.view(shape))
+
+    def views(self) -> list[SimpleNamespace]:
+        r"""
+        What was recomputed for each layer at each step, and where its gradients go, all
+        $L \cdot n$, layer after layer. To split a tensor into all of its views at once
+        takes a third of the time of a view when it is needed.
+        """
+        n_layers, steps, batch, _ = self.x.shape
+        nothing = [None] * (n_layers * steps)
+
+        def split(x: Tensor | None) -> Sequence[Tensor | None]:
+            return nothing if x is None else x.flatten(0, 1).unbind()
+
+        # These tensors have the layers of a step side by side.
+        def by_layer(each: Sequence[Tensor]) -> Sequence[Tensor]:
+            return [one for layer in range(n_layers) for one in each[layer::n_layers]]
+
+        def by_step(x: Tensor | None) -> Sequence[Tensor | None]:
+            return nothing if x is None else by_layer(x.unsqueeze(2).unbind(1))
+
+        grad_query = torch.unflatten(self.grad_query, -1, (self.heads, -1))
+        heads_out = torch.unflatten(self.right[1], 0, (self.heads, batch))
+        columns: dict[str, Sequence[Tensor | None]] = {
+            **dict(zip(("x_mean", "x_rstd"), map(split, self.x_norm[1:]), strict=True)),
+            **dict(zip(("z_mean", "z_rstd"), map(split, self.z_norm[1:]), strict=True)),
+            "attended_mask": split(self.masks.attended),
+            "projected_mask": split(self.masks.projected),
+            "attn_mask": by_step(self.masks.attention),
+            "attn": by_step(self.attn),
+            "grad_scores": by_step(self.left[0]),
+            "grad_heads_rows": by_step(self.right[1]),
+            "grad_heads_out": by_layer(heads_out.unbind(2)),
+            "grad_query_by_head": split(grad_query.transpose(2, 3)),
+        }
+        for name in ("x", "z", "hidden", "slopes", "grad_x", "grad_z"):
+            columns[name] = split(getattr(self, name))
+        for name in ("attended", "projected", "grad_query", "grad_up"):
+            columns[name] = split(getattr(self, name))
+        rows = zip(*columns.values(), strict=True)
+        return [SimpleNamespace(**dict(zip(columns, row, strict=True))) for row in rows]
 
     def run(self, top: Tensor, total: Gradients) -> None:
         r"""
+        ### The loop
+
         * `top` is $g$, `[T, B, C]`
 
         A slot is read by later steps of its own span and by later spans. The gradients
@@ -1397,152 +1035,177 @@ class SpanBackward:
         steps of its own span only. Slots that are older than the span get their
         gradients from all its steps in one product at the end.
         """
-        span, first = self.span, self.span.before + self.span.start
+        span, p, heads = self.span, self.params, self.heads
+        first = span.before + span.start
         new = slice(first, first + span.steps)
         from_later = torch.stack((total.keys[:, new], total.values[:, new]))
-        by_step = torch.unflatten(from_later, 1, (self.config.heads, -1)).unbind(3)
+        by_step = torch.unflatten(from_later, 1, (heads, -1)).unbind(3)
+        slot = torch.unflatten(self.grad_slot, 2, (2, heads, -1))
+        slot_by_head = slot.permute(0, 2, 3, 1, 4).unbind()
+        linears = (p.query, p.output, p.up, p.down.mT)
+        layers = list(zip(*(stacked.unbind() for stacked in linears), strict=True))
+        buffers, views = Buffers.allocate(self.x, heads), self.views()
+
+        # The first steps attend to fewer slots: behind distance 1 there are zeros.
+        table = F.pad(self.padded_distances()[0], (0, 0, 0, span.steps - 1))
+        table = torch.unflatten(table, 0, (len(layers), -1))
         for step in reversed(range(span.steps)):
             t = span.start + step
-            vector = self.write_backward(step, by_step[step])
-            self.layers_backward(step, top[t], vector, total.x_seq[t])
+            slots = slot_by_head[step].copy_(by_step[step])
+            if step + 1 < span.steps:
+                index, later = span.old + step, (step + 1) * len(layers)
+                slots += self.slot_grads(index, index + 1, later).view(slots.shape)
+            vector = self.grad_vector[step]
+            torch.mm(self.grad_slot[step], p.memory, out=vector)
+            if self.config.norm_memory:
+                norm = (self.vectors[step], *(x[step] for x in self.vectors_norm[1:]))
+                vector.copy_(normalize_backward(vector, *norm))
 
-        older = slice(span.low, first)
-        keys, values = self.slot_grads(slice(0, span.old), 0)
-        total.keys[:, older] += keys
-        total.values[:, older] += values
+            # The layers, each with a row for each slot of the span. Slots that the step
+            # did not attend to have a weight of zero, and so a gradient of zero.
+            near = span.steps - 1 - step
+            distance = table[:, :, near : near + span.slots].unbind()
+            levels = views[step :: span.steps]
+            *below, share = (vector * p.shares[:, None, None]).unbind()
+            grad = torch.add(top[t], share, out=levels[-1].grad_x)
+            for number in reversed(range(len(layers))):
+                query, output, up, down = layers[number]
+                grad = feed_forward_backward(grad, levels[number], up, down)
+                memory = self.keys, self.values, distance[number]
+                grad = attend_backward(
+                    grad, levels[number], buffers, *memory, query, output
+                )
+                into = levels[number - 1].grad_x if number else total.x_seq[t]
+                grad = torch.add(grad, below[number], out=into)
 
-    def slot_grads(self, slots: slice, later: int) -> Tensor:
+        keys, values = self.slot_grads(0, span.old, 0)
+        total.keys[:, span.low : first] += keys
+        total.values[:, span.low : first] += values
+
+    def slot_grads(self, start: int, stop: int, later: int) -> Tensor:
         r"""
         ### Gradients of slots
 
-        $$\delta_{k_j} = \sum_{t, l} \delta_{e_{tj}}^l \, q_t^l, \qquad
-        \delta_{v_j} = \sum_{t, l} A_{tj}^l \, \delta_{o_t}^l$$
+        Those of keys and of values are sums of the same kind, and so one product.
 
-        Both are sums of the same kind, and so one product.
-
-        * `slots` are the $j$, counted from the first that the span attends to
+        * `start`, `stop` delimit the $j$, counted from the first of the span
         * `later` is the first of the pairs $(t, l)$ to sum over
 
         Returns both, `[2, H·B, slots, D]`.
         """
-        left = self.known.left[:, :, later:, slots].flatten(0, 1)
-        right = self.known.right[:, :, later:].flatten(0, 1)
-        product = torch.bmm(left.mT, right)
+        left = self.left[:, :, later:, start:stop].flatten(0, 1)
+        product = torch.bmm(left.mT, self.right[:, :, later:].flatten(0, 1))
         return product.view(2, -1, *product.shape[1:])
 
-    def write_backward(self, step: int, from_later: Tensor) -> Tensor:
+    def add_weight_grads(self, sums: Params) -> None:
         r"""
-        ### The slot that a step wrote
+        ### Gradients of weights
 
-        * `from_later` is its gradient from later spans, `[2, H, B, D]`
-
-        Returns $\delta_m$, `[B, C]`.
+        At the end of a span the inputs of all linear maps are known and the gradients
+        of their outputs are in the buffers. $W_2$ is stored transposed, so its product
+        is. The shares are single numbers that multiply whole vectors: $\delta_{s_l} =
+        \sum_t \delta_{m_t}^\top x_t^l$.
         """
-        vector, index = self.grads.vector[step], self.span.old + step
-        slot = self.slot_by_head[step].copy_(from_later)
-        if step + 1 < self.span.steps:
-            later = (step + 1) * len(self.layers)
-            slot += self.slot_grads(slice(index, index + 1), later).view(slot.shape)
-        torch.mm(self.grads.slot[step], self.params.memory, out=vector)
-        if self.config.norm_memory:
-            mean, rstd = self.norm.mean[step], self.norm.rstd[step]
-            vector.copy_(normalize_backward(vector, self.vectors[step], mean, rstd))
-        return vector
+        for weight, bias, grad, x in (
+            (sums.query, sums.query_bias, self.grad_query, self.x_norm[0]),
+            (sums.output, sums.output_bias, self.attended, self.heads_out),
+            (sums.up, sums.up_bias, self.grad_up, self.z_norm[0]),
+            (sums.down.mT, sums.down_bias, self.projected, self.hidden),
+        ):
+            grad = grad.flatten(1, 2)
+            weight.baddbmm_(grad.mT, x.flatten(1, 2))
+            bias.add_(grad.sum(1))
+        vectors = self.vectors_norm[0] if self.config.norm_memory else self.vectors
+        slot = self.grad_slot.flatten(0, 1)
+        sums.memory.addmm_(slot.T, vectors.flatten(0, 1))
+        sums.memory_bias.add_(slot.sum(0))
+        grad = self.grad_vector.flatten(1).unsqueeze(2)
+        sums.shares.add_(torch.bmm(self.outputs.flatten(2), grad).sum((0, 2)))
 
-    def layers_backward(
-        self, step: int, grad: Tensor, vector: Tensor, out: Tensor
-    ) -> None:
-        r"""
-        ### The layers of a step
-
-        * `grad` is $g_t$, `vector` is $\delta_m$
-        * `out` is where $\delta_{x^0}$ goes
-        """
-        first, buffers = self.span.steps - 1 - step, self.buffers
-        distance = self.table[:, :, first : first + self.span.slots]
-        slots = Slots(self.keys, self.values, distance.unbind())
-        layer_steps = self.layer_steps[step :: self.span.steps]
-        *below, top = (vector * self.params.shares[:, None, None]).unbind()
-        grad = torch.add(grad, top, out=layer_steps[-1].grad_x)
-        for number in reversed(range(len(layer_steps))):
-            query, output, up, down = self.layers[number]
-            at = layer_steps[number]
-            grad = feed_forward_backward(grad, at, up, down)
-            grad = attend_backward(grad, at, slots, number, buffers, query, output)
-            into = layer_steps[number - 1].grad_x if number else out
-            grad = torch.add(grad, below[number], out=into)
+        # Distances are counted from the step that attends, so the gradients of scores
+        # go back [from slots to distances](#by_slot) first.
+        n_layers, steps, batch, _ = self.x.shape
+        slots, heads = self.span.slots, self.heads
+        shape = (n_layers, heads, steps, batch, slots + steps - 1)
+        by_distance = self.scratch("distance", *shape).zero_()
+        scores = self.left[0].view(heads, batch, steps, n_layers, slots)
+        by_slot(by_distance, slots).copy_(scores)
+        near = min(slots, sums.distance.shape[2])
+        grad = by_distance.view(n_layers * heads, steps * batch, -1)
+        grad = grad[..., slots - near : slots]
+        product = torch.bmm(grad.mT, self.query_by_layer)
+        sums.distance[:, :, -near:].add_(product.view(n_layers, heads, near, -1))
+        sums.distance_bias[:, :, -near:].add_(grad.sum(1).view(n_layers, heads, near))
 
 
-# ## Gradients of weights
-#
-# At the end of a span the inputs of all linear maps are known and the gradients of
-# their outputs are in the buffers. Each weight gradient is a product of the two.
+def _linears(
+    x: Tensor, weight: Tensor, bias: Tensor, out: Tensor | None = None
+) -> Tensor:
+    """Layer by layer, of `[L, n, B, C]` with `[L, F, C]`."""
+    rows = torch.baddbmm(bias.unsqueeze(1), x.flatten(1, 2), weight.mT, out=out)
+    return torch.unflatten(rows, 1, x.shape[1:3])
 
 
-def add_linear(weight: Tensor, bias: Tensor, grad: Tensor, x: Tensor) -> None:
+def feed_forward_backward(
+    grad: Tensor, at: SimpleNamespace, up: Tensor, down: Tensor
+) -> Tensor:
     r"""
-    $$\delta_W \mathrel{+}= \sum_{t, b} \delta_{y_{tb}} \, x_{tb}^\top, \qquad
-    \delta_b \mathrel{+}= \sum_{t, b} \delta_{y_{tb}}$$
+    ### Through the network
 
-    * `weight`, `bias` are the sums so far, `[L, F, C]` and `[L, F]`
-    * `grad` is $\delta_y$, `[L, n, B, F]`, and `x` is `[L, n, B, C]`
+    * `grad` is $\delta_{x^l}$, `[B, C]`
+    * `at` has the views of the layer at this step
+    * `up`, `down` are $W_1$, `[F, C]`, and $W_2$, `[C, F]`
+
+    Returns $\delta_z$.
     """
-    grad = grad.flatten(1, 2)
-    weight.baddbmm_(grad.mT, x.flatten(1, 2))
-    bias.add_(grad.sum(1))
+    if at.projected_mask is not None:
+        torch.mul(grad, at.projected_mask, out=at.projected)
+    hidden = at.projected.mm(down)
+    if at.slopes is None:
+        relu_backward(hidden, at.hidden, 0, grad_input=at.grad_up)
+    else:
+        torch.mul(hidden.unsqueeze(1), at.slopes, out=at.grad_up.view(at.slopes.shape))
+    through = normalize_backward(at.grad_up.mm(up), at.z, at.z_mean, at.z_rstd)
+    return torch.add(grad, through, out=at.grad_z)
 
 
-def add_distances(
-    sums: Params, grads: GradBuffers, known: Recomputed, span: Span, scratch: Scratch
-) -> None:
+def attend_backward(
+    grad: Tensor,
+    at: SimpleNamespace,
+    buffers: Buffers,
+    keys: Tensor,
+    values: Tensor,
+    distance: Tensor,
+    query: Tensor,
+    output: Tensor,
+) -> Tensor:
     r"""
-    Distances are counted from the step that attends, so the gradients of scores go back
-    [from slots to distances](#by_slot) first:
+    ### Through attention
 
-    $$\delta_{E_d} = \sum_{t, b} \delta_{e_{t, S_t - d}} \, q_t, \qquad
-    \delta_{b'_d} = \sum_{t, b} \delta_{e_{t, S_t - d}}$$
+    * `grad` is $\delta_z$, `[B, C]`
+    * `keys` are `[H·B, S, D]`, `values` `[H·B, D, S]`, and `distance` is $E$ for this
+      step, `[H, S, D]`
+    * `query`, `output` are $W_Q$ and $W_O$, `[C, C]`
+
+    Returns $\delta_z + N(W_Q^\top \delta_q)$.
     """
-    n_layers, heads, length, _ = sums.distance.shape
-    _, steps, batch, _ = known.x.shape
-    shape = (n_layers, heads, steps, batch, span.slots + steps - 1)
-    by_distance = scratch("distance", *shape).zero_()
-    scores = grads.scores.view(heads, batch, steps, n_layers, span.slots)
-    by_slot(by_distance, span.slots).copy_(scores)
+    # $\delta_o$.
+    if at.attended_mask is not None:
+        torch.mul(grad, at.attended_mask, out=at.attended)
+    torch.mm(at.attended, output, out=buffers.concat)
+    at.grad_heads_out.copy_(buffers.concat_by_head)
 
-    near = min(span.slots, length)
-    grad = by_distance.view(n_layers * heads, steps * batch, -1)
-    grad = grad[..., span.slots - near : span.slots]
-    product = torch.bmm(grad.mT, known.query_by_layer)
-    sums.distance[:, :, -near:].add_(product.view(n_layers, heads, near, -1))
-    sums.distance_bias[:, :, -near:].add_(grad.sum(1).view(n_layers, heads, near))
+    # $\delta_A$ and $\delta_e$.
+    scores = times(at.grad_heads_rows.bmm(values), at.attn_mask)
+    scores = torch._softmax_backward_data(scores, at.attn, -1, scores.dtype)
+    at.grad_scores.copy_(scores)
 
-
-def add_weight_grads(
-    sums: Params,
-    known: Recomputed,
-    grads: GradBuffers,
-    outputs: Tensor,
-    vectors: Tensor,
-) -> None:
-    r"""
-    * `outputs` is $x_t^l$ of the span, `[n, L + 1, B, C]`
-    * `vectors` is what the map to keys and values was applied to, `[n, B, C]`
-
-    $W_2$ is stored transposed, so its product is. The shares are single numbers that
-    multiply whole vectors: $\delta_{s_l} = \sum_t \delta_{m_t}^\top x_t^l$.
-    """
-    add_linear(sums.query, sums.query_bias, grads.query, known.x_norm.vectors)
-    add_linear(sums.output, sums.output_bias, grads.attended, known.heads_out)
-    add_linear(sums.up, sums.up_bias, grads.up, known.z_norm.vectors)
-    projected = grads.projected.flatten(1, 2)
-    sums.down.baddbmm_(known.hidden.flatten(1, 2).mT, projected)
-    sums.down_bias.add_(projected.sum(1))
-
-    slot = grads.slot.flatten(0, 1)
-    sums.memory.addmm_(slot.T, vectors.flatten(0, 1))
-    sums.memory_bias.add_(slot.sum(0))
-    each = outputs.flatten(2), grads.vector.flatten(1).unsqueeze(2)
-    sums.shares.add_(torch.bmm(*each).sum((0, 2)))
+    # $\delta_q$: slots belong to a sequence, distances are the same for all.
+    torch.bmm(scores, keys, out=buffers.rows)
+    buffers.heads.baddbmm_(scores.view(len(distance), len(grad), -1), distance)
+    at.grad_query_by_head.copy_(buffers.heads)
+    through = at.grad_query.mm(query)
+    return normalize_backward(through, at.x, at.x_mean, at.x_rstd).add_(grad)
 
 
 def run_backward(
@@ -1575,17 +1238,15 @@ def run_backward(
     scratch = Scratch(activations.outputs)
     length = len(activations.outputs)
     for span in reversed(list(spans(length, before, config.horizon))):
-        known = recompute(span, activations, empty, params, config, scratch)
-        grads = GradBuffers.allocate(known, params, scratch)
-        loop = SpanBackward(span, activations, known, grads, params, config)
+        loop = SpanBackward(span, activations, empty, params, config, scratch)
         loop.run(top, total)
-        outputs = activations.outputs[span.start : span.stop]
-        vectors = loop.norm.vectors if config.norm_memory else loop.vectors
-        add_weight_grads(total.params, known, grads, outputs, vectors)
-        add_distances(total.params, grads, known, span, scratch)
-        # Its memory is reused by the next span.
-        del known, grads, loop, vectors
+        loop.add_weight_grads(total.params)
+        # The next span needs its memory.
+        del loop
     return total
+
+
+Results = tuple[Tensor, Tensor, Tensor]
 
 
 class Recurrence(torch.autograd.Function):
@@ -1605,7 +1266,7 @@ class Recurrence(torch.autograd.Function):
         keys: Tensor,
         values: Tensor,
         *params: Tensor,
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    ) -> Results:
         "Arguments and results are those of `recurrence`."
         activations = run_forward(x_seq, keys, values, empty, Params(*params), config)
         ctx.config, ctx.before = config, len(keys)
@@ -1619,21 +1280,16 @@ class Recurrence(torch.autograd.Function):
     ) -> tuple[Tensor | None, ...]:
         "A gradient that is not needed is `None`: mostly those of keys and values."
         refuse_second_derivatives()
-        empty, outputs, *slots_and_params = ctx.saved_tensors
-        activations = Activations(outputs, *slots_and_params[:2])
+        empty, *tensors = ctx.saved_tensors
+        activations, params = Activations(*tensors[:3]), Params(*tensors[3:])
         if top is None:
-            top = torch.zeros_like(outputs[:, 0])
-        params = Params(*slots_and_params[2:])
+            top = torch.zeros_like(activations.outputs[:, 0])
         total = run_backward(
             top, keys, values, activations, ctx.before, empty, params, ctx.config
         )
-
-        # Of all slots those before: the others were made here.
-        def old(slots: Tensor) -> Tensor:
-            slots = torch.unflatten(slots[:, : ctx.before], 0, (ctx.config.heads, -1))
-            return slots.permute(2, 1, 0, 3)
-
-        older = old(total.keys), old(total.values)
+        older = (
+            _by_step(slots[:, : ctx.before], ctx.config.heads) for slots in total[1:3]
+        )
         return None, None, total.x_seq, *older, *total.params
 
 
@@ -1644,9 +1300,6 @@ def refuse_second_derivatives() -> None:
             "second derivatives (create_graph=True) of the feedback transformer need "
             "the reference; run the forward pass inside `labml_nn.kernels.disabled()`"
         )
-
-
-Results = tuple[Tensor, Tensor, Tensor]
 
 
 def recurrence(
@@ -1689,9 +1342,6 @@ def is_supported(x_seq: Tensor, memory: FeedbackMemory) -> bool:
     )
 
 
-Read = tuple[Tensor, FeedbackMemory]
-
-
 @kernel_for(
     FeedbackTransformer.read, owner=FeedbackTransformerKV, submodules=SUBMODULES
 )
@@ -1723,7 +1373,7 @@ def read_with(
     memory: FeedbackMemory,
     *,
     from_empty: bool = False,
-) -> Read:
+) -> tuple[Tensor, FeedbackMemory]:
     r"""
     * `recurrence` computes as the function above; with `from_empty` it can start
       without any slot
@@ -1731,39 +1381,27 @@ def read_with(
     Otherwise the reference reads the first token, which has nothing to attend to. So it
     does if some sequences might have no slot yet.
     """
+    read_before: list[Tensor] = []
     if memory.mask is not None or (len(memory) == 0 and not from_empty):
         reference: Any = FeedbackTransformer.read
         first, memory = reference.__wrapped__(model, x_seq[:1], memory)
-        rest, memory = _read_rest(recurrence, model, config, x_seq[1:], memory)
-        return torch.cat([first, rest]), memory
-    return _read_rest(recurrence, model, config, x_seq, memory)
-
-
-def _read_rest(
-    recurrence: Callable[..., Results],
-    model: FeedbackTransformerKV,
-    config: Config,
-    x_seq: Tensor,
-    memory: FeedbackMemory,
-) -> Read:
-    keys, values = memory.keys, memory.values
+        read_before, x_seq = [first], x_seq[1:]
+    keys, values, mask = memory.keys, memory.values, memory.mask
     if keys is None or values is None:
-        heads, d_k = model.heads, model.d_k
-        keys = values = x_seq.new_empty(0, x_seq.shape[1], heads, d_k)
-    length, horizon = len(x_seq), config.horizon
-    longest = len(keys) + length - 1
-    params = fold_params(model, min(longest, horizon or longest))
-    empty = None if memory.mask is None else ~memory.mask
+        keys = values = x_seq.new_empty(0, x_seq.shape[1], model.heads, model.d_k)
+    longest = len(keys) + len(x_seq) - 1
+    params = fold_params(model, min(longest, config.horizon or longest))
+    empty = None if mask is None else ~mask
     top, *new = recurrence(config, empty, x_seq, keys, values, params)
 
     def kept(old: Tensor, new: Tensor) -> Tensor:
         slots = new if len(old) == 0 else torch.cat([old, new])
-        return slots if horizon is None else slots[-horizon:]
+        return slots if config.horizon is None else slots[-config.horizon :]
 
-    mask = memory.mask
     if mask is not None:
-        mask = kept(mask, mask.new_ones(length, mask.shape[1]))
-    return top, FeedbackMemory(kept(keys, new[0]), kept(values, new[1]), mask)
+        mask = kept(mask, mask.new_ones(len(x_seq), mask.shape[1]))
+    memory = FeedbackMemory(kept(keys, new[0]), kept(values, new[1]), mask)
+    return torch.cat([*read_before, top]) if read_before else top, memory
 
 
 def read_padded(
@@ -1825,94 +1463,20 @@ def align(memories: Sequence[FeedbackMemory], length: int) -> FeedbackMemory:
 
     Returns a memory in which all sequences end together.
     """
+    like = next(m.keys for m in memories if m.keys is not None)
 
     def column(b: int, slots: Tensor | None, mask: Tensor | None) -> Tensor:
-        like = next(m.keys for m in memories if m.keys is not None)
         own = like.new_zeros(0, *like.shape[2:]) if slots is None else slots[:, b]
         if mask is not None:
             own = own[len(own) - int(mask[:, b].sum()) :]
-        missing = length - len(own)
-        return F.pad(own, (0, 0) * (own.dim() - 1) + (missing, 0))
+        return F.pad(own, (0, 0, 0, 0, length - len(own), 0))
 
     keys, values, mask = [], [], []
     for b, memory in enumerate(memories):
         keys.append(column(b, memory.keys, memory.mask))
         values.append(column(b, memory.values, memory.mask))
         own = len(memory) if memory.mask is None else memory.mask[:, b].sum()
-        distance = torch.arange(length, 0, -1, device=keys[0].device)
-        mask.append(distance <= own)
+        mask.append(torch.arange(length, 0, -1, device=like.device) <= own)
     return FeedbackMemory(
         *(torch.stack(columns, 1) for columns in (keys, values, mask))
     )
-
-
-# ## Exercises
-#
-# **1.** The kernel and the reference compute the same. How can you test this if there
-# are gradients as small as $10^{-9}$?
-#
-# <details><summary>Answer</summary>
-#
-# In double precision. In single precision two correct results differ in the seventh
-# digit, and gradients that are small differences of large numbers much earlier.
-#
-# ```python
-# import torch
-# from labml_nn import kernels
-# from labml_nn.transformers.feedback.language_model import FeedbackLanguageModel
-#
-# config = {"n_vocab": 5, "d_model": 12, "heads": 3, "dropout_prob": 0.0}
-# model = FeedbackLanguageModel.from_config(config).transformer.double()
-# for parameter in model.parameters():
-#     torch.nn.init.normal_(parameter, std=0.3)
-# x_seq = torch.randn(9, 2, 12, dtype=torch.float64)
-#
-# def gradients():
-#     total = model(x_seq).pow(3).sum()
-#     return torch.autograd.grad(total, list(model.parameters()))
-#
-# with kernels.disabled():
-#     expected = gradients()
-# torch.testing.assert_close(gradients(), expected, rtol=1e-9, atol=1e-12)
-# ```
-#
-# </details>
-#
-# **2.** Show that the gradient of a weight that is used at five steps is one product.
-#
-# <details><summary>Answer</summary>
-#
-# ```python
-# import torch
-#
-# W = torch.randn(3, 4, requires_grad=True)
-# x, delta = torch.randn(5, 4), torch.randn(5, 3)
-# for x_t, delta_t in zip(x, delta, strict=True):
-#     (W @ x_t).backward(delta_t)  # five gradients, added up
-# torch.testing.assert_close(W.grad, delta.T @ x)
-# ```
-#
-# </details>
-#
-# **3.** A batch holds one sequence of 1,000 tokens and 31 of 10. How much of the work
-# of `read_padded` is wasted, and what can you do?
-#
-# <details><summary>Answer</summary>
-#
-# 96 %: it takes a thousand steps with 32 sequences each. Sort sequences by length
-# before you form batches.
-#
-# ```python
-# import torch
-#
-# lengths = torch.tensor([1000] + 31 * [10])
-#
-# def wasted(batches):
-#     steps = sum(int(batch.max()) * len(batch) for batch in batches)
-#     return 1 - int(lengths.sum()) / steps
-#
-# assert round(wasted([lengths]), 2) == 0.96
-# assert wasted([lengths[:1], lengths[1:]]) == 0  # sorted, in two batches
-# ```
-#
-# </details>

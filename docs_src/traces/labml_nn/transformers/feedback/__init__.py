@@ -1,4 +1,4 @@
-"""Runs of the feedback transformer, with a window of S slots that is full from the first step on."""
+"""Runs of the feedback transformer, with a window of S slots, full from the first step on."""
 
 import torch
 
