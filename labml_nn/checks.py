@@ -127,7 +127,10 @@ def check_integers(name: str, numbers: Tensor, axes: str) -> None:
     """
     if not isinstance(numbers, Tensor):
         kind = type(numbers).__name__
-        raise TypeError(f"`{name}` is a {kind}; expected a tensor of integers")
+        raise TypeError(
+            f"`{name}` is a {kind}; expected a tensor of integers, such as "
+            f"torch.as_tensor({name})"
+        )
     if numbers.dtype not in (torch.int64, torch.int32):
         raise TypeError(
             f"`{name}` has dtype {numbers.dtype}; expected integers: try {name}.long()"
