@@ -17,7 +17,12 @@ os.environ.setdefault("MKL_NUM_THREADS", "1")
 os.environ.setdefault("LABML_NN_OFFLINE", "1")
 
 import pytest
+from hypothesis import settings
 from jaxtyping import install_import_hook
+
+# No test is timed: on a busy machine a short example takes long.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 # From here on, importing labml_nn decorates every annotated function: each call in each test
 # compares real shapes and dtypes with the declared ones.
