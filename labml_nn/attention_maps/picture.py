@@ -369,13 +369,14 @@ class Panel:
             yield f'<path fill-opacity="{opacity}" d="{"".join(squares)}"/>'
 
 
-def _panels(attention: AttentionMap, matrices: dict[str, Matrix]) -> list[Panel]:
-    # Without labels, positions are numbered.
-    def texts(labels: Labels | None, size: int) -> list[str]:
-        return list(map(visible, labels[0]) if labels else map(str, range(size)))
+# Without labels, positions are numbered.
+def _texts(labels: Labels | None, size: int) -> list[str]:
+    return list(map(visible, labels[0]) if labels else map(str, range(size)))
 
-    rows = texts(attention.queries, attention.sizes["query"])
-    columns = texts(attention.keys, attention.sizes["key"])
+
+def _panels(attention: AttentionMap, matrices: dict[str, Matrix]) -> list[Panel]:
+    rows = _texts(attention.queries, attention.sizes["query"])
+    columns = _texts(attention.keys, attention.sizes["key"])
     room = SINGLE if len(matrices) == 1 else MULTIPLE
     cell = max(1.0, min(LARGEST, room / len(columns), 2 * room / len(rows)))
     left, above = _marks(rows, cell), _marks(columns, cell)

@@ -836,7 +836,8 @@ class SpanBackward:
     * `heads_out` is $o$, `[L, n, B, C]`
     * `hidden` is $h$, `[L, n, B, F]`, and `slopes` is $f'$, with an axis for feature
       and gate, `[L, n, B, 1 or 2, F]`; `None` for the ReLU, where $h$ shows it
-    * `left` and `right` are the two factors of the [gradients of slots](#slot_grads).
+    * `left` and `right` are the two factors of the
+      [gradients of slots](#SpanBackward.slot_grads).
       `left[1]` is $A$ after dropout, and `left[0]` has room for $\delta_e$, `[2, H·B,
       n·L, S]`; `right[0]` is $q$, and `right[1]` has room for $\delta_o$, `[2, H·B,
       n·L, D]`
@@ -1026,7 +1027,7 @@ class SpanBackward:
 
     def run(self, top: Tensor, total: Gradients) -> None:
         r"""
-        ### The loop
+        ### The backward loop
 
         * `top` is $g$, `[T, B, C]`
 
