@@ -23,17 +23,7 @@ predicts the next token from the tokens before it, its own among them, is called
 
 The architectures of this library differ in how they represent the tokens before: a
 hidden state, a cache of keys and values, a memory, an encoded source. Training,
-evaluation and generation need not know which. They use this interface:
-
-| Method | Result |
-|:--|:--|
-| `forward` | logits at all positions, and the state after the last |
-| `loss` | cross entropy of the targets, in nats per token |
-| `pred` | probabilities at all positions, and the state |
-| `predict` | probabilities of the next token only |
-| `prepare_prompt` | the state and tokens from which generation starts |
-| `decoding_step` | a function from a token to the logits of the next |
-| `save`, `load` | [files](saving.py) |
+evaluation and generation need not know which, because all models share this interface.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
@@ -187,32 +177,9 @@ class LanguageModel(nn.Module, Generic[State]):
     r"""
     ## Language model
 
-    A subclass has a name and a configuration class, and implements `forward`:
-
-    ```python
-    import torch
-    from torch import nn
-    from labml_nn.language_model import LanguageModel, LanguageModelConfig
-
-    class Bigrams(LanguageModel[None]):
-        "Predicts from the last token only."
-
-        name = "bigrams"
-
-        def __init__(self, config):
-            super().__init__(config)
-            self.table = nn.Embedding(config.n_vocab, config.n_vocab)
-
-        def forward(self, tokens, state=None):
-            return self.table(tokens), None
-
-    model = Bigrams.from_config({"n_vocab": 65})
-    text = torch.randint(65, (11, 2))  # [T, B]
-    model.loss(text[:-1], text[1:]).backward()
-    assert model.predict(text).shape == (2, 65)  # [B, V]
-    ```
-
-    Training, saving and [generation](sampling.py) work for it without further code.
+    A subclass has a name and a configuration class, and implements `forward`, as in
+    exercise 1. Training, saving and [generation](sampling.py) work for it without
+    further code.
     """
 
     name: ClassVar[str] = ""
@@ -306,13 +273,8 @@ class LanguageModel(nn.Module, Generic[State]):
 
     @overload
     def loss(
-        self,
-        tokens: Int[Tensor, "T B"],
-        targets: Int[Tensor, "T B"],
-        state: State | None = None,
-        *,
-        return_state: Literal[False] = False,
-    ) -> Float[Tensor, ""]: ...
+        self, tokens: Tensor, targets: Tensor, state: State | None = None
+    ) -> Tensor: ...
     @overload
     def loss(
         self,

@@ -76,15 +76,7 @@ from torch import Tensor
 from labml_nn.checks import check_integers, check_sizes
 from labml_nn.language_model import LanguageModel, at_least_single, evaluating
 
-__all__ = [
-    "Chain",
-    "Greedy",
-    "Nucleus",
-    "Sampler",
-    "Temperature",
-    "TopK",
-    "generate",
-]
+__all__ = ["Chain", "Greedy", "Nucleus", "Sampler", "Temperature", "TopK", "generate"]
 
 # Any function of logits `[B, V]` and a random generator to tokens `[B]`.
 Picker = Callable[[Tensor, torch.Generator | None], Tensor]
@@ -520,12 +512,6 @@ def _check_logits(logits: Tensor) -> None:
             )
 
 
-# ## Differences from the papers
-#
-# Neither [@fan2018hierarchical] nor [@holtzman2019curious] says which tokens to keep
-# when several at the border are equally probable. Here it is those with lower numbers,
-# so that the sets are never larger than defined.
-#
 # ## Exercises
 #
 # **1.** Does it matter whether temperature is applied before or after `TopK`? Before or

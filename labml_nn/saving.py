@@ -76,21 +76,21 @@ class Description:
 
     def text(self) -> str:
         """JSON. Raises `TypeError` for a field that JSON cannot express."""
-        for name, value in self.config.items():
-            try:
-                json.dumps(value, default=_number, allow_nan=False)
-            except (TypeError, ValueError) as error:
-                raise TypeError(
-                    f"the field `{name}` ({value!r}) cannot be written to {CONFIG}: "
-                    f"{error}; use numbers, strings, booleans, None, or lists of them"
-                ) from error
+        values = dict(self.config)
         document = {
             "format": FORMAT,
             "model": self.model,
             "class": self.class_name,
-            "config": dict(self.config),
+            "config": values,
         }
-        return json.dumps(document, indent=2, default=_number) + "\n"
+        try:
+            written = json.dumps(document, indent=2, default=_number, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"the configuration {values} cannot be written to {CONFIG}: "
+                f"{error}; use numbers, strings, booleans, None, or lists of them"
+            ) from error
+        return written + "\n"
 
     @classmethod
     def parse(cls, text: str | bytes, source: Path) -> "Description":

@@ -201,8 +201,7 @@ def layer_on_cuda(
     ## PyTorch's own, on CUDA
 
     `torch.rnn_tanh` and `torch.rnn_relu` are what `nn.RNN` calls: cuDNN on a GPU, where
-    all steps are one launch. A Python loop would launch several small programs per step
-    and mostly wait. They support neither sigmoid nor a mask.
+    all steps are one launch. They support neither sigmoid nor a mask.
 
     **This kernel has not run on a GPU.** None was available; the tests run
     [its computation](#torch_rnn) on the CPU, where the same two functions exist.
@@ -266,10 +265,8 @@ def layer_compiled(
     given = layer_arguments(layer, x, state, mask) if x.device.type == "cpu" else None
     if given is None or x.numel() == 0 or given.recurrent.dtype != torch.float32:
         return NotImplemented
-    dtype = autocast_dtype(x)
-    if dtype is None and not x.dtype == given.h_0.dtype == torch.float32:
-        return NotImplemented
-    if x.dtype == torch.float64 or given.h_0.dtype == torch.float64:
+    dtype, own = autocast_dtype(x), {x.dtype, given.h_0.dtype}
+    if torch.float64 in own or (dtype is None and own != {torch.float32}):
         return NotImplemented
     is_small = UNITS_PER_TOKEN * len(x) * x.shape[1] < len(given.recurrent)
     if is_small or torch.backends.cpu.get_cpu_capability() not in VECTORS:
@@ -382,8 +379,8 @@ def compiled_forward(
     """
     ### Forward pass
 
-    Rows of inputs and states stay as PyTorch stores them, without padding. Only the
-    weights are copied, when they are [packed](call.py#Call.pack). Returns the states.
+    Only the weights are copied, when they are [packed](call.py#Call.pack). Returns the
+    states.
     """
     call = _prepare(library, given, nonlinearity)
     task = call.task
@@ -428,8 +425,8 @@ def compiled_backward(
     weight = _zeros(call, "grad_input", task.units, task.width, need.input)
     bias = _zeros(call, "grad_bias", 1, task.units, need.bias)
 
-    # The gradient of the inputs is computed last, row by row from $\delta$. If its rows
-    # are as long as those of $\delta$, it overwrites them.
+    # The gradient of the inputs is computed last. If its rows are as long as those of
+    # $\delta$, it overwrites them.
     grad_x = None
     if need.x:
         is_same_size = task.width == task.units

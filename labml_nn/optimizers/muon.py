@@ -94,8 +94,8 @@ def orthogonalise(
     if tall:
         x = x.mT
 
-    # The polynomial needs singular values of at most 1. None is larger than
-    # $\sqrt{\sum_i \sigma_i^2}$, the norm of all entries.
+    # No singular value is larger than the norm of all entries, $\sqrt{\sum_i
+    # \sigma_i^2}$.
     x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7)
 
     # $a X + (b \, X X^\top + c \, (X X^\top)^2) X$: three products.
@@ -172,8 +172,8 @@ class Muon(Optimizer):
         """
         ### Update of all parameters
 
-        `closure`, if given, computes the loss and its gradients, and its result is
-        returned. Parameters without a gradient do not change.
+        `closure`, if given, computes gradients and the loss, which is returned.
+        Parameters without a gradient do not change.
         """
         loss = None
         if closure is not None:
@@ -195,8 +195,7 @@ class Muon(Optimizer):
         ### Momentum
 
         The gradient of one batch is noisy, so the directions are those of a running
-        mean. Nesterov's variant applies the same formula a second time, as if the next
-        gradient were equal to this one:
+        mean. Nesterov's variant applies the same formula twice:
 
         $$\bar{G} \leftarrow \beta \bar{G} + (1 - \beta) \, G, \qquad
             \beta \bar{G} + (1 - \beta) \, G$$
@@ -293,10 +292,9 @@ def _update(batch: list[tuple[nn.Parameter, Tensor]], group: dict[str, Any]) -> 
 #
 # <details><summary>Answer</summary>
 #
-# To first order the loss decreases by $\langle G, X \rangle = \sum_{ij} G_{ij} X_{ij} =
-# \sum_i \sigma_i \, u_i^\top X v_i$. No $u_i^\top X v_i$ is larger than the largest
-# singular value of $X$, so the sum is at most $\sum_i \sigma_i$. With $X = U V^\top$
-# all of them are 1 at once.
+# To first order the loss decreases by $\sum_{ij} G_{ij} X_{ij} = \sum_i \sigma_i \,
+# u_i^\top X v_i$. No $u_i^\top X v_i$ is larger than 1, and all are 1 for $X = U
+# V^\top$.
 #
 # ```python
 # import torch
@@ -309,8 +307,6 @@ def _update(batch: list[tuple[nn.Parameter, Tensor]], group: dict[str, Any]) -> 
 #     other = torch.randn(8, 12, dtype=torch.float64)
 #     other = other / torch.linalg.matrix_norm(other, 2)
 #     assert (gradient * other).sum() < best
-# descent = gradient / torch.linalg.matrix_norm(gradient, 2)
-# assert (gradient * descent).sum() < best
 # ```
 #
 # </details>
@@ -320,7 +316,7 @@ def _update(batch: list[tuple[nn.Parameter, Tensor]], group: dict[str, Any]) -> 
 #
 # <details><summary>Answer</summary>
 #
-# Rows of zeros stay zero. A token that occurs once is moved as far as one that occurs a
+# Rows of zeros stay zero. A token that occurs once moves as far as one that occurs a
 # hundred times, although its gradient is a far noisier estimate.
 #
 # ```python

@@ -147,8 +147,7 @@ class LabelSmoothingLoss(nn.Module):
             others = x[..., :padding].sum(-1) + x[..., padding + 1 :].sum(-1)
             loss = loss - self.share * others
 
-        # The negative entropy $\sum_v q_v \log q_v$ is a constant, which makes zero the
-        # lowest loss and does not change the gradient.
+        # The negative entropy $\sum_v q_v \log q_v$ makes zero the lowest loss.
         loss = loss + self.confidence * math.log(self.confidence)
         if self.share:
             loss = loss + self.smoothing * math.log(self.share)
@@ -158,12 +157,10 @@ class LabelSmoothingLoss(nn.Module):
         real = torch.ones_like(target, dtype=torch.bool)
         if self.padding_idx is not None:
             real = target != self.padding_idx
-            loss = loss.masked_fill(~real, 0.0)
-        if self.reduction == "none":
-            return loss
+        loss = loss.masked_fill(~real, 0.0)
         if self.reduction == "mean":
             return loss.sum() / real.sum().clamp(min=1)
-        return loss.sum()
+        return loss.sum() if self.reduction == "sum" else loss
 
 
 def _check_arguments(size: int, padding_idx: int | None, smoothing: float) -> None:
@@ -259,8 +256,7 @@ def _check_arguments(size: int, padding_idx: int | None, smoothing: float) -> No
 #
 # <details><summary>Answer</summary>
 #
-# Cross entropy depends on the right token only, and this model gives it
-# $1 - \varepsilon$: $-\log 0.9 = 0.105$ nats per token, a perplexity of $1 / 0.9$, even
+# This model gives the right token $1 - \varepsilon$: a perplexity of $1 / 0.9$, even
 # where the next token is certain.
 #
 # ```python

@@ -410,7 +410,7 @@ class RotaryQKNormAttention(RotaryMultiHeadAttention, QKNormAttention):
 # <details><summary>Answer</summary>
 #
 # Those of RMSNorm are rotated too, because lengths do not change. Layer normalisation
-# removes a fixed direction, which is not rotated.
+# removes a fixed direction.
 #
 # ```python
 # import torch

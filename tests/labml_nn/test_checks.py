@@ -40,7 +40,6 @@ WRONG = [
     (lambda c: c.check_sizes(n=np.float32(2)), TypeError, "`n` .* whole number, not a float32"),
     (lambda c: c.check_sizes(n=True), TypeError, r"`n` \(True\)"),
     (lambda c: c.check_sizes(n="12"), TypeError, r"`n` \('12'\).* not a str"),
-    (lambda c: c.check_sizes(n=torch.tensor(2)), TypeError, "`n`"),
     (
         lambda c: c.check_same_width(d_model=64, a=64, attn=32),
         ValueError,
@@ -49,7 +48,6 @@ WRONG = [
     (lambda c: c.check_heads(4, 10), ValueError, r"divisible by `heads` \(4\); try 8 or 12"),
     (lambda c: c.check_heads(4, 2), ValueError, "try 4$"),
     (lambda c: c.check_heads(0, 2), ValueError, r"`heads` \(0\)"),
-    (lambda c: c.check_heads(2, 0), ValueError, r"`d_model` \(0\)"),
     (lambda c: c.check_probability(p=1.5), ValueError, r"`p` \(1.5\) must be from 0 to 1"),
     (lambda c: c.check_probability(p=-0.1), ValueError, r"`p` \(-0.1\)"),
     (lambda c: c.check_probability(p=float("nan")), ValueError, r"`p` \(nan\)"),
@@ -57,7 +55,6 @@ WRONG = [
     (lambda c: c.check_probability(p="0.1"), TypeError, "`p` .* a number from 0 to 1, not a str"),
     (lambda c: c.check_bool(a=True, bias="no"), TypeError, r"`bias` \('no'\) must be True or"),
     (lambda c: c.check_bool(bias=1), TypeError, r"`bias` \(1\)"),
-    (lambda c: c.check_bool(bias=None), TypeError, r"`bias` \(None\)"),
     (
         lambda c: c.check_known("model", "fedback", ["elman", "feedback"]),
         ValueError,
@@ -93,11 +90,6 @@ WRONG = [
         lambda c: c.check_prompt_lengths(torch.tensor([0, 3]), ints(3, 2)),
         ValueError,
         "`lengths` holds 0: a prompt is empty",
-    ),
-    (
-        lambda c: c.check_prompt_lengths(torch.tensor([1, 4]), ints(3, 2)),
-        ValueError,
-        r"max_len \(3\)",
     ),
 ]
 

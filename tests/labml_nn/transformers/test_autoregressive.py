@@ -208,35 +208,6 @@ def test_padding_changes_nothing(seed, changes, left, data):
         close(torch.cat(outputs)[place, b : b + 1], naive(made, each))
 
 
-@settings(deadline=None, max_examples=10)
-@given(seed=seeds, t=st.integers(1, T - 1), changes=options)
-def test_no_position_depends_on_later_ones(seed, t, changes):
-    made, tokens = model(seed, d_k=4, **changes), text()
-    other = tokens.clone()
-    other[t:] = (other[t:] + torch.randint(1, V, (T - t, B))) % V
-    before, after = made(tokens)[0], made(other)[0]
-    close(before[:t], after[:t])
-    assert not torch.allclose(before[t], after[t], atol=1e-3)
-
-
-def test_padding_is_never_read():
-    made, tokens = model(padding_token=PAD, tied=False), text(W)
-    tokens[:3, 1] = PAD
-    made(tokens)[0][tokens != PAD].sum().backward()
-    gradient = made.embedding.tokens.weight.grad
-    assert not gradient[PAD].any()
-    assert gradient[tokens[tokens != PAD]].abs().amax(1).min() > 0
-
-
-@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rotary"])
-def test_order_matters_within_a_sequence_only(positions):
-    made, tokens = model(positions=positions, d_k=4), text(W, 4)
-    swapped = tokens[[1, 0, *range(2, W)]]
-    assert not torch.allclose(made(tokens)[0][-1], made(swapped)[0][-1], atol=1e-3)
-    order = [2, 0, 3, 1]
-    close(made(tokens[:, order])[0], made(tokens)[0][:, order])
-
-
 def test_a_state_is_a_value_without_gradients():
     made = model(dropout_prob=0.3).train()
     _, state = made(text(5))
@@ -246,14 +217,6 @@ def test_a_state_is_a_value_without_gradients():
     more, made = text(6), made.eval()
     assert torch.equal(made(more, state)[0], made(more, state)[0])
     assert all(map(torch.equal, tensors, before))
-
-
-def test_gradients_flow_across_a_slide():
-    made, tokens = model(positions="none"), text(W + 1)
-    weight = made.embedding.tokens.weight
-    (whole,) = torch.autograd.grad(made(tokens)[0][-1].sum(), weight)
-    (alone,) = torch.autograd.grad(made(tokens[begin(W, W) :])[0][-1].sum(), weight)
-    close(whole, alone)
 
 
 # Submodules and initialisation.
@@ -348,33 +311,11 @@ def test_uniform_initialisation_and_zeros():
     assert torch.equal(made(tokens)[0], made.generator(made.stack.norm(x)))  # layers add nothing
 
 
-def test_loss_is_the_negative_log_likelihood():
-    made, tokens = model(), text(W + 1)
-    logits, _ = made(tokens[:-1])
-    nats = -logits.log_softmax(-1).gather(-1, tokens[1:, :, None])
-    close(made.loss(tokens[:-1], tokens[1:]), nats.mean())
-
-
 # Use.
 def test_the_trained_model_has_the_loss_that_it_had():
     folder = Path(__file__).parents[3] / "docs_src/results/autoregressive/model"
     made, tokens = labml_nn.load(folder).eval(), torch.arange(65)[:, None]
     close(made.loss(tokens[:-1], tokens[1:]), torch.tensor(7.533405))
-
-
-def test_every_forward_pass_calls_the_layers():
-    """Hooks on the stack, a layer and its attention run in training, decoding and generation."""
-    made, seen = model(), []
-    for name in ("stack", "stack.layers.1", "stack.layers.0.self_attn"):
-        made.get_submodule(name).register_forward_hook(
-            lambda *_, name=name: seen.append(name), always_call=True
-        )
-    made.loss(text(4), text(4))
-    assert len(seen) == 3
-    made(text(1), made(text(4))[1])
-    assert len(seen) == 9
-    generate(made, text(4), 3)
-    assert len(seen) == 9 + 3 * 3
 
 
 def test_generates_what_recomputation_generates():
@@ -473,18 +414,6 @@ def test_exports_for_any_length(unhooked):
 def test_invalid_tokens(unhooked, tokens, error, message):
     with pytest.raises(error, match=message):
         plain(unhooked)(tokens)
-
-
-def test_states_of_other_models(unhooked):
-    made, token = plain(unhooked), text(1)
-    with pytest.raises(TypeError, match="`state` is a Tensor; expected the state that the model"):
-        made(token, torch.zeros(2))
-    with pytest.raises(ValueError, match=r"`state` has a batch of 2 sequences"):
-        made(text(1, 3), made(text())[1])
-    with pytest.raises(ValueError, match="of 3 layers, and the model has 2"):
-        made(token, plain(unhooked, n_layers=3)(text(2))[1])
-    with pytest.raises(ValueError, match=r"`state` holds 11 tokens.*max_len = 7"):
-        made(token, plain(unhooked, max_len=T)(text())[1])
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from labml_nn import kernels
 from labml_nn.kernels import elman
 from labml_nn.kernels.build import BuildError, load
 from labml_nn.recurrent.elman import ElmanLanguageModel, ElmanLayer
-from labml_nn.sampling import generate
 
 T, B, C, N, L, V = 5, 2, 12, 7, 3, 11
 NONLINEARITIES = pytest.mark.parametrize("nonlinearity", ["tanh", "sigmoid", "relu"])
@@ -145,15 +144,6 @@ def test_infinity_and_nan(nonlinearity):
     torch.testing.assert_close(got, expected, equal_nan=True, rtol=3e-7, atol=0)
 
 
-def test_nan_stays_with_its_sequence():
-    x = torch.randn(T, 3, C)
-    x[2, 1] = float("nan")
-    states, _ = ElmanLayer(C, N)(x)
-    assert states[2:, 1].isnan().all()
-    assert not states[:2].isnan().any()
-    assert not states[:, [0, 2]].isnan().any()
-
-
 # Which kernel runs.
 
 
@@ -220,11 +210,10 @@ def test_the_computation_for_cuda_on_the_cpu(nonlinearity, bias):
     assert elman.autocast_dtype(x) is None
 
 
-@pytest.mark.parametrize("compiler", ["/nowhere/c++", "false"])
-def test_without_a_compiler(monkeypatch, tmp_path, compiler):
+def test_without_a_compiler(monkeypatch, tmp_path):
     """One line of warning, and the kernel by hand."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setenv("CXX", compiler)
+    monkeypatch.setenv("CXX", "false")
     monkeypatch.setattr(elman.KERNEL, "found", None)
     monkeypatch.setattr(elman.KERNEL, "reported", set())
     layer, x = ElmanLayer(C, N), torch.randn(T, B, C)
@@ -302,7 +291,7 @@ def test_a_step_owns_its_parameters_and_its_state():
         logits.zero_()
 
 
-def test_when_forward_decodes():
+def test_when_forward_decodes(monkeypatch):
     model = build()
     _, state = model(torch.randint(V, (T, B)))
     assert is_compiled(model.decoding_step(state))
@@ -316,12 +305,8 @@ def test_when_forward_decodes():
     assert not is_compiled(model.decoding_step(state))
     assert not is_compiled(build(tanh_projections=True).decoding_step(state))
     assert not is_compiled(build().double().decoding_step(state.double()))
-
-
-def test_large_vocabularies_are_decoded_by_forward(monkeypatch):
     monkeypatch.setattr(elman, "MAX_VOCABULARY", V - 1)
-    model = build()
-    assert not is_compiled(model.decoding_step(model(torch.randint(V, (T, B)))[1]))
+    assert not is_compiled(build().decoding_step(state))
 
 
 @pytest.mark.parametrize("token", [-1, V])
@@ -337,10 +322,3 @@ def test_tokens_of_another_vocabulary(token):
         step(first[:1])
     other(first)
     assert torch.equal(step(last.int()), other(last))  # it continues as if nothing had happened
-
-
-def test_generation_is_the_same():
-    model, prompt = build(), torch.randint(V, (T, 3))
-    generated = generate(model, prompt, 9)
-    with kernels.disabled():
-        assert torch.equal(generate(model, prompt, 9), generated)
