@@ -136,7 +136,7 @@ class SquaredReLU(nn.Module):
 
 # ## Variants
 #
-# | Name | $f(z)$ | `activation` | `is_gated` |
+# | Name | Function $f(z)$ | `activation` | `is_gated` |
 # |:--|:--|:--|:--|
 # | ReLU, the default | $\max(0, z)$ | `nn.ReLU()` | `False` |
 # | GELU | $z \, \Phi(z)$ | `nn.GELU()` | `False` |

@@ -23,11 +23,13 @@ def test_a_table_without_a_record_says_how_to_measure(name, monkeypatch, tmp_pat
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_every_table_shows_what_was_recorded(name):
+def test_a_table_shows_what_was_recorded(name):
+    benchmark = "generation" if name == "text" else name.partition("_")[0]
     table = getattr(load("performance"), name)()
-    assert table.rows[0][0] != "not measured here"
+    recorded = benchmark in {path.stem for path in RECORDS}
+    assert (table.rows[0][0] != "not measured here") == recorded
     assert all(len(row) == len(table.head) for row in table.rows)
-    assert any("commit" in note for note in table.notes)
+    assert any("commit" in note for note in table.notes) == recorded
 
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
