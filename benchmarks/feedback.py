@@ -211,4 +211,4 @@ def memory(size: Size, lengths: tuple[int, ...]) -> Rows:
 def measure(quick: bool, rounds: int) -> Tables:
     """All tables."""
     yield "speed", speed({"A": TINY} if quick else {"A": A, "B": B}, rounds)
-    yield "memory", memory(TINY if quick else A, (6, 12) if quick else (128, 256, 512))
+    yield "memory", memory(TINY if quick else A, (6, 12) if quick else (128, 256))

@@ -27,9 +27,10 @@ def test_a_table_shows_what_was_recorded(name):
     benchmark = "generation" if name == "text" else name.partition("_")[0]
     table = getattr(load("performance"), name)()
     recorded = benchmark in {path.stem for path in RECORDS}
-    assert (table.rows[0][0] != "not measured here") == recorded
+    measured = table.rows[0][0] != "not measured here"
+    assert recorded or not measured
     assert all(len(row) == len(table.head) for row in table.rows)
-    assert any("commit" in note for note in table.notes) == recorded
+    assert any("commit" in note for note in table.notes) == measured
 
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
