@@ -24,8 +24,8 @@ results: install
 	$(BIN)/python -m docs_src.results.studies $(FLAGS)
 
 # Speed and memory beside the packages that one would use instead, which it installs into folders of
-# their own: 25 minutes of two idle cores. `NAMES="attention elman"` runs these,
-# `FLAGS=--quick` tiny sizes; `NAMES=training` is the ablation of the training preset, some hours.
+# their own; needs two idle cores. `NAMES="attention elman"` runs these, `FLAGS=--quick` tiny sizes;
+# `NAMES=training` compares the training preset with nanoGPT's recipe in equal time.
 bench: install
 	$(BIN)/python -m benchmarks.peers
 	$(BIN)/python -m benchmarks $(NAMES) $(FLAGS)

@@ -1,6 +1,6 @@
 """Speed and memory beside the packages that one would use instead, in one run on one machine.
 
-    make bench                                  # all, with two threads: about 20 idle minutes
+    make bench                                  # all, with two threads, on an idle machine
     python -m benchmarks feedback elman         # these
     python -m benchmarks --quick                # tiny sizes: does it run?
 
