@@ -74,6 +74,7 @@ The peak memory of forward and backward pass is 60 MiB for 128 steps, 102 for 25
 
 import ctypes
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -84,19 +85,14 @@ from labml_nn.kernels import kernel_for
 from labml_nn.kernels.build import SHARED, Kernel, Library, Source
 from labml_nn.kernels.call import Call, fields, up_to
 from labml_nn.kernels.feedback_by_hand import (
-    SHORTEST,
     SUBMODULES,
     Config,
     Params,
     Results,
-    Span,
-    config_of,
     draw_masks,
-    is_supported,
-    read_padded,
     read_with,
     refuse_second_derivatives,
-    spans,
+    supported_config,
 )
 from labml_nn.transformers.feedback import (
     FeedbackMemory,
@@ -121,7 +117,7 @@ SIZES = """
 """
 READ = """
     query query_bias output output_bias up up_bias down down_bias
-    memory memory_bias shares table table_rows table_bias empty_slots
+    memory memory_bias shares table table_rows table_bias
     outputs queries z features keys values keys_rows values_rows x_seq
 """
 WRITTEN = """
@@ -140,6 +136,39 @@ class Task(ctypes.Structure):
     "The structure."
 
     _fields_ = fields(SIZES, "eps", READ + WRITTEN)
+
+
+class Span(NamedTuple):
+    r"""
+    ## Spans
+
+    The kernel is called for spans of some steps, so that dropout masks take little
+    memory: each span draws its own, and draws them again in the backward pass.
+
+    * `start`, `stop` delimit its steps, $t =$ `start`, …, `stop` $- 1$
+    * `low` is the first slot that its first step attends to; no later step attends to
+      an older one
+    * `slots` is the number of slots that any of its steps attends to
+    """
+
+    start: int
+    stop: int
+    low: int
+    slots: int
+
+
+#: Steps of a span.
+STEPS = 32
+
+
+def spans(length: int, before: int, horizon: int | None) -> Iterator[Span]:
+    r"""
+    * `length` is $T$, and `before` the number of slots at the beginning
+    """
+    for start in range(0, length, STEPS):
+        stop = min(length, start + STEPS)
+        low = 0 if horizon is None else max(0, before + start - horizon)
+        yield Span(start, stop, low, before + stop - 1 - low)
 
 
 class Stored(NamedTuple):
@@ -229,18 +258,18 @@ class FeedbackCall(Call):
         self.task.scratch_size = size
         self.point(scratch=self.borrow(self.task.batch, size))
 
-    def point_span(self, span: Span, config: Config, empty: Tensor | None) -> None:
-        """A span, with the dropout masks that the kernel by hand has in it."""
+    def point_span(self, span: "Span", params: Params, config: Config) -> None:
+        """A span, with its dropout masks."""
         task = self.task
         task.start, task.stop, task.drop_low = span.start, span.stop, span.low
         task.low = span.low - span.low % self.panel
         task.drop_rows = span.slots
-        like = self.like.new_empty(0, task.width)
-        masks = draw_masks(config, span, like, task.layers, task.batch, task.hidden)
+        like = self.like.new_empty(span.stop - span.start, task.batch, task.width)
+        masks = draw_masks(config, params, like, span.start, span.slots)
         for name in ("attended", "projected", "hidden"):
             mask = getattr(masks, name)
             self.point(**{f"drop_{name}": None if mask is None else self.wide(mask)})
-        self.point(drop_weights=masks.attention, empty_slots=empty)
+        self.point(drop_weights=masks.attention)
 
 
 def run_forward(
@@ -248,7 +277,6 @@ def run_forward(
     x_seq: Tensor,
     keys: Tensor,
     values: Tensor,
-    empty: Tensor | None,
     params: Params,
     config: Config,
     *,
@@ -289,8 +317,8 @@ def run_forward(
     )
     call.point(x_seq=x_seq, top=top, new_keys=new_keys, new_values=new_values)
     call.point_scratch(task.wide + task.memory_wide + task.weights_capacity)
-    for span in spans(length, before, config.horizon, longer(config)):
-        call.point_span(span, config, empty)
+    for span in spans(length, before, config.horizon):
+        call.point_span(span, params, config)
         call.run("forward")
     call.done()
     return stored, (top, new_keys, new_values)
@@ -303,7 +331,6 @@ def run_backward(
     new_values: Tensor | None,
     stored: Stored,
     before: int,
-    empty: Tensor | None,
     params: Params,
     config: Config,
 ) -> tuple[Tensor, Tensor, Tensor, Params]:
@@ -340,10 +367,10 @@ def run_backward(
         older.append(space[:, :, :before, :head].permute(2, 1, 0, 3))
 
     sums = _point_sums(call)
-    all_spans = list(spans(length, before, config.horizon, longer(config)))
+    all_spans = list(spans(length, before, config.horizon))
     _point_chunk_buffers(call, all_spans)
     for span in reversed(all_spans):
-        call.point_span(span, config, empty)
+        call.point_span(span, params, config)
         call.run("backward")
     call.done()
     return call.tensors["grad_x_seq"][..., : task.width], older[0], older[1], sums
@@ -404,20 +431,12 @@ def chunk_steps(batch: int, bytes_per_step: int) -> int:
     return max(1, ROWS.start // batch, most)
 
 
-def longer(config: Config) -> int:
-    r"""
-    A span costs a call and little memory, so it may have twice the steps. With dropout,
-    it must be that of the kernel by hand, so that both drop the same.
-    """
-    return 1 if config.dropout else 2
-
-
 def _point_chunk_buffers(call: FeedbackCall, all_spans: list[Span]) -> None:
     task, space = call.task, call.borrow
     rows = max(span.slots + span.low % call.panel for span in all_spans)
     pairs = (task.heads, task.batch, task.layers)
     steps = chunk_steps(task.batch, 2 * 4 * math.prod(pairs) * rows)
-    steps = task.chunk = min(steps, max(span.steps for span in all_spans))
+    steps = task.chunk = min(steps, max(span.stop - span.start for span in all_spans))
     shape = (task.layers, steps, task.batch)
     for name in ("x_norm", "z_norm", "grad_attended", "grad_projected"):
         call.point(**{name: space(*shape, task.wide)})
@@ -451,7 +470,6 @@ class CompiledRecurrence(torch.autograd.Function):
         ctx: Any,
         library: Library,
         config: Config,
-        empty: Tensor | None,
         x_seq: Tensor,
         keys: Tensor,
         values: Tensor,
@@ -460,10 +478,10 @@ class CompiledRecurrence(torch.autograd.Function):
         "Arguments and results are those of `recurrence`."
         params = Params(*tensors)
         stored, results = run_forward(
-            library, x_seq, keys, values, empty, params, config, store=True
+            library, x_seq, keys, values, params, config, store=True
         )
         ctx.library, ctx.config, ctx.before = library, config, len(keys)
-        ctx.save_for_backward(empty, *stored, *tensors)
+        ctx.save_for_backward(*stored, *tensors)
         ctx.set_materialize_grads(False)
         return results
 
@@ -473,22 +491,21 @@ class CompiledRecurrence(torch.autograd.Function):
     ) -> tuple[Tensor | None, ...]:
         "Gradients in the order of the arguments."
         refuse_second_derivatives()
-        empty, *tensors = ctx.saved_tensors
+        tensors = ctx.saved_tensors
         number = len(Stored._fields)
         stored, params = Stored(*tensors[:number]), Params(*tensors[number:])
         if top is None:
             width = params.query.shape[-1]
             top = torch.zeros_like(stored.outputs[:, 0, :, :width])
         grad_x_seq, grad_keys, grad_values, sums = run_backward(
-            *(ctx.library, top, keys, values, stored, ctx.before, empty, params),
+            *(ctx.library, top, keys, values, stored, ctx.before, params),
             ctx.config,
         )
-        return None, None, None, grad_x_seq, grad_keys, grad_values, *sums
+        return None, None, grad_x_seq, grad_keys, grad_values, *sums
 
 
 def recurrence(
     config: Config,
-    empty: Tensor | None,
     x_seq: Tensor,
     keys: Tensor,
     values: Tensor,
@@ -502,12 +519,10 @@ def recurrence(
     assert library is not None
     if torch.is_grad_enabled():
         results: Results = CompiledRecurrence.apply(  # type: ignore[no-untyped-call]
-            library, config, empty, x_seq, keys, values, *params
+            library, config, x_seq, keys, values, *params
         )
         return results
-    return run_forward(
-        library, x_seq, keys, values, empty, params, config, store=False
-    )[1]
+    return run_forward(library, x_seq, keys, values, params, config, store=False)[1]
 
 
 @kernel_for(
@@ -522,24 +537,18 @@ def read_compiled(
     r"""
     ## Attached to the lesson
 
-    It computes in single precision on a CPU, and its networks are plain ones with a
-    ReLU. Otherwise, and without a compiler, the [kernel by
-    hand](feedback_by_hand.py#read_by_hand) runs.
+    It computes in single precision on a CPU. Otherwise, and without a compiler, the
+    [kernel by hand](feedback_by_hand.py#read_by_hand) runs.
 
     The first token needs no special treatment: it attends to no slot, so attention adds
     nothing and has no gradient.
     """
+    config = supported_config(model, x_seq, memory)
     if (
-        len(x_seq) < SHORTEST
+        config is None
         or x_seq.device.type != "cpu"
         or x_seq.dtype != torch.float32
-        or not is_supported(x_seq, memory)
-        or x_seq.dtype != model.weights.dtype
-        or (config := config_of(model)) is None
-        or not config.is_relu
         or KERNEL.find() is None
     ):
         return NotImplemented
-    if mask is not None:
-        return read_padded(model, x_seq, memory, mask)
-    return read_with(recurrence, model, config, x_seq, memory, from_empty=True)
+    return read_with(recurrence, model, config, x_seq, memory, mask, from_empty=True)

@@ -298,8 +298,7 @@ def decoding_step(model: FeedbackLanguageModel, state: FeedbackMemory) -> Any:
         or len(state) > model.config.max_len
         or transformer.horizon != model.config.max_len
         or (state.mask is not None and not bool(state.mask.any(0).all()))
-        or (config := config_of(transformer)) is None
-        or not config.is_relu
+        or config_of(transformer) is None
     ):
         return NotImplemented
     library = KERNEL.find()

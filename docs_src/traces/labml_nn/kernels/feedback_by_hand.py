@@ -1,7 +1,6 @@
-"""Runs of the kernel by hand: forward and backward pass of a full window, in one span."""
+"""Runs of the kernel by hand: forward and backward pass of a full window, in one chunk."""
 
 import torch
-from torch import nn
 
 from labml_nn.kernels.feedback_by_hand import Config, Params, run_backward, run_forward
 
@@ -24,8 +23,11 @@ def trace_window(T, B, S, L, H, D, C, F):
         torch.randn(2 * C),
     )
     slots = torch.randn(S, B, H, D)
-    config = Config(H, 1e-5, S, True, nn.ReLU(), False)
+    config = Config(H, 1e-5, S, True)
     with torch.no_grad():
-        stored = run_forward(torch.randn(T, B, C), slots, slots, None, params, config)
+        activations, masks, weights = run_forward(
+            torch.randn(T, B, C), slots, slots, params, config
+        )
         grads = torch.randn(T, B, H, D)
-        run_backward(torch.randn(T, B, C), grads, grads, stored, S, None, params, config)
+        top = torch.randn(T, B, C)
+        run_backward(top, grads, grads, activations, masks, weights, params, config)

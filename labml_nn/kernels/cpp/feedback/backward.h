@@ -74,7 +74,6 @@ struct Backward {
                 for (Size t = chunk.start; t < chunk.stop; t++, scores += row_capacity) {
                     Window window(task, t);
                     float *seen = scores + window_offset(window) + window.lead;
-                    if (task.empty_slots) mask_empty_slots(task, window, b, seen);
                     softmax(seen, window.count);
                     clear_outside(scores, window);
                 }

@@ -84,7 +84,6 @@ struct Forward {
                                  task.head, window.lead + window.count,
                                  [=](Size j, Vec c) { add_to(scores + j, c); });
                 scores += window.lead;
-                if (task.empty_slots) mask_empty_slots(task, window, b, scores);
                 softmax(scores, window.count);
                 multiply(scores, weights_dropout(task, l, t, h, b), window.count);
             }

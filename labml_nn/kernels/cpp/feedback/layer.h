@@ -60,12 +60,6 @@ static inline void softmax(float *scores, Size count) {
 // The score of slot `window.first` is at scores + window.lead: keys are packed, PANEL slots to a panel, and
 // the window may begin inside one.
 
-// Here `scores` begin with that of slot `window.first`.
-static inline void mask_empty_slots(const Task &task, Window window, Size b, float *scores) {
-    for (Size j = window.first; j < task.before; j++)
-        if (task.empty_slots[j * task.batch + b]) scores[j - window.first] = -INFINITY;
-}
-
 // Scores of distances are one product for all sequences. Rows of `to` are `apart` numbers apart.
 static inline void score_distances(const Task &task, Size l, Size h, Window window, Left query,
                                    Size sequences, float *to, Size apart) {

@@ -31,7 +31,6 @@ struct Task {
     const float *table;       // distances, [L, H, D, table_capacity]: time along a row
     const float *table_rows;  // the same, [L, H, longest, D']: features along a row
     const float *table_bias;  // [L, H, table_capacity]
-    const uint8_t *empty_slots;  // [before, B], or null
 
     // Activations that the forward pass stores and the backward pass reads.
     float *outputs;                       // [stored, L + 1, B, C']

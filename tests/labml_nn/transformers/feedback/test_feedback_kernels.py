@@ -7,7 +7,7 @@ import torch
 
 from labml_nn import kernels
 from labml_nn.kernels import feedback_by_hand, feedback_cpp
-from labml_nn.kernels.feedback_by_hand import Config, Dropout, Masks, Span, draw_masks, spans
+from labml_nn.kernels.feedback_by_hand import Masks, draw_masks, fold_params
 from labml_nn.transformers import feedback
 
 T, B, C, H, L = 40, 3, 12, 3, 2
@@ -33,15 +33,31 @@ def run(recurrence, model, x, from_empty):
     memory = memory.detach()
     torch.manual_seed(7)
     config = feedback_by_hand.config_of(model.train())
-    options = {"from_empty": from_empty}
-    top, _ = feedback_by_hand.read_with(recurrence, model, config, x[3:], memory, **options)
+    top, _ = feedback_by_hand.read_with(
+        recurrence, model, config, x[3:], memory, None, from_empty=from_empty
+    )
     return top, torch.autograd.grad(top.sin().sum(), [x, *model.parameters()], allow_unused=True)
 
 
+def masks_of_spans(config, params, like, first, slots):
+    """What the compiled kernel draws span by span, in one piece."""
+    before = slots + 1 - len(like)
+    drawn = []
+    for span in feedback_cpp.spans(len(like), before, config.horizon):
+        part = like[span.start : span.stop]
+        masks = draw_masks(config, params, part, span.start, span.slots)
+        ends = (span.low, slots - span.low - span.slots)
+        drawn.append(masks._replace(attention=torch.nn.functional.pad(masks.attention, ends)))
+    return Masks(*(torch.cat(parts, 1) for parts in zip(*drawn, strict=True)))
+
+
 @pytest.mark.parametrize("horizon", [None, 5])
-def test_both_kernels_drop_the_same(horizon):
+def test_both_kernels_compute_the_same_with_the_same_masks(horizon, monkeypatch):
+    """In several spans, whose masks the compiled kernel draws again in the backward pass."""
     if feedback_cpp.KERNEL.find() is None:
         pytest.skip("no C++ compiler")
+    monkeypatch.setattr(feedback_cpp, "STEPS", 16)
+    monkeypatch.setattr(feedback_by_hand, "draw_masks", masks_of_spans)
     model, x = build(0.3, horizon), torch.randn(T, B, C, requires_grad=True)
     by_hand = run(feedback_by_hand.recurrence, model, x, False)
     compiled = run(feedback_cpp.recurrence, model, x, True)
@@ -66,16 +82,16 @@ def test_gradients_with_dropout_are_those_of_the_function():
 
 
 def test_masks_keep_the_mean_and_are_drawn_alike_twice():
-    config = Config(H, 1e-5, None, True, torch.relu, False, Dropout(0.2, 0.5, 0.1, seed=3))
-    span = next(iter(spans(40, before=20, horizon=None)))
-    masks, again = (draw_masks(config, span, torch.empty(0, C), L, 50, 28) for _ in range(2))
+    model = build()
+    params, like = fold_params(model, 40), torch.empty(16, 50, C)
+    config = feedback_by_hand.config_of(model)._replace(dropout=(0.2, 0.5, 0.1), seed=3)
+    masks, again = (draw_masks(config, params, like, 32, 35) for _ in range(2))
     for mask, same, p in zip(masks, again, (0.2, 0.5, 0.5, 0.1), strict=True):
         assert torch.equal(mask, same)
         torch.testing.assert_close(mask.unique(), torch.tensor([0.0, 1 / (1 - p)]))
         assert mask.mean().item() == pytest.approx(1.0, abs=0.05)
-    assert masks.attention.shape == (H * 50, 16 * L, 20 + 15)
-    nothing = Config(H, 1e-5, None, True, torch.relu, False)
-    assert draw_masks(nothing, Span(0, 4, 1, 0), torch.empty(0, C), L, 2, 28) == Masks()
+    assert masks.attention.shape == (H * 50, 16 * L, 35)
+    assert draw_masks(feedback_by_hand.config_of(model), params, like, 0, 35) == Masks()
 
 
 def test_second_derivatives_need_the_reference():
