@@ -118,6 +118,7 @@ class NodeProcess:
     Args:
         script: The script.
         first: A line to send before all requests, without an answer.
+        memory: Megabytes that the script's objects may take before Node ends it.
         patience: Seconds without any answer, while some are due, after which the process is
             taken for dead.
 
@@ -126,7 +127,12 @@ class NodeProcess:
     """
 
     def __init__(
-        self, script: Path, first: Mapping[str, Any] | None = None, *, patience: float = 60.0
+        self,
+        script: Path,
+        first: Mapping[str, Any] | None = None,
+        *,
+        memory: int = 1024,
+        patience: float = 60.0,
     ) -> None:
         self._script = script
         self._patience = patience
@@ -138,7 +144,7 @@ class NodeProcess:
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         try:
             self._process = subprocess.Popen(
-                [find_node(), script],
+                [find_node(), f"--max-old-space-size={memory}", script],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._stderr,

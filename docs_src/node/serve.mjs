@@ -15,13 +15,17 @@ setFlagsFromString("--interrupt-budget=3000000");
 const { typesetter } = await import("./typeset.mjs");
 
 const lines = createInterface({ input: process.stdin, crlfDelay: Infinity });
+let settings = null;
 let typeset = null;
 
 for await (const line of lines) {
   const { id, macros, tex, display } = JSON.parse(line);
-  typeset ??= typesetter(macros ?? {});
+  settings ??= macros ?? {};
   if (tex === undefined) continue;
-  const answer = await typeset(tex, display);
+  typeset ??= typesetter(settings);
+  const { broken, ...answer } = await typeset(tex, display);
+  // What a failure inside MathJax leaves behind must not reach the next formula.
+  if (broken) typeset = null;
   if (!process.stdout.write(JSON.stringify({ id, ...answer }) + "\n")) {
     await new Promise((resolve) => process.stdout.once("drain", resolve));
   }

@@ -17,7 +17,6 @@ import { StyleJsonSheet } from "@mathjax/src/js/util/StyleJson.js";
 import { MathJaxNewcmFont } from "@mathjax/mathjax-newcm-font/js/chtml.js";
 import "@mathjax/src/js/util/asyncLoad/esm.js";
 
-import "@mathjax/src/js/input/tex/action/ActionConfiguration.js";
 import "@mathjax/src/js/input/tex/ams/AmsConfiguration.js";
 import "@mathjax/src/js/input/tex/amscd/AmsCdConfiguration.js";
 import "@mathjax/src/js/input/tex/bbox/BboxConfiguration.js";
@@ -49,9 +48,10 @@ import { styleRules } from "./rules.mjs";
 import { seen } from "./seen.mjs";
 
 // Not among them: `noundefined` and `noerrors`, which would hide mistakes; `physics`, which gives
-// new meanings to standard commands; `require` and `autoload`, which fetch files.
+// new meanings to standard commands; `require` and `autoload`, which fetch files; `action`, which
+// needs scripts in the page.
 const PACKAGES = [
-  "base", "action", "ams", "amscd", "bbox", "boldsymbol", "braket", "cancel", "cases", "centernot",
+  "base", "ams", "amscd", "bbox", "boldsymbol", "braket", "cancel", "cases", "centernot",
   "color", "configmacros", "empheq", "enclose", "extpfeil", "gensymb", "html",
   "mathtools", "newcommand", "textcomp", "textmacros", "unicode", "units", "upgreek", "verb",
 ];
@@ -66,6 +66,10 @@ const COMMON = {
   mathbbm: ["\\mathbb{#1}", 1],
   mathds: ["\\mathbb{#1}", 1],
 };
+
+// The classes that mark symbols, `\class{y1}{Q}`. No other can be given: a class might name one of
+// MathJax's fonts, or a style of the page.
+const MARK = /^y\d+$/;
 
 // Where \newcommand and its kin put what they define.
 const DEFINITIONS = ["new-Command", "new-Delimiter", "new-Environment"];
@@ -88,7 +92,10 @@ export function typesetter(macros = {}) {
   const page = mathjax.document("", {
     InputJax: tex,
     OutputJax: output,
-    safeOptions: { allow: { URLs: "none", classes: "all", cssIDs: "none", styles: "safe" } },
+    safeOptions: {
+      allow: { URLs: "none", classes: "safe", cssIDs: "none", styles: "safe" },
+      classPattern: MARK,
+    },
   });
   mathjax.handlers.unregister(handler);
   for (const [map, names] of Object.entries(REMOVED)) {
@@ -104,8 +111,13 @@ export function typesetter(macros = {}) {
     try {
       container = await page.convertPromise(source, { display });
     } catch (error) {
-      if (!(error instanceof TexError)) throw error;
-      return { error: error.message, offset: errorOffset(error, source) };
+      if (error instanceof TexError) {
+        return { error: error.message, offset: errorOffset(error, source) };
+      }
+      // MathJax itself failed: a formula nested too deeply, or a character that does not exist.
+      const why = error instanceof RangeError && error.message.startsWith("Maximum call stack")
+        ? "nested too deeply" : error.message;
+      return { error: `MathJax cannot typeset it: ${why}`, offset: 0, broken: true };
     }
     const visible = shown(container);
     compiled.walkTree(dropMark);
@@ -132,9 +144,9 @@ function present(container, visible, math, source) {
   ]);
 }
 
-// Marks of symbols, `\class{y1}{Q}`, are for eyes only: what is heard is as if they were not there.
+// Marks of symbols are for eyes only: what is heard is as if they were not there.
 function dropMark(node) {
-  if (/^y\d+$/.test(node.attributes?.getExplicit("class"))) node.attributes.unset("class");
+  if (MARK.test(node.attributes?.getExplicit("class"))) node.attributes.unset("class");
 }
 
 // MathJax repeats the TeX of every part of a formula in attributes; nothing of ours reads them.

@@ -49,7 +49,7 @@ class MathRenderer:
         macros: Name -> TeX, for the whole site: ``{"R": r"\\mathbb{R}"}``. A macro with arguments
             is a pair, ``{"norm": (r"\\lVert #1 \\rVert", 1)}``.
         script: What to run in Node.
-        patience: Seconds for one formula after which Node is taken for dead.
+        patience: Seconds for one formula after which Node is started anew without it.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class MathRenderer:
         *,
         macros: Mapping[str, str | tuple[str, int]] | None = None,
         script: Path = SCRIPTS / "serve.mjs",
-        patience: float = 60.0,
+        patience: float = 30.0,
     ) -> None:
         if processes < 1:
             raise ValueError(f"`processes` ({processes}) must be at least 1")
@@ -85,9 +85,7 @@ class MathRenderer:
             if formula in cached:
                 self._done[formula] = self._finish(formula[0], cached[formula])
             else:
-                node = self._node()
-                message = {"tex": formula[0], "display": formula[1]}
-                self._pending[formula] = (node, node.request(message))
+                self._request(self._node(), formula)
 
     def result(self, tex: str, display: bool) -> Rendered:
         """The result for one formula, submitted before or not; waits for it.
@@ -98,14 +96,8 @@ class MathRenderer:
         formula = (tex, display)
         if formula not in self._done:
             self.submit([formula])
-        if formula in self._pending:
-            node, future = self._pending.pop(formula)
-            try:
-                answer = node.wait(future)
-            except NodeError as error:
-                raise NodeError(f"mathematics failed at or before `{tex}`: {error}") from error
-            self._cache.store(formula, answer)
-            self._done[formula] = self._finish(tex, answer)
+        while formula in self._pending:
+            self._await(formula)
         return self._done[formula]
 
     def close(self) -> None:
@@ -121,6 +113,47 @@ class MathRenderer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _await(self, formula: tuple[str, bool]) -> None:
+        """Wait for a formula, or for the end of the process that has it."""
+        node, future = self._pending[formula]
+        try:
+            answer = node.wait(future)
+        except NodeError as error:
+            self._replace(node, error)
+        else:
+            del self._pending[formula]
+            self._cache.store(formula, answer)
+            self._done[formula] = self._finish(formula[0], answer)
+
+    def _replace(self, ended: NodeProcess, error: NodeError) -> None:
+        """Start another process for one that ended; the formula that it ended at gets the blame.
+
+        A process answers in the order of its requests, so that is the first one without an answer.
+        """
+        self._nodes.remove(ended)
+        ended.close()
+        lost = [
+            formula
+            for formula, (node, future) in self._pending.items()
+            if node is ended and not (future.done() and future.exception() is None)
+        ]
+        culprit, *innocent = lost
+        node = self._start()
+        try:
+            # A new process that cannot set this either has another fault than the formula.
+            node.wait(node.request({"tex": "x", "display": False}))
+        except NodeError:
+            raise NodeError(f"mathematics failed at or before `{culprit[0]}`: {error}") from error
+        del self._pending[culprit]
+        said = f"MathJax ran out of memory on it, or took more than {self._patience:g} s"
+        self._done[culprit] = self._finish(culprit[0], {"error": said, "offset": 0})
+        for formula in innocent:
+            self._request(node, formula)
+
+    def _request(self, node: NodeProcess, formula: tuple[str, bool]) -> None:
+        message = {"tex": formula[0], "display": formula[1]}
+        self._pending[formula] = (node, node.request(message))
+
     def _finish(self, tex: str, answer: Mapping[str, Any]) -> Rendered:
         if "error" in answer:
             shown = f'<code class="math-error">{html_escape.escape(tex)}</code>'
@@ -129,15 +162,19 @@ class MathRenderer:
 
     def _node(self) -> NodeProcess:
         if len(self._nodes) < self._wanted:
-            if not FONTS.is_dir():
-                raise NodeError(
-                    f"MathJax is not installed in {MODULES}; run "
-                    "`python -m pylit.node npm ci --prefix docs_src`"
-                )
-            first = {"macros": self._macros}
-            self._nodes.append(NodeProcess(self._script, first, patience=self._patience))
+            self._start()
         self._next += 1
         return self._nodes[self._next % len(self._nodes)]
+
+    def _start(self) -> NodeProcess:
+        if not FONTS.is_dir():
+            raise NodeError(
+                f"MathJax is not installed in {MODULES}; run "
+                "`python -m pylit.node npm ci --prefix docs_src`"
+            )
+        node = NodeProcess(self._script, {"macros": self._macros}, patience=self._patience)
+        self._nodes.append(node)
+        return node
 
 
 def versions(macros: Mapping[str, Any]) -> str:

@@ -61,7 +61,6 @@ def test_a_formula_is_seen_heard_and_copied(maths: MathRenderer) -> None:
         (r"\mathop{Attention}(Q)", "<math><mi>Attention</mi><mo>\u2061</mo><mo>(</mo>"),
         (r"{}^{2}x", "<math><msup><mrow></mrow><mn>2</mn></msup><mi>x</mi></math>"),
         (r"\mathcal{L}", '<math><mi mathvariant="script">L</mi></math>'),
-        (r"\class{sym-q}{Q_i}", '<math><msub class="sym-q">'),
         (r"\text{if } x", "<math><mtext>if\xa0</mtext><mi>x</mi></math>"),
     ],
 )
@@ -76,11 +75,15 @@ def test_a_number_is_read_after_its_equation(maths: MathRenderer) -> None:
     assert "NaN" not in maths.result(r"x=y\tag{3}", DISPLAY).html
 
 
-def test_marks_survive_in_both_halves(maths: MathRenderer) -> None:
-    html = maths.result(r"\class{sym-q}{Q}\,\class{sym-k}{K_{ij}}", INLINE).html
-    classes = [attributes.get("class") or "" for _, attributes in Elements(html).all]
-    assert sum("sym-q" in name.split() for name in classes) == 2
-    assert sum("sym-k" in name.split() for name in classes) == 2
+def test_symbols_are_marked_where_they_are_seen_and_no_other_class_is_given(
+    maths: MathRenderer,
+) -> None:
+    rendered = maths.result(r"\class{y1}{Q}\,\class{y22}{K_{ij}} \class{NCM-x}{u}", INLINE)
+    classes = [given.get("class") or "" for _, given in Elements(rendered.html).all]
+    for name in ("y1", "y22"):
+        assert sum(name in given.split() for given in classes) == 1
+    assert "NCM-x" not in rendered.html.replace(r"\class{NCM-x}", "")
+    assert all(font_file(name).is_file() for name in stylesheet([rendered])[1])
 
 
 @pytest.mark.parametrize(
@@ -93,6 +96,9 @@ def test_marks_survive_in_both_halves(maths: MathRenderer) -> None:
         ("a &= b", 2, "Misplaced &"),
         ("\\begin{align}\na &= b \\\\\nc &= \\frac{1\n\\end{align}", 29, "Missing close brace"),
         (r"x \R \norm{y_1_2} z", 5, "Double subscripts: use braces to clarify"),
+        (r"\toggle{a}{b}\endtoggle", 0, r"Undefined control sequence \toggle"),
+        ('\\char"110000', 0, "MathJax cannot typeset it: Invalid code point 1114112"),
+        (r"\sqrt{" * 2000 + "x" + "}" * 2000, 0, "MathJax cannot typeset it: nested too deeply"),
     ],
 )
 def test_errors_say_what_and_where(
@@ -181,6 +187,29 @@ def test_node_is_not_started_for_what_the_cache_holds(tmp_path: Path) -> None:
         assert [second.result(*formula) for formula in formulas] == fresh
         with pytest.raises(NodeError):
             second.result("new", INLINE)
+
+
+def test_a_formula_that_ends_or_occupies_node_is_marked_and_no_other(tmp_path: Path) -> None:
+    script = tmp_path / "fragile.mjs"
+    script.write_text(
+        """
+        import { createInterface } from "node:readline";
+        for await (const line of createInterface({ input: process.stdin })) {
+          const { id, tex } = JSON.parse(line);
+          if (tex === "end") process.exit(9);
+          if (tex === "forever") for (;;);
+          if (tex) console.log(JSON.stringify({ id, html: `<i>${tex}</i>`, css: [] }));
+        }
+        """,
+        encoding="utf-8",
+    )
+    formulas = [(tex, INLINE) for tex in ("a", "end", "b", "forever", "end ", "c")]
+    with MathRenderer(None, script=script, patience=1.5) as fragile:
+        fragile.submit(formulas)
+        failed = [tex for tex, display in formulas if fragile.result(tex, display).error]
+        assert failed == ["end", "forever"]
+        assert "1.5 s" in fragile.result("forever", INLINE).error
+        assert fragile.result("d", INLINE).html == "<i>d</i>"
 
 
 def test_when_node_dies_the_error_names_the_formula(tmp_path: Path) -> None:
