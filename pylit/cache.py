@@ -8,13 +8,15 @@ delay. Entries are pickles, so the folder is as trusted as the source code besid
 
 import hashlib
 import pickle
-import shutil
+import re
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 _MAGIC = b"pylit-cache-1\n"
+#: What the file of an entry is called. Files of other names are never touched.
+_ENTRY = re.compile(r"[0-9a-f]{32}")
 _DIGEST = hashlib.sha256().digest_size
 
 
@@ -65,8 +67,7 @@ class Cache:
         keep = {self._path(name).name for name in names}
         for path in self._folder.iterdir():
             if path.name not in keep:
-                with suppress(OSError):
-                    path.unlink()
+                _delete_entry(path)
 
     def _path(self, name: str) -> Path:
         assert self._folder is not None
@@ -74,14 +75,29 @@ class Cache:
 
 
 def forget_old(folder: Path, days: int) -> None:
-    """Delete the folders in `folder` in which nothing was written for so long."""
+    """Delete the caches in `folder` in which nothing was written for so long.
+
+    Only entries are deleted, and a folder that is empty then: what else stands there is the user's.
+    """
     if not folder.is_dir():
         return
     oldest = time.time() - days * 86_400
     for path in folder.iterdir():
         with suppress(OSError):
-            if path.is_dir() and path.stat().st_mtime < oldest:
-                shutil.rmtree(path)
+            if path.is_dir() and not path.is_symlink() and path.stat().st_mtime < oldest:
+                for entry in path.iterdir():
+                    _delete_entry(entry)
+                path.rmdir()
+
+
+def _delete_entry(path: Path) -> None:
+    """Delete a file if it is an entry: by its name, and by how it begins."""
+    with suppress(OSError):
+        if _ENTRY.fullmatch(path.name) and path.is_file():
+            with path.open("rb") as file:
+                begins = file.read(len(_MAGIC))
+            if _MAGIC.startswith(begins):
+                path.unlink()
 
 
 def _read(path: Path) -> tuple[str, Any] | None:

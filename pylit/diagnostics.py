@@ -15,6 +15,7 @@ CODES: dict[str, str] = {
     "source-unreadable": "a file or folder cannot be read",
     "source-encoding": "a file is not in the encoding it declares (UTF-8 if it declares none)",
     "source-loop": "a symbolic link leads back to a folder that contains it",
+    "source-link": "a symbolic link leads out of the source; it is not followed",
     "syntax": "a module does not parse; its page shows the source without notes",
     "front-matter": "the front matter of a module or page is not `key: value` lines",
     "tex": "a formula is not valid TeX",

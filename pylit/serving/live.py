@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -18,6 +20,8 @@ from pylit.site.write import MANIFEST
 _SCRIPT = Path(__file__).with_name("reload.js")
 _EVENTS = "/__pylit__/events"
 _RELOAD = "/__pylit__/reload.js"
+#: A page elsewhere whose name was made to lead here must not read drafts.
+_HOSTS = ["localhost", "127.0.0.1"]
 
 
 class Live:
@@ -73,9 +77,14 @@ class Live:
         """A file of the site, or its 404 page."""
         path = request.path_params["path"]
         file = self._out / path
-        if not file.resolve().is_relative_to(self._out.resolve()):
+        try:
+            inside = file.resolve().is_relative_to(self._out.resolve())
+            is_folder = file.is_dir()
+        except (OSError, ValueError):  # A name that no file can have.
             return self._missing()
-        if file.is_dir():
+        if not inside:
+            return self._missing()
+        if is_folder:
             if path and not path.endswith("/"):
                 # Relative links of a folder's page count from inside the folder.
                 return RedirectResponse(f"/{path}/")
@@ -117,5 +126,6 @@ class Live:
                 Route(_EVENTS, self.events),
                 Route(_RELOAD, self.reload_script),
                 Route("/{path:path}", self.file),
-            ]
+            ],
+            middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=_HOSTS)],
         )

@@ -7,6 +7,8 @@ from pylit.model import SourceFile
 
 HOME = "index.html"
 MISSING = "404.html"
+#: Bytes of a file's name: file systems take 255, and a cache or an editor may append to it.
+LONGEST = 240
 
 
 def module_url(source: SourceFile) -> str:
@@ -41,23 +43,27 @@ class Addresses:
         self._folded: dict[str, str] = {}
 
     def claim(self, url: str, source: SourceFile) -> bool:
-        """Give `url` to `source`, unless it is taken."""
+        """Give `url` to `source`, unless it is taken, or no file can have it."""
+        parts = file_path(url).split("/")
+        if any(not part.strip(".") or len(part.encode()) > LONGEST for part in parts):
+            self._complain(source, "has a name that no page can have", "give it a shorter, plain one")
+            return False
         taken = self._exact.get(url)
         if taken is not None:
-            self._complain(source, f"would be written to `{url}`, as `{taken}` is", own=True)
+            self._complain(source, f"would be written to `{url}`, as `{taken}` is")
             return False
         self._exact[url] = source.display
         near = self._folded.setdefault(url.casefold(), source.display)
         if near != source.display:
-            message = f"differs from `{near}` only in upper and lower case"
-            self._complain(source, message, own=source.own)
+            # Disks and servers that take `A.html` for `a.html` lose one of the two. Where the
+            # sources of another package stand, they evidently are kept apart.
+            self._complain(source, f"differs from `{near}` only in upper and lower case")
         return True
 
-    def _complain(self, source: SourceFile, message: str, *, own: bool) -> None:
-        # On disks and servers that take `A.html` for `a.html` one of the two would be lost;
-        # where the sources of somebody else's package stand, they evidently are kept apart.
-        severity = Severity.ERROR if own else Severity.WARNING
-        hint = "rename one of the two"
+    def _complain(
+        self, source: SourceFile, message: str, hint: str = "rename one of the two"
+    ) -> None:
+        severity = Severity.ERROR if source.own else Severity.WARNING
         self._report.add(
             Diagnostic(source.display, 0, 0, "page-collision", message, hint, severity=severity)
         )

@@ -159,9 +159,11 @@ def _check_collisions(
     """Whether every file has a free place, or one that a build filled before."""
     foreign: set[Path] = set()
     checked: set[Path] = set()
-    for name in files:
+    for name, data in files.items():
         path = out / name
-        if path.is_dir() or (name not in known and os.path.lexists(path)):
+        # A file that is already what it should be takes no harm, whoever wrote it.
+        unknown = name not in known and os.path.lexists(path)
+        if path.is_dir() or (unknown and _content(path) != data):
             foreign.add(path)
         for folder in path.relative_to(out).parents:
             place = out / folder
@@ -171,9 +173,11 @@ def _check_collisions(
             # A link to a folder would lead our files out of the output folder.
             if place.is_symlink() or (place.exists() and not place.is_dir()):
                 foreign.add(place)
-    for path in sorted(foreign):
-        hint = "move it away, or choose another folder with --out"
-        report.add(_fault(path, "is in the way of a page, and no build wrote it", hint))
+    if foreign:
+        first, *others = sorted(foreign)
+        more = f", as are {len(others)} other files" if others else ""
+        hint = "move what is in the way, empty the folder, or choose another one with --out"
+        report.add(_fault(first, f"is in the way of a page, and no build wrote it{more}", hint))
     return not foreign
 
 
@@ -212,15 +216,30 @@ def _read_manifest(out: Path) -> dict[str, list[str]]:
     """Path -> digests of what builds wrote there; empty when there is none or it is damaged."""
     try:
         files = json.loads((out / MANIFEST).read_text(encoding="utf-8"))["files"]
-        return {str(path): [str(d) for d in digests] for path, digests in files.items()}
+        return {
+            str(path): [str(d) for d in digests]
+            for path, digests in files.items()
+            if _is_inside(out, PurePosixPath(path))
+        }
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
+
+
+def _is_inside(out: Path, path: PurePosixPath) -> bool:
+    """Whether a path of the manifest, which anyone may have edited, stays in the folder."""
+    if path.is_absolute() or ".." in path.parts:
+        return False
+    return not any((out / folder).is_symlink() for folder in path.parents[:-1])
 
 
 def _write_manifest(out: Path, files: Mapping[str, list[str]]) -> None:
     temporary = out / _NEW_MANIFEST
     text = json.dumps({"files": dict(sorted(files.items()))}, indent=0)
-    temporary.write_text(text + "\n", encoding="utf-8", newline="\n")
+    with temporary.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(text + "\n")
+        # After a power cut it must not be empty: the next build would not know its own files.
+        file.flush()
+        os.fsync(file.fileno())
     temporary.replace(out / MANIFEST)
 
 

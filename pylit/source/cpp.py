@@ -28,6 +28,8 @@ def read_cpp(sources: Sequence[SourceFile], report: Report) -> list[Module]:
         shown = Path(neighbour.display).parent
         paths = [*folder.iterdir(), *(folder / "cpp").rglob("*")]
         for path in sorted(path for path in paths if path.suffix in SUFFIXES):
+            if not path.resolve().is_relative_to(folder.resolve()):
+                continue
             name = (shown / path.relative_to(folder)).as_posix()
             source = read_source(path, name=name, display=name, own=True, report=report)
             modules += [parse_cpp(source)] if source else []

@@ -9,7 +9,8 @@ A source is a package, a folder of modules, or one ``.py`` file. What is left ou
   project's ``pyproject.toml``, ``setup.py`` or ``setup.cfg``, unless they are packages.
 
 The folder that is asked for is never left out, whatever its name. A symbolic link to a folder is
-followed once: its files are shown under the folder's own path where that is in the source too.
+followed once: its files are shown under the folder's own path where that is in the source too. One
+that leads out of the folder is not followed: what lies there was not meant to be published.
 """
 
 # ruff: noqa: PTH100, PTH110, PTH112, PTH113, PTH208
@@ -46,7 +47,9 @@ def discover(root: Path, *, own: bool, report: Report) -> tuple[SourceFile, ...]
     """
     # Not `resolve`: what a symbolic link is called is what its modules are called.
     top = Path(os.path.abspath(root))
-    walk = _Walk(_import_root(top if os.path.isdir(top) else top.parent), own, report)
+    real = Path(os.path.realpath(top))
+    folder, inside = (top, real) if os.path.isdir(top) else (top.parent, real.parent)
+    walk = _Walk(_import_root(folder), inside, own, report)
     if os.path.isdir(top):
         walk.folder(top, top.relative_to(walk.base).parts)
         walk.follow_links()
@@ -120,6 +123,8 @@ class _Walk:
 
     #: The folder that paths are shown from.
     base: Path
+    #: The folder that symbolic links must not leave, itself without any.
+    inside: Path
     own: bool
     report: Report
     found: list[_Found] = field(default_factory=list)
@@ -159,7 +164,7 @@ class _Walk:
             if error.errno == errno.ELOOP:
                 self.complain(path, "source-loop", "a symbolic link that leads to itself")
                 return
-        if path.suffix == ".py":
+        if path.suffix == ".py" and not self.leaves(path):
             self.found.append(_Found(path, parts))
 
     def follow_links(self) -> None:
@@ -171,8 +176,18 @@ class _Walk:
             if target in map(os.path.realpath, around):
                 message = f"a symbolic link to {path.readlink()}, which contains it"
                 self.complain(path, "source-loop", message)
-            elif target not in self.seen:
+            elif target not in self.seen and not self.leaves(path):
                 self.folder(path, parts)
+
+    def leaves(self, path: Path) -> bool:
+        """Whether a file or folder is a symbolic link out of the source; says so if it is."""
+        if not path.is_symlink() or Path(os.path.realpath(path)).is_relative_to(self.inside):
+            return False
+        message = "a symbolic link that leaves the source is not followed"
+        hint = "copy what it leads to, or name that as a source of its own"
+        display = self.display(path)
+        _complain(self.report, display, "source-link", message, hint, own=False)
+        return True
 
     def read(self) -> tuple[SourceFile, ...]:
         """Read what was found. Modules of one name are told apart by their folders."""

@@ -39,7 +39,8 @@ def test_pruning_keeps_what_is_named(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     cache.store("old", "k", 1)
     cache.store("page", "k", 2)
-    (tmp_path / "tmp-left-by-a-killed-build").write_bytes(b"half")
+    half = tmp_path / ("0" * 32)
+    half.write_bytes(b"pylit-ca")
     cache.prune({"page"})
     assert len(list(tmp_path.iterdir())) == 1
     assert Cache(tmp_path).load("page", "k") == 2
@@ -55,3 +56,15 @@ def test_what_nobody_builds_any_more_is_forgotten(tmp_path: Path) -> None:
     forget_old(tmp_path, days=30)
     assert {path.name for path in tmp_path.iterdir()} == {"new", "file"}
     forget_old(tmp_path / "none", days=30)
+
+
+def test_files_that_are_no_entries_are_the_users_and_stay(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "blog")
+    cache.store("page", "k", 1)
+    theirs = [tmp_path / "blog" / name for name in ("post.md", "1" * 32)]
+    for path in theirs:
+        path.write_text("years of work")
+    os.utime(tmp_path / "blog", (0, 0))
+    cache.prune(set())
+    forget_old(tmp_path, days=30)
+    assert sorted((tmp_path / "blog").iterdir()) == sorted(theirs)

@@ -45,10 +45,12 @@ class Site:
         assert self.process.stdout is not None
         self.said.extend(self.process.stdout)
 
-    def get(self, path: str) -> tuple[int, str, str]:
-        """Status, content type and text."""
+    def get(self, path: str, host: str | None = None) -> tuple[int, str, str]:
+        """Status, content type and text; asked for by another name if `host` is one."""
+        headers = {"Host": host} if host else {}
+        request = urllib.request.Request(self.address + path, headers=headers)
         try:
-            with urllib.request.urlopen(self.address + path, timeout=20) as answer:
+            with urllib.request.urlopen(request, timeout=20) as answer:
                 return answer.status, answer.headers["Content-Type"], answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.headers["Content-Type"], error.read().decode()
@@ -110,6 +112,10 @@ def test_a_site_while_it_is_written(site: Site) -> None:
     assert status == 404 and "Page not found" in missing and "reload.js" in missing
     assert site.get("%2e%2e/%2e%2e/etc/passwd")[0] == 404
     assert site.get(".pylit-manifest.json")[0] == 404
+    assert site.get("%00")[0] == site.get("x" * 5000)[0] == 404
+    assert site.get("", host="localhost:1")[0] == 200
+    status, _, refused = site.get("", host="drafts.example.org")
+    assert status == 400 and "<html" not in refused
     assert site.get("pkg")[2] == site.get("pkg/")[2] == site.get("pkg/index.html")[2]
     for path in (site.root / "site").rglob("*.html"):
         assert "__pylit__" not in path.read_text(), "the reload script is never written"

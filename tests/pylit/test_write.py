@@ -1,3 +1,4 @@
+import hashlib
 import json
 import os
 import signal
@@ -137,13 +138,28 @@ def test_a_full_disk_leaves_the_site_that_stands(
     assert "No space left" in message
 
 
-def test_a_damaged_manifest_refuses_rather_than_overwrites(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", ["{ nonsense", "", '{"files": {}}'])
+def test_a_damaged_manifest_costs_nothing_that_was_not_built(tmp_path: Path, damage: str) -> None:
     write(tmp_path, FIRST)
-    (tmp_path / MANIFEST).write_text("{ nonsense")
-    report = Report()
-    publish(tmp_path, {"index.html": b"new"}, report)
-    assert report.failed
-    assert (tmp_path / "index.html").read_bytes() == b"one"
+    (tmp_path / MANIFEST).write_text(damage)
+    new = {path: b"new " + data for path, data in FIRST.items()}
+    assert "in the way of a page, and no build wrote it, as are 2 other files" in refused(
+        tmp_path, new
+    )
+    assert write(tmp_path, FIRST) == ([], [])
+    assert write(tmp_path, new) == (sorted(new), [])
+
+
+def test_a_manifest_that_names_files_elsewhere_deletes_none_of_them(tmp_path: Path) -> None:
+    write(tmp_path / "site", FIRST)
+    victim = tmp_path / "victim.txt"
+    victim.write_bytes(b"years of work")
+    (tmp_path / "site/out").symlink_to(tmp_path)
+    names = ["../victim.txt", str(victim), "a/../../victim.txt", "out/victim.txt"]
+    digests = [hashlib.sha256(b"years of work").hexdigest()]
+    (tmp_path / "site" / MANIFEST).write_text(json.dumps({"files": dict.fromkeys(names, digests)}))
+    write(tmp_path / "site", FIRST)
+    assert victim.exists()
 
 
 KILLED = """
