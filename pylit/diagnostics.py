@@ -18,6 +18,7 @@ CODES: dict[str, str] = {
     "source-link": "a symbolic link leads out of the source; it is not followed",
     "syntax": "a module does not parse; its page shows the source without notes",
     "front-matter": "the front matter of a module or page is not `key: value` lines",
+    "note-long": "a note is too long to be read as Markdown; it is shown as plain text",
     "tex": "a formula is not valid TeX",
     "slug-duplicate": "two headings of a page have the same anchor",
     "page-collision": "two sources would be written to the same page",

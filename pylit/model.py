@@ -65,6 +65,8 @@ class Note:
     first_line: int
     #: 0-based column at which the text of most lines begins, for diagnostics.
     column: int
+    #: The comment for a tool behind a docstring's closing quotes, ``# noqa: E501``.
+    behind: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ where every other renderer shows a quotation and nothing breaks.
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
+from html import escape
 from typing import cast
 
 from markdown_it import MarkdownIt
@@ -21,7 +22,7 @@ from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.gfm_autolink import gfm_autolink_plugin
 
-from pylit.diagnostics import Report
+from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.model import Link, NoteHtml
 from pylit.prose.citations import Cite, citation, unknown
 from pylit.prose.glossary import Terms
@@ -37,6 +38,8 @@ __all__ = ["MarkdownRenderer", "Slugs"]
 #: Mark the places of formulas and figures (`pylit.model.formula_slot`, `figure_slot`); authors
 #: cannot write them.
 RESERVED = re.compile("[\ue000-\ue003]")
+#: Characters of a note; some rules of Markdown take time that grows with the square of it.
+LONGEST = 300_000
 #: Inline rules whose tokens must know where in the source they stand.
 LOCATED = ("link", "image", "autolink", "html_inline", "math_inline", "anchor")
 
@@ -74,6 +77,8 @@ class MarkdownRenderer:
         glossary that they may link to, and are rendered in the page's order.
         """
         text = RESERVED.sub("", text)
+        if len(text) > LONGEST:
+            return as_it_is(text, path, first_line, report)
         context = NoteContext(
             own=self._own,
             path=path,
@@ -107,6 +112,15 @@ class MarkdownRenderer:
         return cast(NoteRenderer, self._md.renderer).renderInline(
             tokens, self._md.options, {"note": 0}
         )
+
+
+def as_it_is(text: str, path: str, line: int, report: Report) -> NoteHtml:
+    """A note too long for Markdown, such as data in a docstring, as plain text."""
+    message = f"a note of {len(text):,} characters is shown as plain text"
+    hint = f"notes of more than {LONGEST:,} characters are not read as Markdown; split it"
+    severity = Severity.WARNING
+    report.add(Diagnostic(path, line, 0, "note-long", message, hint, severity=severity))
+    return NoteHtml(f'<pre class="fence"><code>{escape(text, quote=False)}</code></pre>\n')
 
 
 @cache

@@ -6,11 +6,13 @@ walk over the tokens.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
+from markdown_it.common.normalize_url import normalizeLinkText
 from markdown_it.token import Token
 
 from pylit.diagnostics import Diagnostic, Report, Severity
@@ -203,8 +205,10 @@ def resolve_inline(inline: Token, context: NoteContext, *, heading: bool) -> Non
         if token.type == "math_inline":
             add_formula(token, token.content, bool(token.meta["display"]), place, context)
         elif token.type == "link_open":
-            inside_link += 1
-            resolve_link(token, place, context)
+            if resolve_link(token, place, context):
+                inside_link += 1
+            else:
+                show_as_written(token, inline)
         elif token.type == "link_close":
             inside_link -= 1
         elif token.type == "image":
@@ -228,19 +232,29 @@ def resolve_inline(inline: Token, context: NoteContext, *, heading: bool) -> Non
 
 def place_of(token: Token, inline: Token, context: NoteContext) -> Place:
     """Where a token begins. Text and code do not know, and are placed at the start of the block."""
-    first = (inline.map or [0])[0]
     at = token.meta.get("at", 0)
-    before = inline.content[:at]
-    line = min(first + before.count("\n"), len(context.lines) - 1)
-    rest = inline.content[at:].split("\n", 1)[0]
-    written = before.rsplit("\n", 1)[-1] + rest
-    column = context.lines[line].find(written.strip())
-    indent = len(written) - len(written.lstrip())
-    return Place(line, max(column, 0) + max(len(written) - len(rest) - indent, 0))
+    # Found once for the block: a paragraph may hold thousands of tokens.
+    starts = inline.meta.get("starts")
+    if starts is None:
+        breaks = re.finditer("\n", inline.content)
+        starts = inline.meta["starts"] = [0, *(match.end() for match in breaks)]
+        inline.meta["columns"] = {}
+    number = bisect_right(starts, at) - 1
+    line = min((inline.map or [0])[0] + number, len(context.lines) - 1)
+    columns = inline.meta["columns"]
+    if number not in columns:
+        written = inline.content[starts[number] :].split("\n", 1)[0]
+        found = max(context.lines[line].find(written.strip()), 0)
+        columns[number] = found, len(written) - len(written.lstrip())
+    column, indent = columns[number]
+    return Place(line, column + max(at - starts[number] - indent, 0))
 
 
-def resolve_link(token: Token, place: Place, context: NoteContext) -> None:
-    """Turn a link's address into one that works on this page, and keep it for the audit."""
+def resolve_link(token: Token, place: Place, context: NoteContext) -> bool:
+    """Turn a link's address into one that works on this page, and keep it for the audit.
+
+    False for what is no link: in another's notes `kernel[grid](*args)` is a call.
+    """
     written = str(token.attrs["href"])
     if token.info != "auto" and not SCHEME.match(written) and not written.startswith("#"):
         target, mark, fragment = written.partition("#")
@@ -249,7 +263,25 @@ def resolve_link(token: Token, place: Place, context: NoteContext) -> None:
             address = context.href(found)
             token.attrs["href"] = address.split("#")[0] + mark + fragment if fragment else address
             token.meta["link"] = found
+        elif not context.own and not mark:
+            return False
     context.references.append(Reference(str(token.attrs["href"]), context.first_line + place.line))
+    return True
+
+
+def show_as_written(opening: Token, inline: Token) -> None:
+    """Make text of a link: brackets, what stands in them, and the address in parentheses."""
+    children = inline.children or []
+    first = children.index(opening)
+    closing = next(
+        token
+        for token in children[first:]
+        if token.type == "link_close" and token.level == opening.level
+    )
+    title = str(opening.attrs.get("title", ""))
+    written = normalizeLinkText(str(opening.attrs["href"])) + (f' "{title}"' if title else "")
+    for token, text in ((opening, "["), (closing, f"]({written})")):
+        token.type, token.tag, token.nesting, token.content = "text", "", 0, text
 
 
 def resolve_image(token: Token, place: Place, context: NoteContext, *, linked: bool) -> None:

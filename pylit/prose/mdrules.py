@@ -96,20 +96,24 @@ def _line(state: StateBlock, line: int) -> str:
 
 
 def _end_of_details(state: StateBlock, start_line: int, end_line: int) -> int:
-    """The line that closes what the first one opens; 0 if none does."""
-    # Most of what is never closed has no end anywhere: found out without looking at each line.
-    if "</details>" not in state.src[state.bMarks[start_line] :].lower():
-        return 0
-    depth = 0
-    for line in range(start_line, end_line):
-        text = _line(state, line)
-        # Outside of the list or quotation that it began in, nothing can close it.
-        if text and state.sCount[line] < state.blkIndent:
-            return 0
-        depth += bool(DETAILS.fullmatch(text)) - (text.lower() == "</details>")
-        if not depth:
-            return line
-    return 0
+    """The line that closes what the first one opens; 0 if none does.
+
+    Found for all lines in one pass and remembered: thousands may be open at once.
+    """
+    known = state.env.setdefault("details", {}).setdefault((end_line, state.blkIndent), {})
+    if start_line not in known:
+        waiting: list[int] = []
+        for line in range(start_line, end_line):
+            text = _line(state, line)
+            # Outside of the list or quotation that they began in, nothing can close them.
+            if text and state.sCount[line] < state.blkIndent:
+                break
+            if DETAILS.fullmatch(text):
+                waiting.append(line)
+                known[line] = 0
+            elif text.lower() == "</details>" and waiting:
+                known[waiting.pop()] = line
+    return int(known.get(start_line, 0))
 
 
 def known_element(text: str, pos: int) -> bool:

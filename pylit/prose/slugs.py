@@ -22,6 +22,8 @@ class Slugs:
     def __init__(self, reserved: Iterable[str] = ()) -> None:
         self._reserved = frozenset(reserved)
         self._taken: set[str] = set()
+        #: The last number that a repeated anchor was given.
+        self._last: dict[str, int] = {}
         self._notes = 0
         #: Headings that are open: (level as written, level on the page).
         self._open: list[tuple[int, int]] = []
@@ -41,10 +43,11 @@ class Slugs:
         base = slugify(text)
         if base in self._reserved:
             base += "-section"
-        anchor, number = base, 1
+        anchor, number = base, self._last.get(base, 1)
         while not self.claim(anchor):
             number += 1
             anchor = f"{base}-{number}"
+        self._last[base] = number
         return anchor, number == 1
 
     def level(self, written: int) -> int:

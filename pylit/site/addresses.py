@@ -46,7 +46,9 @@ class Addresses:
         """Give `url` to `source`, unless it is taken, or no file can have it."""
         parts = file_path(url).split("/")
         if any(not part.strip(".") or len(part.encode()) > LONGEST for part in parts):
-            self._complain(source, "has a name that no page can have", "give it a shorter, plain one")
+            self._complain(
+                source, "has a name that no page can have", "give it a shorter, plain one"
+            )
             return False
         taken = self._exact.get(url)
         if taken is not None:

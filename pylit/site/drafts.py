@@ -239,6 +239,9 @@ class _Page:
             self.heading = self._title(written, first_line)
             text, first_line = text[heading.end() :], first_line + heading[0].count("\n")
         shown = self._render(text, first_line, note.column, within)
+        if note.behind:
+            behind = f'<p class="behind"><code>{html.escape(note.behind, quote=False)}</code></p>\n'
+            shown = replace(shown, html=shown.html + behind)
         return self.symbols.mark_table(note, shown)
 
     def _draft(self, sections: list[DraftSection]) -> Draft:

@@ -9,7 +9,7 @@ on line ``first_line + i`` of its file.
 import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pylit.model import Note, Span
@@ -147,7 +147,7 @@ def docstring_note(
     if behind.strip() and not (last in comments and is_pragma(comments[last])):
         return None
     note = _docstring(source, Span(literal.lineno, last), len(before))
-    return note if note and note.text else None
+    return replace(note, behind=behind.strip()) if note and note.text else None
 
 
 def docstring_text(node: Documented, lines: Sequence[str]) -> str:

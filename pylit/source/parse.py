@@ -10,6 +10,7 @@ import sys
 import tokenize
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.model import Definition, Module, Note, Section, SourceFile, Span
@@ -142,7 +143,8 @@ def _front_matter(note: Note, source: SourceFile, report: Report) -> tuple[Mappi
     if not taken:
         return values, note
     first_line = note.first_line + taken
-    return values, trimmed_note(note.kind, note.span, rest.split("\n"), first_line, note.column)
+    rest_of_it = trimmed_note(note.kind, note.span, rest.split("\n"), first_line, note.column)
+    return values, replace(rest_of_it, behind=note.behind)
 
 
 def _unsplit(header: Header, docstrings: Mapping[ast.AST, Note]) -> Span:

@@ -21,10 +21,10 @@ from dataclasses import dataclass, field
 from pylit.model import Module, Note, Section, Span
 from pylit.source.notes import RULE
 
-# What may stand on a note's line beside its text. Behind a docstring that is a word to a tool.
+# What may stand on a note's line beside its text.
 _MARKS = {
     "comment": re.compile(r"[\s#:]*"),
-    "docstring": re.compile(r"\s*[rRuU]?[\"']*\\?\s*[\"']*\s*(#.*)?"),
+    "docstring": re.compile(r"\s*[rRuU]?[\"']*\\?\s*[\"']*\s*"),
 }
 _BANNER = re.compile(r"[\s#=*~+_/-]*")
 
@@ -146,6 +146,8 @@ def _note_faults(note: Note, lines: Sequence[str], front_matter: bool) -> Iterat
         yield f"a note reaches line {number}, outside its lines {note.span}"
     for number in range(note.span.first, note.span.last + 1):
         line, text = lines[number - 1], texts.get(number, "")
+        if note.behind and number == note.span.last:
+            line = line.rstrip().removesuffix(note.behind)
         left = line.replace(text, "", 1) if text else line
         if front_matter and number < note.first_line:
             continue
