@@ -25,26 +25,59 @@ from torch import Tensor
 INTEGERS = (Integral, torch.SymInt)
 
 
+def wrong_type(name: str, value: object, expected: str) -> TypeError:
+    """
+    ## Values
+
+    Returns the error "`heads` ('4') must be a whole number, not a str".
+    """
+    kind = type(value).__name__
+    return TypeError(f"`{name}` ({value!r}) must be {expected}, not a {kind}")
+
+
+def check_integer(name: str, value: int) -> None:
+    """`True` is an integer in Python, but is not taken for one."""
+    if isinstance(value, bool) or not isinstance(value, INTEGERS):
+        raise wrong_type(name, value, "a whole number")
+
+
+def check_number(name: str, value: float) -> None:
+    """A number may also be NumPy's."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise wrong_type(name, value, "a number")
+
+
+def check_bool(**flags: bool) -> None:
+    """A flag is `True` or `False`. The string "no" would count as true."""
+    for name, flag in flags.items():
+        if not isinstance(flag, bool):
+            raise wrong_type(name, flag, "True or False")
+
+
+def check_probability(**probabilities: float) -> None:
+    """A probability is a number from 0 to 1, both included."""
+    for name, probability in probabilities.items():
+        check_number(name, probability)
+        if not 0 <= probability <= 1:
+            raise ValueError(
+                f"`{name}` ({probability}) must be from 0 to 1; 0 switches it off"
+            )
+
+
 def check_sizes(**sizes: int) -> None:
     """
     ## Sizes
 
-    A size is an integer of at least 1. `True` is an integer in Python, but not a size.
+    A size is an integer of at least 1.
     """
     for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, INTEGERS):
-            kind = type(size).__name__
-            raise TypeError(f"`{name}` ({size!r}) must be a whole number, not a {kind}")
+        check_integer(name, size)
         if size < 1:
             raise ValueError(f"`{name}` ({size}) must be at least 1")
 
 
 def check_same_width(**widths: int | None) -> None:
-    """
-    ## Widths of submodules
-
-    All widths must be equal to the first; `None` stands for an unknown one.
-    """
+    """Widths of submodules equal the first; `None` stands for an unknown one."""
     (first, expected), *others = widths.items()
     for name, width in others:
         if expected is not None and width is not None and width != expected:
@@ -55,11 +88,7 @@ def check_same_width(**widths: int | None) -> None:
 
 
 def check_heads(heads: int, d_model: int) -> None:
-    r"""
-    ## Heads
-
-    The features of a head, $d_k = C / H$, must be a whole number.
-    """
+    r"""The features of a head, $d_k = C / H$, must be a whole number."""
     check_sizes(heads=heads, d_model=d_model)
     if d_model % heads:
         below = d_model - d_model % heads
@@ -68,34 +97,6 @@ def check_heads(heads: int, d_model: int) -> None:
             f"`d_model` ({d_model}) must be divisible by `heads` ({heads}); "
             f"try {widths}"
         )
-
-
-def check_probability(**probabilities: float) -> None:
-    """
-    ## Probabilities
-
-    A probability is a number from 0 to 1, both included.
-    """
-    for name, probability in probabilities.items():
-        if isinstance(probability, bool) or not isinstance(probability, Real):
-            kind = type(probability).__name__
-            raise TypeError(
-                f"`{name}` ({probability!r}) must be a number from 0 to 1, not a {kind}"
-            )
-        if not 0 <= probability <= 1:
-            raise ValueError(f"`{name}` ({probability}) must be from 0 to 1")
-
-
-def check_bool(**flags: bool) -> None:
-    """
-    ## Flags
-
-    A flag is `True` or `False`. The string "no" would count as true.
-    """
-    for name, flag in flags.items():
-        if not isinstance(flag, bool):
-            kind = type(flag).__name__
-            raise TypeError(f"`{name}` ({flag!r}) must be True or False, not a {kind}")
 
 
 def check_known(what: str, name: str, known: Iterable[str]) -> None:
@@ -107,12 +108,12 @@ def check_known(what: str, name: str, known: Iterable[str]) -> None:
     names = list(known)
     listed = f"known: {', '.join(names)}"
     if not isinstance(name, str):
-        kind = type(name).__name__
         raise TypeError(
-            f"the {what} ({name!r}) must be a string, not a {kind}; {listed}"
+            f"the {what} ({name!r}) must be a string, not a {type(name).__name__}; "
+            f"{listed}"
         )
     if name not in names:
-        close = get_close_matches(name, names, n=1)
+        close = get_close_matches(name.lower(), names, n=1)
         meant = f"did you mean {close[0]!r}? " if close else ""
         raise ValueError(f"there is no {what} {name!r}; {meant}{listed}")
 
@@ -191,35 +192,26 @@ def check_vocabulary(tokens: Tensor, n_vocab: int, *, name: str = "tokens") -> N
         )
 
 
-def check_lengths(lengths: Tensor, max_len: int | None) -> None:
+def check_lengths(
+    lengths: Tensor, max_len: int | None, *, shortest: int = 0, count: int | None = None
+) -> None:
     """
     ## Lengths
 
-    Lengths of sequences are `[B]`, from 0 to `max_len` (`None` for no limit).
+    `count` lengths of sequences, from `shortest` to `max_len`; `None` is no limit.
     """
     check_integers("lengths", lengths, "B")
+    if count is not None and lengths.shape[0] != count:
+        raise ValueError(
+            f"`lengths` has {lengths.shape[0]} numbers for {count} sequences; expected "
+            "one for each, [B]"
+        )
     if torch.compiler.is_compiling() or lengths.is_meta:
         return
-    shortest, longest = (int(bound) for bound in lengths.aminmax())
-    limit = longest if max_len is None else max_len
-    if shortest < 0 or longest > limit:
+    least, most = (int(bound) for bound in lengths.aminmax())
+    limit = most if max_len is None else max_len
+    if least < shortest or most > limit:
         raise ValueError(
-            f"`lengths` go from {shortest} to {longest}; expected 0 to max_len "
+            f"`lengths` go from {least} to {most}; expected {shortest} to max_len "
             f"({limit}): cut the sequences or raise `max_len`"
         )
-
-
-def check_prompt_lengths(lengths: Tensor, prompt: Tensor) -> None:
-    """
-    ## Lengths of prompts
-
-    There is one length for each prompt `[T, B]`, and no prompt is empty.
-    """
-    check_lengths(lengths, prompt.shape[0])
-    if lengths.shape[0] != prompt.shape[1]:
-        raise ValueError(
-            f"`lengths` has {lengths.shape[0]} numbers for {prompt.shape[1]} prompts; "
-            "expected one for each, [B]"
-        )
-    if not lengths.is_meta and int(lengths.min()) < 1:
-        raise ValueError("`lengths` holds 0: a prompt is empty; expected at least 1")

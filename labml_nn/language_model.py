@@ -62,20 +62,13 @@ from torch.nn import functional as F
 
 from labml_nn.checks import (
     check_known,
-    check_prompt_lengths,
+    check_lengths,
     check_sizes,
     check_tokens,
     has_values,
 )
 from labml_nn.kernels import reference
-from labml_nn.saving import (
-    Description,
-    Folder,
-    load_parameters,
-    read_description,
-    same_random_state,
-    save_model,
-)
+from labml_nn.saving import Folder, load_parameters, read_description, save_model
 
 __all__ = ["DecodingStep", "LanguageModel", "LanguageModelConfig", "evaluating"]
 
@@ -411,7 +404,7 @@ class LanguageModel(nn.Module, Generic[State]):
         check_tokens(prompt, self.config.n_vocab, name="prompt")
         if lengths is None:
             return None, prompt, ends_of(prompt, self.config.padding_token)
-        check_prompt_lengths(lengths, prompt)
+        check_lengths(lengths, len(prompt), shortest=1, count=prompt.shape[1])
         return None, prompt, lengths
 
     @reference
@@ -447,7 +440,7 @@ class LanguageModel(nn.Module, Generic[State]):
         Writes `config.json` and `model.safetensors` into `folder`, see
         [`save_model`](saving.py).
         """
-        save_model(self, Description.of(type(self), self.config), folder)
+        save_model(self, self.name or type(self).__qualname__, self.config, folder)
 
     @classmethod
     def load(
@@ -464,9 +457,15 @@ class LanguageModel(nn.Module, Generic[State]):
         model.
         """
         description = read_description(folder)
-        description.check_class(cls)
-        with same_random_state(), torch.device("cpu"):
-            model = cls.from_config(description.config)
+        if description["model"] != (cls.name or cls.__qualname__):
+            raise ValueError(
+                f"{folder} holds the model {description['model']!r} "
+                f"({description['class']}), not {cls.name or cls.__qualname__!r}; use "
+                "labml_nn.load(folder), or `load` of its class"
+            )
+        # Random parameters are drawn and then replaced; the generator does not change.
+        with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+            model = cls.from_config(description["config"])
         load_parameters(model, description, folder)
         return model if device is None else model.to(device)
 

@@ -17,10 +17,9 @@ print(model)
 ```
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, cast, overload
+from typing import Any, cast
 
 import torch
 
@@ -47,34 +46,27 @@ class ModelEntry:
         return cast(type[LanguageModel[Any]], getattr(import_module(module), name))
 
 
-class ModelTable(Sequence[ModelEntry]):
+class ModelTable(tuple[ModelEntry, ...]):
     """
     ## Model table
 
-    A sequence of entries, also indexed by name: `models()["elman"].summary`.
+    A tuple of entries, also indexed by name: `models()["elman"].summary`.
     """
 
-    def __init__(self, *entries: ModelEntry) -> None:
-        self.names = [entry.name for entry in entries]
-        self._entries = entries
-
-    @overload
-    def __getitem__(self, which: int | str) -> ModelEntry: ...
-    @overload
-    def __getitem__(self, which: slice) -> Sequence[ModelEntry]: ...
-    def __getitem__(self, which: int | str | slice) -> Any:
-        """Raises `ValueError` for an unknown name, with the nearest known one."""
-        if isinstance(which, int | slice):
-            return self._entries[which]
-        check_known("model", which, self.names)
-        return self._entries[self.names.index(which)]
+    @property
+    def names(self) -> list[str]:
+        """The names, in order."""
+        return [entry.name for entry in self]
 
     def __contains__(self, which: object) -> bool:
-        """For names and for entries."""
-        return which in self.names or which in self._entries
+        return which in self.names or super().__contains__(which)
 
-    def __len__(self) -> int:
-        return len(self._entries)
+    def __getitem__(self, which: Any) -> Any:
+        """Raises `ValueError` for an unknown name, with the nearest known one."""
+        if isinstance(which, int | slice):
+            return super().__getitem__(which)
+        check_known("model", which, self.names)
+        return self[self.names.index(which)]
 
     def __repr__(self) -> str:
         width = max(map(len, self.names)) + 2
@@ -86,26 +78,28 @@ class ModelTable(Sequence[ModelEntry]):
 
 # In a good order for reading their pages.
 MODELS = ModelTable(
-    ModelEntry(
-        "autoregressive",
-        "labml_nn.transformers.autoregressive.AutoregressiveTransformer",
-        "a decoder-only transformer with a KV cache",
-    ),
-    ModelEntry(
-        "encoder_decoder",
-        "labml_nn.transformers.encoder_decoder.EncoderDecoderLanguageModel",
-        "a sequence-to-sequence transformer: encodes a source, generates a target",
-    ),
-    ModelEntry(
-        "feedback",
-        "labml_nn.transformers.feedback.language_model.FeedbackLanguageModel",
-        "a transformer whose layers attend to a memory of all layers",
-    ),
-    ModelEntry(
-        "elman",
-        "labml_nn.recurrent.elman.ElmanLanguageModel",
-        "a simple recurrent network with one hidden state per layer",
-    ),
+    [
+        ModelEntry(
+            "autoregressive",
+            "labml_nn.transformers.autoregressive.AutoregressiveTransformer",
+            "a decoder-only transformer with a KV cache",
+        ),
+        ModelEntry(
+            "encoder_decoder",
+            "labml_nn.transformers.encoder_decoder.EncoderDecoderLanguageModel",
+            "a sequence-to-sequence transformer: encodes a source, generates a target",
+        ),
+        ModelEntry(
+            "feedback",
+            "labml_nn.transformers.feedback.language_model.FeedbackLanguageModel",
+            "a transformer whose layers attend to a memory of all layers",
+        ),
+        ModelEntry(
+            "elman",
+            "labml_nn.recurrent.elman.ElmanLanguageModel",
+            "a simple recurrent network with one hidden state per layer",
+        ),
+    ]
 )
 
 
@@ -130,7 +124,8 @@ def create(name: str, /, **config: Any) -> LanguageModel[Any]:
     what the configuration raises for invalid values.
     """
     check_known("model", name, MODELS.names)
-    return MODELS[name].load_class().from_config(config)
+    entry: ModelEntry = MODELS[name]
+    return entry.load_class().from_config(config)
 
 
 def load(
@@ -150,9 +145,9 @@ def load(
     class raises for files that are missing, damaged or do not match.
     """
     description = read_description(folder)
-    name, saved = description.model, description.class_name
+    name, saved = description["model"], description["class"]
     if name in MODELS.names:
-        known = MODELS[name].load_class()
+        known: type[LanguageModel[Any]] = MODELS[name].load_class()
         # Modules have moved between versions, so only the name of the class counts. A
         # subclass has another one, and may compute something else.
         if saved.startswith("labml_nn.") and saved.endswith(f".{known.__qualname__}"):

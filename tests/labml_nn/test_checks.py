@@ -21,83 +21,63 @@ def test_what_is_right_passes(unhooked):
     checks.check_heads(3, 12)
     checks.check_known("model", "elman", iter(["elman", "feedback"]))
     checks.check_integers("x", ints(2).int(), "B")
-    checks.check_lengths(torch.tensor([0, 3]), 3)
+    checks.check_lengths(torch.tensor([0, 3]), 3, count=2)
     checks.check_lengths(torch.tensor([0, 3]), None)
-    checks.check_prompt_lengths(torch.tensor([1, 3]), ints(3, 2))
     checks.check_tokens(torch.tensor([[0, 4]]), 5)
     checks.check_vocabulary(ints(0), 5)
-
-
-def test_values_on_meta_cannot_be_read(unhooked):
-    checks = unhooked(MODULE)
-    checks.check_lengths(ints(2).to("meta"), 3)
-    checks.check_prompt_lengths(ints(2).to("meta"), ints(3, 2))
+    checks.check_lengths(ints(2).to("meta"), 3, shortest=1)
     checks.check_tokens(ints(5, 2).to("meta"), 7)
 
 
-WRONG = [
-    (lambda c: c.check_sizes(a=1, n=0), ValueError, r"`n` \(0\) must be at least 1"),
-    (lambda c: c.check_sizes(n=np.float32(2)), TypeError, "`n` .* whole number, not a float32"),
-    (lambda c: c.check_sizes(n=True), TypeError, r"`n` \(True\)"),
-    (lambda c: c.check_sizes(n="12"), TypeError, r"`n` \('12'\).* not a str"),
-    (
-        lambda c: c.check_same_width(d_model=64, a=64, attn=32),
-        ValueError,
-        "`attn` has width 32, but `d_model` is 64",
-    ),
-    (lambda c: c.check_heads(4, 10), ValueError, r"divisible by `heads` \(4\); try 8 or 12"),
-    (lambda c: c.check_heads(4, 2), ValueError, "try 4$"),
-    (lambda c: c.check_heads(0, 2), ValueError, r"`heads` \(0\)"),
-    (lambda c: c.check_probability(p=1.5), ValueError, r"`p` \(1.5\) must be from 0 to 1"),
-    (lambda c: c.check_probability(p=-0.1), ValueError, r"`p` \(-0.1\)"),
-    (lambda c: c.check_probability(p=float("nan")), ValueError, r"`p` \(nan\)"),
-    (lambda c: c.check_probability(p=True), TypeError, r"`p` \(True\)"),
-    (lambda c: c.check_probability(p="0.1"), TypeError, "`p` .* a number from 0 to 1, not a str"),
-    (lambda c: c.check_bool(a=True, bias="no"), TypeError, r"`bias` \('no'\) must be True or"),
-    (lambda c: c.check_bool(bias=1), TypeError, r"`bias` \(1\)"),
-    (
-        lambda c: c.check_known("model", "fedback", ["elman", "feedback"]),
-        ValueError,
-        r"no model 'fedback'; did you mean 'feedback'\? known: elman, feedback",
-    ),
-    (lambda c: c.check_known("model", "xyz", ["elman"]), ValueError, "'xyz'; known: elman"),
-    (
-        lambda c: c.check_known("model", 5, ["elman"]),
-        TypeError,
-        r"model \(5\) must be a string, not a int; known: elman",
-    ),
-    (lambda c: c.check_tokens([1], 5), TypeError, "`tokens` is a list; expected a tensor"),
-    (lambda c: c.check_tokens(torch.zeros(5, 2), 5, name="src"), TypeError, "`src` has dtype"),
-    (lambda c: c.check_tokens(ints(5), 5, name="src"), ValueError, r"\[5\].*src\[:, None\]"),
-    (lambda c: c.check_tokens(ints(5, 2, 1), 5), ValueError, r"\[5, 2, 1\]; expected \[T, B\]$"),
-    (lambda c: c.check_tokens(ints(0, 2), 5), ValueError, "the sequence is empty; .* T to be"),
-    (lambda c: c.check_integers("n", ints(0), "B"), ValueError, "the batch is empty; .* B to be"),
-    (lambda c: c.check_tokens(ints(2, 2) + 5, 5), ValueError, "holds 5; .* from 0 to 4"),
-    (lambda c: c.check_vocabulary(torch.tensor([-1, 9]), 5, name="y"), ValueError, "`y` holds -1"),
-    (
-        lambda c: c.check_lengths(torch.tensor([2, 4]), 3),
-        ValueError,
-        r"`lengths` go from 2 to 4; expected 0 to max_len \(3\)",
-    ),
-    (lambda c: c.check_lengths(torch.tensor([-1, 4]), None), ValueError, r"from -1 to 4"),
-    (lambda c: c.check_lengths(ints(2, 2), 3), ValueError, r"`lengths` .*expected \[B\]"),
-    (
-        lambda c: c.check_prompt_lengths(torch.tensor([1, 3]), ints(3, 3)),
-        ValueError,
-        "`lengths` has 2 numbers for 3 prompts",
-    ),
-    (
-        lambda c: c.check_prompt_lengths(torch.tensor([0, 3]), ints(3, 2)),
-        ValueError,
-        "`lengths` holds 0: a prompt is empty",
-    ),
-]
+NAMES = ["elman", "feedback"]
 
 
-@pytest.mark.parametrize(("call", "error", "message"), WRONG)
-def test_what_is_wrong_is_named(unhooked, call, error, message):
+@pytest.mark.parametrize(
+    ("check", "arguments", "error", "message"),
+    [
+        ("sizes", {"a": 1, "n": 0}, ValueError, r"`n` \(0\) must be at least 1"),
+        ("sizes", {"n": np.float32(2)}, TypeError, "`n` .* whole number, not a float32"),
+        ("sizes", {"n": True}, TypeError, r"`n` \(True\)"),
+        ("sizes", {"n": "12"}, TypeError, r"`n` \('12'\).* not a str"),
+        ("same_width", {"d_model": 64, "a": 64, "attn": 32}, ValueError, "`attn` has width 32, "),
+        ("heads", (4, 10), ValueError, r"divisible by `heads` \(4\); try 8 or 12"),
+        ("heads", (4, 2), ValueError, "try 4$"),
+        ("heads", (0, 2), ValueError, r"`heads` \(0\)"),
+        ("probability", {"p": 1.5}, ValueError, r"`p` \(1.5\) must be from 0 to 1; 0 switches"),
+        ("probability", {"p": -0.1}, ValueError, r"`p` \(-0.1\)"),
+        ("probability", {"p": float("nan")}, ValueError, r"`p` \(nan\)"),
+        ("probability", {"p": True}, TypeError, r"`p` \(True\)"),
+        ("probability", {"p": "0.1"}, TypeError, "`p` .* a number, not a str"),
+        ("bool", {"a": True, "bias": "no"}, TypeError, r"`bias` \('no'\) must be True or"),
+        ("bool", {"bias": 1}, TypeError, r"`bias` \(1\)"),
+        ("known", ("model", "Fedback", NAMES), ValueError, r"'Fedback'; did you mean 'feedback'\?"),
+        ("known", ("model", "xyz", NAMES), ValueError, "no model 'xyz'; known: elman, feedback"),
+        ("known", ("model", 5, NAMES), TypeError, r"model \(5\) must be a string, not a int; know"),
+        ("tokens", ([1], 5), TypeError, r"`tokens` is a list; .* torch.as_tensor\(tokens\)"),
+        ("tokens", (torch.zeros(5, 2), 5), TypeError, r"dtype torch.float32; .*tokens.long\(\)"),
+        ("tokens", (ints(5), 5), ValueError, r"\[5\].*tokens\[:, None\]"),
+        ("tokens", (ints(5, 2, 1), 5), ValueError, r"\[5, 2, 1\]; expected \[T, B\]$"),
+        ("tokens", (ints(0, 2), 5), ValueError, "the sequence is empty; .* T to be"),
+        ("integers", ("n", ints(0), "B"), ValueError, "the batch is empty; .* B to be"),
+        ("tokens", (ints(2, 2) + 5, 5), ValueError, "holds 5; .* from 0 to 4"),
+        ("vocabulary", (torch.tensor([-1, 9]), 5), ValueError, "`tokens` holds -1"),
+        ("lengths", (torch.tensor([2, 4]), 3), ValueError, r"from 2 to 4; .* 0 to max_len \(3\)"),
+        ("lengths", (torch.tensor([-1, 4]), None), ValueError, "from -1 to 4"),
+        ("lengths", (ints(2, 2), 3), ValueError, r"`lengths` .*expected \[B\]"),
+    ],
+)
+def test_what_is_wrong_is_named(unhooked, check, arguments, error, message):
+    function = getattr(unhooked(MODULE), f"check_{check}")
     with pytest.raises(error, match=message):
-        call(unhooked(MODULE))
+        function(**arguments) if isinstance(arguments, dict) else function(*arguments)
+
+
+def test_lengths_of_prompts(unhooked):
+    check = unhooked(MODULE).check_lengths
+    with pytest.raises(ValueError, match="2 numbers for 3 sequences; expected one for each"):
+        check(torch.tensor([1, 3]), 3, count=3)
+    with pytest.raises(ValueError, match="from 0 to 3; expected 1 to max_len"):
+        check(torch.tensor([0, 3]), 3, shortest=1)
 
 
 def test_values_in_a_compiled_graph_cannot_be_read(unhooked):

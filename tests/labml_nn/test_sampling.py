@@ -411,7 +411,7 @@ def test_modes_and_gradients_come_back():
         ({"prompt": torch.zeros(4, 0).long()}, ValueError, "`prompt` is an empty batch"),
         ({"prompt": [[3], [2]]}, TypeError, r"`prompt` is a list; .* torch.as_tensor\(prompt\)"),
         ({"prompt": torch.full((4, 2), V)}, ValueError, f"`prompt` holds {V}; .* 0 to {V - 1}"),
-        ({"lengths": torch.tensor([0, 3])}, ValueError, "`lengths` holds 0: a prompt is empty"),
+        ({"lengths": torch.tensor([0, 3])}, ValueError, "`lengths` go from 0 to 3; expected 1"),
         ({"stop": V}, ValueError, f"`stop` holds {V}; expected tokens from 0 to {V - 1}"),
         ({"stop": [2, -1]}, ValueError, "`stop` holds -1"),
         ({"stop": "ab"}, TypeError, "`stop` holds 'a', a str"),

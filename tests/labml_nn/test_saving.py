@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 from labml_nn.language_model import LanguageModel, LanguageModelConfig
-from labml_nn.saving import load_parameters, pack, read_description, unpack
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,19 +61,6 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def edit(folder, **changes):
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-
-
-def rewrite(folder, change, **metadata):
-    """Change tensors of the file; its metadata stays or is replaced."""
-    path = folder / "model.safetensors"
-    tensors, found = unpack(path.read_bytes(), path)
-    change(tensors)
-    path.write_bytes(pack(tensors, metadata or found))
-
-
 def assert_same(one, other):
     assert type(one) is type(other) and one.config == other.config
     mine, theirs = one.state_dict(), other.state_dict()
@@ -102,8 +89,6 @@ def test_a_model_comes_back_bit_for_bit(tmp_path, kind):
 
 
 def test_the_files_can_be_read_without_the_library(folder):
-    from safetensors.torch import load_file, save_file
-
     document = json.loads((folder / "config.json").read_text())
     assert document["format"] == 1 and document["model"] == "tied"
     assert document["class"] == f"{Tied.__module__}.Tied"
@@ -148,41 +133,51 @@ def test_numpy_numbers_and_unnamed_models(unhooked, tmp_path):
     Model(config).save(tmp_path)
     assert json.loads((tmp_path / "config.json").read_text())["model"] == Model.__qualname__
     assert Model.load(tmp_path).config == base.LanguageModelConfig(n_vocab=7, label_smoothing=0.5)
+    for call in (Model(config).save, Model.load):
+        with pytest.raises(TypeError, match=r"`folder` \(3\) must be a path, not a int"):
+            call(3)
 
 
 # What is refused.
 def refuses(folder, match, error=ValueError, cls=Tied):
     with pytest.raises(error, match=match) as caught:
         cls.load(folder)
-    assert str(folder) in str(caught.value) or "the folder" in str(caught.value)
+    assert str(folder) in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
-def test_missing_files(folder, name):
-    (folder / name).unlink()
-    refuses(folder, f"there is no .*{name}", FileNotFoundError)
-    refuses(folder / "none", "there is no", FileNotFoundError)
+def test_missing_files(folder):
+    for name in ("model.safetensors", "config.json"):
+        (folder / name).unlink()
+        refuses(folder, f"there is no .*{name}", FileNotFoundError)
+    refuses(folder / "none", "there is no .* expected a folder", FileNotFoundError)
+
+
+DESCRIBED = {"format": 1, "model": "tied", "class": "Tied", "config": {"n_vocab": 7}}
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("document", "message"),
     [
-        ("", "config.json is damaged, it is not JSON"),
-        ("\xff\xfe", "config.json is damaged, it is not JSON"),
-        ("[]", "does not describe a model of this library"),
-        ('{"format": 1}', "does not describe a model of this library"),
+        (b"", "config.json does not describe a model"),
+        (b"\xff\xfe", "config.json does not describe a model"),
+        ([], "config.json does not describe a model"),
+        ({"format": 1}, "config.json does not describe a model"),
+        (DESCRIBED | {"config": 3}, "config.json does not describe a model"),
+        (DESCRIBED | {"format": "1"}, "config.json does not describe a model"),
+        (DESCRIBED | {"format": 2}, "has format 2.*reads up to 1; install"),
+        (DESCRIBED | {"model": "other"}, r"holds the model 'other' \(Tied\), not 'tied'; use"),
     ],
 )
-def test_a_damaged_description(folder, text, message):
-    (folder / "config.json").write_text(text, encoding="latin-1")
+def test_a_damaged_description(folder, document, message):
+    data = document if isinstance(document, bytes) else json.dumps(document).encode()
+    (folder / "config.json").write_bytes(data)
     refuses(folder, message)
 
 
 def test_a_description_that_does_not_fit(folder):
     refuses(folder, "holds the model 'tied'.*not 'Unnamed'", cls=Unnamed)
-    edit(folder, format=2)
-    refuses(folder, "has format 2.*reads up to 1")
-    edit(folder, format=1, config={"n_vocab": 7, "head": 4})
+    document = DESCRIBED | {"config": {"n_vocab": 7, "head": 4}}
+    (folder / "config.json").write_text(json.dumps(document))
     with pytest.raises(ValueError, match="no field of TiedConfig 'head'; did you mean 'heads'"):
         Tied.load(folder)
 
@@ -191,48 +186,31 @@ def test_files_of_two_models_in_one_folder(folder, tmp_path):
     """The shapes are equal, so only the copy of the description can tell."""
     make(heads=5).save(tmp_path / "two")
     (tmp_path / "two/model.safetensors").replace(folder / "model.safetensors")
-    refuses(folder, "was not saved together with.*heads: 1 and 5")
+    refuses(folder, "was not saved together with.* `heads` is 5, not 1")
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda t: t.pop("output.bias"), r"`output.bias` \[7\] is missing in the file"),
-        (lambda t: t.update(more=torch.zeros(2, 3)), r"`more` \[2, 3\] is not in the model"),
-        (lambda t: t.update(steps=torch.tensor(3.5)), "float32 in the file, .* torch.int64"),
-        (
-            lambda t: t.update({"output.bias": torch.ones(7, dtype=torch.bool)}),
-            "bool in the file, .* torch.float32",
-        ),
-        (
-            lambda t: t.update({"output.bias": torch.ones(7, dtype=torch.complex64)}),
-            "complex64 in the file, .* torch.float32",
-        ),
-        (
-            lambda t: t.update({"output.bias": torch.ones(9)}),
-            r"`output.bias` has shape \[9\] .* in the file, and shape \[7\]",
-        ),
-        (
-            lambda t: t.update({f"more{i}": torch.zeros(1) for i in range(20)}),
-            r"`more0`[^$]*and 12 more",
-        ),
+        ({"output.bias": None}, r"`output.bias` is missing, not float \[7\]"),
+        ({"more": torch.zeros(2, 3)}, r"`more` is float \[2, 3\], not missing"),
+        ({"steps": torch.tensor(3.5)}, r"`steps` is float \[\], not torch.int64 \[\]"),
+        ({"output.bias": torch.ones(7).bool()}, r"is torch.bool \[7\], not"),
+        ({"output.bias": torch.ones(9)}, r"is float \[9\], not float \[7\]"),
     ],
 )
 def test_tensors_that_do_not_match(folder, change, message):
-    rewrite(folder, change)
-    refuses(folder, message)
-    model = Tied(TiedConfig(n_vocab=7))
-    before = model.embed.weight.clone()
-    with pytest.raises(ValueError, match="was it saved by another version"):
-        load_parameters(model, read_description(folder), folder)
-    assert torch.equal(model.embed.weight, before)
+    path = folder / "model.safetensors"
+    tensors = load_file(path) | change
+    save_file({name: x for name, x in tensors.items() if x is not None}, path)
+    refuses(folder, f"{message}.*was it saved by another version")
 
 
 @pytest.mark.parametrize("keep", [0, 3, 8, 30, -1])
 def test_a_truncated_file(folder, keep):
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:keep])
-    refuses(folder, "model.safetensors is damaged, or no safetensors file")
+    refuses(folder, "model.safetensors is damaged, incomplete or no safetensors file; copy")
 
 
 def test_any_flipped_bit_of_a_tensor_is_detected(folder):
@@ -255,44 +233,26 @@ def test_any_flipped_bit_of_a_tensor_is_detected(folder):
 
 
 # What a failure leaves behind.
-def test_saving_again_replaces_and_leaves_other_files(folder):
-    (folder / "notes.txt").write_text("mine")
-    model = make()
-    nn.init.zeros_(model.embed.weight)
-    model.save(folder)
-    assert (Tied.load(folder).embed.weight == 0).all()
-    assert sorted(contents(folder)) == ["config.json", "model.safetensors", "notes.txt"]
-
-
 def test_a_file_is_no_folder(folder):
+    (folder / "notes.txt").write_text("mine")
     for path in (folder / "config.json", folder / "config.json" / "below"):
         with pytest.raises(NotADirectoryError, match=r"`folder` \(.*\) is a file or lies below"):
             make().save(path)
-    assert_same(make(), Tied.load(folder))
+    make(heads=5).save(folder)
+    assert_same(make(heads=5), Tied.load(folder))
+    assert sorted(contents(folder)) == ["config.json", "model.safetensors", "notes.txt"]
 
 
-@pytest.mark.parametrize("call", ["fsync", "first write", "second write", "rename"])
-def test_a_save_that_fails_leaves_the_old_files(folder, monkeypatch, call):
-    before, opened, real_open = contents(folder), [], Path.open
+def failing(*_):
+    raise OSError(28, "No space left on device")
 
-    def fail(*_):
-        raise OSError(28, "No space left on device")
 
-    def failing_open(path, mode="r", *args, **kwargs):
-        opened.extend([path] if "x" in mode else [])
-        if "x" in mode and call == f"{['first', 'second'][len(opened) - 1]} write":
-            fail()
-        return real_open(path, mode, *args, **kwargs)
-
-    monkeypatch.setattr(Path, "open", failing_open)
-    if call == "rename":
-        monkeypatch.setattr(Path, "replace", fail)
-    if call == "fsync":
-        monkeypatch.setattr(os, "fsync", fail)
-    model = make()
-    nn.init.zeros_(model.embed.weight)
+@pytest.mark.parametrize("place", [(os, "fsync"), (Path, "replace"), (Path, "open")])
+def test_a_save_that_fails_leaves_the_old_files(folder, monkeypatch, place):
+    before = contents(folder)
+    monkeypatch.setattr(*place, failing)
     with pytest.raises(OSError, match="No space left"):
-        model.save(folder)
+        make(heads=5).save(folder)
     monkeypatch.undo()
     assert contents(folder) == before
 
@@ -316,12 +276,12 @@ def test_a_process_that_dies_between_the_renamings_is_noticed(folder, monkeypatc
     calls.clear()
     with pytest.raises(KeyboardInterrupt):
         make(heads=5).save(folder)
-    refuses(folder, "was not saved together with.*heads: 1 and 5")
+    refuses(folder, "was not saved together with.* `heads` is 5, not 1")
     assert sorted(contents(folder)) == ["config.json", "model.safetensors"]
 
 
 @pytest.mark.parametrize("value", [print, {1, 2}, 1j, float("nan")])
 def test_a_configuration_that_json_cannot_express(tmp_path, value):
-    with pytest.raises(TypeError, match=r"the configuration .*'extra': .* cannot be written"):
+    with pytest.raises(TypeError, match=r"the configuration .*'extra': .* is not JSON"):
         make(extra=value).save(tmp_path / "none")
     assert not (tmp_path / "none").exists()
