@@ -6,7 +6,7 @@
     xref     -> Target, Link
     shapes   -> ModuleShapes (in `pylit.shapes.model`)
     figures  -> Drawn (in `pylit.figures.gallery`)
-    pages    -> PageView (what a template shows), SearchDocument
+    pages    -> PageView (what a template shows), SearchPage
 
 Lines count from 1 everywhere; columns count from 1 in what a person reads and from 0 in offsets.
 """
@@ -158,7 +158,7 @@ class Heading:
     level: int
     #: Anchor, unique in its page.
     slug: str
-    #: Plain text; formulas as their TeX.
+    #: Plain text; formulas in words.
     text: str
     #: Inner HTML without links; formulas as slots.
     html: str
@@ -191,7 +191,7 @@ class NoteHtml:
     headings: tuple[Heading, ...] = ()
     references: tuple[Reference, ...] = ()
     figures: tuple[FigureUse, ...] = ()
-    #: Plain text for the search index.
+    #: Plain text, a line for each paragraph and a form feed for each heading.
     text: str = ""
     citations: tuple[Citation, ...] = ()
 
@@ -322,16 +322,19 @@ class PageView:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchDocument:
-    """One thing a reader can find."""
+class SearchPage:
+    """A page as readers find it, by its own words and by those of its parts."""
 
-    #: From the site's root, with anchor.
     url: str
-    kind: Literal["page", "heading", "definition"]
     title: str
-    #: Title of the page it is on.
-    page: str
+    #: Other names of the page: of its module, and those that the author gives.
+    names: tuple[str, ...]
+    #: 2 for a page of a reading path, 1 for one that `site.toml` lists, 0 for any other.
+    rank: int
     text: str
+    #: Its headings and definitions, in order: anchor, title and the text under each. A definition
+    #: has no title but its anchor.
+    parts: tuple[tuple[str, str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ from pylit.site.links import AuditedPage
 from pylit.site.pages import Place, front_matter_faults, place
 from pylit.site.prose import read_pages, read_static
 from pylit.site.relations import relations
+from pylit.site.search import ALIASES, read_aliases, search_files, search_page
 from pylit.site.write import Written, check_output, publish
 from pylit.source.cpp import read_cpp
 from pylit.source.discover import discover
@@ -164,8 +165,6 @@ class Builder:
             if draft.own:
                 front_matter_faults(draft, source.module.source.lines, options.root, report)
         places = self._places(config, drafts, parsed, view)
-        # Pages wait for formulas, and this does not.
-        files = dict(stages.search(drafts, parsed))
         pages = stages.finish(
             drafts, parsed, places, theme, self._maths, shapes, figures, around.works
         )
@@ -176,6 +175,7 @@ class Builder:
         generated = generated_pages(site, theme)
         previews = stages.previews(parsed, self._maths.result, around.works)
         previews |= around.previews(drafts, self._maths.result)
+        files = self._search(config, drafts, parsed, report)
         fonts_are_cut()
         files |= companions(
             site, options.theme, options.node_modules, options.cache, previews, report
@@ -252,6 +252,26 @@ class Builder:
         sources = [source for source in found if addresses.claim(module_url(source), source)]
         pages = [p for p in prose if addresses.claim(prose_url(p.source.name), p.source)]
         return sources, pages
+
+    def _search(
+        self,
+        config: SiteConfig,
+        drafts: Sequence[Draft],
+        parsed: Sequence[Parsed],
+        report: Report,
+    ) -> dict[str, bytes]:
+        """The texts of all pages for the search dialog."""
+        aliases: Mapping[str, tuple[str, ...]] = {}
+        if not self.options.sources:
+            names = {draft.name for draft in drafts}
+            aliases = read_aliases(self.options.docs / ALIASES, names, report)
+        listed = (config.groups, config.paths)
+        ranks = {p.name: n for n, groups in enumerate(listed, 1) for g in groups for p in g.pages}
+        pages = (
+            search_page(draft, one.module, aliases.get(draft.name, ()), ranks.get(draft.name, 0))
+            for draft, one in zip(drafts, parsed, strict=True)
+        )
+        return dict(search_files(pages))
 
     def _static(self, made: Mapping[str, bytes], report: Report) -> dict[str, bytes]:
         """Files that the author put beside the Markdown pages; `made` are those of the build."""

@@ -1,4 +1,4 @@
-"""The stages of a build that are worth remembering: parse, draft, finish, previews, search.
+"""The stages of a build that are worth remembering: parse, draft, finish, previews.
 
 Each takes everything it depends on as a value, and its result is kept in the cache under a digest
 of that. What a stage found fault with is kept with its result, so that a build which reuses it
@@ -18,7 +18,6 @@ from pylit.model import (
     Module,
     PageView,
     Reference,
-    SearchDocument,
     SiteView,
     SourceFile,
     Target,
@@ -35,15 +34,11 @@ from pylit.shapes.model import ModuleShapes
 from pylit.shapes.trace import kept_as, runs_kept_as
 from pylit.site.addresses import HOME, module_url, prose_url
 from pylit.site.drafts import Draft, Drafter, Order, prose_target
-from pylit.site.glossary import term_documents
 from pylit.site.links import PageFacts, facts
-from pylit.site.pages import Place, page_view, search_documents, tex_faults
+from pylit.site.pages import Place, page_view, tex_faults
 from pylit.source.parse import parse_module
 from pylit.tex.maths import MathRenderer, Rendered
 from pylit.tex.symbols import Typeset, typeset_formula
-
-#: The name in the cache of the search index.
-_SEARCH = "search"
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,24 +247,6 @@ class Stages:
             files |= made
         return files
 
-    def search(self, drafts: Sequence[Draft], parsed: Sequence[Parsed]) -> Mapping[str, bytes]:
-        """The index of all pages."""
-        key = digest(self._generator, *(f"{draft.url} {draft.stamp}" for draft in drafts))
-        made: Mapping[str, bytes] | None = self._cache.load(_SEARCH, key)
-        if made is None:
-            documents = [self._documents(*of) for of in zip(drafts, parsed, strict=True)]
-            made = self._warm.index.files([one for page in documents for one in page])
-            self._cache.store(_SEARCH, key, made)
-        return made
-
-    def _documents(self, draft: Draft, parsed: Parsed) -> tuple[SearchDocument, ...]:
-        """What search finds of a page."""
-        stamp, made = self._warm.documents.get(draft.url, ("", ()))
-        if stamp != draft.stamp:
-            made = (*search_documents(draft, parsed.module), *term_documents(draft))
-            self._warm.documents[draft.url] = (draft.stamp, made)
-        return made
-
     def forget_others(
         self, pages: Sequence[Page], shaped: Iterable[str], figures: Iterable[str]
     ) -> None:
@@ -278,7 +255,7 @@ class Stages:
         kinds = ("parsed", "draft", "page", "previews")
         names = {f"{kind} {url}" for kind in kinds for url in urls}
         names |= {kept(module) for module in shaped for kept in (kept_as, runs_kept_as)}
-        self._cache.prune(names | {*figures, *KEPT, _SEARCH})
+        self._cache.prune(names | {*figures, *KEPT})
 
     def _source_key(self, source: SourceFile) -> str:
         kind = f"{source.is_package} {source.own}"

@@ -7,8 +7,7 @@ the same site.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from pylit.model import SearchDocument, Target
-from pylit.page.search import SearchIndex
+from pylit.model import Target
 from pylit.site.drafts import Draft, fingerprint
 from pylit.site.links import Auditor
 from pylit.site.write import Standing
@@ -18,11 +17,8 @@ from pylit.site.write import Standing
 class Warm:
     """Of the latest build."""
 
-    index: SearchIndex = field(default_factory=SearchIndex)
     auditor: Auditor = field(default_factory=Auditor)
     standing: Standing = field(default_factory=Standing)
-    #: Address of a page -> the stamp of its draft, and what search finds of it.
-    documents: dict[str, tuple[str, tuple[SearchDocument, ...]]] = field(default_factory=dict)
     #: All that drafts may ask for, and the drafts that had the right answers.
     _known: Mapping[str, Target] = field(default_factory=dict)
     _held: dict[str, Draft] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from markdown_it.utils import OptionsDict
 from pylit.model import figure_slot, formula_slot
 from pylit.prose.citations import citation_html
 from pylit.prose.glossary import term_html
+from pylit.prose.plaintex import plain_tex
 
 Tokens = Sequence[Token]
 Env = MutableMapping[str, Any]
@@ -174,17 +175,16 @@ def footnote_name(token: Token, env: Env) -> tuple[str, int]:
     return f"{env['note']}-{number}", number
 
 
-def plain_text(children: Tokens, longest: int | None = None) -> str:
-    """What inline tokens say, without markup; formulas as their TeX, the longer ones left out."""
+def plain_text(children: Tokens) -> str:
+    """What inline tokens say, without markup, and formulas in words."""
     parts: list[str] = []
     for token in children:
         if token.type in ("text", "code_inline", "citation", "term"):
             parts.append(token.content)
         elif token.type == "math_inline":
-            short = longest is None or len(token.content) <= longest
-            parts.append(token.content if short else "…")
+            parts.append(plain_tex(token.content))
         elif token.type in ("softbreak", "hardbreak"):
             parts.append(" ")
         elif token.type == "image":
-            parts.append(plain_text(token.children or [], longest))
+            parts.append(plain_text(token.children or []))
     return "".join(parts)

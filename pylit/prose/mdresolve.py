@@ -29,8 +29,8 @@ RAW_ADDRESS = re.compile(r"""\b(?:href|src)\s*=\s*(["'])(.*?)\1""", re.IGNORECAS
 RAW_ID = re.compile(r"""<[^>]*?\bid\s*=\s*(["'])(.*?)\1""", re.IGNORECASE | re.DOTALL)
 FOOTNOTE = re.compile(r"\[\^([^\]\s]+)\]")
 
-#: Longer formulas say nothing in a list of search results.
-LONGEST_TEX = 24
+#: In the text of a note, the place of a heading: what follows stands under it.
+HEADING = "\f"
 #: What an entry of the outline, which is a link, cannot hold.
 NO_OUTLINE = ("link_open", "link_close", "footnote_ref")
 
@@ -106,11 +106,12 @@ def resolve(
             resolve_inline(token, context, heading=heading)
             if heading:
                 resolve_heading(tokens[index - 1], token, tokens[index + 1], context)
+                context.text.append(HEADING)
             else:
-                context.text.append(plain_text(token.children or [], LONGEST_TEX))
+                context.text.append(plain_text(token.children or []))
         elif token.type == "footnote_block_open":
             context.footnotes = context.slugs.note()
-    context.text = [text for text in context.text if text.strip()]
+    context.text = [text for text in context.text if text.strip() or text == HEADING]
     if context.own:
         mark_exercises(tokens, context.slugs)
     return tokens

@@ -8,6 +8,7 @@ from pylit.model import Heading, NoteHtml
 from pylit.page.render import relative
 from pylit.prose.bibliography import OTHERS, Work
 from pylit.prose.citations import BIBLIOGRAPHY
+from pylit.prose.mdresolve import HEADING
 from pylit.site.drafts import Draft
 from pylit.site.gathered import Gathered, gathered
 
@@ -47,7 +48,7 @@ def _entry(work: Work, places: Mapping[tuple[str, str], dict[tuple[str, str], No
     html = f'<li id="{escape(work.key)}">{told}<p class="by-whom">Cited by {pages}</p></li>\n'
     text = f"{work.name}: {work.title}"
     heading = Heading(_UNSEEN, work.key, text, "", 0)
-    return NoteHtml(html, headings=(heading,), text=", ".join(work.authors))
+    return NoteHtml(html, headings=(heading,), text=HEADING + ", ".join(work.authors))
 
 
 def _details(work: Work, year: str = "") -> str:

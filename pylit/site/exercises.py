@@ -13,6 +13,7 @@ from html import escape
 from pylit.model import Formula, Heading, NoteHtml, formula_slot
 from pylit.page.render import relative
 from pylit.prose.exercises import Exercise, exercises
+from pylit.prose.mdresolve import HEADING
 from pylit.prose.slugs import Slugs
 from pylit.site.config import SiteConfig
 from pylit.site.drafts import TEMPLATE_IDS, Draft
@@ -87,7 +88,7 @@ def _title(title: str, slugs: Slugs) -> NoteHtml:
     slug, _ = slugs.slug(title)
     shown = escape(title, quote=False)
     heading = Heading(2, slug, title, shown, 0)
-    return NoteHtml(f'<h2 id="{slug}">{shown}</h2>\n', headings=(heading,))
+    return NoteHtml(f'<h2 id="{slug}">{shown}</h2>\n', headings=(heading,), text=HEADING)
 
 
 def _page(draft: Draft, asked: Sequence[_Asked], slugs: Slugs) -> NoteHtml:
@@ -100,7 +101,7 @@ def _page(draft: Draft, asked: Sequence[_Asked], slugs: Slugs) -> NoteHtml:
     for one in asked:
         parts.append(_numbered(_question(draft, one.exercise), one.formulas, formulas))
     heading = Heading(3, slug, draft.title, shown, 0)
-    return NoteHtml("".join(parts), tuple(formulas), (heading,))
+    return NoteHtml("".join(parts), tuple(formulas), (heading,), text=HEADING)
 
 
 def _question(draft: Draft, exercise: Exercise) -> str:

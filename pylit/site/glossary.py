@@ -4,7 +4,6 @@ import html
 import re
 from collections.abc import Iterator
 
-from pylit.model import SearchDocument
 from pylit.prose.glossary import GLOSSARY, definitions
 from pylit.site.drafts import Draft
 from pylit.tex.maths import fill
@@ -26,10 +25,10 @@ def term_previews(page: Draft, typeset: Typeset) -> dict[str, list[str]]:
     return previews
 
 
-def term_documents(page: Draft) -> Iterator[SearchDocument]:
-    """The terms of the glossary, each to be found by its name; of another page there are none."""
+def search_terms(page: Draft) -> Iterator[tuple[str, str, str]]:
+    """The terms of the glossary as parts of its page; another page has none."""
     notes = [note for section in page.sections for note in section.notes]
     for note in notes if page.url == GLOSSARY else ():
         for anchor, shown in definitions(note).items():
             name, text = (html.unescape(_TAG.sub("", part)) for part in shown)
-            yield SearchDocument(f"{GLOSSARY}#{anchor}", "heading", name, page.title, text)
+            yield anchor, name, text

@@ -1,7 +1,7 @@
-"""Drafts, formulas and neighbours put together: what the templates show, and what readers find."""
+"""Drafts, formulas and neighbours put together: what the templates show."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -17,7 +17,6 @@ from pylit.model import (
     NoteHtml,
     OutlineEntry,
     PageView,
-    SearchDocument,
     SectionView,
 )
 from pylit.shapes.model import ModuleShapes
@@ -235,30 +234,3 @@ def _tex_fault(draft: Draft, lines: list[str], formula: Formula, bad: Rendered) 
         source_line=source,
         severity=Severity.ERROR if draft.own else Severity.WARNING,
     )
-
-
-def search_documents(draft: Draft, module: Module) -> Iterator[SearchDocument]:
-    """The page, its headings and its definitions, each with the notes that belong to it."""
-    texts: dict[str, list[str]] = {"": [draft.summary]}
-    titles: dict[str, str] = {}
-    definitions = {d.qualname: d for d in module.definitions if d.qualname}
-    for section in draft.sections:
-        current = ""
-        if section.definition in definitions:
-            current = section.definition
-            titles.setdefault(current, current)
-        for note in section.notes:
-            for heading in note.headings:
-                current = heading.slug
-                titles.setdefault(current, heading.text)
-            texts.setdefault(current, []).append(note.text)
-    yield SearchDocument(draft.url, "page", draft.title, draft.title, _joined(texts[""]))
-    for anchor, title in titles.items():
-        kind = "definition" if anchor in definitions else "heading"
-        text = _joined(texts.get(anchor, ()))
-        url = f"{draft.url}#{anchor}"
-        yield SearchDocument(url, kind, title, draft.title, text)  # type: ignore[arg-type]
-
-
-def _joined(texts: Iterable[str]) -> str:
-    return " ".join(" ".join(text.split()) for text in texts if text)

@@ -111,7 +111,7 @@ def test_it_is_words_in_headings_and_in_the_text_for_the_search() -> None:
         cite=cite,
     )
     assert note.headings[0].html == "As in A et al. 2017"
-    assert note.text == "See B 1990, p. 2."
+    assert note.text == "\f\nSee B 1990, p. 2."
     assert [(c.key, c.line) for c in note.citations] == [("a2017", 7), ("b1990", 9)]
 
 

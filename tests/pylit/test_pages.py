@@ -17,7 +17,6 @@ from pylit.site.pages import (
     front_matter_faults,
     page_view,
     place,
-    search_documents,
     tex_faults,
 )
 from pylit.source.parse import parse_module
@@ -193,15 +192,3 @@ def test_a_bad_formula_is_found_in_its_source(text: str, line: int, column: int)
     assert (fault.path, fault.line, fault.column) == ("pkg/mod.py", line, column)
     assert text.split("\n")[fault.line - 1][fault.column - 1 :].startswith("bad")
     assert "Missing close brace" in fault.message
-
-
-def test_readers_find_pages_headings_definitions_and_notes() -> None:
-    module = parse(TEXT)
-    documents = {d.url: d for d in search_documents(draft_of(module), module)}
-    assert documents["pkg/mod.html"].kind == "page"
-    assert "An opening." in documents["pkg/mod.html"].text
-    heading = documents["pkg/mod.html#what-is-remembered-m"]
-    assert heading.kind == "heading" and "All of it." in heading.text
-    read = documents["pkg/mod.html#Memory.read"]
-    assert (read.kind, read.title, read.page) == ("definition", "Memory.read", "A title with t")
-    assert "Read it." in read.text

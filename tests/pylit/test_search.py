@@ -1,116 +1,84 @@
-"""The search index: the terms of notes, and MiniSearch's opinion of what we write."""
+"""What search knows of a page; what it finds is tested in the browser, on the built site."""
 
 import json
-import subprocess
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from page_tools import NODE_MODULES, THEME
+from pylit_sources import parse
 
-from pylit.model import SearchDocument
-from pylit.node import find_node
-from pylit.page.search import SearchIndex, search_files, terms
+from pylit.code.xref import targets
+from pylit.diagnostics import Report
+from pylit.prose.plaintex import plain_tex
+from pylit.site.drafts import Drafter, Order
+from pylit.site.search import read_aliases, search_files, search_page
 
-DOCUMENTS = [
-    SearchDocument("a.html", "page", "Attention over a memory", "Attention over a memory", "Fan"),
-    SearchDocument("a.html#FA", "definition", "FeedbackAttention", "Attention over a memory", ""),
-    SearchDocument("a.html#c", "heading", "Café </script>", "Other", "word " * 90),
-]
+TEXT = '''"""
+# Memory, $\\hat{m}$
+
+An opening.
+
+## Decay
+
+By $\\frac{1}{2}$ each step.
+"""
+
+
+class Memory:
+    """What is remembered."""
+
+    def read(self) -> int:
+        """Read it."""
+        # All of it.
+        return 1
+'''
+
+
+def test_a_text_belongs_to_the_heading_or_the_definition_that_it_stands_under() -> None:
+    module = parse(TEXT)
+    draft = Drafter(targets(module, "pkg/mod.html"))(Order(module, "pkg/mod.html", False, "key"))
+    page = search_page(draft, module, ["recall"], 2)
+    assert (page.title, page.names, page.text) == ("Memory, m", ("mod", "recall"), "An opening.")
+    assert page.parts == (
+        ("decay", "Decay", "By 1/2 each step."),
+        ("Memory", "", "What is remembered."),
+        ("Memory.read", "", "Read it. All of it."),
+    )
+    (name, data), *rest = search_files([page]).items()
+    assert (name, rest) == ("assets/search-index.js", [])
+    read = json.loads(data.decode().removeprefix("pylit.index(").removesuffix(");\n"))
+    assert read[0][:3] == ["pkg/mod.html", 2, "Memory, m"]
+    assert read[0][5][:2] == [
+        ["decay", "By 1/2 each step.", "Decay"],
+        ["Memory", "What is remembered."],
+    ]
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("tex", "words"),
     [
-        ("Hello, world!", ["hello", "world"]),
-        ("FeedbackAttention", ["feedbackattention", "feedback", "attention"]),
-        ("subsequent_mask", ["subsequent_mask", "subsequent", "mask"]),
-        ("HTTPServer2", ["httpserver2", "http", "server", "2"]),
-        ("a.b", ["a", "b"]),
-        ("Café naïve", ["cafe", "naive"]),
-        ("d_k 注意力", ["d_k", "d", "k", "注意力"]),
-        ("", []),
+        (r"\mathop{Attention}(Q, K) = \frac{Q K^\top}{\sqrt{d_k}}", "Attention(Q, K) = (QKᵀ)/√d_k"),
+        (r"d_{\text{model}} \le 2^{10}", "d_model ≤ 2¹⁰"),
+        (r"h_{t - 1}^{(l)} \in \mathbb{R}^n", "h_(t−1)^((l)) ∈ Rⁿ"),
+        (r"\log p(x_t \mid x_{<t})", "log p(x_t | x_(<t))"),
+        (r"\lambda\Sigma\quad\{a\}, 50\%", "λΣ {a}, 50%"),
     ],
 )
-def test_terms(text: str, expected: list[str]):
-    assert list(terms(text)) == expected
+def test_formulas_in_words(tex: str, words: str) -> None:
+    assert plain_tex(tex) == words
 
 
-def read(files: Mapping[str, bytes]) -> dict[str, Any]:
-    """What a script hands over."""
-    text = files["assets/search-index.js"].decode()
-    found = json.loads(text.removeprefix("pylit.index(").removesuffix(");\n"))
-    assert isinstance(found, dict)
-    return found
-
-
-def test_the_index_is_a_script_that_no_text_can_break_out_of():
-    (name, data), *rest = search_files(DOCUMENTS).items()
-    text = data.decode()
-    assert (name, rest) == ("assets/search-index.js", [])
-    assert text.startswith("pylit.index({")
-    assert "</script" not in text
-    assert json.loads(text.removeprefix("pylit.index(").removesuffix(");\n").replace("<\\/", "</"))
-
-
-def test_an_edited_index_is_that_of_a_new_one():
-    index = SearchIndex()
-    first, second, third = DOCUMENTS
-    edited = [
-        DOCUMENTS,
-        [first, replace(second, text="a memory, a new one"), third],
-        [replace(first, title="Fan"), replace(second, text="one"), third],
-        [replace(first, title="Fan"), third],
-        [third, *DOCUMENTS],
-        [],
-    ]
-    for documents in edited:
-        assert index.files(documents) == search_files(documents)
-
-
-def run_in_node(script: str, folder: Path) -> object:
-    """What a script prints, with the theme's own cutting of terms and MiniSearch at hand."""
-    if not (NODE_MODULES / "minisearch").is_dir():
-        pytest.skip("npm packages are not installed")
-    module = folder / "try.cjs"
-    terms_js = (THEME / "js" / "search" / "10-terms.js").read_text(encoding="utf-8")
-    library = json.dumps(str(NODE_MODULES / "minisearch" / "dist" / "cjs" / "index.cjs"))
-    module.write_text(f"{terms_js}\nconst MiniSearch = require({library});\n{script}", "utf-8")
-    run = subprocess.run([find_node(), module], capture_output=True, text=True, check=True)
-    return json.loads(run.stdout)
-
-
-def test_browser_and_generator_cut_terms_alike(tmp_path: Path):
-    samples = [
-        "FeedbackAttention",
-        "subsequent_mask",
-        "HTTPServer2",
-        "Café naïve",
-        "d_k 注意力",
-        "__init__",
-    ]
-    script = f"console.log(JSON.stringify({json.dumps(samples)}.map(terms)))"
-    assert run_in_node(script, tmp_path) == [list(terms(sample)) for sample in samples]
-
-
-def test_minisearch_builds_the_same_index(tmp_path: Path):
-    documents = [
-        {"id": n, "title": d.title, "page": d.page, "text": d.text, "kind": d.kind, "url": d.url}
-        for n, d in enumerate(DOCUMENTS)
-    ]
-    script = f"""
-    const index = new MiniSearch({{
-      fields: ["title", "page", "text"], tokenize: terms, processTerm: term => term,
-    }});
-    index.addAll({json.dumps(documents)});
-    console.log(JSON.stringify(index));
-    """
-    theirs, ours = run_in_node(script, tmp_path), read(search_files(DOCUMENTS))
-    assert isinstance(theirs, dict)
-    for part in ("documentCount", "nextId", "documentIds", "fieldIds", "fieldLength", "dirtCount"):
-        assert theirs[part] == ours[part], part
-    assert theirs["serializationVersion"] == ours["serializationVersion"]
-    assert sorted(theirs["index"]) == ours["index"]
-    assert ours["averageFieldLength"] == pytest.approx(theirs["averageFieldLength"], abs=1e-3)
+@pytest.mark.parametrize(
+    ("table", "fault"),
+    [
+        ('[aliases]\n"pkg.mod" = ["m"]\n', ""),
+        ('[aliases]\n"pkg.mud" = ["m"]\n', "docs_src/aliases.toml:2: there is no page `pkg.mud`"),
+        ("[alias]\n", "docs_src/aliases.toml: 'aliases'"),
+    ],
+)
+def test_aliases_name_pages(table: str, fault: str, tmp_path: Path) -> None:
+    report = Report()
+    (tmp_path / "aliases.toml").write_text(table)
+    read_aliases(tmp_path / "aliases.toml", ["pkg.mod"], report)
+    assert [f"{d.path}:{d.line}: {d.message}".replace(":0", "") for d in report] == [fault] * bool(
+        fault
+    )

@@ -1,5 +1,5 @@
 // The terms of a text: each word in lower case, and its parts where it is put together, such as
-// FeedbackAttention. pylit/search.py cuts the notes in the same way.
+// FeedbackAttention.
 const WORD = /[\p{L}\p{N}]+(?:_+[\p{L}\p{N}]+)*/gu;
 const PARTS = /[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\x00-\x7f]+/g;
 

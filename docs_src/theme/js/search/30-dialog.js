@@ -23,7 +23,7 @@ const option = (result, at) => {
   const words = result.terms.toSorted((a, b) => b.length - a.length);
   const link = element("a", element("b", ...marked(result.title, words)));
   link.append(element("i", result.kind === "page" ? KINDS.page : `${KINDS[result.kind]} · ${result.page}`));
-  if (result.excerpt) link.append(element("small", ...marked(result.excerpt, words)));
+  if (result.text) link.append(element("small", ...marked(excerpt(result.text, words), words)));
   Object.assign(link, { id: `result-${at}`, role: "option", className: result.kind, tabIndex: -1 });
   link.href = new URL(result.url, window.pylit.site);
   return link;
