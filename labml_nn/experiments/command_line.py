@@ -732,22 +732,28 @@ def generate_text(words: Sequence[str]) -> int:
     model, task = trained.model(device), trained.wording
     tokens = task.prompt(prompt).to(device)
 
-    def show(text: str) -> None:
-        sys.stdout.write(text)
+    # The prompt appears with the first character: reading it may compile a kernel,
+    # which says so on the terminal.
+    shown = ""
+
+    def show(_: int, token: int) -> None:
+        nonlocal shown
+        sys.stdout.write(shown)
+        sys.stdout.write(task.decode([token]))
         sys.stdout.flush()
+        shown = ""
 
     for i in range(settings.count):
         if i:
             print(f"\n--- {i + 1} of {settings.count} ---")
-        if not task.replies:
-            show(prompt)
+        shown = "" if task.replies else prompt
         generate(
             model,
             tokens,
             settings.tokens,
             settings.sampler,
             seed=None if settings.seed is None else settings.seed + i,
-            on_token=lambda _, token: show(task.decode([token])),
+            on_token=show,
         )
         print()
     return 0

@@ -49,10 +49,10 @@ on pointers, and is called with `ctypes`. The library is kept in
 
 | Step | What could go wrong, and what happens |
 |:--|:--|
-| [name](#Source.key) | source, compiler flags or CPU differ: another file |
-| [compile](#compile_library) | no compiler, an error: `BuildError`, PyTorch runs |
-| [store](#store) | two processes at once, a crash: files are renamed when complete |
-| [load](#load) | a damaged file: its hash differs, and it is compiled again |
+| [name](#Kernel.key) | source, compiler flags or CPU differ: another file |
+| [compile](#Kernel.compile) | no compiler, an error: `BuildError`, PyTorch runs |
+| [store](#Kernel.store) | two processes, a crash: complete files are renamed |
+| [load](#Kernel.load) | a damaged file: its hash differs, and it is compiled again |
 """
 
 import ctypes
@@ -62,13 +62,13 @@ import platform
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-#: The headers that all kernels share.
+#: The folders of all kernels, and the headers that they share.
 SHARED = Path(__file__).parent / "cpp"
 COMPILERS = ("c++", "g++", "clang++")
 TIMEOUT = 300.0  # seconds
@@ -86,51 +86,13 @@ VECTORS = {
 }
 
 
-def flags(vectors: str | None = None) -> tuple[str, ...]:
-    """
-    * `vectors` is a key of `VECTORS`, or `DEFAULT` for instructions that every CPU has;
-      `None` is the best that this CPU supports
-    """
-    return FLAGS + VECTORS.get(vectors or torch.backends.cpu.get_cpu_capability(), ())
+def flags() -> tuple[str, ...]:
+    """With the best instructions that this CPU supports."""
+    return FLAGS + VECTORS.get(torch.backends.cpu.get_cpu_capability(), ())
 
 
 class BuildError(Exception):
     """There is no library. The message is the reason."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """
-    ## Source of a kernel
-
-    * `name` is the name of the C++ file in `folder`, without `.cpp`
-    * `folder` contains it and its own headers; those of `SHARED` can be included too
-    * `functions` are called from Python. In C++ the function `forward` of the kernel
-      `elman` is `elman_forward`; it takes a pointer to a structure and returns nothing
-    """
-
-    name: str
-    folder: Path
-    functions: tuple[str, ...]
-
-    def files(self) -> list[Path]:
-        """Everything that is compiled or included."""
-        own = [*self.folder.glob("*.h"), *self.folder.glob("*.cpp")]
-        return sorted(own) + sorted(SHARED.glob("*.h"))
-
-    def key(self, vectors: str | None = None) -> str:
-        """
-        ### Cache key
-
-        The kernel's name and a hash of the source, the flags and the platform. A change
-        of any of them leads to another file, so no file is ever out of date.
-        """
-        known = hashlib.sha256()
-        for part in (sys.platform, platform.machine(), *flags(vectors)):
-            known.update(part.encode() + b"\0")
-        for path in self.files():
-            known.update(path.read_bytes() + b"\0")
-        return f"{self.name}-{known.hexdigest()[:20]}"
 
 
 class Library:
@@ -141,63 +103,175 @@ class Library:
     * `task_size` is the size of its structure in bytes, to compare with that in Python
     """
 
-    def __init__(self, source: Source, path: Path) -> None:
-        """Raises `OSError` or `AttributeError` if `path` is not this kernel."""
+    def __init__(self, name: str, functions: tuple[str, ...], path: Path) -> None:
+        """Raises `OSError` if `path` is not the kernel `name` with these functions."""
         library = ctypes.CDLL(str(path))
-        for name in ("lanes", "task_size"):
-            getattr(library, name).restype = ctypes.c_int64
-        self.lanes = int(library.lanes())
-        self.task_size = int(library.task_size())
-        self._functions = {
-            name: getattr(library, f"{source.name}_{name}") for name in source.functions
-        }
+        try:
+            self.lanes, self.task_size = library.lanes(), library.task_size()
+            self._functions = {
+                each: getattr(library, f"{name}_{each}") for each in functions
+            }
+        except AttributeError as error:
+            raise OSError(f"{path} is not the kernel `{name}`: {error}") from error
         for function in self._functions.values():
             function.argtypes, function.restype = [ctypes.c_void_p], None
 
-    def run(self, name: str, task: ctypes.Structure) -> None:
+    def run(self, function: str, task: ctypes.Structure) -> None:
         """Calls a function with its structure. Other Python threads continue."""
-        self._functions[name](ctypes.byref(task))
+        self._functions[function](ctypes.byref(task))
 
 
-def compile_library(path: Path, source: Source, vectors: str | None = None) -> None:
+# A damaged library does not fail to load: it ends Python with a signal, at once or
+# when a damaged page is first executed. So the hash of the content is part of the name,
+# and a file is read and compared before it is loaded.
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:20]
+
+
+class Kernel:
     """
-    ## Compile
+    ## A kernel in C++
 
-    * `path` is the library to write
-
-    The compiler is the one in the environment variable `CXX`, or else the first of
-    `c++`, `g++` and `clang++` that is installed. Raises `BuildError` if there is none
-    or it fails, and `OSError` if nothing can be written.
+    It is loaded once per process, and a problem is reported once.
     """
-    named = os.environ.get("CXX", "").split()
-    candidates = [named] if named else [[name] for name in COMPILERS]
-    code = str(source.folder / f"{source.name}.cpp")
-    arguments = [*flags(vectors), f"-I{SHARED}", code, "-o", str(path)]
-    for command in candidates:
+
+    def __init__(
+        self, name: str, folder: Path, functions: str, what: str, instead: str
+    ) -> None:
+        """
+        * `name` is the name of the C++ file in `folder`, without `.cpp`
+        * `folder` contains it and its own headers; those of `SHARED` can be included
+          too
+        * `functions` are called from Python. In C++ the function `forward` of the
+          kernel `elman` is `elman_forward`; it takes a pointer to a structure and
+          returns nothing
+        * `what` is what it computes, and `instead` what runs without it, at the
+          beginning of a sentence: both for the warning
+        """
+        self.name, self.folder, self.functions = name, folder, tuple(functions.split())
+        self.what, self.instead = what, instead
+        self.found: Library | BuildError | None = None
+
+    def find(self) -> Library | None:
+        """Returns the library, or `None` with a warning the first time."""
+        if self.found is None:
+            try:
+                self.found = self.load()
+            except BuildError as error:
+                self.found = error
+                warnings.warn(
+                    f"the compiled {self.what} is not used: {error}. {self.instead} "
+                    "runs, with the same results",
+                    RuntimeWarning,
+                    stacklevel=3,
+                )
+        return self.found if isinstance(self.found, Library) else None
+
+    def key(self) -> str:
+        """
+        ### Cache key
+
+        The kernel's name and a hash of the source, the flags and the platform. A change
+        of any of them leads to another file, so no file is ever out of date.
+        """
+        known = hashlib.sha256()
+        for part in (sys.platform, platform.machine(), *flags()):
+            known.update(part.encode() + b"\0")
+        own = [*self.folder.glob("*.h"), *self.folder.glob("*.cpp")]
+        for path in sorted(own) + sorted(SHARED.glob("*.h")):
+            known.update(path.read_bytes() + b"\0")
+        return f"{self.name}-{known.hexdigest()[:20]}"
+
+    def compile(self, path: Path) -> None:
+        """
+        ### Compile
+
+        Writes the library to `path`. The compiler is the one in the environment
+        variable `CXX`, or else the first of `c++`, `g++` and `clang++` that is
+        installed. Raises `BuildError` if there is none or it fails.
+        """
+        named = os.environ.get("CXX", "").split()
+        candidates = [named] if named else [[name] for name in COMPILERS]
+        code = str(self.folder / f"{self.name}.cpp")
+        arguments = [*flags(), f"-I{SHARED}", code, "-o", str(path)]
+        for command in candidates:
+            try:
+                done = subprocess.run(
+                    [*command, *arguments],
+                    capture_output=True,
+                    text=True,
+                    errors="replace",
+                    timeout=TIMEOUT,
+                )
+            except FileNotFoundError:
+                continue
+            except (OSError, subprocess.TimeoutExpired) as error:
+                raise BuildError(f"`{command[0]}` did not run: {error}") from error
+            if done.returncode or not path.exists():
+                lines = [line for line in done.stderr.splitlines() if line.strip()]
+                errors = [line for line in lines if "error" in line] or lines
+                message = errors[0].strip()[:200] if errors else "no message"
+                raise BuildError(
+                    f"`{command[0]}` failed with status {done.returncode}: {message}"
+                )
+            return
+        raise BuildError(
+            f"there is no C++ compiler ({', '.join(c[0] for c in candidates)}); "
+            "install one, or set `CXX` to its name"
+        )
+
+    def store(self, folder: Path) -> Path:
+        """
+        ### Compile and store
+
+        Compiles into a temporary directory inside `folder`, writes the file through to
+        the disk, and renames it to its key and the hash of its content. Renaming is
+        atomic: another process, also after a power failure, sees the complete library
+        or none. Of several that build at once, the last replaces a file by an equal
+        one. Returns the path.
+        """
+        start, done = time.perf_counter(), False
+        message = f"labml_nn: compiling the kernel `{self.name}`, once ..."
+        print(message, end="", file=sys.stderr, flush=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".building-") as temporary:
+            made = Path(temporary) / f"{self.name}.so"
+            try:
+                self.compile(made)
+                done = True
+            finally:
+                end = f" {time.perf_counter() - start:.1f} s" if done else " failed"
+                print(end, file=sys.stderr, flush=True)
+            with made.open("rb+") as file:
+                os.fsync(file.fileno())
+            path = folder / f"{self.key()}-{_digest(made)}.so"
+            made.replace(path)
+        return path
+
+    def load(self) -> Library:
+        """
+        ### Load
+
+        Loads the library from the cache, or compiles it first. A file whose content
+        does not have the hash in its name is deleted and compiled again. If nothing can
+        be kept in the cache, the library is built for this process alone: once loaded,
+        it does not need its file any more. Raises `BuildError` with the reason if there
+        is no library.
+        """
         try:
-            done = subprocess.run(
-                [*command, *arguments],
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=TIMEOUT,
-            )
-        except FileNotFoundError:
-            continue
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise BuildError(f"`{command[0]}` did not run: {error}") from error
-        if done.returncode or not path.exists():
-            lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-            errors = [line for line in lines if "error" in line] or lines
-            message = errors[0][:200] if errors else "no message"
-            raise BuildError(
-                f"`{command[0]}` failed with status {done.returncode}: {message}"
-            )
-        return
-    raise BuildError(
-        f"there is no C++ compiler ({', '.join(c[0] for c in candidates)}); install "
-        "one, or set `CXX` to its name"
-    )
+            folder = cache()
+            for path in folder.glob(f"{self.key()}-*.so"):
+                if path.stem.endswith(f"-{_digest(path)}"):
+                    return Library(self.name, self.functions, path)
+                path.unlink(missing_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
+            return Library(self.name, self.functions, self.store(folder))
+        except (OSError, RuntimeError) as error:
+            try:
+                with tempfile.TemporaryDirectory(prefix="labml_nn-") as temporary:
+                    path = self.store(Path(temporary))
+                    return Library(self.name, self.functions, path)
+            except OSError as second:
+                raise BuildError(f"{error}; {second}") from second
 
 
 def cache() -> Path:
@@ -205,157 +279,3 @@ def cache() -> Path:
     named = os.environ.get("XDG_CACHE_HOME", "")
     base = Path(named) if Path(named).is_absolute() else Path.home() / ".cache"
     return base / "labml_nn"
-
-
-# A damaged library does not fail to load: it ends Python with a signal, at once or
-# when a damaged page is first executed. So the hash of the content is part of the name.
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:20]
-
-
-def store(folder: Path, source: Source, vectors: str | None = None) -> Path:
-    """
-    ## Compile and store
-
-    Compiles into a temporary directory inside `folder`, writes the file through to the
-    disk, and renames it to its key and the hash of its content. Renaming is atomic:
-    another process, also after a power failure, sees the complete library or none. Of
-    several that build at once, the last replaces a file by an equal one. Returns the
-    path.
-    """
-    # Text that a program is printing stays in one piece on a terminal.
-    sys.stdout.flush()
-    start = "\n" if sys.stderr.isatty() else ""
-    message = f"{start}labml_nn: compiling the kernel `{source.name}`, once; about 5 s"
-    print(message, file=sys.stderr, flush=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".building-") as temporary:
-        made = Path(temporary) / f"{source.name}.so"
-        compile_library(made, source, vectors)
-        with made.open("rb+") as file:
-            os.fsync(file.fileno())
-        path = folder / f"{source.key(vectors)}-{_digest(made)}.so"
-        made.replace(path)
-    return path
-
-
-def load(source: Source, vectors: str | None = None) -> Library:
-    """
-    ## Load
-
-    Loads the library from the cache, or compiles it first. A file whose content does
-    not have the hash in its name is deleted and compiled again. If nothing can be kept
-    in the cache, the library is built for this process alone. Raises `BuildError` with
-    the reason if there is no library.
-    """
-    try:
-        folder = cache()
-        for path in folder.glob(f"{source.key(vectors)}-*.so"):
-            if path.stem.endswith(f"-{_digest(path)}"):
-                return _open(source, path)
-            path.unlink(missing_ok=True)
-        folder.mkdir(parents=True, exist_ok=True)
-        return _open(source, store(folder, source, vectors))
-    except (OSError, RuntimeError) as error:
-        # The directory cannot be written, or there is no home directory. A library that
-        # is loaded does not need its file any more.
-        try:
-            with tempfile.TemporaryDirectory(prefix="labml_nn-") as temporary:
-                return _open(source, store(Path(temporary), source, vectors))
-        except OSError as second:
-            raise BuildError(f"{error}; {second}") from second
-
-
-def _open(source: Source, path: Path) -> Library:
-    try:
-        return Library(source, path)
-    except AttributeError as error:
-        raise OSError(f"{path} is not the kernel `{source.name}`: {error}") from error
-
-
-class Kernel:
-    """
-    ## A library, or the reason why there is none
-
-    It is loaded once per process, and a problem is reported once.
-    """
-
-    def __init__(self, source: Source, what: str, instead: str) -> None:
-        """
-        * `source` is what to compile
-        * `what` is what the library computes, for the warning
-        * `instead` is what runs without it, at the beginning of a sentence
-        """
-        self.source, self.what, self.instead = source, what, instead
-        self.found: Library | BuildError | None = None
-        self.reported: set[str] = set()
-
-    def find(self) -> Library | None:
-        """Returns the library, or `None` with a warning the first time."""
-        if self.found is None:
-            try:
-                self.found = load(self.source)
-            except BuildError as error:
-                self.found = error
-        if isinstance(self.found, BuildError):
-            self.report(str(self.found))
-            return None
-        return self.found
-
-    def report(self, reason: str) -> None:
-        """Warns, once per reason."""
-        if reason not in self.reported:
-            self.reported.add(reason)
-            warnings.warn(
-                f"the compiled {self.what} is not used: {reason}. {self.instead} runs, "
-                "with the same results",
-                RuntimeWarning,
-                stacklevel=3,
-            )
-
-
-# ## Exercises
-#
-# **1.** Write a kernel that doubles numbers.
-#
-# <details><summary>Answer</summary>
-#
-# It needs a structure, a function that takes it, and two functions that return the
-# sizes of a vector and of the structure.
-#
-# ```python
-# import ctypes
-# import tempfile
-# from pathlib import Path
-# import torch
-# from labml_nn.kernels.build import BuildError, Source, load
-# from labml_nn.kernels.call import Call, fields
-#
-# class Task(ctypes.Structure):
-#     _fields_ = fields("count", "", "numbers")
-#
-# CODE = '''
-# #include "vectors.h"
-# struct Task { Size count; float *numbers; };
-# extern "C" void twice_run(const Task *task) {
-#     for (Size i = 0; i < task->count; i += LANES)
-#         store(task->numbers + i, load(task->numbers + i) * 2.f);
-# }
-# extern "C" Size lanes() { return LANES; }
-# extern "C" Size task_size() { return sizeof(Task); }
-# '''
-# with tempfile.TemporaryDirectory() as folder:
-#     (Path(folder) / "twice.cpp").write_text(CODE)
-#     try:
-#         library = load(Source("twice", Path(folder), ("run",)))
-#     except BuildError as error:
-#         print(error)
-#     else:
-#         call = Call(library, Task(), torch.empty(0))
-#         numbers = call.wide(torch.arange(5.0))
-#         call.task.count = len(numbers)
-#         call.point(numbers=numbers)
-#         call.run("run")
-#         assert call.tensors["numbers"][:5].tolist() == [0, 2, 4, 6, 8]
-# ```
-#
-# </details>

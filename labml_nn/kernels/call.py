@@ -80,49 +80,34 @@ def _request_large_pages(tensor: Tensor) -> None:
         _advise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), advice)
 
 
-class Spare:
-    """
-    ## Scratch buffers
-
-    New memory would have to be cleared by the system at each call. So buffers are kept
-    for later calls, up to 64 MiB; `release_buffers` frees them.
-    """
-
-    most = 2**26  # bytes
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.blocks: list[Tensor] = []
-
-    def take(self, size: int, like: Tensor) -> Tensor:
-        """Returns an uninitialised buffer of `size` numbers of the dtype of `like`."""
-        with self.lock:
-            for i, block in enumerate(self.blocks):
-                if (block.numel(), block.dtype) == (size, like.dtype):
-                    return self.blocks.pop(i)
-
-        # A tensor made in inference mode may not be modified outside it, and these
-        # buffers outlive the call: training may follow generation.
-        with torch.inference_mode(False):
-            block = torch.empty(size, dtype=like.dtype, device=like.device)
-        _request_large_pages(block)
-        return block
-
-    def leave(self, blocks: list[Tensor]) -> None:
-        """Takes buffers back. The oldest are freed if there are too many."""
-        with self.lock:
-            self.blocks += blocks
-            while sum(block.nbytes for block in self.blocks) > self.most:
-                self.blocks.pop(0)
+# ## Scratch buffers
+#
+# New memory would have to be cleared by the system at each call. So buffers are kept
+# for later calls, up to a limit; the oldest are freed first.
+LIMIT = 2**26  # bytes
+SPARE: list[Tensor] = []
+_lock = threading.Lock()
 
 
-SPARE = Spare()
+def _take(size: int, like: Tensor) -> Tensor:
+    with _lock:
+        for i, block in enumerate(SPARE):
+            if (block.numel(), block.dtype) == (size, like.dtype):
+                return SPARE.pop(i)
+
+    # A tensor made in inference mode may not be modified outside it, and these buffers
+    # outlive the call: training may follow generation.
+    with torch.inference_mode(False):
+        block = torch.empty(size, dtype=like.dtype, device=like.device)
+    _request_large_pages(block)
+    return block
 
 
-def release_buffers() -> None:
-    """Frees all scratch buffers of earlier calls."""
-    with SPARE.lock:
-        SPARE.blocks.clear()
+def _leave(blocks: list[Tensor]) -> None:
+    with _lock:
+        SPARE.extend(blocks)
+        while sum(block.nbytes for block in SPARE) > LIMIT:
+            SPARE.pop(0)
 
 
 class Call:
@@ -168,14 +153,14 @@ class Call:
     def borrow(self, *shape: int, before: int = 0) -> Tensor:
         """The same from the scratch buffers, for memory that only this call needs."""
         size = math.prod(shape)
-        whole = SPARE.take(before + size + 4 * self.lanes, self.like)
+        whole = _take(before + size + 4 * self.lanes, self.like)
         self.borrowed.append(whole)
         whole[:before].zero_()
         return whole[before : before + size].view(shape)
 
     def done(self) -> None:
         """Returns the scratch buffers. After an exception they are freed instead."""
-        SPARE.leave(self.borrowed)
+        _leave(self.borrowed)
         self.borrowed = []
 
     def zeros(self, *shape: int) -> Tensor:

@@ -50,7 +50,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from labml_nn.kernels import disabled, kernel_for
-from labml_nn.kernels.build import SHARED, Kernel, Library, Source
+from labml_nn.kernels.build import SHARED, Kernel, Library
 from labml_nn.kernels.call import fields, up_to
 from labml_nn.language_model import DecodingStep, LanguageModel
 from labml_nn.transformers.autoregressive import (
@@ -86,7 +86,9 @@ from labml_nn.transformers.positional_encoding import (
 from labml_nn.transformers.sliding_window import SlidingWindow
 
 KERNEL = Kernel(
-    Source("decoding", SHARED / "decoding", ("step",)),
+    "decoding",
+    SHARED / "decoding",
+    "step",
     what="decoding step",
     instead="The reference",
 )

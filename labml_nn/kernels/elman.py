@@ -67,7 +67,7 @@ from torch import Tensor, nn
 
 from labml_nn.checks import check_vocabulary
 from labml_nn.kernels import kernel_for
-from labml_nn.kernels.build import SHARED, VECTORS, Kernel, Library, Source
+from labml_nn.kernels.build import SHARED, VECTORS, Kernel, Library
 from labml_nn.kernels.call import Call, fields, up_to
 from labml_nn.language_model import DecodingStep, LanguageModel
 from labml_nn.recurrent.elman import (
@@ -241,8 +241,13 @@ def torch_rnn(given: LayerArguments, nonlinearity: str) -> States:
     return states, states[-1]
 
 
-SOURCE = Source("elman", SHARED / "elman", ("forward", "backward", "decode"))
-KERNEL = Kernel(SOURCE, "Elman layer", "The kernel in PyTorch")
+KERNEL = Kernel(
+    "elman",
+    SHARED / "elman",
+    "forward backward decode",
+    what="Elman layer",
+    instead="The kernel by hand",
+)
 
 #: With fewer tokens than one for this many units, packing the weights costs more than
 #: it saves.

@@ -82,7 +82,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from labml_nn.kernels import kernel_for
-from labml_nn.kernels.build import SHARED, Kernel, Library, Source
+from labml_nn.kernels.build import SHARED, Kernel, Library
 from labml_nn.kernels.call import Call, fields, up_to
 from labml_nn.kernels.feedback_by_hand import (
     SUBMODULES,
@@ -101,9 +101,11 @@ from labml_nn.transformers.feedback import (
 )
 
 KERNEL = Kernel(
-    Source("feedback", SHARED / "feedback", ("forward", "transpose", "backward")),
-    "feedback transformer",
-    "The kernel by hand",
+    "feedback",
+    SHARED / "feedback",
+    "forward transpose backward",
+    what="feedback transformer",
+    instead="The kernel by hand",
 )
 
 # ## Arguments

@@ -68,7 +68,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from labml_nn.kernels import disabled, kernel_for
-from labml_nn.kernels.build import SHARED, Kernel, Library, Source
+from labml_nn.kernels.build import SHARED, Kernel, Library
 from labml_nn.kernels.call import Call, fields, up_to
 from labml_nn.kernels.feedback_by_hand import SUBMODULES, config_of, fold_params
 from labml_nn.language_model import DecodingStep, LanguageModel
@@ -76,9 +76,11 @@ from labml_nn.transformers.feedback import FeedbackMemory, FeedbackTransformerKV
 from labml_nn.transformers.feedback.language_model import FeedbackLanguageModel
 
 KERNEL = Kernel(
-    Source("feedback_decode", SHARED / "feedback", ("run",)),
-    "decoding step of the feedback language model",
-    "The reference",
+    "feedback_decode",
+    SHARED / "feedback",
+    "run",
+    what="decoding step of the feedback language model",
+    instead="The reference",
 )
 
 # The fields of the structure in `feedback_decode.cpp`, in the same order.

@@ -5,8 +5,9 @@ import ctypes
 import pytest
 import torch
 
+from labml_nn.kernels import call as calls
 from labml_nn.kernels.build import Library
-from labml_nn.kernels.call import PAGE, SPARE, Call, Spare, fields, release_buffers
+from labml_nn.kernels.call import PAGE, SPARE, Call, fields
 
 
 class Four(Library):
@@ -22,6 +23,10 @@ class Task(ctypes.Structure):
     _fields_ = fields("", "", "first second third")
 
 
+def call(dtype=torch.float32):
+    return Call(Four(), Task(), torch.empty(0, dtype=dtype))
+
+
 def packed_by_hand(maps):
     """Panels of two vectors of columns, each with all terms of the sum."""
     columns = maps.shape[-1]
@@ -32,17 +37,14 @@ def packed_by_hand(maps):
 
 @pytest.mark.parametrize("rows", [3, 70_000], ids=["less than a page", "more"])
 def test_packed_side_by_side(rows):
-    call = Call(Four(), Task(), torch.empty(0))
-    maps = {
-        "first": torch.randn(2, 5, 13),
-        "second": torch.randn(rows, 11).mT,
-        "third": torch.randn(7, 8),
-    }
-    call.point_packed(**maps)
+    one = call()
+    second = torch.randn(rows, 11).mT
+    maps = {"first": torch.randn(2, 5, 13), "second": second, "third": torch.randn(7, 8)}
+    one.point_packed(**maps)
     addresses = []
     for name, given in maps.items():
-        tensor = call.tensors[name]
-        assert getattr(call.task, name) == tensor.data_ptr()
+        tensor = one.tensors[name]
+        assert getattr(one.task, name) == tensor.data_ptr()
         assert torch.equal(tensor, packed_by_hand(given))
         addresses += [tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes]
     assert addresses[1] == addresses[2]
@@ -50,46 +52,29 @@ def test_packed_side_by_side(rows):
     assert rows == 3 or addresses[0] % PAGE == 0
 
 
-def test_buffers_are_reused_when_a_call_is_done():
-    release_buffers()
-    call = Call(Four(), Task(), torch.empty(0))
-    first = call.borrow(3, 5)
-    assert call.borrow(3, 5).data_ptr() != first.data_ptr()  # it is still in use
-    call.done()
-    call.done()
-    assert len(SPARE.blocks) == 2
-    again = Call(Four(), Task(), torch.empty(0))
-    assert again.borrow(5, 3).data_ptr() == first.data_ptr()
-    assert again.borrow(5, 4).data_ptr() != first.data_ptr()
-    double = Call(Four(), Task(), torch.empty(0, dtype=torch.float64))
-    assert double.borrow(5, 3).dtype == torch.float64
-    release_buffers()
-    assert not SPARE.blocks
-
-
-def test_a_buffer_of_inference_mode_serves_in_training():
-    release_buffers()
+def test_scratch_buffers_are_reused_up_to_a_limit(monkeypatch):
+    """When their call is done, by calls of the same size and dtype; also made in inference mode."""
+    SPARE.clear()
     with torch.inference_mode():
-        call = Call(Four(), Task(), torch.empty(0))
-        call.borrow(3, 5).zero_()
-        call.done()
-    again = Call(Four(), Task(), torch.empty(0))
-    again.borrow(3, 5).add_(1)
-    release_buffers()
-
-
-def test_kept_buffers_are_bounded():
-    spare = Spare()
-    spare.most = 1000
-    blocks = [torch.empty(size) for size in (100, 120, 90, 300)]
-    spare.leave(blocks[:3])
-    assert [block.numel() for block in spare.blocks] == [120, 90]
-    spare.leave(blocks[3:])  # more than there is room for
-    assert not spare.blocks
+        one = call()
+        first = one.borrow(3, 5)
+        second = one.borrow(3, 5)
+        assert second.data_ptr() != first.data_ptr()  # it is still in use
+    one.done()
+    one.done()
+    assert len(SPARE) == 2
+    again = call()
+    assert again.borrow(5, 3).add_(1).data_ptr() == first.data_ptr()
+    assert again.borrow(5, 4).data_ptr() != second.data_ptr()
+    assert call(torch.float64).borrow(5, 3).dtype == torch.float64
+    monkeypatch.setattr(calls, "LIMIT", SPARE[0].nbytes)
+    again.done()
+    assert len(SPARE) <= 1
+    SPARE.clear()
 
 
 def test_a_tensor_without_room_is_copied():
-    call = Call(Four(), Task(), torch.empty(0))
-    roomy = call.space(3, 5)
-    assert call.roomy(roomy) is roomy
-    assert call.roomy(torch.ones(3, 5)).untyped_storage().nbytes() > 60
+    one = call()
+    roomy = one.space(3, 5)
+    assert one.roomy(roomy) is roomy
+    assert one.roomy(torch.ones(3, 5)).untyped_storage().nbytes() > 60

@@ -6,6 +6,7 @@ The kernel is a small one. Compilers are scripts, which say what they were asked
 import ast
 import ctypes
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 import torch
 
 from labml_nn.kernels import build as builder
-from labml_nn.kernels.build import Source
+from labml_nn.kernels.build import BuildError, Kernel, Library
 from labml_nn.kernels.call import Call, fields
 
 ROOT = Path(__file__).parents[3]
@@ -35,20 +36,29 @@ class Task(ctypes.Structure):
     _fields_ = fields("count", "by", "numbers")
 
 
+def small(folder):
+    return Kernel("small", folder, "scale", what="small kernel", instead="Nothing")
+
+
 @pytest.fixture(scope="module")
-def source(tmp_path_factory):
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("small")
     (folder / "small.cpp").write_text(CODE)
-    return Source("small", folder, ("scale",))
+    return folder
+
+
+@pytest.fixture
+def kernel(folder):
+    return small(folder)
 
 
 @pytest.fixture(scope="module")
-def real(source, tmp_path_factory):
+def real(folder, tmp_path_factory):
     """The file of the small kernel."""
     path = tmp_path_factory.mktemp("real") / "small.so"
     try:
-        builder.compile_library(path, source)
-    except builder.BuildError as error:
+        small(folder).compile(path)
+    except BuildError as error:
         pytest.skip(str(error))
     return path
 
@@ -75,38 +85,51 @@ def compiler(tmp_path, monkeypatch, real):
     return make
 
 
-def test_it_runs(source, real):
-    library = builder.Library(source, real)
+def test_it_runs(real):
+    library = Library("small", ("scale",), real)
     assert library.task_size == ctypes.sizeof(Task)
     call = Call(library, Task(), torch.empty(0))
     call.task.count, call.task.by = 5, 0.5
     call.point(numbers=call.wide(torch.arange(5.0)))
     call.run("scale")
     assert call.tensors["numbers"][:5].tolist() == [0, 0.5, 1, 1.5, 2]
+    with pytest.raises(OSError, match="is not the kernel `small`"):
+        Library("small", ("other",), real)
 
 
-def test_it_is_built_once_and_kept(source, cache, compiler, capfd):
-    asked = compiler()
-    assert builder.load(source).lanes in (4, 8, 16)
+def test_it_is_built_once_and_kept(kernel, cache, compiler, capfd):
+    """And the time that is reported is the time that it took."""
+    asked = compiler("sleep 0.3")
+    assert kernel.load().lanes in (4, 8, 16)
     out, err = capfd.readouterr()
-    assert (out, err) == ("", "labml_nn: compiling the kernel `small`, once; about 5 s\n")
-    assert builder.load(source).lanes in (4, 8, 16)
+    said = re.fullmatch(r"labml_nn: compiling the kernel `small`, once \.\.\. (.*) s\n", err)
+    assert out == "" and 0.3 <= float(said[1]) < 30
+    assert kernel.load().lanes in (4, 8, 16)
     assert capfd.readouterr() == ("", "")
     assert len(asked.read_text().splitlines()) == 1
     (path,) = cache.iterdir()
-    assert path.name.startswith(source.key())
+    assert path.name.startswith(kernel.key())
 
 
-def test_the_compiler_is_told_what_the_processor_can_do(source, cache, compiler, monkeypatch):
+def test_it_is_written_to_the_disk_before_it_gets_its_name(kernel, cache, compiler, monkeypatch):
+    """After a power failure a file with a name is complete."""
+    compiler()
+    done, sync, rename = [], os.fsync, Path.replace
+    monkeypatch.setattr(os, "fsync", lambda file: [done.append("sync"), sync(file)])
+    monkeypatch.setattr(Path, "replace", lambda *args: [done.append("name"), rename(*args)])
+    kernel.load()
+    assert done == ["sync", "name"]
+
+
+def test_the_compiler_is_told_what_the_processor_can_do(kernel, cache, compiler, monkeypatch):
     asked = compiler()
     cache.mkdir(parents=True)
     names = []
     for capability, expected in (("AVX512", "-mavx512f"), ("AVX2", "-mavx2"), ("DEFAULT", "-O3")):
         monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda c=capability: c)
-        assert source.key() == source.key(capability)
-        builder.store(cache, source)
+        kernel.store(cache)
         assert expected in asked.read_text().splitlines()[-1].split()
-        names.append(source.key())
+        names.append(kernel.key())
     assert len(set(names)) == 3
     assert "-mavx" not in asked.read_text().splitlines()[-1]
 
@@ -114,67 +137,74 @@ def test_the_compiler_is_told_what_the_processor_can_do(source, cache, compiler,
 def test_a_change_of_the_source_is_another_file(tmp_path, monkeypatch):
     (tmp_path / "own").mkdir()
     monkeypatch.setattr(builder, "SHARED", tmp_path)
-    source, names = Source("small", tmp_path / "own", ()), set()
+    names = set()
     for place in ("own/small.cpp", "own/part.h", "shared.h"):
         for text in ("int a;", "int b;"):
             (tmp_path / place).write_text(text)
-            names.add(source.key())
+            names.add(small(tmp_path / "own").key())
     assert len(names) == 6
 
 
-@pytest.mark.parametrize("damage", ["cut off", "one bit"])
-def test_a_damaged_library_is_never_loaded(source, cache, compiler, damage):
+DAMAGES = {
+    "cut to half": lambda content: content[: len(content) // 2],
+    "empty": lambda content: b"",
+    "a page of zeros": lambda content: content[:4096] + bytes(4096) + content[8192:],
+    "one bit": lambda content: content[:-1] + bytes([content[-1] ^ 1]),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_library_is_never_loaded(kernel, cache, compiler, damage):
     """To load a library of which a part is missing ends Python with a signal."""
     asked = compiler()
-    builder.load(source)
+    kernel.load()
     (path,) = cache.iterdir()
-    content = bytearray(path.read_bytes())
-    if damage == "one bit":
-        content[-1] ^= 1
+    damaged = DAMAGES[damage](path.read_bytes())
     path.unlink()  # the loaded library is a mapping of this file
-    damaged = bytes(content[: len(content) // 2] if damage == "cut off" else content)
     path.write_bytes(damaged)
-    assert builder.load(source).lanes in (4, 8, 16)
+    assert kernel.load().lanes in (4, 8, 16)
     assert len(asked.read_text().splitlines()) == 2
     (path,) = cache.iterdir()
     assert path.read_bytes() != damaged
 
 
 @pytest.mark.parametrize("trouble", ["a file in the way", "no home"])
-def test_a_cache_that_cannot_be_used(source, cache, compiler, monkeypatch, trouble):
+def test_a_cache_that_cannot_be_used(kernel, cache, compiler, monkeypatch, trouble):
     """The kernel is built for this process alone."""
+
+    def no_home(cls):
+        raise RuntimeError("Could not determine home directory.")
+
     asked = compiler()
     if trouble == "a file in the way":
         cache.parent.write_text("")
     else:
         monkeypatch.delenv("XDG_CACHE_HOME")
-        monkeypatch.setattr(Path, "home", classmethod(_no_home))
+        monkeypatch.setattr(Path, "home", classmethod(no_home))
     for _ in range(2):
-        assert builder.load(source).lanes in (4, 8, 16)
+        assert kernel.load().lanes in (4, 8, 16)
     assert len(asked.read_text().splitlines()) == 2
 
 
-def _no_home(cls):
-    raise RuntimeError("Could not determine home directory.")
-
-
-def test_a_cache_that_is_read_only_without_a_place_for_the_moment(source, monkeypatch, tmp_path):
-    """Nothing can be written anywhere: there is a reason, and no other error."""
+def test_nothing_can_be_written_anywhere(kernel, monkeypatch, tmp_path):
+    """There is a reason, once, and no other error."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     monkeypatch.setattr(builder.tempfile, "tempdir", str(tmp_path / "file"))
-    with pytest.raises(builder.BuildError, match=r"Not a directory|No such file|File exists"):
-        builder.load(source)
+    with pytest.warns(RuntimeWarning, match="small kernel is not used: .*Nothing runs") as warned:
+        assert kernel.find() is None and kernel.find() is None
+    assert len(warned) == 1
 
 
-def test_two_processes_at_once(source, cache, compiler):
+def test_two_processes_at_once(folder, kernel, cache, compiler):
     """Both build, neither sees half a file, one file is left."""
     asked = compiler("sleep 0.3")
     code = (
-        "import importlib.util as u, pathlib, sys; "
+        "import importlib.util as u, pathlib; "
         f"s = u.spec_from_file_location('b', {builder.__file__!r}); b = u.module_from_spec(s); "
-        "sys.modules['b'] = b; s.loader.exec_module(b); "
-        f"print(b.load(b.Source('small', pathlib.Path({str(source.folder)!r}), ('scale',))).lanes)"
+        "s.loader.exec_module(b); "
+        f"k = b.Kernel('small', pathlib.Path({str(folder)!r}), 'scale', '', ''); "
+        "print(k.load().lanes)"
     )
     children = [
         subprocess.Popen(
@@ -191,7 +221,7 @@ def test_two_processes_at_once(source, cache, compiler):
     assert [child.returncode for child in children] == [0, 0], said
     assert len({out for out, _ in said}) == 1
     (path,) = cache.iterdir()
-    assert path.name.startswith(source.key())
+    assert path.name.startswith(kernel.key())
     assert 1 <= len(asked.read_text().splitlines()) <= 2
 
 
