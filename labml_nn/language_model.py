@@ -21,9 +21,9 @@ same as minimising the cross entropy, and it **generates** by
 predicts the next token from the tokens before it, its own among them, is called
 *autoregressive*.
 
-The architectures of this library differ in how they represent the tokens before: a
+The architectures of this library differ in how they represent the earlier tokens: a
 hidden state, a cache of keys and values, a memory, an encoded source. Training,
-evaluation and generation need not know which, because all models share this interface.
+evaluation and generation do not depend on it, because all models share this interface.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
@@ -39,7 +39,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
-from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import (
     Any,
@@ -52,7 +51,6 @@ from typing import (
     get_args,
     get_origin,
     get_type_hints,
-    overload,
 )
 
 import torch
@@ -61,11 +59,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from labml_nn.checks import (
+    check_bool,
+    check_integer,
     check_known,
     check_lengths,
+    check_number,
     check_sizes,
     check_tokens,
     has_values,
+    wrong_type,
 )
 from labml_nn.kernels import reference
 from labml_nn.saving import Folder, load_parameters, read_description, save_model
@@ -88,9 +90,7 @@ class LanguageModelConfig:
     The hyperparameters of a model are one frozen dataclass, saved beside the
     parameters. Each model adds its own fields, and checks their ranges after
     `super().__post_init__()`; the types of all fields are checked here, against their
-    annotations. `d_model` is $C$, `heads` is $H$, `d_k` is $d_k$, `d_ff` is $F$,
-    `n_layers` is $L$, `dropout_prob` is the probability of dropping a feature in
-    training.
+    annotations.
 
     * `n_vocab` is the number of tokens, $V$
     * `padding_token` fills up short sequences. It is masked in attention and left out
@@ -129,13 +129,13 @@ class LanguageModelConfig:
                 f"`label_smoothing` ({smoothing}) must be at least 0 and less than 1; "
                 "0.1 is usual, 0 switches it off"
             )
-        lower, upper = self.init_lower, self.init_upper
-        if lower is None and upper is None:
-            return
-        if lower is None or upper is None or not -math.inf < lower < upper < math.inf:
+        lower, upper = self.init_bounds or (-1.0, 1.0)
+        one_given = (self.init_lower is None) != (self.init_upper is None)
+        if one_given or not -math.inf < lower < upper < math.inf:
             raise ValueError(
-                f"`init_lower` ({lower}) must be less than `init_upper` ({upper}), and "
-                "both finite, such as -0.1 and 0.1; or neither given"
+                f"`init_lower` ({self.init_lower}) must be less than `init_upper` "
+                f"({self.init_upper}), and both finite, such as -0.1 and 0.1; or "
+                "neither given"
             )
 
     @property
@@ -148,17 +148,14 @@ class LanguageModelConfig:
     @classmethod
     def of(cls: type[Config], values: Mapping[str, Any]) -> Config:
         """
-        * `values` are the fields by name, from a file or a command line
-
-        Raises `ValueError` for an unknown field, with the nearest known one, and for a
-        missing field.
+        Returns a configuration with the fields `values`, by name. Raises `ValueError`
+        for an unknown field, with the nearest known one, and for a missing field.
         """
-        known = [field.name for field in fields(cls) if field.init]
+        known = [field.name for field in fields(cls)]
         for name in values:
             check_known(f"field of {cls.__name__}", name, known)
         for field in fields(cls):
-            required = field.default is MISSING and field.default_factory is MISSING
-            if field.init and required and field.name not in values:
+            if field.default is MISSING and field.name not in values:
                 raise ValueError(
                     f"{cls.__name__} needs `{field.name}`, which has no default; "
                     f"known: {', '.join(known)}"
@@ -190,9 +187,8 @@ class LanguageModel(nn.Module, Generic[State]):
         """
         * `config` is an instance of `Config`, or its fields by name
 
-        Returns a new model with random parameters. Raises `ValueError` for unknown or
-        missing fields and values out of range, `TypeError` for values of the wrong type
-        and the configuration of another model.
+        Returns a new model with random parameters. Raises what the configuration
+        raises, and `TypeError` for the configuration of another model.
         """
         if isinstance(config, Mapping):
             config = cls.Config.of(config)
@@ -214,14 +210,11 @@ class LanguageModel(nn.Module, Generic[State]):
         ### Uniform initialisation
 
         Draws every matrix and embedding from $U(\text{lower}, \text{upper})$ if the
-        configuration has `init_lower` and `init_upper`, and does nothing otherwise.
-        Vectors (biases, and the gains of normalisation layers) are unchanged. A model
-        calls it at the end of its constructor.
+        configuration has bounds. Vectors (biases, and the gains of normalisation
+        layers) are unchanged. A model calls it at the end of its constructor.
         """
-        if self.config.init_bounds is None:
-            return
         for parameter in self.parameters():
-            if parameter.dim() > 1:
+            if self.config.init_bounds is not None and parameter.dim() > 1:
                 nn.init.uniform_(parameter, *self.config.init_bounds)
 
     def _apply(
@@ -233,16 +226,14 @@ class LanguageModel(nn.Module, Generic[State]):
         `model.to("meta")` and `to_empty` create a parameter for each name. Here the
         second name of a parameter is bound to the first again.
         """
-        owners: dict[int, str] = {}
-        tied = {
-            name: owner
-            for name, parameter in self.named_parameters(remove_duplicate=False)
-            if (owner := owners.setdefault(id(parameter), name)) != name
-        }
+        every = list(self.named_parameters(remove_duplicate=False))
+        first = {id(parameter): name for name, parameter in reversed(every)}
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        for name, owner in tied.items():
-            parent, _, attribute = name.rpartition(".")
-            setattr(self.get_submodule(parent), attribute, self.get_parameter(owner))
+        for name, parameter in every:
+            if (owner := first[id(parameter)]) != name:
+                parent, _, attribute = name.rpartition(".")
+                tied = self.get_parameter(owner)
+                setattr(self.get_submodule(parent), attribute, tied)
         return self
 
     def forward(
@@ -264,19 +255,6 @@ class LanguageModel(nn.Module, Generic[State]):
         """
         raise NotImplementedError
 
-    @overload
-    def loss(
-        self, tokens: Tensor, targets: Tensor, state: State | None = None
-    ) -> Tensor: ...
-    @overload
-    def loss(
-        self,
-        tokens: Int[Tensor, "T B"],
-        targets: Int[Tensor, "T B"],
-        state: State | None = None,
-        *,
-        return_state: Literal[True],
-    ) -> tuple[Float[Tensor, ""], State]: ...
     def loss(
         self,
         tokens: Int[Tensor, "T B"],
@@ -284,7 +262,7 @@ class LanguageModel(nn.Module, Generic[State]):
         state: State | None = None,
         *,
         return_state: bool = False,
-    ) -> Float[Tensor, ""] | tuple[Float[Tensor, ""], State]:
+    ) -> Tensor | Any:
         """
         ### Loss
 
@@ -292,9 +270,8 @@ class LanguageModel(nn.Module, Generic[State]):
         * `targets` are the next tokens, `[T, B]`: the same text, one position later
         * `return_state`: return `(loss, state)`, to train on the next chunk
 
-        Returns the mean cross entropy of `loss_of`, with the true tokens as input at
-        all positions (*teacher forcing*). Raises what `loss_of` raises, also for
-        `tokens`.
+        Returns the mean cross entropy, a scalar, with the true tokens as input at
+        all positions (*teacher forcing*). Raises what `loss_of` raises.
         """
         check_tokens(tokens, self.config.n_vocab)
         logits, after = self(tokens, state)
@@ -318,9 +295,8 @@ class LanguageModel(nn.Module, Generic[State]):
         * `logits` is what `forward` returned, `[T, B, V]`
         * `targets` are the tokens that follow, `[T, B]`
 
-        Returns the mean, in nats per token. Raises `ValueError` for shapes that do not
-        match and tokens outside the vocabulary, `TypeError` for other dtypes than
-        integers.
+        Returns the mean, in nats per token. Raises `ValueError` or `TypeError` for
+        shapes that do not match and for tokens that are not in the vocabulary.
         """
         check_tokens(targets, self.config.n_vocab, name="targets")
         if targets.shape != logits.shape[:2]:
@@ -383,7 +359,10 @@ class LanguageModel(nn.Module, Generic[State]):
                 check_tokens(tokens, self.config.n_vocab)
                 ends = ends_of(tokens, self.config.padding_token)
             logits, _ = self(tokens, state)
-        return at_least_single(at_ends(logits, ends)).softmax(-1)
+        last = logits[-1]
+        if ends is not None:
+            last = logits[ends - 1, torch.arange(len(ends), device=ends.device)]
+        return at_least_single(last).softmax(-1)
 
     def prepare_prompt(
         self, prompt: Int[Tensor, "S B"], lengths: Int[Tensor, " B"] | None = None
@@ -399,7 +378,6 @@ class LanguageModel(nn.Module, Generic[State]):
           column is ignored. `None`: all but padding at the end
 
         Returns a state, the tokens to continue from, `[T, B]`, and their lengths.
-        Raises `ValueError` and `TypeError` for an invalid prompt.
         """
         check_tokens(prompt, self.config.n_vocab, name="prompt")
         if lengths is None:
@@ -415,8 +393,8 @@ class LanguageModel(nn.Module, Generic[State]):
         * `state` is the state after the text so far
 
         Returns a function from the next token of each sequence, `[B]`, to the logits of
-        the token after it, `[B, V]`, which stores the state. Use one function per text,
-        in evaluation mode. A [kernel](kernels/__init__.py) may work in place.
+        the token after it, `[B, V]`, which stores the state. A
+        [kernel](kernels/__init__.py) may work in place.
         """
 
         def step(tokens: Tensor) -> Tensor:
@@ -435,10 +413,10 @@ class LanguageModel(nn.Module, Generic[State]):
 
     def save(self, folder: Folder) -> None:
         """
-        ### Save
+        ### Saving and loading
 
         Writes `config.json` and `model.safetensors` into `folder`, see
-        [`save_model`](saving.py).
+        [saving](saving.py).
         """
         save_model(self, self.name or type(self).__qualname__, self.config, folder)
 
@@ -447,8 +425,6 @@ class LanguageModel(nn.Module, Generic[State]):
         cls: type[Model], folder: Folder, *, device: torch.device | str | None = None
     ) -> Model:
         """
-        ### Load
-
         * `folder` is where `save` wrote
         * `device` is the device of the model; `None` is the CPU
 
@@ -476,7 +452,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     ## Evaluation mode
 
     `with evaluating(model):` switches dropout off in the block. Afterwards each
-    submodule has its own mode again, also after an exception or Ctrl-C.
+    submodule has its own mode again, also after an exception.
     """
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
@@ -488,11 +464,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 def at_least_single(x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
-    """
-    ## Softmax and sums in single precision
-
-    bfloat16 has 8 significant bits, and float16 ends at 65,504.
-    """
+    """bfloat16 has 8 significant bits, and float16 ends at 65,504."""
     return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
 
 
@@ -500,12 +472,10 @@ def ends_of(
     tokens: Int[Tensor, "T B"], padding_token: int | None
 ) -> Int[Tensor, " B"] | None:
     """
-    ## Ends of the sequences of a batch
+    ## Ends of sequences
 
     Returns the length of each sequence up to its last token that is not padding, `[B]`,
-    or `None` without a padding token. The next token is predicted at the last one.
-
-    Raises `ValueError` for a sequence of nothing but padding.
+    or `None` without a padding token. Raises `ValueError` for nothing but padding.
     """
     if padding_token is None:
         return None
@@ -520,26 +490,6 @@ def ends_of(
     return ends
 
 
-def at_ends(
-    x: Float[Tensor, "T B V"], ends: Int[Tensor, " B"] | None
-) -> Float[Tensor, "B V"]:
-    """
-    Row `ends - 1` of each sequence of `x`, `[T, B, V]`; without `ends` the last row.
-    """
-    if ends is None:
-        return x[-1]
-    return x[ends - 1, torch.arange(x.shape[1], device=x.device)]
-
-
-# Numbers may also be NumPy's. `True` is an integer in Python, but is not taken for one.
-_KINDS: dict[Any, tuple[type, str]] = {
-    int: (Integral, "a whole number"),
-    float: (Real, "a number"),
-    bool: (bool, "True or False"),
-    str: (str, "a string"),
-}
-
-
 def _check_type(name: str, value: Any, hint: Any) -> None:
     options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     if value is None and NoneType in options:
@@ -547,15 +497,14 @@ def _check_type(name: str, value: Any, hint: Any) -> None:
     for expected in options:
         if get_origin(expected) is Literal:
             check_known(f"`{name}`", value, get_args(expected))
-        elif expected in _KINDS:
-            kind, words = _KINDS[expected]
-            is_flag = isinstance(value, bool) and expected is not bool
-            if not isinstance(value, kind) or is_flag:
-                none = " or None" if NoneType in options else ""
-                raise TypeError(
-                    f"`{name}` ({value!r}) must be {words}{none}, not a "
-                    f"{type(value).__name__}"
-                )
+        elif expected is int:
+            check_integer(name, value)
+        elif expected is float:
+            check_number(name, value)
+        elif expected is bool:
+            check_bool(**{name: value})
+        elif expected is str and not isinstance(value, str):
+            raise wrong_type(name, value, "a string")
 
 
 # ## Exercises
@@ -621,16 +570,14 @@ def _check_type(name: str, value: Any, hint: Any) -> None:
 #
 # Compare them on the same unit: the second needs $4.5 / 5.6 = 0.80$ nats per character
 # and is better, although its perplexity of $e^{4.5} = 90$ is far above $e^{1.1} = 3$.
-# Loss and perplexity depend on the tokenizer. In bits per character, which do not,
-# they need 1.59 and 1.16.
+# Loss and perplexity depend on the tokenizer; loss per character does not.
 #
 # ```python
 # import math
 #
 # characters, words = 1.1, 4.5
 # assert round(math.exp(characters), 1) == 3.0 and round(math.exp(words)) == 90
-# assert math.isclose(characters / math.log(2), 1.59, abs_tol=0.005)
-# assert math.isclose(words / 5.6 / math.log(2), 1.16, abs_tol=0.005)
+# assert words / 5.6 < characters
 # ```
 #
 # </details>

@@ -21,16 +21,14 @@ token everywhere (teacher forcing). Here it is given its own, so an unlikely cho
 changes all predictions after it, and errors accumulate. The sampler matters as much as
 the model.
 
-**Always the most probable token?** The most probable text is not a typical one. Greedy
-choice ends in loops such as *I don't know. I don't know.* Human text has an unlikely
-word every few words ([@holtzman2019curious, Figure 2]), and each repetition of a phrase
+**Greedy decoding**, always the most probable token, does not give a typical text. It
+ends in loops such as *I don't know. I don't know.* Human text has an unlikely word
+every few words ([@holtzman2019curious, Figure 2]), and each repetition of a phrase
 makes the next one more probable (Figure 4).
 
-**A sample from the whole distribution?** A trained model gives a little probability to
-every token that hardly ever follows. This *tail* is long: if each of 10,000 implausible
-tokens has probability 0.00001, ten in a text of 100 tokens are among them.
-
-So samplers change the distribution a little before they draw from it:
+**Ancestral sampling**, from the whole distribution, reaches its long tail: if each of
+10,000 implausible tokens has probability 0.00001, ten in a text of 100 tokens are among
+them. So samplers change the distribution a little before they draw from it:
 
 | Sampler | Change |
 |:--|:--|
@@ -66,21 +64,19 @@ token = sampler(logits)  # [B]
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from labml_nn.checks import check_integers, check_sizes
+from labml_nn.checks import check_integer, check_integers, check_number, check_sizes
 from labml_nn.language_model import LanguageModel, at_least_single, evaluating
 
 __all__ = ["Chain", "Greedy", "Nucleus", "Sampler", "Temperature", "TopK", "generate"]
 
 # Any function of logits `[B, V]` and a random generator to tokens `[B]`.
 Picker = Callable[[Tensor, torch.Generator | None], Tensor]
-Listener = Callable[[int, int], object]
 
 
 class Sampler:
@@ -97,24 +93,21 @@ class Sampler:
         return logits
 
     def distribution(self, logits: Float[Tensor, "B V"]) -> Float[Tensor, "B V"]:
-        r"""
-        Returns the probabilities $q$ of the tokens, `[B, V]`, in single precision at
-        least. Raises `ValueError` for a row of `logits` with NaN, $+\infty$, or nothing
-        but $-\infty$.
-        """
-        _check_logits(logits)
+        """The probabilities $q$ of the tokens, in single precision at least."""
         return self.adjust(at_least_single(logits)).softmax(-1)
 
     def __call__(
         self, logits: Float[Tensor, "B V"], generator: torch.Generator | None = None
     ) -> Int[Tensor, " B"]:
-        """
+        r"""
         * `logits` is what a model returns for one position, `[B, V]`
         * `generator` is the source of randomness, on the device of the logits; `None`
           is PyTorch's global one
 
-        Returns a token for each sequence, `[B]`. Raises what `distribution` raises.
+        Returns a token for each sequence, `[B]`. Raises `ValueError` for a row with
+        NaN, $+\infty$, or nothing but $-\infty$.
         """
+        _check_logits(logits)
         drawn = torch.multinomial(self.distribution(logits), 1, generator=generator)
         return drawn.squeeze(-1)
 
@@ -157,15 +150,13 @@ class Temperature(Sampler):
 
     ![What follows a "t" in the introduction of this page.](figure:sampling.temperature)
 
-    * `temperature` is $\tau > 0$
-
     Raises `ValueError` for $\tau \le 0$ or infinity, `TypeError` for no number.
     """
 
     temperature: float
 
     def __post_init__(self) -> None:
-        _check_number("temperature", self.temperature)
+        check_number("temperature", self.temperature)
         if not 0 < self.temperature < math.inf:
             raise ValueError(
                 f"`temperature` ({self.temperature}) must be above 0 and finite; use "
@@ -189,11 +180,9 @@ class TopK(Sampler):
 
     Keeps exactly the $k$ most probable tokens ([@fan2018hierarchical] generated stories
     with $k = 10$). Of equally probable ones at the border, those with lower numbers are
-    kept.
+    kept. A vocabulary of at most $k$ tokens is unchanged.
 
-    * `k` is a positive integer; a vocabulary of at most $k$ tokens is unchanged
-
-    Raises `ValueError` or `TypeError` for anything else.
+    Raises `ValueError` or `TypeError` if `k` is not a positive integer.
     """
 
     k: int
@@ -226,18 +215,16 @@ class Nucleus(Sampler):
 
     $$\sum_{v \in V^{(p)}} P(v \mid w_0, \dots, w_t) \ge p$$
 
-    Tokens are taken from the most probable down, until their sum reaches $p$; of
-    equally probable tokens lower numbers come first.
+    Of equally probable tokens lower numbers come first. The paper uses $p = 0.95$;
+    $p = 1$ keeps everything.
 
-    * `p` is above 0 and at most 1, which keeps everything; the paper uses 0.95
-
-    Raises `ValueError` for another number, `TypeError` for no number.
+    Raises `ValueError` if `p` is not above 0 and at most 1, `TypeError` for no number.
     """
 
     p: float
 
     def __post_init__(self) -> None:
-        _check_number("p", self.p)
+        check_number("p", self.p)
         if not 0 < self.p <= 1:
             raise ValueError(
                 f"`p` ({self.p}) must be above 0 and at most 1; 0.95 is usual, and "
@@ -264,16 +251,13 @@ class Chain(Sampler):
     ## Chain
 
     `Chain(Temperature(0.8), Nucleus(0.95))` applies samplers from left to right; none
-    at all draw from the predicted distribution. Raises `TypeError` for arguments that
-    are not a `Sampler`.
+    at all draw from the predicted distribution.
     """
 
     def __init__(self, *samplers: Sampler) -> None:
         for sampler in samplers:
             if not isinstance(sampler, Sampler):
-                raise TypeError(
-                    f"`samplers` contains {sampler!r}; expected samplers: TopK(10)"
-                )
+                raise _no_sampler("samplers", sampler)
         self.samplers = samplers
 
     def adjust(self, logits: Float[Tensor, "B V"]) -> Float[Tensor, "B V"]:
@@ -298,15 +282,14 @@ def generate(
     lengths: Int[Tensor, " B"] | None = None,
     seed: int | None = None,
     stop: int | Collection[int] | None = None,
-    on_token: Listener | None = None,
+    on_token: Callable[[int, int], object] | None = None,
 ) -> Int[Tensor, "N B"]:
     r"""
     ## Generation
 
-    The simplest program passes the whole text to the model for each new token: token
-    1,000 costs a thousand times as much as the first. With the
-    [state](language_model.py) that a model returns, a KV cache or a hidden state, one
-    token is one step of constant cost:
+    The simplest program passes the whole text to the model for each new token. With
+    the [state](language_model.py) that a model returns, a KV cache or a hidden state,
+    one token is one step of constant cost:
 
     $$z_t, \; h_t = \operatorname{forward}(w_t, \; h_{t-1})$$
 
@@ -328,12 +311,9 @@ def generate(
     Returns the generated tokens without the prompt, `[N, B]`. A sequence that met a
     stop token ends with it, and the rest of its column repeats it. $N$ is `n`, or less
     if all sequences ended before. Padding is never generated unless it is in `stop`.
+    Runs in evaluation mode and without gradients.
 
-    Generation runs in evaluation mode and without gradients.
-
-    Raises `ValueError` for an `n` below 1, an empty prompt or batch, lengths that do
-    not match, tokens outside the vocabulary or a seed of more than 64 bits;
-    `TypeError` for values of the wrong type.
+    Raises `ValueError` or `TypeError` for an argument that cannot work.
     """
     if not isinstance(model, LanguageModel):
         raise TypeError(
@@ -344,8 +324,30 @@ def generate(
     check_integers("prompt", prompt, "T B")
     if prompt.shape[1] == 0:
         raise ValueError("`prompt` is an empty batch; expected B to be at least 1")
+    if isinstance(sampler, type) or not callable(sampler):
+        raise _no_sampler("sampler", sampler)
     stops = _stop_tokens(model, stop)
-    pick = _picker(model, sampler, _generator(seed, prompt.device), stops)
+    generator = None
+    if seed is not None:
+        check_integer("seed", seed)
+        if not -(2**63) <= seed < 2**64:
+            raise ValueError(f"`seed` ({seed}) must fit into 64 bits; try seed % 2**64")
+        generator = torch.Generator(prompt.device).manual_seed(int(seed))
+
+    padding = model.config.padding_token
+    banned = None if padding in stops else padding
+
+    def pick(logits: Tensor) -> Tensor:
+        if banned is not None:
+            logits = logits.clone()
+            logits[:, banned] = -math.inf
+        tokens = sampler(logits, generator)
+        if tokens.shape != logits.shape[:1]:
+            raise ValueError(
+                f"`sampler` returned the shape {list(tokens.shape)}; expected a token "
+                f"for each sequence, {list(logits.shape[:1])}"
+            )
+        return tokens.long()
 
     # Inference mode saves the bookkeeping of autograd. The copy may be trained on.
     with evaluating(model), torch.inference_mode():
@@ -360,7 +362,7 @@ def _generate(
     n: int,
     pick: Callable[[Tensor], Tensor],
     stops: list[int],
-    on_token: Listener | None,
+    on_token: Callable[[int, int], object] | None,
 ) -> Tensor:
     """
     ### Prompts of different lengths
@@ -375,8 +377,6 @@ def _generate(
     B   u   t   [,] [s] [o] [f]
     R   o   m    e   o  [,] [w]
     ```
-
-    `start` is what `prepare_prompt` returned: state, tokens and lengths.
     """
     state, text, lengths = start
     ends = text.new_full((text.shape[1],), len(text)) if lengths is None else lengths
@@ -399,10 +399,8 @@ def _generate(
             tokens = torch.where(t < done, tokens, rows[-1])
         rows.append(tokens)
         if on_token is not None:
-            is_new = ((t >= ends) & (t < done)).tolist()
-            for sequence, token in enumerate(tokens.tolist()):
-                if is_new[sequence]:
-                    on_token(sequence, token)
+            for sequence in ((t >= ends) & (t < done)).nonzero().flatten().tolist():
+                on_token(sequence, int(tokens[sequence]))
 
         if stops:
             stopped = (t >= ends) & torch.isin(tokens, ending)
@@ -419,103 +417,54 @@ def _generate(
     return torch.stack(rows).gather(0, index.clamp(max=len(rows) - 1))
 
 
-def _picker(
-    model: LanguageModel[Any],
-    sampler: Picker,
-    generator: torch.Generator | None,
-    stops: list[int],
-) -> Callable[[Tensor], Tensor]:
-    if isinstance(sampler, type) or not callable(sampler):
-        raise TypeError(
-            f"`sampler` is {sampler!r}; expected a sampler such as Greedy(), "
-            "Temperature(0.8) or Nucleus(0.95), or a function of logits and a generator"
-        )
-    padding = model.config.padding_token
-    banned = padding if padding is not None and padding not in stops else None
-
-    def pick(logits: Tensor) -> Tensor:
-        if banned is not None:
-            logits = logits.clone()
-            logits[:, banned] = -math.inf
-        tokens = sampler(logits, generator)
-        if tokens.shape != logits.shape[:1] or tokens.is_floating_point():
-            raise ValueError(
-                f"`sampler` returned {tokens.dtype} of shape {list(tokens.shape)}; "
-                f"expected integers of shape {list(logits.shape[:1])}"
-            )
-        return tokens.long()
-
-    return pick
-
-
 def _stop_tokens(
     model: LanguageModel[Any], stop: int | Collection[int] | None
 ) -> list[int]:
     if stop is None:
         stop = () if model.end_token is None else model.end_token
     tokens = list(stop) if isinstance(stop, Collection) else [stop]
-    n_vocab = model.config.n_vocab
     for token in tokens:
-        _check_whole("`stop` holds", token)
-        if not 0 <= token < n_vocab:
+        check_integer("stop", token)
+        if not 0 <= token < model.config.n_vocab:
             raise ValueError(
-                f"`stop` holds {token}; expected tokens from 0 to {n_vocab - 1}"
+                f"`stop` holds {token}; expected tokens from 0 to "
+                f"{model.config.n_vocab - 1}"
             )
-    return [int(token) for token in tokens]
+    return tokens
 
 
-def _generator(seed: int | None, device: torch.device) -> torch.Generator | None:
-    if seed is None:
-        return None
-    _check_whole("`seed` is", seed)
-    if not -(2**63) <= int(seed) < 2**64:
-        raise ValueError(
-            f"`seed` ({seed}) must fit into 64 bits; use seed % 2**64 for a larger one"
-        )
-    return torch.Generator(device).manual_seed(int(seed))
+# A class or its name in place of an instance is the usual mistake.
+def _no_sampler(name: str, given: object) -> TypeError:
+    examples = [Greedy(), Temperature(0.8), TopK(10), Nucleus(0.95), Sampler()]
+    word = given.__name__ if isinstance(given, type) else str(given)
+    meant = [each for each in examples if type(each).__name__.lower() == word.lower()]
+    return TypeError(
+        f"`{name}` ({given!r}) must be an instance of a sampler, such as "
+        f"{', '.join(map(repr, meant or examples[:-1]))}"
+    )
 
 
-def _check_whole(what: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(
-            f"{what} {value!r}, a {type(value).__name__}; expected a whole number"
-        )
-
-
-def _check_number(name: str, value: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(
-            f"`{name}` ({value!r}) must be a number, not a {type(value).__name__}"
-        )
-
-
-# The largest logit of a row shows everything that can be wrong: it is NaN if any is,
-# infinite if any is, and $-\infty$ if nothing is possible. On a GPU the test would
-# stall the host at each token; there `multinomial` reports it.
+# The largest logit of a row is NaN if any is, infinite if any is, and $-\infty$ if
+# nothing is possible. On a GPU the test would stall the host at each token; there
+# `multinomial` reports it.
 def _check_logits(logits: Tensor) -> None:
-    if logits.dim() != 2 or logits.shape[1] == 0:
+    if logits.dim() != 2:
         raise ValueError(
             f"`logits` has shape {list(logits.shape)}; expected [B, V], a row for each "
             "sequence: of what `forward` returns, take logits[-1]"
         )
-    if not logits.is_floating_point():
-        raise TypeError(
-            f"`logits` has dtype {logits.dtype}; expected floating-point numbers"
+    largest = logits.amax(-1)
+    if logits.device.type == "cpu" and not bool(largest.isfinite().all()):
+        row = int(largest.isfinite().int().argmin())
+        raise ValueError(
+            f"row {row} of `logits` has the largest value {largest[row]}, and no token "
+            "can be drawn; did training diverge, or is every token impossible?"
         )
-    if logits.device.type != "cpu":
-        return
-    for row, largest in enumerate(logits.amax(-1).tolist()):
-        if not math.isfinite(largest):
-            raise ValueError(
-                f"row {row} of `logits` has the largest value {largest}, and no token "
-                "can be drawn; did training diverge, or is every token impossible?"
-            )
 
 
 # ## Exercises
 #
-# **1.** Does it matter whether temperature is applied before or after `TopK`? Before or
-# after `Nucleus`?
+# **1.** Does the order of temperature and `TopK` matter? Of temperature and `Nucleus`?
 #
 # <details><summary>Answer</summary>
 #
@@ -592,8 +541,7 @@ def _check_logits(logits: Tensor) -> None:
 # assert sum(processed) == 330
 #
 # processed.clear()
-# assert torch.equal(generate(model, prompt, 20), text[7:])
-# assert sum(processed) == 26
+# assert torch.equal(generate(model, prompt, 20), text[7:]) and sum(processed) == 26
 # ```
 #
 # </details>
