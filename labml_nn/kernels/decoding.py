@@ -42,13 +42,13 @@ wherever there is no compiler.
 import ctypes
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from labml_nn.checks import check_vocabulary
 from labml_nn.kernels import disabled, kernel_for
 from labml_nn.kernels.build import SHARED, Kernel, Library
 from labml_nn.kernels.call import fields, up_to
@@ -182,7 +182,7 @@ class StaticCache:
             keys[..., :length] = k.permute(1, 2, 3, 0)
             values[:, :, :length] = v.permute(1, 2, 0, 3)
 
-    def window(self, *, with_layers: bool = True) -> SlidingWindow:
+    def window(self) -> SlidingWindow:
         """Returns the contents as a state, a copy."""
         tokens = self.tokens[: self.length].clone()
         layers = tuple(
@@ -191,7 +191,6 @@ class StaticCache:
                 values[:, :, : self.length].permute(2, 0, 1, 3).contiguous(),
             )
             for keys, values in self.layers
-            if with_layers
         )
         return SlidingWindow(tokens, torch.ones_like(tokens, dtype=torch.bool), layers)
 
@@ -212,8 +211,66 @@ def preallocate(
     return room, values.new_zeros(batch, heads, capacity, values.shape[3])
 
 
-@dataclass
-class Network:
+class CompiledStep:
+    """
+    ## A decoding step
+
+    A function from tokens `[B]` to logits `[B, V]`, with the state of one batch of
+    texts. This class is what the compiled steps of all models have in common; each
+    defines `advance`, which reads a token, and `state`, a copy of its state.
+    """
+
+    def __init__(self, library: Library, model: LanguageModel[Any], batch: int) -> None:
+        self.library, self.model, self.batch = library, model, batch
+        self.n_vocab = model.config.n_vocab
+        self.padding_token = model.config.padding_token
+        self.reference: DecodingStep | None = None
+
+    def __call__(self, tokens: Int[Tensor, " B"]) -> Float[Tensor, "B V"]:
+        r"""
+        ### One token
+
+        Returns the logits of the tokens after `tokens`, without gradients. Padding
+        needs masks: the reference has them, and continues from the state as it is.
+
+        Raises `ValueError` for tokens outside the vocabulary or of another batch.
+        """
+        if self.reference is None and self.is_regular(tokens):
+            return self.advance(tokens.long().contiguous())
+        if tokens.shape != (self.batch,):
+            raise ValueError(
+                f"`tokens` has shape {list(tokens.shape)}; expected one token for each "
+                f"sequence, [{self.batch}]"
+            )
+        check_vocabulary(tokens, self.n_vocab)
+        with torch.no_grad():
+            if self.reference is None:
+                with disabled():
+                    self.reference = self.model.decoding_step(self.state())
+            return self.reference(tokens)
+
+    def is_regular(self, tokens: Tensor) -> bool:
+        """A batch is a few numbers, which Python compares faster than PyTorch."""
+        if tokens.dtype not in (torch.int64, torch.int32) or tokens.dim() != 1:
+            return False
+        numbers = tokens.tolist()
+        return (
+            len(numbers) == self.batch
+            and min(numbers) >= 0
+            and max(numbers) < self.n_vocab
+            and self.padding_token not in numbers
+        )
+
+    def advance(self, tokens: Int[Tensor, " B"]) -> Float[Tensor, "B V"]:
+        """Reads a regular token."""
+        raise NotImplementedError
+
+    def state(self) -> Any:
+        """A copy of the state, as a value."""
+        raise NotImplementedError
+
+
+class Network(NamedTuple):
     r"""
     ## The submodules of a decoder
 
@@ -239,9 +296,9 @@ class Network:
     source_lengths: Int[Tensor, " B"] | None = None
 
 
-class CompiledStep:
+class DecoderStep(CompiledStep):
     """
-    ## The step
+    ## The step of a decoder
 
     `window` is the context so far, at least one token.
     """
@@ -253,10 +310,8 @@ class CompiledStep:
         network: Network,
         window: SlidingWindow,
     ) -> None:
-        self.library, self.model, self.state_of = library, model, network.state_of
-        self.n_vocab = model.config.n_vocab
-        self.padding_token = model.config.padding_token
-        self.reference: DecodingStep | None = None
+        super().__init__(library, model, window.tokens.shape[1])
+        self.state_of = network.state_of
         self.cache = StaticCache(window, network.max_len)
         self.held: list[Tensor] = []
         self.task = self._task(network)
@@ -264,62 +319,32 @@ class CompiledStep:
         if sum(parameter.numel() for parameter in read) > MAX_ELEMENTS:
             raise Unsupported("a large model")
 
-    def __call__(self, tokens: Int[Tensor, " B"]) -> Float[Tensor, "B V"]:
-        r"""
-        ### One token
+    def state(self) -> Any:
+        return self.state_of(self.cache.window())
 
-        Returns the logits of the tokens after `tokens`, without gradients. Raises what
-        the model's `forward` raises.
-        """
-        with torch.no_grad():
-            if self.reference is None and not self._is_valid(tokens):
-                # Padding needs masks, and a token outside the vocabulary an error. The
-                # reference continues from here.
-                with disabled():
-                    state = self.state_of(self.cache.window())
-                    self.reference = self.model.decoding_step(state)
-            if self.reference is not None:
-                return self.reference(tokens)
-            if self.cache.length == self.cache.max_len:
-                return self._slide(tokens)
-
+    def advance(self, tokens: Int[Tensor, " B"]) -> Float[Tensor, "B V"]:
+        """If the context is full, `forward` slides it by half and reads the rest."""
         cache, task = self.cache, self.task
+        if cache.length == cache.max_len:
+            with torch.no_grad():
+                logits, state = self.model(tokens.unsqueeze(0), self.state())
+            cache.load(state if isinstance(state, SlidingWindow) else state.target)
+            last: Tensor = logits[-1]
+            return last
         cache.tokens[cache.length] = tokens
-        tokens = tokens.long().contiguous()
-        logits = self.scratch.new_empty(task.batch, self.n_vocab)
+        logits = self.scratch.new_empty(self.batch, self.n_vocab)
         task.position = cache.length
         task.tokens, task.logits = tokens.data_ptr(), logits.data_ptr()
         self.library.run("step", task)
         cache.length += 1
         return logits
 
-    def _slide(self, tokens: Tensor) -> Tensor:
-        # The context is full: `forward` slides by half of it and reads the rest again,
-        # for which it needs the tokens only.
-        window = self.cache.window(with_layers=False)
-        logits, state = self.model(tokens.unsqueeze(0), self.state_of(window))
-        self.cache.load(state if isinstance(state, SlidingWindow) else state.target)
-        last: Tensor = logits[-1]
-        return last
-
-    def _is_valid(self, tokens: Tensor) -> bool:
-        # A batch is a few numbers, which Python compares faster than PyTorch.
-        if tokens.dtype not in (torch.int64, torch.int32) or tokens.dim() != 1:
-            return False
-        numbers = tokens.tolist()
-        return (
-            len(numbers) == self.task.batch
-            and min(numbers) >= 0
-            and max(numbers) < self.n_vocab
-            and self.padding_token not in numbers
-        )
-
     # ### Conversion of modules to structures
     #
     # Each method raises `Unsupported` if the C++ would compute something else. `held`
     # keeps the tensors behind the pointers alive.
     def _task(self, network: Network) -> Task:
-        batch, width = self.cache.tokens.shape[1], network.table.shape[1]
+        batch, width = self.batch, network.table.shape[1]
         sources: Sequence[Any] = network.sources or [None] * len(network.layers)
         parts = zip(network.layers, self.cache.layers, sources, strict=True)
         layers = [self._layer(*part) for part in parts]
@@ -475,7 +500,7 @@ def compiled_step(
     # Tensors made in inference mode could not be modified outside it.
     with torch.inference_mode(False), torch.no_grad():
         try:
-            return CompiledStep(library, model, network, window)
+            return DecoderStep(library, model, network, window)
         except Unsupported:
             return NotImplemented
 

@@ -16,7 +16,7 @@ replace it, and the last in this list that supports the arguments runs:
 | [PyTorch's own](#layer_on_cuda) | CUDA, tanh and ReLU, no mask |
 | [compiled](#layer_compiled) | CPU, single precision, vectors of 8 or 16 floats |
 
-A [fourth](#decode_compiled) computes the decoding step of the language model.
+A [fourth](#ElmanStep) computes the decoding step of the language model.
 
 **Cost of the layer.** Training is six matrix products, two forward and four
 [backward](../recurrent/elman/bptt.py). Each takes $T B N^2$ multiplications if $C = N$,
@@ -65,11 +65,11 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from labml_nn.checks import check_vocabulary
 from labml_nn.kernels import kernel_for
 from labml_nn.kernels.build import SHARED, VECTORS, Kernel, Library
 from labml_nn.kernels.call import Call, fields, up_to
-from labml_nn.language_model import DecodingStep, LanguageModel
+from labml_nn.kernels.decoding import CompiledStep
+from labml_nn.language_model import LanguageModel
 from labml_nn.recurrent.elman import (
     ACTIVATIONS,
     Elman,
@@ -83,12 +83,11 @@ SUBMODULES: set[type[nn.Module]] = {ElmanCell, nn.Linear}
 States = tuple[Tensor, Tensor]
 
 
-class LayerArguments(NamedTuple):
+class Arguments(NamedTuple):
     r"""
     ## Arguments of a layer
 
-    `x`, `h_0`, `recurrent`, `input` and `bias` are the tensors of the table above;
-    `mask` is boolean, `[T, B]`, or `None`.
+    The tensors of the table above, with `mask`, boolean, `[T, B]`, or `None`.
     """
 
     x: Tensor
@@ -99,9 +98,9 @@ class LayerArguments(NamedTuple):
     mask: Tensor | None
 
 
-def layer_arguments(
+def arguments_of(
     layer: ElmanLayer, x: Tensor, state: Tensor | None, mask: Tensor | None
-) -> LayerArguments | None:
+) -> Arguments | None:
     """
     Collects them from a layer and the arguments of its `forward`. Returns `None` unless
     shapes, devices and dtypes fit exactly: for anything else the reference decides
@@ -127,7 +126,7 @@ def layer_arguments(
             or tensor.device != x.device
         ):
             return None
-    return LayerArguments(x, h_0, recurrent, linear.weight, linear.bias, mask)
+    return Arguments(x, h_0, recurrent, linear.weight, linear.bias, mask)
 
 
 def autocast_dtype(x: Tensor) -> torch.dtype | None:
@@ -157,6 +156,23 @@ class _ByHand(torch.autograd.Function):
         return None, None, deltas, grad_h_0, recurrent_grad(deltas, states, h_0)
 
 
+def by_hand(given: Arguments, nonlinearity: str) -> Tensor:
+    r"""
+    ## By hand
+
+    $W x_t + b$ for all steps is one product before the loop, and the backward pass is
+    that of [backpropagation through time](../recurrent/elman/bptt.py), where one
+    product for all steps replaces $T$ small ones. Returns the states.
+    """
+    mask = None if given.mask is None else given.mask.unsqueeze(-1)
+    inputs = nn.functional.linear(given.x, given.input, given.bias)
+    tensors = inputs, given.h_0, given.recurrent
+    if not torch.is_grad_enabled():
+        return run_forward(*tensors, mask, nonlinearity)
+    states: Tensor = _ByHand.apply(nonlinearity, mask, *tensors)  # type: ignore[no-untyped-call]
+    return states
+
+
 #: The kernels need this many steps. For fewer, preparations cost more than they save.
 MIN_STEPS = 3
 
@@ -168,25 +184,13 @@ def layer_by_hand(
     state: Tensor | None = None,
     mask: Tensor | None = None,
 ) -> Any:
-    r"""
-    ## By hand
-
-    $W x_t + b$ for all steps is one product before the loop, and the backward pass is
-    that of [backpropagation through time](../recurrent/elman/bptt.py), where one
-    product for all steps replaces $T$ small ones.
-    """
-    given = layer_arguments(layer, x, state, mask)
+    """The kernel, for one dtype of all tensors."""
+    given = arguments_of(layer, x, state, mask)
     if given is None or len(x) < MIN_STEPS or autocast_dtype(x) is not None:
         return NotImplemented
     if not x.dtype == given.h_0.dtype == given.recurrent.dtype:
         return NotImplemented
-    wait = None if mask is None else mask.unsqueeze(-1)
-    tensors = layer.cell.input(x), given.h_0, given.recurrent
-    nonlinearity = layer.cell.nonlinearity
-    if torch.is_grad_enabled():
-        states: Tensor = _ByHand.apply(nonlinearity, wait, *tensors)  # type: ignore[no-untyped-call]
-    else:
-        states = run_forward(*tensors, wait, nonlinearity)
+    states = by_hand(given, layer.cell.nonlinearity)
     return states, states[-1]
 
 
@@ -206,14 +210,14 @@ def layer_on_cuda(
     **This kernel has not run on a GPU.** None was available; the tests run
     [its computation](#torch_rnn) on the CPU, where the same two functions exist.
     """
-    given = layer_arguments(layer, x, state, mask) if x.is_cuda else None
+    given = arguments_of(layer, x, state, mask) if x.is_cuda else None
     supported = layer.cell.nonlinearity in ("tanh", "relu") and mask is None
     if given is None or not supported:
         return NotImplemented
     return torch_rnn(given, layer.cell.nonlinearity)
 
 
-def torch_rnn(given: LayerArguments, nonlinearity: str) -> States:
+def torch_rnn(given: Arguments, nonlinearity: str) -> States:
     r"""
     cuDNN expects two biases, and all parameters in one block of memory in this order.
     Under autocast it computes in its dtype, which is also that of the states.
@@ -225,19 +229,11 @@ def torch_rnn(given: LayerArguments, nonlinearity: str) -> States:
     flat = torch.cat([part.flatten() for part in parts]).to(dtype)
     pieces = torch.split(flat, [part.numel() for part in parts])
     weights = [p.view_as(part) for p, part in zip(pieces, parts, strict=True)]
+    h_0 = given.h_0.to(dtype).unsqueeze(0).contiguous()
     run = torch.rnn_tanh if nonlinearity == "tanh" else torch.rnn_relu
+    options = bias is not None, 1, 0.0, torch.is_grad_enabled(), False, False
     with torch.autocast(x.device.type, enabled=False):
-        states, _ = run(
-            x.to(dtype),
-            given.h_0.to(dtype).unsqueeze(0).contiguous(),
-            weights,
-            has_biases=bias is not None,
-            num_layers=1,
-            dropout=0.0,
-            train=torch.is_grad_enabled(),
-            bidirectional=False,
-            batch_first=False,
-        )
+        states, _ = run(x.to(dtype), h_0, weights, *options)
     return states, states[-1]
 
 
@@ -267,7 +263,7 @@ def layer_compiled(
     All steps in one call. It computes in single precision; under autocast the states
     are converted at the end.
     """
-    given = layer_arguments(layer, x, state, mask) if x.device.type == "cpu" else None
+    given = arguments_of(layer, x, state, mask) if x.device.type == "cpu" else None
     if given is None or x.numel() == 0 or given.recurrent.dtype != torch.float32:
         return NotImplemented
     dtype, own = autocast_dtype(x), {x.dtype, given.h_0.dtype}
@@ -286,7 +282,7 @@ def layer_compiled(
     return states, states[-1]
 
 
-def recur(library: Library, given: LayerArguments, nonlinearity: str) -> Tensor:
+def recur(library: Library, given: Arguments, nonlinearity: str) -> Tensor:
     """Returns the states, with gradients if they are enabled."""
     if not torch.is_grad_enabled():
         return compiled_forward(library, given, nonlinearity)
@@ -297,7 +293,7 @@ def recur(library: Library, given: LayerArguments, nonlinearity: str) -> Tensor:
 class _Compiled(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, library: Library, nonlinearity: str, *tensors: Any) -> Tensor:
-        states = compiled_forward(library, LayerArguments(*tensors), nonlinearity)
+        states = compiled_forward(library, Arguments(*tensors), nonlinearity)
         ctx.library, ctx.nonlinearity = library, nonlinearity
         ctx.save_for_backward(states, *tensors)
         return states
@@ -305,26 +301,22 @@ class _Compiled(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad_states: Tensor) -> tuple[Tensor | None, ...]:
         states, *tensors = ctx.saved_tensors
-        given = LayerArguments(*tensors)
+        needed = ctx.needs_input_grad[2:]
         if not torch.is_grad_enabled():
-            needed = LayerArguments(*ctx.needs_input_grad[2:])
             grads = compiled_backward(
-                ctx.library, grad_states, states, given, ctx.nonlinearity, needed
+                *(ctx.library, grad_states, states, Arguments(*tensors)),
+                *(ctx.nonlinearity, Arguments(*needed)),
             )
             return None, None, *grads, None
 
-        # With `create_graph=True` the backward pass must be differentiable itself. It
-        # then uses the functions by hand, in operations that autograd knows.
-        mask = None if given.mask is None else given.mask.unsqueeze(-1)
-        deltas, grad_h_0 = run_backward(
-            grad_states, states, given.recurrent, mask, ctx.nonlinearity
+        # With `create_graph=True` the backward pass must be differentiable itself: that
+        # of the kernel by hand is.
+        states = by_hand(Arguments(*tensors), ctx.nonlinearity)
+        inputs = [x for x, need in zip(tensors, needed, strict=True) if need]
+        found = iter(
+            torch.autograd.grad(states, inputs, grad_states, create_graph=True)
         )
-        rows = deltas.flatten(0, 1)
-        grad_input = rows.t() @ given.x.flatten(0, 1)
-        grad_recurrent = recurrent_grad(deltas, states, given.h_0)
-        grad_bias = None if given.bias is None else rows.sum(0)
-        grad_x = deltas @ given.input
-        return None, None, grad_x, grad_h_0, grad_recurrent, grad_input, grad_bias, None
+        return None, None, *(next(found) if need else None for need in needed)
 
 
 # $\partial \mathcal{L}$ with respect to x, h_0, recurrent, input, bias.
@@ -355,7 +347,8 @@ ROWS = 64
 MIN_WORK = 2**22
 
 
-def _prepare(library: Library, given: LayerArguments, nonlinearity: str) -> Call:
+def _prepare(library: Library, given: Arguments, nonlinearity: str) -> tuple[Call, int]:
+    """Returns the call, and the largest number of sequences of a thread."""
     call = Call(library, Task(), given.x)
     task = call.task
     task.steps, task.batch, task.width = given.x.shape
@@ -365,29 +358,23 @@ def _prepare(library: Library, given: LayerArguments, nonlinearity: str) -> Call
     task.workers = max(1, min(torch.get_num_threads(), work // MIN_WORK))
     task.threads = min(task.workers, task.batch)
     call.point(x=given.x, h_0=given.h_0, mask=given.mask)
-    return call
+    return call, -(-task.batch // task.threads)
 
 
-# The largest number of sequences of a thread.
-def _sequences(call: Call) -> int:
-    return int(-(-call.task.batch // call.task.threads))
-
-
-def _allocate_scratch(call: Call, size: int) -> None:
-    call.task.scratch_size = up_to(size, call.panel)
+def _run(call: Call, name: str, scratch: int) -> None:
+    call.task.scratch_size = up_to(scratch, call.panel)
     call.point(scratch=call.space(call.task.workers, call.task.scratch_size))
+    call.run(name)
 
 
-def compiled_forward(
-    library: Library, given: LayerArguments, nonlinearity: str
-) -> Tensor:
+def compiled_forward(library: Library, given: Arguments, nonlinearity: str) -> Tensor:
     """
     ### Forward pass
 
     Only the weights are copied, when they are [packed](call.py#Call.pack). Returns the
     states.
     """
-    call = _prepare(library, given, nonlinearity)
+    call, sequences = _prepare(library, given, nonlinearity)
     task = call.task
     states = given.x.new_empty(task.steps, task.batch, task.units)
     call.point(
@@ -396,9 +383,8 @@ def compiled_forward(
         bias=given.bias,
         states=states,
     )
-    task.block = -(-ROWS // _sequences(call))
-    _allocate_scratch(call, task.block * _sequences(call) * (task.units + task.width))
-    call.run("forward")
+    task.block = -(-ROWS // sequences)
+    _run(call, "forward", task.block * sequences * (task.units + task.width))
     return states
 
 
@@ -406,16 +392,16 @@ def compiled_backward(
     library: Library,
     grad_states: Tensor,
     states: Tensor,
-    given: LayerArguments,
+    given: Arguments,
     nonlinearity: str,
-    need: LayerArguments,
+    need: Arguments,
 ) -> Grads:
     """
     ### Backward pass
 
     `need` states for each tensor of `given` whether its gradient is needed.
     """
-    call = _prepare(library, given, nonlinearity)
+    call, sequences = _prepare(library, given, nonlinearity)
     task = call.task
     deltas, grad_h_0 = torch.empty_like(states), torch.empty_like(states[0])
     call.point(
@@ -425,10 +411,18 @@ def compiled_backward(
         grad_h_0=grad_h_0,
         recurrent=call.pack(given.recurrent),
     )
-    _allocate_scratch(call, max(_sequences(call), ROWS) * task.units)
-    recurrent = _zeros(call, "grad_recurrent", task.units, task.units, need.recurrent)
-    weight = _zeros(call, "grad_input", task.units, task.width, need.input)
-    bias = _zeros(call, "grad_bias", 1, task.units, need.bias)
+
+    # Sums that gradients are added to, with rows of whole vectors.
+    def sum_of(name: str, rows: int, columns: int, is_needed: object) -> Tensor | None:
+        if not is_needed:
+            return None
+        total = call.zeros(rows, up_to(columns, call.lanes))
+        call.point(**{name: total})
+        return total[:, :columns]
+
+    recurrent = sum_of("grad_recurrent", task.units, task.units, need.recurrent)
+    weight = sum_of("grad_input", task.units, task.width, need.input)
+    bias = sum_of("grad_bias", 1, task.units, need.bias)
 
     # The gradient of the inputs is computed last. If its rows are as long as those of
     # $\delta$, it overwrites them.
@@ -437,26 +431,15 @@ def compiled_backward(
         is_same_size = task.width == task.units
         grad_x = deltas if is_same_size else given.x.new_empty(given.x.shape)
         call.point(grad_x=grad_x, input=call.pack(given.input))
-    call.run("backward")
+    _run(call, "backward", max(sequences, ROWS) * task.units)
     return grad_x, grad_h_0, recurrent, weight, None if bias is None else bias[0]
-
-
-# A matrix that gradients are added to, with rows of whole vectors.
-def _zeros(
-    call: Call, name: str, rows: int, columns: int, is_needed: object
-) -> Tensor | None:
-    if not is_needed:
-        return None
-    total = call.zeros(rows, up_to(columns, call.lanes))
-    call.point(**{name: total})
-    return total[:, :columns]
 
 
 class Decoding(ctypes.Structure):
     """The structure of `decode.h`."""
 
     _fields_ = fields(
-        "batch layers units vocabulary activation padding is_known",
+        "batch layers units vocabulary activation padding",
         "",
         "tokens table weights bias output output_bias state new_states logits",
     )
@@ -466,15 +449,7 @@ class Decoding(ctypes.Structure):
 MAX_VOCABULARY = 4096
 
 
-@kernel_for(
-    LanguageModel.decoding_step,
-    owner=ElmanLanguageModel,
-    submodules={
-        *(Elman, ElmanLayer, ElmanCell, nn.ModuleList),
-        *(nn.Embedding, nn.Linear, nn.Identity, nn.Dropout),
-    },
-)
-def decode_compiled(model: ElmanLanguageModel, state: Tensor) -> Any:
+class ElmanStep(CompiledStep):
     r"""
     ## Decoding step
 
@@ -495,11 +470,73 @@ def decode_compiled(model: ElmanLanguageModel, state: Tensor) -> Any:
     $$h^l \leftarrow f\!\left( (W^l \; U^l) \, (h^{l-1}, h^l) + b^l \right)$$
 
     All layers are one call of C++. For two layers of 256 units and one sequence it
-    takes 17 µs per token, and `forward` 176 (AMD EPYC with AVX-512). The classic model,
-    with a tanh after its projections, and models in training mode use `forward`.
+    takes 17 µs per token, and `forward` 176 (AMD EPYC with AVX-512).
 
     The weights are copied: the step belongs to the parameters as they were when it was
-    created. Returns a function from tokens `[B]` to logits `[B, V]`.
+    created.
+    """
+
+    def __init__(
+        self, library: Library, model: ElmanLanguageModel, state: Tensor
+    ) -> None:
+        super().__init__(library, model, state.shape[1])
+        self.padding_token = None  # the step copies the state at padding itself
+        cells = [cast(ElmanLayer, layer).cell for layer in model.elman.layers]
+        embedding, units = model.embedding.weight, state.shape[2]
+
+        # The projection of zero is its bias, and that of the unit matrix, without the
+        # bias, its matrix.
+        q = model.output_projection(torch.zeros(units))
+        product = model.output_projection(torch.eye(units)) - q
+        weight = embedding if model.output_weight is None else model.output_weight
+
+        # Of the first layer $W$ and $b$ are in the table.
+        weights, biases = [cells[0].recurrent.weight.T], [torch.zeros(0)]
+        for cell in cells[1:]:
+            weights.append(torch.cat([cell.input.weight.T, cell.recurrent.weight.T]))
+            bias = cell.input.bias
+            biases.append(torch.zeros(units) if bias is None else bias)
+
+        self.rows = state.transpose(0, 1).flatten(1).clone()
+        self.call = call = Call(library, Decoding(), self.rows)
+        task, padding = call.task, model.config.padding_token
+        task.batch, task.layers, task.units = self.batch, len(cells), units
+        task.vocabulary = self.n_vocab
+        task.activation = NAMES.index(cells[0].nonlinearity)
+        task.padding = -1 if padding is None else padding
+        call.point(
+            table=cells[0].input(model.input_projection(embedding * model.scale)),
+            weights=torch.cat([call.pack(each).flatten() for each in weights]),
+            bias=torch.cat(biases),
+            output=call.pack(product @ weight.T),
+            output_bias=weight @ q + model.output_bias,
+            state=self.rows,
+            new_states=self.rows.new_empty(self.batch, units),
+        )
+
+    def advance(self, tokens: Tensor) -> Tensor:
+        logits = self.rows.new_empty(self.batch, self.n_vocab)
+        self.call.point(tokens=tokens, logits=logits)
+        self.call.run("decode")
+        return logits
+
+    def state(self) -> Tensor:
+        layers = torch.unflatten(self.rows, 1, (self.call.task.layers, -1))
+        return layers.transpose(0, 1).clone()
+
+
+@kernel_for(
+    LanguageModel.decoding_step,
+    owner=ElmanLanguageModel,
+    submodules={
+        *(Elman, ElmanLayer, ElmanCell, nn.ModuleList),
+        *(nn.Embedding, nn.Linear, nn.Identity, nn.Dropout),
+    },
+)
+def decode_compiled(model: ElmanLanguageModel, state: Tensor) -> Any:
+    r"""
+    The classic model, with a tanh after its projections, and models in training mode
+    use `forward`.
     """
     layers = [cast(ElmanLayer, layer) for layer in model.elman.layers]
     shapes = [layer.cell.recurrent.weight.shape for layer in layers]
@@ -518,105 +555,9 @@ def decode_compiled(model: ElmanLanguageModel, state: Tensor) -> Any:
         or model.embedding.max_norm is not None
         or not len(embedding) == len(weight) == len(model.output_bias)
         or autocast_dtype(state) is not None
+        or (library := KERNEL.find()) is None
     ):
         return NotImplemented
-    library = KERNEL.find()
-    if library is None:
-        return NotImplemented
-    with torch.no_grad():
-        return _decoding_step(library, model, state)
-
-
-def _decoding_step(
-    library: Library, model: ElmanLanguageModel, state: Tensor
-) -> DecodingStep:
-    cells = [cast(ElmanLayer, layer).cell for layer in model.elman.layers]
-    embedding, units = model.embedding.weight, state.shape[2]
-    table = cells[0].input(model.input_projection(embedding * model.scale))
-
-    # The projection of zero is its bias, and that of the unit matrix, without the bias,
-    # its matrix.
-    unit = torch.eye(units)
-    q = model.output_projection(torch.zeros(units))
-    weight = embedding if model.output_weight is None else model.output_weight
-    output = (model.output_projection(unit) - q) @ weight.T
-    output_bias = weight @ q + model.output_bias
-
-    # Of the first layer $W$ and $b$ are in the table.
-    recurrent = [cell.recurrent.weight.T for cell in cells]
-    weights = [recurrent[0]]
-    biases = [torch.zeros(units)]
-    for cell, u in zip(cells[1:], recurrent[1:], strict=True):
-        weights.append(torch.cat([cell.input.weight.T, u]))
-        bias = cell.input.bias
-        biases.append(torch.zeros(units) if bias is None else bias)
-
-    rows = state.transpose(0, 1).flatten(1).clone()
-    call = Call(library, Decoding(), rows)
-    task = call.task
-    task.batch, task.layers, task.units = len(rows), len(cells), units
-    task.vocabulary = len(table)
-    task.activation = NAMES.index(cells[0].nonlinearity)
-    padding = model.config.padding_token
-    task.padding = -1 if padding is None else padding
-    call.point(
-        table=table,
-        weights=torch.cat([call.pack(each).flatten() for each in weights]),
-        bias=torch.cat(biases[1:]) if biases[1:] else None,
-        output=call.pack(output),
-        output_bias=output_bias,
-        state=rows,
-        new_states=rows.new_empty(len(rows), units),
-    )
-
-    def step(tokens: Tensor) -> Tensor:
-        if tokens.shape != (task.batch,):
-            raise ValueError(
-                f"`tokens` has shape {list(tokens.shape)}; expected one token for each "
-                f"sequence, [{task.batch}]"
-            )
-        logits = rows.new_empty(task.batch, task.vocabulary)
-        call.point(tokens=tokens.long(), logits=logits)
-        call.run("decode")
-        if not task.is_known:
-            check_vocabulary(tokens, task.vocabulary)
-        return logits
-
-    return step
-
-
-# ## Exercises
-#
-# **1.** How much faster is the layer with its kernel on your machine? Make sure first
-# that both compute the same.
-#
-# <details><summary>Answer</summary>
-#
-# Take the best of several runs, alternating: other programs only ever make a run
-# slower.
-#
-# ```python
-# import time
-# import torch
-# from labml_nn import kernels
-# from labml_nn.recurrent.elman import ElmanLayer
-#
-# layer, x = ElmanLayer(48, 64), torch.randn(40, 8, 48)
-# def train():
-#     start = time.perf_counter()
-#     states, _ = layer(x)
-#     states.square().mean().backward()
-#     return time.perf_counter() - start, states.detach()
-#
-# best = [float("inf")] * 2
-# for _ in range(5):
-#     seconds, states = train()
-#     best[0] = min(best[0], seconds)
-#     with kernels.disabled():
-#         seconds, expected = train()
-#     best[1] = min(best[1], seconds)
-# print(f"{best[1] / best[0]:.1f} times as fast")
-# torch.testing.assert_close(states, expected, rtol=1e-5, atol=1e-5)
-# ```
-#
-# </details>
+    # Tensors made in inference mode could not be modified outside it.
+    with torch.inference_mode(False), torch.no_grad():
+        return ElmanStep(library, model, state)

@@ -59,19 +59,19 @@ memory are loaded at 43 GB/s.
 
 import ctypes
 import math
-from operator import attrgetter
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from labml_nn.kernels import disabled, kernel_for
+from labml_nn.kernels import kernel_for
 from labml_nn.kernels.build import SHARED, Kernel, Library
 from labml_nn.kernels.call import Call, fields, up_to
+from labml_nn.kernels.decoding import CompiledStep
 from labml_nn.kernels.feedback_by_hand import SUBMODULES, config_of, fold_params
-from labml_nn.language_model import DecodingStep, LanguageModel
+from labml_nn.language_model import LanguageModel
 from labml_nn.transformers.feedback import FeedbackMemory, FeedbackTransformerKV
 from labml_nn.transformers.feedback.language_model import FeedbackLanguageModel
 
@@ -96,7 +96,6 @@ POINTERS = """
 
 # Floats in a cache line. No vector register holds more.
 LINE = 16
-VERSION = attrgetter("_version")
 
 
 class Task(ctypes.Structure):
@@ -105,51 +104,42 @@ class Task(ctypes.Structure):
     _fields_ = fields(SIZES, "eps scale", POINTERS)
 
 
-class Step:
+class FeedbackStep(CompiledStep):
     r"""
-    ## A decoding step
+    ## The step
 
-    A function from tokens `[B]` to logits `[B, V]`, with the memory of one text.
+    `memory` is the state after the text so far; it is copied. The parameters are
+    copied too: a step belongs to the parameters as they were when it was created.
     """
 
+    model: FeedbackLanguageModel
+
     def __init__(
-        self, library: Library, model: FeedbackLanguageModel, memory: FeedbackMemory
+        self,
+        library: Library,
+        model: FeedbackLanguageModel,
+        keys: Float[Tensor, "S B H D"],
+        values: Float[Tensor, "S B H D"],
+        mask: Bool[Tensor, "S B"] | None,
     ) -> None:
-        r"""
-        * `memory` is the state after the text so far; it is copied
-        """
-        assert memory.keys is not None
-        assert memory.values is not None
-        self.library, self.model = library, model
+        self.end, batch, heads, self.d_k = keys.shape
+        super().__init__(library, model, batch)
         self.horizon = model.config.max_len
-        self.end, batch, heads, self.d_k = memory.keys.shape
 
         # One line more than needed: with $\tau = 512$ neighbouring features would be
         # exactly 4 KiB apart, and compete for the same places of a cache.
         capacity = up_to(2 * self.horizon, LINE) + LINE
         self.keys = _buffer(heads, batch, self.d_k, capacity)
         self.values = _buffer(heads, batch, capacity, up_to(self.d_k, LINE))
-        self.keys[..., : self.end] = memory.keys.permute(2, 1, 3, 0)
-        self.values[:, :, : self.end, : self.d_k] = memory.values.permute(2, 1, 0, 3)
-        self.own = None if memory.mask is None else memory.mask.sum(0)
-        self.reference: DecodingStep | None = None
-        self.prepare()
+        self.keys[..., : self.end] = keys.permute(2, 1, 3, 0)
+        self.values[:, :, : self.end, : self.d_k] = values.permute(2, 1, 0, 3)
+        self.own = None if mask is None else mask.sum(0)
+        self.call = self.pack()
 
     @property
     def first(self) -> int:
         """The first slot that the next step attends to."""
         return max(0, self.end - self.horizon)
-
-    def prepare(self) -> None:
-        """Folds and packs the parameters."""
-        with torch.inference_mode(False), torch.no_grad():
-            self.parameters = list(self.model.parameters())
-            self.versions = self.count_versions()
-            self.call = self.pack()
-
-    def count_versions(self) -> int:
-        """PyTorch counts the modifications of each tensor; the counts only grow."""
-        return sum(map(VERSION, self.parameters))
 
     def pack(self) -> Call:
         """A call with everything that all steps have in common."""
@@ -201,26 +191,15 @@ class Step:
         )
         return call
 
-    def __call__(self, tokens: Int[Tensor, " B"]) -> Float[Tensor, "B V"]:
-        r"""
-        ### One token
-
-        A padding token needs a mask and an unknown token an error message. The
-        reference has both, and continues from the memory as it is.
-        """
-        if self.reference is not None or not self.is_regular(tokens):
-            return self.continue_by_reference(tokens)
-        if self.versions != self.count_versions():
-            self.prepare()
+    def advance(self, tokens: Int[Tensor, " B"]) -> Float[Tensor, "B V"]:
+        "Moves the window to the beginning of the buffer if that is full."
         if self.end == self.keys.shape[-1]:
             window = slice(self.first, self.end)
             self.keys[..., : self.horizon] = self.keys[..., window]
             self.values[:, :, : self.horizon] = self.values[:, :, window]
             self.end = self.horizon
-
         task = self.call.task
-        tokens = tokens.long().contiguous()
-        logits = self.keys.new_empty(len(tokens), task.vocab)
+        logits = self.keys.new_empty(self.batch, self.n_vocab)
         task.first, task.end = self.first, self.end
         task.own_slots = None if self.own is None else self.own.data_ptr()
         task.tokens, task.logits = tokens.data_ptr(), logits.data_ptr()
@@ -230,44 +209,20 @@ class Step:
             self.own = (self.own + 1).clamp(max=self.horizon)
         return logits
 
-    def is_regular(self, tokens: Tensor) -> bool:
-        """A batch is a few numbers, which Python compares faster than PyTorch."""
-        if tokens.dtype not in (torch.int64, torch.int32) or tokens.dim() != 1:
-            return False
-        numbers = tokens.tolist()
-        return (
-            len(numbers) == self.keys.shape[1]
-            and min(numbers) >= 0
-            and max(numbers) < self.model.config.n_vocab
-            and self.model.config.padding_token not in numbers
-        )
-
-    @torch.no_grad()
-    def continue_by_reference(self, tokens: Tensor) -> Tensor:
-        """From here on, with a copy of the memory."""
-        if self.reference is None:
-            with disabled():
-                self.reference = self.model.decoding_step(self.memory())
-        return self.reference(tokens)
-
-    def memory(self) -> FeedbackMemory:
-        """The memory as a value."""
+    def state(self) -> FeedbackMemory:
         window = slice(self.first, self.end)
         keys = self.keys[..., window].permute(3, 1, 0, 2).clone()
         values = self.values[:, :, window, : self.d_k].permute(2, 1, 0, 3).clone()
         mask = None
         if self.own is not None:
-            distance = torch.arange(len(keys), 0, -1)
-            mask = distance[:, None] <= self.own
+            mask = torch.arange(len(keys), 0, -1)[:, None] <= self.own
         return FeedbackMemory(keys, values, mask)
 
 
 # Zeros, with room behind the last row for a vector that begins in it and ends outside.
-# In inference mode too these are normal tensors: the step may outlive the mode.
 def _buffer(*shape: int) -> Tensor:
-    with torch.inference_mode(False):
-        size = math.prod(shape)
-        return torch.zeros(size + 4 * LINE)[:size].view(shape)
+    size = math.prod(shape)
+    return torch.zeros(size + 4 * LINE)[:size].view(shape)
 
 
 @kernel_for(
@@ -279,31 +234,28 @@ def decoding_step(model: FeedbackLanguageModel, state: FeedbackMemory) -> Any:
     r"""
     ## Attached to the language model
 
-    The kernel computes in single precision on a CPU, with shared keys and values,
-    plain networks with a ReLU, and without dropout; each sequence must have a slot.
-    Returns a `Step`, or `NotImplemented`.
+    The kernel computes in single precision on a CPU, in evaluation mode, with shared
+    keys and values; each sequence must have a slot. Returns the step, or
+    `NotImplemented`.
     """
-    transformer, weight = model.transformer, model.embed.weight
+    transformer = model.transformer
     if (
         type(transformer) is not FeedbackTransformerKV
-        or weight.device.type != "cpu"
-        or any(parameter.dtype != torch.float32 for parameter in model.parameters())
-        or any(parameter.is_inference() for parameter in model.parameters())
-        or (model.training and model.config.dropout_prob > 0)
-        or any(m.training and m.p for m in model.modules() if type(m) is nn.Dropout)
+        or any(t.device.type != "cpu" for t in model.parameters())
+        or any(t.dtype != torch.float32 for t in model.parameters())
+        or any(module.training for module in model.modules())
         or torch.is_autocast_enabled("cpu")
         or model.embed.max_norm is not None
-        or not isinstance(state, FeedbackMemory)
         or state.keys is None
+        or state.values is None
         or state.keys.dtype != torch.float32
         or state.keys.shape[1] == 0
-        or len(state) > model.config.max_len
-        or transformer.horizon != model.config.max_len
+        or not len(state) <= model.config.max_len == transformer.horizon
         or (state.mask is not None and not bool(state.mask.any(0).all()))
         or config_of(transformer) is None
+        or (library := KERNEL.find()) is None
     ):
         return NotImplemented
-    library = KERNEL.find()
-    if library is None:
-        return NotImplemented
-    return Step(library, model, state)
+    # Tensors made in inference mode could not be modified outside it.
+    with torch.inference_mode(False), torch.no_grad():
+        return FeedbackStep(library, model, state.keys, state.values, state.mask)

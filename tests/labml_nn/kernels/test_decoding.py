@@ -210,7 +210,7 @@ def test_other_calls_run_the_reference(monkeypatch):
     [
         ([3, V], ValueError, "holds 19; expected numbers from 0 to 18"),
         ([-1, 3], ValueError, "holds -1"),
-        ([3], ValueError, "batch of 2 sequences"),
+        ([3], ValueError, r"shape \[1\]; expected one token for each sequence, \[2\]"),
         ([0.5, 1.0], TypeError, "dtype torch.float32"),
     ],
 )

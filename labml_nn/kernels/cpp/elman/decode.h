@@ -2,16 +2,15 @@
 // =============
 //
 // One token of each sequence through all layers in one call: a row of a table, one product per
-// layer, and one for the logits. [The kernel's page](../../elman.py#decode_compiled) has the equations.
+// layer, and one for the logits. [The kernel's page](../../elman.py#ElmanStep) has the equations.
 
 #pragma once
 #include "activations.h"
 #include "rows.h"
 
 struct Decoding {
-    // `padding` is the padding token, or -1. `is_known` is set to 0 if a token is outside the
-    // vocabulary.
-    Size batch, layers, units, vocabulary, activation, padding, is_known;
+    // `padding` is the padding token, or -1.
+    Size batch, layers, units, vocabulary, activation, padding;
     const Size *tokens;                // [B]
     const float *table;                // [V, N]
     const float *weights;              // packed: U of the first layer, then W and U of each other
@@ -60,9 +59,3 @@ struct Decode {
                 std::memcpy(own + i * row_size, task.new_states + i * units, units * 4);
     }
 };
-
-static inline bool all_known(const Decoding &task) {
-    for (Size i = 0; i < task.batch; i++)
-        if (task.tokens[i] < 0 || task.tokens[i] >= task.vocabulary) return false;
-    return true;
-}

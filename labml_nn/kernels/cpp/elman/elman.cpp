@@ -26,9 +26,7 @@ extern "C" void elman_backward(const Task *task) {
         in_threads(task->workers, [=](Size thread) { Gradients{*task, thread}.inputs(); });
 }
 
-extern "C" void elman_decode(Decoding *task) {
-    task->is_known = all_known(*task);
-    if (!task->is_known) return;
+extern "C" void elman_decode(const Decoding *task) {
     with_activation(task->activation,
                     [=](auto activation) { Decode<decltype(activation)>{*task}.run(); });
 }
