@@ -16,6 +16,7 @@ SITE = [
     "pybtex>=0.26",
     "rich>=14",
     "fonttools[woff]>=4.60",
+    "resvg-py>=0.5",
     "watchfiles>=1.1",
     "starlette>=0.50",
     "uvicorn>=0.38",

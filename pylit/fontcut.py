@@ -32,8 +32,9 @@ def cut(
     features: Sequence[str] = (),
     drop_tables: Sequence[str] = (),
     weights: tuple[int, int] | None = None,
+    flavor: str | None = "woff2",
 ) -> bytes:
-    """A font with only some characters, as WOFF2: the same bytes for the same ones.
+    """A font with only some characters: the same bytes for the same ones.
 
     Args:
         source: The font file.
@@ -41,6 +42,7 @@ def cut(
         features: OpenType features to keep.
         drop_tables: Tables to leave out besides those that fontTools leaves out.
         weights: Of a variable font, the weight or the range of weights to keep.
+        flavor: The kind of file; None for one that is not packed.
     """
     # Some tables name characters that their font does not hold; nobody can act on that.
     logging.getLogger("fontTools").setLevel(logging.ERROR)
@@ -53,7 +55,7 @@ def cut(
     if weights is not None:
         low, high = weights
         instantiateVariableFont(font, {"wght": low if low == high else weights}, inplace=True)
-    font.flavor = "woff2"
+    font.flavor = flavor
     out = io.BytesIO()
     font.save(out)
     return out.getvalue()

@@ -312,6 +312,11 @@ class PageView:
     source_url: str = ""
     notebook_url: str = ""
     colab_url: str = ""
+    #: From the site's root: the page as Markdown, and the picture that stands for it elsewhere.
+    text_url: str = ""
+    card: str = ""
+    #: How long it takes to read.
+    minutes: int = 1
     #: Link to the paper named in the front matter.
     paper_url: str = ""
     #: Whether its lines show shapes, and the page, from the site's root, that explains the letters.

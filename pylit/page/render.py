@@ -15,6 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from pylit.model import PageView, SiteView
+from pylit.page.metadata import bibtex, structured
 from pylit.page.rows import rows
 from pylit.prose.slugs import slugify
 
@@ -44,13 +45,17 @@ class Renderer:
     def page(self, view: PageView) -> str:
         """The HTML of a page."""
         base = self._site.base_url
+        address = canonical(base, view.url) if base else ""
         return self._environment.get_template(f"{view.kind}.html").render(
             page=view,
             site=self._site,
             rows=rows(view.sections),
             preloads=_preloads(view),
             href=partial(relative, view.url),
-            canonical=canonical(base, view.url) if base else "",
+            canonical=address,
+            structured=structured(view, self._site, address),
+            bibtex=bibtex(view, self._site, address),
+            minutes=f"{view.minutes} minute{'s' * (view.minutes > 1)}",
         )
 
 

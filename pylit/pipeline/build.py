@@ -27,6 +27,7 @@ from pylit.model import Module, SiteView, SourceFile
 from pylit.node import NodeError
 from pylit.notebooks.model import Surroundings
 from pylit.notebooks.pages import FOLDER, Notebooks, read_notebooks
+from pylit.page.cards import Cards
 from pylit.page.fonts import cut_aside, shelf
 from pylit.pipeline.apparatus import Apparatus, as_parsed, read_apparatus
 from pylit.pipeline.companions import Site, companions, generated_pages
@@ -45,6 +46,7 @@ from pylit.site.pages import Place, front_matter_faults, place
 from pylit.site.prose import read_pages, read_static
 from pylit.site.relations import relations
 from pylit.site.search import ALIASES, read_aliases, search_files, search_page
+from pylit.site.texts import ARCHIVE, archive
 from pylit.site.write import Written, check_output, publish
 from pylit.source.cpp import read_cpp
 from pylit.source.discover import discover
@@ -69,6 +71,8 @@ class Options:
     jobs: int = 1
     #: Do everything but write.
     check: bool = False
+    #: Whether builds follow each other while an author works.
+    serving: bool = False
     title: str = ""
     base_url: str = ""
     theme: Path = REPOSITORY / "docs_src/theme"
@@ -180,9 +184,14 @@ class Builder:
         files |= companions(
             site, options.theme, options.node_modules, options.cache, previews, report
         )
+        if not options.sources:
+            cards = Cards(options.theme, options.node_modules, shelf(options.node_modules))
+            files |= stages.cards(drafts, places, view, cards, figures)
         for page in (*pages, *generated):
             files[file_path(page.url)] = page.html.encode()
         files = {**self._static(files, report), **notebooks.files, **files}
+        if not options.sources:
+            files[ARCHIVE] = self._archive(files)
         outcome.pages = len(pages)
         self._warm.auditor.audit(_audited(site, generated), files, report)
         if not report.failed and not options.check:
@@ -272,6 +281,11 @@ class Builder:
             for draft, one in zip(drafts, parsed, strict=True)
         )
         return dict(search_files(pages))
+
+    def _archive(self, files: Mapping[str, bytes]) -> bytes:
+        """The site in one file. While an author works, that of the last whole build will do."""
+        old = self.options.out / ARCHIVE
+        return old.read_bytes() if self.options.serving and old.is_file() else archive(files)
 
     def _static(self, made: Mapping[str, bytes], report: Report) -> dict[str, bytes]:
         """Files that the author put beside the Markdown pages; `made` are those of the build."""

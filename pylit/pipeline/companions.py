@@ -21,6 +21,7 @@ from pylit.site.feed import Entry, feed
 from pylit.site.inventory import inventory
 from pylit.site.links import facts
 from pylit.site.sitemap import robots, sitemap
+from pylit.site.texts import llms, page_text, text_url
 from pylit.tex.mathfonts import math_fonts
 from pylit.tex.maths import Rendered, stylesheet
 
@@ -78,10 +79,25 @@ def companions(
     files |= _mathematics(site, cache)
     files |= {file_path(url): data for url, data in previews.items()}
     files |= _for_programs(site, report)
+    files |= _texts(site)
     files["objects.inv"] = inventory(site.config.title, targets.values(), prose)
     # GitHub's pages leave out files such as `_base.html` unless this one is there.
     files[".nojekyll"] = b""
     return files
+
+
+def _texts(site: Site) -> Mapping[str, bytes]:
+    """The pages as Markdown, and a list of them."""
+    own = [
+        (draft.url, url, page_text(draft, one.module))
+        for draft, one in zip(site.drafts, site.parsed, strict=True)
+        if (url := text_url(draft))
+    ]
+    if not own:
+        return {}
+    addresses = {page: url for page, url, _ in own}
+    files = {file_path(url): text for _, url, text in own}
+    return files | {"llms.txt": llms(site.config, site.view.catalogue, addresses)}
 
 
 def _mathematics(site: Site, cache: Path | None) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""The stages of a build that are worth remembering: parse, draft, finish, previews.
+"""The stages of a build that are worth remembering: parse, draft, finish, previews, cards.
 
 Each takes everything it depends on as a value, and its result is kept in the cache under a digest
 of that. What a stage found fault with is kept with its result, so that a build which reuses it
@@ -22,6 +22,7 @@ from pylit.model import (
     SourceFile,
     Target,
 )
+from pylit.page.cards import Cards
 from pylit.page.previews import preview_files
 from pylit.page.render import Renderer
 from pylit.pipeline.pool import run
@@ -32,10 +33,10 @@ from pylit.prose.citations import Cited, unknown
 from pylit.runs.imports import KEPT
 from pylit.shapes.model import ModuleShapes
 from pylit.shapes.trace import kept_as, runs_kept_as
-from pylit.site.addresses import HOME, module_url, prose_url
+from pylit.site.addresses import HOME, file_path, module_url, prose_url
 from pylit.site.drafts import Draft, Drafter, Order, prose_target
 from pylit.site.links import PageFacts, facts
-from pylit.site.pages import Place, page_view, tex_faults
+from pylit.site.pages import Place, card_of, page_view, tex_faults
 from pylit.source.parse import parse_module
 from pylit.tex.maths import MathRenderer, Rendered
 from pylit.tex.symbols import Typeset, typeset_formula
@@ -247,12 +248,36 @@ class Stages:
             files |= made
         return files
 
+    def cards(
+        self,
+        drafts: Sequence[Draft],
+        places: Sequence[Place],
+        site: SiteView,
+        cards: Cards,
+        figures: Mapping[str, Drawn],
+    ) -> dict[str, bytes]:
+        """The pictures of own pages for those who link to them."""
+        files = {}
+        for draft, where in zip(drafts, places, strict=True):
+            if not (url := card_of(draft)):
+                continue
+            shown = (figures[use.name].picture for use in draft.figures() if use.name in figures)
+            above = where.around.path_title
+            svg = cards.svg(draft.title, draft.summary, above, site.title, next(shown, ""))
+            key = digest(self._generator, svg)
+            made: bytes | None = self._cache.load(f"card {draft.url}", key)
+            if made is None:
+                made = cards.png(svg)
+                self._cache.store(f"card {draft.url}", key, made)
+            files[file_path(url)] = made
+        return files
+
     def forget_others(
         self, pages: Sequence[Page], shaped: Iterable[str], figures: Iterable[str]
     ) -> None:
         """Drop from the cache what belongs to pages that are no more; of `shaped` it has runs."""
         urls = [page.url for page in pages]
-        kinds = ("parsed", "draft", "page", "previews")
+        kinds = ("parsed", "draft", "page", "previews", "card")
         names = {f"{kind} {url}" for kind in kinds for url in urls}
         names |= {kept(module) for module in shaped for kept in (kept_as, runs_kept_as)}
         self._cache.prune(names | {*figures, *KEPT})

@@ -48,7 +48,7 @@ def serve(options: Options, port: int, first: Callable[[], int]) -> int:
         host, actual = listening.getsockname()[:2]
         print(f"http://{host}:{actual}/ shows {options.out}; Ctrl-C ends it.", flush=True)
         # Other processes would have to be started from a process with threads; one edit needs none.
-        live = _Server(replace(options, jobs=1), listening)
+        live = _Server(replace(options, jobs=1, serving=True), listening)
         with contextlib.suppress(KeyboardInterrupt):
             asyncio.run(live.run())
         if live.restart:

@@ -19,12 +19,15 @@ from pylit.model import (
     PageView,
     SectionView,
 )
+from pylit.page.cards import card_url
 from pylit.shapes.model import ModuleShapes
 from pylit.site.addresses import HOME, MISSING
 from pylit.site.catalogue import Neighbours
 from pylit.site.config import SiteConfig
 from pylit.site.drafts import Draft, DraftSection
 from pylit.site.relations import Related, with_relations
+from pylit.site.texts import text_url
+from pylit.source.cpp import is_cpp
 from pylit.tex.maths import Rendered, fill
 from pylit.tex.symbols import Typeset, typeset_formula
 
@@ -114,11 +117,19 @@ def page_view(
         source_url=where.repository + where.source,
         notebook_url=where.notebook or (where.repository + notebook if notebook else ""),
         colab_url=where.colab + notebook if notebook else "",
+        text_url=text_url(draft),
+        card=card_of(draft),
+        minutes=draft.minutes,
         paper_url=paper_url(draft.front_matter.get("paper", "")),
         warning=draft.warning,
         shapes=bool(shapes.chips),
         letters_url=shapes.page,
     )
+
+
+def card_of(draft: Draft) -> str:
+    """Where its card lies; sources of C++ have none, nor have another's pages."""
+    return card_url(draft.url) if draft.own and not is_cpp(draft.name) else ""
 
 
 def _section_view(section: DraftSection, typeset: Typeset, shapes: ModuleShapes) -> SectionView:

@@ -63,9 +63,10 @@ def search_page(draft: Draft, module: Module, aliases: Sequence[str], rank: int)
                 texts.setdefault(current, []).append(text)
     parts = [(anchor, title, _joined(texts.get(anchor, ()))) for anchor, title in titles.items()]
     name = PurePosixPath(draft.name).name if draft.prose else draft.name.rpartition(".")[2]
-    parts += search_terms(draft)
-    text = _joined(texts[""])
-    return SearchPage(draft.url, draft.title, (name, *aliases), rank, text, tuple(parts))
+    terms = list(search_terms(draft))
+    # The text of a glossary is that of its terms.
+    text = _joined(texts[""][:1] if terms else texts[""])
+    return SearchPage(draft.url, draft.title, (name, *aliases), rank, text, (*parts, *terms))
 
 
 def _joined(texts: Iterable[str]) -> str:

@@ -2,6 +2,7 @@
 
 import random
 import shutil
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,14 @@ def test_a_site_has_a_page_for_every_source_and_the_files_around_them(tmp_path: 
         "pkg/two.html",
     }
     beside = {"sitemap.xml", "feed.xml", "robots.txt", "objects.inv", ".nojekyll"}
+    beside |= {"llms.txt", "notes.html.md", "assets/cards/pkg/one.png"}
     assert beside <= tree(tmp_path / "site").keys()
+    with zipfile.ZipFile(tmp_path / "site/site.zip") as archive:
+        assert {"site/index.html", "site/assets/site.css"} <= set(archive.namelist())
+    one = (tmp_path / "site/pkg/one.html.md").read_text()
+    assert one.startswith("# The first\n\nNumber one.\n\nIt has $a + b$")
+    assert "More than none.\n\n```python\nclass One:\n```\n" in one
+    assert "small/pkg/one.html.md): Number one.\n" in (tmp_path / "site/llms.txt").read_text()
     assert (outcome.pages, outcome.tally.rendered) == (5, 5)
 
 

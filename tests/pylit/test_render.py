@@ -1,5 +1,7 @@
 """Templates filled in, and addresses as a page writes them."""
 
+import json
+
 import html5lib
 import pytest
 from page_tools import SITE, THEME, code, section, view
@@ -63,13 +65,27 @@ def test_a_page_is_parsed_without_errors_whatever_is_given():
         html5lib.HTMLParser(strict=True).parse(RENDERER.page(page))
 
 
-def test_the_canonical_address_is_absolute_and_that_of_the_folder():
-    assert 'rel="canonical" href="https://example.org/docs/pkg/sub/mod.html"' in RENDERER.page(
-        view()
+def test_what_a_page_tells_programs_is_absolute_and_short():
+    page = RENDERER.page(
+        view(
+            url="pkg/index.html",
+            summary="word " * 50,
+            crumbs=(Crumb("pkg", "pkg/index.html"), Crumb("mod")),
+            minutes=7,
+            card="assets/cards/pkg/index.png",
+        )
     )
-    index = RENDERER.page(view(url="pkg/index.html"))
-    assert 'rel="canonical" href="https://example.org/docs/pkg/"' in index
-    assert 'property="og:url" content="https://example.org/docs/pkg/"' in index
+    root = html5lib.parse(page, namespaceHTMLElements=False)
+    meta = {m.get("property", m.get("name")): m.get("content") for m in root.iter("meta")}
+    assert len(meta["description"]) <= 160 and meta["description"].endswith("word …")
+    assert meta["og:url"] == "https://example.org/docs/pkg/"
+    assert meta["og:image"] == "https://example.org/docs/assets/cards/pkg/index.png"
+    data = json.loads(root.find(".//script[@type='application/ld+json']").text)
+    article, trail = data["@graph"]
+    assert (article["@type"], article["timeRequired"]) == ("TechArticle", "PT7M")
+    steps = [(step["position"], step["name"]) for step in trail["itemListElement"]]
+    assert steps == [(1, "The <site>"), (2, "pkg"), (3, "A & B")]
+    assert "@misc{pkg,\n  title = {A &amp; B}," in page
 
 
 def test_the_missing_page_finds_the_root_from_any_address():

@@ -1,0 +1,90 @@
+"""The picture of a page that others show beside a link to it: its title, and its diagram.
+
+A card is an SVG of the theme, ``card.svg``, drawn by resvg: readers of cards take PNG only. Its
+fonts are those of the site, as files that resvg can read, cut once and kept.
+"""
+
+import re
+from pathlib import Path
+from textwrap import wrap
+
+import resvg_py
+from jinja2 import Environment
+
+from pylit.cache import digest
+from pylit.page.fonts import CHARACTERS, CODE
+
+#: Sources below the folder of npm packages, characters and weight. What the first two have no glyph
+#: for is taken from the last.
+_FONTS = (
+    ("@fontsource-variable/source-serif-4/files/source-serif-4-latin-wght-normal", CHARACTERS, 600),
+    ("@fontsource-variable/inter/files/inter-latin-wght-normal", CHARACTERS, 400),
+    ("@mathjax/mathjax-newcm-font/chtml/woff2/mjx-ncm-n", frozenset(range(0x370, 0x2B00)), 0),
+)
+#: Letters in a line of a title, and its size; the first that needs no more than four lines.
+_TITLES = ((20, 60), (26, 46), (34, 35))
+_DRAWING = re.compile(r'<svg\b[^>]*?(viewBox="[^"]*")[^>]*>(.*?)</svg>', re.DOTALL)
+#: The folder of all cards in the site.
+CARDS = "assets/cards/"
+_ROOT = '<tspan baseline-shift="70%">√</tspan>'
+_COLOUR = re.compile(r"(--[\w-]+): light-dark\(([^,()]+),")
+_VARIABLE = re.compile(r"var\((--[\w-]+)\)")
+
+
+def card_url(url: str) -> str:
+    """Where the card of a page lies."""
+    return f"{CARDS}{url.removesuffix('.html')}.png"
+
+
+class Cards:
+    """The cards of a site. `shelf` is where fonts are kept."""
+
+    def __init__(self, theme: Path, node_modules: Path, shelf: Path) -> None:
+        read = {path.name: path.read_text("utf-8") for path in theme.glob("css/*.css")}
+        colours = dict(_COLOUR.findall(read["10-tokens.css"]))
+        colours["--sans"] = "Inter"
+        style = read["58-figures.css"].replace("currentcolor", "currentColor")
+        self._style = _VARIABLE.sub(lambda match: colours[match[1]], style)
+        self._template = Environment(autoescape=True, trim_blocks=True).from_string(
+            (theme / "card.svg").read_text("utf-8")
+        )
+        self._node_modules, self._folder = node_modules, shelf / "cards"
+        self._fonts: list[str] = []
+
+    def svg(self, title: str, summary: str, above: str, site: str, picture: str) -> str:
+        """A card as SVG; `picture` is the HTML of the first figure of its page, or empty."""
+        drawing = _DRAWING.search(picture)
+        fitting = ((wrap(title, letters), size) for letters, size in _TITLES)
+        lines, size = next((one for one in fitting if len(one[0]) <= 4), (wrap(title, 34)[:4], 35))
+        told = wrap(summary, 46, max_lines=8 - len(lines), placeholder=" …")
+        return self._template.render(
+            title=lines,
+            size=size,
+            summary=told,
+            above=above,
+            site=site,
+            style=self._style,
+            box=drawing[1] if drawing else "",
+            # Of these the fonts have what a formula needs: another letter, and a root that hangs.
+            drawing=drawing[2].replace("ᵀ", "⊤").replace("√", _ROOT) if drawing else "",
+        )
+
+    def png(self, svg: str) -> bytes:
+        """A card as its readers take it."""
+        self._fonts = self._fonts or [self._font(*font) for font in _FONTS]
+        drawn = resvg_py.svg_to_bytes(
+            svg_string=svg, skip_system_fonts=True, font_files=self._fonts, font_family="Inter"
+        )
+        return bytes(drawn)
+
+    def _font(self, name: str, characters: frozenset[int], weight: int) -> str:
+        source = (self._node_modules / f"{name}.woff2").read_bytes()
+        path = self._folder / f"{digest(*CODE, source, str(weight))[:16]}.ttf"
+        if not path.is_file():
+            from pylit import fontcut
+
+            weights = (weight, weight) if weight else None
+            data = fontcut.cut(source, characters, features=["kern"], weights=weights, flavor=None)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        return str(path)
