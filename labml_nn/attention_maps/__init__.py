@@ -45,16 +45,14 @@ In a notebook, `maps[1]` as the last line of a cell draws all heads of a layer.
 and nothing else. "The model predicted *she* because of *Juliet*" does not follow.
 
 * A weight is not a contribution. The output contains $A_{ts} V_s$, and a large weight
-  on a short value adds less than a small weight on a long one. Heads often put a large
-  weight on a position that carries no information.
+  on a short value adds less than a small weight on a long one.
 * A position is not its token. Above the first layer, position $s$ contains what earlier
   layers have gathered there.
 * Other weights might give the same prediction. Jain and Wallace
-  ([-@jain2019attention], *Attention is not Explanation*) found that the weights of
-  recurrent classifiers correlated little with gradients, and that very different
-  weights often gave nearly the same prediction. Wiegreffe and Pinter
-  ([-@wiegreffe2019attention], *Attention is not not Explanation*) answer that weights
-  chosen freely for each text are not weights that a model could have learned.
+  ([-@jain2019attention], *Attention is not Explanation*) found that very different
+  weights of recurrent classifiers often gave nearly the same prediction. Wiegreffe and
+  Pinter ([-@wiegreffe2019attention], *Attention is not not Explanation*) answer that
+  weights chosen freely for each text are not weights that a model could have learned.
 
 So a map suggests where to look. Whether a head does what it seems to do is an
 experiment: remove the head, and measure the change of the prediction.
@@ -63,6 +61,7 @@ experiment: remove the head, and measure the change of the prediction.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -97,9 +96,8 @@ def attention_maps(
     ## Maps of a text
 
     * `model` is any model of the library, or a part of one
-    * `inputs` and `named` are its arguments: tokens `[T, B]` for a language model;
-      source, target and masks for an `EncoderDecoder`; the source and the target, from
-      its `start_token` on, for an `EncoderDecoderLanguageModel`
+    * `inputs` and `named` are its arguments: tokens `[T, B]` for a language model; the
+      source, and the target from its `start_token` on, for an encoder–decoder
     * `vocabulary` is the text of each token; without it labels are numbers
 
     Runs the model once, in evaluation mode and without gradients. Returns the maps in
@@ -140,28 +138,20 @@ def attention_maps(
 
 
 def _is_tokens(given: Any) -> bool:
-    return (
-        isinstance(given, Tensor)
-        and given.dim() == 2
-        and given.dtype in (torch.int64, torch.int32)
-    )
+    integers = (torch.int64, torch.int32)
+    return isinstance(given, Tensor) and given.dim() == 2 and given.dtype in integers
 
 
 def _labels(tokens: Tensor, vocabulary: Vocabulary | None) -> Labels:
-    def text(token: int) -> str:
-        if vocabulary is None:
-            return str(token)
-        if callable(vocabulary):
-            return vocabulary(token)
-        try:
-            return vocabulary[token]
-        except LookupError:
-            raise ValueError(
-                f"`vocabulary` has no text for token {token}; it has "
-                f"{len(vocabulary)} entries"
-            ) from None
-
-    return tuple(tuple(map(text, column)) for column in tokens.T.tolist())
+    text: Any = str if vocabulary is None else vocabulary
+    text = text if callable(text) else text.__getitem__
+    try:
+        return tuple(tuple(map(text, column)) for column in tokens.T.tolist())
+    except LookupError:
+        raise ValueError(
+            "`vocabulary` has no text for a token of the text; expected one for each up "
+            f"to {int(tokens.max())}"
+        ) from None
 
 
 # Queries and keys of an encoder are of the source. Other queries are of the target, and
@@ -201,8 +191,7 @@ def record_attention(model: nn.Module) -> Iterator[list[AttentionMap]]:
 
     Inside the block [kernels are disabled](../kernels/__init__.py): the reference
     methods run, which set `attn`. Forward hooks read it, and are removed afterwards.
-    Raises `ValueError` for a model without attention, and for a compiled one, whose
-    modules are not called.
+    Raises `ValueError` for a model without attention, and for a compiled one.
     """
     if any(hasattr(module, "_orig_mod") for module in model.modules()):
         raise ValueError(
@@ -219,77 +208,54 @@ def record_attention(model: nn.Module) -> Iterator[list[AttentionMap]]:
             f"{type(model).__name__} has no attention; expected a model with "
             "MultiHeadAttention, FeedbackAttention or another module that sets `attn`"
         )
-    recorder = _Recorder()
+    maps: list[AttentionMap] = []
+    calls: dict[str, int] = {}
+    sequences: list[dict[str, list[Tensor]]] = []  # of feedback models, being read
+
+    def add(name: str, role: str, weights: Tensor) -> None:
+        call = calls.get(name, 0)
+        calls[name] = call + 1
+        maps.append(AttentionMap(name, weights, title=title_of(name, role), call=call))
+
+    def hook(name: str, module: nn.Module, *_: Any) -> None:
+        weights: Any = module.attn
+        if not isinstance(weights, Tensor):
+            raise ValueError(
+                f"the attention {name!r} has not set `attn`; expected its weights "
+                "there, `[T, S, B, H]`"
+            )
+        if weights.dim() == 4:
+            add(name, "", weights)
+        elif sequences:
+            sequences[-1].setdefault(name, []).append(weights)
+        else:
+            add(name, "memory", weights.unsqueeze(0))
+
+    # Feedback models have no matrix of weights: they attend with one query at a time,
+    # to a memory that grows in between. The rows are collected until the model has
+    # read all its tokens.
+    def read(method: Any, x_seq: Tensor, memory: Any, *args: Any, **named: Any) -> Any:
+        sequences.append({})
+        try:
+            result = method(x_seq, memory, *args, **named)
+        finally:
+            seen = sequences.pop()
+        for name, rows in seen.items():
+            add(name, "memory", matrix_of(rows, len(x_seq), len(memory)))
+        return result
+
     with ExitStack() as restore, kernels.disabled():
         for name, module in attentions.items():
             restore.callback(vars(module).__setitem__, "attn", vars(module)["attn"])
-            handle = module.register_forward_hook(recorder.hook(name))
+            handle = module.register_forward_hook(partial(hook, name))
             restore.callback(handle.remove)
         for module in model.modules():
             if hasattr(module, "read") and hasattr(module, "to_memory"):
-                _replace_method(restore, module, recorder.read(module.read))
-        yield recorder.maps
-
-
-# An attribute of the instance hides the method of its class.
-def _replace_method(restore: ExitStack, module: nn.Module, read: Any) -> None:
-    own = vars(module)
-    if "read" in own:
-        restore.callback(own.__setitem__, "read", own["read"])
-    else:
-        restore.callback(own.pop, "read")
-    own["read"] = read
-
-
-class _Recorder:
-    """
-    ### Feedback models
-
-    have no matrix of weights: they attend with one query at a time, to a memory that
-    grows in between. The rows of one call are collected until the model has read all
-    its tokens.
-    """
-
-    def __init__(self) -> None:
-        self.maps: list[AttentionMap] = []
-        self.calls: dict[str, int] = {}
-        self.rows: list[dict[str, list[Tensor]]] = []
-
-    def add(self, name: str, role: str, weights: Float[Tensor, "T S B H"]) -> None:
-        call = self.calls.get(name, 0)
-        self.calls[name] = call + 1
-        title = title_of(name, role)
-        self.maps.append(AttentionMap(name, weights, title=title, call=call))
-
-    def hook(self, name: str) -> Callable[..., None]:
-        def hook(module: nn.Module, inputs: Any, output: Any) -> None:
-            weights: Any = module.attn
-            if not isinstance(weights, Tensor):
-                raise ValueError(
-                    f"the attention {name!r} has not set `attn`; expected its weights "
-                    "there, `[T, S, B, H]`"
-                )
-            if weights.dim() == 4:
-                self.add(name, "", weights)
-            elif self.rows:
-                self.rows[-1].setdefault(name, []).append(weights)
-            else:
-                self.add(name, "memory", weights.unsqueeze(0))
-
-        return hook
-
-    def read(self, read: Any) -> Any:
-        def recorded(x_seq: Tensor, memory: Any, *args: Any, **kwargs: Any) -> Any:
-            self.rows.append({})
-            try:
-                result = read(x_seq, memory, *args, **kwargs)
-            finally:
-                seen = self.rows.pop()
-            for name, rows in seen.items():
-                self.add(name, "memory", matrix_of(rows, len(x_seq), len(memory)))
-            return result
-
-        return recorded
+                own = vars(module)  # an attribute hides the method of the class
+                restore.callback(own.update, {k: own[k] for k in own if k == "read"})
+                restore.callback(own.pop, "read")
+                own["read"] = partial(read, module.read)
+        yield maps
 
 
 def matrix_of(
@@ -305,7 +271,7 @@ def matrix_of(
 
     Returns `[T, S, B, H]` with $S$ = `before + steps`. The memory of step $t$ ends with
     the slot of the previous step, so each row ends one column before the diagonal.
-    Slots that the horizon has dropped are zero.
+    Slots outside the horizon are zero.
     """
     weights = rows[0].new_zeros(steps, before + steps, *rows[0].shape[1:])
     for step, row in enumerate(rows, start=steps - len(rows)):
@@ -314,22 +280,18 @@ def matrix_of(
     return weights
 
 
-#: What the last part of a module's name means.
-ROLES = {"self_attn": "self", "src_attn": "source"}
-
-
 def title_of(name: str, role: str = "") -> str:
     """
     ## Titles
 
     `transformer.decoder.layers.1.src_attn` is "decoder layer 2, source".
     """
-    parts = name.split(".") if name else []
-    half = next((part for part in parts if part in ("encoder", "decoder")), "")
-    numbers = [int(part) for part in parts if part.isdigit()]
-    words = [half, f"layer {numbers[-1] + 1}" if numbers else ""]
-    where = " ".join(word for word in words if word)
-    role = role or (ROLES.get(parts[-1], parts[-1]) if parts else "")
+    *_, last = parts = name.split(".")
+    half = [part for part in parts if part in ("encoder", "decoder")][:1]
+    numbers = [f"layer {int(part) + 1}" for part in parts if part.isdigit()][-1:]
+    roles = {"self_attn": "self", "src_attn": "source"}
+    where = " ".join(half + numbers)
+    role = role or roles.get(last, last)
     return ", ".join(word for word in (where, role) if word) or "attention"
 
 
@@ -379,15 +341,13 @@ def title_of(name: str, role: str = "") -> str:
 #
 # </details>
 #
-# **3.** Two layers on top of each other, with residual connections between: how much
-# of what comes out at $t$ began at $s$, if a layer's output is half what it attended to
-# and half what it had?
+# **3.** Two layers with residual connections: how much of the output at $t$ began at
+# $s$, if a layer's output is half what it attended to and half its input?
 #
 # <details><summary>Answer</summary>
 #
-# A path may stay or move in each layer, so the matrices $\frac12 (A + I)$ multiply.
-# This is "attention rollout" ([@abnar2020quantifying]). It ignores values and
-# feed-forward networks.
+# The matrices $\frac12 (A + I)$ of the layers multiply. This is "attention rollout"
+# ([@abnar2020quantifying]). It ignores values and feed-forward networks.
 #
 # ```python
 # import torch

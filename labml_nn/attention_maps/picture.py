@@ -25,8 +25,8 @@ assert picture(one).startswith("<svg")
 
 In the picture rows are queries and columns are keys, and the opacity of a square is the
 weight. A causal model leaves the upper right triangle empty; a head that attends to the
-previous position draws a diagonal. It is SVG, which follows the light or dark theme of
-the page that shows it, and has a title and a description for screen readers.
+previous position draws a diagonal. It is SVG, in the light or dark colours of the page
+that shows it, and has a title and a description for screen readers.
 """
 
 import math
@@ -69,21 +69,19 @@ class AttentionMap:
     keys: Labels | None = None
 
     def __post_init__(self) -> None:
-        if len(self.axes) != self.weights.dim() or len(set(self.axes)) < len(self.axes):
+        if len(set(self.axes)) != self.weights.dim():
             raise ValueError(
                 f"`axes` {self.axes} must give each axis of {list(self.weights.shape)} "
                 "a name of its own"
             )
         for axis, labels in (("query", self.queries), ("key", self.keys)):
-            if labels is None or axis not in self.axes:
-                continue
-            lengths = [len(row) for row in labels]
-            expected = [self.sizes[axis]] * self.sizes.get("batch", 1)
-            if lengths != expected:
-                raise ValueError(
-                    f"labels of the {axis} axis come in rows of {lengths}; expected "
-                    f"{expected}, one row for each text"
-                )
+            if labels is not None and axis in self.axes:
+                expected = [self.sizes[axis]] * self.sizes.get("batch", 1)
+                if (lengths := [len(row) for row in labels]) != expected:
+                    raise ValueError(
+                        f"labels of the {axis} axis come in rows of {lengths}; "
+                        f"expected {expected}, one row for each text"
+                    )
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -128,9 +126,9 @@ class AttentionMap:
         `mean("head")` averages over the heads. Raises `ValueError` for an unknown axis,
         and for the batch, whose sequences are unrelated.
         """
-        place = self._place(axis)
         if axis == "batch":
             raise ValueError("the batch holds unrelated sequences; use pick(batch=0)")
+        place = self._place(axis)
         axes = self.axes[:place] + self.axes[place + 1 :]
         return replace(self, weights=self.weights.mean(place), axes=axes)
 
@@ -147,9 +145,8 @@ class AttentionMap:
 
     def _place(self, axis: str) -> int:
         if axis not in self.axes:
-            raise ValueError(
-                f"there is no axis {axis!r}; this map has {', '.join(self.axes)}"
-            )
+            known = ", ".join(self.axes)
+            raise ValueError(f"there is no axis {axis!r}; this map has {known}")
         return self.axes.index(axis)
 
     # If axes are missing or the map is too large, notebooks show the text.
@@ -162,17 +159,22 @@ class AttentionMap:
     _repr_svg_ = _repr_html_
 
 
-Matrix = list[list[float]]
-
 # ## Sizes
 #
-# In pixels; a character is about 6.7 wide. If squares are smaller than a character,
-# some positions are numbered instead of labelled. With many squares there are no
-# tooltips, and with more than `DRAWN` there is no picture.
-LETTER, LINE, EDGE = 6.7, 15.0, 12.0
-SINGLE, MULTIPLE, WIDEST = 620.0, 270.0, 960.0  # one head, one of several, all
-LARGEST, LEGIBLE = 22.0, 11.0  # sides of a square
-TOOLTIPS, DRAWN = 2_500, 200_000  # most squares with tooltips, and at all
+# In pixels; a character is about 6.7 wide. A wide picture is shrunk to the page. With
+# many squares there are no tooltips, and with more than `DRAWN` there is no picture.
+LETTER, LINE, EDGE, CELL, WIDEST = 6.7, 15, 12, 16, 960
+TOOLTIPS, DRAWN = 2_500, 200_000
+
+# The colours of the page, which a dark one sets by `color-scheme`; where a program does
+# not know them, black on white. The blue is legible on both.
+STYLE = (
+    ".attention-map{max-width:100%;height:auto;"
+    "font:11px ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace}"
+    ".attention-map .ground{fill:Canvas}.attention-map text{fill:CanvasText}"
+    ".attention-map .head{font-weight:600}.attention-map .paint{fill:#3d7ddb;"
+    "shape-rendering:crispEdges}.attention-map .frame{fill:none;stroke:#808080}"
+)
 
 
 def picture(
@@ -198,30 +200,69 @@ def picture(
     if "batch" in attention.axes:
         attention = attention.pick(batch=batch)
     matrices = _matrices(attention, heads)
+    rows, columns = (
+        [visible(label) for label in labels[0]] if labels else list(map(str, range(n)))
+        for labels, n in (
+            (attention.queries, attention.sizes["query"]),
+            (attention.keys, attention.sizes["key"]),
+        )
+    )
+
+    # The first query of a causal model has one key, with a weight of 1. With the
+    # maximum as the scale, this one square would make all others pale.
+    every = sorted(w for matrix in matrices.values() for row in matrix for w in row)
     if scale is None:
-        scale = _default_scale(matrices)
+        positive = [weight for weight in every if weight > 0] or [1.0]
+        scale = positive[math.ceil(0.99 * (len(positive) - 1))]
     if not scale > 0:
         raise ValueError(f"`scale` ({scale}) must be a weight above 0, such as 1.0")
 
-    panels = _panels(attention, matrices)
-    squares = sum(len(panel.rows) * len(panel.columns) for panel in panels)
-    most = max(1, int(WIDEST / (panels[0].width + EDGE)))
-    lines = -(-len(panels) // most)
-    columns = -(-len(panels) // lines)
-    right = columns * (panels[0].width + EDGE) + EDGE
-    width = max(right, len(attention.title) * 8 + 2 * EDGE, 240.0)
-
     # Panels from left to right, and rows of panels from top to bottom.
-    parts, y = list[str](), 2.0 * LINE + EDGE
-    for i, panel in enumerate(panels):
-        x = EDGE + (i % columns) * (panel.width + EDGE)
-        top = y + (i // columns) * (panel.height + EDGE)
-        parts.append(f'<g transform="translate({number(x)} {number(top)})">')
-        parts += [*panel.draw(scale, tooltips=squares <= TOOLTIPS), "</g>"]
-    bottom = y + lines * (panels[0].height + EDGE)
-    largest = max(max(map(max, matrix)) for matrix in matrices.values())
-    parts += legend(scale, largest > scale, EDGE, bottom)
-    return _document(attention, panels, parts, width, bottom + LINE + EDGE)
+    left, top = (max(map(len, labels)) * LETTER + 8 for labels in (rows, columns))
+    upright = max(map(len, columns)) > 1
+    wide, high = left + len(columns) * CELL, top + LINE + len(rows) * CELL
+    lines = math.ceil(len(matrices) / max(1, WIDEST // (wide + EDGE)))
+    per_line = math.ceil(len(matrices) / lines)
+    tooltips = len(every) <= TOOLTIPS
+    parts = []
+    for i, (name, matrix) in enumerate(matrices.items()):
+        x, y = EDGE + i % per_line * (wide + EDGE), i // per_line * (high + EDGE)
+        parts.append(f'<g transform="translate({x:.1f} {2 * LINE + EDGE + y:.1f})">')
+        parts.append(f'<text x="{left:.1f}" y="11">{name}</text>')
+        parts.append(f'<g transform="translate({left:.1f} {top + LINE:.1f})">')
+        for t, text in enumerate(rows):
+            parts.append(_label(text, f"translate(-5 {t * CELL + 12})", "end"))
+        for s, text in enumerate(columns):
+            turn = ") rotate(-90)" if upright else ")"
+            anchor = "start" if upright else "middle"
+            x = s * CELL + (12 if upright else 8)
+            parts.append(_label(text, f"translate({x} -5{turn}", anchor))
+        parts.append('<g class="paint">')
+        parts += _squares(matrix, scale, rows, columns, tooltips=tooltips)
+        size = f'width="{len(columns) * CELL}" height="{len(rows) * CELL}"'
+        parts.append(f'</g><rect class="frame" fill="none" {size}/></g></g>')
+
+    # The legend: opacities from zero to the scale.
+    bottom = 2 * LINE + EDGE + lines * (high + EDGE)
+    parts.append(f'<g transform="translate({EDGE} {bottom:.1f})"><text y="10">0</text>')
+    for i in range(11):
+        opacity = f'class="paint" fill-opacity="{i / 10}"'
+        parts.append(f'<rect {opacity} x="{10 + 8 * i}" width="8" height="11"/>')
+    more = " or more" if every[-1] > scale else ""
+    parts.append(f'<text x="104" y="10">{scale:.2g}{more}</text></g>')
+
+    title = escape(attention.title)
+    width = max(per_line * (wide + EDGE) + EDGE, len(title) * LETTER + 2 * EDGE, 240)
+    size = f'width="{width:.0f}" height="{bottom + 2 * LINE:.0f}"'
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="attention-map" role="img" '
+        f'{size} viewBox="0 0 {width:.0f} {bottom + 2 * LINE:.0f}">'
+        f"<title>Attention: {title}</title><desc>{len(rows)} queries in rows, "
+        f"{len(columns)} keys in columns, {len(matrices)} tables. The largest weight "
+        f'is {every[-1]:.2f}.</desc><style>{STYLE}</style><rect class="ground" '
+        f'fill="white" {size}/><text class="head" x="{EDGE}" y="20">{title}</text>'
+        f"{''.join(parts)}</svg>"
+    )
 
 
 def save_picture(attention: AttentionMap, path: str | Path, **options: Any) -> None:
@@ -236,15 +277,14 @@ def save_picture(attention: AttentionMap, path: str | Path, **options: Any) -> N
 
 def _matrices(
     attention: AttentionMap, heads: Sequence[int] | None
-) -> dict[str, Matrix]:
+) -> dict[str, list[list[float]]]:
     # The matrices to draw, by their headings.
     if not {"query", "key"} <= set(attention.axes):
         raise ValueError(
             f"a picture needs the axes query and key, and this map has {attention.axes}"
         )
-    if "head" not in attention.axes:
-        chosen = {"": attention}
-    else:
+    chosen = {"": attention}
+    if "head" in attention.axes:
         wanted = range(attention.sizes["head"]) if heads is None else heads
         chosen = {f"head {head}": attention.pick(head=head) for head in wanted}
     if not chosen:
@@ -261,233 +301,33 @@ def _matrices(
     }
 
 
-def _default_scale(matrices: dict[str, Matrix]) -> float:
-    # The first query of a causal model has one key, with a weight of 1. With the
-    # maximum as the scale, this one square would make all others pale.
-    rows = (row for matrix in matrices.values() for row in matrix)
-    weights = sorted(weight for row in rows for weight in row if weight > 0)
-    return weights[math.ceil(0.99 * (len(weights) - 1))] if weights else 1.0
+def _label(text: str, place: str, anchor: str) -> str:
+    shown = escape(text)
+    return f'<text transform="{place}" text-anchor="{anchor}">{shown}</text>'
 
 
-@dataclass(frozen=True)
-class Panel:
-    r"""
-    ## Matrix of one head
-
-    * `name` is its heading, if there are several
-    * `matrix` holds its weights
-    * `rows`, `columns` are the labels of queries and keys
-    * `marks_left`, `marks_above` are the labels beside it, or numbers of some positions
-    * `cell` is the side of a square
-    """
-
-    name: str
-    matrix: Matrix
-    rows: Sequence[str]
-    columns: Sequence[str]
-    marks_left: Sequence[str]
-    marks_above: Sequence[str]
-    cell: float
-
-    @property
-    def left(self) -> float:
-        """Width of the labels on the left."""
-        return max(map(len, self.marks_left)) * LETTER + 8
-
-    @property
-    def flat(self) -> bool:
-        """Whether the labels above are horizontal."""
-        longest = max(map(len, self.marks_above))
-        return longest == 1 or self.cell < LEGIBLE
-
-    @property
-    def top(self) -> float:
-        """Height of the heading and of the labels above."""
-        longest = max(map(len, self.marks_above))
-        above = LINE if self.flat else longest * LETTER + 8
-        return above + (LINE + 2 if self.name else 0)
-
-    @property
-    def width(self) -> float:
-        return self.left + len(self.columns) * self.cell
-
-    @property
-    def height(self) -> float:
-        return self.top + len(self.rows) * self.cell
-
-    def draw(self, scale: float, *, tooltips: bool) -> Iterator[str]:
-        """Its elements, relative to its upper left corner."""
-        left, top = number(self.left), number(self.top)
-        if self.name:
-            yield f'<text class="muted" x="{left}" y="11">{escape(self.name)}</text>'
-        yield from self._marks()
-        yield f'<g class="paint" transform="translate({left} {top})">'
-        yield from (self._titled(scale) if tooltips else self._untitled(scale))
-        width, height = len(self.columns) * self.cell, len(self.rows) * self.cell
-        yield (
-            f'</g><rect class="frame" x="{left}" y="{top}" width="{number(width)}" '
-            f'height="{number(height)}"/>'
-        )
-
-    def _marks(self) -> Iterator[str]:
-        for i, mark in enumerate(self.marks_left):
-            edge, middle = number(self.left - 5), (i + 0.5) * self.cell + self.top
-            yield from label(mark, f"translate({edge} {middle + 4:.1f})", "end")
-        for i, mark in enumerate(self.marks_above):
-            x, y = (i + 0.5) * self.cell + self.left, number(self.top - 5)
-            if self.flat:
-                yield from label(mark, f"translate({x:.1f} {y})", "middle")
-            else:
-                place = f"translate({x + 4:.1f} {y}) rotate(-90)"
-                yield from label(mark, place, "start")
-
-    def _visible_squares(self, scale: float) -> Iterator[tuple[int, int, float, str]]:
-        # Row, column, weight and opacity of the squares that are not transparent.
-        for t, row in enumerate(self.matrix):
-            for s, weight in enumerate(row):
-                share = min(max(weight / scale, 0.0), 1.0)
-                if (opacity := f"{share:.2f}".rstrip("0").rstrip(".")) != "0":
-                    yield t, s, weight, opacity
-
-    def _titled(self, scale: float) -> Iterator[str]:
-        side = number(self.cell)
-        for t, s, weight, opacity in self._visible_squares(scale):
-            x, y = number(s * self.cell), number(t * self.cell)
-            tooltip = escape(f"{self.rows[t]} → {self.columns[s]}: {weight:.3f}")
-            yield (
-                f'<rect x="{x}" y="{y}" width="{side}" height="{side}" '
-                f'fill-opacity="{opacity}"><title>{tooltip}</title></rect>'
-            )
-
-    def _untitled(self, scale: float) -> Iterator[str]:
-        # All squares of one opacity are one path, which is a fifth of the size.
-        side, paths = number(self.cell), dict[str, list[str]]()
-        for t, s, _, opacity in self._visible_squares(scale):
-            x, y = number(s * self.cell), number(t * self.cell)
-            paths.setdefault(opacity, []).append(f"M{x} {y}h{side}v{side}h-{side}z")
-        for opacity, squares in sorted(paths.items()):
-            yield f'<path fill-opacity="{opacity}" d="{"".join(squares)}"/>'
-
-
-# Without labels, positions are numbered.
-def _texts(labels: Labels | None, size: int) -> list[str]:
-    return list(map(visible, labels[0]) if labels else map(str, range(size)))
-
-
-def _panels(attention: AttentionMap, matrices: dict[str, Matrix]) -> list[Panel]:
-    rows = _texts(attention.queries, attention.sizes["query"])
-    columns = _texts(attention.keys, attention.sizes["key"])
-    room = SINGLE if len(matrices) == 1 else MULTIPLE
-    cell = max(1.0, min(LARGEST, room / len(columns), 2 * room / len(rows)))
-    left, above = _marks(rows, cell), _marks(columns, cell)
-    return [
-        Panel(name, matrix, rows, columns, left, above, cell)
-        for name, matrix in matrices.items()
-    ]
-
-
-def _marks(labels: Sequence[str], cell: float) -> list[str]:
-    if cell >= LEGIBLE:
-        return list(labels)
-    steps = (n * 10**power for power in range(9) for n in (1, 2, 5))
-    every = next(n for n in steps if n * cell >= 32)
-    return ["" if i % every else str(i) for i in range(len(labels))]
-
-
-def _document(
-    attention: AttentionMap,
-    panels: Sequence[Panel],
-    parts: Sequence[str],
-    width: float,
-    height: float,
-) -> str:
-    # Screen readers read the first title and the description.
-    weight, t, s, best = max(
-        (weight, -t, -s, -number)
-        for number, panel in enumerate(panels)
-        for t, row in enumerate(panel.matrix)
-        for s, weight in enumerate(row)
-    )
-    panel = panels[-best]
-    where = f"In {panel.name}, row" if panel.name else "Row"
-    description = (
-        f"{len(panel.rows)} queries in rows, {len(panel.columns)} keys in columns, in "
-        f"{len(panels)} tables. {where} {1 - t}, {panel.rows[-t]}, has its largest "
-        f"weight in column {1 - s}, {panel.columns[-s]}: {weight:.2f}."
-    )
-    w, h = number(width), number(height)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="attention-map" role="img" '
-        f'width="{w}" height="{h}" viewBox="0 0 {w} {h}">'
-        f"<title>Attention: {escape(attention.title)}</title>"
-        f"<desc>{escape(description)}</desc><style>{style()}</style>"
-        f'<rect class="ground" width="{w}" height="{h}"/>'
-        f'<text class="text head" x="{number(EDGE)}" y="{number(LINE + 6)}">'
-        f"{escape(attention.title)}</text>{''.join(parts)}</svg>"
-    )
-
-
-# ## Colours
-#
-# A square is painted in one colour, and its opacity is the weight: on a light and on a
-# dark ground, more weight has more contrast.
-LIGHT = {
-    "ground": "#ffffff",
-    "paint": "#0550ae",
-    "text": "#1b1f24",
-    "muted": "#57606a",
-    "rule": "#c3cad2",
-}
-DARK = {
-    "ground": "#14171c",
-    "paint": "#7cb7ff",
-    "text": "#e3e7ec",
-    "muted": "#a3adb8",
-    "rule": "#424a53",
-}
-
-# Marks by which a page shows the theme that it has chosen: this site, Jupyter, VS Code
-# and Colab. Without one of them the system's theme holds.
-CHOSEN = {
-    "light": ('[data-theme="light"]', '[data-jp-theme-light="true"]', ".vscode-light"),
-    "dark": (
-        '[data-theme="dark"]',
-        '[data-jp-theme-light="false"]',
-        '[theme="dark"]',
-        ".vscode-dark",
-    ),
-}
-
-
-def style() -> str:
-    """
-    ## Style sheet
-
-    Every rule begins with the class of the picture, so nothing else on a page is
-    affected. A program without CSS variables shows the light theme.
-    """
-    light, dark = (
-        "".join(f"--attention-{name}:{colour};" for name, colour in theme.items())
-        for theme in (LIGHT, DARK)
-    )
-    chosen = {
-        theme: ",".join(f"{mark} .attention-map" for mark in marks)
-        for theme, marks in CHOSEN.items()
-    }
-    fills = "".join(
-        f".attention-map .{name}{{fill:{LIGHT[name]};fill:var(--attention-{name})}}"
-        for name in ("ground", "paint", "text", "muted")
-    )
-    return (
-        f".attention-map{{{light}max-width:100%;height:auto;"
-        "font:11px ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace}"
-        f"@media (prefers-color-scheme:dark){{.attention-map{{{dark}}}}}"
-        f"{chosen['light']}{{{light}}}{chosen['dark']}{{{dark}}}{fills}"
-        ".attention-map .frame{fill:none;"
-        f"stroke:{LIGHT['rule']};stroke:var(--attention-rule)}}"
-        ".attention-map .head{font-weight:600;font-size:13px}"
-        ".attention-map .paint{shape-rendering:crispEdges}"
-    )
+def _squares(
+    matrix: list[list[float]],
+    scale: float,
+    rows: list[str],
+    columns: list[str],
+    *,
+    tooltips: bool,
+) -> Iterator[str]:
+    # Without tooltips, all squares of one opacity are one path: a fifth of the size.
+    paths = dict[str, str]()
+    for t, row in enumerate(matrix):
+        for s, weight in enumerate(row):
+            opacity = f"{round(min(max(weight / scale, 0.0), 1.0), 2):g}"
+            square = f"M{s * CELL} {t * CELL}h{CELL}v{CELL}h-{CELL}z"
+            if opacity != "0" and tooltips:
+                text = escape(f"{rows[t]} → {columns[s]}: {weight:.3f}")
+                opening = f'<path fill-opacity="{opacity}" d="{square}">'
+                yield f"{opening}<title>{text}</title></path>"
+            elif opacity != "0":
+                paths[opacity] = paths.get(opacity, "") + square
+    for opacity, squares in sorted(paths.items()):
+        yield f'<path fill-opacity="{opacity}" d="{squares}"/>'
 
 
 SIGNS = {" ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍"}
@@ -509,40 +349,5 @@ def visible(token: str) -> str:
 
 
 def _visible_character(sign: str) -> str:
-    if sign in SIGNS:
-        return SIGNS[sign]
     invisible = unicodedata.category(sign)[0] in "CZ"
-    return f"\\u{ord(sign):04x}" if invisible else sign
-
-
-def label(text: str, place: str, anchor: str) -> Iterator[str]:
-    """
-    ## Labels
-
-    * `place` is an SVG transformation
-    * `anchor` is `start`, `middle` or `end`, the part of the text at that place
-    """
-    if text:
-        yield (
-            f'<text class="text" transform="{place}" text-anchor="{anchor}">'
-            f"{escape(text)}</text>"
-        )
-
-
-def legend(scale: float, more: bool, x: float, y: float) -> Iterator[str]:
-    """
-    ## Legend
-
-    Opacities from zero to `scale`, or `more`; `x`, `y` is the upper left corner.
-    """
-    yield f'<text class="muted" x="{number(x)}" y="{number(y + 10)}">0</text>'
-    yield f'<g class="paint" transform="translate({number(x + 10)} {number(y)})">'
-    for i in range(11):
-        yield f'<rect x="{8 * i}" y="0" width="8" height="11" fill-opacity="{i / 10}"/>'
-    yield f'</g><text class="muted" x="{number(x + 104)}" y="{number(y + 10)}">'
-    yield f"{scale:.2g}{' or more' if more else ''}</text>"
-
-
-def number(x: float) -> str:
-    """Pixels, rounded to a tenth: short, and the same on every machine."""
-    return f"{x:.1f}".removesuffix(".0")
+    return SIGNS.get(sign, f"\\u{ord(sign):04x}" if invisible else sign)

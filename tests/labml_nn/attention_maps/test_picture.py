@@ -1,6 +1,5 @@
 """The drawing: well-formed, labelled, escaped, the same every time."""
 
-import re
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -9,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labml_nn.attention_maps import AttentionMap, picture, save_picture
-from labml_nn.attention_maps.picture import CHOSEN, DARK, LIGHT, style, visible
+from labml_nn.attention_maps.picture import visible
 
 T, S, B, H = 5, 7, 2, 3
 SVG = "{http://www.w3.org/2000/svg}"
@@ -21,117 +20,82 @@ def build(size=(T, S, B, H), **fields):
     return AttentionMap("layers.0.attn", weights, axes=axes, title="layer 1, self", **fields)
 
 
-def labels(n, texts=B, sign="w"):
-    return tuple(tuple(f"{sign}{b}{i}" for i in range(n)) for b in range(texts))
-
-
-def parse(drawn):
-    return ET.fromstring(drawn)
+def matrix(*rows, **fields):
+    return AttentionMap("", torch.tensor(rows), axes=("query", "key"), **fields)
 
 
 def texts(drawn):
-    return [element.text for element in parse(drawn).iter(SVG + "text")]
+    return [element.text for element in ET.fromstring(drawn).iter(SVG + "text")]
 
 
 def test_every_weight_is_a_square():
-    weights = torch.tensor([[0.5, 0.25, 0.25], [0.0, 0.875, 0.125]])
-    drawn = picture(AttentionMap("", weights, axes=("query", "key")), scale=1.0)
-    inked = parse(drawn).find(f"{SVG}g/{SVG}g")
-    squares = [(r.get("x"), r.get("y"), r.get("fill-opacity")) for r in inked]
-    assert squares == [
-        ("0", "0", "0.5"),
-        ("22", "0", "0.25"),
-        ("44", "0", "0.25"),
-        ("22", "22", "0.88"),
-        ("44", "22", "0.12"),
-    ]
-    assert [r.find(SVG + "title").text for r in inked][:2] == ["0 → 0: 0.500", "0 → 1: 0.250"]
+    drawn = picture(matrix([0.5, 0.25, 0.25], [0.0, 0.875, 0.125]), scale=1.0)
+    paths = list(ET.fromstring(drawn).iter(SVG + "path"))
+    assert [path.get("fill-opacity") for path in paths] == ["0.5", "0.25", "0.25", "0.88", "0.12"]
+    places = ["M0 0", "M16 0", "M32 0", "M16 16", "M32 16"]
+    assert [path.get("d").partition("h")[0] for path in paths] == places
+    assert [path.find(SVG + "title").text for path in paths][:2] == ["0 → 0: 0.500", "0 → 1: 0.250"]
 
 
 def test_one_table_for_each_head():
-    drawn = picture(build(queries=labels(T), keys=labels(S)), batch=1)
-    assert [text for text in texts(drawn) if text.startswith("head")] == [
-        f"head {h}" for h in range(H)
-    ]
-    assert texts(drawn).count("w10") == 2 * H
-    assert "w00" not in texts(drawn)
-    chosen = picture(build(), heads=[2])
-    assert [text for text in texts(chosen) if text.startswith("head")] == ["head 2"]
+    labels = tuple(tuple(f"w{b}{t}" for t in range(T)) for b in range(B))
+    shown = texts(picture(build(queries=labels), batch=1))
+    assert [text for text in shown if text and "head" in text] == ["head 0", "head 1", "head 2"]
+    assert shown.count("w10") == H and "w00" not in shown
+    assert "head 2" in texts(picture(build(), heads=[2]))
+    assert "head 1" not in texts(picture(build(), heads=[2]))
 
 
 def test_name_and_description():
-    weights = torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.1, 0.9]])
-    attention = AttentionMap(
-        "",
-        weights,
-        axes=("query", "key"),
-        title="a < b",
-        queries=(("x", "y"),),
-        keys=(("p", "q", " "),),
-    )
-    root = parse(picture(attention))
+    attention = matrix([0.5, 0.5, 0.0], [0.0, 0.1, 0.9], title="a < b", keys=(("p", "q", " "),))
+    root = ET.fromstring(picture(attention))
     assert root.get("role") == "img"
     assert root.get("viewBox") == f"0 0 {root.get('width')} {root.get('height')}"
     assert root[0].text == "Attention: a < b"
-    assert root[1].text == (
-        "2 queries in rows, 3 keys in columns, in 1 tables. Row 2, y, has its largest weight in "
-        "column 3, ␣: 0.90."
-    )
+    assert root[1].text.startswith("2 queries in rows, 3 keys in columns, ")
+    assert root[1].text.endswith("The largest weight is 0.90.")
 
 
 def test_the_same_map_is_the_same_text(tmp_path):
     save_picture(build(), tmp_path / "map.svg", heads=[0], scale=0.5)
     written = (tmp_path / "map.svg").read_bytes().decode("utf-8")
     assert written == picture(build(), heads=[0], scale=0.5) + "\n"
+    turned = AttentionMap(
+        "",
+        build().weights.permute(3, 2, 1, 0),
+        axes=("head", "batch", "key", "query"),
+        title="layer 1, self",
+    )
+    assert picture(turned) == picture(build())
+    assert "head 2" in texts(picture(AttentionMap("", build().weights.bfloat16())))
 
 
 def test_the_scale():
-    """The largest weight, but one in a hundred may go beyond; or what is asked for."""
+    """The largest weight, but one in a hundred may go beyond; or the given one."""
     weights = torch.full((15, 15), 0.01)
     weights[0, 0] = weights[3, 4] = 1.0
     drawn = picture(AttentionMap("", weights, axes=("query", "key")))
-    assert "0.01 or more" in drawn
-    assert 'fill-opacity="1"' in drawn
-    assert "0.88</text>" in picture(AttentionMap("", torch.tensor([[0.88]]), axes=("query", "key")))
+    assert "0.01 or more" in drawn and 'fill-opacity="1"' in drawn
+    assert "0.88</text>" in picture(matrix([0.88]))
     assert "0.3 or more" in picture(build(), scale=0.3)
     assert ">1</text>" in picture(build(), scale=1.0)
-    assert ">1</text>" in picture(AttentionMap("", torch.zeros(2, 2), axes=("query", "key")))
+    assert ">1</text>" in picture(matrix([0.0, 0.0]))
 
 
 def test_many_squares_are_few_elements():
-    """Without titles, squares of the same opacity share a path; positions are numbered."""
-    drawn = picture(build((80, 80)))
-    root = parse(drawn)
-    paths = list(root.iter(SVG + "path"))
-    assert 2 <= len(paths) <= 101
+    """Without tooltips, squares of the same opacity share a path."""
     weights = build((80, 80)).weights
+    drawn = picture(build((80, 80)))
+    paths = list(ET.fromstring(drawn).iter(SVG + "path"))
+    assert 2 <= len(paths) <= 101 and len(drawn) < 200_000
     scale = float(weights.flatten().sort().values[-65])
-    inked = sum(path.get("d").count("z") for path in paths)
-    assert abs(inked - int((weights / scale >= 0.005).sum())) < 30
-    assert [text for text in texts(drawn) if text.isdigit()][:5] == ["0", "5", "10", "15", "20"]
-    assert len(drawn) < 200_000
-
-
-def test_half_precision_and_odd_orders():
-    """Axes are found by name, and halves become whole numbers."""
-    plain = build()
-    turned = AttentionMap(
-        plain.name,
-        plain.weights.permute(3, 2, 1, 0),
-        axes=("head", "batch", "key", "query"),
-        title=plain.title,
-    )
-    assert picture(turned) == picture(plain)
-    half = AttentionMap(plain.name, plain.weights.bfloat16(), title=plain.title)
-    assert texts(picture(half)) == texts(picture(plain))
+    painted = sum(path.get("d").count("z") for path in paths)
+    assert abs(painted - int((weights / scale >= 0.005).sum())) < 30
 
 
 @given(st.text(max_size=6))
 def test_any_token_makes_a_drawing(token):
-    attention = AttentionMap(
-        "", torch.ones(1, 1), axes=("query", "key"), queries=((token,),), keys=((token,),)
-    )
-    drawn = picture(attention)
+    drawn = picture(matrix([1.0], queries=((token,),), keys=((token,),)))
     assert visible(token) in texts(drawn)
     assert visible(token).isprintable()
 
@@ -150,38 +114,13 @@ def test_any_token_makes_a_drawing(token):
         ("honorificabilitudinitatibus", "honorificabil…"),
     ],
 )
-def test_signs_that_cannot_be_seen(token, label):
+def test_invisible_characters(token, label):
     assert visible(token) == label
 
 
 def test_long_labels_stand_upright():
-    flat = picture(build((3, 3), queries=labels(3, 1, ""), keys=(("a", "b", "c"),)))
-    upright = picture(build((3, 3), queries=labels(3, 1, ""), keys=(("one", "two", "three"),)))
-    assert "rotate" not in flat
-    assert upright.count("rotate(-90)") == 3
-
-
-def luminance(colour):
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts]
-    return sum(a * b for a, b in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-
-def test_colours_can_be_read():
-    for theme in (LIGHT, DARK):
-        ground = luminance(theme["ground"])
-        for name, least in (("text", 7), ("muted", 4.5), ("paint", 4.5)):
-            low, high = sorted((luminance(theme[name]), ground))
-            assert (high + 0.05) / (low + 0.05) >= least
-
-
-def test_the_style_touches_nothing_else():
-    rules = re.sub(r"@media[^{]*\{(.*?\})\}", r"\1", style())
-    selectors = [s for rule in re.findall(r"([^{}]+)\{", rules) for s in rule.split(",")]
-    assert len(selectors) > 10
-    assert all(".attention-map" in selector for selector in selectors)
-    for marks in CHOSEN.values():
-        assert all(f"{mark} .attention-map" in style() for mark in marks)
+    assert "rotate" not in picture(matrix([1.0, 0.0], keys=(("a", "b"),)))
+    assert picture(matrix([1.0, 0.0], keys=(("one", "b"),))).count("rotate(-90)") == 2
 
 
 def test_errors():
@@ -191,7 +130,5 @@ def test_errors():
         picture(build(), scale=0.0)
     with pytest.raises(ValueError, match="`heads` is empty"):
         picture(build(), heads=[])
-    with pytest.raises(
-        ValueError, match=r"250,000 squares are more.*\(200,000\); draw fewer heads"
-    ):
+    with pytest.raises(ValueError, match=r"250,000 squares .*\(200,000\); draw fewer heads"):
         picture(build((500, 500)))
