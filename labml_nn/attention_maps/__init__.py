@@ -149,8 +149,8 @@ def _labels(tokens: Tensor, vocabulary: Vocabulary | None) -> Labels:
         return tuple(tuple(map(text, column)) for column in tokens.T.tolist())
     except LookupError:
         raise ValueError(
-            "`vocabulary` has no text for a token of the text; expected one for each up "
-            f"to {int(tokens.max())}"
+            "`vocabulary` has no text for a token; expected one for each up to "
+            f"{int(tokens.max())}"
         ) from None
 
 

@@ -57,11 +57,8 @@ COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
 
 def orthogonalise(
-    matrices: Float[Tensor, "*n I J"],
-    *,
-    steps: int = 5,
-    dtype: torch.dtype | None = None,
-) -> Float[Tensor, "*n I J"]:
+    matrix: Float[Tensor, "I J"], *, steps: int = 5, dtype: torch.dtype | None = None
+) -> Float[Tensor, "I J"]:
     r"""
     ## Newton–Schulz iteration
 
@@ -79,33 +76,32 @@ def orthogonalise(
     ![Singular values after five steps of either
     polynomial.](figure:muon.polynomials)
 
-    * `matrices` is one, `[I, J]`, or several that are multiplied together, `[n, I, J]`
+    * `matrix` is $G$, or its running mean
     * `steps` is the number of applications of the polynomial
     * `dtype` is that of the computation; `None` is bfloat16 on a GPU, else that of
-      `matrices`
+      `matrix`
 
     Returns the same shape and dtype. A matrix of zeros stays zero.
     """
-    working = torch.bfloat16 if matrices.is_cuda else matrices.dtype
-    x = matrices.to(working if dtype is None else dtype)
+    working = torch.bfloat16 if matrix.is_cuda else matrix.dtype
+    x = matrix.to(working if dtype is None else dtype)
 
     # $X X^\top$ has as many rows as $X$, so a tall matrix is transposed.
-    tall = x.shape[-2] > x.shape[-1]
+    tall = x.shape[0] > x.shape[1]
     if tall:
-        x = x.mT
+        x = x.T
 
     # No singular value is larger than the norm of all entries, $\sqrt{\sum_i
     # \sigma_i^2}$.
-    x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7)
+    x = x / x.norm().clamp(min=1e-7)
 
     # $a X + (b \, X X^\top + c \, (X X^\top)^2) X$: three products.
     a, b, c = COEFFICIENTS
-    add = torch.addmm if x.dim() == 2 else torch.baddbmm
     for _ in range(steps):
-        gram = x @ x.mT
-        inner = add(gram, gram, gram, beta=b, alpha=c)
-        x = add(x, inner, x, beta=a)
-    return (x.mT if tall else x).to(matrices.dtype)
+        gram = x @ x.T
+        inner = torch.addmm(gram, gram, gram, beta=b, alpha=c)
+        x = torch.addmm(x, inner, x, beta=a)
+    return (x.T if tall else x).to(matrix.dtype)
 
 
 class Muon(Optimizer):
@@ -114,8 +110,7 @@ class Muon(Optimizer):
 
     For the matrices *inside* a model. Vectors have no singular values, and an embedding
     is a list of rows, of which each batch touches a few: both belong to AdamW.
-    `torch.optim.Muon` computes the same, one matrix at a time and in bfloat16, which
-    many CPUs emulate slowly.
+    `torch.optim.Muon` computes the same in bfloat16, which many CPUs emulate slowly.
     """
 
     def __init__(
@@ -132,8 +127,7 @@ class Muon(Optimizer):
         r"""
         * `params` are matrices, or groups of them with their own options
         * `lr` is $\eta$, the size of an update in each direction
-        * `weight_decay` is $\lambda$
-        * `momentum` is $\beta$, at least 0 and less than 1
+        * `weight_decay` is $\lambda$, `momentum` is $\beta$
         * `nesterov` selects Nesterov momentum
         * `steps` and `dtype` are those of `orthogonalise`
 
@@ -149,9 +143,14 @@ class Muon(Optimizer):
             )
         if steps < 1:
             raise ValueError(f"`steps` ({steps}) must be at least 1; 5 is usual")
-        defaults: dict[str, Any] = {"lr": lr, "weight_decay": weight_decay}
-        defaults |= {"momentum": momentum, "nesterov": nesterov}
-        defaults |= {"steps": steps, "dtype": dtype}
+        defaults = {
+            "lr": lr,
+            "weight_decay": weight_decay,
+            "momentum": momentum,
+            "nesterov": nesterov,
+            "steps": steps,
+            "dtype": dtype,
+        }
         super().__init__(params, defaults)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -169,8 +168,17 @@ class Muon(Optimizer):
     def step(  # type: ignore[override]
         self, closure: Callable[[], float] | None = None
     ) -> float | None:
-        """
-        ### Update of all parameters
+        r"""
+        ### Update
+
+        $$W \leftarrow (1 - \eta \lambda) \, W
+            - \eta \, \sqrt{\max(1, I / J)} \; O$$
+
+        With the square root an update changes each output by about $\eta$ times the
+        size $s$ of an input feature, whatever the shape. If $I \ge J$, the matrix $O$
+        preserves the length $s \sqrt{J}$ of the input, which is $s \sqrt{J / I}$ for
+        each of the $I$ outputs; the root restores $s$. The weight decay is decoupled,
+        as in AdamW.
 
         `closure`, if given, computes gradients and the loss, which is returned.
         Parameters without a gradient do not change.
@@ -180,14 +188,15 @@ class Muon(Optimizer):
             with torch.enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            batches: dict[Any, list[tuple[nn.Parameter, Tensor]]] = {}
             for parameter in group["params"]:
-                if parameter.grad is not None:
-                    mean = self._momentum(parameter, group)
-                    kind = (mean.shape, mean.dtype, mean.device)
-                    batches.setdefault(kind, []).append((parameter, mean))
-            for batch in batches.values():
-                _update(batch, group)
+                if parameter.grad is None:
+                    continue
+                mean = self._momentum(parameter, group)
+                update = orthogonalise(mean, steps=group["steps"], dtype=group["dtype"])
+                rows, columns = parameter.shape
+                size = group["lr"] * math.sqrt(max(1.0, rows / columns))
+                parameter.mul_(1 - group["lr"] * group["weight_decay"])
+                parameter.add_(update, alpha=-size)
         return loss
 
     def _momentum(self, parameter: nn.Parameter, group: dict[str, Any]) -> Tensor:
@@ -215,36 +224,14 @@ class Muon(Optimizer):
         return gradient.lerp(buffer, group["momentum"]) if group["nesterov"] else buffer
 
 
-def _update(batch: list[tuple[nn.Parameter, Tensor]], group: dict[str, Any]) -> None:
-    r"""
-    ## Update
-
-    $$W \leftarrow (1 - \eta \lambda) \, W
-        - \eta \, \sqrt{\max(1, I / J)} \; O$$
-
-    With the square root an update changes each output by about $\eta$ times the size
-    $s$ of an input feature, whatever the shape. If $I \ge J$, the matrix $O$ preserves
-    the length $s \sqrt{J}$ of the input, which is $s \sqrt{J / I}$ for each of the $I$
-    outputs; the root restores $s$. The weight decay is decoupled, as in AdamW.
-    """
-    rows, columns = batch[0][0].shape
-    means = torch.stack([mean for _, mean in batch])
-    updates = orthogonalise(means, steps=group["steps"], dtype=group["dtype"])
-
-    size = group["lr"] * math.sqrt(max(1.0, rows / columns))
-    for (parameter, _), update in zip(batch, updates, strict=True):
-        parameter.mul_(1 - group["lr"] * group["weight_decay"])
-        parameter.add_(update, alpha=-size)
-
-
 # ## Cost
 #
 # For an $I \times J$ matrix with $I \le J$, one step of the iteration takes $2 I^2 J +
-# I^3$ multiplications. Training on one token takes $3 I J$ for this matrix: in the
-# forward pass, and in the backward pass for inputs and for weights. So five steps cost
-# as much as $\frac{5}{3} (2 I + I^2 / J)$ tokens, whatever the batch: 640 for a square
-# matrix of size 128, much in batches of a thousand tokens. Large models with $I = J =
-# 4096$ train on batches of half a million, and it is 4 %.
+# I^3$ multiplications, and training on one token $3 I J$: in the forward pass, and in
+# the backward pass for inputs and for weights. So five steps cost as much as
+# $\frac{5}{3} (2 I + I^2 / J)$ tokens, whatever the batch: 640 for a square matrix of
+# size 128, much in batches of a thousand tokens. Large models with $I = J = 4096$ train
+# on batches of half a million, and it is 4 %.
 #
 # ## Differences from the post
 #
@@ -287,8 +274,8 @@ def _update(batch: list[tuple[nn.Parameter, Tensor]], group: dict[str, Any]) -> 
 #
 # </details>
 #
-# **2.** Among all updates with singular values of at most 1, which one reduces the loss
-# most, to first order? Show that it is $U V^\top$, and by how much the loss decreases.
+# **2.** Show that $U V^\top$ reduces the loss most, to first order, among all updates
+# with singular values of at most 1. By how much does the loss decrease?
 #
 # <details><summary>Answer</summary>
 #

