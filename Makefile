@@ -49,6 +49,7 @@ install: .venv/.installed docs_src/node_modules/.package-lock.json .cache/oracle
 docs_src/node_modules/.package-lock.json: docs_src/package-lock.json docs_src/package.json | .venv/.installed
 	$(BIN)/python -m pylit.node npm ci --prefix docs_src --no-audit --no-fund
 	$(BIN)/python -m pylit.page.fonts docs_src/node_modules
+	$(BIN)/python -m pylit.page.cards docs_src/node_modules
 
 # The published labml-nn 0.5.1, whose checkpoints ours must load: the tests compare against it.
 .cache/oracle/.installed: | .venv/.installed

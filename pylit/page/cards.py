@@ -4,7 +4,9 @@ A card is an SVG of the theme, ``card.svg``, drawn by resvg: readers of cards ta
 fonts are those of the site, as files that resvg can read, cut once and kept.
 """
 
+import os
 import re
+import sys
 from pathlib import Path
 from textwrap import wrap
 
@@ -12,7 +14,7 @@ import resvg_py
 from jinja2 import Environment
 
 from pylit.cache import digest
-from pylit.page.fonts import CHARACTERS, CODE
+from pylit.page.fonts import CHARACTERS, CODE, shelf
 
 #: Sources below the folder of npm packages, characters and weight. What the first two have no glyph
 #: for is taken from the last.
@@ -37,26 +39,26 @@ def card_url(url: str) -> str:
 
 
 class Cards:
-    """The cards of a site. `shelf` is where fonts are kept."""
+    """The cards of a site; `kept` is the folder that holds cut fonts."""
 
-    def __init__(self, theme: Path, node_modules: Path, shelf: Path) -> None:
+    def __init__(self, theme: Path, node_modules: Path, kept: Path) -> None:
         read = {path.name: path.read_text("utf-8") for path in theme.glob("css/*.css")}
         colours = dict(_COLOUR.findall(read["10-tokens.css"]))
         colours["--sans"] = "Inter"
         style = read["58-figures.css"].replace("currentcolor", "currentColor")
-        self._style = _VARIABLE.sub(lambda match: colours[match[1]], style)
+        self._style = _VARIABLE.sub(lambda match: colours.get(match[1], match[0]), style)
         self._template = Environment(autoescape=True, trim_blocks=True).from_string(
             (theme / "card.svg").read_text("utf-8")
         )
-        self._node_modules, self._folder = node_modules, shelf / "cards"
+        self._node_modules, self._kept = node_modules, kept
         self._fonts: list[str] = []
 
     def svg(self, title: str, summary: str, above: str, site: str, picture: str) -> str:
         """A card as SVG; `picture` is the HTML of the first figure of its page, or empty."""
         drawing = _DRAWING.search(picture)
-        fitting = ((wrap(title, letters), size) for letters, size in _TITLES)
-        lines, size = next((one for one in fitting if len(one[0]) <= 4), (wrap(title, 34)[:4], 35))
-        told = wrap(summary, 46, max_lines=8 - len(lines), placeholder=" …")
+        fitting = [(wrap(title, n, break_on_hyphens=False), size) for n, size in _TITLES]
+        lines, size = next((one for one in fitting if len(one[0]) <= 4), fitting[-1])
+        told = wrap(summary, 46, max_lines=max(7 - len(lines), 1), placeholder=" …")
         return self._template.render(
             title=lines,
             size=size,
@@ -71,20 +73,32 @@ class Cards:
 
     def png(self, svg: str) -> bytes:
         """A card as its readers take it."""
-        self._fonts = self._fonts or [self._font(*font) for font in _FONTS]
+        self._fonts = self._fonts or fonts(self._node_modules, self._kept)
         drawn = resvg_py.svg_to_bytes(
             svg_string=svg, skip_system_fonts=True, font_files=self._fonts, font_family="Inter"
         )
         return bytes(drawn)
 
-    def _font(self, name: str, characters: frozenset[int], weight: int) -> str:
-        source = (self._node_modules / f"{name}.woff2").read_bytes()
-        path = self._folder / f"{digest(*CODE, source, str(weight))[:16]}.ttf"
+
+def fonts(node_modules: Path, kept: Path) -> list[str]:
+    """The font files of cards, cut where they are not kept yet."""
+    paths = []
+    for name, characters, weight in _FONTS:
+        source = (node_modules / f"{name}.woff2").read_bytes()
+        path = kept / "cards" / f"{digest(*CODE, source, str(weight))[:16]}.ttf"
         if not path.is_file():
             from pylit import fontcut
 
             weights = (weight, weight) if weight else None
             data = fontcut.cut(source, characters, features=["kern"], weights=weights, flavor=None)
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
-        return str(path)
+            new = path.with_suffix(f".{os.getpid()}")
+            new.write_bytes(data)
+            new.replace(path)
+        paths.append(str(path))
+    return paths
+
+
+if __name__ == "__main__":
+    packages = Path(sys.argv[1])
+    fonts(packages, shelf(packages))

@@ -22,13 +22,14 @@ def text_url(draft: Draft) -> str:
 
 def page_text(draft: Draft, module: Module) -> bytes:
     """The page as its author wrote it: notes, and code in fences."""
+    source = module.source.lines
     language = "cpp" if is_cpp(module.source.name) else "python"
     blocks = [] if module.source.text.lstrip().startswith("# ") else [f"# {draft.title}"]
     blocks += [draft.front_matter["summary"]] if "summary" in draft.front_matter else []
     for section in module.sections:
         blocks += [note.text.strip() for note in section.notes]
         if section.code:
-            lines = module.source.lines[section.code.first - 1 : section.code.last]
+            lines = source[section.code.first - 1 : section.code.last]
             blocks.append("\n".join([f"```{language}", *lines, "```"]))
     return ("\n\n".join(filter(None, blocks)) + "\n").encode()
 
