@@ -88,15 +88,14 @@ def companions(
 
 def _texts(site: Site) -> Mapping[str, bytes]:
     """The pages as Markdown, and a list of them."""
-    own = [
-        (draft.url, url, page_text(draft, one.module))
-        for draft, one in zip(site.drafts, site.parsed, strict=True)
-        if (url := text_url(draft))
-    ]
+    own = [pair for pair in zip(site.drafts, site.parsed, strict=True) if text_url(pair[0])]
     if not own:
         return {}
-    addresses = {page: url for page, url, _ in own}
-    files = {file_path(url): text for _, url, text in own}
+    sources = {draft.display: text_url(draft) for draft, _ in own}
+    files = {
+        file_path(text_url(draft)): page_text(draft, one.module, sources) for draft, one in own
+    }
+    addresses = {draft.url: text_url(draft) for draft, _ in own}
     return files | {"llms.txt": llms(site.config, site.view.catalogue, addresses)}
 
 

@@ -34,7 +34,7 @@ def read_aliases(
         hint = 'write `"package.module" = ["another name"]` under `[aliases]`'
         report.add(Diagnostic(f"docs_src/{path.name}", 0, 0, "config", str(error), hint))
         return {}
-    for name in found.keys() - set(pages):
+    for name in sorted(found.keys() - set(pages)):
         line = text[: text.index(name)].count("\n") + 1
         near = get_close_matches(name, pages, n=1)
         hint = f"did you mean `{near[0]}`?" if near else "name a module or a Markdown page"

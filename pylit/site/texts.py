@@ -1,33 +1,48 @@
 """The site for readers without a browser: pages as Markdown, a list of them, all in one file."""
 
 import io
+import posixpath
+import re
 import zipfile
 from collections.abc import Iterable, Mapping
 
 from pylit.model import Module, PageGroup
 from pylit.page.cards import CARDS
+from pylit.page.render import relative
 from pylit.site.config import SiteConfig
 from pylit.site.drafts import Draft
 from pylit.source.cpp import is_cpp
 
 ARCHIVE = "site.zip"
+_LINK = re.compile(r"\]\(([^()\s#:]+)")
 #: What is compressed already.
 _PACKED = (".woff2", ".inv")
 
 
 def text_url(draft: Draft) -> str:
     """Where the page is as Markdown; empty for one that is put together of others."""
-    return f"{draft.url}.md" if draft.own and any(n.html for n in draft.notes()[2:]) else ""
+    return f"{draft.url}.md" if draft.own and draft.display != draft.url else ""
 
 
-def page_text(draft: Draft, module: Module) -> bytes:
-    """The page as its author wrote it: notes, and code in fences."""
+def page_text(draft: Draft, module: Module, texts: Mapping[str, str]) -> bytes:
+    """The page as its author wrote it: notes, and code in fences.
+
+    Links to sources lead to their texts, which `texts` maps their paths to.
+    """
+
+    def moved(link: re.Match[str]) -> str:
+        for start in (draft.display, draft.url):
+            path = posixpath.normpath(posixpath.join(posixpath.dirname(start), link[1]))
+            if path in texts:
+                return f"]({relative(draft.url, texts[path])}"
+        return link[0]
+
     source = module.source.lines
     language = "cpp" if is_cpp(module.source.name) else "python"
     blocks = [] if module.source.text.lstrip().startswith("# ") else [f"# {draft.title}"]
     blocks += [draft.front_matter["summary"]] if "summary" in draft.front_matter else []
     for section in module.sections:
-        blocks += [note.text.strip() for note in section.notes]
+        blocks += [_LINK.sub(moved, note.text.strip()) for note in section.notes]
         if section.code:
             lines = source[section.code.first - 1 : section.code.last]
             blocks.append("\n".join([f"```{language}", *lines, "```"]))

@@ -45,6 +45,7 @@ def test_a_site_has_a_page_for_every_source_and_the_files_around_them(tmp_path: 
     assert beside <= tree(tmp_path / "site").keys()
     with zipfile.ZipFile(tmp_path / "site/site.zip") as archive:
         assert {"site/index.html", "site/assets/site.css"} <= set(archive.namelist())
+    assert "[two](pkg/two.html.md)" in (tmp_path / "site/notes.html.md").read_text()
     one = (tmp_path / "site/pkg/one.html.md").read_text()
     assert one.startswith("# The first\n\nNumber one.\n\nIt has $a + b$")
     assert "More than none.\n\n```python\nclass One:\n```\n" in one
