@@ -80,12 +80,7 @@ def test_what_readers_type_finds_its_page_first(visit: Callable[..., Visit]):
             if not first.endswith(f"/{expected}"):
                 missed.append((text, expected, first))
     assert not missed
-
-
-def test_an_excerpt_shows_the_words_that_were_found_and_no_tex(visit: Callable[..., Visit]):
-    page = visit("index.html").page
-    page.keyboard.press("/")
-    page.locator("#search input").fill("variance of a dot product")
+    field.fill("variance of a dot product")
     expect(page.locator("#results small mark").first).to_be_visible()
     assert "\\" not in page.locator("#results").inner_text()
 
