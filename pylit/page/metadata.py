@@ -25,7 +25,12 @@ def structured(page: PageView, site: SiteView, address: str) -> dict[str, Any]:
     if page.card:
         article["image"] = site.base_url + page.card
     steps = [(site.title, site.base_url)]
-    steps += [(step.title, site.base_url + step.url) for step in page.crumbs[:-1] if step.url]
+    steps += [
+        # A crumb with a page of its own is a package.
+        (step.title, site.base_url + step.url.removesuffix("index.html"))
+        for step in page.crumbs[:-1]
+        if step.url
+    ]
     trail = [
         {"@type": "ListItem", "position": place, "name": name, "item": url}
         for place, (name, url) in enumerate([*steps, (page.title, address)], start=1)
