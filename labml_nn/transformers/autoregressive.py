@@ -43,11 +43,10 @@ A model that assigns equal probability to all $V$ tokens has $\mathcal{L} = \ln 
 for 65 characters, and $e^{\mathcal{L}}$ is the *perplexity*.
 
 **Generation and the KV cache.** In generation the next input is the token that was just
-sampled, so tokens are computed one after the other. The causal mask makes this cheap:
-position $s$ depends on $w_0, \dots, w_s$ only, so nothing that was computed for it
-changes when the sequence grows. A new token needs the keys and values of the old ones
-in each layer. These are cached, as the **state** that `forward` returns and accepts: a
-new token is one query against $S$ keys.
+sampled, so tokens are computed one after the other. Because of the causal mask the keys
+and values of old tokens [stay valid](mha.py) when the sequence grows. They are cached,
+as the **state** that `forward` returns and accepts: a new token is one query against
+$S$ keys.
 
 ```python
 import math
@@ -129,11 +128,10 @@ class TokenAndPositionEmbedding(nn.Module):
 
     $$x^0_t = \operatorname{Dropout}\left(\sqrt{C} \; E_{w_t} + P_{p_t}\right)$$
 
-    Attention is invariant to the order of its keys, so each position adds a vector of
-    its own: [sinusoids](positional_encoding.py) or a learned table. Rotary positions
-    add nothing here; [each attention](modern.py) rotates its queries and keys. With
-    none, the causal mask still gives each position a past of another length, from which
-    the model can learn order ([@haviv2022transformer]).
+    Each position adds a vector of its own: [sinusoids](positional_encoding.py) or a
+    learned table. Rotary positions add nothing here; [each attention](modern.py)
+    rotates its queries and keys. With none, the causal mask still lets the model learn
+    order ([@haviv2022transformer]).
 
     Positions are an argument: padding takes up none, cached tokens come first, and
     positions restart when the [window slides](sliding_window.py).
@@ -176,19 +174,10 @@ def build_layer(config: "AutoregressiveConfig") -> TransformerLayer:
     r"""
     ## One layer
 
-    Self-attention gathers information from earlier positions; the feed-forward network
-    then processes each position alone. Both [add](models.py) to $x$, so the gradient
-    reaches every layer through the identity.
-
-    \begin{align}
-    x &\gets x + \operatorname{MultiHead}(\operatorname{norm}(x), M) \\
-    x &\gets x + \operatorname{FFN}(\operatorname{norm}(x))
-    \end{align}
-
-    These are pre-norm layers, GPT-2's arrangement, which trains without warm-up
-    ([@xiong2020layer]). With `norm_first=False` each sum is normalised instead.
+    A [layer of an encoder](models.py), pre-norm as in GPT-2: self-attention and
+    feed-forward network. Rotary positions and QK-norm are subclasses of
+    `MultiHeadAttention`.
     """
-    # Rotary positions and QK-norm are subclasses of `MultiHeadAttention`.
     attention = QKNormAttention if config.qk_norm else MultiHeadAttention
     if config.positions == "rotary":
         attention = ROTARY[attention]
@@ -304,17 +293,12 @@ class AutoregressiveConfig(LanguageModelConfig):
         flags = ("norm_first", "qk_norm", "bias", "embedding_norm", "tied", "zero_init")
         check_bool(**{name: getattr(self, name) for name in flags})
         if self.positions == "rotary":
-            check_pairs(self.query_size)
+            check_pairs(self.d_model // self.heads if self.d_k is None else self.d_k)
 
     @property
     def feed_forward_size(self) -> int:
         """Returns $F$."""
         return 4 * self.d_model if self.d_ff is None else self.d_ff
-
-    @property
-    def query_size(self) -> int:
-        """Returns $d_k$, the axis `D` of shapes."""
-        return self.d_model // self.heads if self.d_k is None else self.d_k
 
 
 class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
@@ -352,8 +336,7 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
         #
         # $$z_{tv} = x^L_t \cdot E_v + b_v$$
         #
-        # This saves $V C$ parameters, and a rare token's embedding is trained at every
-        # position, not only where the token occurs.
+        # This saves $V C$ parameters, and trains every embedding at every position.
         self.generator = Generator(config.n_vocab, config.d_model)
         if config.tied:
             self.generator.projection.weight = self.embedding.tokens.weight
@@ -490,8 +473,7 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
 # | generation, KV cache | $T$ | $L \sum_t (12 C^2 + 2 t C)$ |
 #
 # The cache reduces the cost of token $t$ by a factor of about $t$, for $2 L C$ numbers
-# of memory per token: 4 KiB with the default configuration. What remains is to load all
-# weights and the cache once per token, in [a compiled step](../kernels/decoding.py).
+# of memory per token. [A compiled step](../kernels/decoding.py) generates faster.
 #
 # ## Differences from GPT-2
 #
@@ -554,46 +536,6 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
 #     begin = 4 * max(0, (t - 8) // 4 + 1)
 #     inputs = gradient.abs().sum(1).nonzero().flatten()
 #     assert inputs.tolist() == list(range(begin, t + 1))
-# ```
-#
-# </details>
-#
-# **3.** Remove the causal mask and train for a few steps on a random sequence. How low
-# is the loss, and what does that say about generation?
-#
-# <details><summary>Answer</summary>
-#
-# The tokens are independent and uniform, so no causal model can be better than $\ln V$
-# on new data. Without the mask attention copies the target from the next position. In
-# generation there is none to copy from, and the model is useless.
-#
-# ```python
-# import math
-# import torch
-# from labml_nn.transformers.autoregressive import (
-#     AutoregressiveConfig,
-#     AutoregressiveTransformer,
-# )
-#
-# class Unmasked(AutoregressiveTransformer):
-#     def run_layers(self, tokens, positions, real, caches):
-#         return self.stack(self.embedding(tokens, positions), None, caches=caches)
-#
-# torch.manual_seed(0)
-# losses = {}
-# for kind in (AutoregressiveTransformer, Unmasked):
-#     config = AutoregressiveConfig(n_vocab=8, d_model=32, n_layers=2, dropout_prob=0.0)
-#     model = kind(config)
-#     optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
-#     for _ in range(150):
-#         tokens = torch.randint(8, (13, 32))
-#         loss = model.loss(tokens[:-1], tokens[1:])
-#         optimizer.zero_grad()
-#         loss.backward()
-#         optimizer.step()
-#     losses[kind] = loss.item()
-# assert losses[AutoregressiveTransformer] > 0.95 * math.log(8)
-# assert losses[Unmasked] < 0.5 * math.log(8)
 # ```
 #
 # </details>

@@ -19,12 +19,10 @@ $y_0$ is the **start token**, which the first real token follows, and $y_{n+1}$ 
 **padding token** that makes sequences of a batch equally long, are part of the
 vocabulary.
 
-[The architecture](models.py) has a page of its own: encoder, decoder, cross-attention,
-teacher forcing. This page adds what training and generation need around it. The model
-is called as `model(tokens, state)`; `tokens` is the target, and the state knows the
-source. `encode` makes the first state, and each call returns the next one: keys and
-values of the source, which are projected once, and those of the target in a [KV
-cache](mha.py), so that a new token costs one query in each attention.
+[The architecture](models.py) has a page of its own; this page adds what training and
+generation need around it. The model is called as `model(tokens, state)`; `tokens` is
+the target, and the state knows the source. `encode` makes the first state, and each
+call returns the next one, with the [KV caches](mha.py) of source and target.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
@@ -110,8 +108,6 @@ def collate(
     padding_token: int,
     *,
     pad: str = "last",
-    reverse_source: bool = False,
-    multiple_of: int = 1,
 ) -> Batch:
     r"""
     ### Collate
@@ -120,36 +116,26 @@ def collate(
       come without start and end token, which the loss adds; a target may be empty
     * `padding_token` fills up short sequences and must not occur in any of them
     * `pad` is `"last"` or `"first"`, the side of the padding
-    * `reverse_source` reverses the order of source tokens, as recurrent models need it
-      ([@sutskever2014sequence, §3.3])
-    * `multiple_of` rounds $S$ and $T$ up, so that a compiled model sees fewer shapes
     """
-    check_sizes(multiple_of=multiple_of)
-    if pad not in ("last", "first"):
-        raise ValueError(f'`pad` ({pad!r}) must be "last" or "first"')
-    if not isinstance(pairs, Iterable):
-        raise TypeError(
-            f"`pairs` is a {type(pairs).__name__}; expected pairs (source, target)"
-        )
+    check_known("side", pad, ["last", "first"])
     check_token(padding_token=padding_token)
     sources, targets = [], []
     for i, pair in enumerate(pairs):
         if not hasattr(pair, "__len__") or len(pair) != 2:
             raise ValueError(f"`pairs[{i}]` ({pair!r}) must be a pair (source, target)")
-        source = _sequence(f"pairs[{i}][0]", pair[0], padding_token)
-        if not len(source):
+        sources.append(_sequence(f"pairs[{i}][0]", pair[0], padding_token))
+        targets.append(_sequence(f"pairs[{i}][1]", pair[1], padding_token))
+        if not len(sources[-1]):
             raise ValueError(
                 f"`pairs[{i}][0]` is empty; expected a source of at least one token"
             )
-        sources.append(source.flip(0) if reverse_source else source)
-        targets.append(_sequence(f"pairs[{i}][1]", pair[1], padding_token))
     if not sources:
         raise ValueError("`pairs` is empty; expected at least one (source, target)")
 
     padded, lengths, masks = [], [], []
     for sequences in (sources, targets):
         sizes = [len(sequence) for sequence in sequences]
-        rows = -(-max(1, *sizes) // multiple_of) * multiple_of
+        rows = max(1, *sizes)
         tokens = sequences[0].new_full((rows, len(sizes)), padding_token)
         for b, sequence in enumerate(sequences):
             start = rows - sizes[b] if pad == "first" else 0
@@ -168,8 +154,7 @@ def _sequence(name: str, tokens: Sequence[int] | Tensor, padding_token: int) -> 
     check_integers(name, sequence, "T")
     if (sequence == padding_token).any():
         raise ValueError(
-            f"`{name}` holds {padding_token}, the padding token, at position "
-            f"{int((sequence == padding_token).int().argmax())}; use a token that "
+            f"`{name}` holds {padding_token}, the padding token; use a token that "
             "occurs in no sequence for padding"
         )
     return sequence.long()
@@ -203,7 +188,14 @@ def to_front(
     check_integers(name, tokens, "T B")
     rows = torch.arange(len(tokens), device=tokens.device)[:, None]
     if lengths is not None:
-        _check_counts(name, lengths, tokens)
+        check_integers("lengths", lengths, "B")
+        if len(lengths) != tokens.shape[1]:
+            raise ValueError(
+                f"`lengths` has {len(lengths)} numbers and `{name}` {tokens.shape[1]} "
+                "sequences; expected one length for each"
+            )
+        if has_values(lengths):
+            check_lengths(lengths, len(tokens))
         tokens = tokens.masked_fill(rows >= lengths, padding_token)
     real = tokens != padding_token
     counts = real.sum(0)
@@ -248,23 +240,10 @@ def shift(
     * `target` are sequences without special tokens, padding last
     * `lengths` are their numbers of real tokens
     """
-    check_integers("target", target, "T B")
-    _check_counts("target", lengths, target)
     inputs = torch.cat([torch.full_like(target[:1], start_token), target])
     labels = torch.cat([target, torch.full_like(target[:1], padding_token)])
     end = torch.full_like(labels[:1], end_token)
     return inputs, labels.scatter(0, lengths.long()[None], end)
-
-
-def _check_counts(name: str, lengths: Tensor, tokens: Tensor) -> None:
-    check_integers("lengths", lengths, "B")
-    if len(lengths) != tokens.shape[1]:
-        raise ValueError(
-            f"`lengths` has {len(lengths)} numbers and `{name}` {tokens.shape[1]} "
-            "sequences; expected one length for each"
-        )
-    if has_values(lengths):
-        check_lengths(lengths, tokens.shape[0])
 
 
 ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}
@@ -341,18 +320,13 @@ class EncoderDecoderConfig(LanguageModelConfig):
         check_known("activation", self.activation, ACTIVATIONS)
         check_known("kind of positions", self.positions, ["sinusoidal", "learned"])
 
-        for name in ("start_token", "end_token"):
-            if not 0 <= getattr(self, name) < self.n_vocab:
-                raise ValueError(
-                    f"`{name}` ({getattr(self, name)}) must be from 0 to "
-                    f"{self.n_vocab - 1}: special tokens are part of `n_vocab` "
-                    f"({self.n_vocab}), so add 3 to the number of ordinary tokens"
-                )
-        if len({self.padding_token, self.start_token, self.end_token}) < 3:
+        special = {self.padding_token, self.start_token, self.end_token}
+        if len(special) < 3 or not special <= set(range(self.n_vocab)):
             raise ValueError(
                 f"`padding_token` ({self.padding_token}), `start_token` "
-                f"({self.start_token}), `end_token` ({self.end_token}) must be three "
-                "different tokens"
+                f"({self.start_token}) and `end_token` ({self.end_token}) must be "
+                f"three different tokens from 0 to {self.n_vocab - 1}; they are part "
+                f"of `n_vocab` ({self.n_vocab}): add 3 to the number of ordinary tokens"
             )
         if self.padding_token >= self.source_vocabulary:
             raise ValueError(
@@ -483,14 +457,13 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
 
         # ### Initialisation of a tied matrix
         #
-        # `EncoderDecoder` initialises all matrices after Glorot. With one vector $e$
-        # for input and output, a pre-norm model would then predict the token that it
-        # has just received: residual connections carry $\sqrt{C} \, e$ to the output,
-        # where the logit of the same token is about
-        # $C \cdot \sqrt{C} \sigma \cdot \sigma = C^{3/2} \sigma^2$, if $\sigma$ is the
-        # standard deviation of the entries of $e$. For 512 features, four layers and 68
-        # tokens the first loss would be 15 nats. With $\sigma = C^{-3/4}$ this logit is
-        # 1 at any width, and the first loss $\ln 68 = 4.2$.
+        # With one vector $e$ for input and output, a pre-norm model at first predicts
+        # the token that it has just received: residual connections carry
+        # $\sqrt{C} \, e$ to the output, where the logit of the same token is about
+        # $C^{3/2} \sigma^2$, if $\sigma$ is the standard deviation of the entries of
+        # $e$. After Glorot, with 512 features and 68 tokens, the first loss would be 15
+        # nats. With $\sigma = C^{-3/4}$ this logit is 1 at any width, and the first
+        # loss $\ln 68 = 4.2$.
         if config.tied:
             nn.init.normal_(generator.projection.weight, std=config.d_model**-0.75)
         self.init_uniform()
@@ -538,13 +511,7 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
 
         # Learned positions end after `max_len`; beyond it there may only be padding.
         if config.positions == "learned" and len(source) > config.max_len:
-            if int(lengths.max()) > config.max_len:
-                raise ValueError(
-                    f"`source` has {int(lengths.max())} tokens, but positions were "
-                    f"learned for max_len = {config.max_len}; shorten it, raise "
-                    '`max_len`, or use positions="sinusoidal"'
-                )
-            source = source[: config.max_len]
+            source = source[: max(config.max_len, int(lengths.max()))]
         source_mask = source != config.padding_token
         memory = self.transformer.encode(source, source_mask.unsqueeze(0))
         return EncoderDecoderState(memory, source_mask)
@@ -605,17 +572,14 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
                 f"`state` is a {type(state).__name__}, which holds no source; encode "
                 "one first: state = model.encode(source), then model(tokens, state)"
             )
-        n_layers = len(self.transformer.decoder.layers)
-        if state.sources and len(state.sources) != n_layers:
-            raise ValueError(
-                f"`state` has keys and values for {len(state.sources)} layers, and "
-                f"this decoder has {n_layers}; use the state of the same model"
-            )
         check_tokens(tokens, self.config.n_vocab)
-        if tokens.shape[1] != state.source_mask.shape[1]:
+        n_layers = len(self.transformer.decoder.layers)
+        batch = state.source_mask.shape[1]
+        if len(state.sources) not in (0, n_layers) or tokens.shape[1] != batch:
             raise ValueError(
-                f"there are {tokens.shape[1]} targets and "
-                f"{state.source_mask.shape[1]} sources; expected one target for each"
+                f"`state` is that of {batch} sources in {len(state.sources)} layers, "
+                f"and there are {tokens.shape[1]} targets and {n_layers} layers; "
+                "expected a state of this model, and one target for each source"
             )
         if state.target is None and has_values(tokens):
             at = (tokens != self.config.padding_token).int().argmax(0, keepdim=True)
@@ -686,10 +650,10 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
 
 # ## Differences from the paper
 #
-# * **Pre-norm** and 128 features by default; `norm_first=False` is the paper's order.
+# Besides those of [the architecture](models.py):
+#
 # * **Initialisation.** The paper does not describe it. Here matrices follow Glorot, and
 #   a tied one has $\sigma = C^{-3/4}$.
-# * **Generator.** It has a bias.
 # * **Long targets** slide through a [context](sliding_window.py) of `max_len` tokens.
 #   The whole source stays visible.
 # * **Decoding.** The paper uses beam search (§6.1). Here a [sampler](../sampling.py)
@@ -728,36 +692,7 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
 #
 # </details>
 #
-# **2.** How many numbers does the state hold, and which of them grow in generation?
-#
-# <details><summary>Answer</summary>
-#
-# Keys and values of $C$ features in each layer of the decoder: $2 L C S$ numbers per
-# sequence for the source, after the first step, and $2 L C$ more for each token of the
-# target, until the context is full.
-#
-# ```python
-# import torch
-# import labml_nn
-#
-# C, L, S, W = 32, 3, 50, 8
-# sizes = {"d_model": C, "n_layers": L, "max_len": W}
-# model = labml_nn.create("encoder_decoder", n_vocab=20, **sizes).eval()
-#
-# def count(layers):
-#     return sum(part.numel() for pair in layers for part in pair)
-#
-# state, token, _ = model.prepare_prompt(torch.randint(3, 20, (S, 1)))
-# for t in range(20):
-#     logits, state = model(token, state)
-#     token = logits.argmax(-1)
-#     assert state.memory.numel() == 0 and count(state.sources) == 2 * L * C * S
-#     assert count(state.target.layers) <= 2 * L * C * min(t + 1, W)
-# ```
-#
-# </details>
-#
-# **3.** You may have twelve layers in all. How do you divide them between encoder and
+# **2.** You may have twelve layers in all. How do you divide them between encoder and
 # decoder, if generation shall be fast?
 #
 # <details><summary>Answer</summary>

@@ -198,36 +198,7 @@ class SquaredReLU(nn.Module):
 #
 # </details>
 #
-# **2.** Compute the network as a sum over keys and values. What share of the patterns
-# is active for random inputs?
-#
-# <details><summary>Answer</summary>
-#
-# Half of them at initialisation, because a random key is as likely to point towards a
-# random vector as away from it. In trained models with ReLU it is a few percent
-# ([@li2022lazy]).
-#
-# ```python
-# import torch
-# from labml_nn.transformers.feed_forward import FeedForward
-#
-# ffn = FeedForward(d_model=64, d_ff=256, bias1=False).eval()
-# x = torch.randn(50, 2, 64)
-# keys, values = ffn.layer1.weight, ffn.layer2.weight.T  # [F, C] each
-#
-# output, active = ffn.layer2.bias, 0.0
-# for key, value in zip(keys, values, strict=True):
-#     match = (x @ key).relu()  # [T, B]
-#     output = output + match[..., None] * value
-#     active += (match > 0).float().mean() / len(keys)
-#
-# torch.testing.assert_close(ffn(x), output, rtol=1e-4, atol=1e-5)
-# assert abs(active - 0.5) < 0.05
-# ```
-#
-# </details>
-#
-# **3.** LLaMA ([@touvron2023llama]) uses SwiGLU without biases. Its models with $C =
+# **2.** LLaMA ([@touvron2023llama]) uses SwiGLU without biases. Its models with $C =
 # 4096$ and $C = 5120$ have 11,008 and 13,824 hidden features. Derive these numbers.
 #
 # <details><summary>Answer</summary>

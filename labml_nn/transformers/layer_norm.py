@@ -38,14 +38,12 @@ gradients flow; [the models](models.py) have both. [RMSNorm](modern.py) omits th
 
 import math
 from collections.abc import Sequence
-from numbers import Real
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from labml_nn.checks import check_bool, check_sizes
+from labml_nn.checks import check_bool, check_number, check_sizes
 
 
 class LayerNorm(nn.Module):
@@ -84,9 +82,7 @@ class LayerNorm(nn.Module):
         for size in sizes:
             check_sizes(normalized_shape=size)
         check_bool(elementwise_affine=elementwise_affine, bias=bias)
-        number: Any = eps
-        if not isinstance(number, Real) or isinstance(number, bool):
-            raise TypeError(f"`eps` ({eps!r}) must be a number; 1e-5 is usual")
+        check_number("eps", eps)
         if not 0 <= eps < math.inf:
             raise ValueError(f"`eps` ({eps}) must be 0 or more, and finite; try 1e-5")
         self.normalized_shape = sizes
@@ -209,28 +205,6 @@ class LayerNorm(nn.Module):
 # assert (two_passes - exact).abs().max() < 1e-4
 # assert (one_pass - exact).abs().max() > 3
 # assert (one_pass < 0).any()
-# ```
-#
-# </details>
-#
-# **3.** Which information remains of a vector with two features, and with one?
-#
-# <details><summary>Answer</summary>
-#
-# Mean 0 and variance 1 leave $(1, -1)$ or $(-1, 1)$: one bit, which of the two was
-# larger. Of a single feature nothing remains. In general the vectors lie on a sphere of
-# radius $\sqrt{C}$ in the $C - 1$ dimensions with mean 0.
-#
-# ```python
-# import torch
-# from labml_nn.transformers.layer_norm import LayerNorm
-#
-# x = torch.tensor([[0.3, 0.1], [-200.0, 500.0]])
-# expected = torch.tensor([[1.0, -1.0], [-1.0, 1.0]])
-# assert torch.allclose(LayerNorm(2)(x), expected, atol=1e-3)
-# assert (LayerNorm(1)(torch.randn(5, 2, 1)) == 0).all()
-# radius = LayerNorm(512)(torch.randn(5, 2, 512)).norm(dim=-1)
-# assert torch.allclose(radius, torch.tensor(512**0.5), atol=1e-2)
 # ```
 #
 # </details>

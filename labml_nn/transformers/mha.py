@@ -162,7 +162,9 @@ class MultiHeadAttention(nn.Module):
         # independent with mean 0 and variance 1, their dot product, a sum of $d_k$
         # terms, has variance $d_k$. For large $d_k$ the scores would be large, the
         # softmax would saturate, with almost all weight on one key, and its gradients
-        # would vanish. The division brings the variance back to 1 (§3.2.1, footnote 4).
+        # would vanish: $\partial A_i / \partial e_j = A_i (\delta_{ij} - A_j)$ is near
+        # 0 for all $i$ and $j$ if one weight is near 1 and the others near 0. The
+        # division brings the variance back to 1 (§3.2.1, footnote 4).
         #
         # > [!WARNING]
         # > $\sqrt{C}$ in place of $\sqrt{d_k}$ is a common mistake, and divides by
@@ -182,8 +184,9 @@ class MultiHeadAttention(nn.Module):
 
         Every query $t$ meets every key $s$, for each sequence $b$ and head $h$
         separately; only the features $d$ are summed over. The table is quadratic in the
-        length: $H T S$ numbers per sequence. To use other scores, override this method
-        in a subclass.
+        length: $H T S$ numbers per sequence. *Additive* attention computes each score
+        with a small network instead; dot products are one matrix product, faster and
+        with less memory (§3.2.1). To use other scores, override this method.
         """
         return torch.einsum("tbhd,sbhd->tsbh", query, key)
 
@@ -319,7 +322,8 @@ class KVCache:
     once and kept in a cache: each new token is a single query against $S$ cached keys,
     $O(S C)$, where computing the whole sequence again costs $O(S^2 C)$. No mask is
     needed, because nothing stands after the newest token yet. Old queries are not kept,
-    since only the outputs of their own positions need them.
+    since only the outputs of their own positions need them. The price is memory: $2 S
+    C$ numbers per layer and sequence.
 
     * `keys` and `values` are those of the positions before, `[S, B, H, D]`; `None` at
       the beginning
@@ -383,7 +387,8 @@ class KVCache:
 #
 # The number of heads does not change the time: $H$ heads of $C / H$ features take
 # $T^2 C$ multiplications for the scores and as many for the averages, like one of $C$.
-# It does change the memory, for each head has its own table of weights.
+# It does change the memory, for each head has its own table of weights. The projections
+# take $4 T C^2$, so the quadratic part is the smaller one up to $T = 2 C$.
 #
 # ## Differences from the paper
 #

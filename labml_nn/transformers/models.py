@@ -151,7 +151,11 @@ class TransformerLayer(nn.Module):
     positions exchange information, and a [feed-forward network](feed_forward.py), which
     processes each position alone. A layer of the decoder has cross-attention between
     the two: a target position first collects what was written so far, and attends to
-    the source with that as its query (§3.1).
+    the source with that as its query (§3.1). The two kinds of sub-layers are
+
+    $$\operatorname{softmax}\!\left(\frac{Q K^\top}{\sqrt{C / H}}\right) V
+        \text{ in each head, and }
+        \operatorname{FFN}(z) = \max(0, \; z W_1 + b_1) \, W_2 + b_2$$
 
     * `d_model` is the number of features, $C$
     * `self_attn` is the self-attention, a `MultiHeadAttention`
@@ -529,11 +533,14 @@ class EncoderDecoder(nn.Module):
         In generation the model continues its *own* tokens. After a wrong one it is in a
         situation that training never showed, and the next error becomes more likely:
         errors accumulate (*exposure bias*). A low loss does not measure that.
+        *Scheduled sampling* feeds some of the model's own tokens in training, which
+        ends the parallel computation.
 
         * `src` holds source tokens
         * `tgt` holds targets with a start token before and an end token after them
         * `padding_token` fills up both, at the end
-        * `label_smoothing` is $\varepsilon$; the paper trains with 0.1 (§5.4)
+        * `label_smoothing` is $\varepsilon$: the target is $1 - \varepsilon$ on the
+          label, plus $\varepsilon / V$ on every token; 0.1 in the paper (§5.4)
 
         Returns the mean cross-entropy over the $N$ labels that are not padding, in
         nats.

@@ -27,6 +27,7 @@ attention](mha.py) and the [feed-forward network](feed_forward.py).
 """
 
 import math
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -106,7 +107,7 @@ class RotaryMultiHeadAttention(MultiHeadAttention):
     ### Self-attention with rotary positions
 
     A `MultiHeadAttention` that rotates queries and keys, with the same parameters,
-    arguments and errors, and
+    arguments (`sizes` are the other keyword arguments) and errors, and
 
     * `base` is the 10,000 in the frequencies, more than 1. Models with long contexts
       use a larger one, so that the slow pairs stay slow
@@ -121,20 +122,10 @@ class RotaryMultiHeadAttention(MultiHeadAttention):
         dropout_prob: float = 0.1,
         bias: bool = True,
         *,
-        output_bias: bool | None = None,
-        d_k: int | None = None,
-        d_v: int | None = None,
         base: float = 10_000.0,
+        **sizes: Any,
     ) -> None:
-        super().__init__(
-            heads,
-            d_model,
-            dropout_prob,
-            bias,
-            output_bias=output_bias,
-            d_k=d_k,
-            d_v=d_v,
-        )
+        super().__init__(heads, d_model, dropout_prob, bias, **sizes)
         check_pairs(self.d_k)
         if not base > 1:
             raise ValueError(f"`base` ({base}) must be more than 1; 10000.0 is usual")
@@ -296,20 +287,9 @@ class QKNormAttention(MultiHeadAttention):
         d_model: int,
         dropout_prob: float = 0.1,
         bias: bool = True,
-        *,
-        output_bias: bool | None = None,
-        d_k: int | None = None,
-        d_v: int | None = None,
+        **sizes: Any,
     ) -> None:
-        super().__init__(
-            heads,
-            d_model,
-            dropout_prob,
-            bias,
-            output_bias=output_bias,
-            d_k=d_k,
-            d_v=d_v,
-        )
+        super().__init__(heads, d_model, dropout_prob, bias, **sizes)
         self.query = NormalisedHeads(d_model, heads, self.d_k, bias)
         self.key = NormalisedHeads(d_model, heads, self.d_k, bias)
 
@@ -404,30 +384,7 @@ class RotaryQKNormAttention(RotaryMultiHeadAttention, QKNormAttention):
 #
 # </details>
 #
-# **2.** Rotate all vectors by the same orthogonal matrix. What happens to the outputs
-# of RMSNorm (with gains of 1) and of layer normalisation?
-#
-# <details><summary>Answer</summary>
-#
-# Those of RMSNorm are rotated too, because lengths do not change. Layer normalisation
-# removes a fixed direction.
-#
-# ```python
-# import torch
-# from torch.nn import functional as F
-# from labml_nn.transformers.modern import RMSNorm
-#
-# x, norm = torch.randn(5, 2, 12), RMSNorm(12)
-# rotation, _ = torch.linalg.qr(torch.randn(12, 12))
-# close = {"rtol": 1e-4, "atol": 1e-5}
-# torch.testing.assert_close(norm(x @ rotation), norm(x) @ rotation, **close)
-# before, after = F.layer_norm(x @ rotation, (12,)), F.layer_norm(x, (12,)) @ rotation
-# assert not torch.allclose(before, after, atol=0.05)
-# ```
-#
-# </details>
-#
-# **3.** Multiply the weight of the query projection by 100. How do the largest
+# **2.** Multiply the weight of the query projection by 100. How do the largest
 # attention weights change, with and without QK-norm?
 #
 # <details><summary>Answer</summary>

@@ -52,13 +52,10 @@ and the properties follow from this definition:
 | | `real` | `[S, B]` | `True` for tokens, `False` for padding |
 | $p$ | `positions` | `[T, B\|1]` | positions within the context, from 0 |
 | $W$, $h$ | `max_len`, `half` | | length of the context, and how far it slides |
-
-[Decision 011](https://github.com/lab-ml/nn/blob/main/docs_src/decisions/011-sliding-contexts.md)
-compares the three answers.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -126,31 +123,47 @@ def run_in_window(
     _check_window(window, tokens, n_layers, None if padded else max_len)
 
     outputs = []
-    while tokens.shape[0]:
+    while len(tokens):
         room = _room(window, real, max_len, padded)
-        if room:
-            x, window = _extend(
-                run, window, tokens[:room], real[:room], n_layers, padded
-            )
-            outputs.append(x)
-            tokens, real = tokens[room:], real[room:]
-        else:
+        if not room:
             window = _slide(window, max_len, padded)
+            continue
+        new, is_real = tokens[:room], real[:room]
+        tokens, real = tokens[room:], real[room:]
+
+        # After sliding, the remaining old tokens are read in the same pass, before the
+        # new ones; their outputs are dropped.
+        first = len(window.tokens) if window.layers else 0
+        past = window.layers or ((None, None),) * n_layers
+        window = SlidingWindow(
+            torch.cat([window.tokens, new]), torch.cat([window.real, is_real]), ()
+        )
+
+        # A position is the number of real tokens before it, so padding takes up none.
+        # (At a leading padding token that would be $-1$; its output is never used.)
+        if padded:
+            positions = (window.real.cumsum(0)[first:] - 1).clamp(min=0)
+        else:
+            end = len(window.tokens)
+            positions = torch.arange(first, end, device=new.device)[:, None]
+        caches = [KVCache(keys, values, positions) for keys, values in past]
+        x = run(
+            window.tokens[first:], positions, window.real if padded else None, caches
+        )
+        outputs.append(x[-room:])
+        layers: Any = tuple((cache.keys, cache.values) for cache in caches)
+        window = window._replace(layers=layers)
     return torch.cat(outputs), window.detach()
 
 
+# The number of new tokens that fit. With padding each sequence has its own count of
+# real tokens, and we stop before the first of them would exceed $W$. Reading the counts
+# synchronises with a GPU and breaks a compiled graph, so we do it only when the window,
+# padding included, is longer than `max_len`.
 def _room(
     window: SlidingWindow, real: Bool[Tensor, "T B"], max_len: int, padded: bool
 ) -> int:
-    r"""
-    ### Remaining room
-
-    The number of new tokens that fit. With padding each sequence has its own count of
-    real tokens, and we stop before the first of them would exceed $W$. Reading the
-    counts synchronises with a GPU and breaks a compiled graph, so we do it only when
-    the window, padding included, is longer than `max_len`.
-    """
-    used, new = window.tokens.shape[0], real.shape[0]
+    used, new = len(window.tokens), len(real)
     if used + new <= max_len:
         return new
     if not padded:
@@ -163,47 +176,10 @@ def _room(
     return int((counts <= max_len).all(1).sum())
 
 
-def _extend(
-    run: Run,
-    window: SlidingWindow,
-    tokens: Int[Tensor, "T B"],
-    real: Bool[Tensor, "T B"],
-    n_layers: int,
-    padded: bool,
-) -> tuple[Float[Tensor, "T B C"], SlidingWindow]:
-    r"""
-    ### Append tokens to the context
-
-    After sliding, the remaining old tokens are read in the same pass, before the new
-    ones; their outputs are dropped.
-    """
-    new = tokens.shape[0]
-    tokens, real = torch.cat([window.tokens, tokens]), torch.cat([window.real, real])
-    first = window.tokens.shape[0] if window.layers else 0
-
-    # A position is the number of real tokens before it, so padding takes up none. (At a
-    # leading padding token that would be $-1$; its output is never used.)
-    if padded:
-        positions = (real.cumsum(0)[first:] - 1).clamp(min=0)
-    else:
-        positions = torch.arange(first, len(tokens), device=tokens.device)[:, None]
-
-    past = window.layers or ((None, None),) * n_layers
-    caches = [KVCache(keys, values, positions) for keys, values in past]
-    x = run(tokens[first:], positions, real if padded else None, caches)
-    layers = tuple((cache.keys, cache.values) for cache in caches)
-    return x[-new:], SlidingWindow(tokens, real, layers)  # type: ignore[arg-type]
-
-
+# The newer half of the tokens, without keys and values: their positions have changed.
 def _slide(window: SlidingWindow, max_len: int, padded: bool) -> SlidingWindow:
-    r"""
-    ### Slide
-
-    Returns the newer half of the tokens, without keys and values, whose positions have
-    changed.
-    """
     half = max(1, max_len // 2)
-    length = window.tokens.shape[0]
+    length = len(window.tokens)
     if not padded:
         begin = length - (max_len - half)
         return SlidingWindow(window.tokens[begin:], window.real[begin:], ())
@@ -227,21 +203,18 @@ def _check_window(
             f"`state` is a {type(window).__name__}; expected the state that the model "
             "returned, or None at the beginning of a sequence"
         )
-    if window.tokens.shape[1] != tokens.shape[1]:
+    length, batch = window.tokens.shape
+    if batch != tokens.shape[1]:
         raise ValueError(
-            f"`state` has a batch of {window.tokens.shape[1]} sequences and `tokens` "
-            f"has shape {list(tokens.shape)}; expected B = {window.tokens.shape[1]}: "
-            "continue the same sequences"
+            f"`state` has a batch of {batch} sequences and `tokens` has shape "
+            f"{list(tokens.shape)}; expected B = {batch}: continue the same sequences"
         )
-    if max_len is not None and window.tokens.shape[0] > max_len:
+    too_long = max_len is not None and length > max_len
+    if too_long or len(window.layers) not in (0, n_layers):
         raise ValueError(
-            f"`state` holds {window.tokens.shape[0]} tokens, and the context has room "
-            f"for max_len = {max_len}; was it returned by another model?"
-        )
-    if len(window.layers) not in (0, n_layers):
-        raise ValueError(
-            f"`state` holds keys and values of {len(window.layers)} layers, and the "
-            f"model has {n_layers}; was it returned by another model?"
+            f"`state` holds {length} tokens and keys and values of "
+            f"{len(window.layers)} layers, and the model has max_len = {max_len} and "
+            f"{n_layers} layers; expected a state that this model returned"
         )
 
 
@@ -288,30 +261,6 @@ def _check_window(
 # tokens = torch.arange(1000)[:, None]
 # run_in_window(run, tokens, None, n_layers=1, max_len=8, padding_token=None)
 # assert (reads[4:-4] == 2).all() and reads.mean() < 2
-# ```
-#
-# </details>
-#
-# **3.** A batch holds a long sequence and a short one, with padding in front of the
-# short one. When the long one slides, the short one is read again although its context
-# is not full. Why does that not change its outputs?
-#
-# <details><summary>Answer</summary>
-#
-# Its $s(t)$ has not changed, and reading the same tokens at the same positions gives
-# the same numbers.
-#
-# ```python
-# import torch
-# import labml_nn
-#
-# config = {"n_vocab": 9, "d_model": 24, "max_len": 8, "padding_token": 0}
-# model = labml_nn.create("autoregressive", **config).eval()
-# tokens = torch.randint(1, 9, (9, 2))
-# tokens[:4, 1] = 0  # nine tokens and five: the first slides at the last token
-# logits, _ = model(tokens)
-# alone, _ = model(tokens[4:, 1:])
-# assert torch.allclose(logits[4:, 1:], alone, atol=1e-5)
 # ```
 #
 # </details>

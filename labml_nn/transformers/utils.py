@@ -177,26 +177,7 @@ def _boolean(mask: Tensor) -> Tensor:
 #
 # </details>
 #
-# **2.** A *prefix* language model attends to its first $n_b$ tokens in both directions,
-# like an encoder, and is causal after them. Which two masks does it combine, and how?
-#
-# <details><summary>Answer</summary>
-#
-# A query may attend to a key that is not later, **or** that belongs to the prefix.
-# `combine_masks` computes "and", so this takes PyTorch's "or":
-#
-# ```python
-# import torch
-# from labml_nn.transformers.utils import padding_mask, subsequent_mask
-#
-# prefix = padding_mask(torch.tensor([2, 3]), 5)  # [1, S, B]
-# mask = subsequent_mask(5) | prefix  # [T, S, B]
-# assert mask[0, :, 1].tolist() == [True, True, True, False, False]
-# ```
-#
-# </details>
-#
-# **3.** To avoid padding, several short texts are packed into one sequence. `texts`
+# **2.** To avoid padding, several short texts are packed into one sequence. `texts`
 # says which text each position belongs to. Make the causal mask that separates the
 # texts.
 #

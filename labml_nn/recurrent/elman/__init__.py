@@ -17,8 +17,9 @@ position has to be learned anew at the next.
 Elman ([-@elman1990finding]) gives the network a memory instead. After each step the
 activations of the hidden units, the **hidden state**, are copied unchanged to **context
 units**, and at the next step the copy is part of the input, with learned weights $U$.
-In code the copy is the variable `h`. The weights are shared by all steps, so a pattern
-has the same effect wherever it occurs, and a sequence may have any length.
+In code the copy is the variable `h`. (Jordan's earlier network feeds back its *output*,
+which holds only what the task asks for.) The weights are shared by all steps, so a
+pattern has the same effect wherever it occurs, and a sequence may have any length.
 
 ![An Elman network unrolled over three steps. The hidden state of a step is copied to
 the context units of the next.](figure:elman.network)
@@ -122,15 +123,16 @@ class ElmanCell(nn.Module):
         # $$\frac{\partial h_t}{\partial h_s} = D_t U \, D_{t-1} U \cdots D_{s+1} U,
         #   \qquad D_k = \operatorname{diag}(1 - h_k^2)$$
         #
-        # If each factor shrinks vectors, the gradient *vanishes* exponentially, and
-        # what happened long ago teaches nothing. If each factor stretches them, it
-        # *explodes*, and one update can ruin all weights, unless the norm of the
-        # gradient is clipped ([@bengio1994learning]). An orthogonal $U$, a rotation
-        # with or without a reflection, does neither ([@saxe2014exact]); the slopes
-        # $1 - h_k^2 \le 1$ still shrink. That holds at initialisation only: training
-        # changes $U$ freely. `torch.nn.RNN` starts from $\mathcal{U}(\pm 1/\sqrt{N})$
-        # instead, a matrix of spectral radius about $1/\sqrt{3}$: near zero, ten steps
-        # without input leave about 0.4 % of a state.
+        # If each factor shrinks vectors (it is sufficient that no singular value of $U$
+        # reaches 1), the gradient *vanishes* exponentially, and what happened long ago
+        # teaches nothing. If each factor stretches them (it is necessary that one
+        # exceeds 1), it *explodes*, and one update can ruin all weights, unless the
+        # norm of the gradient is clipped ([@bengio1994learning]). An orthogonal $U$, a
+        # rotation with or without a reflection, does neither ([@saxe2014exact]); the
+        # slopes $1 - h_k^2 \le 1$ still shrink. That holds at initialisation only:
+        # training changes $U$ freely. `torch.nn.RNN` starts from
+        # $\mathcal{U}(\pm 1/\sqrt{N})$ instead, a matrix of spectral radius about
+        # $1/\sqrt{3}$: near zero, ten steps without input leave about 0.4 % of a state.
         nn.init.orthogonal_(self.recurrent.weight)
 
     def forward(
@@ -362,7 +364,9 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
     x_t &= g(P \, s E_{w_t} + p) \\
     h_t &= \operatorname{Elman}(x_t, \; h_{t-1}) \\
     \hat z_t &= E \, g(Q h_t^L + q) + c \\
-    p(w_{t+1} \mid w_0, \dots, w_t) &= \operatorname{softmax}(\hat z_t)
+    p(w_{t+1} \mid w_0, \dots, w_t) &= \operatorname{softmax}(\hat z_t) \\
+    \mathcal{L} &= -\tfrac{1}{T} \textstyle\sum_t
+        \ln p(w_{t+1} \mid w_0, \dots, w_t)
     \end{align}
 
     In the **classic** model (`tanh_projections=True`) $g$ is tanh and $s = 1$. The

@@ -247,36 +247,3 @@ def recurrent_grad(deltas: Tensor, states: Tensor, h_0: Tensor) -> Tensor:
 # ```
 #
 # </details>
-#
-# **3.** How much of the gradient of $U$ is lost when a text of 40 steps is cut into
-# chunks of 10?
-#
-# <details><summary>Answer</summary>
-#
-# For the network of the table with $\rho = 1$ and a loss at each step, the two
-# gradients have nearly the same direction: most of the effect of a step shows within
-# few steps.
-#
-# ```python
-# import torch
-# from torch import nn
-# from labml_nn.recurrent.elman.bptt import run_forward
-#
-# recurrent = nn.init.orthogonal_(torch.empty(128, 128)).requires_grad_()
-# inputs = torch.randn(40, 16, 1) * (0.5 * torch.randn(128))
-# weights = torch.randn(40, 16, 128)  # of a random linear loss
-#
-# def gradient(length):
-#     total, h = 0, torch.zeros(16, 128)
-#     for x, w in zip(inputs.split(length), weights.split(length), strict=True):
-#         states = run_forward(x, h.detach(), recurrent)
-#         total = total + (states * w).sum()
-#         h = states[-1]
-#     return torch.autograd.grad(total, recurrent)[0].flatten()
-#
-# similarity = torch.cosine_similarity(gradient(40), gradient(10), dim=0)
-# print(similarity.item())
-# assert 0.8 < similarity < 1
-# ```
-#
-# </details>

@@ -22,10 +22,7 @@ There is no positional encoding: attention knows the distance of each memory slo
 is sufficient.
 
 **The state is the memory.** The model keeps the last $\tau$ slots, which the paper
-calls the *horizon* and all models here `max_len`. Hence the work per token is constant
-however long the text is, and reading it in chunks gives the logits of reading it at
-once. Tokens beyond the window still have influence, through the slots that were
-computed from them.
+calls the *horizon* and all models here `max_len`. Hence the work per token is constant.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
@@ -137,9 +134,7 @@ class FeedbackLanguageModel(LanguageModel[FeedbackMemory]):
 
         With $C = 64$, $L = 2$ and 200 updates on 48 characters of Shakespeare at a
         time, the validation loss was 2.36 with this initialization, and 2.56 with
-        PyTorch's own and embeddings of variance 1. Without `norm_memory` the latter
-        diverged: after 20 updates, the last of 48 memory vectors was 700 times as large
-        as the first, and after 39 the loss was NaN.
+        PyTorch's own and embeddings of variance 1.
         """
         for module in self.modules():
             if isinstance(module, nn.Linear | nn.Embedding):
@@ -158,16 +153,13 @@ class FeedbackLanguageModel(LanguageModel[FeedbackMemory]):
         r"""
         ### Logits
 
-        * `tokens` is a batch of sequences, or of their next chunks, `[T, B]`
+        * `tokens` is a batch of sequences, or of their next chunks, `[T, B]`. Padding
+          may be anywhere: it is not remembered, and its own logits are zero
         * `state` is what was returned with the chunks before; `None` at the beginning
 
         Returns the logits of the token after each position, `[T, B, V]`, and the memory
-        after the last one, detached.
-
-        Padding tokens may be anywhere in a sequence. They are not remembered, the other
-        tokens do not notice them, and their own logits are zero. Raises `TypeError` or
-        `ValueError` for tokens outside the vocabulary, or a state of another model or
-        batch.
+        after the last one, detached. Raises `TypeError` or `ValueError` for tokens
+        outside the vocabulary, or a state of another model or batch.
         """
         check_tokens(tokens, self.config.n_vocab)
         if state is not None:
@@ -258,41 +250,7 @@ def feedback_transformer(config: FeedbackConfig) -> FeedbackTransformer:
 #
 # </details>
 #
-# **2.** Compute the loss of a text that is too long to be read at once.
-#
-# <details><summary>Answer</summary>
-#
-# Read it chunk by chunk, pass the state on, and add up the losses, each multiplied by
-# its number of tokens, because the last chunk may be shorter. The sum equals that of
-# the whole text up to rounding. Without the state each chunk begins with an empty
-# memory.
-#
-# ```python
-# import torch
-# from labml_nn.transformers.feedback.language_model import FeedbackLanguageModel
-#
-# config = {"n_vocab": 65, "d_model": 12, "heads": 3, "n_layers": 2, "max_len": 8}
-# model = FeedbackLanguageModel.from_config(config).double().eval()
-# for parameter in model.parameters():
-#     torch.nn.init.normal_(parameter, std=0.4)  # as if it were trained
-# text = torch.randint(65, (18, 2))
-# tokens, targets = text[:-1], text[1:]
-#
-# def in_chunks(keep_state):
-#     total, state = 0.0, None
-#     for chunk, target in zip(tokens.split(7), targets.split(7), strict=True):
-#         logits, read = model(chunk, state)
-#         total += model.loss_of(logits, target) * target.numel()
-#         state = read if keep_state else None
-#     return total / targets.numel()
-#
-# torch.testing.assert_close(in_chunks(keep_state=True), model.loss(tokens, targets))
-# assert (in_chunks(keep_state=False) - model.loss(tokens, targets)).abs() > 1e-3
-# ```
-#
-# </details>
-#
-# **3.** How many parameters does the model have with the default sizes and 65 tokens,
+# **2.** How many parameters does the model have with the default sizes and 65 tokens,
 # and how many does each memory slot add?
 #
 # <details><summary>Answer</summary>

@@ -1,9 +1,19 @@
-"""Runs of multi-head attention."""
+"""Runs of multi-head attention: to itself and to another sequence, and with a cache."""
+
+import copy
 
 import torch
 
 from labml_nn.transformers.mha import KVCache, MultiHeadAttention
-from labml_nn.transformers.utils import padding_mask
+from labml_nn.transformers.utils import padding_mask, subsequent_mask
+
+
+def trace_self_attention(T, B, H, D, C):
+    """With dropout and without, all positions and the earlier ones; and in a copy."""
+    attention, x = MultiHeadAttention(H, C), torch.randn(T, B, C)
+    attention(query=x, key=x, value=x)
+    attention = copy.deepcopy(attention).eval()
+    attention(query=x, key=x, value=x, mask=subsequent_mask(T))
 
 
 def trace_cross_attention(T, S, B, H, D, Dv, C):
