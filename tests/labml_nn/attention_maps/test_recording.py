@@ -112,30 +112,20 @@ def test_feedback_models(fields):
     torch.testing.assert_close(later[1].weights, maps[1].weights[2:])
 
 
-def test_feedback_attention_alone():
+def test_rows_become_a_matrix():
+    rows = [torch.full((n, 1, 1), 1 / n) for n in (1, 2, 2)]
+    expected = [[0, 0, 0, 0], [1, 0, 0, 0], [0.5, 0.5, 0, 0], [0, 0.5, 0.5, 0]]
+    torch.testing.assert_close(matrix_of(rows, 4, 0)[..., 0, 0], torch.tensor(expected))
+    assert matrix_of(rows, 3, 2)[0, :, 0, 0].tolist() == [0, 1, 0, 0, 0]
     attention = FeedbackAttention(H, C, 0.0)
     with record_attention(attention) as maps:
         attention(query=torch.randn(B, C), key=torch.randn(S, B, C), value=torch.randn(S, B, C))
     assert (maps[0].title, maps[0].weights.shape) == ("memory", (1, S, B, H))
 
 
-def test_rows_become_a_matrix():
-    rows = [torch.full((n, 1, 1), 1 / n) for n in (1, 2, 2)]
-    expected = [[0, 0, 0, 0], [1, 0, 0, 0], [0.5, 0.5, 0, 0], [0, 0.5, 0.5, 0]]
-    torch.testing.assert_close(matrix_of(rows, 4, 0)[..., 0, 0], torch.tensor(expected))
-    assert matrix_of(rows, 3, 2)[0, :, 0, 0].tolist() == [0, 1, 0, 0, 0]
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("", "attention"),
-        ("transformer.decoder.layers.1.src_attn", "decoder layer 2, source"),
-        ("mine", "mine"),
-    ],
-)
-def test_titles(name, expected):
-    assert title_of(name) == expected
+def test_titles():
+    assert title_of("") == "attention" and title_of("mine") == "mine"
+    assert title_of("transformer.decoder.layers.1.src_attn") == "decoder layer 2, source"
 
 
 def test_a_cache_and_training():

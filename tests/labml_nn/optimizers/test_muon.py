@@ -76,7 +76,7 @@ def test_zeros():
     torch.testing.assert_close(weight.detach(), torch.full((5, 7), 0.95))
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(48, 12), (12, 48), (24, 24)])
+@pytest.mark.parametrize(("rows", "columns"), [(48, 12), (12, 48)])
 def test_outputs_change_by_the_learning_rate_times_the_size_of_inputs(rows, columns):
     torch.manual_seed(0)
     weight = nn.Parameter(torch.zeros(rows, columns))
