@@ -27,7 +27,11 @@ o' &= e^{m - m'} \, o + \sum_s e^{e_s - m'} \, v_s
 After the last block $o / l$ is the weighted average. The backward pass computes the
 scores a second time, block by block. PyTorch has such kernels for CPUs and GPUs behind
 `torch.nn.functional.scaled_dot_product_attention`; the CPU's has no dropout, for which
-we have [attention in blocks](attention_in_blocks.py).
+we have [attention in blocks](attention_in_blocks.py). Times and memory are compared
+under [performance](../../performance.md).
+
+The gradient of a fused operation cannot be differentiated again. For second derivatives
+(`create_graph=True`) run the module in `with labml_nn.kernels.disabled():`.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
@@ -245,38 +249,10 @@ def is_causal(mask: Tensor, queries: int, keys: int) -> bool:
     if mask.is_cuda and torch.cuda.is_current_stream_capturing():
         return False  # the host cannot wait for an answer then
     triangle = _lower_triangle if keys <= LARGE else _lower_triangle.__wrapped__
-    expected = triangle(keys, mask.device)
-    if keys <= 64:
-        return torch.equal(mask, expected)
-
-    # Eight booleans are compared at a time, as one integer of 64 bits, which has to
-    # begin at a multiple of eight bytes; then up to seven that are left over.
-    flat, lower = mask.reshape(-1), expected.view(-1)
-    if flat.storage_offset() % 8:
-        flat = flat.clone()
-    whole = len(flat) // 8 * 8
-    return torch.equal(
-        flat[:whole].view(torch.int64), lower[:whole].view(torch.int64)
-    ) and torch.equal(flat[whole:], lower[whole:])
+    return torch.equal(mask, triangle(keys, mask.device))
 
 
 @functools.lru_cache(maxsize=4)
 def _lower_triangle(size: int, device: torch.device) -> Bool[Tensor, "T T 1"]:
     full = torch.ones(size, size, dtype=torch.bool, device=device)
     return full.tril().unsqueeze(-1)
-
-
-# ## Cost
-#
-# Forward and backward pass of 2 sequences in self-attention, 8 heads of 32 features, a
-# causal mask, float32, on one core of a CPU: CPU time (median) and peak memory.
-#
-# | Length $T = S$ | Reference | Fused |
-# |--:|--:|--:|
-# | 128 | 7.4 ms, 4 MiB | 2.8 ms, 1 MiB |
-# | 512 | 143 ms, 64 MiB | 38 ms, 5 MiB |
-# | 1,024 | 984 ms, 258 MiB | 92 ms, 11 MiB |
-#
-# The gradient of a fused operation cannot be differentiated again. For second
-# derivatives (`create_graph=True`) run the module in
-# `with labml_nn.kernels.disabled():`.

@@ -10,7 +10,10 @@ paper: https://arxiv.org/abs/2112.05682
 
 PyTorch's [fused attention](attention.py) for CPUs has no dropout. With dropout, the
 common case in training, it falls back to an implementation that stores every table of
-$T \cdot S$ scores, and takes four to seven times as long.
+$T \cdot S$ scores. For causal attention with 8 heads of 32 features and 512 positions
+of 8 sequences, forward and backward pass take 503 ms and 272 MiB with it, and 188 ms
+and 29 MiB in blocks, on one core of a CPU with AVX-512. Without dropout PyTorch's
+kernel takes 113 ms, and is used.
 
 Here is fused attention in PyTorch itself, with dropout. A **block** is about 64 queries
 of some heads, together with all keys that they may attend to: few enough scores to stay
@@ -254,18 +257,3 @@ class _AttentionInBlocks(torch.autograd.Function):
 
 
 _autograd_function: Any = _AttentionInBlocks.apply
-
-
-# ## Cost
-#
-# Forward and backward pass of causal attention alone, 8 heads of 32 features, float32,
-# dropout 0.1, on one core of a CPU with AVX-512: CPU time (median) and peak memory.
-#
-# | $B$, $T$ | PyTorch, no dropout | PyTorch | In blocks |
-# |:--|--:|--:|--:|
-# | 16, 128 | 18 ms, 10 MiB | 40 ms, 40 MiB | 37 ms, 17 MiB |
-# | 8, 512 | 113 ms, 20 MiB | 503 ms, 272 MiB | 188 ms, 29 MiB |
-# | 1, 2,048 | 146 ms, 11 MiB | 1,034 ms, 520 MiB | 318 ms, 17 MiB |
-#
-# Without dropout PyTorch's fused kernel is faster than blocks (113 ms against 122, and
-# 146 against 193), and is used.

@@ -68,7 +68,6 @@ kernel](feedback_cpp.py) recomputes them too.
 | $p$, $h$ | `up`, `hidden` | `[B, F]` | hidden features, before and after ReLU |
 """
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -335,6 +334,9 @@ def draw_masks(
     )
 
 
+Results = tuple[Tensor, ...]
+
+
 def times(x: Tensor, mask: Tensor | None, *index: int) -> Tensor:
     """Multiplies with a mask, or its entry at `index`, if there is one."""
     return x if mask is None else x * mask[index]
@@ -391,28 +393,6 @@ class Activations(NamedTuple):
     heads_out: Tensor
     z: Tensor
 
-    @staticmethod
-    def allocate(
-        x_seq: Tensor, keys: Tensor, values: Tensor, params: Params
-    ) -> "Activations":
-        """With the embeddings and the slots before, `[S, B, H, D]`, in their places."""
-        length, batch, width = x_seq.shape
-        before, _, heads, d_k = keys.shape
-        n_layers = len(params.query)
-        pairs, slots, new = heads * batch, before + length, x_seq.new_empty
-        activations = Activations(
-            outputs=new(n_layers + 1, length, batch, width),
-            keys=new(pairs, d_k, slots).mT,
-            values=new(pairs, slots, d_k),
-            query=new(length, n_layers, heads, batch, d_k),
-            heads_out=new(n_layers, length, batch, width),
-            z=new(n_layers, length, batch, width),
-        )
-        activations.outputs[0] = x_seq
-        for own, old in ((activations.keys, keys), (activations.values, values)):
-            own[:, :before] = old.permute(2, 1, 0, 3).flatten(0, 1)
-        return activations
-
 
 def by_head(rows: Tensor, heads: int) -> Tensor:
     """A view of features `[…, B, C]` with heads first, `[…, H, B, D]`."""
@@ -438,20 +418,42 @@ def window_of(end: int, config: Config) -> slice:
 
 
 def run_forward(
-    x_seq: Tensor, keys: Tensor, values: Tensor, params: Params, config: Config
-) -> tuple[Activations, Masks, list[Tensor]]:
+    x_seq: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    params: Params,
+    config: Config,
+    store: bool,
+) -> tuple[list[Tensor | None], Results]:
     r"""
     ### The loop
 
     * `x_seq` are embedded sequences, `[T, B, C]`
     * `keys`, `values` are the slots before, at least one, `[S, B, H, D]`
+    * `store` is whether there will be a backward pass
 
-    Returns activations, dropout masks, and the attention weights of each step before
-    dropout, `[L, H·B, 1, S]`.
+    Returns what the backward pass needs: activations, dropout masks, and the attention
+    weights of each step before dropout, `[L, H·B, 1, S]`. And the results: the outputs
+    of the last layer, `[T, B, C]`, and keys and values of the new slots, `[T, B, H,
+    D]`. They are copies, so that a user may change them in place without changing what
+    the backward pass will read.
     """
     p, heads, before, n_layers = params, config.heads, len(keys), len(params.query)
-    activations = Activations.allocate(x_seq, keys, values, p)
-    masks = draw_masks(config, p, x_seq, 0, before + len(x_seq) - 1)
+    length, batch, width = x_seq.shape
+    pairs, slots, d_k = heads * batch, before + length, keys.shape[-1]
+    new = x_seq.new_empty
+    activations = Activations(
+        outputs=new(n_layers + 1, length, batch, width),
+        keys=new(pairs, d_k, slots).mT,
+        values=new(pairs, slots, d_k),
+        query=new(length, n_layers, heads, batch, d_k),
+        heads_out=new(n_layers, length, batch, width),
+        z=new(n_layers, length, batch, width),
+    )
+    activations.outputs[0] = x_seq
+    for own, old in ((activations.keys, keys), (activations.values, values)):
+        own[:, :before] = old.permute(2, 1, 0, 3).flatten(0, 1)
+    masks = draw_masks(config, p, x_seq, 0, slots - 1)
     outputs, all_keys, all_values, queries, *_ = activations
     levels, heads_out, z = map(by_layer_and_step, (outputs, *activations[4:]))
     heads_out_by_head = by_layer_and_step(by_head(activations.heads_out, heads))
@@ -470,7 +472,7 @@ def run_forward(
     weights = []
     concat, rows = torch.empty_like(x_seq[0]), torch.empty_like(all_values[:, :1])
     concat_by_head, rows_by_head = by_head(concat, heads), rows.view_as(queries[0, 0])
-    for t in range(len(x_seq)):
+    for t in range(length):
         window = window_of(before + t, config)
         slots = window.stop - window.start
         near = p.distance.shape[2] - slots
@@ -506,20 +508,10 @@ def run_forward(
         slot = by_head(torch.addmm(p.memory_bias, vector, p.memory.T), 2 * heads)
         new_keys[t].copy_(slot[:heads])
         new_values[t].copy_(slot[heads:])
-        weights.append(attn)
-    return activations, masks, weights
-
-
-def results_of(activations: Activations, before: int, heads: int) -> "Results":
-    r"""
-    Returns the outputs of the last layer, `[T, B, C]`, and the new keys and values,
-    `[T, B, H, D]`. They are copies, so that a user may change them in place without
-    changing what the backward pass will read.
-    """
-    keys, values = (
-        _by_step(slots[:, before:], heads).clone() for slots in activations[1:3]
-    )
-    return activations.outputs[-1].clone(), keys, values
+        if store:
+            weights.append(attn)
+    written = (_by_step(x[:, before:], heads).clone() for x in activations[1:3])
+    return [*activations, *masks, *weights], (outputs[-1].clone(), *written)
 
 
 def _by_step(slots: Tensor, heads: int) -> Tensor:
@@ -580,13 +572,7 @@ relu_backward = torch.ops.aten.threshold_backward.grad_input
 
 
 class Gradients(NamedTuple):
-    r"""
-    ### Gradients of everything
-
-    * `x_seq` is `[T, B, C]`
-    * `keys`, `values` are those of all slots, `[H·B, S_0 + T, D]`
-    * `params` are those of all folded parameters
-    """
+    """Those of embeddings, all slots, `[H·B, S_0 + T, D]`, and folded parameters."""
 
     x_seq: Tensor
     keys: Tensor
@@ -603,22 +589,26 @@ def run_backward(
     top: Tensor,
     new_keys: Tensor | None,
     new_values: Tensor | None,
-    activations: Activations,
-    masks: Masks,
-    weights: Sequence[Tensor],
+    stored: Sequence[Any],
+    before: int,
     params: Params,
     config: Config,
-) -> Gradients:
+) -> tuple[Tensor, Tensor, Tensor, Params]:
     r"""
     ### Chunk by chunk, from the last to the first
 
     * `top` is $g$, the gradient of the outputs, `[T, B, C]`
     * `new_keys`, `new_values` are those of the new slots, `[T, B, H, D]`, if memory was
       used afterwards
-    * `weights` are those of attention at each step
+    * `stored` is what the forward pass returned, `before` the number of slots before it
+
+    Returns the gradients of embeddings, of keys and values before, and of the folded
+    parameters.
     """
+    number = len(Activations._fields)
+    activations, masks = Activations(*stored[:number]), Masks(*stored[number:][:4])
+    weights = stored[number + 4 :]
     keys, values, length = activations.keys, activations.values, len(top)
-    before = keys.shape[1] - length
     total = Gradients(
         torch.empty_like(top, memory_format=torch.contiguous_format),
         torch.zeros_like(values),
@@ -635,7 +625,8 @@ def run_backward(
         chunk.run(top, memory, weights, total)
         chunk.add_weight_grads(total.params)
         total.x_seq[steps] = chunk.grad_x[0]
-    return total
+    older = (_by_step(slots[:, :before], config.heads) for slots in total[1:3])
+    return total.x_seq, next(older), next(older), total.params
 
 
 class Chunk:
@@ -796,15 +787,12 @@ class Chunk:
             (sums.output, sums.output_bias, attended, self.heads_out),
             (sums.up, sums.up_bias, self.grad_up, self.z_norm[0]),
             (sums.down.mT, sums.down_bias, projected, self.hidden),
-            (
-                sums.memory[None],
-                sums.memory_bias,
-                self.grad_slot[None],
-                memory_input[None],
-            ),
         ):
             weight.baddbmm_(grad.flatten(1, 2).mT, x.flatten(1, 2))
-            bias.add_(grad.sum((1, 2)).view_as(bias))
+            bias.add_(grad.sum((1, 2)))
+        slot = self.grad_slot.flatten(0, 1)
+        sums.memory.addmm_(slot.T, memory_input.flatten(0, 1))
+        sums.memory_bias.add_(slot.sum(0))
         sums.shares.add_(self.outputs.flatten(1) @ self.grad_vector.flatten())
 
 
@@ -818,79 +806,63 @@ def _by_pair(x: Tensor) -> Tensor:
     return x.flatten(1, 2).transpose(0, 1)
 
 
-Results = tuple[Tensor, Tensor, Tensor]
+class Passes(NamedTuple):
+    r"""
+    ## One operation for autograd
+
+    Both kernels of the recurrence are a pair of functions with the arguments and
+    results of `run_forward` and `run_backward`. `from_empty` is whether the first token
+    may have no slot to attend to.
+    """
+
+    forward: Callable[..., tuple[Sequence[Tensor | None], Results]]
+    backward: Callable[..., tuple[Tensor, Tensor, Tensor, Params]]
+    from_empty: bool
 
 
 class Recurrence(torch.autograd.Function):
     r"""
-    ## One operation for autograd
-
     Nothing is stored in a module, so two forward passes may precede a backward pass,
-    and a graph may be differentiated twice.
+    and a graph may be differentiated twice. The backward pass works in place, and
+    cannot be differentiated.
     """
 
     @staticmethod
     def forward(
         ctx: Any,
+        passes: Passes,
         config: Config,
         x_seq: Tensor,
         keys: Tensor,
         values: Tensor,
-        *tensors: Tensor,
+        *params: Tensor,
     ) -> Results:
-        "Arguments and results are those of `recurrence`."
-        params = Params(*tensors)
-        activations, masks, weights = run_forward(x_seq, keys, values, params, config)
-        ctx.config, ctx.before = config, len(keys)
-        ctx.save_for_backward(*tensors, *activations, *masks, *weights)
+        tensors = x_seq, keys, values, Params(*params)
+        stored, results = passes.forward(*tensors, config, store=True)
+        ctx.passes, ctx.config, ctx.before = passes, config, len(keys)
+        ctx.shape = x_seq.shape
+        ctx.save_for_backward(*params, *stored)
         ctx.set_materialize_grads(False)
-        return results_of(activations, len(keys), config.heads)
+        return results
 
     @staticmethod
     def backward(
         ctx: Any, top: Tensor | None, keys: Tensor | None, values: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        "A gradient that is not needed is `None`: mostly those of keys and values."
-        refuse_second_derivatives()
-        saved = iter(ctx.saved_tensors)
-        params = Params(*itertools.islice(saved, len(Params._fields)))
-        activations = Activations(*itertools.islice(saved, len(Activations._fields)))
-        masks = Masks(*itertools.islice(saved, len(Masks._fields)))
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "second derivatives (create_graph=True) of the feedback transformer "
+                "need the reference; run the forward pass inside "
+                "`labml_nn.kernels.disabled()`"
+            )
+        number = len(Params._fields)
+        params, stored = Params(*ctx.saved_tensors[:number]), ctx.saved_tensors[number:]
         if top is None:
-            top = torch.zeros_like(activations.outputs[0])
-        total = run_backward(
-            top, keys, values, activations, masks, list(saved), params, ctx.config
+            top = params.query.new_zeros(ctx.shape)
+        *grads, of_params = ctx.passes.backward(
+            top, keys, values, stored, ctx.before, params, ctx.config
         )
-        older = (
-            _by_step(slots[:, : ctx.before], ctx.config.heads)
-            for slots in (total.keys, total.values)
-        )
-        return None, total.x_seq, *older, *total.params
-
-
-def refuse_second_derivatives() -> None:
-    """The backward pass works in place, and cannot be differentiated."""
-    if torch.is_grad_enabled():
-        raise RuntimeError(
-            "second derivatives (create_graph=True) of the feedback transformer need "
-            "the reference; run the forward pass inside `labml_nn.kernels.disabled()`"
-        )
-
-
-def recurrence(
-    config: Config, x_seq: Tensor, keys: Tensor, values: Tensor, params: Params
-) -> Results:
-    r"""
-    The arguments are those of `run_forward`. Returns the outputs of the last layer,
-    `[T, B, C]`, and keys and values of the new slots, `[T, B, H, D]`.
-    """
-    if torch.is_grad_enabled():
-        results: Results = Recurrence.apply(  # type: ignore[no-untyped-call]
-            config, x_seq, keys, values, *params
-        )
-        return results
-    activations, _, _ = run_forward(x_seq, keys, values, params, config)
-    return results_of(activations, len(keys), config.heads)
+        return None, None, *grads, *of_params
 
 
 def supported_config(
@@ -938,23 +910,22 @@ def read_by_hand(
     config = supported_config(model, x_seq, memory)
     if config is None:
         return NotImplemented
-    return read_with(recurrence, model, config, x_seq, memory, mask)
+    return read_with(BY_HAND, model, config, x_seq, memory, mask)
+
+
+BY_HAND = Passes(run_forward, run_backward, from_empty=False)
 
 
 def read_with(
-    recurrence: Callable[..., Results],
+    passes: Passes,
     model: FeedbackTransformerKV,
     config: Config,
     x_seq: Tensor,
     memory: FeedbackMemory,
     mask: Tensor | None,
-    *,
-    from_empty: bool = False,
 ) -> Any:
     r"""
-    * `recurrence` computes as the function above; with `from_empty` it can start
-      without any slot. Otherwise the reference reads the first token, which has nothing
-      to attend to
+    If the kernel needs a slot and there is none, the reference reads the first token.
 
     **Sequences of different lengths.** The reference shifts memory at each padding
     token. Inside a loop in place this is not possible, and it is not necessary:
@@ -977,7 +948,7 @@ def read_with(
         x_seq = x_seq.masked_fill(~mask[..., None], 0)
         x_seq = x_seq.gather(0, order[..., None].expand_as(x_seq))
     given, keys, values = x_seq, memory.keys, memory.values
-    if keys is None and not from_empty:
+    if keys is None and not passes.from_empty:
         reference: Any = FeedbackTransformer.read
         first, one = reference.__wrapped__(model, x_seq[:1], FeedbackMemory())
         keys, values, given = one.keys, one.values, x_seq[1:]
@@ -985,7 +956,13 @@ def read_with(
         keys = values = x_seq.new_empty(0, x_seq.shape[1], model.heads, model.d_k)
     longest = len(keys) + len(given) - 1
     params = fold_params(model, min(longest, config.horizon or longest))
-    top, *new = recurrence(config, given, keys, values, params)
+    if torch.is_grad_enabled():
+        top, *new = Recurrence.apply(  # type: ignore[no-untyped-call]
+            passes, config, given, keys, values, *params
+        )
+    else:
+        call = passes.forward(given, keys, values, params, config, store=False)
+        _, (top, *new) = call
     top = top if given is x_seq else torch.cat([first, top])
     if len(keys) > 0:
         new = [torch.cat(pair) for pair in zip((keys, values), new, strict=True)]

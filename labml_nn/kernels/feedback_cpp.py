@@ -74,7 +74,7 @@ The peak memory of forward and backward pass is 60 MiB for 128 steps, 102 for 25
 
 import ctypes
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -82,16 +82,16 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from labml_nn.kernels import kernel_for
-from labml_nn.kernels.build import SHARED, Kernel, Library
+from labml_nn.kernels.build import SHARED, Kernel
 from labml_nn.kernels.call import Call, fields, up_to
 from labml_nn.kernels.feedback_by_hand import (
     SUBMODULES,
     Config,
     Params,
+    Passes,
     Results,
     draw_masks,
     read_with,
-    refuse_second_derivatives,
     supported_config,
 )
 from labml_nn.transformers.feedback import (
@@ -197,14 +197,13 @@ class FeedbackCall(Call):
 
     task: Task
 
-    def __init__(
-        self, library: Library, length: int, batch: int, before: int, like: Tensor
-    ) -> None:
+    def __init__(self, length: int, batch: int, before: int, like: Tensor) -> None:
         r"""
         * `length`, `batch`, `before` are $T$, $B$ and the number of slots before
         * `like` is a tensor of the dtype and on the device of all others
         """
-        task = Task()
+        library, task = KERNEL.find(), Task()
+        assert library is not None
         super().__init__(library, task, like)
         task.workers = torch.get_num_threads()
         task.threads = min(task.workers, batch)
@@ -275,29 +274,23 @@ class FeedbackCall(Call):
 
 
 def run_forward(
-    library: Library,
     x_seq: Tensor,
     keys: Tensor,
     values: Tensor,
     params: Params,
     config: Config,
-    *,
     store: bool,
 ) -> tuple[Stored, Results]:
     r"""
     ## Forward pass
 
-    * `store` is whether there will be a backward pass. If not, each step overwrites the
-      activations of the last one
-
-    The other arguments are those of the [kernel by
-    hand](feedback_by_hand.py#run_forward), but there may be no slot before. Returns
-    stored activations, and outputs, `[T, B, C]`, and new keys and values, `[T, B, H,
-    D]`.
+    Arguments and results are those of the [kernel by
+    hand](feedback_by_hand.py#run_forward), but there may be no slot before. If there
+    will be no backward pass, each step overwrites the activations of the last one.
     """
     length, batch, _ = x_seq.shape
     before = len(keys)
-    call = FeedbackCall(library, length, batch, before, x_seq)
+    call = FeedbackCall(length, batch, before, x_seq)
     call.point_params(params, config, backward=False)
     task, space = call.task, call.space
     steps = length if store else 1
@@ -327,11 +320,10 @@ def run_forward(
 
 
 def run_backward(
-    library: Library,
     top: Tensor,
     new_keys: Tensor | None,
     new_values: Tensor | None,
-    stored: Stored,
+    tensors: Sequence[Tensor],
     before: int,
     params: Params,
     config: Config,
@@ -339,12 +331,12 @@ def run_backward(
     r"""
     ## Backward pass
 
-    The arguments are those of the [kernel by hand](feedback_by_hand.py#run_backward).
-    Returns the gradients of the embeddings, of keys and values before, and of the
-    folded parameters.
+    Arguments and results are those of the [kernel by
+    hand](feedback_by_hand.py#run_backward).
     """
     length, batch, _ = top.shape
-    call = FeedbackCall(library, length, batch, before, top)
+    stored = Stored(*tensors)
+    call = FeedbackCall(length, batch, before, top)
     call.point_params(params, config, backward=True)
     call.point_stored(stored)
     task, head = call.task, call.task.head
@@ -368,7 +360,7 @@ def run_backward(
         call.point(**{name: space})
         older.append(space[:, :, :before, :head].permute(2, 1, 0, 3))
 
-    sums = _point_sums(call)
+    sums = _point_sums(call, params)
     all_spans = list(spans(length, before, config.horizon))
     _point_chunk_buffers(call, all_spans)
     for span in reversed(all_spans):
@@ -378,40 +370,24 @@ def run_backward(
     return call.tensors["grad_x_seq"][..., : task.width], older[0], older[1], sums
 
 
-def _point_sums(call: FeedbackCall) -> Params:
-    task, zeros = call.task, call.zeros
-    layers, width, wide = task.layers, task.width, task.wide
-    sums = Params(
-        query=zeros(layers, width, wide),
-        query_bias=zeros(layers, wide),
-        distance=zeros(layers, task.heads, task.longest, task.head_wide),
-        distance_bias=zeros(layers, task.heads, task.table_capacity),
-        output=zeros(layers, width, wide),
-        output_bias=zeros(layers, wide),
-        up=zeros(layers, task.hidden, wide),
-        up_bias=zeros(layers, task.hidden_wide),
-        down=zeros(layers, width, task.hidden_wide),
-        down_bias=zeros(layers, wide),
-        shares=zeros(layers + 1),
-        memory=zeros(2 * width, wide),
-        memory_bias=zeros(task.memory_wide),
-    )
-    names = {"distance": "table", "distance_bias": "table_bias"}
-    for name, total in sums._asdict().items():
-        call.point(**{f"sum_{names.get(name, name)}": total})
-
-    # Without their padding.
-    ends = {
-        "distance": task.head,
-        "distance_bias": task.longest,
-        "up_bias": task.hidden,
-        "down": task.hidden,
-        "shares": layers + 1,
-        "memory_bias": 2 * width,
+# Sums of the gradients of parameters, with padded rows; returns them without padding.
+def _point_sums(call: FeedbackCall, params: Params) -> Params:
+    task = call.task
+    padded = {
+        "distance": task.head_wide,
+        "distance_bias": task.table_capacity,
+        "up_bias": task.hidden_wide,
+        "down": task.hidden_wide,
+        "shares": task.layers + 1,
+        "memory_bias": task.memory_wide,
     }
-    cut = (x[..., : ends.get(name, width)] for name, x in sums._asdict().items())
-    sums = Params(*cut)
-    return sums._replace(down=sums.down.mT)
+    names = {"distance": "table", "distance_bias": "table_bias"}
+    sums = {}
+    for name, param in params._replace(down=params.down.mT)._asdict().items():
+        total = call.zeros(*param.shape[:-1], padded.get(name, task.wide))
+        call.point(**{f"sum_{names.get(name, name)}": total})
+        sums[name] = total[..., : param.shape[-1]]
+    return Params(**{**sums, "down": sums["down"].mT})
 
 
 # ## Chunks
@@ -462,69 +438,7 @@ def _point_chunk_buffers(call: FeedbackCall, all_spans: list[Span]) -> None:
     call.point_scratch(3 * task.wide)
 
 
-class CompiledRecurrence(torch.autograd.Function):
-    r"""
-    ## One operation for autograd
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        library: Library,
-        config: Config,
-        x_seq: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        *tensors: Tensor,
-    ) -> Results:
-        "Arguments and results are those of `recurrence`."
-        params = Params(*tensors)
-        stored, results = run_forward(
-            library, x_seq, keys, values, params, config, store=True
-        )
-        ctx.library, ctx.config, ctx.before = library, config, len(keys)
-        ctx.save_for_backward(*stored, *tensors)
-        ctx.set_materialize_grads(False)
-        return results
-
-    @staticmethod
-    def backward(
-        ctx: Any, top: Tensor | None, keys: Tensor | None, values: Tensor | None
-    ) -> tuple[Tensor | None, ...]:
-        "Gradients in the order of the arguments."
-        refuse_second_derivatives()
-        tensors = ctx.saved_tensors
-        number = len(Stored._fields)
-        stored, params = Stored(*tensors[:number]), Params(*tensors[number:])
-        if top is None:
-            width = params.query.shape[-1]
-            top = torch.zeros_like(stored.outputs[:, 0, :, :width])
-        grad_x_seq, grad_keys, grad_values, sums = run_backward(
-            *(ctx.library, top, keys, values, stored, ctx.before, params),
-            ctx.config,
-        )
-        return None, None, grad_x_seq, grad_keys, grad_values, *sums
-
-
-def recurrence(
-    config: Config,
-    x_seq: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    params: Params,
-) -> Results:
-    r"""
-    Arguments and results are those of the [kernel by
-    hand](feedback_by_hand.py#recurrence).
-    """
-    library = KERNEL.find()
-    assert library is not None
-    if torch.is_grad_enabled():
-        results: Results = CompiledRecurrence.apply(  # type: ignore[no-untyped-call]
-            library, config, x_seq, keys, values, *params
-        )
-        return results
-    return run_forward(library, x_seq, keys, values, params, config, store=False)[1]
+COMPILED = Passes(run_forward, run_backward, from_empty=True)
 
 
 @kernel_for(
@@ -553,4 +467,4 @@ def read_compiled(
         or KERNEL.find() is None
     ):
         return NotImplemented
-    return read_with(recurrence, model, config, x_seq, memory, mask, from_empty=True)
+    return read_with(COMPILED, model, config, x_seq, memory, mask)

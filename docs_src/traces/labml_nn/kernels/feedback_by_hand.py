@@ -25,9 +25,6 @@ def trace_window(T, B, S, L, H, D, C, F):
     slots = torch.randn(S, B, H, D)
     config = Config(H, 1e-5, S, True)
     with torch.no_grad():
-        activations, masks, weights = run_forward(
-            torch.randn(T, B, C), slots, slots, params, config
-        )
-        grads = torch.randn(T, B, H, D)
-        top = torch.randn(T, B, C)
-        run_backward(top, grads, grads, activations, masks, weights, params, config)
+        x_seq, grads = torch.randn(T, B, C), torch.randn(T, B, H, D)
+        stored, _ = run_forward(x_seq, slots, slots, params, config, store=True)
+        run_backward(torch.randn(T, B, C), grads, grads, stored, S, params, config)

@@ -27,15 +27,13 @@ def build(dropout=0.0, horizon=None):
     return model
 
 
-def run(recurrence, model, x, from_empty):
+def run(passes, model, x):
     """Outputs and gradients with the dropout masks of one seed."""
     _, memory = model.eval().scan(x[:3])
     memory = memory.detach()
     torch.manual_seed(7)
     config = feedback_by_hand.config_of(model.train())
-    top, _ = feedback_by_hand.read_with(
-        recurrence, model, config, x[3:], memory, None, from_empty=from_empty
-    )
+    top, _ = feedback_by_hand.read_with(passes, model, config, x[3:], memory, None)
     return top, torch.autograd.grad(top.sin().sum(), [x, *model.parameters()], allow_unused=True)
 
 
@@ -59,8 +57,8 @@ def test_both_kernels_compute_the_same_with_the_same_masks(horizon, monkeypatch)
     monkeypatch.setattr(feedback_cpp, "STEPS", 16)
     monkeypatch.setattr(feedback_by_hand, "draw_masks", masks_of_spans)
     model, x = build(0.3, horizon), torch.randn(T, B, C, requires_grad=True)
-    by_hand = run(feedback_by_hand.recurrence, model, x, False)
-    compiled = run(feedback_cpp.recurrence, model, x, True)
+    by_hand = run(feedback_by_hand.BY_HAND, model, x)
+    compiled = run(feedback_cpp.COMPILED, model, x)
     torch.testing.assert_close(compiled, by_hand, rtol=1e-3, atol=1e-3)
     with kernels.disabled():
         plain = model.eval()(x)
