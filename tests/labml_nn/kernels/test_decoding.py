@@ -1,7 +1,5 @@
 """The compiled decoding step: what `forward` computes, in place, and only where it may run."""
 
-import copy
-
 import pytest
 import torch
 from torch import nn
@@ -118,45 +116,6 @@ def test_padding_is_left_to_the_reference():
     compare(model, state, tokens[:3], compiled=False)
 
 
-def test_steps_are_independent_and_the_state_is_unchanged():
-    model = gpt()
-    state, tokens = read(model)
-    before = copy.deepcopy(state)
-    one, other = model.decoding_step(state), model.decoding_step(state)
-    outputs = [one(token) for token in tokens]
-    kept = [x.clone() for x in outputs]
-    for token in tokens.flip(0):
-        other(token)
-    third = model.decoding_step(state)
-    for token, x, y in zip(tokens, outputs, kept, strict=True):
-        assert torch.equal(third(token), y) and torch.equal(x, y) and not x.requires_grad
-    assert torch.equal(state.tokens, before.tokens)
-    assert torch.equal(state.layers[1][0], before.layers[1][0])
-
-
-def test_parameters_are_read_in_place():
-    model = gpt(qk_norm=True)
-    state, tokens = read(model)
-    step = model.decoding_step(state)
-    for t, token in enumerate(tokens[:3]):
-        if t == 1:
-            with torch.no_grad():
-                for parameter in model.parameters():
-                    parameter.mul_(1.5)
-        logits, state = model(token[None], state)
-        torch.testing.assert_close(step(token), logits[0], rtol=1e-5, atol=1e-5)
-
-
-def test_nan_and_infinity_are_those_of_forward():
-    model = gpt()
-    state, tokens = read(model)
-    for number in (torch.nan, torch.inf):
-        with torch.no_grad():
-            model.stack.layers[0].feed_forward.layer1.bias[3] = number
-        logits, _ = model(tokens[:1], state)
-        assert torch.equal(model.decoding_step(state)(tokens[0]).isnan(), logits[0].isnan())
-
-
 def test_in_and_out_of_inference_mode():
     model = gpt()
     state, tokens = read(model)
@@ -224,14 +183,17 @@ def test_invalid_tokens_raise_the_errors_of_forward(unhooked, tokens, error, mes
 
 
 def test_generation_uses_it(monkeypatch):
-    """And samples what the reference would sample."""
-    model, prompt, made = gpt(), torch.randint(V, (4, 3)), []
-    init = CompiledStep.__init__
+    """And samples what the reference would sample. It is compiled before the first token is told,
+    so that what the compilation prints does not stand inside a text.
+    """
+    model, prompt, seen = gpt(), torch.randint(V, (4, 3)), []
+    find = type(decoding.KERNEL).find
     monkeypatch.setattr(
-        CompiledStep, "__init__", lambda *args, **kwargs: made.append(1) or init(*args, **kwargs)
+        type(decoding.KERNEL), "find", lambda self: [seen.append(self.name), find(self)][1]
     )
-    text = generate(model, prompt.int(), 3 * W, Temperature(2.0), seed=5)
-    assert made == [1]
+    told = {"on_token": lambda *_: seen.append("token")}
+    text = generate(model, prompt.int(), 3 * W, Temperature(2.0), seed=5, **told)
+    assert seen == ["decoding"] + ["token"] * 9 * W
     with disabled():
-        assert torch.equal(generate(model, prompt, 3 * W, Temperature(2.0), seed=5), text)
-    assert made == [1]
+        assert torch.equal(generate(model, prompt, 3 * W, Temperature(2.0), seed=5, **told), text)
+    assert seen.count("decoding") == 1

@@ -121,19 +121,6 @@ def test_it_is_written_to_the_disk_before_it_gets_its_name(kernel, cache, compil
     assert done == ["sync", "name"]
 
 
-def test_the_compiler_is_told_what_the_processor_can_do(kernel, cache, compiler, monkeypatch):
-    asked = compiler()
-    cache.mkdir(parents=True)
-    names = []
-    for capability, expected in (("AVX512", "-mavx512f"), ("AVX2", "-mavx2"), ("DEFAULT", "-O3")):
-        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda c=capability: c)
-        kernel.store(cache)
-        assert expected in asked.read_text().splitlines()[-1].split()
-        names.append(kernel.key())
-    assert len(set(names)) == 3
-    assert "-mavx" not in asked.read_text().splitlines()[-1]
-
-
 def test_a_change_of_the_source_is_another_file(tmp_path, monkeypatch):
     (tmp_path / "own").mkdir()
     monkeypatch.setattr(builder, "SHARED", tmp_path)
