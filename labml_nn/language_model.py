@@ -103,8 +103,6 @@ class LanguageModelConfig:
     * `init_lower`, `init_upper`: with both, every weight matrix and embedding starts
       uniform between them; with neither, as the model's own page describes
 
-    Raises `ValueError` for a value outside its range and `TypeError` for one of the
-    wrong type.
     """
 
     n_vocab: int
@@ -148,8 +146,8 @@ class LanguageModelConfig:
     @classmethod
     def of(cls: type[Config], values: Mapping[str, Any]) -> Config:
         """
-        Returns a configuration with the fields `values`, by name. Raises `ValueError`
-        for an unknown field, with the nearest known one, and for a missing field.
+        Returns a configuration with the fields `values`. Raises `ValueError` for an
+        unknown field, with the nearest known one, and for a missing field.
         """
         known = [field.name for field in fields(cls)]
         for name in values:
@@ -185,10 +183,8 @@ class LanguageModel(nn.Module, Generic[State]):
         cls: type[Model], config: LanguageModelConfig | Mapping[str, Any]
     ) -> Model:
         """
-        * `config` is an instance of `Config`, or its fields by name
-
-        Returns a new model with random parameters. Raises what the configuration
-        raises, and `TypeError` for the configuration of another model.
+        Returns a new model with random parameters; `config` is an instance of `Config`,
+        or its fields by name.
         """
         if isinstance(config, Mapping):
             config = cls.Config.of(config)
@@ -346,8 +342,7 @@ class LanguageModel(nn.Module, Generic[State]):
         ### Probabilities of the next token
 
         * `tokens` is a text, or the source of an encoder–decoder, `[T, B]`
-        * `state` is the state before it; with a state, `tokens` is a continuation for
-          every model
+        * `state` is the state before it; with one, `tokens` is always a continuation
 
         Returns the probabilities of the token after the last one of each sequence,
         `[B, V]`; padding at the end is ignored. Evaluation mode, no gradients.
@@ -374,8 +369,8 @@ class LanguageModel(nn.Module, Generic[State]):
         the target sequence from a start token.
 
         * `prompt` is the text to continue, or the source, `[S, B]`
-        * `lengths` are the numbers of tokens of the prompts, `[B]`; the rest of each
-          column is ignored. `None`: all but padding at the end
+        * `lengths` are their numbers of tokens, `[B]`; the rest of each column is
+          ignored. `None`: all but padding at the end
 
         Returns a state, the tokens to continue from, `[T, B]`, and their lengths.
         """
@@ -425,18 +420,15 @@ class LanguageModel(nn.Module, Generic[State]):
         cls: type[Model], folder: Folder, *, device: torch.device | str | None = None
     ) -> Model:
         """
-        * `folder` is where `save` wrote
-        * `device` is the device of the model; `None` is the CPU
-
-        Returns the same model, bit for bit, in training mode like any new model. Raises
-        `FileNotFoundError`, and `ValueError` for damaged files or those of another
-        model.
+        Returns the same model, bit for bit, in training mode like any new model, on
+        `device` (`None` is the CPU). Raises `FileNotFoundError`, and `ValueError` for
+        damaged files or those of another model.
         """
         description = read_description(folder)
-        if description["model"] != (cls.name or cls.__qualname__):
+        if description["model"] != (expected := cls.name or cls.__qualname__):
             raise ValueError(
                 f"{folder} holds the model {description['model']!r} "
-                f"({description['class']}), not {cls.name or cls.__qualname__!r}; use "
+                f"({description['class']}), not {expected!r}; use "
                 "labml_nn.load(folder), or `load` of its class"
             )
         # Random parameters are drawn and then replaced; the generator does not change.

@@ -120,8 +120,7 @@ def create(name: str, /, **config: Any) -> LanguageModel[Any]:
     * `config` are the fields of its configuration. All but `n_vocab` have defaults,
       for a small character model
 
-    Raises `ValueError` for an unknown name or field, with the nearest known one, and
-    what the configuration raises for invalid values.
+    Raises `ValueError` for an unknown name or field, with the nearest known one.
     """
     check_known("model", name, MODELS.names)
     entry: ModelEntry = MODELS[name]
@@ -140,9 +139,6 @@ def load(
     The class is looked up in the table by the model's name: if loading imported any
     class that a file names, the file would decide which code runs. A class of your own
     has its own `load`.
-
-    Raises `ValueError` for a model that is not in the table, and what `load` of the
-    class raises for files that are missing, damaged or do not match.
     """
     description = read_description(folder)
     name, saved = description["model"], description["class"]

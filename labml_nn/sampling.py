@@ -100,12 +100,9 @@ class Sampler:
         self, logits: Float[Tensor, "B V"], generator: torch.Generator | None = None
     ) -> Int[Tensor, " B"]:
         r"""
-        * `logits` is what a model returns for one position, `[B, V]`
-        * `generator` is the source of randomness, on the device of the logits; `None`
-          is PyTorch's global one
-
-        Returns a token for each sequence, `[B]`. Raises `ValueError` for a row with
-        NaN, $+\infty$, or nothing but $-\infty$.
+        Returns a token for each sequence, `[B]`, drawn with `generator` (`None` is
+        PyTorch's global one). Raises `ValueError` for a row with NaN, $+\infty$, or
+        nothing but $-\infty$.
         """
         _check_logits(logits)
         drawn = torch.multinomial(self.distribution(logits), 1, generator=generator)
@@ -305,9 +302,6 @@ def generate(
     Returns the generated tokens without the prompt, `[N, B]`. A sequence that met a
     stop token ends with it, and the rest of its column repeats it. $N$ is `n`, or less
     if all sequences ended before. Padding is never generated unless it is in `stop`.
-    Runs in evaluation mode and without gradients.
-
-    Raises `ValueError` or `TypeError` for an argument that cannot work.
     """
     if not isinstance(model, LanguageModel):
         raise TypeError(
@@ -463,8 +457,7 @@ def _check_logits(logits: Tensor) -> None:
 # <details><summary>Answer</summary>
 #
 # Temperature does not change the order of the tokens, so the $k$ most probable are the
-# same. It changes their probabilities, and so the size of the nucleus: with a low
-# temperature first, fewer tokens reach $p$.
+# same. With a low temperature first, fewer tokens reach $p$.
 #
 # ```python
 # import torch
@@ -476,8 +469,8 @@ def _check_logits(logits: Tensor) -> None:
 # torch.testing.assert_close(one.distribution(logits), other.distribution(logits))
 #
 # first, last = Chain(cool, Nucleus(0.9)), Chain(Nucleus(0.9), cool)
-# size = lambda sampler: (sampler.distribution(logits) > 0).sum(-1)
-# assert (size(first) < size(last)).all()
+# first, last = (one.distribution(logits) > 0 for one in (first, last))
+# assert (first.sum(-1) < last.sum(-1)).all()
 # ```
 #
 # </details>

@@ -84,15 +84,13 @@ def save_model(model: nn.Module, name: str, config: Any, folder: Folder) -> None
 
     # Copies, because the format does not allow tensors that share memory.
     tensors = _tensors(model)
-    if meta := [name for name, tensor in tensors.items() if tensor.is_meta]:
-        raise ValueError(
-            f"`{meta[0]}` is on the device `meta` and has no values; allocate memory "
-            "with model.to_empty(device=...) and initialise it"
-        )
-    tensors = {
-        name: tensor.detach().to("cpu", copy=True).contiguous()
-        for name, tensor in tensors.items()
-    }
+    for tensor_name, tensor in tensors.items():
+        if tensor.is_meta:
+            raise ValueError(
+                f"`{tensor_name}` is on the device `meta` and has no values; allocate "
+                "memory with model.to_empty(device=...) and initialise it"
+            )
+        tensors[tensor_name] = tensor.detach().to("cpu", copy=True).contiguous()
 
     # The header has one entry: several would be written in random order, and equal
     # models make equal files.
@@ -128,7 +126,7 @@ def load_parameters(model: nn.Module, description: Description, folder: Folder) 
     saved, entry = _unpack(_read(path), path)
     if "description" in entry:
         written = _parse(entry["description"], path)
-        if differences := _differences(_fields(written), _fields(description)):
+        if differences := _differences(written["config"], description["config"]):
             raise ValueError(
                 f"{path} was not saved together with the {CONFIG} beside it: "
                 f"{differences}; save the model again, or copy both files"
@@ -238,10 +236,6 @@ def _differences(file: dict[str, Any], expected: dict[str, Any]) -> str:
         if file.get(name) != expected.get(name)
     ]
     return ", ".join(different[:8])
-
-
-def _fields(description: Description) -> dict[str, Any]:
-    return {"model": description["model"], **description["config"]}
 
 
 # Precisions may differ, and shapes and integers for floats may not.

@@ -50,6 +50,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from labml_nn.checks import check_sizes
+
 __all__ = ["COEFFICIENTS", "Muon", "orthogonalise"]
 
 # $a$, $b$, $c$ of the polynomial, as Jordan et al. found them.
@@ -130,9 +132,6 @@ class Muon(Optimizer):
         * `weight_decay` is $\lambda$, `momentum` is $\beta$
         * `nesterov` selects Nesterov momentum
         * `steps` and `dtype` are those of `orthogonalise`
-
-        Raises `ValueError` for a parameter that is not a matrix, or an option out of
-        range.
         """
         for name, value in (("lr", lr), ("weight_decay", weight_decay)):
             if not 0 <= value < math.inf:
@@ -141,8 +140,7 @@ class Muon(Optimizer):
             raise ValueError(
                 f"`momentum` ({momentum}) must be at least 0 and less than 1; try 0.95"
             )
-        if steps < 1:
-            raise ValueError(f"`steps` ({steps}) must be at least 1; 5 is usual")
+        check_sizes(steps=steps)
         defaults = {
             "lr": lr,
             "weight_decay": weight_decay,
@@ -235,10 +233,9 @@ class Muon(Optimizer):
 #
 # ## Differences from the post
 #
-# * **Weight decay**, which large models need ([@liu2025muon]).
-# * **The running mean** is $\beta \bar{G} + (1 - \beta) G$, as in PyTorch, in place of
-#   $\beta \bar{G} + G$: the same up to a factor, which has no effect.
-# * **Convolutions**, which can be reshaped to matrices, are refused.
+# Weight decay is added, which large models need ([@liu2025muon]). The running mean is
+# $\beta \bar{G} + (1 - \beta) G$, as in PyTorch, in place of $\beta \bar{G} + G$: the
+# same up to a factor, which has no effect.
 #
 # ## Exercises
 #
@@ -304,7 +301,7 @@ class Muon(Optimizer):
 # <details><summary>Answer</summary>
 #
 # Rows of zeros stay zero. A token that occurs once moves as far as one that occurs a
-# hundred times, although its gradient is a far noisier estimate.
+# hundred times, although its gradient is far noisier.
 #
 # ```python
 # import torch
