@@ -62,7 +62,8 @@ kernel](feedback_cpp.py) recomputes them too.
 | $x_t^l$ | `outputs` | `[L + 1, T, B, C]` | outputs of all layers, embeddings first |
 | $k_j$, $v_j$ | `keys`, `values` | `[H·B, S, D]` | memory of each head and sequence |
 | $q$ | `query` | `[T, L, H, B, D]` | queries |
-| $e$, $A$ | `scores`, `attn` | `[H·B, 1, S]` | attention scores and weights of a step |
+| $e$ | `scores` | `[H·B, 1, S]` | attention scores of a step in one layer |
+| $A$ | `attn` | `[L, H·B, 1, S]` | attention weights of a step |
 | $o$ | `heads_out` | `[L, T, B, C]` | outputs of the heads, concatenated |
 | $z$ | `z` | `[L, T, B, C]` | input of the feed-forward network |
 | $p$, $h$ | `up`, `hidden` | `[B, F]` | hidden features, before and after ReLU |
@@ -433,9 +434,8 @@ def run_forward(
     * `store` is whether there will be a backward pass
 
     Returns what the backward pass needs: activations, dropout masks, and the attention
-    weights of each step before dropout, `[L, H·B, 1, S]`. And the results: the outputs
-    of the last layer, `[T, B, C]`, and keys and values of the new slots, `[T, B, H,
-    D]`. They are copies, so that a user may change them in place without changing what
+    weights of each step before dropout. And the results: the outputs of the last layer
+    and the keys and values of the new slots. They are copies, so that a user may change them in place without changing what
     the backward pass will read.
     """
     p, heads, before, n_layers = params, config.heads, len(keys), len(params.query)
@@ -686,7 +686,7 @@ class Chunk:
         total: Gradients,
     ) -> None:
         r"""
-        ### The loop
+        ### The backward loop
 
         * `memory` are all keys, `[H·B, S, D]`, and all values, `[H·B, D, S]`
         * `total` has the sums over the steps after this chunk
