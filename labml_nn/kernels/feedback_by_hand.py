@@ -435,8 +435,8 @@ def run_forward(
 
     Returns what the backward pass needs: activations, dropout masks, and the attention
     weights of each step before dropout. And the results: the outputs of the last layer
-    and the keys and values of the new slots. They are copies, so that a user may change them in place without changing what
-    the backward pass will read.
+    and the keys and values of the new slots. They are copies, so that a user may change
+    them in place without changing what the backward pass will read.
     """
     p, heads, before, n_layers = params, config.heads, len(keys), len(params.query)
     length, batch, width = x_seq.shape
