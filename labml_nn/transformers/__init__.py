@@ -27,35 +27,7 @@ positions exchange information.
 | [Feedback Transformer](feedback/__init__.py) | one memory for all layers |
 
 All of them take sequences of vectors `[T, B, C]`, sequence first; see [shapes and
-symbols](../../notation.md). The classes of version 0.5.1 can be imported from here. A
-small causal language model, without loss and generation:
-
-```python
-import torch
-from labml_nn.transformers import (
-    Encoder,
-    Generator,
-    MultiHeadAttention,
-    TransformerLayer,
-)
-from labml_nn.transformers.feed_forward import FeedForward
-from labml_nn.transformers.models import EmbeddingsWithPositionalEncoding
-from labml_nn.transformers.utils import subsequent_mask
-
-layer = TransformerLayer(
-    d_model=64,
-    self_attn=MultiHeadAttention(heads=4, d_model=64),
-    feed_forward=FeedForward(d_model=64, d_ff=256),
-    dropout_prob=0.1,
-)
-embed = EmbeddingsWithPositionalEncoding(d_model=64, n_vocab=65)
-encoder = Encoder(layer, n_layers=3)
-generator = Generator(n_vocab=65, d_model=64)
-
-tokens = torch.randint(65, (10, 2))  # [T, B]
-logits = generator(encoder(embed(tokens), subsequent_mask(10)))
-assert logits.shape == (10, 2, 65)  # [T, B, V]
-```
+symbols](../../notation.md). The classes of version 0.5.1 can be imported from here.
 """
 
 from labml_nn.transformers.autoregressive import (

@@ -227,15 +227,8 @@ def shift(
     ### Shifted target
 
     With [teacher forcing](models.py) the target is needed twice, with a start token
-    before it as input, and with an end token behind it as label. In rows:
-
-    ```text
-    input   start  w  h  y  ?    .
-    label   w      h  y  ?  end  .
-    ```
-
-    A dot is padding; its labels do not count. Columns end at different rows, so the end
-    tokens are scattered to the positions given by `lengths`.
+    before it as input, and with an end token behind it as label. Columns end at
+    different rows, so the end tokens are scattered to the positions given by `lengths`.
 
     * `target` are sequences without special tokens, padding last
     * `lengths` are their numbers of real tokens
@@ -356,8 +349,7 @@ class TokenEmbedding(nn.Module):
 
     $$x_t = \operatorname{Dropout}\big(\sqrt{C} \, E_{y_t} + PE_t\big)$$
 
-    §3.4, §3.5 and §5.4 of the paper. It takes a position for each token of each
-    sequence, because padding takes up no position in a target that is continued.
+    It takes a position for each token, because padding takes up none.
     """
 
     def __init__(self, config: EncoderDecoderConfig, n_vocab: int) -> None:
@@ -386,11 +378,10 @@ class EncoderDecoderState(NamedTuple):
     r"""
     ## State
 
-    What the decoder needs before the next token. A state is a value: nothing in it is
-    modified, so two targets can be continued from the same one.
+    A value that is never modified: two targets can be continued from the same one.
 
-    * `memory` is the encoder's output. The first call of the model projects it into
-      keys and values; from then on it is empty, `[0, B, C]`
+    * `memory` is the encoder's output, or empty, `[0, B, C]`, once the first call of
+      the model has projected it into keys and values
     * `source_mask` is `True` at real tokens of the source
     * `sources` are keys and values of the source for each layer of the decoder,
       `[S, B, H, D]`; `()` before the first call

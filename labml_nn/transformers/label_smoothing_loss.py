@@ -83,8 +83,7 @@ class LabelSmoothingLoss(nn.Module):
             check_integer("padding_idx", padding_idx)
             if not 0 <= padding_idx < size:
                 raise ValueError(
-                    f"`padding_idx` ({padding_idx}) must be from 0 to size - 1 = "
-                    f"{size - 1}, or None"
+                    f"`padding_idx` ({padding_idx}) must be from 0 to {size - 1}"
                 )
         self.size = size
         self.padding_idx = padding_idx
@@ -199,9 +198,8 @@ class LabelSmoothingLoss(nn.Module):
 # | reduction | sum | mean over the tokens that are not padding |
 # | evaluation | the same loss | without smoothing, to be comparable |
 #
-# The gradient of one token is the same in both if there is no padding token and the
-# field is $\varepsilon V / (V - 1)$ (exercise 1): for a large vocabulary the difference
-# is negligible.
+# Without padding the gradients are equal if the field is $\varepsilon V / (V - 1)$
+# (exercise 1): for a large vocabulary the difference is negligible.
 #
 # ## Exercises
 #

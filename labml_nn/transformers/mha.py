@@ -488,33 +488,7 @@ class KVCache:
 #
 # </details>
 #
-# **5.** Write an attention that prefers near positions: subtract half the distance of
-# query and key from each score ([@press2021train] have a slope for each head).
-#
-# <details><summary>Answer</summary>
-#
-# The scale is applied after `get_scores`, so divide by it first. A subclass runs the
-# code of this page, and records its weights in `attn`.
-#
-# ```python
-# import torch
-# from labml_nn.transformers.mha import MultiHeadAttention
-#
-# class NearbyAttention(MultiHeadAttention):
-#     def get_scores(self, query, key):
-#         t, s = torch.arange(len(query)), torch.arange(len(key))
-#         penalty = 0.5 * (t[:, None] - s[None, :]).abs()
-#         return super().get_scores(query, key) - penalty[..., None, None] / self.scale
-#
-# attention = NearbyAttention(heads=4, d_model=64)
-# x = torch.zeros(10, 2, 64)  # all dot products are equal, so the nearest key wins
-# attention(query=x, key=x, value=x)
-# assert (attention.attn.argmax(dim=1) == torch.arange(10)[:, None, None]).all()
-# ```
-#
-# </details>
-#
-# **6.** In *multi-query* attention ([@shazeer2019fast]) all heads share one key and one
+# **5.** In *multi-query* attention ([@shazeer2019fast]) all heads share one key and one
 # value. Write it as a subclass. How much smaller is its KV cache?
 #
 # <details><summary>Answer</summary>

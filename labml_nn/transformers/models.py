@@ -678,9 +678,8 @@ def check_token(**tokens: int) -> None:
 # | padding in the loss | the model learns to predict padding | loss looks too small |
 # | no end token | nothing teaches the model to stop | output runs on to `max_len` |
 #
-# The first two are easy to overlook, because training looks excellent: the model copies
-# its label. A test: change a target token, and the logits at earlier positions must not
-# change.
+# The first two are easy to overlook: training looks excellent. A test: change a target
+# token, and the logits at earlier positions must not change.
 #
 # ## Cost
 #
@@ -705,11 +704,9 @@ def check_token(**tokens: int) -> None:
 #   `final_norm=False` give the paper's post-norm.
 # * **No sharing** of embeddings and generator unless you assign one matrix to them.
 # * **Dropout** is applied to each sub-layer's output as in §5.4, and also to attention
-#   weights and hidden features, if those modules were built with it. The sums of
-#   embeddings and positions have none here, as in version 0.5.1; `PositionalEncoding`
-#   has it.
+#   weights and hidden features, if those modules were built with it, but not to the
+#   sums of embeddings and positions, as in version 0.5.1.
 # * **Greedy decoding** in place of beam search.
-# * `EncoderDecoder.forward` ends before the generator, as in version 0.5.1.
 #
 # ## Pseudo-code
 #

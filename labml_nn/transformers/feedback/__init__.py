@@ -741,30 +741,7 @@ class Stack:
 #
 # </details>
 #
-# **2.** Train on a text that is too long to keep the activations of all its steps.
-#
-# <details><summary>Answer</summary>
-#
-# Read it chunk by chunk, and detach memory in between. Each chunk still attends to all
-# chunks before; only gradients stop at its beginning.
-#
-# ```python
-# import torch
-# from labml_nn.transformers.feedback.language_model import FeedbackLanguageModel
-#
-# config = {"n_vocab": 5, "d_model": 12, "heads": 3, "n_layers": 2}
-# model = FeedbackLanguageModel.from_config(config).transformer
-# memory = None
-# for chunk in torch.randn(20, 2, 12).split(5):
-#     outputs, memory = model.scan(chunk, memory)
-#     outputs.square().mean().backward()  # your loss
-#     memory = memory.detach()
-# assert len(memory) == 20
-# ```
-#
-# </details>
-#
-# **3.** With a horizon of $\tau = 2$, how far back does the influence of a token reach?
+# **2.** With a horizon of $\tau = 2$, how far back does the influence of a token reach?
 #
 # <details><summary>Answer</summary>
 #
@@ -793,7 +770,7 @@ class Stack:
 #
 # </details>
 #
-# **4.** Choose $b_d$ so that the weight of a slot is halved with each step back.
+# **3.** Choose $b_d$ so that the weight of a slot is halved with each step back.
 #
 # <details><summary>Answer</summary>
 #
@@ -814,33 +791,6 @@ class Stack:
 # attention.eval()(query=torch.randn(1, 4), key=memory, value=memory)
 # weights = attention.attn.flatten()
 # torch.testing.assert_close(weights[1:] / weights[:-1], torch.full((5,), 2.0))
-# ```
-#
-# </details>
-#
-# **5.** When does a `FeedbackTransformer` compute the same as a
-# `FeedbackTransformerKV`?
-#
-# <details><summary>Answer</summary>
-#
-# When all its layers have the same $W^K$ and $W^V$, and their values have no bias.
-#
-# ```python
-# import torch
-# from labml_nn.transformers.feedback.language_model import FeedbackLanguageModel
-#
-# config = {"n_vocab": 5, "d_model": 12, "heads": 3, "n_layers": 2}
-# make = FeedbackLanguageModel.from_config
-# shared = make({**config, "shared_kv": True}).transformer.eval()
-# separate = make({**config, "shared_kv": False}).transformer.eval()
-# separate.load_state_dict(shared.state_dict(), strict=False)
-# with torch.no_grad():
-#     for layer in separate.layers:
-#         layer.attn.key.linear.weight.copy_(shared.key.linear.weight)
-#         layer.attn.value.linear.weight.copy_(shared.value.linear.weight)
-#         layer.attn.value.linear.bias.zero_()
-# x_seq = torch.randn(7, 2, 12)
-# assert torch.allclose(separate(x_seq), shared(x_seq), atol=1e-5)
 # ```
 #
 # </details>
