@@ -1,8 +1,6 @@
 """The Elman network: steps by hand, states, padding, gradients, layers; and `torch.nn.RNN`."""
 
-import copy
 import math
-import pickle
 
 import pytest
 import torch
@@ -183,29 +181,6 @@ def test_dropout_is_between_layers_and_in_training_only():
 # In use.
 
 
-def test_copies_pickles_meta_and_an_empty_batch():
-    network, x = randomised(Elman(C, N, L)), random(T, B, C)
-    expected, _ = network(x)
-    for copied in (copy.deepcopy(network), pickle.loads(pickle.dumps(network))):
-        assert torch.equal(copied(x)[0], expected)
-    states, last = network(x[:, :0])
-    assert (states.shape, last.shape) == ((T, 0, N), (L, 0, N))
-    shadow = copy.deepcopy(network).to("meta")
-    states, last = shadow(x.to("meta"))
-    states.sum().backward()
-    assert states.is_meta
-    assert (states.shape, last.shape) == ((T, B, N), (L, B, N))
-
-
-def test_inference_mode_first_and_training_after():
-    network, x = Elman(C, N, L), torch.randn(T, B, C)
-    with torch.inference_mode():
-        _, state = network(x[:3])
-    states, _ = network(x[3:], state.clone())
-    states.sum().backward()
-    torch.testing.assert_close(states, network(x)[0][3:])
-
-
 @pytest.mark.parametrize("masked", [False, True])
 def test_autocast(masked):
     network, x = Elman(C, N, L), torch.randn(T, B, C, requires_grad=True)
@@ -219,17 +194,6 @@ def test_autocast(masked):
     torch.testing.assert_close(got, expected, rtol=0.1, atol=0.1)
     got.sum().backward()
     assert x.grad.isfinite().all()
-
-
-@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
-def test_compiled_and_transformed(unhooked):
-    package = unhooked("labml_nn.recurrent.elman")
-    network, x = randomised(package.Elman(C, N, L)), random(T, B, C)
-    compiled = torch.compile(network, fullgraph=True, backend="aot_eager")
-    torch.testing.assert_close(compiled(x), network(x))
-    many = random(4, T, B, C)
-    mapped = torch.func.vmap(lambda one: network(one)[0])(many)
-    torch.testing.assert_close(mapped[3], network(many[3])[0])
 
 
 # torch.nn.RNN.

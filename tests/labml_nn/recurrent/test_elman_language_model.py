@@ -1,8 +1,6 @@
 """The Elman language model: its equations, the classic form, states, padding, training."""
 
-import copy
 import math
-import pickle
 
 import pytest
 import torch
@@ -10,7 +8,6 @@ from torch.nn import functional as F
 
 from labml_nn import kernels
 from labml_nn.recurrent.elman import ElmanConfig, ElmanLanguageModel
-from labml_nn.sampling import generate
 
 MODULE = "labml_nn.recurrent.elman"
 V, T, B, C, N, L = 11, 5, 2, 12, 7, 3
@@ -135,46 +132,6 @@ def test_the_first_prediction_is_nearly_uniform(tied):
 # States and padding.
 
 
-@pytest.mark.parametrize("padded", [False, True])
-def test_any_split_into_chunks(padded):
-    model, tokens = build(padding_token=PADDING), text(11, B)
-    tokens = tokens * (text(11, B) > 3) if padded else tokens
-    whole, end = model(tokens)
-    for cuts in ([4], [1, 2, 3], list(range(1, 11))):
-        state, outputs = None, []
-        for chunk in torch.tensor_split(tokens, cuts):
-            logits, state = model(chunk, state)
-            outputs.append(logits)
-        torch.testing.assert_close(torch.cat(outputs), whole, rtol=1e-5, atol=1e-5)
-        torch.testing.assert_close(state, end, rtol=1e-5, atol=1e-5)
-
-
-def test_a_state_is_a_detached_value():
-    model, tokens = build().train(), text(9, B)
-    _, state = model(tokens[:6])
-    assert not state.requires_grad
-    before = state.clone()
-    first, _ = model.eval()(tokens[6:], state)
-    model(tokens[:3], state)
-    assert torch.equal(first, model(tokens[6:], state)[0])
-    assert torch.equal(state, before)
-    step = model.decoding_step(state)
-    step(tokens[6])
-    assert torch.equal(state, before)
-
-
-@pytest.mark.parametrize(("left", "middle", "right"), [(2, 0, 0), (0, 1, 0), (0, 0, 3), (1, 2, 1)])
-def test_padding_anywhere_changes_nothing(left, middle, right):
-    model, tokens = build(padding_token=PADDING), text(T, 1)
-    expected, end = model(tokens)
-    fill = [torch.full((n, 1), PADDING) for n in (left, middle, right)]
-    padded = torch.cat([fill[0], tokens[:2], fill[1], tokens[2:], fill[2]])
-    logits, state = model(torch.cat([padded, text(len(padded), 1)], dim=1))
-    real = padded[:, 0] != PADDING
-    torch.testing.assert_close(logits[real, :1], expected, rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(state[:, :1], end, rtol=1e-5, atol=1e-5)
-
-
 def test_without_a_padding_token_zero_is_a_token():
     model, tokens = build(), torch.zeros(2, B, dtype=torch.long)
     assert not torch.allclose(model(tokens[:1])[1], model(tokens)[1])
@@ -184,40 +141,6 @@ def test_without_a_padding_token_zero_is_a_token():
 
 
 CLASSIC = {"tanh_projections": True, "d_hidden": 32, "n_layers": 1}
-
-
-@pytest.mark.parametrize("fields", [{}, CLASSIC, {"tied": False}], ids=str)
-def test_it_generates_learns_and_generates(fields):
-    """In this order: nothing made in inference mode may be in the way of training."""
-    model = build(dropout_prob=0.0, **fields)
-    cycle = torch.arange(60) % (V - 1) + 1
-    tokens = torch.stack([cycle, cycle.roll(-3)], dim=1)
-    generate(model, tokens[:7], 12)
-    model.train()
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
-    for _ in range(90):
-        optimizer.zero_grad()
-        model.loss(tokens[:-1], tokens[1:]).backward()
-        optimizer.step()
-    assert torch.equal(generate(model, tokens[:7], 12), tokens[7:19])
-    lengths = torch.tensor([7, 4])
-    assert torch.equal(generate(model, tokens[:7], 12, lengths=lengths)[:, 1], tokens[4:16, 1])
-
-
-def test_saved_copied_double_meta_and_empty(tmp_path):
-    model, tokens = build(tied=False, padding_token=PADDING, learn_h_0=True), text(T, B)
-    expected, _ = model(tokens)
-    model.save(tmp_path)
-    loaded = ElmanLanguageModel.load(tmp_path).eval()
-    assert loaded.config == model.config
-    for other in (loaded, copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        assert torch.equal(other(tokens)[0], expected)
-    logits, state = model.double()(tokens)
-    assert (logits.dtype, state.dtype) == (torch.float64, torch.float64)
-    torch.testing.assert_close(logits.float(), expected, rtol=1e-5, atol=1e-5)
-    assert model(tokens[:, :0])[0].shape == (T, 0, V)
-    shadow = model.to("meta").train()
-    shadow.loss(tokens.to("meta"), tokens.to("meta")).backward()
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,6 @@
 import copy
 import math
 import pickle
-import subprocess
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -15,7 +13,6 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import labml_nn
-from labml_nn.sampling import Greedy, generate
 from labml_nn.transformers.autoregressive import (
     AutoregressiveConfig,
     AutoregressiveTransformer,
@@ -208,17 +205,6 @@ def test_padding_changes_nothing(seed, changes, left, data):
         close(torch.cat(outputs)[place, b : b + 1], naive(made, each))
 
 
-def test_a_state_is_a_value_without_gradients():
-    made = model(dropout_prob=0.3).train()
-    _, state = made(text(5))
-    tensors = [state.tokens, state.real, *(x for pair in state.layers for x in pair)]
-    before = [x.clone() for x in tensors]
-    assert not any(x.requires_grad for x in tensors)
-    more, made = text(6), made.eval()
-    assert torch.equal(made(more, state)[0], made(more, state)[0])
-    assert all(map(torch.equal, tensors, before))
-
-
 # Submodules and initialisation.
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_embedding_is_scaled_and_has_positions(positions):
@@ -318,28 +304,6 @@ def test_the_trained_model_has_the_loss_that_it_had():
     close(made.loss(tokens[:-1], tokens[1:]), torch.tensor(7.533405))
 
 
-def test_generates_what_recomputation_generates():
-    made, prompt = model(**MODERN, d_k=4), text(3)
-    expected = prompt
-    for _ in range(12):
-        expected = torch.cat([expected, naive(made, expected)[-1:].argmax(-1)])
-    assert torch.equal(generate(made, prompt, 12, sampler=Greedy()), expected[3:])
-
-
-def test_trains_after_generating_in_a_fresh_process():
-    program = """
-import torch, labml_nn
-from labml_nn.sampling import generate
-for name in ("autoregressive", "encoder_decoder"):
-    model = labml_nn.create(name, n_vocab=9, d_model=12, heads=3, n_layers=2, max_len=6)
-    tokens = torch.randint(3, 9, (7, 2))
-    generate(model, tokens[:4], 9, stop=())
-    model.loss(tokens[:-1], tokens[1:]).backward()
-    assert all(p.grad is not None for p in model.parameters())
-"""
-    subprocess.run([sys.executable, "-c", program], check=True)
-
-
 @pytest.mark.parametrize("changes", [{"positions": "learned"}, {**MODERN, "d_k": 4}])
 def test_copies_files_and_precisions(changes, tmp_path):
     made, tokens = model(**changes), text()
@@ -362,32 +326,6 @@ def test_copies_files_and_precisions(changes, tmp_path):
     logits, state = made.double()(tokens.int())
     close(logits, expected.double(), 1e-4)
     assert made(last, state)[0].dtype == torch.float64
-
-
-def test_trains_on_the_meta_device():
-    with torch.device("meta"):
-        made, tokens = AutoregressiveTransformer(config(**MODERN, d_k=4)), text()
-        logits, state = made(tokens)
-        made.loss(tokens, tokens).backward()
-    assert logits.is_meta and logits.shape == (T, B, V)
-    assert state.tokens.shape == (5, B)  # 0 to 6 and 3 to 9 were full; 6 to 10 is not
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"norm_first": False}, {**MODERN, "zero_init": False, "padding_token": PAD}],
-)
-def test_compiles_whole(unhooked, changes):
-    made = plain(unhooked, **changes, d_k=4)
-    compiled = torch.compile(made, fullgraph=True, backend="aot_eager")
-    tokens, parameters = text(W), list(made.parameters())
-    gradients = [
-        torch.autograd.grad(call(tokens)[0].cos().sum(), parameters) for call in (compiled, made)
-    ]
-    torch.testing.assert_close(*gradients, rtol=1e-5, atol=1e-5)
-    with torch.no_grad():
-        _, state = made(tokens[:-1])
-        close(compiled(tokens[-1:], state)[0], made(tokens)[0][-1:])
 
 
 @torch.no_grad()

@@ -213,39 +213,6 @@ def test_steps_equal_full_recomputation(positions, length):
         assert len(state.target.tokens) <= W
 
 
-@few
-@given(seed=seeds, cuts=st.lists(st.integers(1, 8), min_size=1, max_size=5))
-def test_it_does_not_matter_how_a_target_is_cut_into_calls(seed, cuts):
-    torch.manual_seed(seed)
-    made, tokens = small(max_len=W), target(sum(cuts))
-    state = made.encode(words(S))
-    whole, end = made(tokens, state)
-    chunks = []
-    for chunk in tokens.split(cuts):
-        logits, state = made(chunk, state)
-        chunks.append(logits)
-    assert same(torch.cat(chunks), whole)
-    for ours, theirs in zip(leaves(state), leaves(end), strict=True):
-        assert same(ours, theirs)
-
-
-def test_states_are_detached_values():
-    made = model()
-    state = made.encode(words(S))
-    assert state.memory.requires_grad
-    logits, state = made(target(3), state)
-    assert logits.requires_grad
-    assert not any(leaf.requires_grad for leaf in leaves(state))
-    before, one = copy.deepcopy(state), words(1)
-    first, _ = made(one, state)
-    made(words(2), state)
-    assert torch.equal(made(one, state)[0], first)
-    assert torch.equal(made(one, pickle.loads(pickle.dumps(state)))[0], first)
-    for value, old in zip(leaves(state), leaves(before), strict=True):
-        assert torch.equal(value, old)
-        assert value.shape[1] == B
-
-
 # Causality and padding.
 
 
@@ -271,21 +238,6 @@ def test_neither_side_nor_amount_of_padding_matters(seed, lengths, positions):
     source = torch.where(collate(pairs, PAD).source_mask[0], collate(pairs, PAD).source, 5)
     logits, _ = made(tokens, made.encode(source, torch.tensor(lengths[:2])))
     assert same(logits, torch.cat(one_by_one, 1))
-
-
-@pytest.mark.parametrize("side", ["first", "last"])
-def test_targets_of_different_length_continue_together(side):
-    made, source = model(), words(S)
-    long, short, filling = target(4, 1), target(2, 1), torch.full((2, 1), PAD)
-    padded = torch.cat([filling, short] if side == "first" else [short, filling])
-    logits, state = made(torch.cat([long, padded], 1), made.encode(source))
-    then = words(1)
-    after, _ = made(then, state)
-    real = slice(2, 4) if side == "first" else slice(2)
-    for b, text, rows in ((0, long, slice(4)), (1, short, real)):
-        alone, its = made(text, made.encode(source[:, [b]]))
-        assert same(logits[rows, b], alone[:, 0])
-        assert same(after[:, [b]], made(then[:, [b]], its)[0])
 
 
 def test_a_source_of_padding_leaves_finite_results_and_order_matters():
@@ -379,14 +331,6 @@ def test_first_predictions_are_nearly_uniform(norm_first):
     assert made.loss(source, labels).item() == pytest.approx(math.log(68), abs=0.15)
     nn.init.xavier_uniform_(made.transformer.generator.projection.weight)
     assert made.loss(source, labels).item() > math.log(68) + 0.4
-
-
-def test_uniform_initialisation():
-    config = EncoderDecoderConfig(**FIELDS, n_layers=1, init_lower=-0.01, init_upper=0.02)
-    for name, parameter in EncoderDecoderLanguageModel(config).named_parameters():
-        if parameter.dim() > 1:
-            assert -0.01 <= parameter.min() < -0.005, name
-            assert 0.015 < parameter.max() <= 0.02, name
 
 
 def test_the_saved_model_loads_and_has_its_loss():
@@ -511,17 +455,6 @@ def test_errors_of_the_loss(unhooked, targets, error, message):
 
 
 # Compilers, other types, other devices, training.
-
-
-def test_compiles_whole(unhooked):
-    made = unhooked_model(unhooked, positions="learned", max_len=20).eval()
-    source, labels = words(S), words(T)
-    source[4:, 1], labels[:2, 0] = PAD, PAD
-    loss = torch.compile(made.loss, fullgraph=True, backend="eager")(source, labels)
-    torch.testing.assert_close(loss, made.loss(source, labels))
-    step = torch.compile(made, fullgraph=True, backend="eager")
-    state, token = made.encode(source).detach(), target(1)
-    torch.testing.assert_close(step(token, state)[0], made(token, state)[0])
 
 
 def test_bfloat16_meta_and_double():

@@ -43,6 +43,8 @@ def test_defaults_and_precision():
     error = (table - exact).abs()
     assert 6e-6 < error[:128].max() < 8e-6  # the figures of the page
     assert 3e-4 < error.max() < 5e-4
+    moving = table[:1000].amax((0, 1)) - table[:1000].amin((0, 1)) > 0.01
+    assert moving.sum() == 503
 
 
 @settings(deadline=None, max_examples=30)

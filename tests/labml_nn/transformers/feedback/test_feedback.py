@@ -15,7 +15,6 @@ from labml_nn.transformers import feedback
 
 T, B, C, H, D, F, L, S = 5, 2, 12, 3, 4, 28, 2, 7
 KINDS = pytest.mark.parametrize("shared", [False, True], ids=["separate", "shared"])
-COMPILED = pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 
 
 @pytest.fixture(autouse=True)
@@ -84,6 +83,22 @@ def test_attention_by_hand():
     share = oldest / (oldest + newest)
     assert got.item() == pytest.approx(5 * (share + (1 - share) * 3.0) + 0.5, rel=1e-6)
     assert attention.attn[0].item() == pytest.approx(share)
+
+
+@KINDS
+def test_parameters_are_those_of_0_5_1(shared):
+    made = feedback.FeedbackAttention(H, C, is_kv_precomputed=shared)
+    shapes = {name: tuple(x.shape) for name, x in made.state_dict().items()}
+    own = {"key.linear.weight": (C, C), "value.linear.weight": (C, C), "value.linear.bias": (C,)}
+    assert shapes == {
+        "query.linear.weight": (C, C),
+        "output.weight": (C, C),
+        "output.bias": (C,),
+        "key_pos_embeddings": (4096, H, D),
+        "key_pos_bias": (4096, H),
+        "query_pos_bias": (H, D),
+        **({} if shared else own),
+    }
 
 
 def test_attention_equals_torch():
@@ -389,33 +404,6 @@ def test_gradcheck(shared):
     model = build(shared).double()
     x = numbers(3, 1, C).double().requires_grad_()
     assert torch.autograd.gradcheck(model, (x,), fast_mode=True)
-
-
-@KINDS
-def test_functional_transforms(shared):
-    model, x = build(shared), numbers(T, B, C)
-    parameters = dict(model.named_parameters())
-
-    def total(values, x):
-        return torch.func.functional_call(model, values, (x,)).square().sum()
-
-    each = torch.func.vmap(torch.func.grad(total), (None, 0))(
-        parameters, x.transpose(0, 1)[:, :, None]
-    )
-    summed = torch.func.grad(total)(parameters, x)
-    for name, gradient in each.items():
-        torch.testing.assert_close(gradient.sum(0), summed[name], rtol=1e-3, atol=1e-4)
-
-
-@KINDS
-@COMPILED
-def test_one_compiled_graph(unhooked, shared):
-    package = unhooked("labml_nn.transformers.feedback")
-    model, x = build(shared, package=package), numbers(T, B, C)
-    mask = torch.ones(T, B, dtype=torch.bool)
-    mask[2, 0] = False
-    compiled = torch.compile(model.scan, fullgraph=True, backend="aot_eager")
-    torch.testing.assert_close(compiled(x, mask=mask)[0], model.scan(x, mask=mask)[0])
 
 
 # Compatibility and errors.

@@ -1,19 +1,12 @@
 """The feedback language model: equations, state, padding, initialisation, errors."""
 
-import copy
 import dataclasses
 import json
 import math
-import os
-import pickle
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import labml_nn
 from labml_nn import kernels
@@ -23,7 +16,6 @@ from labml_nn.transformers.feedback.language_model import FeedbackConfig, Feedba
 V, B, C, H, HORIZON, PADDING = 11, 2, 12, 3, 4, 0
 RESULTS = Path(__file__).parents[4] / "docs_src/results/feedback"
 KINDS = pytest.mark.parametrize("shared", [False, True], ids=["separate", "shared"])
-COMPILED = pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 
 
@@ -64,53 +56,6 @@ def test_equations(shared, tied):
 
 
 @KINDS
-@settings(deadline=None, max_examples=10)
-@given(cuts=st.sets(st.integers(1, 10)), seed=st.integers(0, 99))
-def test_chunks_equal_the_whole(shared, cuts, seed):
-    model, tokens, state, outputs = build(shared), text(11, B, seed=seed), None, []
-    for chunk in torch.tensor_split(tokens, sorted(cuts)):
-        logits, state = model(chunk, state)
-        outputs.append(logits)
-    whole, end = model(tokens)
-    torch.testing.assert_close(torch.cat(outputs), whole, **CLOSE)
-    torch.testing.assert_close(state.keys, end.keys, **CLOSE)
-    assert len(state) == HORIZON
-
-
-@KINDS
-def test_a_state_is_a_value_without_gradients(shared):
-    model, tokens = build(shared), text(9, B)
-    _, state = model(tokens[:6])
-    assert not state.keys.requires_grad
-    before = state.keys.clone()
-    for end in ([6, 7], [8]):
-        logits, _ = model(tokens[end], state)
-        torch.testing.assert_close(logits, model(tokens[[*range(6), *end]])[0][6:], **CLOSE)
-    assert torch.equal(state.keys, before)
-    copied = pickle.loads(pickle.dumps(copy.deepcopy(state)))
-    assert torch.equal(model(tokens[6:], copied)[0], model(tokens[6:], state)[0])
-
-
-@KINDS
-@settings(deadline=None, max_examples=10)
-@given(
-    holes=st.lists(st.lists(st.booleans(), min_size=3, max_size=3), min_size=7, max_size=7),
-    cut=st.integers(1, 6),
-)
-def test_padding_anywhere(shared, holes, cut):
-    model = build(shared, padding_token=PADDING)
-    tokens = text(7, 3).masked_fill(torch.tensor(holes), PADDING)
-    first, state = model(tokens[:cut])
-    logits = torch.cat([first, model(tokens[cut:], state)[0]])
-    for b in range(3):
-        mask = tokens[:, b] != PADDING
-        assert logits[~mask, b].count_nonzero() == 0
-        if mask.any():
-            alone, _ = model(tokens[mask, b : b + 1])
-            torch.testing.assert_close(logits[mask, b], alone[:, 0], **CLOSE)
-
-
-@KINDS
 def test_loss_of_padded_sequences_is_that_of_each_alone(shared):
     model = build(shared, padding_token=PADDING)
     one, other = text(8, 1, seed=1), text(5, 1, seed=2)
@@ -123,21 +68,6 @@ def test_loss_of_padded_sequences_is_that_of_each_alone(shared):
     torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
     unpadded = build(shared)
     assert unpadded(torch.zeros(5, B, dtype=torch.long))[0].count_nonzero() > 0
-
-
-@KINDS
-def test_trains(shared):
-    """A text of one sentence is learned by heart, in two chunks with the state in between."""
-    model = build(shared, max_len=16).train()
-    tokens = text(9, 1).expand(-1, B)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
-    for _ in range(100):
-        logits, state = model(tokens[:4])
-        loss = model.loss_of(logits, tokens[1:5]) + model.loss(tokens[4:-1], tokens[5:], state)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    assert model.eval().loss(tokens[:-1], tokens[1:]) < 0.3
 
 
 @KINDS
@@ -165,23 +95,6 @@ def test_embeddings_are_dropped_in_training():
         assert model.eval()(text(3, B))[0].unique(dim=1).shape[1] == B
 
 
-@KINDS
-def test_saved_and_copied(shared, tmp_path):
-    model, tokens = build(shared, tied=False), text(9, B)
-    expected, _ = model(tokens)
-    model.save(tmp_path / "model")
-    loaded = FeedbackLanguageModel.load(tmp_path / "model").eval()
-    assert loaded.config == model.config
-    for same in (loaded, copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        assert torch.equal(same(tokens)[0], expected)
-    with torch.autocast("cpu", torch.bfloat16):
-        first, state = model(tokens[:5])
-        got = torch.cat([first, model(tokens[5:], state)[0]]).float()
-    torch.testing.assert_close(got, expected, rtol=0.1, atol=0.3)
-    double, _ = model.double()(tokens)
-    torch.testing.assert_close(double.float(), expected, rtol=1e-4, atol=1e-4)
-
-
 def test_the_trained_model_is_the_same():
     model = labml_nn.load(RESULTS / "model").eval()
     sizes = json.loads((RESULTS / "model/config.json").read_text())["config"]
@@ -190,52 +103,6 @@ def test_the_trained_model_is_the_same():
         kernel = model.loss(tokens[:-1], tokens[1:])
         with kernels.disabled():
             torch.testing.assert_close(kernel, model.loss(tokens[:-1], tokens[1:]))
-
-
-@KINDS
-@COMPILED
-def test_one_compiled_graph(unhooked, shared):
-    package = unhooked("labml_nn.transformers.feedback.language_model")
-    model, tokens = build(shared, package, padding_token=PADDING), text(6, B)
-    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
-    logits, state = compiled(tokens[:4])
-    torch.testing.assert_close(logits, model(tokens[:4])[0])
-    torch.testing.assert_close(compiled(tokens[4:], state)[0], model(tokens)[0][4:], **CLOSE)
-
-
-@KINDS
-def test_meta_and_empty_batches(shared):
-    with torch.device("meta"):
-        model = build(shared, padding_token=PADDING).train()
-    tokens = torch.zeros(6, B, dtype=torch.long, device="meta")
-    logits, state = model(tokens)
-    assert (logits.shape, len(state)) == ((6, B, V), HORIZON)
-    model.loss(tokens, tokens).backward()
-    empty, state = build(shared)(text(5, 0))
-    assert (empty.shape, state.keys.shape[1]) == ((5, 0, V), 0)
-
-
-TRAIN_AFTER_GENERATION = """
-import torch, labml_nn
-from labml_nn.sampling import generate
-
-for shared in (True, False):
-    model = labml_nn.create("feedback", n_vocab=65, n_layers=2, shared_kv=shared)
-    text = torch.randint(65, (9, 2))
-    with torch.inference_mode():
-        model(text)
-        model.train()(text)
-    generate(model, text, 5)
-    model.train().loss(text[:-1], text[1:]).backward()
-    generate(model, text, 5)
-    model.train().loss(text[:-1], text[1:]).backward()
-"""
-
-
-def test_training_after_generation_in_a_fresh_process():
-    command = [sys.executable, "-W", "error", "-c", TRAIN_AFTER_GENERATION]
-    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ))
-    assert done.returncode == 0, done.stderr
 
 
 def test_configuration():
