@@ -10,11 +10,9 @@ paper: https://arxiv.org/abs/1904.09751
 To generate text, a language model predicts a distribution over the next token, a
 **sampler** chooses a token from it, and the token becomes the model's next input:
 
-```text
-input    what light thr   o   u   g
-                      │   │   │   │
-sampled               o   u   g   h
-```
+| Input | `what light thr` | `o` | `u` | `g` |
+|:--|:--|:--|:--|:--|
+| Sampled next token | `o` | `u` | `g` | `h` |
 
 This is *autoregressive* generation. In training the model is given the true previous
 token everywhere (teacher forcing). Here it is given its own, so an unlikely choice

@@ -3,7 +3,7 @@
 import torch
 
 from labml_nn.transformers.autoregressive import AutoregressiveConfig, AutoregressiveTransformer
-from pylit.figures.draw import LINE, WIDTH, Figure, Panel, arrow, element, heat_map, line, text
+from pylit.figures.draw import LINE, WIDTH, Figure, Panel, arrow, box, element, heat_map, line, text
 
 TOKENS = 5
 
@@ -47,28 +47,26 @@ def _dependence():
     return rows
 
 
-#: From bottom to top, with the height of the gap below each.
+#: From bottom to top, with the height of the gap below each, its tone and its code.
 BOXES = (
-    ("embedding √C · E + position P", 18),
-    ("norm", 26),
-    ("masked multi-head attention", 14),
-    ("norm", 30),
-    ("feed-forward network", 14),
-    ("norm", 42),
-    ("linear, tied to E", 14),
+    ("embedding √C · E + position P", 18, 4, "#TokenAndPositionEmbedding"),
+    ("norm", 26, 4, "models.html#TransformerLayer.residual"),
+    ("masked multi-head attention", 14, 1, "#AutoregressiveTransformer.run_layers"),
+    ("norm", 30, 4, "models.html#TransformerLayer.residual"),
+    ("feed-forward network", 14, 2, "feed_forward.html"),
+    ("norm", 42, 4, "#AutoregressiveTransformer.forward"),
+    ("linear, tied to E", 14, 3, "#AutoregressiveTransformer.forward"),
 )
 
 
 def _architecture():
-    width, left, height = 216.0, 36.0, 22.0
-    middle, total = left + width / 2, 358.0
+    width, left, height = 216.0, 36.0, 26.0
+    middle, total = left + width / 2, 386.0
     y, tops, parts = total - LINE, [], [text(middle, total - 3, "tokens w", "middle")]
-    for name, gap in BOXES:
+    for name, gap, tone, to in BOXES:
         bottom = y - gap
         parts.append(arrow(middle, y, middle, bottom, "l t4"))
-        box = {"x": left, "y": bottom - height, "width": width, "height": height, "rx": 4}
-        parts.append(element("rect", "l t0", **box))
-        parts.append(text(middle, bottom - 7, name, "middle"))
+        parts.append(box(middle, bottom - height, width, height, name, tone, to))
         y = bottom - height
         tops.append(y)
     parts.append(arrow(middle, y, middle, y - 14, "l t4"))

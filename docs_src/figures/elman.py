@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from labml_nn.recurrent.elman import ElmanLayer
-from pylit.figures.draw import WIDTH, Figure, Panel, Plot, Table, arrow, element, text
+from pylit.figures.draw import WIDTH, Figure, Panel, Plot, Table, arrow, box, element, text
 
 UNITS, BATCH = 128, 8
 FAR = (0, 1, 2, 5, 10, 20, 30, 40, 50)
@@ -16,13 +16,13 @@ def network():
     for t in range(1, 4):
         left = 2 + (t - 1) * 100.0
         middle = left + 42
-        parts += _box(middle - 20, 52, 40, f"h{_below(t)}")
-        parts += _box(left, 112, 36, f"h{_below(t - 1)}")
-        parts += _box(left + 48, 112, 36, f"x{_below(t)}")
+        parts.append(box(middle, 50, 40, 26, f"h{_below(t)}", 0, "#ElmanCell.forward"))
+        parts.append(box(left + 18, 112, 36, 26, f"h{_below(t - 1)}", 1, "#ElmanLayer.forward"))
+        parts.append(box(left + 66, 112, 36, 26, f"x{_below(t)}", 4))
         parts += [
             arrow(left + 20, 112, middle - 10, 76, "l t0"),
             arrow(left + 64, 112, middle + 10, 76, "l t0"),
-            arrow(middle, 52, middle, 26, "l t0"),
+            arrow(middle, 50, middle, 24, "l t0"),
             text(left + 16, 98, "U", "middle"),
             text(left + 70, 98, "W", "middle"),
             text(middle, 18, f"y{_below(t)}", "middle"),
@@ -40,11 +40,6 @@ def network():
         "output. A dashed arrow, the copy, leads from the hidden units of a step to the "
         "context units of the next.",
     )
-
-
-def _box(x, y, width, label):
-    box = element("rect", "l t0", x=x, y=y, width=width, height=24, rx=4)
-    return [box, text(x + width / 2, y + 16, label, "middle")]
 
 
 def unrolled():

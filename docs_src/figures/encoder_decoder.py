@@ -5,7 +5,7 @@ from torch import nn
 from labml_nn.transformers.feed_forward import FeedForward
 from labml_nn.transformers.mha import MultiHeadAttention
 from labml_nn.transformers.models import Decoder, Encoder, TransformerLayer
-from pylit.figures.draw import WIDTH, Figure, Panel, arrow, element, line, text
+from pylit.figures.draw import WIDTH, Figure, Panel, arrow, box, element, line, text
 
 #: What a sub-layer of a layer is called, in the order in which `forward` runs them.
 NAMES = {
@@ -13,9 +13,9 @@ NAMES = {
     "src_attn": "cross-attention",
     "feed_forward": "feed-forward",
 }
-BOX, HEIGHT, STEP = 114.0, 24.0, 46.0
+BOX, HEIGHT, STEP = 114.0, 26.0, 48.0
 LEFT, RIGHT = 74.0, 216.0
-BOTTOM = 300.0
+BOTTOM = 282.0
 
 
 def diagram():
@@ -27,13 +27,15 @@ def diagram():
         source = "source tokens" if name == "encoder" else "target, shifted"
         parts.append(text(x, BOTTOM + 54, source, "middle"))
         parts.append(arrow(x, BOTTOM + 42, x, BOTTOM + 36, "l t4"))
-        parts += _box(x, BOTTOM + 12, "token + position", tone=4)
+        embedded = "#EmbeddingsWithPositionalEncoding"
+        parts.append(box(x, BOTTOM + 12, BOX, HEIGHT, "token + position", 4, embedded))
         y, before = BOTTOM - 30, BOTTOM + 12
         frame = y + HEIGHT + 13
         for part in sublayers:
             shown = "masked attention" if (name, part) == ("decoder", "self_attn") else None
             parts.append(arrow(x, before, x, y + HEIGHT, "l t4"))
-            parts += _box(x, y, shown or NAMES[part], tone=1 if "attn" in part else 2)
+            tone, words = 1 if "attn" in part else 2, shown or NAMES[part]
+            parts.append(box(x, y, BOX, HEIGHT, words, tone, "#TransformerLayer.forward"))
             # The residual connection leads past the sub-layer, to the sum behind it.
             side = x - BOX / 2 - 7
             start, end = y + HEIGHT + 9, y - 10
@@ -64,11 +66,12 @@ def diagram():
         )
         parts.append(text(x + BOX / 2 + 4, top + 12, "× L", "end"))
         parts.append(arrow(x, before, x, top - 14, "l t4"))
-        parts += _box(x, top - 14 - HEIGHT, "layer norm", tone=4)
+        norm = f"#{name.title()}.forward"
+        parts.append(box(x, top - 14 - HEIGHT, BOX, HEIGHT, "layer norm", 4, norm))
         tops[name] = top - 14 - HEIGHT
     y = tops["decoder"] - 14 - HEIGHT
     parts.append(arrow(RIGHT, tops["decoder"], RIGHT, y + HEIGHT, "l t4"))
-    parts += _box(RIGHT, y, "generator, softmax", tone=3)
+    parts.append(box(RIGHT, y, BOX, HEIGHT, "generator, softmax", 3, "#Generator"))
     parts.append(arrow(RIGHT, y, RIGHT, y - 10, "l t4"))
     parts.append(text(RIGHT, y - 15, "next token", "middle"))
     return Figure(
@@ -89,12 +92,3 @@ def _stack(kind: type[nn.Module]) -> nn.Module:
         dropout_prob=0.0,
     )
     return kind(layer, 1)
-
-
-def _box(x: float, y: float, words: str, tone: int) -> list[str]:
-    box = {"x": x - BOX / 2, "y": y, "width": BOX, "height": HEIGHT, "rx": 4}
-    return [
-        element("rect", f"f t{tone}", fill_opacity="0.12", **box),
-        element("rect", f"l t{tone}", **box),
-        text(x, y + 16, words, "middle"),
-    ]

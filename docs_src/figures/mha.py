@@ -4,18 +4,19 @@ import torch
 
 from labml_nn import kernels
 from labml_nn.transformers.mha import MultiHeadAttention
-from pylit.figures.draw import WIDTH, Figure, Panel, Table, arrow, element, text
+from pylit.figures.draw import WIDTH, Figure, Panel, Table, arrow, box, element, text
 
-HEIGHT, GAP = 22.0, 17.0
-#: The steps of `attend` from the bottom to the top, with tones for products and other steps.
+HEIGHT, GAP = 26.0, 15.0
+#: The steps from the bottom to the top, with tones for products and other steps, and the methods.
 STEPS = (
-    ("scores Q Kᵀ", 1),
-    ("scale by 1/√d", 4),
-    ("mask with −∞", 4),
-    ("softmax over keys", 2),
-    ("dropout", 4),
-    ("average A V", 1),
+    ("scores Q Kᵀ", 1, "get_scores"),
+    ("scale by 1/√d", 4, "get_scores"),
+    ("mask with −∞", 4, "prepare_mask"),
+    ("softmax over keys", 2, "attend"),
+    ("dropout", 4, "attend"),
+    ("average A V", 1, "attend"),
 )
+CODE = "#MultiHeadAttention"
 LEFT, BOX = 62.0, 110.0
 RIGHT, NARROW = 213.0, 40.0
 
@@ -34,10 +35,10 @@ def diagram():
 
     bottom = 40 + len(STEPS) * (HEIGHT + GAP)
     top = bottom
-    for name, tone in STEPS:
+    for name, tone, method in STEPS:
         top -= HEIGHT + GAP
         parts.append(arrow(LEFT - 14, top + HEIGHT + GAP, LEFT - 14, top + HEIGHT, "l t4"))
-        parts += _box(LEFT, top, BOX, name, tone)
+        parts.append(box(LEFT, top, BOX, HEIGHT, name, tone, f"{CODE}.{method}"))
     parts.append(arrow(LEFT - 14, top, LEFT - 14, top - GAP + 3, "l t4"))
     # Keys enter with the queries at the bottom, values only at the top.
     parts.append(text(LEFT - 14, bottom + 12, "Q, K", "middle"))
@@ -54,15 +55,19 @@ def diagram():
         assert attention.get_submodule(name).heads == attention.heads
         parts.append(text(at, bottom + 12, "XYZ"[i], "middle"))
         parts.append(arrow(at, bottom, at, rows[0] + HEIGHT, "l t4"))
-        parts += _box(at, rows[0], NARROW, name, 3)
+        parts.append(box(at, rows[0], NARROW, HEIGHT, name, 3, "#PrepareForMultiHeadAttention"))
         parts.append(arrow(at, rows[0], at, rows[1] + HEIGHT + 10, "l t4"))
     for i in reversed(range(attention.heads)):
         shift = 5.0 * i
-        parts += _box(RIGHT + shift, rows[1] - shift + 5, 2.8 * NARROW, "", 1)
-    parts.append(text(RIGHT, rows[1] + HEIGHT - 2, f"head 0 … {attention.heads - 1}", "middle"))
+        # The page hides what lies behind a head.
+        behind = {"x": RIGHT + shift - 1.4 * NARROW, "y": rows[1] - shift + 5, "height": HEIGHT}
+        page = "fill: var(--page)"
+        parts.append(element("rect", style=page, width=2.8 * NARROW, rx=4, **behind))
+        words, to = ("", "") if i else (f"head 0 … {attention.heads - 1}", f"{CODE}.attend")
+        parts.append(box(RIGHT + shift, rows[1] - shift + 5, 2.8 * NARROW, HEIGHT, words, 1, to))
     parts.append(arrow(RIGHT, rows[1] - 5, RIGHT, rows[2] + HEIGHT, "l t4"))
     parts.append(text(RIGHT + 6, (rows[1] + rows[2] + HEIGHT) / 2 + 3, "side by side"))
-    parts += _box(RIGHT, rows[2], 3 * NARROW, "output projection", 3)
+    parts.append(box(RIGHT, rows[2], 3 * NARROW, HEIGHT, "output projection", 3, f"{CODE}.forward"))
     parts.append(arrow(RIGHT, rows[2], RIGHT, rows[2] - 20, "l t4"))
     count = sum(p.numel() for p in attention.parameters())
     shapes = [
@@ -78,13 +83,3 @@ def diagram():
         f"the output projection combines them; with 12 features these have {count} parameters.",
         Table(["tensor", "shape", "meaning"], shapes),
     )
-
-
-def _box(x, y, width, words, tone):
-    """A filled and framed box with its top at `y`, and words in its middle."""
-    size = {"x": x - width / 2, "y": y, "width": width, "height": HEIGHT, "rx": 4}
-    return [
-        element("rect", f"f t{tone}", fill_opacity="0.16", **size),
-        element("rect", f"l t{tone}", **size),
-        *([text(x, y + HEIGHT / 2 + 4, words, "middle")] if words else []),
-    ]

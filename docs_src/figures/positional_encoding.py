@@ -13,11 +13,16 @@ from pylit.figures.draw import (
     Panel,
     Plot,
     Table,
+    arrow,
+    box,
     element,
     heat_map,
     short,
     text,
 )
+
+#: Where tokens are embedded.
+EMBEDDING = "models.html#EmbeddingsWithPositionalEncoding"
 
 
 def waves():
@@ -48,7 +53,6 @@ def heat():
         across="position",
         rows=[str(i) if i % 4 == 0 else "" for i in range(8)],
         columns=[str(i) if i % 10 == 0 else "" for i in range(32)],
-        tones=(0, 1),
     )
     still = int(((table.amax(0) - table.amin(0)) < 0.1).sum())
     return Figure(
@@ -128,3 +132,47 @@ def _dials(row, chosen):
         )
         parts.append(text(x, y + 28, str(i), "middle"))
     return Panel(WIDTH, 124, tuple(parts))
+
+
+def diagram():
+    """Where the encodings enter, as the bottom of Figure 1 of the paper, and their matrix."""
+    table = get_positional_encoding(32, 24)[:, 0]
+    matrix = heat_map(
+        table.tolist(),
+        title="row p is added at position p",
+        down="position",
+        across="feature",
+        rows=[str(p) if p % 4 == 0 else "" for p in range(24)],
+        columns=[str(i) if i % 8 == 0 else "" for i in range(32)],
+        cell=8.0,
+    )
+    return Figure(
+        [_bottom(), matrix],
+        "Left, from bottom to top, the same for encoder and decoder: tokens are embedded and "
+        "scaled by the square root of C, the positional encodings are added, dropout follows, "
+        "and the sum enters the layers. Right: a matrix of 24 positions by 32 features. Its "
+        "first features change sign from row to row, and the last ones hardly change.",
+    )
+
+
+def _bottom():
+    """Embeddings and encodings, and their sum, in encoder and decoder."""
+    middle, height, parts = WIDTH / 2, 26.0, []
+    layers, dropout, plus, embedding, tokens = 24.0, 66.0, 120.0, 148.0, 192.0
+    parts.append(text(0, 11, "sum at the bottom of both stacks", classes="h"))
+    encoding = "#get_positional_encoding"
+    parts.append(box(middle, plus - height / 2, 76, height, "sinusoids", 1, encoding))
+    for x, stack, source in ((44.0, "encoder", "source"), (244.0, "decoder", "target")):
+        parts.append(box(x, layers, 88, height, f"{stack}, × L", 0))
+        parts.append(arrow(x, dropout, x, layers + height, "l t4"))
+        parts.append(box(x, dropout, 88, height, "dropout", 4, "#PositionalEncoding.forward"))
+        parts.append(arrow(x, plus - 6, x, dropout + height, "l t4"))
+        parts.append(element("circle", "l t4", cx=x, cy=plus, r=6))
+        parts.append(text(x, plus + 3.5, "+", "middle"))
+        side = -1 if x < middle else 1
+        parts.append(arrow(middle + side * 38, plus, x - side * 6, plus, "l t1"))
+        parts.append(arrow(x, embedding, x, plus + 6, "l t4"))
+        parts.append(box(x, embedding, 88, height, "embedding √C", 2, EMBEDDING))
+        parts.append(arrow(x, tokens, x, embedding + height, "l t4"))
+        parts.append(text(x, tokens + 12, f"{source} tokens", "middle"))
+    return Panel(WIDTH, tokens + 18, tuple(parts))

@@ -53,10 +53,10 @@ class Figure:
         drawings = [panel.svg() for panel in self.panels]
         for drawing in drawings:
             _check(drawing)
-        picture = (
-            f'<div class="panels" role="img" aria-label="{escape(" ".join(self.alt.split()))}">'
-            f"{''.join(drawings)}</div>"
-        )
+        # What is inside of an image cannot be reached, so links make it a group.
+        role = "group" if any("<a " in drawing for drawing in drawings) else "img"
+        label = f'role="{role}" aria-label="{escape(" ".join(self.alt.split()))}"'
+        picture = f'<div class="panels" {label}>{"".join(drawings)}</div>'
         return picture + (_knobs(self.demo) if self.demo else "")
 
     def below(self) -> str:

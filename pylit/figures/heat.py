@@ -26,7 +26,6 @@ def heat_map(
     down: str = "",
     across: str = "",
     frames: bool = False,
-    tones: tuple[int, int] = (0, 1),
     width: float = WIDTH,
 ) -> Panel:
     """A panel with one cell for each number.
@@ -38,7 +37,6 @@ def heat_map(
         most: The value that is all ink; the largest if not given.
         cell: Side of a cell; as large as the width has room for, up to 22, if not given.
         down, across: What the rows and the columns are.
-        tones: Of numbers above and below 0.
         frames: Whether cells have a thin border, for few of them.
         width: Of the panel.
     """
@@ -52,7 +50,7 @@ def heat_map(
         text(0, (i + 1) * LINE - 3, head, classes=kind) for i, (head, kind) in enumerate(heads)
     ]
     if any(value < 0 for row in matrix for value in row):
-        parts += _signs(width, len(heads) * LINE - 3, tones)
+        parts += _signs(width, len(heads) * LINE - 3)
     top = len(heads) * LINE + (LINE if any(columns) else 0) + 4
     parts += crossing(columns, left, top - 5, side)
     for i, label in enumerate(rows):
@@ -72,10 +70,10 @@ def heat_map(
     return Panel(width, top + h + 3, tuple(parts))
 
 
-def _signs(right: float, y: float, tones: tuple[int, int]) -> list[str]:
+def _signs(right: float, y: float) -> list[str]:
     """Which tone is which sign, in the last line above the map."""
     parts = []
-    for tone, words in zip(reversed(tones), ("below 0", "above 0"), strict=True):
+    for tone, words in ((1, "below 0"), (0, "above 0")):
         parts.append(text(right, y, words, "end"))
         right -= len(words) * LETTER + 12
         parts.append(element("rect", f"f t{tone}", x=right, y=y - 8, width=8, height=8))
@@ -96,25 +94,13 @@ def _paths(matrix: Matrix, most: float, side: float) -> dict[tuple[int, int], st
                 continue
             kind = kinds[start]
             if kind[1]:
-                paths.setdefault(kind, []).append(_dash(reached, kind, start, j, i, side))
+                move = f"M{short(start * side)} {short((i + 0.5) * side)}"
+                if kind in reached:
+                    move = f"m{short((start - reached[kind]) * side)} 0"
+                paths.setdefault(kind, []).append(f"{move}h{short((j - start) * side)}")
+                reached[kind] = j
             start = j
     return {kind: "".join(dashes) for kind, dashes in paths.items()}
-
-
-def _dash(
-    reached: dict[tuple[int, int], int],
-    kind: tuple[int, int],
-    start: int,
-    stop: int,
-    row: int,
-    side: float,
-) -> str:
-    if kind in reached:
-        move = f"m{short((start - reached[kind]) * side)} 0"
-    else:
-        move = f"M{short(start * side)} {short((row + 0.5) * side)}"
-    reached[kind] = stop
-    return f"{move}h{short((stop - start) * side)}"
 
 
 def _kind(value: float, most: float) -> tuple[int, int]:

@@ -110,15 +110,13 @@ class Plot:
             cx, cy = self.at(x, y)
             self._parts.append(element("circle", f"f t{tone}", cx=cx, cy=cy, r=2.5))
 
-    def bars(
-        self, xs: Sequence[float], ys: Sequence[float], tone: int = 0, *, width: float = 0.7
-    ) -> None:
-        """Bars that stand on the lower end of the axis; `width` is a share of their distance."""
+    def bars(self, xs: Sequence[float], ys: Sequence[float], tone: int = 0) -> None:
+        """Bars that stand on the lower end of the axis."""
         step = (self.at(xs[1], 0)[0] - self.at(xs[0], 0)[0]) if len(xs) > 1 else 40.0
         parts = []
         for x, y in zip(xs, ys, strict=True):
             middle, top = self.at(x, y)
-            half = step * width / 2
+            half = step * 0.35
             parts.append(
                 f"M{short(middle - half)} {short(self.bottom)}V{short(top)}"
                 f"h{short(2 * half)}V{short(self.bottom)}z"

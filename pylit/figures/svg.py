@@ -79,6 +79,17 @@ def element(name: str, classes: str = "", **attributes: float | str) -> str:
     return f"<{name}{named}{written}/>"
 
 
+def box(
+    x: float, y: float, width: float, height: float, words: str = "", tone: int = 0, to: str = ""
+) -> str:
+    """A box with its top at `y` and its middle at `x`, and words in it; with `to`, a link."""
+    size = {"x": x - width / 2, "y": y, "width": width, "height": height, "rx": 4}
+    drawn = element("rect", f"f t{tone}", fill_opacity="0.14", **size)
+    drawn += element("rect", f"l t{tone}", **size)
+    drawn += text(x, y + height / 2 + 4, words, "middle") if words else ""
+    return f'<a href="{escape(to)}">{drawn}</a>' if to else drawn
+
+
 def line(x1: float, y1: float, x2: float, y2: float, classes: str) -> str:
     """A straight line."""
     d = f"M{short(x1)} {short(y1)}L{short(x2)} {short(y2)}"

@@ -34,8 +34,8 @@ x_t^l &= \operatorname{Layer}_l\big(x_t^{l-1}, \; [m_0, \dots, m_{t-1}]\big) \\
 m_t &= \sum_{l=0}^{L} \operatorname{softmax}(w)_l \; x_t^l
 \end{align}
 
-![Longest chains of layers in a transformer and in a feedback transformer, found with
-gradients.](figure:chains.unrolled)
+![Left: the outputs of all layers at a step form its memory vector, and all layers of
+later steps attend to it. Right: one layer.](figure:feedback.diagram)
 
 **Depth.** Layer 1 at step $t$ starts from what layer $L$ computed at step $t - 1$. If
 $l$ is the highest layer with a weight in the sum, the output of step $t = 1, 2, \dots$
@@ -45,6 +45,9 @@ of fixed size: attention still reaches every earlier step directly. On programs 
 with three variables the authors report 99.1 % accuracy, for a transformer 33.7 %
 ([their code and results](https://github.com/facebookresearch/transformer-sequential);
 their baseline has 8 layers, their feedback transformer 4).
+
+![Longest chains of layers in a transformer and in a feedback transformer, found with
+gradients.](figure:chains.unrolled)
 
 **Cost.** The arithmetic is that of a transformer of the same size, but not the order.
 A transformer computes all positions of a training sequence in parallel, layer by layer,
