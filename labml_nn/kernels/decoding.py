@@ -142,7 +142,7 @@ SUBMODULES: set[type[nn.Module]] = {
     *(nn.ReLU, nn.GELU, nn.SiLU, SquaredReLU),
     *(nn.Linear, nn.Embedding, nn.LayerNorm, nn.Identity, nn.Dropout, nn.Softmax),
     *(nn.ModuleList, Encoder, Generator, TransformerLayer, FeedForward),
-    *(MultiHeadAttention, PrepareForMultiHeadAttention, TokenAndPositionEmbedding),
+    *(MultiHeadAttention, PrepareForMultiHeadAttention),
     *(NormalisedHeads, QKNormAttention, RMSNorm),
     *(RotaryMultiHeadAttention, RotaryQKNormAttention),
 }
@@ -274,23 +274,22 @@ class Network(NamedTuple):
     r"""
     ## The submodules of a decoder
 
-    * `table` is the token embedding, multiplied by `scale`; `positions` is added
+    * the token embedding is multiplied by `scale`, and `positions` are added
     * `embedding_norm` and `final_norm` are before the first layer and after the last
     * `output` maps features to logits
-    * `max_len` is the length of the context
-    * `state_of` makes a state of the model from a context
+    * `window` is the context so far, and `state_of` makes a state of the model from one
     * `sources` are the source's keys and values for each layer of an encoder–decoder,
       `[S, B, H, D]`, and `source_lengths` the numbers of its real tokens, `[B]`
     """
 
-    table: Float[Tensor, "V C"]
+    embedding: nn.Embedding
     scale: float
     positions: Float[Tensor, "max_len C"] | None
     embedding_norm: nn.Module
     layers: Sequence[TransformerLayer]
     final_norm: nn.Module
     output: nn.Linear
-    max_len: int
+    window: SlidingWindow | None
     state_of: Callable[[SlidingWindow], Any]
     sources: Sequence[tuple[Tensor, Tensor]] = ()
     source_lengths: Int[Tensor, " B"] | None = None
@@ -306,13 +305,13 @@ class DecoderStep(CompiledStep):
     def __init__(
         self,
         library: Library,
-        model: LanguageModel[Any],
+        model: Any,
         network: Network,
         window: SlidingWindow,
     ) -> None:
         super().__init__(library, model, window.tokens.shape[1])
         self.state_of = network.state_of
-        self.cache = StaticCache(window, network.max_len)
+        self.cache = StaticCache(window, model.config.max_len)
         self.held: list[Tensor] = []
         self.task = self._task(network)
         read = nn.ModuleList([*network.layers, network.output]).parameters()
@@ -344,7 +343,7 @@ class DecoderStep(CompiledStep):
     # Each method raises `Unsupported` if the C++ would compute something else. `held`
     # keeps the tensors behind the pointers alive.
     def _task(self, network: Network) -> Task:
-        batch, width = self.batch, network.table.shape[1]
+        batch, width = self.batch, network.embedding.weight.shape[1]
         sources: Sequence[Any] = network.sources or [None] * len(network.layers)
         parts = zip(network.layers, self.cache.layers, sources, strict=True)
         layers = [self._layer(*part) for part in parts]
@@ -358,7 +357,7 @@ class DecoderStep(CompiledStep):
             embedding_norm=self._norm(network.embedding_norm),
             final_norm=self._norm(network.final_norm),
             output=self._linear(network.output),
-            token_table=self._pointer(network.table),
+            token_table=self._pointer(network.embedding.weight),
             position_table=self._pointer(network.positions),
             layer=ctypes.addressof(self.layers),
         )
@@ -373,7 +372,7 @@ class DecoderStep(CompiledStep):
             a = layer.self_attention
             widest = max(widest, 2 * a.heads * (a.d_k + a.d_v), layer.up.rows)
             longest = max(longest, layer.cross_attention.capacity)
-        self.scratch = network.table.detach().new_zeros(longest + 64)
+        self.scratch = network.embedding.weight.detach().new_zeros(longest + 64)
         task.scores = self._pointer(self.scratch)
         for name, size in {"x": width, "z": width, "wide": widest}.items():
             room = self.scratch.new_zeros(batch * size + 64)
@@ -425,23 +424,14 @@ class DecoderStep(CompiledStep):
         cos, sin = None, None
         if isinstance(attention, RotaryMultiHeadAttention):
             cos, sin = self._rotations(d_k, attention.base)
+        query, key, value = attention.query, attention.key, attention.value
+        norms = norm, getattr(query, "norm", None), getattr(key, "norm", None)
+        linears = query.linear, key.linear, value.linear, attention.output
         return Attention(
-            heads=heads,
-            d_k=d_k,
-            d_v=values.shape[3],
-            capacity=capacity,
-            scale=attention.scale,
-            norm=self._norm(norm),
-            query_norm=self._norm(getattr(attention.query, "norm", None)),
-            key_norm=self._norm(getattr(attention.key, "norm", None)),
-            query=self._linear(attention.query.linear),
-            key=self._linear(attention.key.linear),
-            value=self._linear(attention.value.linear),
-            output=self._linear(attention.output),
-            cos=self._pointer(cos),
-            sin=self._pointer(sin),
-            keys=self._pointer(keys),
-            values=self._pointer(values),
+            *(heads, d_k, values.shape[3], capacity, attention.scale),
+            *map(self._norm, norms),
+            *map(self._linear, linears),
+            *map(self._pointer, (cos, sin, keys, values)),
         )
 
     # Rotating the point $(1, 0)$ of each pair gives the cosine and sine of its angle.
@@ -477,12 +467,62 @@ class DecoderStep(CompiledStep):
         return tensor.data_ptr()
 
 
-def compiled_step(
-    model: LanguageModel[Any], network: Network, window: SlidingWindow | None
-) -> Any:
+def autoregressive(model: AutoregressiveTransformer, state: SlidingWindow) -> Network:
     """
-    ## Supported models and states
+    ## Supported models
+
+    The submodules of an autoregressive transformer.
     """
+    embedding, stack = model.embedding, model.stack
+    return Network(
+        embedding=embedding.tokens,
+        scale=embedding.scale,
+        positions=embedding.table,
+        embedding_norm=embedding.norm,
+        layers=[cast(TransformerLayer, layer) for layer in stack.layers],
+        final_norm=stack.norm,
+        output=model.generator.projection,
+        window=state,
+        state_of=lambda window: window,
+    )
+
+
+def encoder_decoder(
+    model: EncoderDecoderLanguageModel, state: EncoderDecoderState
+) -> Network:
+    """
+    Those of an encoder–decoder. Padding comes last in the source, so its length says
+    which positions are real.
+    """
+    embedding = cast(TokenEmbedding, model.transformer.tgt_embed)
+    decoder = model.transformer.decoder
+    positions = embedding.positions.positional_encodings
+    return Network(
+        embedding=embedding.tokens,
+        scale=math.sqrt(embedding.d_model),
+        positions=positions.reshape(len(positions), -1),
+        embedding_norm=nn.Identity(),
+        layers=[cast(TransformerLayer, layer) for layer in decoder.layers],
+        final_norm=decoder.norm,
+        output=cast(nn.Linear, model.transformer.generator.projection),
+        window=state.target if state.sources else None,
+        state_of=lambda window: state._replace(target=window),
+        sources=state.sources,
+        source_lengths=state.source_mask.sum(0),
+    )
+
+
+def decoding_step(model: Any, state: Any) -> Any:
+    """
+    ## Attached to the language models
+
+    Returns the step, or `NotImplemented`.
+    """
+    if state is None:
+        return NotImplemented
+    is_autoregressive = isinstance(model, AutoregressiveTransformer)
+    network = (autoregressive if is_autoregressive else encoder_decoder)(model, state)
+    window = network.window
     if (
         window is None
         or not window.layers
@@ -491,10 +531,9 @@ def compiled_step(
         or not bool(window.real.all())
         or torch.is_autocast_enabled("cpu")
         or any(module.training for module in model.modules())
+        or network.embedding.max_norm is not None
+        or (library := KERNEL.find()) is None
     ):
-        return NotImplemented
-    library = KERNEL.find()
-    if library is None:
         return NotImplemented
 
     # Tensors made in inference mode could not be modified outside it.
@@ -505,65 +544,14 @@ def compiled_step(
             return NotImplemented
 
 
-@kernel_for(
-    LanguageModel.decoding_step, owner=AutoregressiveTransformer, submodules=SUBMODULES
-)
-def decode_autoregressive(
-    model: AutoregressiveTransformer, state: SlidingWindow
-) -> Any:
-    """
-    ## Autoregressive transformer
-    """
-    embedding, stack = model.embedding, model.stack
-    if embedding.tokens.max_norm is not None:
-        return NotImplemented
-    network = Network(
-        table=embedding.tokens.weight,
-        scale=embedding.scale,
-        positions=embedding.table,
-        embedding_norm=embedding.norm,
-        layers=[cast(TransformerLayer, layer) for layer in stack.layers],
-        final_norm=stack.norm,
-        output=model.generator.projection,
-        max_len=model.config.max_len,
-        state_of=lambda window: window,
-    )
-    return compiled_step(model, network, state)
-
-
-@kernel_for(
-    LanguageModel.decoding_step,
-    owner=EncoderDecoderLanguageModel,
-    submodules=SUBMODULES
-    | {
-        *(EncoderDecoder, Decoder, TokenEmbedding),
-        *(PositionalEncoding, LearnedPositionalEncoding),
-    },
-)
-def decode_target(
-    model: EncoderDecoderLanguageModel, state: EncoderDecoderState
-) -> Any:
-    """
-    ## Encoder–decoder
-
-    Padding comes last in the source, so its length says which positions are real.
-    """
-    embedding = cast(TokenEmbedding, model.transformer.tgt_embed)
-    decoder = model.transformer.decoder
-    if not state.sources or embedding.tokens.max_norm is not None:
-        return NotImplemented
-    positions = embedding.positions.positional_encodings
-    network = Network(
-        table=embedding.tokens.weight,
-        scale=math.sqrt(embedding.d_model),
-        positions=positions.reshape(len(positions), -1),
-        embedding_norm=nn.Identity(),
-        layers=[cast(TransformerLayer, layer) for layer in decoder.layers],
-        final_norm=decoder.norm,
-        output=cast(nn.Linear, model.transformer.generator.projection),
-        max_len=model.config.max_len,
-        state_of=lambda window: state._replace(target=window),
-        sources=state.sources,
-        source_lengths=state.source_mask.sum(0),
-    )
-    return compiled_step(model, network, state.target)
+for _owner, _embedding in (
+    (AutoregressiveTransformer, {TokenAndPositionEmbedding}),
+    (
+        EncoderDecoderLanguageModel,
+        {EncoderDecoder, Decoder, TokenEmbedding}
+        | {PositionalEncoding, LearnedPositionalEncoding},
+    ),
+):
+    kernel_for(
+        LanguageModel.decoding_step, owner=_owner, submodules=SUBMODULES | _embedding
+    )(decoding_step)
