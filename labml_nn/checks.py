@@ -27,9 +27,9 @@ INTEGERS = (Integral, torch.SymInt)
 
 def wrong_type(name: str, value: object, expected: str) -> TypeError:
     """
-    ## Values
+    ## Numbers and flags
 
-    Returns the error "`heads` ('4') must be a whole number, not a str".
+    Values of the wrong type: "`heads` ('4') must be a whole number, not a str".
     """
     kind = type(value).__name__
     return TypeError(f"`{name}` ({value!r}) must be {expected}, not a {kind}")
@@ -65,11 +65,7 @@ def check_probability(**probabilities: float) -> None:
 
 
 def check_sizes(**sizes: int) -> None:
-    """
-    ## Sizes
-
-    A size is an integer of at least 1.
-    """
+    """A size is an integer of at least 1."""
     for name, size in sizes.items():
         check_integer(name, size)
         if size < 1:
@@ -151,19 +147,13 @@ def check_integers(name: str, numbers: Tensor, axes: str) -> None:
 
 
 def check_tokens(tokens: Tensor, n_vocab: int, *, name: str = "tokens") -> None:
-    """
-    ## Tokens
-
-    A batch of sequences is `[T, B]`, not empty, and its tokens are in the vocabulary.
-    """
+    """Tokens of a batch are `[T, B]`, not empty, and in the vocabulary."""
     check_integers(name, tokens, "T B")
     check_vocabulary(tokens, n_vocab, name=name)
 
 
 def has_values(x: Tensor) -> bool:
     """
-    ## Values that can be read
-
     On a GPU, reading a value would stall the host. While a graph is compiled and under
     the transforms of `torch.func`, such as `vmap`, there is no single value to read.
     """
@@ -176,8 +166,6 @@ def has_values(x: Tensor) -> bool:
 
 def check_vocabulary(tokens: Tensor, n_vocab: int, *, name: str = "tokens") -> None:
     """
-    ## Vocabulary
-
     Tokens, in a tensor of any shape, are from 0 to `n_vocab - 1`. Where values cannot
     be read, the embedding's own check remains.
     """
@@ -195,11 +183,7 @@ def check_vocabulary(tokens: Tensor, n_vocab: int, *, name: str = "tokens") -> N
 def check_lengths(
     lengths: Tensor, max_len: int | None, *, shortest: int = 0, count: int | None = None
 ) -> None:
-    """
-    ## Lengths
-
-    `count` lengths of sequences, from `shortest` to `max_len`; `None` is no limit.
-    """
+    """`count` lengths, from `shortest` to `max_len`; `None` is no limit."""
     check_integers("lengths", lengths, "B")
     if count is not None and lengths.shape[0] != count:
         raise ValueError(

@@ -335,72 +335,57 @@ def generate(
             )
         return tokens.long()
 
-    # Inference mode saves the bookkeeping of autograd. The copy may be trained on.
-    with evaluating(model), torch.inference_mode():
-        start = model.prepare_prompt(prompt, lengths)
-        generated = _generate(model, start, n, pick, stops, on_token)
-    return generated.clone()
-
-
-def _generate(
-    model: LanguageModel[Any],
-    start: tuple[Any, Tensor, Tensor | None],
-    n: int,
-    pick: Callable[[Tensor], Tensor],
-    stops: list[int],
-    on_token: Callable[[int, int], object] | None,
-) -> Tensor:
-    """
-    ### Prompts of different lengths
-
-    One forward pass reads the prompts up to the length of the shortest. After that,
-    each step takes one token of every sequence: the next token of its prompt, if there
-    is one, otherwise the token that was sampled for it (in brackets). Each sequence is
-    generated as if it were alone, and no model needs to know.
-
-    ```text
-    one pass    one step each
-    B   u   t   [,] [s] [o] [f]
-    R   o   m    e   o  [,] [w]
-    ```
-    """
-    state, text, lengths = start
-    ends = text.new_full((text.shape[1],), len(text)) if lengths is None else lengths
-    ends = ends.to(text.device)
-    shared, longest = (int(end) for end in ends.aminmax())
-    logits, state = model(text[:shared], state)
-    logits, step = logits[-1], model.decoding_step(state)
-
+    # **Prompts of different lengths.** One forward pass reads the prompts up to the
+    # length of the shortest. After that, each step takes one token of every sequence:
+    # the next token of its prompt, if there is one, otherwise the token that was
+    # sampled for it (in brackets). Each sequence is generated as if it were alone.
+    #
+    # ```text
+    # one pass    one step each
+    # B   u   t   [,] [s] [o] [f]
+    # R   o   m    e   o  [,] [w]
+    # ```
+    #
     # A sequence is generated from position `ends` on, and is complete at `done`: after
-    # $n$ tokens, or after a stop token.
-    rows: list[Tensor] = []
-    done = ends + n
-    ending = torch.tensor(stops, device=text.device)
-    last = longest + n - 1
-    for t in range(shared, last + 1):
-        tokens = pick(logits)
-        if t < longest:
-            tokens = torch.where(t < ends, text[t], tokens)
-        if stops and rows:
-            tokens = torch.where(t < done, tokens, rows[-1])
-        rows.append(tokens)
-        if on_token is not None:
-            for sequence in ((t >= ends) & (t < done)).nonzero().flatten().tolist():
-                on_token(sequence, int(tokens[sequence]))
+    # $n$ tokens, or after a stop token. Inference mode saves the bookkeeping of
+    # autograd; the copy that is returned may be trained on.
+    with evaluating(model), torch.inference_mode():
+        state, text, given = model.prepare_prompt(prompt, lengths)
+        ends = torch.full_like(text[0], len(text)) if given is None else given
+        ends = ends.to(text.device)
+        shared, longest = (int(end) for end in ends.aminmax())
+        logits, state = model(text[:shared], state)
+        logits, step = logits[-1], model.decoding_step(state)
 
-        if stops:
-            stopped = (t >= ends) & torch.isin(tokens, ending)
-            done = torch.where(stopped, done.clamp(max=t + 1), done)
-            if bool((t + 1 >= done).all()):
-                break
-        if t < last:
-            logits = step(tokens)
+        rows: list[Tensor] = []
+        done = ends + n
+        ending = torch.tensor(stops, device=text.device)
+        last = longest + n - 1
+        for t in range(shared, last + 1):
+            tokens = pick(logits)
+            if t < longest:
+                tokens = torch.where(t < ends, text[t], tokens)
+            if stops and rows:
+                tokens = torch.where(t < done, tokens, rows[-1])
+            rows.append(tokens)
+            if on_token is not None:
+                for sequence in ((t >= ends) & (t < done)).nonzero().flatten().tolist():
+                    on_token(sequence, int(tokens[sequence]))
 
-    # The rows contain the rest of longer prompts, so each column starts at a row of its
-    # own. A column that ended early repeats the last row, which holds its stop token.
-    length = int((done - ends).max())
-    index = torch.arange(length, device=text.device)[:, None] + (ends - shared)
-    return torch.stack(rows).gather(0, index.clamp(max=len(rows) - 1))
+            if stops:
+                stopped = (t >= ends) & torch.isin(tokens, ending)
+                done = torch.where(stopped, done.clamp(max=t + 1), done)
+                if bool((t + 1 >= done).all()):
+                    break
+            if t < last:
+                logits = step(tokens)
+
+        # The rows contain the rest of longer prompts, so each column starts at a row of
+        # its own. A column that ended early repeats the last row, its stop token.
+        length = int((done - ends).max())
+        index = torch.arange(length, device=text.device)[:, None] + (ends - shared)
+        generated = torch.stack(rows).gather(0, index.clamp(max=len(rows) - 1))
+    return generated.clone()
 
 
 def _stop_tokens(

@@ -15,12 +15,9 @@ import torch
 from labml_nn.attention_maps import AttentionMap, picture
 
 weights = torch.rand(5, 5, 2, 3).softmax(dim=1)
-text = (tuple("to be"), tuple("or no"))
-attention = AttentionMap("layers.1.self_attn", weights, queries=text, keys=text)
-one = attention.pick(batch=0, head=2)
-assert one.axes == ("query", "key")
+one = AttentionMap("layers.1.self_attn", weights).pick(batch=0, head=2)
 assert torch.equal(one.weights, weights[:, :, 0, 2])
-assert picture(one).startswith("<svg")
+assert one.axes == ("query", "key") and picture(one).startswith("<svg")
 ```
 
 In the picture rows are queries and columns are keys, and the opacity of a square is the
@@ -82,7 +79,7 @@ class AttentionMap:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """The length of each axis, by name."""
+        """The length of each axis."""
         return dict(zip(self.axes, self.weights.shape, strict=True))
 
     def __repr__(self) -> str:
