@@ -457,19 +457,13 @@ def test_errors_of_the_loss(unhooked, targets, error, message):
 # Compilers, other types, other devices, training.
 
 
-def test_bfloat16_meta_and_double():
+def test_autocast():
     made, source, labels = model(dropout_prob=0.0), words(S), words(T)
     expected = made.loss(source, labels).item()
     with torch.autocast("cpu", torch.bfloat16):
         loss = made.loss(source, labels)
     loss.backward()
     assert loss.item() == pytest.approx(expected, abs=0.05)
-    logits, state = made.double()(target(T), made.encode(source))
-    assert logits.dtype == state.sources[0][0].dtype == torch.float64
-    with torch.device("meta"):
-        loss = model().loss(words(S), words(T))
-        loss.backward()
-    assert loss.is_meta
 
 
 def test_it_learns_to_reverse_and_to_stop():
