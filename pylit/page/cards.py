@@ -9,6 +9,7 @@ import re
 import sys
 from pathlib import Path
 from textwrap import wrap
+from unicodedata import normalize
 
 import resvg_py
 from jinja2 import Environment
@@ -28,6 +29,10 @@ _TITLES = ((20, 60), (26, 46), (34, 35))
 _DRAWING = re.compile(r'<svg\b[^>]*?(viewBox="[^"]*")[^>]*>(.*?)</svg>', re.DOTALL)
 #: The folder of all cards in the site.
 CARDS = "assets/cards/"
+#: What the fonts have no letter for, or a root that hangs, is put together.
+_LINK = re.compile(r"</?a\b[^>]*>")
+_BELOW = re.compile("[\u2080-\u209c]+")
+_SUBSCRIPT = '<tspan baseline-shift="-25%" font-size="75%">{}</tspan>'
 _ROOT = '<tspan baseline-shift="70%">√</tspan>'
 _COLOUR = re.compile(r"(--[\w-]+): light-dark\(([^,()]+),")
 _VARIABLE = re.compile(r"var\((--[\w-]+)\)")
@@ -43,10 +48,8 @@ class Cards:
 
     def __init__(self, theme: Path, node_modules: Path, kept: Path) -> None:
         read = {path.name: path.read_text("utf-8") for path in theme.glob("css/*.css")}
-        colours = dict(_COLOUR.findall(read["10-tokens.css"]))
-        colours["--sans"] = "Inter"
-        style = read["58-figures.css"].replace("currentcolor", "currentColor")
-        self._style = _VARIABLE.sub(lambda match: colours.get(match[1], match[0]), style)
+        self._colours = dict(_COLOUR.findall(read["10-tokens.css"])) | {"--sans": "Inter"}
+        self._style = self._plain(read["58-figures.css"]).replace("currentcolor", "currentColor")
         self._template = Environment(autoescape=True, trim_blocks=True).from_string(
             (theme / "card.svg").read_text("utf-8")
         )
@@ -67,9 +70,16 @@ class Cards:
             site=site,
             style=self._style,
             box=drawing[1] if drawing else "",
-            # Of these the fonts have what a formula needs: another letter, and a root that hangs.
-            drawing=drawing[2].replace("ᵀ", "⊤").replace("√", _ROOT) if drawing else "",
+            drawing=self._drawing(drawing[2]) if drawing else "",
         )
+
+    def _plain(self, text: str) -> str:
+        """Styles with colours in place of their names."""
+        return _VARIABLE.sub(lambda match: self._colours.get(match[1], match[0]), text)
+
+    def _drawing(self, text: str) -> str:
+        text = _LINK.sub("", self._plain(text)).replace("ᵀ", "⊤").replace("√", _ROOT)
+        return _BELOW.sub(lambda m: _SUBSCRIPT.format(normalize("NFKD", m[0])), text)
 
     def png(self, svg: str) -> bytes:
         """A card as its readers take it."""
