@@ -436,6 +436,18 @@ def test_per_sequence_losses_and_gradients(which):
             close(mine[b], theirs)
 
 
+@every
+def test_compiled_it_computes_the_same(which, unhooked):
+    model = build(which, unhooked("labml_nn.registry"), dropout_prob=0.0)
+    tokens, targets = some(MAX_LEN - 1, 3), some(MAX_LEN - 1, 3)
+    compiled = torch.compile(model.loss, backend="eager", fullgraph=True)
+    expected = model.loss(tokens, targets)
+    loss = compiled(tokens, targets)
+    torch.testing.assert_close(loss, expected)
+    loss.backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
 def test_an_encoder_decoder_ends_by_itself():
     model = make("encoder_decoder")
     text = generate(model, some(4, 3), 400, Chain(Temperature(2.0), Nucleus(0.95)), seed=1)
