@@ -21,14 +21,13 @@ SITE = [
     "starlette>=0.50",
     "uvicorn>=0.38",
 ]
-# Training is more than the library asks for: a progress bar, and labml's record of the run.
-TRAIN = ["tqdm>=4.66", "labml>=0.5.3"]
+# Training is more than the library asks for: a progress bar, curves, and labml's record of the run.
+TRAIN = ["tqdm>=4.66", "matplotlib>=3.9", "labml>=0.5.3"]
 NOTEBOOKS = [
     *TRAIN,
     "nbformat>=5.10",
     "nbclient>=0.10",
     "ipykernel>=7",
-    "matplotlib>=3.9",
 ]
 TEST = [
     "pytest>=9",

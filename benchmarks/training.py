@@ -18,10 +18,10 @@ from torch.nn import functional as F
 
 from benchmarks.harness import Rows, Tables, compare
 from labml_nn.experiments import Corpus, Trainer, experiments, read_corpus
-from labml_nn.experiments.config import TrainingConfig, learning_rate_share
 from labml_nn.experiments.data import Windows, pieces
 from labml_nn.experiments.distributed import World
-from labml_nn.experiments.update import Computing, Update
+from labml_nn.experiments.presets import TrainingConfig, learning_rate_share
+from labml_nn.experiments.trainer import Update
 
 NANOGPT, OURS = "nanoGPT's recipe", "ours, preset cpu"
 RECIPE = TrainingConfig(
@@ -127,7 +127,7 @@ def updates_in_equal_time(corpus: Corpus, rounds: int) -> int:
     theirs = Training(corpus, seed=0)
     model, task, config = ours(corpus, 0, None)
     model.train()
-    update = Update(model, config, Computing(config, torch.device("cpu"), model.name), World())
+    update = Update(model, config, torch.device("cpu"), World())
     batch = task.batch(0, config.seq_len)
 
     def several(run: Any) -> Any:

@@ -1,6 +1,6 @@
-"""Figures of `labml_nn.experiments.config`."""
+"""Figures of `labml_nn.experiments.presets`."""
 
-from labml_nn.experiments.config import TrainingConfig, learning_rate_share, seq_len_at
+from labml_nn.experiments.presets import TrainingConfig, learning_rate_share, seq_len_at
 from pylit.figures.draw import Figure, Plot, Table
 
 STEPS, WARMUP, FINAL = 500, 50, 0.1

@@ -29,10 +29,11 @@ from typing import Any, Literal, NamedTuple
 import torch
 
 from labml_nn.checks import check_known
+from labml_nn.experiments.checkpoint import RunError, read_json
 from labml_nn.experiments.data import read_corpus
-from labml_nn.experiments.files import RunError, read_json, write_files
 from labml_nn.experiments.presets import PRESETS, Preset, experiments
 from labml_nn.experiments.trainer import Trainer
+from labml_nn.saving import replace as write_files
 
 RESULTS, FOLDERS = Path(__file__).parent, Path("runs/studies")
 LARGEST = 2_000_000  # bytes of a model that is shipped
@@ -364,7 +365,7 @@ class Job(NamedTuple):
     def describes(self, about: Mapping[str, Any]) -> bool:
         """Whether a run with this `run.json` is the one that is declared now."""
         preset = self.run.preset
-        known = experiments()[self.run.experiment].preset(preset) if preset else Preset("")
+        known = experiments()[self.run.experiment].preset(preset) if preset else Preset()
         model = {**known.model, **self.run.model}
         training = {**known.training, **self.run.training, "seed": self.seed}
         config, said = about["model"]["config"], about["training"]
@@ -423,7 +424,7 @@ def make(job: Job, folders: Path, text: str | None) -> bool:
         shutil.rmtree(folder)
     experiment = experiments()[run.experiment]
     if run.preset is None:
-        presets = {name: Preset("as declared in the study") for name in PRESETS}
+        presets = {name: Preset() for name in PRESETS}
         experiment = replace(experiment, presets=presets)
     model, task, config = experiment.build(
         run.preset or PRESETS[0],

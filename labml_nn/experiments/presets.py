@@ -1,9 +1,9 @@
 r"""
 ---
-title: "Experiments and presets"
+title: "Experiments, presets and hyperparameters"
 summary: >
-  Six experiments on Tiny Shakespeare, each with a model, a task and the hyperparameters
-  of four presets, from a minute on two CPU cores to a large GPU.
+  Six experiments on Tiny Shakespeare, each with a model, a task and four presets; the
+  hyperparameters of a training, its learning-rate schedule and its curriculum.
 ---
 
 An **experiment** names a model, a task and four **presets** of hyperparameters:
@@ -42,44 +42,265 @@ result = Trainer(model, task, config).train()
 assert result.validation_loss < 1.5  # ln 14 = 2.6 at the start
 ```
 
-If a run goes wrong, suspect the learning rate first: a loss that falls does not prove a
-good one. Of three rates for the model of `tiny` under AdamW, 0.003 had a loss of 2.31
-after 100 updates, and 0.03 and 0.1 had 2.41 and 2.86 after 120.
+**If a run goes wrong**, suspect the learning rate first: the best one lies just below
+the first that diverges, and a loss that falls does not prove a good one. Of three rates
+for the model of `tiny` under AdamW, 0.003 had a loss of 2.31 after 100 updates, and
+0.03 and 0.1 had 2.41 and 2.86 after 120.
+
+**Warm-up.** In the first updates AdamW's estimates of the gradient moments rest on a
+few batches, and the gradients are at their largest. So the learning rate grows linearly
+over $W$ updates. **Cosine decay** [@loshchilov2016sgdr]. Near a minimum a constant step
+keeps the parameters jumping; smaller steps average the noise of the batches out.
+
+$$r_s = \begin{cases}
+    \dfrac{s + 1}{W} & s < W \\[1.5ex]
+    f + (1 - f) \, \dfrac{1 + \cos \pi p_s}{2},
+    \quad p_s = \dfrac{s - W + 1}{N - W} & s \ge W
+\end{cases}$$
+
+![Warm-up over 50 updates and cosine decay over 450.](figure:schedule.shares)
+
+| Symbol | Code | Meaning |
+|:--|:--|:--|
+| $s$ | `step` | number of the update, from 0 |
+| $N$, $W$ | `config.steps`, `config.warmup_steps` | updates in all, and of the warm-up
+|
+| $f$ | `config.final_learning_rate` | final learning rate, as a share of the highest |
+| $r_s$ | `learning_rate_share` | share of the highest learning rate in update $s$ |
 """
 
+import math
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from numbers import Integral, Real
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import torch
 
 from labml_nn.checks import check_known
-from labml_nn.experiments.checkpoint import load_run
-from labml_nn.experiments.config import TrainingConfig
-from labml_nn.experiments.data import Corpus, read_corpus
-from labml_nn.experiments.tasks import TASKS, Task
+from labml_nn.experiments.data import TASKS, Corpus, Task, read_corpus
 from labml_nn.language_model import LanguageModel
-from labml_nn.registry import load, models
+from labml_nn.registry import models
 
-__all__ = ["Experiment", "Preset", "default_preset", "experiments"]
+__all__ = [
+    "Experiment",
+    "Preset",
+    "TrainingConfig",
+    "default_preset",
+    "experiments",
+    "learning_rate_share",
+    "seq_len_at",
+]
 
 PRESETS = ("tiny", "cpu", "colab", "gpu")
+DEVICES = re.compile(r"auto|cpu|cuda(:\d+)?|mps")
 
 
-@dataclass(frozen=True)
-class Preset:
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    r"""
+    ## Hyperparameters
+
+    * `steps` is the number of updates
+    * `batch_size` is the number of sequences in a batch, over all processes
+    * `seq_len` is the number of tokens in a sequence; longer speeches are truncated
+    * `accumulate` is the number of micro-batches whose gradients are accumulated for
+      one update, to save memory
+    * `optimizer` is `"adamw"`, or `"muon"` for the weight matrices inside the model
+      with AdamW for the other parameters
+    * `learning_rate` is the highest learning rate of AdamW
+    * `muon_learning_rate` is the highest learning rate of Muon
+    * `final_learning_rate` is the learning rate at the end, as a share of the highest
+    * `warmup_steps` is the number of updates in which the learning rate rises
+    * `weight_decay` is the decoupled weight decay of matrices and embedding tables
+    * `beta1` is the decay rate of AdamW's mean of the gradients
+    * `beta2` is the decay rate of AdamW's mean of the squared gradients
+    * `clip_norm` is the largest norm of the gradient; longer ones are scaled down, and
+      0 switches clipping off
+    * `evaluate_every` is the number of updates between evaluations on the whole
+      validation split; 0: only at the end
+    * `sample_every` is the number of updates between generated samples; 0: only at the
+      end
+    * `save_every` is the number of updates between checkpoints; 0: only at the end
+    * `sample_tokens` is the number of tokens in a sample
+    * `seed` is the seed of parameters, batches, dropout and samples
+    * `device` is `"cpu"`, `"cuda"`, `"cuda:1"`, `"mps"`, or `"auto"` for a GPU if there
+      is one
+    * `precision` is that of matrix products: `"float32"`, `"bfloat16"` or `"float16"`;
+      `"auto"` takes bfloat16 on a GPU that supports it, and float32 elsewhere
+    * `compile` is whether to use torch.compile, `"yes"` or `"no"`; `"auto"` does on a
+      GPU for the autoregressive transformer
+    * `initial_seq_len` is the sequence length of the first update, for sequences that
+      grow; `None` means constant length
+    * `grow_steps` is the number of updates until sequences have grown to `seq_len`; 0
+      means constant length
+    """
+
+    steps: int = 2000
+    batch_size: int = 32
+    seq_len: int = 64
+    accumulate: int = 1
+    optimizer: Literal["adamw", "muon"] = "adamw"
+    learning_rate: float = 1e-3
+    muon_learning_rate: float = 0.02
+    final_learning_rate: float = 0.1
+    warmup_steps: int = 100
+    weight_decay: float = 0.1
+    beta1: float = 0.9
+    beta2: float = 0.99
+    clip_norm: float = 1.0
+    evaluate_every: int = 250
+    sample_every: int = 500
+    save_every: int = 250
+    sample_tokens: int = 200
+    seed: int = 1
+    device: str = "auto"
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    compile: Literal["auto", "yes", "no"] = "auto"
+    initial_seq_len: int | None = None
+    grow_steps: int = 0
+
+    def __post_init__(self) -> None:
+        for name, kind in _kinds().items():
+            value = getattr(self, name)
+            if get_origin(kind) is Literal:
+                check_known(f"choice of `{name}`", value, get_args(kind))
+            elif kind is not str and not (value is None and name == "initial_seq_len"):
+                number = _checked(name, value, float if kind is float else int)
+                object.__setattr__(self, name, number)  # NumPy's numbers as Python's
+        if not isinstance(self.device, str) or not DEVICES.fullmatch(self.device):
+            raise ValueError(
+                f"`device` ({self.device!r}) is not known; expected auto, cpu, cuda, "
+                "cuda:0 (or another number), or mps"
+            )
+        if self.batch_size % self.accumulate:
+            raise ValueError(
+                f"`batch_size` ({self.batch_size}) must be divisible by `accumulate` "
+                f"({self.accumulate}); try "
+                f"{-(-self.batch_size // self.accumulate) * self.accumulate}"
+            )
+        if (self.initial_seq_len or 1) > self.seq_len:
+            raise ValueError(
+                f"`initial_seq_len` ({self.initial_seq_len}) must be at most `seq_len` "
+                f"({self.seq_len}), the length to grow to"
+            )
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> "TrainingConfig":
+        """From fields by name; an unknown one is an error with the nearest match."""
+        for name in values:
+            check_known("field of TrainingConfig", name, _kinds())
+        return cls(**values)
+
+    def values(self) -> dict[str, Any]:
+        """All fields by name."""
+        return asdict(self)
+
+    @property
+    def grows(self) -> bool:
+        """Whether sequences grow during the training."""
+        return self.initial_seq_len is not None and self.grow_steps > 0
+
+
+@cache
+def _kinds() -> dict[str, Any]:
+    return get_type_hints(TrainingConfig)
+
+
+# What a number must be, if it is not a whole number of at least 1.
+COUNT = (lambda n: n >= 0), "at least 0"
+RATE = (
+    (lambda x: 0 < x < math.inf),
+    "above 0 and finite; 0.001 and 0.02 (Muon) are usual",
+)
+FINITE = (lambda x: 0 <= x < math.inf), "at least 0 and finite; 0 switches it off"
+BETA = (lambda x: 0 <= x < 1), "at least 0 and less than 1; 0.9 and 0.99 are usual"
+RULES: dict[str, Any] = {
+    **dict.fromkeys(("warmup_steps", "grow_steps"), COUNT),
+    **dict.fromkeys(("evaluate_every", "sample_every", "save_every"), COUNT),
+    **dict.fromkeys(("learning_rate", "muon_learning_rate"), RATE),
+    **dict.fromkeys(("weight_decay", "clip_norm"), FINITE),
+    **dict.fromkeys(("beta1", "beta2"), BETA),
+    "final_learning_rate": ((lambda x: 0 <= x <= 1), "a share of the highest, 0 to 1"),
+    "seed": ((lambda n: 0 <= n < 2**63), "from 0 to 2**63 - 1"),
+}
+
+
+def _checked(name: str, value: Any, kind: type) -> Any:
+    expected = (Integral, "a whole number") if kind is int else (Real, "a number")
+    if isinstance(value, bool) or not isinstance(value, expected[0]):
+        given = type(value).__name__
+        raise TypeError(f"`{name}` ({value!r}) must be {expected[1]}, not a {given}")
+    holds, words = RULES.get(name, ((lambda n: n >= 1), "at least 1"))
+    if not holds(value):
+        raise ValueError(f"`{name}` ({value}) must be {words}")
+    return kind(value)
+
+
+def learning_rate_share(step: int, config: TrainingConfig) -> float:
+    r"""
+    ## Learning-rate schedule
+
+    Returns $r_s$, which multiplies the learning rates of all optimizers: 1 in the last
+    update of the warm-up, $f$ in the last of all.
+
+    ```python
+    from labml_nn.experiments.presets import TrainingConfig, learning_rate_share
+
+    config = TrainingConfig(steps=100, warmup_steps=10, final_learning_rate=0.1)
+    shares = [learning_rate_share(step, config) for step in range(100)]
+    assert shares[0] == 0.1 and max(shares) == shares[9] == 1.0
+    assert abs(shares[54] - 0.55) < 0.001 and abs(shares[99] - 0.1) < 1e-9
+    ```
+    """
+    warmup, final = config.warmup_steps, config.final_learning_rate
+    if step < warmup:
+        return (step + 1) / warmup
+    done = (step - warmup + 1) / max(config.steps - warmup, 1)
+    return final + (1 - final) * (1 + math.cos(math.pi * min(done, 1.0))) / 2
+
+
+def seq_len_at(step: int, config: TrainingConfig) -> int:
+    r"""
+    ## Sequence-length curriculum
+
+    A feedback transformer processes a sequence step by step, so short sequences make
+    short updates, and what the last few characters determine is learned first anyway.
+    The sequence length grows from `initial_seq_len` to `seq_len` over `grow_steps`
+    updates [@fan2020feedback].
+
+    ![Windows that grow from 8 characters to 32 in the first 300 of 750
+    updates.](figure:schedule.lengths)
+    """
+    if config.initial_seq_len is None or step >= config.grow_steps:
+        return config.seq_len
+    longer = config.seq_len - config.initial_seq_len
+    return config.initial_seq_len + longer * step // config.grow_steps
+
+
+class Preset(NamedTuple):
     """
     ## Preset
 
-    * `about` describes it in a line
     * `model` are fields of the model's configuration, by name
     * `training` are fields of `TrainingConfig`, by name
     """
 
-    about: str
-    model: Mapping[str, Any] = field(default_factory=dict)
-    training: Mapping[str, Any] = field(default_factory=dict)
+    model: Mapping[str, Any] = {}
+    training: Mapping[str, Any] = {}
+
+    @property
+    def about(self) -> str:
+        """Its sizes in a line."""
+        model, training = self.model, self.training
+        width = model.get("d_hidden", model.get("d_model"))
+        return (
+            f"{model.get('n_layers')} layers of {width} features, "
+            f"{training.get('steps')} updates of {training.get('batch_size')} "
+            f"sequences of {training.get('seq_len')} characters"
+        )
 
 
 class Setup(NamedTuple):
@@ -101,7 +322,6 @@ class Experiment:
     * `task` is `"text"` or `"replies"`
     * `presets` are its four presets
     * `variants` are fields of the model, by the name of the variant
-    * `notebook` trains the same model cell by cell
     """
 
     name: str
@@ -110,7 +330,6 @@ class Experiment:
     model: str
     task: str
     presets: Mapping[str, Preset]
-    notebook: str
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def preset(self, name: str | None = None) -> Preset:
@@ -126,29 +345,16 @@ class Experiment:
         model: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         """
-        The fields of the model: those of the preset, overridden by the variant and by
-        `model`. Raises `ValueError` for unknown names, and for a field in `model` that
+        The fields of the model: those of the preset, overridden by `model` and by the
+        variant. Raises `ValueError` for unknown names, and for a field in `model` that
         the variant determines otherwise.
         """
-        fields = dict(self.preset(preset).model)
         decided: Mapping[str, Any] = {}
         if variant is not None:
-            if not self.variants:
-                raise ValueError(
-                    f"there is no variant {variant!r}: {self.name} has none; set "
-                    "fields of the model instead"
-                )
             check_known(f"variant of {self.name}", variant, self.variants)
             decided = self.variants[variant]
-        fields |= decided
-        for name, value in (model or {}).items():
-            if decided.get(name, value) != value:
-                raise ValueError(
-                    f"`{name}` ({value!r}) is {decided[name]!r} in the variant "
-                    f"{variant}; leave one of the two out"
-                )
-            fields[name] = value
-        return fields
+        given = _merged(model or {}, decided, f"the variant {variant}")
+        return {**self.preset(preset).model, **given}
 
     def training(
         self, preset: str | None = None, training: Mapping[str, Any] | None = None
@@ -158,18 +364,18 @@ class Experiment:
         curriculum of the preset are shortened where `training` shortens the run.
         """
         given = dict(training or {})
-        fields = {**self.preset(preset).training, **given}
+        values = {**self.preset(preset).training, **given}
         for limit, name in (("steps", "warmup_steps"), ("seq_len", "initial_seq_len")):
-            most, value = fields.get(limit), fields.get(name)
-            if isinstance(most, int) and isinstance(value, int) and value > most:
-                if name not in given:
-                    fields[name] = most
-                elif name == "warmup_steps":
-                    raise ValueError(
-                        f"`warmup_steps` ({value}) must be at most `steps` ({most}): "
-                        "the learning rate would never reach its highest value"
-                    )
-        return TrainingConfig.of(fields)
+            if name in values and name not in given and isinstance(values[limit], int):
+                values[name] = min(values[name], values[limit])
+        config = TrainingConfig.of(values)
+        if config.warmup_steps > config.steps:
+            raise ValueError(
+                f"`warmup_steps` ({config.warmup_steps}) must be at most `steps` "
+                f"({config.steps}): the learning rate would never reach its highest "
+                "value"
+            )
+        return config
 
     def build(
         self,
@@ -201,13 +407,12 @@ class Experiment:
             seed=config.seed,
         )
         fields = self.model_fields(preset, variant, model)
-        for name, value in task.model_fields.items():
-            if fields.get(name, value) != value:
+        fields = _merged(fields, task.model_fields, "the text")
+        for name, value in fields.items():
+            if name.endswith("dropout_prob") and value == 1:
                 raise ValueError(
-                    f"`{name}` ({fields[name]!r}) is determined by the text, which "
-                    f"needs {value}; leave it out"
+                    f"`{name}` ({value}) must be below 1, which leaves no activation"
                 )
-        fields |= task.model_fields
         model_class = model_class or models()[self.model].load_class()
 
         # The context is as long as the sequences, and one start token more for replies.
@@ -217,40 +422,19 @@ class Experiment:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
             built = model_class.from_config(fields)
-        if config.start_from is not None:
-            self._start(built, task, config.start_from)
         return Setup(built, task, config)
 
-    def _start(self, model: LanguageModel[Any], task: Task, path: str) -> None:
-        """
-        ### Warm start
 
-        A [feedback transformer](../transformers/feedback/warm_start.py) can start with
-        the weights of an ordinary one. The vocabularies must be equal: the weights
-        would fit either way, and mean other characters.
-        """
-        if self.model != "feedback":
+def _merged(
+    fields: Mapping[str, Any], decided: Mapping[str, Any], by: str
+) -> dict[str, Any]:
+    for name, value in decided.items():
+        if fields.get(name, value) != value:
             raise ValueError(
-                f"`start_from` ({path!r}) is not for the experiment {self.name!r}, "
-                "which starts with random parameters; leave it out. It is for: feedback"
+                f"`{name}` ({fields[name]!r}) is determined by {by}, which needs "
+                f"{value!r}; leave it out"
             )
-        from labml_nn.transformers.feedback.warm_start import take_weights
-
-        trained: LanguageModel[Any]
-        if (Path(path) / "run.json").exists():
-            run = load_run(path)
-            if run.vocabulary != task.vocabulary:
-                raise ValueError(
-                    f"the model in {path} was trained on {run.corpus['name']}, with "
-                    f"{len(run.vocabulary)} characters {run.vocabulary.characters!r}; "
-                    f"{task.corpus.name} has {len(task.vocabulary)}, "
-                    f"{task.vocabulary.characters!r}. Start from a model that was "
-                    "trained on a text with the same characters"
-                )
-            trained = run.model()
-        else:
-            trained = load(path)
-        take_weights(model, trained)  # type: ignore[arg-type]
+    return {**fields, **decided}
 
 
 def default_preset() -> str:
@@ -258,33 +442,23 @@ def default_preset() -> str:
     return "colab" if torch.cuda.is_available() else "tiny"
 
 
-class ExperimentTable(tuple[Experiment, ...]):
+class ExperimentTable(dict[str, Experiment]):
     """
     ## Table of experiments
 
-    A tuple that is indexed by name too, and prints a line for each experiment.
+    By name; it prints a line for each experiment.
     """
 
-    @property
-    def names(self) -> list[str]:
-        """The names, in order."""
-        return [experiment.name for experiment in self]
-
-    def __contains__(self, which: object) -> bool:
-        return which in self.names or super().__contains__(which)
-
-    def __getitem__(self, which: Any) -> Any:
-        """Raises `ValueError` for an unknown name, with the nearest match."""
-        if isinstance(which, str):
-            check_known("experiment", which, self.names)
-            which = self.names.index(which)
-        return super().__getitem__(which)
+    def __missing__(self, name: str) -> Experiment:
+        """Raises `ValueError` with the nearest match."""
+        check_known("experiment", name, self)
+        raise KeyError(name)
 
     def __repr__(self) -> str:
-        width = max(map(len, self.names)) + 2
+        width = max(map(len, self)) + 2
         lines = []
-        for one in self:
-            lines.append(f"{one.name:<{width}}{one.summary}")
+        for name, one in self.items():
+            lines.append(f"{name:<{width}}{one.summary}")
             if one.variants:
                 lines.append(" " * width + "variants: " + ", ".join(one.variants))
         return "\n".join(lines)
@@ -327,25 +501,23 @@ SHORT_MUON = {
 }
 
 
-def _sizes(d_model: int, heads: int, n_layers: int, **more: Any) -> dict[str, Any]:
-    return {"d_model": d_model, "heads": heads, "n_layers": n_layers, **more}
+def _sizes(d_model: int, heads: int, n_layers: int, dropout_prob: float) -> Any:
+    names = ("d_model", "heads", "n_layers", "dropout_prob")
+    return dict(zip(names, (d_model, heads, n_layers, dropout_prob), strict=True))
 
 
 def _adamw(
     steps: int, batch_size: int, seq_len: int, rate: float, warmup: int, **more: Any
 ) -> dict[str, Any]:
-    return {
-        "steps": steps,
-        "batch_size": batch_size,
-        "seq_len": seq_len,
-        "learning_rate": rate,
-        "warmup_steps": warmup,
-        **more,
-    }
+    sizes = {"steps": steps, "batch_size": batch_size, "seq_len": seq_len}
+    return {**sizes, "learning_rate": rate, "warmup_steps": warmup, **more}
 
 
 HALF = {"precision": "float16"}  # a T4 has no bfloat16
-NANO_GPT = _sizes(384, 6, 6, positions="rotary", dropout_prob=0.2)
+ROTARY = {"positions": "rotary"}
+NANO_GPT = {**_sizes(384, 6, 6, 0.2), **ROTARY}
+MODERN = {**ROTARY, "qk_norm": True, "activation": "gelu", "bias": False}
+LONGER = {"batch_size": 8, "seq_len": 128, "muon_learning_rate": 0.04}
 
 AUTOREGRESSIVE = Experiment(
     name="autoregressive",
@@ -355,46 +527,20 @@ AUTOREGRESSIVE = Experiment(
     task="text",
     presets={
         "tiny": Preset(
-            "three layers of 96 features: a minute on two cores",
-            _sizes(96, 4, 3, positions="rotary", dropout_prob=0.0),
-            {"steps": 700, **SHORT_MUON},
+            {**_sizes(96, 4, 3, 0.0), **ROTARY}, {**SHORT_MUON, "steps": 700}
         ),
         "cpu": Preset(
-            "three layers of 96 features: two minutes on two cores",
-            _sizes(
-                *(96, 4, 3),
-                positions="rotary",
-                qk_norm=True,
-                activation="gelu",
-                bias=False,
-                dropout_prob=0.0,
-            ),
-            {
-                **SHORT_MUON,
-                "steps": 1850,
-                "batch_size": 8,
-                "seq_len": 128,
-                "muon_learning_rate": 0.04,
-                "learning_rate": 0.01,
-            },
+            {**_sizes(96, 4, 3, 0.0), **MODERN},
+            {**SHORT_MUON, **LONGER, "steps": 1850, "learning_rate": 0.01},
         ),
-        "colab": Preset(
-            "six layers of 384 features, context of 256: a free T4",
-            NANO_GPT,
-            _adamw(2500, 64, 256, 1e-3, 100, **HALF),
-        ),
-        "gpu": Preset(
-            "the same model for 5,000 updates, nanoGPT's recipe",
-            NANO_GPT,
-            _adamw(5000, 64, 256, 1e-3, 100),
-        ),
+        "colab": Preset(NANO_GPT, _adamw(2500, 64, 256, 1e-3, 100, **HALF)),
+        "gpu": Preset(NANO_GPT, _adamw(5000, 64, 256, 1e-3, 100)),
     },
-    notebook="notebooks/autoregressive.ipynb",
 )
 
 # ## Encoder–decoder
 #
-# A speech is the source and the [reply](replies.py) the target. What can be learned is
+# A speech is the source and the [reply](data.py) the target. What can be learned is
 # mostly how replies are written, and a few dependencies on the source: a question gets
 # an answer, a short speech a short one. The training loss is much lower than the
 # validation loss, because the names of the speakers recur in training. `tiny` reached
@@ -406,42 +552,25 @@ ENCODER_DECODER = Experiment(
     model="encoder_decoder",
     task="replies",
     presets={
-        "tiny": Preset(
-            "two layers in each half, 96 features: a minute on two cores",
-            _sizes(96, 4, 2, dropout_prob=0.0),
-            {"steps": 450, **SHORT_MUON},
-        ),
-        "cpu": Preset(
-            "three layers in each half, 128 features: five minutes on a laptop",
-            _sizes(128, 4, 3, dropout_prob=0.1),
-            _adamw(1000, 32, 96, 2e-3, 100),
-        ),
+        "tiny": Preset(_sizes(96, 4, 2, 0.0), {**SHORT_MUON, "steps": 450}),
+        "cpu": Preset(_sizes(128, 4, 3, 0.1), _adamw(1000, 32, 96, 2e-3, 100)),
         "colab": Preset(
-            "four layers in each half, 256 features: a free T4",
-            _sizes(256, 4, 4, dropout_prob=0.2),
-            _adamw(2000, 64, 256, 1e-3, 100, **HALF),
+            _sizes(256, 4, 4, 0.2), _adamw(2000, 64, 256, 1e-3, 100, **HALF)
         ),
-        "gpu": Preset(
-            "six layers in each half, 384 features, as deep as the paper's",
-            _sizes(384, 6, 6, dropout_prob=0.3),
-            _adamw(4000, 128, 256, 1e-3, 200),
-        ),
+        "gpu": Preset(_sizes(384, 6, 6, 0.3), _adamw(4000, 128, 256, 1e-3, 200)),
     },
-    notebook="notebooks/encoder_decoder.ipynb",
 )
+
 
 # ## Feedback Transformer
 #
 # The model processes a sequence step by step, so its training time is spent best on
-# short sequences first ([curriculum](config.py)) and, as the paper discusses
-# [@fan2020feedback], on a warm start from an ordinary transformer of the same sizes:
-#
-# ```text
-# python -m labml_nn train autoregressive --out runs/first --preset tiny --n-layers 2
-# python -m labml_nn train feedback --preset tiny --start-from runs/first
-# ```
-#
-# `tiny` reached 1.686 after 32 CPU seconds.
+# short sequences first ([curriculum](#seq_len_at)) [@fan2020feedback]. `tiny` reached
+# 1.686 after 32 CPU seconds.
+def _grow(initial_seq_len: int, grow_steps: int) -> dict[str, Any]:
+    return {"initial_seq_len": initial_seq_len, "grow_steps": grow_steps}
+
+
 FEEDBACK = Experiment(
     name="feedback",
     title="Feedback memory",
@@ -450,28 +579,20 @@ FEEDBACK = Experiment(
     task="text",
     presets={
         "tiny": Preset(
-            "two layers of 96 features: a minute on two cores",
-            _sizes(96, 4, 2, dropout_prob=0.0),
-            {"steps": 900, **SHORT_MUON, "initial_seq_len": 16, "grow_steps": 450},
+            _sizes(96, 4, 2, 0.0), {**SHORT_MUON, "steps": 900, **_grow(16, 450)}
         ),
         "cpu": Preset(
-            "four layers of 128 features: five minutes on a laptop",
-            _sizes(128, 4, 4, dropout_prob=0.0),
-            _adamw(800, 32, 64, 2e-3, 100, initial_seq_len=16, grow_steps=400),
+            _sizes(128, 4, 4, 0.0), _adamw(800, 32, 64, 2e-3, 100, **_grow(16, 400))
         ),
         "colab": Preset(
-            "four layers of 256 features: a free T4",
-            _sizes(256, 8, 4, dropout_prob=0.1),
-            _adamw(600, 128, 128, 2e-3, 100, initial_seq_len=16, grow_steps=300),
+            _sizes(256, 8, 4, 0.1), _adamw(600, 128, 128, 2e-3, 100, **_grow(16, 300))
         ),
         "gpu": Preset(
-            "six layers of 384 features, context of 256",
-            _sizes(384, 6, 6, dropout_prob=0.2),
-            _adamw(3000, 128, 256, 1e-3, 200, initial_seq_len=32, grow_steps=1500),
+            _sizes(384, 6, 6, 0.2), _adamw(3000, 128, 256, 1e-3, 200, **_grow(32, 1500))
         ),
     },
-    notebook="notebooks/feedback.ipynb",
 )
+
 
 # ## Elman network
 #
@@ -479,10 +600,9 @@ FEEDBACK = Experiment(
 # a transformer has to learn how to attend to them: `tiny` reached 1.687 after 48 CPU
 # seconds, before the transformers under AdamW. The gradient comes back through every
 # time step and may explode, so `clip_norm` must not be 0.
-
-
-def _elman(n_layers: int, d_hidden: int, **more: Any) -> dict[str, Any]:
-    return {"n_layers": n_layers, "d_hidden": d_hidden, **more}
+def _elman(n_layers: int, d_hidden: int, d_model: int, dropout_prob: float) -> Any:
+    names = ("n_layers", "d_hidden", "d_model", "dropout_prob")
+    return dict(zip(names, (n_layers, d_hidden, d_model, dropout_prob), strict=True))
 
 
 ELMAN = Experiment(
@@ -492,28 +612,11 @@ ELMAN = Experiment(
     model="elman",
     task="text",
     presets={
-        "tiny": Preset(
-            "two layers of 256 units: a minute on two cores",
-            _elman(2, 256, d_model=128, dropout_prob=0.0),
-            _adamw(750, 32, 64, 3e-3, 50),
-        ),
-        "cpu": Preset(
-            "two layers of 512 units: five minutes on a laptop",
-            _elman(2, 512, d_model=128, dropout_prob=0.1),
-            _adamw(1500, 32, 64, 2e-3, 100),
-        ),
-        "colab": Preset(
-            "three layers of 1,024 units: a free T4",
-            _elman(3, 1024, d_model=256, dropout_prob=0.3),
-            _adamw(3000, 128, 128, 1e-3, 100),
-        ),
-        "gpu": Preset(
-            "three layers of 1,024 units, and twice as many updates",
-            _elman(3, 1024, d_model=256, dropout_prob=0.4),
-            _adamw(6000, 128, 256, 1e-3, 200),
-        ),
+        "tiny": Preset(_elman(2, 256, 128, 0.0), _adamw(750, 32, 64, 3e-3, 50)),
+        "cpu": Preset(_elman(2, 512, 128, 0.1), _adamw(1500, 32, 64, 2e-3, 100)),
+        "colab": Preset(_elman(3, 1024, 256, 0.3), _adamw(3000, 128, 128, 1e-3, 100)),
+        "gpu": Preset(_elman(3, 1024, 256, 0.4), _adamw(6000, 128, 256, 1e-3, 200)),
     },
-    notebook="notebooks/elman.ipynb",
 )
 
 
@@ -529,26 +632,10 @@ def _ablation(**model: Any) -> dict[str, Preset]:
         return {**width, "dropout_prob": dropout_prob, **model}
 
     return {
-        "tiny": Preset(
-            "two layers of 64 features: a quarter of a minute for each variant",
-            sizes(64, 2, 0.0),
-            _adamw(600, 16, 64, 3e-3, 50),
-        ),
-        "cpu": Preset(
-            "three layers of 96 features: five minutes for all variants",
-            sizes(96, 3, 0.0),
-            _adamw(800, 32, 64, 3e-3, 50),
-        ),
-        "colab": Preset(
-            "four layers of 256 features: a free T4",
-            sizes(256, 4, 0.1),
-            _adamw(1500, 64, 128, 1e-3, 100, **HALF),
-        ),
-        "gpu": Preset(
-            "six layers of 384 features, context of 256",
-            sizes(384, 6, 0.2),
-            _adamw(5000, 64, 256, 1e-3, 100),
-        ),
+        "tiny": Preset(sizes(64, 2, 0.0), _adamw(600, 16, 64, 3e-3, 50)),
+        "cpu": Preset(sizes(96, 3, 0.0), _adamw(800, 32, 64, 3e-3, 50)),
+        "colab": Preset(sizes(256, 4, 0.1), _adamw(1500, 64, 128, 1e-3, 100, **HALF)),
+        "gpu": Preset(sizes(384, 6, 0.2), _adamw(5000, 64, 256, 1e-3, 100)),
     }
 
 
@@ -558,9 +645,8 @@ HEADS = Experiment(
     summary="the same transformer with 1, 2, 4 and 8 heads at equal width",
     model="autoregressive",
     task="text",
-    presets=_ablation(positions="rotary"),
+    presets=_ablation(**ROTARY),
     variants={f"heads-{heads}": {"heads": heads} for heads in (1, 2, 4, 8)},
-    notebook="notebooks/mha.ipynb",
 )
 POSITIONS = Experiment(
     name="positional_encoding",
@@ -573,9 +659,7 @@ POSITIONS = Experiment(
         positions: {"positions": positions}
         for positions in ("sinusoidal", "learned", "rotary", "none")
     },
-    notebook="notebooks/positional_encoding.ipynb",
 )
 
-EXPERIMENTS = ExperimentTable(
-    (AUTOREGRESSIVE, ENCODER_DECODER, FEEDBACK, ELMAN, HEADS, POSITIONS)
-)
+ALL = (AUTOREGRESSIVE, ENCODER_DECODER, FEEDBACK, ELMAN, HEADS, POSITIONS)
+EXPERIMENTS = ExperimentTable({one.name: one for one in ALL})

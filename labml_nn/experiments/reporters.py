@@ -1,6 +1,6 @@
 r"""
 ---
-title: "Reporters: progress bar, log, live curve, labml"
+title: "Reporters: progress bar, run files, loss curves, labml"
 summary: >
   Callbacks of the training loop, for the terminal, for files and for notebooks.
 ---
@@ -22,26 +22,25 @@ class LargestLoss(Reporter):
 With several processes only the first one has reporters.
 """
 
+import copy
 import io
-import json
 import math
-import os
 import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
+from unittest.mock import patch
 
 from tqdm import tqdm
 
-from labml_nn.experiments.curve import Line, curve_svg, lines_of
-from labml_nn.experiments.files import write_files, write_json
+from labml_nn.experiments.checkpoint import RunFolder, write_json
 
-__all__ = ["LabmlRecord", "LiveCurve", "Log", "Progress", "Reporter", "Result"]
+__all__ = ["LabmlRecord", "LiveCurve", "Progress", "Reporter", "Result", "RunFiles"]
 
 Stopped = Literal["finished", "interrupted", "not finite"]
 
@@ -106,86 +105,71 @@ class Reporter:
         """The training is over, in order or not; always the last call."""
 
 
-class Log(Reporter):
+# ## Loss curves
+#
+# The training loss is measured on the batches of the updates, with dropout, and is
+# noisy. The validation loss is measured on held-out text. Where the first falls and the
+# second rises, the model overfits.
+class Line(NamedTuple):
+    """Name, pairs of x and y, number of the colour, and whether it is thin and pale."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    colour: int = 0
+    faint: bool = False
+
+
+def lines_of(curve: Mapping[str, Any], name: str = "", colour: int = 0) -> list[Line]:
     """
-    ## Log file
-
-    One JSON object a line, written at once. On resuming, the events after the
-    checkpoint are removed: they will happen again. Lines that a full disk refuses wait
-    for the next one.
+    Training and validation loss of a run, from its `history` or `result.json`. Lines of
+    a run with a `name` share its colour, and only the validation loss is named.
     """
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.waiting = path, ""
-
-    def begin(self, trainer: Any) -> None:
-        step = trainer.history.step
-        if self.path.exists():
-            kept = [line for line in read_log(self.path) if line.get("step", 0) <= step]
-            with suppress(OSError):
-                text = "".join(json.dumps(line) + "\n" for line in kept)
-                write_files({self.path: text.encode()})
-        self._write("begin", step=step, world_size=trainer.world.size)
-
-    def update(self, step: int, loss: float, **more: float) -> None:
-        more["tokens_per_second"] = round(more["tokens_per_second"], 1)
-        more["tokens"] = round(more["tokens"])
-        self._write("update", step=step, loss=loss, **more)
-
-    def validated(self, step: int, loss: float) -> None:
-        self._write("validated", step=step, loss=loss)
-
-    def sampled(self, step: int, text: str) -> None:
-        self._write("sampled", step=step, text=text)
-
-    def saved(self, step: int) -> None:
-        self._write("saved", step=step)
-
-    def warned(self, text: str) -> None:
-        self._write("warned", text=text)
-
-    def end(self, result: Result) -> None:
-        self._write("end", **result._asdict())
-
-    def _write(self, event: str, **fields: Any) -> None:
-        line = {"event": event, "time": round(time.time(), 3), **fields}
-        self.waiting += json.dumps(line) + "\n"
-        size = self.path.stat().st_size if self.path.exists() else 0
-        try:
-            with self.path.open("a", encoding="utf-8", newline="\n") as file:
-                file.write(self.waiting)
-            self.waiting = ""
-        except OSError:
-            if self.path.exists():  # no partial lines
-                os.truncate(self.path, size)
+    points = {
+        kind: [(point[0], point[1]) for point in curve[kind] if point[1] is not None]
+        for kind in ("train", "validation")
+    }
+    train = Line("" if name else "training", points["train"], colour, True)
+    return [train, Line(name or "validation", points["validation"], colour)]
 
 
-def read_log(path: Path) -> list[dict[str, Any]]:
-    """The events of a log. A partial last line, of a killed process, is left out."""
-    if not path.exists():
-        return []
-    lines = []
-    for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        with suppress(ValueError):
-            if isinstance(line := json.loads(text), dict):
-                lines.append(line)
-    return lines
+def curve_svg(lines: Sequence[Line], title: str) -> str:
+    """The lines as an `<svg>` element, drawn by matplotlib."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    picture = io.StringIO()
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "labml_nn"}):
+        figure = Figure(figsize=(7.2, 4), layout="constrained")
+        axes = figure.subplots()
+        for name, points, colour, faint in lines:
+            if points:
+                label = f"{name} {points[-1][1]:.3f}" if name else "_"
+                weight = {"linewidth": 1, "alpha": 0.5} if faint else {"linewidth": 2}
+                xs, ys = zip(*points, strict=True)
+                axes.plot(xs, ys, color=f"C{colour}", label=label, **weight)
+        axes.set(title=title, xlabel="updates", ylabel="nats per character")
+        axes.grid(alpha=0.3)
+        if axes.get_legend_handles_labels()[1]:
+            axes.legend(frameon=False)
+        figure.savefig(picture, format="svg", metadata={"Date": None})
+    drawn = picture.getvalue()
+    return drawn[drawn.index("<svg") :]
 
 
-class Samples(Reporter):
+class RunFiles(Reporter):
     """
-    ## Samples in a file
+    ## Files of a run
 
-    They are in the checkpoint too, so that a full disk costs nothing.
+    `samples.txt` grows with the samples; `result.json` and `curve.svg` are written at
+    the end. Whatever is in them is in the checkpoint too, so that a full disk costs
+    nothing.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.trainer = path, cast(Any, None)
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder, self.trainer = folder, cast(Any, None)
 
     def begin(self, trainer: Any) -> None:
         self.trainer = trainer
-        if self.path.exists() or trainer.history.samples:
-            self.sampled(0, "")
 
     def sampled(self, step: int, text: str) -> None:
         texts = [
@@ -193,22 +177,7 @@ class Samples(Reporter):
             for each in self.trainer.history.samples
         ]
         with suppress(OSError):
-            self.path.write_text("".join(texts), encoding="utf-8", newline="\n")
-
-
-class Outcome(Reporter):
-    """
-    ## `result.json` and `curve.svg`
-
-    Written at the end: what the run was, its losses and times, both curves, samples.
-    """
-
-    def __init__(self, folder: Any) -> None:
-        """`folder` is the `RunFolder`."""
-        self.folder, self.trainer = folder, cast(Any, None)
-
-    def begin(self, trainer: Any) -> None:
-        self.trainer = trainer
+            self.folder.samples.write_text("".join(texts), "utf-8", newline="\n")
 
     def end(self, result: Result) -> None:
         trainer, history = self.trainer, self.trainer.history
@@ -221,11 +190,9 @@ class Outcome(Reporter):
             "samples": history.samples,
         }
         write_json(self.folder.result, outcome)
-        lines = lines_of(outcome)
-        if any(line.points for line in lines):
-            title = trainer.about["experiment"] or trainer.model.name
-            drawn = curve_svg(lines, title=f"{title} on {trainer.task.corpus.name}")
-            self.folder.curve.write_text(drawn + "\n", encoding="utf-8", newline="\n")
+        title = trainer.about["experiment"] or trainer.model.name
+        drawn = curve_svg(lines_of(curve), f"{title} on {trainer.task.corpus.name}")
+        self.folder.curve.write_text(drawn, encoding="utf-8", newline="\n")
 
 
 def _rounded(value: Any) -> Any:
@@ -257,36 +224,30 @@ class Progress(Reporter):
         """`file` defaults to the standard error; `texts` shows samples."""
         self.file = sys.stderr if file is None else file
         self.texts, self.shown = texts, dict.fromkeys(("loss", "val", "speed"), "")
-        self.best: float | None = None
         self.bar: Any = None
         self.in_place, self.written = False, time.monotonic()
 
     def begin(self, trainer: Any) -> None:
-        self.best = trainer.history.best
         self.in_place = self.file.isatty() or "ipykernel" in sys.modules
         self.bar = tqdm(
             total=trainer.config.steps,
             initial=trainer.history.step,
             file=self.file if self.in_place else io.StringIO(),
             dynamic_ncols=self.file.isatty(),
-            ascii=self._encodable("█▍") != "█▍",
+            ascii=None if self.in_place else True,
             bar_format="{l_bar}{bar:10}| {n_fmt}/{total_fmt} "
             "[{elapsed}<{remaining}{postfix}]",
         )
 
     def update(self, step: int, loss: float, **more: float) -> None:
         self.shown["loss"] = f"loss {loss:.3f}"
-        speed = more["tokens_per_second"]
-        short = f"{speed / 1e3:.3g}k" if speed >= 1e3 else f"{speed:.0f}"
-        self.shown["speed"] = f"{short} tokens/s"
+        speed = tqdm.format_sizeof(more["tokens_per_second"])
+        self.shown["speed"] = f"{speed} tokens/s"
         self._advance(step)
 
     def validated(self, step: int, loss: float) -> None:
-        better = self.best is None or loss < self.best
-        self.best = loss if better else self.best
         self.shown["val"] = f"val {loss:.3f}"
-        mark = ", the best so far" if better else ""
-        self._say(f"step {step}: validation loss {loss:.4f}{mark}")
+        self._say(f"step {step}: validation loss {loss:.4f}")
         self._advance(step)
 
     def sampled(self, step: int, text: str) -> None:
@@ -297,14 +258,10 @@ class Progress(Reporter):
     def warned(self, text: str) -> None:
         self._say(f"warning: {text}")
 
-    def end(self, result: Result) -> None:
-        self._advance(result.step)
-
     def close(self) -> None:
         """Leave the line of the terminal."""
         if self.bar is not None:
             self.bar.close()
-            self.bar = None
 
     def _advance(self, step: int) -> None:
         shown = ", ".join(filter(None, self.shown.values()))
@@ -315,31 +272,12 @@ class Progress(Reporter):
 
     def _say(self, text: str) -> None:
         self.written = time.monotonic()
-        if self.in_place:
-            tqdm.write(self._encodable(text), file=self.file)
-        else:
-            print(self._encodable(text), file=self.file, flush=True)
-
-    def _encodable(self, text: str) -> str:
         encoding = getattr(self.file, "encoding", None) or "utf-8"
-        return text.encode(encoding, "replace").decode(encoding)
-
-
-class NotebookPicture:
-    """A picture under the running cell, replaced by each later one."""
-
-    def __init__(self) -> None:
-        """Raises `ImportError` outside of notebooks."""
-        self._display = import_module("IPython.display").display
-        self._handle: Any = None
-
-    def __call__(self, svg: str) -> None:
-        """Notebooks take the HTML, whose colours follow their theme; GitHub the SVG."""
-        data = {"image/svg+xml": svg, "text/html": svg}
-        if self._handle is None:
-            self._handle = self._display(data, raw=True, display_id=True)
+        text = text.encode(encoding, "replace").decode(encoding)
+        if self.in_place:
+            tqdm.write(text, file=self.file)
         else:
-            self._handle.update(data, raw=True)
+            print(text, file=self.file, flush=True)
 
 
 class LiveCurve(Reporter):
@@ -348,65 +286,64 @@ class LiveCurve(Reporter):
 
     The loss curve is redrawn at most once in `seconds`. For several trainings in one
     picture use `curve.named("one head")`, `curve.named("two heads")` and so on. `show`
-    is called with each SVG; `None` shows it in the notebook.
+    is called with each SVG; `None` shows it below the running cell, in place of the one
+    before.
     """
 
     def __init__(
         self, *, seconds: float = 1.0, show: Callable[[str], object] | None = None
     ) -> None:
-        self._seconds = seconds
-        self._show = NotebookPicture() if show is None else show
-        self._name, self._title, self._steps = "", "", 0
+        self._seconds, self._name = seconds, ""
+        self._show = _notebook_picture() if show is None else show
         self._drawn_at = -seconds
-        self._train: list[tuple[float, float]] = []
-        self._validation: list[tuple[float, float]] = []
-        self._all = [self]
+        self._trainers: dict[str, Any] = {}  # shared by all names
 
     def named(self, name: str) -> "LiveCurve":
         """Another training in the same picture."""
-        other = LiveCurve(seconds=self._seconds, show=self._show)
-        other._all, other._name = self._all, name
-        self._all.append(other)
+        other = copy.copy(self)
+        other._name = name
         return other
 
     def begin(self, trainer: Any) -> None:
-        history, self._steps = trainer.history, trainer.config.steps
-        self._train = [(float(p[0]), float(p[1])) for p in history.train]
-        self._validation = [(float(p[0]), float(p[1])) for p in history.validation]
+        self._trainers[self._name] = trainer
 
     def update(self, step: int, loss: float, **more: float) -> None:
-        self._train.append((float(step), loss))
-        left = more.get("seconds", 0.0) / step * max(self._steps - step, 0)
-        prefix = f"{self._name}: " if self._name else ""
-        self._title = (
-            f"{prefix}{step:,} of {self._steps:,} updates, "
-            f"{more['tokens_per_second']:,.0f} tokens a second, {left:,.0f} s left"
-        )
         if time.monotonic() - self._drawn_at >= self._seconds:
-            self.draw()
-
-    def validated(self, step: int, loss: float) -> None:
-        self._validation.append((float(step), loss))
+            steps = self._trainers[self._name].config.steps
+            left = more["seconds"] / step * max(steps - step, 0)
+            speed = more["tokens_per_second"]
+            self._draw(
+                f"{step:,} of {steps:,} updates, {speed:,.0f} tokens a second, "
+                f"{left:,.0f} s left"
+            )
 
     def warned(self, text: str) -> None:
         print(text)
 
     def end(self, result: Result) -> None:
-        prefix = f"{self._name}: " if self._name else ""
-        self._title = f"{prefix}{result.step:,} updates in {result.seconds:,.0f} s"
-        self.draw()
+        self._draw(f"{result.step:,} updates in {result.seconds:,.0f} s")
 
-    def draw(self) -> None:
-        """The picture as it is now; none before the first point."""
-        lines = []
-        begun = (run for run in self._all if run._train or run._validation)
-        for colour, run in enumerate(begun):
-            train = "" if run._name else "training"
-            lines.append(Line(train, run._train, colour, faint=True))
-            lines.append(Line(run._name or "validation", run._validation, colour))
-        if drawn := [line for line in lines if line.points]:
-            self._show(curve_svg(drawn, title=self._title))
+    def _draw(self, title: str) -> None:
+        lines = [
+            line
+            for colour, (name, trainer) in enumerate(self._trainers.items())
+            for line in lines_of(vars(trainer.history), name, colour)
+        ]
+        self._show(curve_svg(lines, f"{self._name}: {title}" if self._name else title))
         self._drawn_at = time.monotonic()
+
+
+def _notebook_picture() -> Callable[[str], object]:
+    display, handles = import_module("IPython.display").display, list[Any]()
+
+    def show(svg: str) -> None:
+        data = {"image/svg+xml": svg}
+        if handles:
+            handles[0].update(data, raw=True)
+        else:
+            handles.append(display(data, raw=True, display_id=True))
+
+    return show
 
 
 class LabmlRecord(Reporter):
@@ -429,50 +366,45 @@ class LabmlRecord(Reporter):
         fields = {**about["training"], "model": about["model"]["name"]}
         fields |= {f"model.{k}": v for k, v in about["model"]["config"].items()}
         name = about["experiment"] or about["model"]["name"]
-        try:
+        with self._reported("there is no record of this run"):
             self._tracker, self._watcher = _start(self.path, name, fields)
-        except ImportError:
-            self._report("there is no record in its format (pip install labml)")
-        except Exception as error:  # the training continues, whatever happens in labml
-            self._report(f"there is no record of this run: {error!r}")
 
     def update(self, step: int, loss: float, **more: float) -> None:
-        names = ("learning_rate", "gradient_norm")
-        values = {f"optim.{name}": more[name] for name in names}
+        optim = {f"optim.{n}": more[n] for n in ("learning_rate", "gradient_norm")}
         speed = more["tokens_per_second"]
-        self._save(step, {"loss.train": loss, "tokens_per_second": speed, **values})
+        self._save(step, {"loss.train": loss, "tokens_per_second": speed, **optim})
 
     def validated(self, step: int, loss: float) -> None:
         self._save(step, {"loss.validation": loss})
 
     def _save(self, step: int, values: dict[str, float]) -> None:
-        if self._tracker is None:
-            return
-        try:
-            self._tracker.save(step, values)
-        except Exception as error:
-            self._tracker = None
-            self._report(f"the record of this run ends here: {error!r}")
+        if self._tracker is not None:
+            with self._reported("the record of this run ends here"):
+                self._tracker.save(step, values)
 
     def close(self) -> None:
         """
         End labml's writer thread, which would keep the process alive: it only ends
         after a last line, and a full disk refuses that.
         """
-        if self._watcher is None:
-            return
-        try:
-            self._watcher.__exit__(None, None, None)
-        except Exception as error:
-            self._report(f"the record of this run is incomplete: {error!r}")
-        self._tracker = self._watcher = None
-        for thread in threading.enumerate():
-            if type(thread).__module__.startswith("labml."):
-                cast(Any, thread).push("done")
-                thread.join(timeout=5)
+        if self._watcher is not None:
+            with self._reported("the record of this run is incomplete"):
+                self._watcher.__exit__(None, None, None)
+            self._tracker = self._watcher = None
+            for thread in threading.enumerate():
+                if type(thread).__module__.startswith("labml."):
+                    cast(Any, thread).push("done")
+                    thread.join(timeout=5)
 
-    def _report(self, text: str) -> None:
-        print(f"labml: {text}", file=sys.stderr)
+    @contextmanager
+    def _reported(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # whatever happens in labml
+            self._tracker = None
+            missing = isinstance(error, ImportError)
+            why = "pip install labml" if missing else repr(error)
+            print(f"labml: {what} ({why})", file=sys.stderr)
 
 
 def _start(path: Path, name: str, fields: dict[str, Any]) -> Any:
@@ -484,18 +416,9 @@ def _start(path: Path, name: str, fields: dict[str, Any]) -> Any:
         import_module(f"labml.{part}") for part in ("experiment", "lab", "tracker")
     )
     path.mkdir(parents=True, exist_ok=True)
-    before = computer._internal, logger._internal
-    computer._internal, logger._internal = _Silent(), _Silent()
-    try:
-        lab.configure(
-            {
-                "path": str(path),
-                "experiments_path": ".",
-                "data_path": "data",
-                "check_repo_dirty": False,
-                "app_url": None,
-            }
-        )
+    folders = {"path": str(path), "experiments_path": ".", "data_path": "data"}
+    with patch.object(computer, "_internal"), patch.object(logger, "_internal"):
+        lab.configure({**folders, "check_repo_dirty": False, "app_url": None})
         experiment.create(
             uuid=experiment.generate_uuid(),
             name=name,
@@ -503,12 +426,4 @@ def _start(path: Path, name: str, fields: dict[str, Any]) -> Any:
             writers={"file"},
         )
         experiment.configs(fields)
-        watcher = experiment.start()
-    finally:
-        computer._internal, logger._internal = before
-    return tracker, watcher
-
-
-class _Silent:
-    def __getattr__(self, name: str) -> Any:
-        return lambda *args, **kwargs: None
+        return tracker, experiment.start()

@@ -1,21 +1,22 @@
 r"""
 ---
-title: "Training loop"
+title: "Training loop, and one update"
 summary: >
-  Batches, updates, validation, samples and checkpoints until all steps are made, Ctrl-C
-  is pressed, or the loss is not finite.
+  Loss, gradient, step: AdamW and Muon, clipping, accumulation, mixed precision; and the
+  loop of updates, validation, samples and checkpoints around it.
 ---
 
-Training is a loop of [updates](update.py). Now and then the trainer evaluates the model
-on the whole validation split, generates a sample and writes a
-[checkpoint](checkpoint.py); [reporters](reporters.py) show and record what happens. All
-of it depends on the number of the step only and never on the clock, so that two runs
-with one seed do the same at the same steps.
+An **update** has three parts: compute the loss $\mathcal{L}$ of a batch, compute its
+gradient $g$ by backpropagation, and move the parameters against it. Training repeats
+it. Now and then the trainer evaluates the model on the whole validation split,
+generates a sample and writes a [checkpoint](checkpoint.py);
+[reporters](reporters.py) show and record what happens. All of it depends on the number
+of the step only and never on the clock, so that two runs with one seed do the same at
+the same steps.
 
 ```python
-from labml_nn.experiments.config import TrainingConfig
-from labml_nn.experiments.data import Corpus
-from labml_nn.experiments.tasks import TextTask
+from labml_nn.experiments.data import Corpus, TextTask
+from labml_nn.experiments.presets import TrainingConfig
 from labml_nn.experiments.trainer import Trainer
 import labml_nn
 
@@ -28,62 +29,362 @@ config = TrainingConfig(
 result = Trainer(model, task, config).train()
 assert result.stopped == "finished" and result.validation_loss < 3
 ```
+
+**AdamW** [@kingma2014adam] [@loshchilov2017decoupled] divides each step by the root
+mean square of the past gradients, so that every parameter moves by about the learning
+rate $\eta$ whatever the scale of its gradients. With bias-corrected means $\hat{m}$ of
+the gradients and $\hat{v}$ of their squares,
+
+$$\theta \leftarrow \theta - \eta \Bigl( \frac{\hat{m}}{\sqrt{\hat{v}} + \epsilon}
+    + \lambda \, \theta \Bigr)$$
+
+**[Muon](../optimizers/muon.py)** orthogonalises the mean gradient of a matrix, so that
+all its singular values are equal. It is for the matrices inside the model, which map
+vectors to vectors; embedding tables, the output layer and vectors stay with AdamW.
+
+**Weight decay** $\lambda$ shrinks matrices and tables. Biases and the scales of layer
+norms do not decay: a scale is centred on one, and a bias adds no complexity.
+
+**Gradient accumulation** splits a batch of $n$ targets into micro-batches of $n_i$. The
+gradient of the batch is their weighted sum, $\nabla \mathcal{L} = \sum_i \frac{n_i}{n}
+\nabla \mathcal{L}_i$. [Processes](distributed.py) that share a batch weigh in the same
+way.
+
+**Gradient clipping** scales a gradient longer than $c$ down to $c$
+[@pascanu2013difficulty], $g \leftarrow g \min (1, c / \lVert g \rVert)$, so that one
+odd batch cannot undo the training.
+
+**Mixed precision.** Under autocast matrix products take bfloat16 (8 significant bits,
+the range of float32), which modern GPUs compute several times as fast; parameters, sums
+and softmax stay in float32 [@micikevicius2017mixed]. Older GPUs only have float16, in
+which small gradients underflow, so the loss is scaled up before the backward pass and
+the gradients down after it.
+
+**Reproducibility.** Dropout draws random numbers. Each update seeds the generators from
+the run's seed, its step and its process, so no generator state has to be saved.
 """
 
 import math
+import re
 import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
+from hashlib import blake2b
 from os import PathLike
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_
+from torch.optim import AdamW
 
 from labml_nn.experiments.checkpoint import (
+    RunError,
+    RunFolder,
     Saver,
     check_belongs,
     describe,
-    fields_of,
     intact,
     read_checkpoint,
+    read_json,
 )
-from labml_nn.experiments.config import (
+from labml_nn.experiments.data import Examples, Task
+from labml_nn.experiments.distributed import World
+from labml_nn.experiments.presets import (
     TrainingConfig,
     learning_rate_share,
     seq_len_at,
 )
-from labml_nn.experiments.distributed import World
-from labml_nn.experiments.files import RunError, read_json
-from labml_nn.experiments.reporters import (
-    Log,
-    Outcome,
-    Reporter,
-    Result,
-    Samples,
-    Stopped,
-)
-from labml_nn.experiments.tasks import Task
-from labml_nn.experiments.update import (
-    Computing,
-    NotFiniteError,
-    Update,
-    memory_advice,
-    pick_device,
-)
+from labml_nn.experiments.reporters import Reporter, Result, RunFiles, Stopped
 from labml_nn.language_model import LanguageModel, evaluating
+from labml_nn.optimizers.muon import Muon
 from labml_nn.sampling import Temperature, generate
 
-__all__ = ["History", "Trainer", "validation_loss"]
+__all__ = [
+    "History",
+    "NotFiniteError",
+    "Trainer",
+    "Update",
+    "pick_device",
+    "roles",
+    "validation_loss",
+]
 
 # A curve has at most this many points.
 POINTS = 200
 # Samples are drawn a little below the temperature of training: over hundreds of
 # characters every improbable one gets its chance.
 SAMPLER = Temperature(0.8)
+# The output layer, at the top of a model or in its generator.
+OUTPUT = re.compile(r"^(output|head)$|(^|\.)generator\.projection$")
+
+
+class Roles(NamedTuple):
+    """
+    ## Parameter groups
+
+    * `matrices` map vectors to vectors inside the model
+    * `tables` have a row for each token or position: embeddings and the output layer
+    * `vectors` are biases and the scales of norms
+    """
+
+    matrices: list[nn.Parameter]
+    tables: list[nn.Parameter]
+    vectors: list[nn.Parameter]
+
+
+def roles(model: LanguageModel[Any]) -> Roles:
+    """
+    Each trainable parameter once: weights that are tied have two names and one role.
+    The weight of a linear layer is a matrix, unless the layer is the output, which has
+    a row for each token.
+
+    ```python
+    import labml_nn
+    from labml_nn.experiments.trainer import roles
+
+    matrices, tables, vectors = roles(labml_nn.create("autoregressive", n_vocab=65))
+    assert len(matrices) == 6 * 4  # four of attention, two feed-forward, in each layer
+    assert len(tables) == 1  # the embedding, tied with the output layer
+    ```
+    """
+    n_vocab = model.config.n_vocab
+    linear = {
+        module.weight
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Linear)
+        and not (module.out_features == n_vocab and OUTPUT.search(name))
+    }
+    found = Roles([], [], [])
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        if parameter.dim() < 2 or "bias" in name.rpartition(".")[2]:
+            found.vectors.append(parameter)
+        else:
+            (found.matrices if parameter in linear else found.tables).append(parameter)
+    return found
+
+
+class NotFiniteError(Exception):
+    """A loss or a gradient is infinite or NaN, and the update was not made."""
+
+
+class Update:
+    """
+    ## Update
+
+    Called with one batch after the other. `loss_sum` is the sum of the losses since the
+    last `clear`, of this process, and `norm` the last norm of the gradient.
+    `optimizers` are AdamW alone, or Muon for the matrices and AdamW for the rest.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel[Any],
+        config: TrainingConfig,
+        device: torch.device,
+        world: World,
+    ) -> None:
+        """`model` is on `device` already; `world` are the processes."""
+        self.config, self.device, self.world = config, device, world
+        self.dtype = dtype_of(config, device)
+        self.wrapped = world.wrap(model)
+        compiled = is_compiled(config, device, model.name)
+        self.loss = torch.compile(self.wrapped) if compiled else self.wrapped
+        matrices, tables, vectors = roles(model)
+        self.optimizers: list[torch.optim.Optimizer] = []
+        decay = config.weight_decay
+        if config.optimizer == "muon" and matrices:
+            muon = Muon(matrices, lr=config.muon_learning_rate, weight_decay=decay)
+            self.optimizers.append(muon)
+            matrices = []
+        groups = [
+            {"params": [*matrices, *tables], "weight_decay": decay},
+            {"params": vectors, "weight_decay": 0.0},
+        ]
+        self.optimizers.append(
+            AdamW(
+                [group for group in groups if group["params"]],
+                lr=config.learning_rate,
+                betas=(config.beta1, config.beta2),
+                fused=device.type in ("cpu", "cuda", "mps"),
+            )
+        )
+        self.highest = [group["lr"] for group in self.groups]
+        self.parameters = [one for group in self.groups for one in group["params"]]
+        half = self.dtype == torch.float16
+        self.scaler = torch.amp.GradScaler(device.type, enabled=half)
+        self.norm = self.loss_sum = 0.0
+
+    @property
+    def groups(self) -> list[dict[str, Any]]:
+        """Parameters with their learning rates; a checkpoint replaces them."""
+        return [group for one in self.optimizers for group in one.param_groups]
+
+    @property
+    def learning_rate(self) -> float:
+        """The current learning rate of AdamW."""
+        return float(self.groups[-1]["lr"])
+
+    def __call__(self, step: int, batch: Examples, share: float) -> None:
+        """
+        * `step` is the number of the update, from 0
+        * `batch` is the batch of all processes
+        * `share` is the [share](presets.py) of the learning rates
+
+        Raises `NotFiniteError` if loss or gradient is not finite; then the parameters
+        are as they were.
+        """
+        _seed_all(self.config.seed, step, self.world.rank, self.device)
+        for group, highest in zip(self.groups, self.highest, strict=True):
+            group["lr"] = highest * share
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none=True)
+
+        # Gradients are exchanged with those of the last micro-batch.
+        *others, last = self._micro_batches(batch)
+        loss = torch.zeros((), device=self.device)
+        for micro_batch in others:
+            with self.world.no_sync(self.wrapped):
+                loss = loss + self._backward(micro_batch, batch.count)
+        self._step(loss + self._backward(last, batch.count))
+
+    def _micro_batches(self, batch: Examples) -> list[Examples]:
+        accumulate, size = self.config.accumulate, batch.targets.shape[1]
+        start, stop = self.world.share(size, accumulate)
+        width = (stop - start) // accumulate
+        if width == size:
+            return [batch]
+        return [batch.columns(i, i + width) for i in range(start, stop, width)]
+
+    def _backward(self, piece: Examples, count: int) -> Tensor:
+        # The loss weighted by its targets. DistributedDataParallel averages gradients
+        # over processes, which the factor of their number turns into a sum.
+        piece, mixed = piece.to(self.device), self.dtype != torch.float32
+        with torch.autocast(self.device.type, self.dtype, enabled=mixed):
+            loss = self.loss(piece.tokens, piece.targets)
+        part: Tensor = loss * (piece.count / count)
+        self.scaler.scale(part * self.world.size).backward()  # type: ignore[no-untyped-call]
+        return part.detach()
+
+    def _step(self, loss: Tensor) -> None:
+        """
+        ### Step
+
+        One infinite loss would make all parameters NaN, so the norm of the gradient is
+        checked first. In float16 the gradient may be infinite because the scale of the
+        loss is too large; then the scaler skips the step and lowers the scale.
+        """
+        scaled = self.scaler.is_enabled()
+        for optimizer in self.optimizers:
+            if scaled:
+                self.scaler.unscale_(optimizer)
+        norm = clip_grad_norm_(self.parameters, self.config.clip_norm or math.inf)
+        self.norm, value = norm.item(), loss.item()
+
+        # Processes share the gradient but not the loss, and must decide alike.
+        alone = self.world.size == 1
+        finite = (scaled or math.isfinite(self.norm)) and (
+            not alone or math.isfinite(value)
+        )
+        if not finite or (scaled and self.scaler.get_scale() < 2**-10):
+            raise NotFiniteError("the loss or the gradient")
+        for optimizer in self.optimizers:
+            self.scaler.step(optimizer)
+        self.scaler.update()
+        self.loss_sum += value
+
+    def total_loss(self) -> float:
+        """The sum of the losses since `clear`, over all processes."""
+        total = self.world.sum(self.loss_sum)[0]
+        if not math.isfinite(total):
+            raise NotFiniteError("the loss")
+        return total
+
+    def clear(self, loss_sum: float = 0.0) -> None:
+        """Start a new sum, or continue with that of a checkpoint."""
+        self.loss_sum = loss_sum if self.world.main else 0.0
+
+    def state(self) -> dict[str, Any]:
+        """The state for a checkpoint."""
+        optimizers = [optimizer.state_dict() for optimizer in self.optimizers]
+        return {"optimizers": optimizers, "scaler": self.scaler.state_dict()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """From the state of a checkpoint."""
+        for optimizer, values in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(values)
+        self.scaler.load_state_dict(state["scaler"])
+
+
+def _seed_all(seed: int, step: int, rank: int, device: torch.device) -> None:
+    # A hash, so that neighbouring steps and seeds are independent.
+    digest = blake2b(f"{seed} {step} {rank}".encode(), digest_size=8).digest()
+    value = int.from_bytes(digest, "little", signed=True)
+    torch.default_generator.manual_seed(value)
+    if device.type == "cuda":
+        torch.cuda.manual_seed(value)
+    elif device.type != "cpu":
+        torch.manual_seed(value)
+
+
+# ## Device and precision
+#
+def pick_device(name: str) -> torch.device:
+    """
+    ### Device
+
+    `auto` is a GPU if there is one, else the CPU. Raises `ValueError` for a device that
+    this machine lacks, with those that it has.
+    """
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    device = torch.device(("cuda" if gpus else "cpu") if name == "auto" else name)
+    missing = device.type == "cuda" and (device.index or 0) >= gpus
+    if missing or (device.type == "mps" and not torch.backends.mps.is_available()):
+        there = ", ".join(["cpu", *(f"cuda:{i}" for i in range(gpus))])
+        raise ValueError(
+            f"there is no device {name!r} here; this machine has {there}: choose one "
+            "of them, or auto"
+        )
+    return device
+
+
+def dtype_of(config: TrainingConfig, device: torch.device) -> torch.dtype:
+    """
+    ### Precision
+
+    The type of matrix products: `auto` is bfloat16 on a GPU that supports it.
+    """
+    precision = config.precision
+    if precision == "auto":
+        on_gpu = device.type == "cuda"
+        able = on_gpu and torch.cuda.is_bf16_supported(including_emulation=False)
+        precision = "bfloat16" if able else "float32"
+    dtype: torch.dtype = getattr(torch, precision)
+    return dtype
+
+
+def is_compiled(config: TrainingConfig, device: torch.device, model: str) -> bool:
+    """
+    ### Compilation
+
+    `auto` uses `torch.compile` on a GPU, for the model whose batches have one shape and
+    that computes whole sequences in parallel.
+    """
+    gains = device.type == "cuda" and model == "autoregressive" and not config.grows
+    return config.compile == "yes" or (config.compile == "auto" and gains)
+
+
+def is_memory(error: BaseException) -> bool:
+    """Whether `error` means that memory is full."""
+    said = ("DefaultCPUAllocator", "out of memory", "ALLOC_FAILED")
+    kinds = (torch.OutOfMemoryError, MemoryError)
+    return isinstance(error, kinds) or any(text in str(error) for text in said)
 
 
 @dataclass
@@ -155,19 +456,18 @@ class Trainer:
         self.device = self.world.device(pick_device(config.device))
         self.model = model.to(self.device)
         self.task, self.config = task, config
-        self.computing = Computing(config, self.device, model.name)
         self.history = History()
-        self.saver = Saver(folder, self.world.main, self._warn)
-        self.folder = self.saver.folder
-        self.about = describe(model, task, config, self.device, self.world, about or {})
+        task.batch(0)  # a text that is too short is refused here
+        self.folder = None if folder is None else RunFolder(folder)
+        written = self.folder if self.world.main else None
+        self.saver = Saver(written, self._warn)
+        size = self.world.size
+        self.about = describe(model, task, config, self.device, size, about or {})
         self.trouble: str | None = None
-        self.reporters: list[Reporter] = []
-        if self.world.main:
-            if self.folder is not None:
-                log, samples = Log(self.folder.log), Samples(self.folder.samples)
-                self.reporters = [log, samples, Outcome(self.folder)]
-            self.reporters += reporters
-        self.update = Update(model, config, self.computing, self.world)
+        self.reporters = list(reporters) if self.world.main else []
+        if written is not None:
+            self.reporters.append(RunFiles(written))
+        self.update = Update(model, config, self.device, self.world)
         self._begun = False
 
     def train(self) -> Result:
@@ -176,7 +476,7 @@ class Trainer:
 
         Returns the result, also after an interruption or a loss that is not finite;
         then `trouble` says what to do. Called again it continues. Raises `RunError` for
-        a folder that is taken, and for memory or a disk that is full.
+        a folder that is taken, and for a disk that is full.
         """
         stopped: Stopped = "finished"
         with self._surrounded() as stop:
@@ -236,7 +536,7 @@ class Trainer:
             reporter.update(
                 history.step,
                 loss,
-                learning_rate=self.update.optimizers.learning_rate,
+                learning_rate=self.update.learning_rate,
                 tokens_per_second=(history.tokens - before[4]) / passed,
                 gradient_norm=self.update.norm,
                 tokens=float(history.tokens),
@@ -288,7 +588,7 @@ class Trainer:
     def _identity(self) -> dict[str, Any]:
         return {
             "model": self.model.name,
-            "model_config": fields_of(self.model.config),
+            "model_config": asdict(self.model.config),
             "training": self.config.values(),
             "corpus": self.task.corpus.sha256,
         }
@@ -313,7 +613,7 @@ class Trainer:
             self.model.load_state_dict(state["model"])
             self.update.restore(state["update"])
             past = state["history"]
-            self.history = History(**{f.name: past[f.name] for f in fields(History)})
+            self.history = History(**{name: past[name] for name in vars(History())})
         self.update.clear(self.history.loss_sum)
         self._begun, self.saver.saved_at = True, self.history.step
 
@@ -334,12 +634,7 @@ class Trainer:
     def _surrounded(self) -> Iterator["Stop"]:
         gpus = [self.device] if self.device.type == "cuda" else []
         try:
-            with (
-                Stop() as stop,
-                torch.random.fork_rng(gpus),
-                self.world.together(),
-                memory_advice(self.config),
-            ):
+            with Stop() as stop, torch.random.fork_rng(gpus), self.world.together():
                 yield stop
         finally:
             with ExitStack() as stack:  # all of them, even if one fails
@@ -370,8 +665,8 @@ class Trainer:
             history.tokens,
             stopped,
         )
-        for part, reporter in enumerate(self.reporters):
-            with self.saver.disk("the result", history.step, part):
+        with self.saver.disk("the result", history.step):
+            for reporter in self.reporters:
                 reporter.end(result)
         self.saver.check()
         return result
@@ -386,21 +681,15 @@ class Trainer:
 
         Almost always the steps were too long.
         """
-        config, optimizers = self.config, self.update.optimizers
-        ways = [f"a lower `learning_rate` than {config.learning_rate:g}"]
-        if config.optimizer == "muon":
-            highest = config.muon_learning_rate
-            ways.append(f"a lower `muon_learning_rate` than {highest:g}")
-        if config.clip_norm != 1:
-            ways.append(f"`clip_norm` 1.0 instead of {config.clip_norm:g}")
-        if self.computing.dtype != torch.float32:
-            ways.append("`precision` float32")
-        saved = self.saver.saved_at
+        config, saved = self.config, self.saver.saved_at
+        names = ["learning_rate", "muon_learning_rate"]
+        names = names[: len(self.update.optimizers)]
+        lower = " and ".join(f"`{n}` than {getattr(config, n):g}" for n in names)
         last = f" The checkpoint of step {saved} is intact." if saved >= 0 else ""
         self.trouble = (
-            f"{error} was not finite after {self.history.step} updates, at a learning "
-            f"rate of {optimizers.learning_rate:.3g}; the parameters are as they were "
-            f"before.{last} Try {', or '.join(ways)}"
+            f"{error} was not finite after {self.history.step} updates; the parameters "
+            f"are as they were before.{last} Try a lower {lower}, `clip_norm` 1.0, or "
+            "`precision` float32"
         )
         self._warn(self.trouble)
 

@@ -9,6 +9,6 @@ a dozen. Here is one more, for the weight matrices of a model:
 
 * [Muon](muon.py) orthogonalises every update
 
-[The trainer](../experiments/update.py) decides which parameters it gets,
+[The trainer](../experiments/trainer.py) decides which parameters it gets,
 and gives all others to AdamW.
 """

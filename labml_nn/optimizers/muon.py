@@ -24,7 +24,7 @@ Every direction gets the same step size: what is rare in the training data, but 
 consistent direction, is learned as fast as what is common. Among all updates that
 change no input by more than its own length (largest singular value at most 1), $U
 V^\top$ reduces the loss most, to first order ([@bernstein2024old]). Muon stores one
-number per parameter, half as many as [AdamW](../experiments/update.py), and needs some
+number per parameter, half as many as [AdamW](../experiments/trainer.py), and needs some
 [matrix products](#cost).
 
 ![Singular values of a gradient, and of the update that Muon computes from

@@ -684,7 +684,7 @@ class Stack:
 #   projected per layer. The authors' code has none.
 # * **Curriculum.** To save time, the paper suggests to start training with short
 #   sequences. The model takes any length; [its preset](../../experiments/presets.py)
-#   grows it, or starts from [a trained transformer](warm_start.py).
+#   grows it.
 #
 # ## Pseudo-code
 #

@@ -12,10 +12,8 @@ import distributed_worker as worker
 import pytest
 import torch
 
-from labml_nn.experiments.checkpoint import load_run
+from labml_nn.experiments.checkpoint import RunError, load_run
 from labml_nn.experiments.distributed import Loss, World
-from labml_nn.experiments.files import RunError
-from labml_nn.experiments.reporters import read_log
 from labml_nn.experiments.trainer import Trainer
 
 SCRIPT = Path(worker.__file__)
@@ -78,8 +76,6 @@ def test_two_processes_train_what_one_trains(two, tmp_path, name):
     folders = [folder, Path(f"{two[0]['path']}-{name}")]
     files = [sorted(p.relative_to(f) for p in f.rglob("*")) for f in folders]
     assert files[0] == files[1]
-    events = [[line["event"] for line in read_log(f / "log.jsonl")] for f in folders]
-    assert events[0] == events[1]
     assert [load_run(f).about["world_size"] for f in folders] == [1, 2]
 
 
@@ -126,11 +122,11 @@ def test_shares_are_the_batch():
     ("size", "batch_size", "accumulate", "message"),
     [
         (2, 13, 3, "`batch_size` (13) must be divisible by 6, the number of processes (2) times "
-         "`accumulate` (3); try 12 or 18"),
+         "`accumulate` (3); try 18"),
         (1, 3, 4, "`batch_size` (3) must be divisible by 4, the number of processes (1) times "
          "`accumulate` (4); try 4"),
         (5, 32, 1, "`batch_size` (32) must be divisible by 5, the number of processes (5) times "
-         "`accumulate` (1); try 30 or 35"),
+         "`accumulate` (1); try 35"),
     ],
 )  # fmt: skip
 def test_shares_must_be_equal(size, batch_size, accumulate, message):
@@ -149,25 +145,16 @@ def test_the_environment_is_read():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"RANK": None},
-            "announces 3 processes (WORLD_SIZE), but RANK is not set",
-        ),
-        (
-            {"MASTER_PORT": ""},
-            "MASTER_PORT is not set; start with torchrun, or `unset",
-        ),
-        ({"RANK": "3"}, "the environment variable RANK (3) must be below WORLD_SIZE (3)"),
-        ({"WORLD_SIZE": "0"}, "WORLD_SIZE ('0') must be a whole number of at least 1"),
-        ({"LOCAL_RANK": "one"}, "LOCAL_RANK ('one') must be a whole number of at least 0"),
+        ({"RANK": ""}, "announces 3 processes (WORLD_SIZE), but RANK is ''; start with torchrun"),
+        ({"MASTER_PORT": ""}, "but MASTER_PORT is ''"),
+        ({"LOCAL_RANK": "one"}, "but LOCAL_RANK is 'one'"),
     ],
 )
 def test_an_environment_that_cannot_be(changes, message):
     given = {"WORLD_SIZE": "3", "RANK": "2", "LOCAL_RANK": "2"}
     given |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
-    given = {name: value for name, value in (given | changes).items() if value is not None}
     with pytest.raises(ValueError) as caught:
-        World.announced(given)
+        World.announced(given | changes)
     assert message in str(caught.value)
 
 
@@ -188,10 +175,9 @@ def test_a_gpu_for_each(monkeypatch):
     assert World(3, 4, 1).device(cuda) == torch.device("cuda", 1)
     assert World(3, 4, 1).device(cpu) == cpu
     assert World().device(torch.device("cuda", 1)) == torch.device("cuda", 1)
-    with pytest.raises(ValueError, match="number 2, and this machine has 2; start at most 2"):
-        World(2, 3, 2).device(cuda)
-    with pytest.raises(ValueError, match=r"3 processes cannot share the device 'cuda:1'; use"):
-        World(2, 3, 2).device(torch.device("cuda", 1))
+    for device in (cuda, torch.device("cuda", 1)):
+        with pytest.raises(ValueError, match="this one number 2 of 2; use the device 'cuda'"):
+            World(2, 3, 2).device(device)
 
 
 def test_silence_is_told_and_other_errors_pass():

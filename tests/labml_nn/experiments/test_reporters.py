@@ -1,75 +1,18 @@
-"""Who listens to a training: the log, the bar, the samples, the record for labml."""
+"""Who listens to a training: the bar, files, curves, the record for labml."""
 
-import errno
 import io
 import json
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 from small_runs import task_for, training
 
-from labml_nn.experiments.reporters import Log, Progress, Reporter, read_log
+from labml_nn.experiments.reporters import Line, LiveCurve, Progress, Reporter, curve_svg, lines_of
 
 
 def test_a_reporter_may_ignore_everything():
     assert training(reporters=[Reporter()]).train().stopped == "finished"
-
-
-# The log.
-def test_the_log_tells_everything(tmp_path):
-    result = training("elman", tmp_path).train()
-    lines = read_log(tmp_path / "log.jsonl")
-    assert [line["event"] for line in lines] == [
-        *("begin", "saved", "update", "update", "update", "validated", "sampled", "saved"),
-        *("update", "update", "update", "validated", "sampled", "saved", "end"),
-    ]
-    update = lines[2]
-    assert set(update) == {
-        *("event", "time", "step", "loss", "learning_rate", "tokens_per_second"),
-        *("gradient_norm", "tokens", "seconds", "process_seconds"),
-    }
-    assert update["tokens"] == 28 and isinstance(update["tokens"], int)
-    assert lines[-1]["validation_loss"] == result.validation_loss
-    assert lines[-1]["stopped"] == "finished"
-
-
-def test_each_line_is_there_at_once(tmp_path):
-    log = Log(tmp_path / "log.jsonl")
-    log.validated(3, 1.5)
-    assert read_log(log.path)[0]["loss"] == 1.5
-    log.warned("trouble")
-    assert read_log(log.path)[1]["text"] == "trouble"
-
-
-def test_lines_wait_for_a_disk_that_is_full(tmp_path, monkeypatch):
-    log = Log(tmp_path / "log.jsonl")
-    log.validated(1, 1.0)
-    opened = Path.open
-
-    def full(self, mode="r", *args, **kwargs):
-        file = opened(self, mode, *args, **kwargs)
-        if mode == "a":
-            file.write('{"event": "half')
-            file.close()
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return file
-
-    monkeypatch.setattr(Path, "open", full)
-    log.validated(2, 2.0)
-    assert [line["step"] for line in read_log(log.path)] == [1]
-    assert log.path.read_text().count("half") == 0
-    monkeypatch.undo()
-    log.validated(3, 3.0)
-    assert [line["step"] for line in read_log(log.path)] == [1, 2, 3]
-
-
-def test_what_is_no_line_is_left_out(tmp_path):
-    path = tmp_path / "log.jsonl"
-    assert read_log(path) == []
-    path.write_bytes(b'{"step": 1}\n[2]\n\xff\xfe\n{"step": 3}\n{"step": ')
-    assert read_log(path) == [{"step": 1}, {"step": 3}]
 
 
 # The bar.
@@ -83,7 +26,7 @@ def test_a_terminal_gets_a_bar_that_fills():
     training(reporters=[Progress(screen)]).train()
     shown = screen.getvalue()
     assert "6/6" in shown and "100%" in shown and "tokens/s" in shown and "val " in shown
-    assert "step 3: validation loss" in shown and ", the best so far" in shown
+    assert "step 3: validation loss" in shown
     assert "step 6, a sample:\n    " in shown
     assert shown.endswith("\n")
 
@@ -111,16 +54,6 @@ def test_a_terminal_of_another_time():
     assert screen.getvalue().isascii() and "warning: no space ? sorry" in screen.getvalue()
 
 
-def test_worse_is_not_called_the_best():
-    screen = Terminal()
-    progress = Progress(screen)
-    progress.begin(training())
-    for step, loss in ((1, 2.0), (2, 3.0), (3, 1.0)):
-        progress.validated(step, loss)
-    progress.close()
-    assert screen.getvalue().count("the best so far") == 2
-
-
 # Samples.
 def test_a_text_without_lines_has_a_prompt_too():
     from labml_nn.experiments.data import Corpus
@@ -135,6 +68,31 @@ def test_samples_are_kept_in_a_file(tmp_path):
     assert text.count("--- after") == 2
     for each in trainer.history.samples:
         assert f"--- after {each['step']} updates\n{each['text']}\n" in text
+
+
+# Curves.
+def test_a_curve_shows_its_lines():
+    lines = [Line("first", [(0, 4.0), (10, 2.5)]), Line("", [(0, 3.0)], 1, True), Line("x", [])]
+    drawn = curve_svg(lines, "a & b")
+    assert drawn.startswith("<svg") and drawn.rstrip().endswith("</svg>")
+    for part in ("a &amp; b", "first 2.500", "updates", "nats per character"):
+        assert part in drawn
+    assert drawn == curve_svg(lines, "a & b")  # the same bytes every time
+    curve = {"train": [[1, 3.0, 0, 0, 9], [2, None, 0, 0, 18]], "validation": [[2, 2.5, 0, 0, 18]]}
+    train, validation = lines_of(curve)
+    assert train == Line("training", [(1, 3.0)], 0, True)
+    assert validation == Line("validation", [(2, 2.5)])
+    assert [line.name for line in lines_of(curve, "mine", 3)] == ["", "mine"]
+
+
+def test_a_live_curve_of_two_trainings():
+    shown = []
+    curve = LiveCurve(seconds=0.0, show=shown.append)
+    for name in ("one", "two"):
+        training(reporters=[curve.named(name)]).train()
+    assert len(shown) == 2 * (6 + 1) and "two: 6 updates in " in shown[-1]
+    assert all(f">{name} " in shown[-1] for name in ("one", "two"))
+    assert "two" not in shown[6] and "one: 5 of 6 updates, " in shown[4]
 
 
 # labml.
@@ -179,7 +137,7 @@ def test_what_labml_cannot_write_does_not_keep_a_program_from_ending(tmp_path, m
     record = LabmlRecord(tmp_path / "labml")
     assert training(reporters=[record, Refusing()]).train().stopped == "finished"
     assert threads() == []
-    assert "labml: the record of this run is incomplete: IsADirectory" in capsys.readouterr().err
+    assert "labml: the record of this run is incomplete (IsADirectory" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("installed", [True, False])
@@ -194,4 +152,4 @@ def test_without_labml_training_goes_on(installed, tmp_path, monkeypatch, capsys
     assert training(reporters=[record]).train().stopped == "finished"
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert "there is no record of this run: OSError" in said if installed else "pip install" in said
+    assert "there is no record of this run (OSError" in said if installed else "pip install" in said

@@ -20,14 +20,19 @@ from test_resume import Interrupts, check_equal
 import labml_nn
 from labml_nn.experiments import checkpoint, reporters
 from labml_nn.experiments import trainer as trainer_module
-from labml_nn.experiments.checkpoint import load_run
-from labml_nn.experiments.config import TrainingConfig, learning_rate_share, seq_len_at
-from labml_nn.experiments.data import Corpus
+from labml_nn.experiments.checkpoint import RunError, load_run
+from labml_nn.experiments.data import Corpus, TextTask
 from labml_nn.experiments.distributed import World
-from labml_nn.experiments.files import RunError
+from labml_nn.experiments.presets import TrainingConfig, learning_rate_share, seq_len_at
 from labml_nn.experiments.reporters import Reporter
-from labml_nn.experiments.tasks import TextTask
-from labml_nn.experiments.update import Computing, NotFiniteError, Update, pick_device, roles
+from labml_nn.experiments.trainer import (
+    NotFiniteError,
+    Update,
+    dtype_of,
+    is_compiled,
+    pick_device,
+    roles,
+)
 
 CPU = torch.device("cpu")
 FULL = OSError(errno.ENOSPC, "No space left on device")
@@ -38,21 +43,21 @@ FULL = OSError(errno.ENOSPC, "No space left on device")
     ("values", "message"),
     [
         ({"steps": 0}, "`steps` (0) must be at least 1"),
-        ({"seed": -1}, "`seed` (-1) must be at least 0"),
-        ({"seed": 2**63}, "must be below 2**63"),
+        ({"seed": -1}, "`seed` (-1) must be from 0 to 2**63 - 1"),
+        ({"seed": 2**63}, "must be from 0 to 2**63 - 1"),
         ({"save_every": 1.5}, "`save_every` (1.5) must be a whole number, not a float"),
         ({"warmup_steps": True}, "must be a whole number, not a bool"),
-        ({"batch_size": 7, "accumulate": 3}, "by `accumulate` (3); try batch_size=6 or 9"),
-        ({"batch_size": 2, "accumulate": 3}, "try accumulate=1"),
+        ({"batch_size": 7, "accumulate": 3}, "by `accumulate` (3); try 9"),
+        ({"batch_size": 2, "accumulate": 3}, "try 3"),
         ({"learning_rate": 0.0}, "`learning_rate` (0.0) must be above 0 and finite"),
         ({"muon_learning_rate": math.inf}, "`muon_learning_rate` (inf) must be above 0"),
         ({"clip_norm": -1.0}, "`clip_norm` (-1.0) must be at least 0"),
         ({"weight_decay": math.nan}, "`weight_decay` (nan) must be at least 0"),
-        ({"final_learning_rate": 1.1}, "a share of the highest learning rate, from 0 to 1"),
+        ({"final_learning_rate": 1.1}, "a share of the highest, 0 to 1"),
         ({"beta1": 1.0}, "`beta1` (1.0) must be at least 0 and less than 1"),
         ({"beta2": "x"}, "`beta2` ('x') must be a number, not a str"),
-        ({"optimizer": "adam"}, "there is no optimizer 'adam'; did you mean 'adamw'?"),
-        ({"precision": "float8"}, "there is no precision 'float8'"),
+        ({"optimizer": "adam"}, "there is no choice of `optimizer` 'adam'; did you mean 'adamw'?"),
+        ({"precision": "float8"}, "choice of `precision` 'float8'"),
         ({"compile": "maybe"}, "'maybe'"),
         ({"device": "gpu"}, "`device` ('gpu') is not known; expected auto, cpu, cuda"),
         ({"initial_seq_len": 65}, "`initial_seq_len` (65) must be at most `seq_len` (64)"),
@@ -62,7 +67,7 @@ FULL = OSError(errno.ENOSPC, "No space left on device")
     ids=str,
 )  # fmt: skip
 def test_impossible_hyperparameters(unhooked, values, message):
-    config = unhooked("labml_nn.experiments.config").TrainingConfig
+    config = unhooked("labml_nn.experiments.presets").TrainingConfig
     with pytest.raises((ValueError, TypeError)) as caught:
         config.of(values)
     assert message in str(caught.value)
@@ -70,7 +75,7 @@ def test_impossible_hyperparameters(unhooked, values, message):
 
 def test_numbers_of_numpy_become_numbers(unhooked):
     numbers = {"steps": numpy.int64(3), "seed": numpy.int32(7), "learning_rate": numpy.float64(0.5)}
-    made = unhooked("labml_nn.experiments.config").TrainingConfig(**numbers)
+    made = unhooked("labml_nn.experiments.presets").TrainingConfig(**numbers)
     assert json.loads(json.dumps(made.values())) == made.values()
     assert made.of(made.values()) == made and made.steps == 3
 
@@ -98,7 +103,7 @@ def test_sequences_grow_and_either_field_switches_it_off():
 
 # One update.
 def update_of(model, config):
-    return Update(model, config, Computing(config, CPU, model.name), World())
+    return Update(model, config, CPU, World())
 
 
 def moved(model, config, task, steps=2):
@@ -151,7 +156,7 @@ def test_an_update_is_adamw_with_clipping_and_decay():
         optimizer.step()
         total += loss.item()
     assert update.total_loss() == pytest.approx(total, rel=1e-6)
-    assert update.optimizers.learning_rate == 0.0025
+    assert update.learning_rate == 0.0025
     for a, b in zip(model.parameters(), expected.parameters(), strict=True):
         torch.testing.assert_close(a, b, atol=1e-6, rtol=1e-5)
     update.clear()
@@ -161,7 +166,7 @@ def test_an_update_is_adamw_with_clipping_and_decay():
 def test_muon_trains_matrices_and_adamw_the_rest():
     config = settings(optimizer="muon", muon_learning_rate=0.05)
     model = model_for("autoregressive")
-    muon, adamw = update_of(model, config).optimizers.all
+    muon, adamw = update_of(model, config).optimizers
     trained = {id(p) for group in muon.param_groups for p in group["params"]}
     assert trained == {id(p) for p in roles(model).matrices}
     assert muon.param_groups[0]["lr"] == 0.05 and adamw.param_groups[0]["lr"] == 0.01
@@ -266,12 +271,13 @@ def test_what_auto_means(monkeypatch):
     cuda = torch.device("cuda")
     for able, dtype in ((True, torch.bfloat16), (False, torch.float32)):
         monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda able=able, **_: able)
-        assert Computing(settings(), cuda, "elman").dtype == dtype
-    assert Computing(settings(), cuda, "autoregressive").compiled
-    assert not Computing(settings(compile="no"), cuda, "autoregressive").compiled
-    assert not Computing(settings(), cuda, "elman").compiled
-    assert not Computing(settings(), CPU, "autoregressive").compiled
-    assert Computing(settings(compile="yes"), CPU, "elman").compiled
+        assert dtype_of(settings(), cuda) == dtype
+    assert dtype_of(settings(), CPU) == torch.float32
+    assert is_compiled(settings(), cuda, "autoregressive")
+    assert not is_compiled(settings(compile="no"), cuda, "autoregressive")
+    assert not is_compiled(settings(), cuda, "elman")
+    assert not is_compiled(settings(), CPU, "autoregressive")
+    assert is_compiled(settings(compile="yes"), CPU, "elman")
 
 
 # The loop.
@@ -364,7 +370,7 @@ def test_the_run_folder(tmp_path):
     trainer = training("elman", folder, about={"experiment": "elman", "preset": "tiny"})
     result = trainer.train()
     assert sorted(path.name for path in folder.iterdir()) == [
-        *("checkpoint.pt", "curve.svg", "log.jsonl", "model", "result.json"),
+        *("checkpoint.pt", "curve.svg", "model", "result.json"),
         *("run.json", "samples.txt", "vocabulary.json"),
     ]
     run = load_run(folder)
@@ -468,9 +474,8 @@ def test_a_loss_that_is_not_finite_ends_it(tmp_path):
     )
     result = trainer.train()
     assert result.stopped == "not finite" and result.step == 4
-    for part in ("after 4 updates", "0.00232", "checkpoint of step 3 is intact", "than 0.01"):
+    for part in ("after 4 updates", "checkpoint of step 3 is intact", "`learning_rate` than 0.01"):
         assert part in trainer.trouble
-    assert "`clip_norm` 1.0 instead of 0, or `precision` float32" in trainer.trouble
     assert ("warned", trainer.trouble) in heard.events
     assert all(p.isfinite().all() for p in trainer.model.parameters())
     again = training("elman", tmp_path, **changes)
@@ -481,30 +486,6 @@ def test_a_loss_that_is_not_finite_ends_it(tmp_path):
     result = trainer.train()
     assert (result.stopped, result.step, result.best_validation_loss) == ("not finite", 3, None)
     assert "the validation loss was not finite after 3 updates" in trainer.trouble
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
-        RuntimeError("[enforce fail] . DefaultCPUAllocator: can't allocate memory: you tried"),
-        MemoryError(),
-        ZeroDivisionError(),
-    ],
-    ids=["gpu", "cpu", "python", "other"],
-)
-def test_memory_that_is_full(error, tmp_path):
-    trainer = training("elman", tmp_path, batch_size=6)
-    trainer.model.loss = Mock(side_effect=error)
-    if isinstance(error, ZeroDivisionError):
-        with pytest.raises(ZeroDivisionError):
-            trainer.train()
-        return
-    with pytest.raises(RunError) as caught:
-        trainer.train()
-    for way in ("`accumulate` 2 instead of 1", "`batch_size` (6)", "`seq_len` (7)"):
-        assert way in str(caught.value)
-    assert (tmp_path / "checkpoint.pt").exists()
 
 
 @pytest.mark.parametrize("until", [4, 10**9])

