@@ -383,16 +383,10 @@ def check_validation(length: int) -> None:
 # An [encoder–decoder](../transformers/encoder_decoder.py) learns from pairs of
 # sequences. In a play each speech answers the one before it:
 #
-# ```text
-# BENVOLIO:               source
-# Good-morrow, cousin.      │
-#                           ▼
-# ROMEO:                  target, source
-# Is the day so young?              │
-#                                   ▼
-# BENVOLIO:                       target
-# But new struck nine.
-# ```
+# | Source | Target |
+# |:--|:--|
+# | BENVOLIO: Good-morrow, cousin. | ROMEO: Is the day so young? |
+# | ROMEO: Is the day so young? | BENVOLIO: But new struck nine. |
 #
 # The names of the speakers stay, so that the decoder first predicts who speaks and then
 # what this person says. Some pairs are not conversations, such as the first speech of a

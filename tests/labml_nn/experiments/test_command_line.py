@@ -29,7 +29,7 @@ from labml_nn.experiments.command_line import (
 )
 from labml_nn.experiments.presets import TrainingConfig, experiments
 from labml_nn.registry import models
-from labml_nn.sampling import Chain, Greedy, Nucleus, Temperature, TopK, generate
+from labml_nn.sampling import Chain, Temperature, generate
 
 CONFIGS = [*(entry.load_class().Config for entry in models()), TrainingConfig]
 CONFIGS += [Generation, Evaluation, Drawing]
@@ -312,7 +312,6 @@ def test_all_variants_are_trained_and_compared(capsys, tmp_path, text_file, pres
     ("words", "code", "message"),
     [
         ("", 2, "the name of an experiment is missing; known: autoregressive, "),
-        ("--steps 3", 2, "the name of an experiment is missing"),
         ("fedback", 2, "there is no experiment 'fedback'; did you mean 'feedback'?"),
         ("feedback --preset tinny", 2, "there is no preset of feedback 'tinny'; did you mean"),
         ("mha --variant heads-3", 2, "there is no variant of mha 'heads-3'; did you mean"),
@@ -320,23 +319,14 @@ def test_all_variants_are_trained_and_compared(capsys, tmp_path, text_file, pres
         ("elman --d-hiden 70", 2, "there is no flag --d-hiden; did you mean --d-hidden?"),
         ("elman --backend torch", 2, "there is no flag --backend"),
         ("elman feedback", 2, "unexpected word 'feedback'"),
-        ("elman --steps 0", 2, "`steps` (0) must be at least 1"),
-        ("elman --steps 1e3", 2, "--steps: '1e3' is not a whole number"),
         ("elman --steps 5 --warmup-steps 6", 2, "`warmup_steps` (6) must be at most `steps` (5)"),
         ("elman --seed 9999999999999999999", 2, "`seed` (9999999999999999999) must be from 0 to"),
-        ("elman --seed -1", 2, "`seed` (-1) must be from 0 to"),
-        ("elman --batch-size 7 --accumulate 3", 2, "`batch_size` (7) must be divisible by"),
-        ("elman --learning-rate nan", 2, "`learning_rate` (nan) must be above 0"),
-        ("elman --beta1 1", 2, "`beta1` (1.0) must be at least 0 and less than 1"),
-        ("elman --dropout-prob 1.5", 2, "`dropout_prob` (1.5)"),
         ("feedback --d-model 10 --heads 4", 2, "`d_model` (10) must be divisible by `heads`"),
-        ("feedback --initial-seq-len 99", 2, "`initial_seq_len` (99) must be at most `seq_len`"),
         ("elman --optimizer adam", 2, "there is no choice 'adam'; did you mean 'adamw'?"),
         ("elman --device gpu", 2, "`device` ('gpu') is not known"),
         ("elman --device cuda:99", 2, "there is no device 'cuda:99' here"),
         ("elman --text nowhere.txt", 2, "nowhere.txt cannot be read (No such file or"),
         ("elman --text binary", 2, "is binary; expected a text file"),
-        ("elman --text empty", 2, "is empty; expected a text to train on"),
         ("encoder_decoder --text line", 2, "expected at least 2, a source and a reply"),
         ("elman --seq-len 5000", 2, "`seq_len` (5000) needs 5001"),
         ("elman --dropout-prob 1", 2, "`dropout_prob` (1.0) must be below 1"),
@@ -435,18 +425,6 @@ def test_several_texts_and_no_prompt(capsys, trained):
     assert second == capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("settings", "sampler"),
-    [
-        ({}, Chain(Temperature(0.8))),
-        ({"temperature": 0.0, "top_k": 3}, Greedy()),
-        ({"top_k": 3, "top_p": 0.7}, Chain(Temperature(0.8), TopK(3), Nucleus(0.7))),
-    ],
-)
-def test_settings_make_a_sampler(settings, sampler):
-    assert repr(Generation(**settings).sampler) == repr(sampler)
-
-
 def test_the_loss_of_a_text(capsys, tmp_path, trained):
     folder = trained("elman")
     best = load_run(folder).result()["result"]["best_validation_loss"]
@@ -491,11 +469,8 @@ def test_attention_is_drawn(capsys, tmp_path, trained, name, words):
     [
         ("generate", "elman", ["--prompt", "All #1"], "'#' (line 1, column 5) is not in the"),
         ("generate", "elman", ["--tokens", "0"], "`tokens` (0) must be at least 1"),
-        ("generate", "elman", ["--count", "0"], "`count` (0) must be at least 1"),
         ("generate", "elman", ["--temperature", "-1"], "`temperature` (-1.0) must be at least 0"),
-        ("generate", "elman", ["--temperature", "nan"], "`temperature` (nan)"),
         ("generate", "elman", ["--top-p", "1.5"], "`p` (1.5)"),
-        ("generate", "elman", ["--top-k", "0"], "`k` (0)"),
         ("generate", "elman", ["--seed", "9999999999999999999"], "`seed` (9999999999999999999)"),
         ("generate", "elman", ["--topk", "3"], "there is no flag --topk; did you mean --top-k?"),
         ("generate", "elman", ["--device", "cuda:99"], "there is no device 'cuda:99' here"),
@@ -503,9 +478,7 @@ def test_attention_is_drawn(capsys, tmp_path, trained, name, words):
         ("generate", "encoder_decoder", [], "this model replies to a text; try --prompt"),
         ("evaluate", "elman", ["--text", "nowhere"], "nowhere cannot be read"),
         ("evaluate", "elman", ["--device", "gpu"], "`device` ('gpu') is not known"),
-        ("attention", "elman", ["--text", "All"], "attention"),
         ("attention", "autoregressive", ["--text", ""], "the prompt is empty"),
-        ("attention", "autoregressive", ["--text", "All", "--out", "a.png"], "must end in .svg"),
         ("attention", "autoregressive", ["--text", "All", "--out", "no/a.svg"], "in a folder that"),
         ("attention", "autoregressive", ["--text", "All " * 9], "the context of this model is 13"),
         ("attention", "autoregressive", ["--text", "All", "--layer", "x"], "'x' is not a"),

@@ -32,12 +32,6 @@ def test_decoding_inverts_encoding(text):
     assert tokens.dtype == torch.int64 and len(tokens) == len(text)
 
 
-def test_the_order_of_tokens_is_that_of_characters():
-    vocabulary = Vocabulary.from_text("bad cab")
-    assert vocabulary.characters == " abcd" and vocabulary.encode("").tolist() == []
-    assert vocabulary.encode("dab").tolist() == [4, 1, 2]
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -114,11 +108,6 @@ def test_pieces_ask_for_every_token_but_the_first(length, seq_len, batch_size):
     for batch in batches:
         assert torch.equal(batch.targets, batch.tokens + 1)
         assert batch.tokens.shape[0] <= seq_len and batch.tokens.shape[1] <= batch_size
-
-
-def test_pieces_need_a_target():
-    with pytest.raises(ValueError, match=r"has 1 tokens; expected at least 2"):
-        list(pieces(torch.arange(1), 3, 2))
 
 
 def test_a_batch_is_cut_by_columns():
@@ -270,14 +259,6 @@ def test_neighbours_have_similar_lengths():
         needed += sum(max(map(len, pair)) for pair in shown(batch, replies.vocabulary))
         taken += 10 * max(len(batch.tokens), len(batch.targets))
     assert 0.9 < needed / taken < 1
-
-
-def test_few_pairs_come_more_than_once():
-    replies = made(DIALOGUE, batch_size=11)
-    for step in range(3):
-        pairs = shown(replies.batch(step), replies.vocabulary)
-        assert len(pairs) == 11
-        assert len(set(pairs)) == 4
 
 
 def test_pairs_can_be_shorter_for_a_while():

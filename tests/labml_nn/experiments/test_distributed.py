@@ -89,11 +89,6 @@ def test_a_run_of_two_goes_on_with_one(two, tmp_path):
     assert trainer.validate() == pytest.approx(two[0]["autoregressive"][1][-1][1])
 
 
-def test_sums_are_known_to_all(two):
-    assert [seen["sum"] for seen in two] == [(3.0, 20.0)] * 2
-    assert [seen["world"] for seen in two] == [(0, 2, True), (1, 2, False)]
-
-
 @pytest.mark.parametrize("name", worker.MODELS)
 def test_every_parameter_takes_part(name):
     """`find_unused_parameters` is off: one without a gradient would be waited for."""

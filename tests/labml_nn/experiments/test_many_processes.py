@@ -84,15 +84,6 @@ def test_shares_that_are_unequal_are_refused_before_anyone_waits(
     assert not (tmp_path / "run").exists()
 
 
-def test_one_process_of_torchrun_is_one_process(capsys, tmp_path, text_file, announce):
-    """No group is made for it, and nothing is said of others."""
-    announce(0, 1)
-    assert main(command("elman", tmp_path / "run", text_file, "--quiet")[2:]) == 0
-    captured = capsys.readouterr()
-    assert captured.out.startswith("6 updates in") and captured.err == ""
-    assert load_run(tmp_path / "run").about["world_size"] == 1
-
-
 def start_two(words):
     port = free_port()
     return [

@@ -144,13 +144,6 @@ def test_a_play():
     assert plays._play(PLAY, "") == SPEECHES.replace("HEAD\n", "")
 
 
-def test_plays_stand_one_behind_the_other(package):
-    parts = plays.read_plays().split("\n\n")
-    assert parts[0] == "coriolanus:\nI speak."
-    assert parts[-1] == "the-tempest:\nI speak.\n"
-    assert len(parts) == 9
-
-
 def test_the_text_ends_after_forty_thousand_lines(package):
     long = "### SCENE\n\n**A**\n" + "line\n" * 50_000
     (package / "roman/coriolanus.md").write_text(long, encoding="utf-8")

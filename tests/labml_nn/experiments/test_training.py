@@ -11,14 +11,13 @@ from dataclasses import fields
 from itertools import pairwise
 from unittest.mock import Mock
 
-import numpy
 import pytest
 import torch
 from small_runs import MODELS, model_for, settings, task_for, training
 from test_resume import Interrupts, check_equal
 
 import labml_nn
-from labml_nn.experiments import checkpoint, reporters
+from labml_nn.experiments import checkpoint
 from labml_nn.experiments import trainer as trainer_module
 from labml_nn.experiments.checkpoint import RunError, load_run
 from labml_nn.experiments.data import Corpus, TextTask
@@ -43,25 +42,17 @@ FULL = OSError(errno.ENOSPC, "No space left on device")
     ("values", "message"),
     [
         ({"steps": 0}, "`steps` (0) must be at least 1"),
-        ({"seed": -1}, "`seed` (-1) must be from 0 to 2**63 - 1"),
         ({"seed": 2**63}, "must be from 0 to 2**63 - 1"),
         ({"save_every": 1.5}, "`save_every` (1.5) must be a whole number, not a float"),
-        ({"warmup_steps": True}, "must be a whole number, not a bool"),
         ({"batch_size": 7, "accumulate": 3}, "by `accumulate` (3); try 9"),
-        ({"batch_size": 2, "accumulate": 3}, "try 3"),
         ({"learning_rate": 0.0}, "`learning_rate` (0.0) must be above 0 and finite"),
-        ({"muon_learning_rate": math.inf}, "`muon_learning_rate` (inf) must be above 0"),
-        ({"clip_norm": -1.0}, "`clip_norm` (-1.0) must be at least 0"),
         ({"weight_decay": math.nan}, "`weight_decay` (nan) must be at least 0"),
         ({"final_learning_rate": 1.1}, "a share of the highest, 0 to 1"),
         ({"beta1": 1.0}, "`beta1` (1.0) must be at least 0 and less than 1"),
         ({"beta2": "x"}, "`beta2` ('x') must be a number, not a str"),
         ({"optimizer": "adam"}, "there is no choice of `optimizer` 'adam'; did you mean 'adamw'?"),
-        ({"precision": "float8"}, "choice of `precision` 'float8'"),
-        ({"compile": "maybe"}, "'maybe'"),
         ({"device": "gpu"}, "`device` ('gpu') is not known; expected auto, cpu, cuda"),
         ({"initial_seq_len": 65}, "`initial_seq_len` (65) must be at most `seq_len` (64)"),
-        ({"initial_seq_len": 0}, "`initial_seq_len` (0) must be at least 1"),
         ({"stepz": 3}, "there is no field of TrainingConfig 'stepz'; did you mean 'steps'?"),
     ],
     ids=str,
@@ -71,13 +62,6 @@ def test_impossible_hyperparameters(unhooked, values, message):
     with pytest.raises((ValueError, TypeError)) as caught:
         config.of(values)
     assert message in str(caught.value)
-
-
-def test_numbers_of_numpy_become_numbers(unhooked):
-    numbers = {"steps": numpy.int64(3), "seed": numpy.int32(7), "learning_rate": numpy.float64(0.5)}
-    made = unhooked("labml_nn.experiments.presets").TrainingConfig(**numbers)
-    assert json.loads(json.dumps(made.values())) == made.values()
-    assert made.of(made.values()) == made and made.steps == 3
 
 
 def test_the_learning_rate_rises_and_falls():
@@ -358,13 +342,6 @@ def test_events_and_their_order(tmp_path):
     assert [e for e in heard.events if e[0][0] in "vs"] == [("validated", 6), ("sampled", 6)]
 
 
-def test_a_curve_has_a_limited_number_of_points(monkeypatch):
-    monkeypatch.setattr(trainer_module, "POINTS", 5)
-    trainer = training(steps=11, evaluate_every=0, sample_every=0)
-    trainer.train()
-    assert [point[0] for point in trainer.history.train] == [3, 6, 9, 11]
-
-
 def test_the_run_folder(tmp_path):
     folder = tmp_path / "some" / "run"
     trainer = training("elman", folder, about={"experiment": "elman", "preset": "tiny"})
@@ -510,16 +487,6 @@ def test_a_disk_that_is_full(tmp_path, monkeypatch, until):
     again = training("elman", tmp_path)
     again.resume()
     assert again.history.step == (6 if until == 4 else 0)
-
-
-def test_a_result_that_was_not_written_is_not_forgotten(tmp_path, monkeypatch):
-    monkeypatch.setattr(reporters, "write_json", Mock(side_effect=FULL))
-    trainer = training("elman", tmp_path, reporters=[Reporter()])
-    with pytest.raises(RunError, match=r"the disk refused the result after 6 updates"):
-        trainer.train()
-    monkeypatch.undo()
-    assert trainer.train().stopped == "finished"
-    assert (tmp_path / "result.json").exists()
 
 
 @pytest.mark.parametrize("where", ["begin", "validated", "end", "close"])
