@@ -1,5 +1,6 @@
-"""Runs of multi-head attention: to itself and to another sequence, and with a cache."""
+"""Runs of multi-head attention: to itself, to another sequence, with a cache, with wrong masks."""
 
+import contextlib
 import copy
 
 import torch
@@ -30,3 +31,11 @@ def trace_generation(T, B, H, D, Dv, C):
     for _ in range(2):
         x = torch.randn(T, B, C)
         attention(query=x, key=x, value=x, cache=cache)
+
+
+def trace_refused_masks(T, S, B, H, D, C):
+    """A mask that is added to scores elsewhere, and one without the axis of the batch."""
+    attention = MultiHeadAttention(H, C)
+    for mask in (torch.zeros(T, S, 1), torch.ones(T, S, dtype=torch.bool)):
+        with contextlib.suppress(TypeError, ValueError):
+            attention.prepare_mask(mask, (T, B), (S, B))

@@ -59,7 +59,9 @@ def trace_learned_positions(T, B, C, V, max_len):
 
 
 def trace_greedy(S, B, H, D, C, F, V, L, max_len):
-    """A few steps of greedy decoding."""
+    """A few steps of greedy decoding, up to the largest length and up to an end token."""
     made = model(H, C, F, V, L, S + max_len).eval()
     src = torch.randint(3, V, (S, B))
-    made.greedy_decode(src, start_token=1, end_token=2, max_len=3)
+    for surely_the_end in (-99.0, 99.0):
+        torch.nn.init.constant_(made.generator.projection.bias[2:3], surely_the_end)
+        made.greedy_decode(src, start_token=1, end_token=2, max_len=3)

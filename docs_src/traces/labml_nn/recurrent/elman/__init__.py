@@ -21,9 +21,10 @@ def trace_network(T, B, C, N, L):
 
 
 def trace_model(T, B, C, N, V, L):
-    """A loss, and the next chunk."""
-    config = ElmanConfig(n_vocab=V, d_model=C, d_hidden=N, n_layers=L, padding_token=0)
-    model = ElmanLanguageModel(config)
-    tokens = torch.randint(V, (T, B))
-    _, state = model(tokens)
-    model.loss(tokens, tokens, state)
+    """A loss, and the next chunk; with the options that are off by default, too."""
+    sizes = {"n_vocab": V, "d_model": C, "d_hidden": N, "n_layers": L, "padding_token": 0}
+    for options in ({}, {"tied": False, "learn_h_0": True}):
+        model = ElmanLanguageModel(ElmanConfig(**sizes, **options))
+        tokens = torch.randint(V, (T, B))
+        _, state = model(tokens)
+        model.loss(tokens, tokens, state)
