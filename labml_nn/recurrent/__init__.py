@@ -27,19 +27,4 @@ A [transformer](../transformers/__init__.py) is the alternative. It stores every
 position of the context, so nothing is overwritten, and training processes all positions
 in parallel; but memory and the cost of a new token grow with the context. In a
 recurrent network both are constant, and training is sequential.
-
-```python
-import torch
-from labml_nn.recurrent.elman import Elman
-
-network = Elman(d_model=12, d_hidden=32, n_layers=2)
-x = torch.randn(9, 3, 12)  # [T, B, C]
-states, last = network(x)
-assert states.shape == (9, 3, 32)  # [T, B, N], hidden states of the last layer
-assert last.shape == (2, 3, 32)  # [L, B, N], final states of all layers
-
-first, state = network(x[:4])  # the same in two chunks
-second, _ = network(x[4:], state)
-torch.testing.assert_close(torch.cat([first, second]), states)
-```
 """

@@ -10,11 +10,10 @@ notebook: notebooks/autoregressive.ipynb
 
 > *To be, or not to be, that is the questio*
 
-A model that predicts the next character well must know English spelling, grammar and
-some Shakespeare. **Next-token prediction** turns any text into training data without
-labels: the target at every position is the token that follows. An *autoregressive*
-model predicts each token from all tokens before it, which by the chain rule of
-probability gives the probability of a whole sequence:
+**Next-token prediction** turns any text into training data without labels: the target
+at every position is the token that follows. An *autoregressive* model predicts each
+token from all tokens before it, which by the chain rule of probability gives the
+probability of a whole sequence:
 
 $$p(w_0, \dots, w_{T-1}) = \prod_{t=0}^{T-1} p(w_t \mid w_0, \dots, w_{t-1})$$
 

@@ -87,8 +87,7 @@ class Batch(NamedTuple):
     """
     ## Batches of pairs
 
-    Short sequences are filled up with the padding token. A batch holds the padded
-    tokens, the true lengths, and masks that are `True` at real tokens.
+    Padded tokens, the true lengths, and masks that are `True` at real tokens.
     """
 
     source: Int[Tensor, "S B"]
@@ -170,10 +169,8 @@ def to_front(
     r"""
     ### Padding on either side
 
-    Padding must not change a result. Attention ignores it by a mask, but positions
-    would count it: a short sequence with padding first would get other positional
-    encodings than it has alone. So each column is rotated until its first real token,
-    at index $f_b$, is at position 0:
+    Attention ignores padding by a mask, but positions would count it. So each column is
+    rotated until its first real token, at index $f_b$, is at position 0:
 
     $$w'_{tb} = w_{(t + f_b) \bmod T, \, b}$$
 
@@ -246,9 +243,6 @@ ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}
 class EncoderDecoderConfig(LanguageModelConfig):
     r"""
     ## Configuration
-
-    The base model of the paper (Table 3) is `d_model=512, heads=8, n_layers=6,
-    norm_first=False, label_smoothing=0.1`, with one vocabulary of 37,000 tokens.
 
     * `n_vocab` is the number of target tokens, $V$, with the three special ones
     * `n_source_vocab` is the number of source tokens, if the source has a vocabulary of
@@ -680,30 +674,5 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
 # ```
 #
 # Models prefer short targets, which is why beam search has a length penalty.
-#
-# </details>
-#
-# **2.** You may have twelve layers in all. How do you divide them between encoder and
-# decoder, if generation shall be fast?
-#
-# <details><summary>Answer</summary>
-#
-# Most of them into the encoder, which runs once; the decoder runs for each token.
-# Translation hardly suffers from a decoder with a single layer ([@kasai2020deep]). A
-# layer of the encoder is also smaller, by the cross-attention and its normalisation:
-#
-# ```python
-# import torch
-# import labml_nn
-#
-# def count(encoder, decoder):
-#     sizes = {"n_encoder_layers": encoder, "n_decoder_layers": decoder}
-#     with torch.device("meta"):
-#         model = labml_nn.create("encoder_decoder", n_vocab=68, **sizes)
-#     return sum(parameter.numel() for parameter in model.parameters())
-#
-# attention, norm = 4 * (128 * 128 + 128), 2 * 128
-# assert count(6, 6) - count(11, 1) == 5 * (attention + norm)
-# ```
 #
 # </details>

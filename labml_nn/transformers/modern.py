@@ -383,31 +383,3 @@ class RotaryQKNormAttention(RotaryMultiHeadAttention, QKNormAttention):
 # ```
 #
 # </details>
-#
-# **2.** Multiply the weight of the query projection by 100. How do the largest
-# attention weights change, with and without QK-norm?
-#
-# <details><summary>Answer</summary>
-#
-# ```python
-# import torch
-# from labml_nn.kernels import disabled
-# from labml_nn.transformers.mha import MultiHeadAttention
-# from labml_nn.transformers.modern import QKNormAttention
-#
-# x = torch.randn(32, 2, 64)
-#
-# def largest_weights(kind, factor):
-#     torch.manual_seed(0)
-#     attention = kind(4, 64, bias=False)
-#     with torch.no_grad(), disabled():
-#         attention.query.linear.weight.mul_(factor)
-#         attention(query=x, key=x, value=x)
-#     return attention.attn.amax(dim=1)  # [T, B, H]
-#
-# assert largest_weights(MultiHeadAttention, 100.0).mean() > 0.9
-# before, after = (largest_weights(QKNormAttention, f) for f in (1.0, 100.0))
-# assert torch.allclose(before, after, atol=1e-2) and after.mean() < 0.5
-# ```
-#
-# </details>

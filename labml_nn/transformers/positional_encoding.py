@@ -17,8 +17,8 @@ that depends only on the position $p$ ([-@vaswani2017attention, §3.5]):
 
 $$y_p = \operatorname{Dropout}(x_p + PE_p)$$
 
-![Left: the sum at the bottom of encoder and decoder, after Figure 1 of the paper. Right:
-the matrix of the encodings.](figure:positional_encoding.diagram)
+![Left: the sum at the bottom of encoder and decoder, after Figure 1 of the paper.
+Right: the matrix of the encodings.](figure:positional_encoding.diagram)
 
 The original transformer uses sinusoids. The $C$ features are taken in pairs, and pair
 $i$ oscillates with the frequency $\omega_i$:

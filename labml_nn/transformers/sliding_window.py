@@ -220,28 +220,7 @@ def _check_window(
 
 # ## Exercises
 #
-# **1.** How long is the context of a token on average, for even $W$? How long would it
-# be if the window dropped only a quarter each time, and what would that cost?
-#
-# <details><summary>Answer</summary>
-#
-# It grows from $W - h + 1$ tokens to $W$. The mean is $W - (h - 1) / 2$: about
-# $\frac{3}{4} W$ for $h = W / 2$ and $\frac{7}{8} W$ for $h = W / 4$, where each token
-# is read four times instead of twice. With $h = 1$ this is recomputation.
-#
-# ```python
-# from statistics import mean
-#
-# def context(t, length, jump):
-#     return t + 1 - jump * max(0, (t - length) // jump + 1)
-#
-# for jump, expected in ((128, 192.5), (64, 224.5), (1, 256)):
-#     assert mean(context(t, 256, jump) for t in range(256, 256 + 1280)) == expected
-# ```
-#
-# </details>
-#
-# **2.** Verify that each token of a long sequence is read twice.
+# **1.** Verify that each token of a long sequence is read twice.
 #
 # <details><summary>Answer</summary>
 #

@@ -227,30 +227,7 @@ def feedback_transformer(config: FeedbackConfig) -> FeedbackTransformer:
 
 # ## Exercises
 #
-# **1.** How many numbers does the model store of a text of a million tokens?
-#
-# <details><summary>Answer</summary>
-#
-# A key and a value of $C$ numbers for each of the last $\tau$ steps, $2 \tau C$. The KV
-# cache of a transformer with $L$ layers and the same context has $2 \tau L C$.
-#
-# ```python
-# import torch
-# from labml_nn.transformers.feedback.language_model import FeedbackLanguageModel
-#
-# config = {"n_vocab": 65, "d_model": 12, "heads": 3, "n_layers": 4, "max_len": 8}
-# model = FeedbackLanguageModel.from_config(config).eval()
-#
-# stored, state = [], None
-# for chunk in torch.randint(65, (24, 1)).split(6):
-#     _, state = model(chunk, state)
-#     stored.append(state.keys.numel() + state.values.numel())
-# assert stored == [2 * 6 * 12] + 3 * [2 * 8 * 12]
-# ```
-#
-# </details>
-#
-# **2.** How many parameters does the model have with the default sizes and 65 tokens,
+# **1.** How many parameters does the model have with the default sizes and 65 tokens,
 # and how many does each memory slot add?
 #
 # <details><summary>Answer</summary>

@@ -73,6 +73,7 @@ def test_initialisation():
     }
     assert layer.h_0.tolist() == [0.0] * N
     assert "h_0" in layer.state_dict()
+    assert not any("h_0" in name for name, _ in Elman(C, N, L).named_parameters())
     assert ElmanLayer(C, N, bias=False).cell.input.bias is None
     learned = Elman(C, N, L, learn_h_0=True)
     learned(torch.randn(T, B, C))[0].sum().backward()
