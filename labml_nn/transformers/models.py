@@ -153,9 +153,13 @@ class TransformerLayer(nn.Module):
     the two: a target position first collects what was written so far, and attends to
     the source with that as its query (§3.1). The two kinds of sub-layers are
 
-    $$\operatorname{softmax}\!\left(\frac{Q K^\top}{\sqrt{C / H}}\right) V
-        \text{ in each head, and }
-        \operatorname{FFN}(z) = \max(0, \; z W_1 + b_1) \, W_2 + b_2$$
+    \begin{align}
+    \operatorname{Attention}(Q, K, V)
+        &= \operatorname{softmax}\!\big(Q K^\top / \sqrt{C / H}\big) \, V \\
+    \operatorname{FFN}(z) &= \max(0, \; z W_1 + b_1) \, W_2 + b_2
+    \end{align}
+
+    with $H$ heads of attention side by side.
 
     * `d_model` is the number of features, $C$
     * `self_attn` is the self-attention, a `MultiHeadAttention`
