@@ -473,6 +473,7 @@ def run_forward(
     concat, rows = torch.empty_like(x_seq[0]), torch.empty_like(all_values[:, :1])
     concat_by_head, rows_by_head = by_head(concat, heads), rows.view_as(queries[0, 0])
     for t in range(length):
+        # The slots in the window, and their distances: the last ones of the table.
         window = window_of(before + t, config)
         slots = window.stop - window.start
         near = p.distance.shape[2] - slots
@@ -494,6 +495,7 @@ def run_forward(
             torch.bmm(times(attn[i], mask, i), values, out=rows)
             heads_out_by_head[i][t].copy_(rows_by_head)
 
+            # What attention and network add.
             added = torch.addmm(b_o, heads_out[i][t], w_o)
             torch.add(x, times(added, masks.attended, i, t), out=z[i][t])
             hidden = torch.addmm(b_1, normalize(z[i][t], config)[0], w_1).relu_()

@@ -32,7 +32,7 @@ MEASURES = """() => [
 ]"""
 
 # One architecture is one page, which is large; the derivation of a whole backward pass is larger.
-LARGEST = {"labml_nn/kernels/feedback_by_hand.html": 9000}
+LARGEST = {"labml_nn/kernels/feedback_by_hand.html": 6500}
 
 # How far content moves while a page loads, as Chromium reports it (cumulative layout shift).
 SHIFTS = """new Promise(done => {
