@@ -75,6 +75,7 @@ def test_initialisation():
     assert "h_0" in layer.state_dict()
     assert not any("h_0" in name for name, _ in Elman(C, N, L).named_parameters())
     assert ElmanLayer(C, N, bias=False).cell.input.bias is None
+    assert ElmanCell(C, N).input.bias is not None
     learned = Elman(C, N, L, learn_h_0=True)
     learned(torch.randn(T, B, C))[0].sum().backward()
     assert all(layer.h_0.grad.abs().max() > 0 for layer in learned.layers)
