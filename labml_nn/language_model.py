@@ -536,25 +536,7 @@ def _check_type(name: str, value: Any, hint: Any) -> None:
 #
 # </details>
 #
-# **2.** What is the likelihood of a text, given its first token, in terms of the loss?
-#
-# <details><summary>Answer</summary>
-#
-# The loss is the mean of $-\log p$ over $n$ predictions, so it is $e^{-n \mathcal{L}}$.
-#
-# ```python
-# import torch
-# import labml_nn
-#
-# model = labml_nn.create("elman", n_vocab=5).eval()
-# w = torch.tensor([3, 1, 4])[:, None]
-# likelihood = model.predict(w[:1])[0, 1] * model.predict(w[:2])[0, 4]
-# torch.testing.assert_close(likelihood, torch.exp(-2 * model.loss(w[:-1], w[1:])))
-# ```
-#
-# </details>
-#
-# **3.** A model of characters has a loss of 1.1 nats per character, a model of words
+# **2.** A model of characters has a loss of 1.1 nats per character, a model of words
 # 4.5 nats per word. A word with its space has 5.6 characters on average. Which is the
 # better model? What are their perplexities?
 #

@@ -435,30 +435,7 @@ def _check_logits(logits: Tensor) -> None:
 
 # ## Exercises
 #
-# **1.** Does the order of temperature and `TopK` matter? Of temperature and `Nucleus`?
-#
-# <details><summary>Answer</summary>
-#
-# Temperature does not change the order of the tokens, so the $k$ most probable are the
-# same. With a low temperature first, fewer tokens reach $p$.
-#
-# ```python
-# import torch
-# from labml_nn.sampling import Chain, Nucleus, Temperature, TopK
-#
-# torch.manual_seed(0)
-# logits, cool = torch.randn(2, 65), Temperature(0.5)
-# one, other = Chain(cool, TopK(10)), Chain(TopK(10), cool)
-# torch.testing.assert_close(one.distribution(logits), other.distribution(logits))
-#
-# first, last = Chain(cool, Nucleus(0.9)), Chain(Nucleus(0.9), cool)
-# first, last = (one.distribution(logits) > 0 for one in (first, last))
-# assert (first.sum(-1) < last.sum(-1)).all()
-# ```
-#
-# </details>
-#
-# **2.** *Min-p* sampling ([@nguyen2024turning]) keeps the tokens whose probability is
+# **1.** *Min-p* sampling ([@nguyen2024turning]) keeps the tokens whose probability is
 # at least a given fraction $\alpha$ of the largest. Write it as a `Sampler`.
 #
 # <details><summary>Answer</summary>
@@ -482,36 +459,6 @@ def _check_logits(logits: Tensor) -> None:
 # logits = torch.tensor([[0.5, 0.3, 0.15, 0.05]]).log()
 # kept = Chain(MinP(0.25), Temperature(1.5)).distribution(logits) > 0
 # assert kept.tolist() == [[True, True, True, False]]
-# ```
-#
-# </details>
-#
-# **3.** Implement generation that passes the whole text to the model for each token. Is
-# the result the same? How many tokens does each implementation process?
-#
-# <details><summary>Answer</summary>
-#
-# It is the same. A prompt of $T$ and $n$ new tokens cost
-# $T + (T + 1) + \dots + (T + n - 1)$ tokens, and with the state $T + n - 1$.
-#
-# ```python
-# import torch
-# import labml_nn
-# from labml_nn.sampling import generate
-#
-# model = labml_nn.create("elman", n_vocab=65).double().eval()
-# processed = []
-# model.register_forward_pre_hook(lambda _, inputs: processed.append(len(inputs[0])))
-#
-# prompt = torch.randint(65, (7, 2))
-# text = prompt
-# for _ in range(20):
-#     logits, _ = model(text)
-#     text = torch.cat([text, logits[-1:].argmax(-1)])
-# assert sum(processed) == 330
-#
-# processed.clear()
-# assert torch.equal(generate(model, prompt, 20), text[7:]) and sum(processed) == 26
 # ```
 #
 # </details>

@@ -309,25 +309,7 @@ def title_of(name: str, role: str = "") -> str:
 #
 # </details>
 #
-# **2.** Find two different attention weights with the same result.
-#
-# <details><summary>Answer</summary>
-#
-# Attention is an average of values. If there are more values than features, an average
-# can be obtained in several ways. Here three values of two features lie on a line, and
-# the middle one is the mean of the others.
-#
-# ```python
-# import torch
-#
-# values = torch.tensor([[0.0, 2.0], [1.0, 1.0], [2.0, 0.0]])
-# one, other = torch.tensor([0.5, 0.0, 0.5]), torch.tensor([0.0, 1.0, 0.0])
-# assert torch.equal(one @ values, other @ values)
-# ```
-#
-# </details>
-#
-# **3.** Two layers with residual connections: how much of the output at $t$ began at
+# **2.** Two layers with residual connections: how much of the output at $t$ began at
 # $s$, if a layer's output is half what it attended to and half its input?
 #
 # <details><summary>Answer</summary>

@@ -294,23 +294,3 @@ class Muon(Optimizer):
 # ```
 #
 # </details>
-#
-# **3.** Apply Muon to the gradient of an embedding. What happens to the rows of tokens
-# that are not in the batch, that are rare, and that are frequent?
-#
-# <details><summary>Answer</summary>
-#
-# Rows of zeros stay zero. A token that occurs once moves as far as one that occurs a
-# hundred times, although its gradient is far noisier.
-#
-# ```python
-# import torch
-# from labml_nn.optimizers.muon import orthogonalise
-#
-# how_often = torch.tensor([100.0, 30.0, 10.0, 3.0, 1.0, 0.0])
-# gradient = how_often[:, None] * torch.randn(6, 64)
-# moved = orthogonalise(gradient, steps=10).norm(dim=1)
-# assert moved[5] == 0 and (moved[:5] > 0.6).all() and (moved[:5] < 1.3).all()
-# ```
-#
-# </details>
