@@ -37,7 +37,7 @@ labml_nn/language_model.html: forward pass, perplexity
 labml_nn/sampling.html: sampling, temperature, top p, how to generate text
 labml_nn/kernels/attention.html: flash attention
 labml_nn/experiments/presets.html: learning rate schedule
-labml_nn/experiments/data.html: tiny shakespeare
+labml_nn/experiments/tiny_shakespeare.html: tiny shakespeare
 labml_nn/experiments/trainer.html: gradient clipping, mixed precision
 labml_nn/experiments/distributed.html: torchrun
 labml_nn/experiments/checkpoint.html: resume
