@@ -58,9 +58,9 @@ def test_somebody_elses_html_is_text_and_faults_are_warnings(
     arguments = ["--source", tmp_path / "m.py", "--out", tmp_path / "out"]
     assert run(*arguments) == 0
     page = (tmp_path / "out/m.html").read_text()
-    assert "<script>alert" not in page and "Tuple[&lt;T&gt;]" in page
+    assert "<script>alert" not in page and "Tuple[&lt;T&gt;]" in page and "[x](y.md)" in page
     found = capsys.readouterr()
-    assert "2 warnings" in found.out and "m.py:1" in found.err
+    assert "1 warning" in found.out and "m.py:1" in found.err
     assert run(*arguments, "--check") == 1
 
 
