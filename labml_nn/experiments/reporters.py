@@ -220,10 +220,10 @@ class Progress(Reporter):
 
     PAUSE = 10.0
 
-    def __init__(self, file: Any = None, *, texts: bool = True) -> None:
-        """`file` defaults to the standard error; `texts` shows samples."""
+    def __init__(self, file: Any = None) -> None:
+        """`file` defaults to the standard error."""
         self.file = sys.stderr if file is None else file
-        self.texts, self.shown = texts, dict.fromkeys(("loss", "val", "speed"), "")
+        self.shown = dict.fromkeys(("loss", "val", "speed"), "")
         self.bar: Any = None
         self.in_place, self.written = False, time.monotonic()
 
@@ -251,9 +251,8 @@ class Progress(Reporter):
         self._advance(step)
 
     def sampled(self, step: int, text: str) -> None:
-        if self.texts:
-            indented = textwrap.indent(text.strip("\n"), "    ")
-            self._say(f"step {step}, a sample:\n{indented}")
+        indented = textwrap.indent(text.strip("\n"), "    ")
+        self._say(f"step {step}, a sample:\n{indented}")
 
     def warned(self, text: str) -> None:
         self._say(f"warning: {text}")
