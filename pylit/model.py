@@ -280,13 +280,19 @@ class PageLink:
     url: str
     title: str
     summary: str = ""
+    #: The page of its notebook, if there is one.
+    notebook: str = ""
+
+
+#: What a page is: the name of its template.
+Kind = Literal["module", "prose", "home", "list", "missing"]
 
 
 @dataclass(frozen=True, slots=True)
 class PageView:
     """Everything a template needs to show one page. Addresses are from the site's root."""
 
-    kind: Literal["module", "prose", "home", "missing"]
+    kind: Kind
     #: Where it is written: ``labml_nn/transformers/mha.html``.
     url: str
     #: Plain text, for the title bar and for links.
@@ -363,3 +369,7 @@ class SiteView:
     language: str
     catalogue: tuple[PageGroup, ...]
     paths: tuple[PageGroup, ...]
+    #: Pages that `site.toml` does not name, by folder.
+    hood: tuple[PageGroup, ...] = ()
+    #: Where all pages are listed: a page of its own beside the home page of a site with lessons.
+    index: str = "index.html"

@@ -37,7 +37,7 @@ from pylit.pipeline.progress import Silent, Watcher
 from pylit.pipeline.stages import Page, Parsed, Stages, Tally, Theme
 from pylit.pipeline.warm import Warm
 from pylit.shapes.trace import Tracing
-from pylit.site.addresses import Addresses, file_path, module_url, prose_url
+from pylit.site.addresses import ALL, HOME, Addresses, file_path, module_url, prose_url
 from pylit.site.catalogue import named_groups, neighbours, package_groups, rest_of
 from pylit.site.config import SiteConfig, load_config
 from pylit.site.drafts import Draft
@@ -305,15 +305,18 @@ class Builder:
             groups = package_groups(drafts)
         else:
             groups = named_groups(config, config.groups, named, report)
-            groups += rest_of(groups, drafts)
+        paths = named_groups(config, config.paths, named, report)
+        rest = () if self.options.sources else rest_of((*paths, *groups), drafts)
         return SiteView(
             title=config.title,
             summary=config.summary,
             base_url=config.base_url,
             repository_url=f"https://github.com/{config.repository}" if config.repository else "",
             language=config.language,
-            catalogue=groups,
-            paths=named_groups(config, config.paths, named, report),
+            catalogue=groups if paths else groups + rest,
+            paths=paths,
+            hood=rest if paths else (),
+            index=ALL if paths else HOME,
         )
 
     def _places(
@@ -326,7 +329,7 @@ class Builder:
         """Where each page stands: the packages around it, and its neighbours in a path or group."""
         urls = {draft.name: draft.url for draft in drafts if not draft.prose}
         urls |= {f"{d.name}.ipynb": d.url for d in drafts if d.name.startswith(f"{FOLDER}/")}
-        around = neighbours((*view.paths, *view.catalogue))
+        around = neighbours((*view.paths, *view.catalogue, *view.hood))
         targets = {name: target for one in parsed for name, target in one.targets.items()}
         related = relations(drafts, targets)
         places = []

@@ -2,18 +2,19 @@
 assets, previews, and the files for other programs.
 """
 
+import datetime
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pylit.diagnostics import Report
-from pylit.model import PageView, SiteView, Target
+from pylit.model import Kind, PageView, SiteView, Target
 from pylit.page.assets import assets
 from pylit.page.fonts import shelf
 from pylit.page.render import canonical
 from pylit.pipeline.stages import Page, Parsed, Theme
-from pylit.site.addresses import HOME, MISSING, file_path
+from pylit.site.addresses import ALL, HOME, HOOD, MISSING, file_path
 from pylit.site.catalogue import find_page, page_link
 from pylit.site.config import SiteConfig
 from pylit.site.drafts import Draft
@@ -42,19 +43,20 @@ class Site:
 
 
 def generated_pages(site: Site, theme: Theme) -> list[Page]:
-    """The home page and the 404 page, where ``docs_src/pages`` has none."""
+    """The home page, the lists of pages and the 404 page, where ``docs_src/pages`` has none."""
     taken = {page.url for page in site.pages}
-    title, summary = site.config.title, site.config.summary
+    made: list[tuple[Kind, str, str, str]] = [
+        ("home", HOME, site.config.title, site.config.summary),
+        ("missing", MISSING, "Page not found", "There is no page at this address."),
+    ]
+    if site.view.paths:
+        made.append(("list", ALL, "All pages", "Every page of this site, by subject."))
+    if site.view.hood:
+        about = "The code around the lessons: fast kernels, training, saving and drawing."
+        made.append(("list", HOOD, "Under the hood", about))
     views = [
-        PageView("home", HOME, title, summary, html.escape(title), html.escape(summary)),
-        PageView(
-            "missing",
-            MISSING,
-            "Page not found",
-            "There is no page at this address.",
-            "Page not found",
-            "There is no page at this address.",
-        ),
+        PageView(kind, url, title, summary, html.escape(title), html.escape(summary))
+        for kind, url, title, summary in made
     ]
     pages = []
     for view in views:
@@ -114,7 +116,11 @@ def _for_programs(site: Site, report: Report) -> Mapping[str, bytes]:
     files = {"robots.txt": robots(config.base_url)}
     if not config.base_url:
         return files
-    urls = {page.url for page in site.pages} - {MISSING} | {HOME}
+    urls = (
+        {page.url for page in site.pages} - {MISSING}
+        | {HOME}
+        | ({ALL} if site.view.paths else set())
+    )
     files["sitemap.xml"] = sitemap(config.base_url, urls)
     drafts = {draft.name: draft for draft in site.drafts}
     entries = []
@@ -123,5 +129,10 @@ def _for_programs(site: Site, report: Report) -> Mapping[str, bytes]:
         if url is not None:
             address = canonical(config.base_url, url)
             entries.append(Entry(news.date, news.title, news.summary, address))
+    # Lessons come after the news: they are as old as the site.
+    oldest = min((news.date for news in config.news), default=datetime.date(1970, 1, 1))
+    for link in (link for path in site.view.paths for link in path.pages):
+        address = canonical(config.base_url, link.url)
+        entries.append(Entry(oldest, link.title, link.summary, address))
     files["feed.xml"] = feed(config.base_url, config.title, config.summary, entries)
     return files

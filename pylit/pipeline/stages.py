@@ -84,7 +84,7 @@ class Theme:
         self._digest = digest(*(path.read_bytes() for path in sorted(folder.rglob("*.html"))))
         # Only the home page lists the others: without the lists, an edit to the title of one page
         # does not render all of them anew.
-        bare = replace(site, catalogue=(), paths=())
+        bare = replace(site, catalogue=(), paths=(), hood=())
         self._home = Renderer(folder, site, self._digest)
         self._others = Renderer(folder, bare, self._digest)
         self._keys = digest(self._digest, repr(site)), digest(self._digest, repr(bare))
@@ -95,7 +95,7 @@ class Theme:
 
     def page(self, view: PageView) -> str:
         """The HTML of a page."""
-        renderer = self._home if view.kind in ("home", "missing") else self._others
+        renderer = self._home if view.kind in ("home", "list", "missing") else self._others
         return renderer.page(view)
 
 

@@ -1,5 +1,6 @@
 """How pages stand to each other: groups, reading paths, and what comes before and after."""
 
+import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -8,9 +9,6 @@ from pylit.diagnostics import Diagnostic, Report
 from pylit.model import PageGroup, PageLink
 from pylit.site.config import Group, PageName, SiteConfig
 from pylit.site.drafts import Draft
-
-#: Title of the group of own pages that `site.toml` does not name.
-REST = "More"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +22,9 @@ class Neighbours:
 
 def page_link(draft: Draft) -> PageLink:
     """A page as others show it."""
-    return PageLink(draft.url, draft.title, draft.summary)
+    notebook = draft.front_matter.get("notebook", "") if draft.own else ""
+    page = notebook.removesuffix(".ipynb") + ".html" if notebook else ""
+    return PageLink(draft.url, draft.title, draft.summary, page)
 
 
 def named_groups(
@@ -59,15 +59,21 @@ def _find(
     return draft
 
 
-def rest_of(groups: Iterable[PageGroup], drafts: Iterable[Draft]) -> tuple[PageGroup, ...]:
-    """The pages that no group names, as a group of their own, so that each can be found.
+def rest_of(groups: Iterable[PageGroup], drafts: Sequence[Draft]) -> tuple[PageGroup, ...]:
+    """The pages that no group names, by folder, so that each can be found.
 
     The home page shows the groups; it is not one of them.
     """
     named = {page.url for group in groups for page in group.pages} | {"index.html"}
-    rest = [d for d in drafts if d.url not in named and (d.sections or d.front_matter)]
-    links = tuple(page_link(draft) for draft in sorted(rest, key=lambda d: d.name))
-    return (PageGroup(REST, "", links),) if links else ()
+    titles = {draft.url: draft.title for draft in drafts}
+    folders: dict[str, list[PageLink]] = {}
+    for draft in sorted(drafts, key=lambda d: d.url):
+        if draft.url not in named and (draft.sections or draft.front_matter):
+            folders.setdefault(posixpath.dirname(draft.url), []).append(page_link(draft))
+    return tuple(
+        PageGroup(titles.get(f"{folder}/index.html") or folder or "Other pages", "", tuple(links))
+        for folder, links in sorted(folders.items())
+    )
 
 
 def package_groups(drafts: Iterable[Draft]) -> tuple[PageGroup, ...]:
@@ -106,7 +112,7 @@ def neighbours(groups: Iterable[PageGroup]) -> dict[str, Neighbours]:
     """
     found: dict[str, Neighbours] = {}
     for group in groups:
-        around = (None, *(replace(page, summary="") for page in group.pages), None)
+        around = (None, *(replace(page, summary="", notebook="") for page in group.pages), None)
         for previous, page, following in zip(around, around[1:], around[2:], strict=False):
             assert page is not None
             found.setdefault(page.url, Neighbours(previous, following, group.title))

@@ -69,8 +69,6 @@ class SiteConfig:
 _TEXT = ("title", "summary", "base_url", "repository", "branch", "language")
 _TOP = {*_TEXT, "sources", "group", "path", "news"}
 _DEFAULTS = {
-    "base_url": "https://lab-ml.github.io/nn/",
-    "repository": "lab-ml/nn",
     "branch": "main",
     "language": "en",
 }
@@ -82,8 +80,11 @@ _KEYS = {
 #: What each text has to look like, and how to say so.
 _SHAPES = {
     "title": (r".*\S.*", "a title of at least one character"),
-    "base_url": (r"https?://[^\s/?#]+(/[^\s?#]*)?", 'an address such as "https://example.org/nn/"'),
-    "repository": (r"([\w.-]+/[\w.-]+)?", 'a GitHub repository such as "lab-ml/nn", or ""'),
+    "base_url": (
+        r"(https?://[^\s/?#]+(/[^\s?#]*)?)?",
+        'an address such as "https://example.org/nn/"',
+    ),
+    "repository": (r"([\w.-]+/[\w.-]+)?", 'a GitHub repository such as "owner/name", or ""'),
     "branch": (r"[^\s~^:?*\[\\]+", 'a branch such as "main"'),
     "language": (r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*", 'a language tag such as "en" or "pt-BR"'),
 }

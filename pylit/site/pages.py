@@ -48,7 +48,7 @@ class Place:
 
     crumbs: tuple[Crumb, ...] = ()
     around: Neighbours = field(default_factory=Neighbours)
-    #: ``https://github.com/lab-ml/nn/blob/main/``, or empty.
+    #: ``https://github.com/owner/name/blob/main/``, or empty.
     repository: str = ""
     #: The same for Colab, which opens notebooks of a repository.
     colab: str = ""

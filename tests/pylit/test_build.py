@@ -35,6 +35,7 @@ def test_a_site_has_a_page_for_every_source_and_the_files_around_them(tmp_path: 
     assert pages(tmp_path / "site") == {
         "index.html",
         "404.html",
+        "all.html",
         "notes.html",
         "pkg/index.html",
         "pkg/one.html",

@@ -87,7 +87,7 @@ def test_a_foreign_package_is_grouped_by_what_is_right_below_its_top() -> None:
 def test_what_no_group_names_is_listed_and_empty_packages_are_not() -> None:
     named = (PageGroup("g", "", (PageLink("p/a.html", "p.a"),)),)
     rest = rest_of(named, [draft("p.b"), draft("p.a"), draft("p", package=True, empty=True)])
-    assert names(rest) == [("More", ["p.b"])]
+    assert names(rest) == [("p", ["p.b"])]
     assert rest_of(named, [draft("p.a"), replace(draft("index"), url="index.html")]) == ()
 
 

@@ -44,7 +44,7 @@ def test_it_reads_every_key_and_fills_in_the_rest(tmp_path: Path) -> None:
     assert config is not None and not faults
     assert config.title == "Attention"
     assert config.base_url == "https://example.org/nn/"
-    assert (config.repository, config.branch, config.language) == ("lab-ml/nn", "main", "en")
+    assert (config.repository, config.branch, config.language) == ("", "main", "en")
     assert config.sources == ("labml_nn",)
     assert config.groups[0].pages == (
         PageName("labml_nn.transformers.mha", 9),
@@ -73,7 +73,7 @@ def change(old: str, new: str) -> str:
         (change("2026-01-31", '"2026-01-31"'), 19, "expected a date", "without quotes"),
         (change("[[path]]", "[path]"), 13, "expected tables", "[[path]]"),
         (change('title = "Attention"', 'title = "Attention'), 1, "is not TOML", "toml.io"),
-        ('repository = "nn"\n' + GOOD, 1, "'nn'", "lab-ml/nn"),
+        ('repository = "nn"\n' + GOOD, 1, "'nn'", "owner/name"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line_and_a_way_out(
