@@ -77,7 +77,7 @@ def test_every_figure_is_named_and_captioned(drawn: list[str], visit: Callable[.
         window.open(url)
         figures = opened(window).locator("figure.fig")
         for figure in figures.all():
-            image = figure.locator("[role=img]")
+            image = figure.locator(".panels")
             assert image.count() == 1, url
             name = image.get_attribute("aria-label") or ""
             assert len(name.split()) > 10, name
