@@ -2,32 +2,42 @@
 
 from page_tools import code, section
 
+from pylit.model import CodeLine
 from pylit.page.rows import rows
 
 
 def shown(*sections):
     """Rows as (note, first lines of the blocks, classes)."""
     return [
-        (row.note[:9], [block[0].number for block in row.blocks], row.classes)
+        (row.note[:9], [block.lines[0].number for block in row.blocks], row.classes)
         for row in rows(sections)
     ]
 
 
-def test_a_body_without_a_note_goes_under_its_signature():
+def test_code_without_a_note_goes_under_the_definition_that_it_belongs_to():
     signature = section("<p>f</p>", code(1), "f")
-    assert shown(signature, section("", code(5)), section("", code(9), "g")) == [
-        ("<p>f</p>", [1, 5], ""),
-        ("", [9], "bare"),
-    ]
+    after = [section("", code(5)), section("", code(7), "f.g"), section("", code(9), "g")]
+    assert shown(signature, *after) == [("<p>f</p>", [1, 5, 7], ""), ("", [9], "bare")]
+    assert [block.anchor for block in rows([signature, *after])[0].blocks] == ["", "", "f.g"]
 
 
-def test_a_long_introduction_takes_the_whole_width_and_its_code_comes_after():
+def test_a_long_introduction_takes_the_whole_width_and_imports_are_folded():
     long = f"<p>{'word ' * 150}</p>"
-    assert shown(section(long, code(1)), section(long, code(5))) == [
-        (long[:9], [], "wide single"),
-        ("", [1], "bare"),
-        (long[:9], [5], ""),
-    ]
+    imports = tuple(CodeLine(n, "import re, os") for n in (1, 2, 3))
+    opened, folded, above, rest = rows([section(long, imports), section(long, code(5), "f")])
+    assert (opened.classes, folded.classes, folded.folded) == ("wide", "wide", "re")
+    assert (above.note, above.classes, above.anchor) == (long, "wide columns", "f")
+    assert (rest.note, rest.lines) == ("", 1)
+    assert rows([section(long, code(1, 4)), section("<p>a</p>", code(5))])[1].classes == "bare"
+
+
+def test_a_note_taller_than_its_code_begins_above_and_what_it_announces_stays_with_it():
+    text = f"<p>{'word ' * 60}</p>"
+    note = f"<h2>T</h2>{text}{text}<p>these:</p><ul><li>one</li></ul>"
+    above, beside = rows([section("<p>x</p>"), section(note, code(5), "f")])[1:]
+    assert above.note + beside.note == note
+    assert (above.anchor, beside.anchor) == ("f", "")
+    assert beside.note.startswith("<p>these:")
 
 
 def test_every_line_is_shown_once():
@@ -35,8 +45,10 @@ def test_every_line_is_shown_once():
         section("<p>a</p>" * 300, code(1, 3)),
         section("<p>f</p>", code(5, 2), "f"),
         section("", code(8, 4)),
-        section("", code(13)),
+        section(f"<p>{'word ' * 150}</p>", code(13), "C"),
+        section("<p>b</p>", code(14), "C.d"),
         section("<p>b</p>"),
     ]
-    numbers = [line.number for row in rows(sections) for block in row.blocks for line in block]
-    assert numbers == [1, 2, 3, 5, 6, 8, 9, 10, 11, 13]
+    blocks = [block for row in rows(sections) for block in row.blocks]
+    numbers = [line.number for block in blocks for line in block.lines]
+    assert numbers == [1, 2, 3, 5, 6, 8, 9, 10, 11, 13, 14]

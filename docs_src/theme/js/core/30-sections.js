@@ -39,10 +39,15 @@ addEventListener("scroll", lookSoon, { passive: true });
 addEventListener("resize", lookSoon);
 look();
 
-// A section back or ahead, with the focus, so that Tab goes on from there.
+// A section back or ahead, with the focus, so that Tab goes on from there. It counts from where it
+// went last, as long as that is still at the top: a short section's end may be above the reader's line.
+let stepped;
 const step = (by) => {
-  const section = sections[Math.min(Math.max(current + by, 0), sections.length - 1)];
+  const top = stepped?.getBoundingClientRect().top;
+  const from = stepped && document.activeElement === stepped && top >= 0 && top < innerHeight ? sections.indexOf(stepped) : current;
+  const section = sections[Math.min(Math.max(from + by, 0), sections.length - 1)];
   if (!section) return;
+  stepped = section;
   section.tabIndex = -1;
   section.focus({ preventScroll: true });
   section.scrollIntoView();
@@ -52,3 +57,11 @@ const step = (by) => {
 outline?.addEventListener("click", (event) => {
   if (event.target.closest("a") && outline.matches(":popover-open")) outline.hidePopover();
 });
+
+// A link to a line that is folded away opens it.
+const unfold = () => {
+  const folded = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)))?.closest("details");
+  if (folded) folded.open = true;
+};
+addEventListener("hashchange", unfold);
+unfold();
