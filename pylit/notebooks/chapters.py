@@ -74,7 +74,9 @@ class Chapter:
         matter = self._module.front_matter
         title = matter.get("title", self._source.name)
         summary = " ".join(matter.get("summary", "").split())
-        page = f"[The page of this chapter]({self._base}{self._page})"
+        page = "The page of this chapter"
+        if self._base:
+            page = f"[{page}]({self._base}{self._page})"
         return f"## {title}\n\n{summary} {page} has its notes beside the code."
 
     def _items(self) -> Iterator[Note | ast.stmt]:

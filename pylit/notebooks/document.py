@@ -79,8 +79,9 @@ class Maker:
         if not around.repository:
             links.clear()
         module = self._modules[recipe.page][0].source
-        links.insert(0, f"[The page]({around.base_url}{path_url(module.display)})")
-        return f"# {recipe.title}\n\n{recipe.summary}\n\n{' · '.join(links)}"
+        if around.base_url:
+            links.insert(0, f"[The page]({around.base_url}{path_url(module.display)})")
+        return f"# {recipe.title}\n\n{recipe.summary}\n\n{' · '.join(links)}".strip()
 
     def _exercises(self, recipe: Recipe, page: Chapter) -> str:
         text = page.exercises()

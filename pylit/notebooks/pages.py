@@ -23,7 +23,7 @@ FOLDER = "notebooks"
 #: A drawing of more elements becomes a file of its own: a page has room for so many nodes.
 LARGEST_DRAWING = 1_000
 
-_TITLE = re.compile(r"# (?P<title>[^\n]+)\n+(?P<summary>[^\n]+)\n+(?P<links>[^\n]+)")
+_TITLE = re.compile(r"# (?P<title>[^\n]+)\n+(?P<summary>[^\n]+)(?:\n+(?P<links>[^\n]+))?")
 _TAG = re.compile(r"<[a-z]")
 _CHAPTER = re.compile(r"(## [^\n]+\n+[^\n]+)")
 
@@ -89,9 +89,10 @@ class _Writer:
         """The text, and the title and summary of the notebook."""
         head = _TITLE.match(source_of(cells[0]))
         if head is None:
-            raise NotebookError("has no title, summary and links in its first cell")
+            raise NotebookError("has no title and summary in its first cell")
         file = f"{self._name.rpartition('/')[2]}.ipynb"
-        parts = [f"{self._linked(head['links'])} · [Download]({file})"]
+        links = self._linked(f"{head['links']} · ") if head["links"] else ""
+        parts = [f"{links}[Download]({file})"]
         for chapter, group in groupby(cells[1:], key=_chapter_of):
             part = list(group)
             parts += self._chapter(part) if chapter else map(self._cell, part)

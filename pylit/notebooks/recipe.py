@@ -49,6 +49,10 @@ def read_recipe(path: Path, around: Surroundings) -> Recipe:
             raise NotebookError(f"{display} has no `{key}`; add a line `{key}: …` to its head")
     known = {**values, "name": path.stem, "repository": around.repository}
     known |= {"site": around.base_url, "branch": around.branch}
+    # A link to where nobody knows that the project lives stays as its words.
+    unknown = [key for key in ("repository", "site") if not known[key]]
+    for key in unknown:
+        rest = re.sub(rf"\[([^\[\]]+)\]\([^()\s]*\{{\{{{key}\}}\}}[^()\s]*\)", r"\1", rest)
     return Recipe(
         name=path.stem,
         display=display,

@@ -25,6 +25,8 @@ _ALIGNED = re.compile(r"^\\begin\{(align|gather)(\*?)\}(.*?)\\end\{\1\2\}", re.M
 _FIGURE = re.compile(r"!\[((?:(?!!\[).)*?)\]\((?:figure|table):([\w.]+)\)", re.DOTALL)
 _TARGET = re.compile(r"\]\(([^()\s]+)\)")
 _LINK = re.compile(r"(?<!!)\[([^\[\]]+)\]\([^()\s]+\)")
+#: A link without a scheme, into the site.
+INSIDE = re.compile(r"(?<!!)\[([^\[\]]+)\]\((?![A-Za-z][A-Za-z0-9+.-]*:|//|#)[^()\s]+\)")
 _ANCHOR = re.compile(r"""<a (?:id|name)=["'][^"']*["']></a>\n*""")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 #: Paragraphs that keep their lines: lists, tables, formulas, quotations, code.
@@ -60,7 +62,11 @@ class Wording:
             )
             part = _FIGURE.sub(lambda m: self._figure(m[1], page), part)
             part = _TARGET.sub(lambda m: f"]({self._address(m[1], source, page)})", part)
-            return BRACKETS.sub(lambda m: self._citation(m[1], source, linked=True), part)
+            if not self._base:  # A link to the site would lead nowhere.
+                part = INSIDE.sub(r"\1", part)
+            return BRACKETS.sub(
+                lambda m: self._citation(m[1], source, linked=bool(self._base)), part
+            )
 
         return "\n".join(_outside_code(text, words)).strip("\n")
 
@@ -83,6 +89,8 @@ class Wording:
         )
 
     def _figure(self, caption: str, page: str) -> str:
+        if not self._base:
+            return f"*The page of this chapter on the site has a figure:* {caption}"
         return f"*On [the page of this chapter]({self._base}{page}) there is a figure:* {caption}"
 
     def _citation(self, inside: str, source: SourceFile, *, linked: bool) -> str:

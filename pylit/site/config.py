@@ -6,9 +6,10 @@ line and, for a misspelt word, the nearest one that is known.
 
 import datetime
 import re
+import subprocess
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,8 @@ _DEFAULTS = {
     "branch": "main",
     "language": "en",
 }
+#: The address of a repository on GitHub, for browsers or for git.
+_GITHUB = re.compile(r"github\.com[/:]([\w.-]+/[\w.-]+?)(?:\.git)?/?$")
 _KEYS = {
     "group": {"title", "summary", "pages"},
     "path": {"title", "summary", "pages"},
@@ -108,7 +111,30 @@ def load_config(path: Path, display: str, report: Report) -> SiteConfig | None:
         line = int(place[1]) if place else text.count("\n") + 1
         report.add(_fault(display, line, f"is not TOML: {error}", "see https://toml.io"))
         return None
-    return _Reader(display, text, values).read(report)
+    config = _Reader(display, text, values).read(report)
+    return config and _located(config, path.parents[1])
+
+
+def _located(config: SiteConfig, root: Path) -> SiteConfig:
+    """Where the project lives, if `site.toml` does not say: ``[project.urls]``, else git's remote.
+
+    Links that would need an address that nobody gave are left out.
+    """
+    if config.repository:
+        return config
+    project = root / "pyproject.toml"
+    text = project.read_text(encoding="utf-8") if project.is_file() else ""
+    urls = tomllib.loads(text).get("project", {}).get("urls", {})
+    command = ["git", "-C", str(root), "remote", "get-url", "origin"]
+    try:
+        remote = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    except OSError:  # There is no git.
+        remote = ""
+    found = _GITHUB.search(urls.get("Repository", remote).strip())
+    base = config.base_url or urls.get("Homepage", "")
+    if base and not base.endswith("/"):
+        base += "/"
+    return replace(config, repository=found[1] if found else "", base_url=base)
 
 
 class _Reader:

@@ -94,3 +94,24 @@ def test_a_missing_file_and_one_that_is_not_text_are_faults(tmp_path: Path) -> N
     latin, missing = report
     assert "byte 9" in latin.message
     assert "--source" in missing.hint
+
+
+@pytest.mark.parametrize(
+    ("urls", "expected"),
+    [
+        ("", ("", "")),
+        ('Repository = "https://github.com/some/one.git"', ("some/one", "")),
+        (
+            'Repository = "git@github.com:some/one"\nHomepage = "https://a.b"',
+            ("some/one", "https://a.b/"),
+        ),
+    ],
+)
+def test_where_the_project_lives_comes_from_its_metadata(
+    tmp_path: Path, urls: str, expected: tuple[str, str]
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(f"[project.urls]\n{urls}\n", encoding="utf-8")
+    (tmp_path / "docs_src").mkdir()
+    config, _ = read(tmp_path / "docs_src", change('base_url = "https://example.org/nn"\n', ""))
+    assert config is not None
+    assert (config.repository, config.base_url) == expected
