@@ -53,7 +53,8 @@ class SiteConfig:
     summary: str
     #: Absolute, ends with ``/``. Empty for a site without an address of its own.
     base_url: str
-    #: ``owner/name`` on GitHub, for links to sources and to Colab; empty for no such links.
+    #: ``owner/name`` on GitHub, for links to sources and to Colab; empty for no such links. Where
+    #: neither this nor the address above is given, `_located` looks for them.
     repository: str
     branch: str
     #: Language of the prose, as in HTML's ``lang``.

@@ -199,7 +199,7 @@ def test_at_any_address_the_404_page_finds_its_way_home(visit: Callable[..., Vis
     expect(window.page.get_by_role("heading", level=1)).to_be_visible()
     assert box(window, ".bar")["height"] == 48
     window.page.get_by_role("link", name="the list of all pages").click()
-    assert window.page.url == window.server + "index.html"
+    assert window.page.url == window.server + "all.html"
 
 
 def test_on_paper_there_is_one_column_and_links_show_where_they_lead(
