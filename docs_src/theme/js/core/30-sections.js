@@ -5,8 +5,14 @@ const entries = findAll("#outline a").map((link) => [link, document.getElementBy
 let current = -1;
 let entry;
 
+// Where `j` or `k` went last counts as long as its top is in sight: the end of a short section may be
+// above the line, and the last sections of a page never reach it.
+let stepped;
 const markSection = (line) => {
-  const index = sections.findLastIndex((section) => section.getBoundingClientRect().top < line);
+  const top = stepped === document.activeElement ? stepped.getBoundingClientRect().top : -1;
+  const index = top >= 0 && top < innerHeight
+    ? sections.indexOf(stepped)
+    : sections.findLastIndex((section) => section.getBoundingClientRect().top < line);
   if (index === current) return;
   sections[current]?.classList.remove("on");
   sections[index]?.classList.add("on");
@@ -39,18 +45,15 @@ addEventListener("scroll", lookSoon, { passive: true });
 addEventListener("resize", lookSoon);
 look();
 
-// A section back or ahead, with the focus, so that Tab goes on from there. It counts from where it
-// went last, as long as that is still at the top: a short section's end may be above the reader's line.
-let stepped;
+// A section back or ahead, with the focus, so that Tab goes on from there.
 const step = (by) => {
-  const top = stepped?.getBoundingClientRect().top;
-  const from = stepped && document.activeElement === stepped && top >= 0 && top < innerHeight ? sections.indexOf(stepped) : current;
-  const section = sections[Math.min(Math.max(from + by, 0), sections.length - 1)];
+  const section = sections[Math.min(Math.max(current + by, 0), sections.length - 1)];
   if (!section) return;
   stepped = section;
   section.tabIndex = -1;
   section.focus({ preventScroll: true });
   section.scrollIntoView();
+  look();
 };
 
 // The panel has done its work once an entry was chosen.
