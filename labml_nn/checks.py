@@ -64,6 +64,17 @@ def check_probability(**probabilities: float) -> None:
             )
 
 
+def check_fraction(**fractions: float) -> None:
+    """A fraction is a number of at least 0 and less than 1."""
+    for name, fraction in fractions.items():
+        check_number(name, fraction)
+        if not 0 <= fraction < 1:
+            raise ValueError(
+                f"`{name}` ({fraction}) must be at least 0 and less than 1; 0 switches "
+                "it off"
+            )
+
+
 def check_sizes(**sizes: int) -> None:
     """A size is an integer of at least 1."""
     for name, size in sizes.items():
@@ -190,7 +201,7 @@ def check_lengths(
             f"`lengths` has {lengths.shape[0]} numbers for {count} sequences; expected "
             "one for each, [B]"
         )
-    if torch.compiler.is_compiling() or lengths.is_meta:
+    if not has_values(lengths):
         return
     least, most = (int(bound) for bound in lengths.aminmax())
     limit = most if max_len is None else max_len

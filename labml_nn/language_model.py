@@ -60,6 +60,7 @@ from torch.nn import functional as F
 
 from labml_nn.checks import (
     check_bool,
+    check_fraction,
     check_integer,
     check_known,
     check_lengths,
@@ -116,16 +117,12 @@ class LanguageModelConfig:
             if hasattr(self, name):
                 _check_type(name, getattr(self, name), hint)
         check_sizes(n_vocab=self.n_vocab)
-        token, smoothing = self.padding_token, self.label_smoothing
+        check_fraction(label_smoothing=self.label_smoothing)
+        token = self.padding_token
         if token is not None and not 0 <= token < self.n_vocab:
             raise ValueError(
                 f"`padding_token` ({token}) must be None or from 0 to n_vocab - 1 = "
                 f"{self.n_vocab - 1}; for a separate padding token raise `n_vocab`"
-            )
-        if not 0 <= smoothing < 1:
-            raise ValueError(
-                f"`label_smoothing` ({smoothing}) must be at least 0 and less than 1; "
-                "0.1 is usual, 0 switches it off"
             )
         lower, upper = self.init_bounds or (-1.0, 1.0)
         one_given = (self.init_lower is None) != (self.init_upper is None)

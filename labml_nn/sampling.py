@@ -404,14 +404,10 @@ def _stop_tokens(
     return tokens
 
 
-# A class or its name in place of an instance is the usual mistake.
 def _no_sampler(name: str, given: object) -> TypeError:
-    examples = [Greedy(), Temperature(0.8), TopK(10), Nucleus(0.95), Sampler()]
-    word = given.__name__ if isinstance(given, type) else str(given)
-    meant = [each for each in examples if type(each).__name__.lower() == word.lower()]
     return TypeError(
-        f"`{name}` ({given!r}) must be an instance of a sampler, such as "
-        f"{', '.join(map(repr, meant or examples[:-1]))}"
+        f"`{name}` ({given!r}) must be an instance of a sampler, such as Greedy(), "
+        "TopK(10) or Nucleus(0.95)"
     )
 
 

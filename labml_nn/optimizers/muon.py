@@ -50,7 +50,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from labml_nn.checks import check_sizes
+from labml_nn.checks import check_fraction, check_sizes
 
 __all__ = ["COEFFICIENTS", "Muon", "orthogonalise"]
 
@@ -59,7 +59,7 @@ COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
 
 def orthogonalise(
-    matrix: Float[Tensor, "I J"], *, steps: int = 5, dtype: torch.dtype | None = None
+    matrix: Float[Tensor, "I J"], *, steps: int = 5
 ) -> Float[Tensor, "I J"]:
     r"""
     ## Newton–Schulz iteration
@@ -80,13 +80,11 @@ def orthogonalise(
 
     * `matrix` is $G$, or its running mean
     * `steps` is the number of applications of the polynomial
-    * `dtype` is that of the computation; `None` is bfloat16 on a GPU, else that of
-      `matrix`
 
-    Returns the same shape and dtype. A matrix of zeros stays zero.
+    Returns the same shape and dtype; a GPU computes in bfloat16. A matrix of zeros
+    stays zero.
     """
-    working = torch.bfloat16 if matrix.is_cuda else matrix.dtype
-    x = matrix.to(working if dtype is None else dtype)
+    x = matrix.bfloat16() if matrix.is_cuda else matrix
 
     # $X X^\top$ has as many rows as $X$, so a tall matrix is transposed.
     tall = x.shape[0] > x.shape[1]
@@ -122,32 +120,24 @@ class Muon(Optimizer):
         *,
         weight_decay: float = 0.1,
         momentum: float = 0.95,
-        nesterov: bool = True,
         steps: int = 5,
-        dtype: torch.dtype | None = None,
     ) -> None:
         r"""
         * `params` are matrices, or groups of them with their own options
         * `lr` is $\eta$, the size of an update in each direction
         * `weight_decay` is $\lambda$, `momentum` is $\beta$
-        * `nesterov` selects Nesterov momentum
-        * `steps` and `dtype` are those of `orthogonalise`
+        * `steps` is that of `orthogonalise`
         """
         for name, value in (("lr", lr), ("weight_decay", weight_decay)):
             if not 0 <= value < math.inf:
                 raise ValueError(f"`{name}` ({value}) must be 0 or more, and finite")
-        if not 0 <= momentum < 1:
-            raise ValueError(
-                f"`momentum` ({momentum}) must be at least 0 and less than 1; try 0.95"
-            )
+        check_fraction(momentum=momentum)
         check_sizes(steps=steps)
         defaults = {
             "lr": lr,
             "weight_decay": weight_decay,
             "momentum": momentum,
-            "nesterov": nesterov,
             "steps": steps,
-            "dtype": dtype,
         }
         super().__init__(params, defaults)
 
@@ -190,7 +180,7 @@ class Muon(Optimizer):
                 if parameter.grad is None:
                     continue
                 mean = self._momentum(parameter, group)
-                update = orthogonalise(mean, steps=group["steps"], dtype=group["dtype"])
+                update = orthogonalise(mean, steps=group["steps"])
                 rows, columns = parameter.shape
                 size = group["lr"] * math.sqrt(max(1.0, rows / columns))
                 parameter.mul_(1 - group["lr"] * group["weight_decay"])
@@ -211,15 +201,11 @@ class Muon(Optimizer):
         """
         gradient, state = parameter.grad, self.state[parameter]
         assert gradient is not None
-        if gradient.is_sparse:
-            raise ValueError(
-                "Muon got a sparse gradient; build the embedding with sparse=False"
-            )
         if "momentum_buffer" not in state:
             state["momentum_buffer"] = torch.zeros_like(gradient)
         buffer: Tensor = state["momentum_buffer"]
         buffer.lerp_(gradient, 1 - group["momentum"])
-        return gradient.lerp(buffer, group["momentum"]) if group["nesterov"] else buffer
+        return gradient.lerp(buffer, group["momentum"])
 
 
 # ## Cost

@@ -83,21 +83,14 @@ torch.testing.assert_close(last, model(tokens)[0][-1:], rtol=1e-4, atol=1e-4)
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from labml_nn.checks import (
-    check_bool,
-    check_heads,
-    check_known,
-    check_probability,
-    check_sizes,
-    check_tokens,
-)
+from labml_nn.checks import check_heads, check_probability, check_sizes, check_tokens
 from labml_nn.language_model import LanguageModel, LanguageModelConfig
 from labml_nn.transformers.feed_forward import FeedForward, SquaredReLU
 from labml_nn.transformers.mha import KVCache, MultiHeadAttention
@@ -255,8 +248,6 @@ class AutoregressiveConfig(LanguageModelConfig):
 
     ![Parameters and multiplications of each component, with a full
     context.](figure:counts.autoregressive)
-
-    Raises `ValueError` or `TypeError` for an invalid value, with the field's name.
     """
 
     d_model: int = 128
@@ -286,11 +277,6 @@ class AutoregressiveConfig(LanguageModelConfig):
         if self.d_k is None or self.d_v is None:
             check_heads(self.heads, self.d_model)
         check_probability(dropout_prob=self.dropout_prob)
-        check_known("kind of positions", self.positions, get_args(Positions))
-        check_known("kind of norm", self.norm, get_args(Norm))
-        check_known("activation", self.activation, get_args(Activation))
-        flags = ("norm_first", "qk_norm", "bias", "embedding_norm", "tied", "zero_init")
-        check_bool(**{name: getattr(self, name) for name in flags})
         if self.positions == "rotary":
             check_pairs(self.d_model // self.heads if self.d_k is None else self.d_k)
 
@@ -313,7 +299,6 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
     config: AutoregressiveConfig
 
     def __init__(self, config: AutoregressiveConfig) -> None:
-        """`config` holds all hyperparameters."""
         super().__init__(config)
         self.embedding = TokenAndPositionEmbedding(config)
 
@@ -385,9 +370,6 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
         difference. The context of one longer than `max_len` is a
         [sliding window](sliding_window.py). `padding_token` may occur anywhere and
         changes nothing; logits at padding are meaningless.
-
-        Raises `TypeError` or `ValueError` for tokens outside the vocabulary, an empty
-        sequence, or the state of another model or batch.
         """
         check_tokens(tokens, self.config.n_vocab)
         x, state = run_in_window(

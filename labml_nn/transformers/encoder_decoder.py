@@ -185,14 +185,7 @@ def to_front(
     check_integers(name, tokens, "T B")
     rows = torch.arange(len(tokens), device=tokens.device)[:, None]
     if lengths is not None:
-        check_integers("lengths", lengths, "B")
-        if len(lengths) != tokens.shape[1]:
-            raise ValueError(
-                f"`lengths` has {len(lengths)} numbers and `{name}` {tokens.shape[1]} "
-                "sequences; expected one length for each"
-            )
-        if has_values(lengths):
-            check_lengths(lengths, len(tokens))
+        check_lengths(lengths, len(tokens), count=tokens.shape[1])
         tokens = tokens.masked_fill(rows >= lengths, padding_token)
     real = tokens != padding_token
     counts = real.sum(0)
@@ -304,8 +297,6 @@ class EncoderDecoderConfig(LanguageModelConfig):
         check_probability(dropout_prob=self.dropout_prob)
         for part in ("embedding", "attention", "feed_forward"):
             check_probability(**{f"{part}_dropout_prob": self.dropout_of(part)})
-        check_known("activation", self.activation, ACTIVATIONS)
-        check_known("kind of positions", self.positions, ["sinusoidal", "learned"])
 
         special = {self.padding_token, self.start_token, self.end_token}
         if len(special) < 3 or not special <= set(range(self.n_vocab)):
@@ -487,8 +478,7 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
         * `lengths` are the numbers of real tokens, if those come first and anything may
           follow them; otherwise the padding token tells
 
-        Returns the state before the first target token, with gradients. Raises
-        `ValueError` for padding between tokens and a source beyond learned positions.
+        Returns the state before the first target token, with gradients.
         """
         config = self.config
         check_tokens(source, config.source_vocabulary, name="source")

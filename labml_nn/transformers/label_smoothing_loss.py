@@ -39,9 +39,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from labml_nn.checks import (
+    check_fraction,
     check_integer,
     check_known,
-    check_number,
     check_sizes,
     check_vocabulary,
 )
@@ -67,18 +67,11 @@ class LabelSmoothingLoss(nn.Module):
         * `smoothing` is $\varepsilon$, at least 0 and less than 1
         * `reduction` is `"sum"`; `"mean"`, over the tokens that are not padding; or
           `"none"`, one number per token
-
-        Raises `ValueError` for a value outside of these ranges, and `TypeError` for one
-        of another type.
         """
         super().__init__()
         check_sizes(size=size)
-        check_number("smoothing", smoothing)
+        check_fraction(smoothing=smoothing)
         check_known("reduction", reduction, ["sum", "mean", "none"])
-        if not 0.0 <= smoothing < 1.0:
-            raise ValueError(
-                f"`smoothing` ({smoothing}) must be at least 0 and less than 1; try 0.1"
-            )
         if padding_idx is not None:
             check_integer("padding_idx", padding_idx)
             if not 0 <= padding_idx < size:
@@ -144,8 +137,7 @@ class LabelSmoothingLoss(nn.Module):
           last: the `log_softmax` of the logits
         * `target` holds the right tokens, with the shape of `x` without its last axis
 
-        Returns a scalar, or the shape of `target` for `reduction="none"`. Raises
-        `ValueError` for shapes that do not match or a target outside the vocabulary.
+        Returns a scalar, or the shape of `target` for `reduction="none"`.
         """
         if x.shape != (*target.shape, self.size):
             raise ValueError(
@@ -161,17 +153,15 @@ class LabelSmoothingLoss(nn.Module):
         right = x.gather(-1, target.long().unsqueeze(-1)).squeeze(-1)
         loss = -(self.confidence - self.share) * right
 
+        # The negative entropy $\sum_v q_v \log q_v$ makes zero the lowest loss.
+        loss = loss + self.confidence * math.log(self.confidence)
+
         # The column of padding is left out of the sum, and not subtracted afterwards:
         # $\log p$ may be $-\infty$ there, and $\infty - \infty$ is not a number.
         if self.share:
             padding = self.size if self.padding_idx is None else self.padding_idx
             others = x[..., :padding].sum(-1) + x[..., padding + 1 :].sum(-1)
-            loss = loss - self.share * others
-
-        # The negative entropy $\sum_v q_v \log q_v$ makes zero the lowest loss.
-        loss = loss + self.confidence * math.log(self.confidence)
-        if self.share:
-            loss = loss + self.smoothing * math.log(self.share)
+            loss = loss - self.share * others + self.smoothing * math.log(self.share)
 
         # Padding has no loss and no gradient. The mean over a batch of padding only is
         # 0, and not 0/0.

@@ -31,23 +31,13 @@ def apart(ours, theirs):
     return max((a - b).abs().max().item() for a, b in zip(ours, theirs, strict=True))
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"nesterov": False, "lr": 0.05}, {"momentum": 0.0, "weight_decay": 0.3}],
-)
+@pytest.mark.parametrize("options", [{}, {"momentum": 0.0, "weight_decay": 0.3}])
 def test_equals_pytorchs(monkeypatch, options):
-    options = {"lr": 0.02, **options}
-    ours, theirs = matrices(), matrices()
-    train(Muon(ours, dtype=torch.bfloat16, **options), ours, range(5))
-    train(torch.optim.Muon(theirs, **options), theirs, range(5))
-    assert apart(ours, theirs) <= 1e-6
-
     monkeypatch.setattr(torch.Tensor, "bfloat16", lambda tensor: tensor.clone())
-    exact, theirs = matrices(), matrices()
-    train(Muon(exact, **options), exact, range(5))
+    ours, theirs, options = matrices(), matrices(), {"lr": 0.02, **options}
+    train(Muon(ours, **options), ours, range(5))
     train(torch.optim.Muon(theirs, **options), theirs, range(5))
-    assert apart(exact, theirs) <= 1e-6
-    assert apart(exact, ours) > 1e-4 and apart(exact, matrices()) > 0.02
+    assert apart(ours, theirs) <= 1e-6 and apart(ours, matrices()) > 0.02
 
 
 @pytest.mark.parametrize("shape", [(9, 31), (31, 9), (16, 16)])
@@ -135,10 +125,3 @@ def test_refused(unhooked, options, message):
     params = [nn.Parameter(tensor) for tensor in options.pop("params")]
     with pytest.raises(ValueError, match=message):
         unhooked(MODULE).Muon(params, **options)
-
-
-def test_sparse_gradients_are_refused():
-    table = nn.Embedding(10, 4, sparse=True)
-    table(torch.tensor([1, 2])).sum().backward()
-    with pytest.raises(ValueError, match=r"sparse gradient.*sparse=False"):
-        Muon(table.parameters()).step()

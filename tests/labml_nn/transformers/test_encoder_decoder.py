@@ -396,7 +396,7 @@ def unhooked_model(unhooked, **changes):
         ((torch.zeros(S, B),), TypeError, r"`source` has dtype torch.float32.*source\.long\(\)"),
         ((torch.full((S, B), V),), ValueError, "`source` holds 19; expected numbers from 0 to 18"),
         ((HOLE,), ValueError, "`source` have the padding token.* in sequence 0; expected"),
-        ((words(S), torch.tensor([7])), ValueError, "`lengths` has 1 numbers and `source` 2"),
+        ((words(S), torch.tensor([7])), ValueError, "`lengths` has 1 numbers for 2 seq"),
         ((words(S), torch.tensor([7, 8])), ValueError, "`lengths` go from 7 to 8"),
         ((FIRST, torch.tensor([2, 3])), ValueError, "within `lengths`, in sequence 0; expected"),
     ],
