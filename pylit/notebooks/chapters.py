@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 from pylit.model import Module, Note
 from pylit.notebooks.model import Cell
 from pylit.notebooks.names import Namespace, Read
-from pylit.notebooks.rewriting import Definition, Rewriter, title_of
+from pylit.notebooks.rewriting import Definition, Rewriter, Rewritten, title_of
+from pylit.notebooks.standalone import stand_alone, used_names
 from pylit.notebooks.wording import Wording, path_url
 from pylit.source.definitions import first_line
 
 #: How much deeper the headings of a module lie in a notebook, where the module is a chapter.
 DEEPER = 1
+Assignment = ast.Assign | ast.AnnAssign
 _EXERCISES = re.compile(r"^## Exercises[ \t]*$", re.MULTILINE)
 _SAME_LEVEL = re.compile(r"^##? ", re.MULTILINE)
 
@@ -25,10 +27,21 @@ class Chapter:
         names: The names of the notebook so far.
         wording: What notes say in a notebook.
         base_url: Absolute address of the site.
+        choice: The definitions to take, or those to leave out, with a minus before their names;
+            empty for all of the module.
     """
 
-    def __init__(self, read: Read, names: Namespace, wording: Wording, base_url: str) -> None:
+    def __init__(
+        self,
+        read: Read,
+        names: Namespace,
+        wording: Wording,
+        base_url: str,
+        choice: Sequence[str] = (),
+    ) -> None:
         self._module, self._tree = read
+        self._left_out = {name[1:] for name in choice if name.startswith("-")}
+        self._taken = {name for name in choice if not name.startswith("-")}
         self._names = names
         self._wording = wording
         self._source = self._module.source
@@ -41,25 +54,63 @@ class Chapter:
         """Everything but the exercises."""
         text: list[str] = [self._opening()]
         code: list[str] = []
-        for item in self._items():
+        items = list(self._chosen())
+        dropped = self._left_out | self._names.dropped(self._tree)
+        cells = {
+            item.lineno: self._rewritten(item, dropped)
+            for item in items
+            if isinstance(item, Definition)
+        }
+        kept = [cell.code for cell in cells.values()]
+        kept += [
+            ast.unparse(item) for item in items if isinstance(item, ast.Assign | ast.AnnAssign)
+        ]
+        used = set[str]().union(*map(used_names, kept))
+        for item in items:
             if isinstance(item, Note):
                 yield from self._code(code)
                 text.append(self._markdown(_without_exercises(item.text)))
             elif isinstance(item, Definition):
                 yield from self._code(code)
                 self._names.define(self._source.name, item.name)
-                rewritten = self._rewrite(item)
+                rewritten = cells[item.lineno]
                 text += [self._explained(*pair, item.name) for pair in rewritten.notes]
                 yield from self._text(text)
                 yield self._cell("code", rewritten.code)
             else:
-                written = list(self._statement(item))
+                written = list(self._statement(item, used))
                 if written:
                     yield from self._text(text)
                     apart = code and not self._source.lines[item.lineno - 2].strip()
                     code += ["", *written] if apart else written
         yield from self._code(code)
         yield from self._text(text)
+
+    def _rewritten(self, item: Definition, dropped: set[str]) -> Rewritten:
+        result = self._rewrite(item)
+        result.code = stand_alone(result.code, dropped)
+        return result
+
+    def _chosen(self) -> Iterator[Note | ast.stmt]:
+        """The items that the notebook takes, with the notes that introduce them."""
+        notes: list[Note] = []
+        for item in self._items():
+            if isinstance(item, Note):
+                notes.append(item)
+                continue
+            names = [item.name] if isinstance(item, Definition) else _bound(item)
+            if not names or self._takes(names):
+                # What stands above imports introduces the module, and is in its docstring.
+                yield from notes
+                yield item
+            notes.clear()
+        if not self._taken:
+            yield from notes
+
+    def _takes(self, names: Sequence[str]) -> bool:
+        if self._taken:
+            return not self._taken.isdisjoint(names)
+        return self._left_out.isdisjoint(names)
 
     def exercises(self) -> str:
         """The exercises of the module, as Markdown; empty if there are none."""
@@ -94,10 +145,10 @@ class Chapter:
                 items.append((line, note))
         return (item for _, item in sorted(items, key=lambda item: item[0]))
 
-    def _statement(self, statement: ast.stmt) -> Iterator[str]:
-        """The lines of a statement that stays."""
+    def _statement(self, statement: ast.stmt, used: set[str]) -> Iterator[str]:
+        """The lines of a statement that stays; of imports those of `used` names."""
         if isinstance(statement, ast.Import | ast.ImportFrom):
-            yield from self._names.imports(self._module, statement)
+            yield from self._names.imports(self._module, statement, used)
             return
         bound = _bound(statement)
         if bound == ["__all__"]:

@@ -14,10 +14,11 @@ from typing import Any
 
 from pylit.diagnostics import Report
 from pylit.notebooks.chapters import Chapter
-from pylit.notebooks.model import OWN, Cell, Document, NotebookError, Recipe, Surroundings
+from pylit.notebooks.model import OWN, Cell, Document, NotebookError, Part, Recipe, Surroundings
 from pylit.notebooks.names import Modules, Namespace, Read
 from pylit.notebooks.reading import source_of
-from pylit.notebooks.recipe import EXERCISES, pieces
+from pylit.notebooks.recipe import pieces
+from pylit.notebooks.standalone import without_imports
 from pylit.notebooks.wording import Wording, path_url
 from pylit.prose.bibliography import read_bibliography
 from pylit.source.discover import discover
@@ -30,6 +31,12 @@ _LANGUAGE = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
+PACKAGE = """\
+## The package
+
+The same classes are in a package, with kernels that make them faster on a CPU, with checkpoints
+and training on several processes. The next cell installs it, without changing PyTorch, once you
+remove its `#`."""
 #: Where the line about the run stands: after the title.
 _AFTER_TITLE = 1
 
@@ -56,21 +63,30 @@ class Maker:
     def cells(self, recipe: Recipe) -> list[Cell]:
         """The cells of a notebook, without the line that says where it ran."""
         found = list(pieces(recipe))
-        chapters = [piece for piece in found if isinstance(piece, str) and piece != EXERCISES]
-        names = Namespace(self._modules, chapters)
+        names = Namespace(self._modules, [part.module for part in recipe.chapters])
         cells = [Cell("markdown", self._title(recipe))]
         for piece in found:
             if isinstance(piece, Cell):
                 cells.append(piece)
-            elif piece == EXERCISES:
-                page = self._chapter(recipe.page, names)
-                cells.append(Cell("markdown", self._exercises(recipe, page)))
-            else:
+                names.cell(piece)
+            elif isinstance(piece, Part):
                 cells.extend(self._chapter(piece, names).cells())
-        return cells
+            else:
+                page = self._chapter(Part(recipe.page), names)
+                text = without_imports(self._exercises(recipe, page), names.defined)
+                cells.append(Cell("markdown", text))
+        return [*cells, *self._package()]
 
-    def _chapter(self, name: str, names: Namespace) -> Chapter:
-        return Chapter(self._modules[name], names, self._wording, self._around.base_url)
+    def _package(self) -> list[Cell]:
+        """How to install the package, where it is known where that is."""
+        if not self._around.repository:
+            return []
+        address = f"git+https://github.com/{self._around.repository}"
+        return [Cell("markdown", PACKAGE), Cell("code", f'# %pip install "labml-nn @ {address}"')]
+
+    def _chapter(self, part: Part, names: Namespace) -> Chapter:
+        read = self._modules[part.module]
+        return Chapter(read, names, self._wording, self._around.base_url, part.choice)
 
     def _title(self, recipe: Recipe) -> str:
         around = self._around

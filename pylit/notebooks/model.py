@@ -29,6 +29,14 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """A chapter: a module, and the definitions that are taken of it (see `Chapter`)."""
+
+    module: str
+    choice: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Recipe:
     """One notebook as its author describes it: ``docs_src/notebooks/feedback.md``."""
 
@@ -39,8 +47,8 @@ class Recipe:
     summary: str
     #: Dotted name of the module whose page the notebook belongs to; its exercises are asked.
     page: str
-    #: Dotted names of the modules that are taken apart into cells, each before those that use it.
-    chapters: tuple[str, ...]
+    #: The modules that are taken apart into cells, each before those that use it.
+    chapters: tuple[Part, ...]
     #: Markdown. Its Python blocks become cells; comments say where chapters go.
     body: str
     #: Line of the file on which the body begins.

@@ -6,11 +6,12 @@ Two things of one name are an error: the later one would silently take the place
 """
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pylit.model import Module
-from pylit.notebooks.model import NotebookError
+from pylit.notebooks.model import Cell, NotebookError
+from pylit.notebooks.standalone import DROPPED
 
 #: Longer lines of imports are broken.
 WIDTH = 88
@@ -43,16 +44,48 @@ class Namespace:
         self._chapters = chapters
         self._owners: dict[str, Origin] = {}
 
+    @property
+    def defined(self) -> Collection[str]:
+        """The names so far."""
+        return self._owners.keys()
+
     def define(self, module: str, name: str) -> None:
         """A chapter defines `name`."""
         self._take(name, Origin(module, name), module)
 
-    def imports(self, module: Module, statement: ast.Import | ast.ImportFrom) -> Iterator[str]:
-        """The lines that stay of an import of a chapter."""
+    def cell(self, cell: Cell) -> None:
+        """What a cell of the recipe imports need not be imported again."""
+        if cell.kind == "markdown":
+            return
+        for statement in ast.parse(cell.text).body:
+            if isinstance(statement, ast.Import):
+                for alias in statement.names:
+                    name = alias.asname or alias.name.partition(".")[0]
+                    self._owners[name] = Origin(alias.name if alias.asname else name)
+            elif isinstance(statement, ast.ImportFrom):
+                for alias in statement.names:
+                    origin = Origin(statement.module or "", alias.name)
+                    self._owners[alias.asname or alias.name] = origin
+
+    def dropped(self, tree: ast.Module) -> set[str]:
+        """The names that a module imports of what falls away in a notebook."""
+        return {
+            alias.asname or alias.name
+            for statement in ast.walk(tree)
+            if isinstance(statement, ast.ImportFrom) and statement.module in DROPPED
+            for alias in statement.names
+        }
+
+    def imports(
+        self, module: Module, statement: ast.Import | ast.ImportFrom, used: Collection[str]
+    ) -> Iterator[str]:
+        """The lines that stay of an import of a chapter, for the names that it still uses."""
         here = module.source.name
         if isinstance(statement, ast.Import):
             for alias in statement.names:
                 name = alias.asname or alias.name.partition(".")[0]
+                if name not in used:
+                    continue
                 target = Origin(alias.name if alias.asname else name)
                 if self._take(name, target, here):
                     yield f"import {alias.name}" + (f" as {alias.asname}" if alias.asname else "")
@@ -62,11 +95,18 @@ class Namespace:
         for alias in statement.names:
             origin = self._modules.origin(base, alias.name)
             name = alias.asname or alias.name
+            if name not in used:
+                continue
             if origin.module in self._chapters and origin.name:
                 # It is, or will be, defined in a cell. Under another name it is one more.
                 if name != origin.name and self._take(name, origin, here):
                     yield f"{name} = {origin.name}"
                 continue
+            if origin.module in self._modules:
+                raise NotebookError(
+                    f"{here} uses `{name}` of {origin.module}, and a notebook has nothing of the "
+                    f"package; take `{origin.module}` as a chapter before it"
+                )
             if self._take(name, origin, here):
                 # What a chapter only passes on comes from where it was defined.
                 home = origin.module if base in self._chapters and origin.name else base
@@ -99,6 +139,9 @@ class Modules:
         if name not in self._known:
             raise NotebookError(f"there is no module `{name}`; write its dotted name")
         return self._known[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._known
 
     def origin(self, module: str, name: str) -> Origin:
         """Where `name` of `module` was defined, through any number of re-exports."""

@@ -6,8 +6,10 @@ what its pictures show. Comments stand for what comes from elsewhere:
 
     <!-- include: setup -->    the file docs_src/notebooks/parts/setup.md
     <!-- chapters -->          the modules, cell by cell
-    <!-- chapter: pkg.a -->    one more, where this stands
     <!-- exercises -->         the exercises of the page that the notebook belongs to
+
+A chapter is a module, or some of its definitions: ``pkg.a(Name,Other)`` takes these, and
+``pkg.a(-Name)`` all but this one.
 
 ``{{name}}`` is a value of the front matter or of the site: ``{{repository}}``, ``{{site}}``.
 """
@@ -17,17 +19,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pylit.diagnostics import Report
-from pylit.notebooks.model import Cell, NotebookError, Recipe, Surroundings
+from pylit.notebooks.model import Cell, NotebookError, Part, Recipe, Surroundings
 from pylit.source import frontmatter
 
 CHAPTERS, EXERCISES = "<!-- chapters -->", "<!-- exercises -->"
-_REQUIRED = ("title", "summary", "page", "chapters", "experiment", "model")
+_REQUIRED = ("title", "summary", "page", "chapters")
 _INCLUDE = re.compile(r"^<!-- include: ([\w-]+) -->$", re.MULTILINE)
 _VALUE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _BLOCK = re.compile(r"^```python(?P<info>[^\n]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 _ALT = re.compile(r'alt="([^"]*)"')
-_CHAPTER = re.compile(r"<!-- chapter: ([\w.]+) -->")
-_MARK = re.compile(rf"^({CHAPTERS}|{EXERCISES}|<!-- chapter: [\w.]+ -->)$", re.MULTILINE)
+_CHAPTER = re.compile(r"([\w.]+)(?:\(([\w,-]+)\))?")
+_MARK = re.compile(rf"^({CHAPTERS}|{EXERCISES})$", re.MULTILINE)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
@@ -59,20 +61,24 @@ def read_recipe(path: Path, around: Surroundings) -> Recipe:
         title=values["title"],
         summary=" ".join(values["summary"].split()),
         page=values["page"],
-        chapters=tuple(values["chapters"].split()),
+        chapters=tuple(_part(written, display) for written in values["chapters"].split()),
         body=_filled(_included(rest, path.parent, display), known, display),
         first_line=taken + 1,
         values=values,
     )
 
 
-def pieces(recipe: Recipe) -> Iterator[Cell | str]:
-    """The cells of a recipe; the name of a module where it comes, and `EXERCISES`."""
+def _part(written: str, display: str) -> Part:
+    match = _CHAPTER.fullmatch(written)
+    if match is None:
+        raise NotebookError(f"{display}: `{written}` is no chapter; write `pkg.module(Name,Other)`")
+    return Part(match[1], tuple((match[2] or "").split(",")) if match[2] else ())
+
+
+def pieces(recipe: Recipe) -> Iterator[Cell | Part | str]:
+    """The cells of a recipe; a module where it comes, and `EXERCISES`."""
     for part in _MARK.split(recipe.body):
-        one = _CHAPTER.fullmatch(part)
-        if one:
-            yield one[1]
-        elif part == CHAPTERS:
+        if part == CHAPTERS:
             yield from recipe.chapters
         elif part == EXERCISES:
             yield part

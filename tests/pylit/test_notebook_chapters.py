@@ -7,6 +7,7 @@ import pytest
 from notebook_tools import BASE, replace, texts
 
 from pylit.notebooks.model import NotebookError
+from pylit.notebooks.standalone import stand_alone
 
 
 @pytest.fixture
@@ -44,6 +45,8 @@ def test_the_order_is_that_of_the_page(root: Path):
         ("code", 'print(f"{root(x):.2f} of root", x)', ""),
         ("markdown", "## Exercises", ""),
         ("markdown", "**1.** Grow it.", ""),
+        ("markdown", "## The package", ""),
+        ("code", '# %pip install "labml-nn @ git+https://github.com/me/repo"', ""),
     ]
 
 
@@ -95,8 +98,8 @@ def test_links_citations_and_formulas_work_far_from_the_site(root: Path):
 def test_exercises_are_asked_once_at_the_end(root: Path):
     found = texts(root, "markdown")
     assert sum("Grow it.\n" in text for text in found) == 1
-    assert "```python\nfrom pkg.root import root" in found[-1]
-    assert "### Differences\n\nNone." in found[-4]
+    assert "```python\nfrom pkg.root import root" in found[-2]
+    assert "### Differences\n\nNone." in found[-5]
 
 
 def test_imports_of_what_is_in_a_cell_go_and_others_come_once(root: Path):
@@ -107,16 +110,84 @@ def test_imports_of_what_is_in_a_cell_go_and_others_come_once(root: Path):
 
 
 @pytest.mark.parametrize(
-    ("line", "owner"),
-    [("FACTOR = 3", "pkg.root.FACTOR"), ("from os import name as FACTOR", "os.name")],
+    ("line", "name", "one", "other"),
+    [
+        ("FACTOR = 3", "FACTOR", "pkg.root.FACTOR", "pkg.leaf.FACTOR"),
+        ("from os import name as DOUBLE", "DOUBLE", "pkg.leaf.FACTOR", "os.name"),
+    ],
 )
-def test_two_things_of_one_name_are_an_error(root: Path, line: str, owner: str):
+def test_two_things_of_one_name_are_an_error(
+    root: Path, line: str, name: str, one: str, other: str
+):
     replace(root / "pkg/root.py", "import math\n", f"import math\n\n{line}\n")
     with pytest.raises(NotebookError) as error:
         tools.cells(root)
     assert str(error.value) == (
-        f"pkg.root: `FACTOR` is {owner}, and in the same notebook it is pkg.leaf.FACTOR; "
+        f"pkg.root: `{name}` is {one}, and in the same notebook it is {other}; "
         "rename one of the two, or take one module less apart"
+    )
+
+
+@pytest.mark.parametrize(
+    ("chapters", "kept", "gone"),
+    [
+        ("pkg.leaf(FACTOR,_check,Leaf)", "class Leaf", "def root"),
+        ("pkg.leaf(-_check) pkg.root(-root)", "FACTOR = 2", "_check"),
+    ],
+)
+def test_a_chapter_may_take_some_definitions(root: Path, chapters: str, kept: str, gone: str):
+    replace(root / "docs_src/notebooks/grow.md", "pkg.leaf pkg.root", chapters)
+    code = "\n".join(texts(root, "code"))
+    assert kept in code and gone not in code
+
+
+def test_code_stands_alone():
+    code = tools.textwrap.dedent(
+        """\
+        class Layer(nn.Module):
+            def __init__(self, size: int, bias: bool | None = None) -> None:
+                super().__init__()
+                check_sizes(
+                    size=size,
+                )
+                if bias is None:
+                    check_sizes(size=size)
+
+                self.size = size
+
+            # A kernel attaches here.
+            @reference
+            def forward(
+                self,
+                x: Float[Tensor, "T #B *axes"] | None = None,
+                *,
+                y: Int[Tensor, " B"],
+            ) -> tuple[Float[Tensor, "T _"], Bool[Tensor, ""]]:
+                return check_sizes(size=1), x
+
+            def both(self, x: Float[Tensor, "T"], n: int, y: Int[Tensor, "B"]) -> Tensor:
+                return x
+        """
+    )
+    assert stand_alone(code, {"check_sizes", "reference"}) == tools.textwrap.dedent(
+        """\
+        class Layer(nn.Module):
+            def __init__(self, size: int, bias: bool | None = None) -> None:
+                super().__init__()
+
+                self.size = size
+
+            def forward(
+                self,
+                x: Tensor | None = None,  # [T, B|1, …]
+                *,
+                y: Tensor,  # [B]
+            ) -> tuple[Tensor, Tensor]:  # [T, ·], []
+                return check_sizes(size=1), x
+
+            def both(self, x: Tensor, n: int, y: Tensor) -> Tensor:  # x [T], y [B]
+                return x
+        """
     )
 
 
@@ -126,6 +197,8 @@ def test_two_things_of_one_name_are_an_error(root: Path, line: str, owner: str):
         ("pkg/leaf.py", "root.py#Root", "rot.py", "pkg/leaf.py: the link 'rot.py' leads nowhere"),
         ("pkg/leaf.py", "[@elman1990finding, §2]", "[@elmann]", "pkg/leaf.py cites 'elmann'"),
         ("docs_src/notebooks/grow.md", "pkg.leaf pkg", "pkg.leav pkg", "no module `pkg.leav`"),
+        ("docs_src/notebooks/grow.md", "pkg.leaf pkg", "pkg.leaf(Leaf pkg", "is no chapter"),
+        ("docs_src/notebooks/grow.md", "pkg.leaf pkg", "pkg", "take `pkg.leaf` as a chapter"),
         ("docs_src/notebooks/grow.md", "page: pkg.root", "page: pkg.leaf", "sets no exercises"),
         ("docs_src/notebooks/grow.md", "{{model}}", "{{modell}}", "known values: branch, "),
     ],

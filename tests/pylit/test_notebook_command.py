@@ -95,7 +95,7 @@ def test_a_real_run_and_one_that_fails(root: Path, capsys):
     """In a process of its own, with what it printed, and where and when that was."""
     assert run(root) == 0
     made = json.loads((root / "notebooks/grow.ipynb").read_text())
-    last = [cell for cell in made["cells"] if cell["cell_type"] == "code"][-1]
+    *_, last, _ = (cell for cell in made["cells"] if cell["cell_type"] == "code")
     assert last["outputs"] == [
         {"name": "stdout", "output_type": "stream", "text": ["15.14 of root 3\n"]}
     ]

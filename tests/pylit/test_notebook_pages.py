@@ -24,7 +24,7 @@ def root(tmp_path: Path) -> Path:
 def shown(root: Path, *outputs, report: Report | None = None) -> Notebooks:
     """The pages of a site whose notebook has these outputs in its last cell."""
     made = document(tools.cells(root), "grow")
-    [c for c in made["cells"] if c["cell_type"] == "code"][-1]["outputs"] = list(outputs)
+    [c for c in made["cells"] if c["cell_type"] == "code"][-2]["outputs"] = list(outputs)
     tools.write(root / "notebooks/grow.ipynb", as_text(made))
     return read_notebooks(surroundings(root)[0], report or Report())
 
