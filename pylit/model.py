@@ -65,7 +65,7 @@ class Note:
     first_line: int
     #: 0-based column at which the text of most lines begins, for diagnostics.
     column: int
-    #: The comment for a tool behind a docstring's closing quotes, ``# noqa: E501``.
+    #: The comment behind a docstring's closing quotes, a directive of a linter for example.
     behind: str = ""
 
 
