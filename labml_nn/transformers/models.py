@@ -4,6 +4,7 @@ title: Encoder–decoder Transformer (sequence to sequence)
 summary: >
   The Transformer of "Attention Is All You Need": layer, encoder, decoder, the loss with
   teacher forcing and greedy decoding, in one file.
+notebook: notebooks/encoder_decoder.ipynb
 paper: https://arxiv.org/abs/1706.03762
 ---
 
