@@ -58,9 +58,6 @@ class ModelTable(tuple[ModelEntry, ...]):
         """The names, in order."""
         return [entry.name for entry in self]
 
-    def __contains__(self, which: object) -> bool:
-        return which in self.names or super().__contains__(which)
-
     def __getitem__(self, which: Any) -> Any:
         """Raises `ValueError` for an unknown name, with the nearest known one."""
         if isinstance(which, int | slice):
