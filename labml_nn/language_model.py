@@ -142,10 +142,7 @@ class LanguageModelConfig:
 
     @classmethod
     def of(cls: type[Config], values: Mapping[str, Any]) -> Config:
-        """
-        Returns a configuration with the fields `values`. Raises `ValueError` for an
-        unknown field, with the nearest known one, and for a missing field.
-        """
+        """Returns a configuration with the fields `values`."""
         known = [field.name for field in fields(cls)]
         for name in values:
             check_known(f"field of {cls.__name__}", name, known)
@@ -264,7 +261,7 @@ class LanguageModel(nn.Module, Generic[State]):
         * `return_state`: return `(loss, state)`, to train on the next chunk
 
         Returns the mean cross entropy, a scalar, with the true tokens as input at
-        all positions (*teacher forcing*). Raises what `loss_of` raises.
+        all positions (*teacher forcing*).
         """
         check_tokens(tokens, self.config.n_vocab)
         logits, after = self(tokens, state)
@@ -288,8 +285,7 @@ class LanguageModel(nn.Module, Generic[State]):
         * `logits` is what `forward` returned, `[T, B, V]`
         * `targets` are the tokens that follow, `[T, B]`
 
-        Returns the mean, in nats per token. Raises `ValueError` or `TypeError` for
-        shapes that do not match and for tokens that are not in the vocabulary.
+        Returns the mean, in nats per token.
         """
         check_tokens(targets, self.config.n_vocab, name="targets")
         if targets.shape != logits.shape[:2]:
@@ -418,8 +414,7 @@ class LanguageModel(nn.Module, Generic[State]):
     ) -> Model:
         """
         Returns the same model, bit for bit, in training mode like any new model, on
-        `device` (`None` is the CPU). Raises `FileNotFoundError`, and `ValueError` for
-        damaged files or those of another model.
+        `device` (`None` is the CPU).
         """
         description = read_description(folder)
         if description["model"] != (expected := cls.name or cls.__qualname__):
@@ -464,7 +459,7 @@ def ends_of(
     ## Ends of sequences
 
     Returns the length of each sequence up to its last token that is not padding, `[B]`,
-    or `None` without a padding token. Raises `ValueError` for nothing but padding.
+    or `None` without a padding token.
     """
     if padding_token is None:
         return None

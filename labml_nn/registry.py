@@ -59,7 +59,6 @@ class ModelTable(tuple[ModelEntry, ...]):
         return [entry.name for entry in self]
 
     def __getitem__(self, which: Any) -> Any:
-        """Raises `ValueError` for an unknown name, with the nearest known one."""
         if isinstance(which, int | slice):
             return super().__getitem__(which)
         check_known("model", which, self.names)
@@ -116,8 +115,6 @@ def create(name: str, /, **config: Any) -> LanguageModel[Any]:
     * `name` is a name of the table
     * `config` are the fields of its configuration. All but `n_vocab` have defaults,
       for a small character model
-
-    Raises `ValueError` for an unknown name or field, with the nearest known one.
     """
     check_known("model", name, MODELS.names)
     entry: ModelEntry = MODELS[name]

@@ -99,8 +99,7 @@ class Sampler:
     ) -> Int[Tensor, " B"]:
         r"""
         Returns a token for each sequence, `[B]`, drawn with `generator` (`None` is
-        PyTorch's global one). Raises `ValueError` for a row with NaN, $+\infty$, or
-        nothing but $-\infty$.
+        PyTorch's global one).
         """
         _check_logits(logits)
         drawn = torch.multinomial(self.distribution(logits), 1, generator=generator)

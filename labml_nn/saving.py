@@ -58,10 +58,6 @@ def save_model(model: nn.Module, name: str, config: Any, folder: Folder) -> None
     * `name` is its name, such as `"elman"`
     * `config` is the dataclass from which it was built
     * `folder` is created if it does not exist; other files in it are left alone
-
-    Raises `ValueError` for a model on `meta`, `TypeError` for a configuration that JSON
-    cannot express, `NotADirectoryError` if `folder` is a file, and `OSError` if writing
-    fails. Files that were there before are then unchanged.
     """
     from safetensors.torch import save
 
@@ -108,7 +104,7 @@ def save_model(model: nn.Module, name: str, config: Any, folder: Folder) -> None
 
 
 def read_description(folder: Folder) -> Description:
-    """What `config.json` holds. Raises `FileNotFoundError` or `ValueError`."""
+    """What `config.json` holds."""
     path = _path(folder) / CONFIG
     return _parse(_read(path), path)
 
@@ -120,7 +116,7 @@ def load_parameters(model: nn.Module, description: Description, folder: Folder) 
     * `model` was built from `description`, which was read from `folder`
 
     Parameters keep the dtype in which they were saved; `load_state_dict` would convert
-    them. Raises `FileNotFoundError`, or a `ValueError` that lists what does not match.
+    them.
     """
     path = _path(folder) / WEIGHTS
     saved, entry = _unpack(_read(path), path)

@@ -32,14 +32,9 @@ forward pass gives a prediction at every position, each from its own past: a seq
 $T + 1$ tokens yields $T$ training examples computed in parallel, where a recurrent
 network needs $T$ sequential steps.
 
-**Loss.** The average negative log-likelihood of the targets $y_t = w_{t+1}$, in nats
-per token:
-
-$$\mathcal{L} = -\frac{1}{T} \sum_{t=0}^{T-1} \log p(y_t \mid w_0, \dots, w_t),
-    \qquad p(v \mid w_0, \dots, w_t) = \operatorname{softmax}(z_t)_v$$
-
-A model that assigns equal probability to all $V$ tokens has $\mathcal{L} = \ln V$, 4.17
-for 65 characters, and $e^{\mathcal{L}}$ is the *perplexity*.
+**Loss.** The [average negative log-likelihood](../language_model.py) of the targets
+$y_t = w_{t+1}$. A model that assigns equal probability to all $V$ tokens has
+$\mathcal{L} = \ln V$, 4.17 nats per token for 65 characters.
 
 **Generation and the KV cache.** In generation the next input is the token that was just
 sampled, so tokens are computed one after the other. Because of the causal mask the keys

@@ -179,8 +179,7 @@ def to_front(
       anything may follow them
     * `name` is what errors call the tokens
 
-    Returns the tokens and their lengths. Raises `ValueError` for padding between real
-    tokens (on the CPU only: reading values of a GPU would stall the host).
+    Returns the tokens and their lengths.
     """
     check_integers(name, tokens, "T B")
     rows = torch.arange(len(tokens), device=tokens.device)[:, None]

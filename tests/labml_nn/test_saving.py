@@ -168,13 +168,6 @@ def test_a_damaged_description(folder, document, message):
     refuses(folder, message)
 
 
-def test_a_description_that_does_not_fit(folder):
-    document = DESCRIBED | {"config": {"n_vocab": 7, "head": 4}}
-    (folder / "config.json").write_text(json.dumps(document))
-    with pytest.raises(ValueError, match="no field of TiedConfig 'head'; did you mean 'heads'"):
-        Tied.load(folder)
-
-
 def test_files_of_two_models_in_one_folder(folder, tmp_path):
     """The shapes are equal, so only the copy of the description can tell."""
     make(heads=5).save(tmp_path / "two")

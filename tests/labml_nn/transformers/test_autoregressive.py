@@ -275,20 +275,6 @@ def test_exports_for_any_length(unhooked):
 
 # Errors.
 @pytest.mark.parametrize(
-    ("tokens", "error", "message"),
-    [
-        (torch.zeros(T, B), TypeError, r"`tokens` has dtype torch.float32.*tokens\.long\(\)"),
-        (torch.zeros(T).long(), ValueError, r"`tokens` has shape \[11\]; expected \[T, B\]"),
-        (torch.zeros(0, B).long(), ValueError, "`tokens`.*the sequence is empty"),
-        (torch.full((T, B), V), ValueError, "`tokens` holds 19; expected numbers from 0 to 18"),
-    ],
-)
-def test_invalid_tokens(unhooked, tokens, error, message):
-    with pytest.raises(error, match=message):
-        plain(unhooked)(tokens)
-
-
-@pytest.mark.parametrize(
     ("changes", "error", "name"),
     [
         *(({name: 0}, ValueError, name) for name in ("n_vocab", "n_layers", "max_len", "heads")),

@@ -1,9 +1,7 @@
 """The sequence-to-sequence language model: batches, state, padding, configuration, errors."""
 
-import copy
 import functools
 import math
-import pickle
 from pathlib import Path
 
 import pytest
@@ -34,6 +32,8 @@ seeds = st.integers(0, 2**16)
 kinds = pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
 FIELDS = {"n_vocab": V, "d_model": C, "heads": H, "d_ff": FF, "max_len": 20}
 LAYERS = {"n_encoder_layers": 2, "n_decoder_layers": 3}
+SIZES = ("n_vocab", "n_source_vocab", "d_model", "heads", "d_ff", "max_len", "n_layers", *LAYERS)
+PARTS = ("", "embedding_", "attention_", "feed_forward_")
 
 
 def model(**changes) -> EncoderDecoderLanguageModel:
@@ -63,12 +63,6 @@ def target(length: int, batch: int = B) -> Tensor:
 
 def same(ours: Tensor, theirs: Tensor) -> bool:
     return ours.shape == theirs.shape and torch.allclose(ours, theirs, rtol=1e-5, atol=1e-5)
-
-
-def leaves(value) -> list[Tensor]:
-    if isinstance(value, Tensor):
-        return [value]
-    return [] if value is None else [leaf for part in value for leaf in leaves(part)]
 
 
 def columns(tokens):
@@ -314,11 +308,6 @@ def test_tied_is_one_matrix_and_untied_are_three():
     assert tied.transformer.tgt_embed.tokens.weight is matrix
     counts = [sum(p.numel() for p in each.parameters()) for each in (tied, untied)]
     assert counts[1] - counts[0] == 2 * V * C
-    for copied in (copy.deepcopy(tied), pickle.loads(pickle.dumps(tied))):
-        source, tokens = words(S), target(T)
-        logits = [each(tokens, each.encode(source))[0] for each in (tied, copied)]
-        assert torch.equal(*logits)
-        assert sum(p.numel() for p in copied.parameters()) == counts[0]
 
 
 @pytest.mark.parametrize("norm_first", [True, False])
@@ -345,21 +334,13 @@ def test_the_saved_model_loads_and_has_its_loss():
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"n_vocab": 0}, ValueError, r"`n_vocab` \(0\) must be at least 1"),
+        *(
+            ({"d_k": 6, name: 0}, ValueError, rf"`{name}` \(0\) must be at least 1")
+            for name in SIZES
+        ),
         ({"heads": 5}, ValueError, r"`d_model` \(128\) must be divisible by `heads` \(5\)"),
         ({"d_k": 0}, ValueError, r"`d_k` \(0\) must be at least 1"),
-        ({"n_layers": 0}, ValueError, r"`n_layers` \(0\) must be at least 1"),
-        ({"n_decoder_layers": 0}, ValueError, r"`n_decoder_layers` \(0\) must be at least 1"),
-        ({"n_encoder_layers": 0}, ValueError, r"`n_encoder_layers` \(0\) must be at least 1"),
-        ({"n_source_vocab": 0}, ValueError, r"`n_source_vocab` \(0\) must be at least 1"),
-        ({"d_k": 6, "heads": 0}, ValueError, r"`heads` \(0\) must be at least 1"),
-        ({"d_k": 6, "d_model": 0}, ValueError, r"`d_model` \(0\) must be at least 1"),
-        ({"feed_forward_dropout_prob": 2}, ValueError, "`feed_forward_dropout_prob`"),
-        ({"embedding_dropout_prob": 2}, ValueError, "`embedding_dropout_prob`"),
-        ({"d_ff": 0}, ValueError, r"`d_ff` \(0\) must be at least 1"),
-        ({"max_len": 0}, ValueError, r"`max_len` \(0\) must be at least 1"),
-        ({"dropout_prob": 1.5}, ValueError, r"`dropout_prob` \(1.5\) must be from 0 to 1"),
-        ({"attention_dropout_prob": -1.0}, ValueError, "`attention_dropout_prob`"),
+        *(({f"{part}dropout_prob": 2}, ValueError, f"`{part}dropout_prob`") for part in PARTS),
         ({"positions": "learnt"}, ValueError, "learned"),
         ({"activation": "tanh"}, ValueError, "relu"),
         ({"bias": "no"}, TypeError, r"`bias` \('no'\) must be True or False"),
@@ -416,8 +397,6 @@ def test_errors_of_the_source(unhooked, call, error, message):
     [
         (words(T), ValueError, r"`tokens` begin with \[.*start_token \(1\)"),
         (target(T, 3), ValueError, "2 sources in 0 layers, and there are 3 targets"),
-        (torch.full((T, B), V), ValueError, "`tokens` holds 19"),
-        (torch.zeros(T, B), TypeError, "`tokens` has dtype torch.float32"),
     ],
 )
 def test_errors_of_the_target(unhooked, tokens, error, message):
