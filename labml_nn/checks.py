@@ -98,11 +98,9 @@ def check_heads(heads: int, d_model: int) -> None:
     r"""The features of a head, $d_k = C / H$, must be a whole number."""
     check_sizes(heads=heads, d_model=d_model)
     if d_model % heads:
-        below = d_model - d_model % heads
-        widths = f"{below} or {below + heads}" if below else f"{heads}"
         raise ValueError(
             f"`d_model` ({d_model}) must be divisible by `heads` ({heads}); "
-            f"try {widths}"
+            f"try {d_model + heads - d_model % heads}"
         )
 
 

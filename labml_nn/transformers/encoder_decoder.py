@@ -47,7 +47,6 @@ from torch import Tensor, nn
 from labml_nn.checks import (
     check_heads,
     check_integers,
-    check_known,
     check_lengths,
     check_probability,
     check_sizes,
@@ -105,8 +104,6 @@ class Batch(NamedTuple):
 def collate(
     pairs: Iterable[Sequence[Sequence[int] | Int[Tensor, "_"]]],
     padding_token: int,
-    *,
-    pad: str = "last",
 ) -> Batch:
     r"""
     ### Collate
@@ -114,9 +111,7 @@ def collate(
     * `pairs` are pairs (source, target), each a list or a tensor of tokens. Targets
       come without start and end token, which the loss adds; a target may be empty
     * `padding_token` fills up short sequences and must not occur in any of them
-    * `pad` is `"last"` or `"first"`, the side of the padding
     """
-    check_known("side", pad, ["last", "first"])
     check_token(padding_token=padding_token)
     sources, targets = [], []
     for i, pair in enumerate(pairs):
@@ -137,8 +132,7 @@ def collate(
         rows = max(1, *sizes)
         tokens = sequences[0].new_full((rows, len(sizes)), padding_token)
         for b, sequence in enumerate(sequences):
-            start = rows - sizes[b] if pad == "first" else 0
-            tokens[start : start + sizes[b], b] = sequence
+            tokens[: sizes[b], b] = sequence
         padded.append(tokens)
         lengths.append(torch.tensor(sizes, device=tokens.device))
         masks.append((tokens != padding_token).unsqueeze(0))

@@ -40,7 +40,7 @@ NAMES = ["elman", "feedback"]
         ("sizes", {"n": True}, TypeError, r"`n` \(True\)"),
         ("sizes", {"n": "12"}, TypeError, r"`n` \('12'\).* not a str"),
         ("same_width", {"d_model": 64, "a": 64, "attn": 32}, ValueError, "`attn` has width 32, "),
-        ("heads", (4, 10), ValueError, r"divisible by `heads` \(4\); try 8 or 12"),
+        ("heads", (4, 10), ValueError, r"divisible by `heads` \(4\); try 12"),
         ("heads", (4, 2), ValueError, "try 4$"),
         ("heads", (0, 2), ValueError, r"`heads` \(0\)"),
         ("probability", {"p": 1.5}, ValueError, r"`p` \(1.5\) must be from 0 to 1; 0 switches"),

@@ -74,17 +74,10 @@ def columns(tokens):
 PAIRS = [([3, 4, 5], [6]), ([7], [8, 9]), (torch.tensor([3, 5]), [])]
 
 
-@pytest.mark.parametrize(
-    ("options", "source", "targets"),
-    [
-        ({}, [[3, 4, 5], [7, 0, 0], [3, 5, 0]], [[6, 0], [8, 9], [0, 0]]),
-        ({"pad": "first"}, [[3, 4, 5], [0, 0, 7], [0, 3, 5]], [[0, 6], [8, 9], [0, 0]]),
-    ],
-)
-def test_collate(options, source, targets):
-    batch = collate((pair for pair in PAIRS), PAD, **options)
-    assert columns(batch.source) == source
-    assert columns(batch.target) == targets
+def test_collate():
+    batch = collate((pair for pair in PAIRS), PAD)
+    assert columns(batch.source) == [[3, 4, 5], [7, 0, 0], [3, 5, 0]]
+    assert columns(batch.target) == [[6, 0], [8, 9], [0, 0]]
     assert (batch.source_lengths.tolist(), batch.target_lengths.tolist()) == ([3, 1, 2], [1, 2, 0])
     assert torch.equal(batch.source_mask, batch.source[None] != PAD)
     assert torch.equal(batch.target_mask, batch.target[None] != PAD)
@@ -121,7 +114,6 @@ def test_shift():
         ({"pairs": [([1], [2, 0])]}, ValueError, r"`pairs\[0\]\[1\]` holds 0.* padding token"),
         ({"pairs": [(torch.ones(1, 1).long(), [2])]}, ValueError, r"\[1, 1\]; expected \[T\]"),
         ({"padding_token": "0"}, TypeError, r"`padding_token` \('0'\) must be a token"),
-        ({"pad": "left"}, ValueError, "no side 'left'.* known: last, first"),
     ],
 )
 def test_errors_of_collate(unhooked, change, error, message):
@@ -223,10 +215,11 @@ def test_neither_side_nor_amount_of_padding_matters(seed, lengths, positions):
     alone = [made.loss(*collate([pair], PAD)[:2]).item() * (len(pair[1]) + 1) for pair in pairs]
     expected, tokens = sum(alone) / (sum(lengths[2:]) + 2), target(T)
     one_by_one = [made(tokens[:, [b]], made.encode(pairs[b][0][:, None]))[0] for b in range(2)]
-    for pad in ("last", "first"):
-        batch = collate(pairs, PAD, pad=pad)
-        assert made.loss(*batch[:2]).item() == pytest.approx(expected, abs=1e-5)
-        logits, _ = made(tokens, made.encode(batch.source))
+    last = collate(pairs, PAD)[:2]
+    turned = collate([(source.flip(0), labels.flip(0)) for source, labels in pairs], PAD)[:2]
+    for source, labels in (last, [each.flip(0) for each in turned]):  # padding last, and first
+        assert made.loss(source, labels).item() == pytest.approx(expected, abs=1e-5)
+        logits, _ = made(tokens, made.encode(source))
         assert same(logits, torch.cat(one_by_one, 1))
     # With lengths, anything may follow.
     source = torch.where(collate(pairs, PAD).source_mask[0], collate(pairs, PAD).source, 5)

@@ -116,13 +116,9 @@ def test_compiles_whole(unhooked):
     ("arguments", "error", "message"),
     [
         ((5, 5), ValueError, r"`padding_idx` \(5\) must be from 0 to 4"),
-        ((5, -1), ValueError, r"`padding_idx` \(-1\)"),
         ((5, 0.5), TypeError, r"`padding_idx` \(0.5\)"),
-        ((5, True), TypeError, r"`padding_idx` \(True\)"),
         ((5, 0, -0.1), ValueError, r"`smoothing` \(-0.1\) must be at least 0 and less than 1"),
         ((5, 0, 1.0), ValueError, r"`smoothing` \(1.0\)"),
-        ((5, 0, "0.1"), TypeError, r"`smoothing` \('0.1'\) must be a number"),
-        ((5, 0, True), TypeError, r"`smoothing` \(True\)"),
         ((2, 0, 0.1), ValueError, r"`size` \(2\) must be at least 3"),
         ((1, None, 0.1), ValueError, r"`size` \(1\) must be at least 2"),
         ((0, None), ValueError, "`size`.*0.* at least 1"),
@@ -131,12 +127,6 @@ def test_compiles_whole(unhooked):
 def test_impossible_arguments(unhooked, arguments, error, message):
     with pytest.raises(error, match=message):
         unhooked(MODULE).LabelSmoothingLoss(*arguments)
-
-
-def test_small_vocabularies_without_smoothing():
-    assert LabelSmoothingLoss(2, 0)(log_probabilities(1, 2), torch.tensor([1])).isfinite()
-    assert LabelSmoothingLoss(3, 0, 0.1).share == pytest.approx(0.1)
-    assert LabelSmoothingLoss(2, None, 0.1).share == pytest.approx(0.1)
 
 
 def test_wrong_calls(unhooked):

@@ -34,8 +34,8 @@ def trace_generation(T, S, B, H, D, C, F, V, L):
 
 
 def trace_batches(S, T, B):
-    """Pairs, the longest of S and T tokens, padded first."""
+    """Pairs, the longest of S and T tokens, turned so that padding is first."""
     pairs = [([3] * (S - b % 2), [4] * (T - b % 2)) for b in range(B)]
-    batch = collate(pairs, 0, pad="first")
-    target, lengths = to_front(batch.target, 0)
+    batch = collate(pairs, 0)
+    target, lengths = to_front(batch.target.flip(0), 0)
     shift(target, lengths, padding_token=0, start_token=1, end_token=2)
