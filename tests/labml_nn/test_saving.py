@@ -168,13 +168,6 @@ def test_a_damaged_description(folder, document, message):
     refuses(folder, message)
 
 
-def test_files_of_two_models_in_one_folder(folder, tmp_path):
-    """The shapes are equal, so only the copy of the description can tell."""
-    make(heads=5).save(tmp_path / "two")
-    (tmp_path / "two/model.safetensors").replace(folder / "model.safetensors")
-    refuses(folder, "was not saved together with.* `heads` is 5, not 1")
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -172,14 +172,6 @@ def test_loss_of_long_targets_slides_as_generation_does():
     assert made.transformer.encoder.layers[0].feed_forward.layer1.weight.grad.abs().max() > 1e-6
 
 
-def test_prompts_are_sources():
-    made, source = model(), words(S)
-    state, start, lengths = made.prepare_prompt(source)
-    assert (start.tolist(), lengths, made.end_token) == ([[START] * B], None, END)
-    assert same(made.predict(source), made(start, made.encode(source))[0][-1].softmax(-1))
-    assert not state.memory.requires_grad
-
-
 # The state.
 
 
@@ -424,18 +416,6 @@ def test_errors_of_the_loss(unhooked, targets, error, message):
         made.loss(words(S), targets)
     with pytest.raises(ValueError, match="`state` must be None: the loss encodes the source"):
         made.loss(words(S), words(T), made.encode(words(S)))
-
-
-# Compilers, other types, other devices, training.
-
-
-def test_autocast():
-    made, source, labels = model(dropout_prob=0.0), words(S), words(T)
-    expected = made.loss(source, labels).item()
-    with torch.autocast("cpu", torch.bfloat16):
-        loss = made.loss(source, labels)
-    loss.backward()
-    assert loss.item() == pytest.approx(expected, abs=0.05)
 
 
 def test_it_learns_to_reverse_and_to_stop():
