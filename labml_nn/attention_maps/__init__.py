@@ -91,109 +91,13 @@ Vocabulary = Sequence[str] | Mapping[int, str] | Callable[[int], str]
 Labels = tuple[tuple[str, ...], ...]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class AttentionMap:
-    r"""
-    ## The map
-
-    * `name` is the name of the attention module in its model, `title` the same in words
-    * `weights` holds $A$, without gradients. In each head the weights of a query sum to
-      one, or to zero if all its keys were masked; `axes` names their axes in order
-    * `call` is the number of earlier calls of this attention in the same recording
-    * `queries` and `keys` are labels, one row for each sequence; `None` if unknown
-
-    In a bare tensor axes are easily confused: `weights[0, 1]` is a matrix, and looks as
-    plausible if it is the wrong one. Here they have names.
-    """
-
-    name: str
-    weights: Float[Tensor, "..."]
-    axes: tuple[str, ...] = ("query", "key", "batch", "head")
-    title: str = "attention"
-    call: int = 0
-    queries: Labels | None = None
-    keys: Labels | None = None
-
-    def __post_init__(self) -> None:
-        if len(set(self.axes)) != self.weights.dim():
-            raise ValueError(
-                f"`axes` {self.axes} must give each axis of {list(self.weights.shape)} "
-                "a name of its own"
-            )
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """The length of each axis."""
-        return dict(zip(self.axes, self.weights.shape, strict=True))
-
-    def __repr__(self) -> str:
-        """Name, title and sizes."""
-        sizes = ", ".join(f"{axis}={size}" for axis, size in self.sizes.items())
-        return f"<AttentionMap {self.name!r} ({self.title}): {sizes}>"
-
-    def pick(self, **where: int) -> "AttentionMap":
-        """
-        ### Select
-
-        `pick(batch=0, head=2)` returns a map of queries and keys. Negative indices
-        count from the end.
-        """
-        picked = self
-        for axis, index in where.items():
-            place, size = picked._place(axis), picked.sizes[axis]
-            if not -size <= index < size:
-                raise IndexError(f"there is no {axis} {index}: the axis has {size}")
-            picked = replace(
-                picked,
-                weights=picked.weights.select(place, index),
-                axes=picked.axes[:place] + picked.axes[place + 1 :],
-            )
-            if axis == "batch":
-                queries, keys = (x and (x[index],) for x in (self.queries, self.keys))
-                picked = replace(picked, queries=queries, keys=keys)
-        return picked
-
-    def mean(self, axis: str) -> "AttentionMap":
-        """
-        ### Mean over an axis
-
-        `mean("head")` averages over the heads. Sequences of a batch are unrelated.
-        """
-        if axis == "batch":
-            raise ValueError("the batch holds unrelated sequences; use pick(batch=0)")
-        place = self._place(axis)
-        axes = self.axes[:place] + self.axes[place + 1 :]
-        return replace(self, weights=self.weights.mean(place), axes=axes)
-
-    def tensor(self, *axes: str) -> Float[Tensor, "..."]:
-        """`tensor("batch", "head", "query", "key")` is the order of other libraries."""
-        if sorted(axes) != sorted(self.axes):
-            raise ValueError(f"{axes} is not an order of the axes {self.axes}")
-        return self.weights.permute([self.axes.index(axis) for axis in axes])
-
-    def _place(self, axis: str) -> int:
-        if axis not in self.axes:
-            known = ", ".join(self.axes)
-            raise ValueError(f"there is no axis {axis!r}; this map has {known}")
-        return self.axes.index(axis)
-
-    # If axes are missing or the map is too large, notebooks show the text.
-    def _repr_html_(self) -> str | None:
-        try:
-            return picture(self)
-        except ValueError:
-            return None
-
-    _repr_svg_ = _repr_html_
-
-
 @torch.no_grad()
 def attention_maps(
     model: nn.Module,
     *inputs: Any,
     vocabulary: Vocabulary | None = None,
     **named: Any,
-) -> list[AttentionMap]:
+) -> "list[AttentionMap]":
     """
     ## Maps of a text
 
@@ -254,7 +158,9 @@ def _labels(tokens: Tensor, vocabulary: Vocabulary | None) -> Labels:
 
 # Queries and keys of an encoder are of the source. Other queries are of the target, and
 # so are their keys, except in cross-attention.
-def _labelled(attention: AttentionMap, source: Labels, target: Labels) -> AttentionMap:
+def _labelled(
+    attention: "AttentionMap", source: Labels, target: Labels
+) -> "AttentionMap":
     path = attention.name.split(".")
     queries = source if "encoder" in path else target
     keys = source if path[-1] == "src_attn" else queries
@@ -266,7 +172,7 @@ def _labelled(attention: AttentionMap, source: Labels, target: Labels) -> Attent
 
 
 @contextmanager
-def record_attention(model: nn.Module) -> Iterator[list[AttentionMap]]:
+def record_attention(model: nn.Module) -> "Iterator[list[AttentionMap]]":
     """
     ## Recording
 
@@ -377,6 +283,102 @@ def title_of(name: str, role: str = "") -> str:
     where = " ".join(half + numbers)
     role = role or roles.get(last, last)
     return ", ".join(word for word in (where, role) if word) or "attention"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AttentionMap:
+    r"""
+    ## The map
+
+    * `name` is the name of the attention module in its model, `title` the same in words
+    * `weights` holds $A$, without gradients. In each head the weights of a query sum to
+      one, or to zero if all its keys were masked; `axes` names their axes in order
+    * `call` is the number of earlier calls of this attention in the same recording
+    * `queries` and `keys` are labels, one row for each sequence; `None` if unknown
+
+    In a bare tensor axes are easily confused: `weights[0, 1]` is a matrix, and looks as
+    plausible if it is the wrong one. Here they have names.
+    """
+
+    name: str
+    weights: Float[Tensor, "..."]
+    axes: tuple[str, ...] = ("query", "key", "batch", "head")
+    title: str = "attention"
+    call: int = 0
+    queries: Labels | None = None
+    keys: Labels | None = None
+
+    def __post_init__(self) -> None:
+        if len(set(self.axes)) != self.weights.dim():
+            raise ValueError(
+                f"`axes` {self.axes} must give each axis of {list(self.weights.shape)} "
+                "a name of its own"
+            )
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The length of each axis."""
+        return dict(zip(self.axes, self.weights.shape, strict=True))
+
+    def __repr__(self) -> str:
+        """Name, title and sizes."""
+        sizes = ", ".join(f"{axis}={size}" for axis, size in self.sizes.items())
+        return f"<AttentionMap {self.name!r} ({self.title}): {sizes}>"
+
+    def pick(self, **where: int) -> "AttentionMap":
+        """
+        ### Select
+
+        `pick(batch=0, head=2)` returns a map of queries and keys. Negative indices
+        count from the end.
+        """
+        picked = self
+        for axis, index in where.items():
+            place, size = picked._place(axis), picked.sizes[axis]
+            if not -size <= index < size:
+                raise IndexError(f"there is no {axis} {index}: the axis has {size}")
+            picked = replace(
+                picked,
+                weights=picked.weights.select(place, index),
+                axes=picked.axes[:place] + picked.axes[place + 1 :],
+            )
+            if axis == "batch":
+                queries, keys = (x and (x[index],) for x in (self.queries, self.keys))
+                picked = replace(picked, queries=queries, keys=keys)
+        return picked
+
+    def mean(self, axis: str) -> "AttentionMap":
+        """
+        ### Mean over an axis
+
+        `mean("head")` averages over the heads. Sequences of a batch are unrelated.
+        """
+        if axis == "batch":
+            raise ValueError("the batch holds unrelated sequences; use pick(batch=0)")
+        place = self._place(axis)
+        axes = self.axes[:place] + self.axes[place + 1 :]
+        return replace(self, weights=self.weights.mean(place), axes=axes)
+
+    def tensor(self, *axes: str) -> Float[Tensor, "..."]:
+        """`tensor("batch", "head", "query", "key")` is the order of other libraries."""
+        if sorted(axes) != sorted(self.axes):
+            raise ValueError(f"{axes} is not an order of the axes {self.axes}")
+        return self.weights.permute([self.axes.index(axis) for axis in axes])
+
+    def _place(self, axis: str) -> int:
+        if axis not in self.axes:
+            known = ", ".join(self.axes)
+            raise ValueError(f"there is no axis {axis!r}; this map has {known}")
+        return self.axes.index(axis)
+
+    # If axes are missing or the map is too large, notebooks show the text.
+    def _repr_html_(self) -> str | None:
+        try:
+            return picture(self)
+        except ValueError:
+            return None
+
+    _repr_svg_ = _repr_html_
 
 
 # ## Sizes
