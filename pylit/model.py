@@ -307,6 +307,8 @@ class PageView:
     sections: tuple[SectionView, ...] = ()
     #: Body of a prose page.
     body: str = ""
+    #: Each definition, with what it is built from and what uses it, as HTML.
+    relations: tuple[tuple[str, str, str], ...] = ()
     previous: PageLink | None = None
     next: PageLink | None = None
     #: Title of the reading path that `previous` and `next` follow.

@@ -25,7 +25,7 @@ from pylit.site.addresses import HOME, MISSING
 from pylit.site.catalogue import Neighbours
 from pylit.site.config import SiteConfig
 from pylit.site.drafts import Draft, DraftSection
-from pylit.site.relations import Related, with_relations
+from pylit.site.relations import Related, relation_rows, with_kernels
 from pylit.site.texts import text_url
 from pylit.source.cpp import is_cpp
 from pylit.tex.maths import Rendered, fill
@@ -93,11 +93,11 @@ def page_view(
     shapes: ModuleShapes = ModuleShapes(),  # noqa: B008 - a value that never changes
 ) -> PageView:
     """Everything that the template of one page shows."""
-    related = (
-        with_relations(section, draft.url, where.related.get(section.definition))
+    with_lines = (
+        with_kernels(section, draft.url, where.related.get(section.definition))
         for section in draft.sections
     )
-    sections = tuple(_section_view(section, typeset, shapes) for section in related)
+    sections = tuple(_section_view(section, typeset, shapes) for section in with_lines)
     notebook = draft.front_matter.get("notebook", "") if where.repository else ""
     return PageView(
         kind=_SPECIAL.get(draft.url, "prose") if draft.prose else "module",
@@ -110,6 +110,7 @@ def page_view(
         outline=tuple(_outline(draft, module, typeset)),
         sections=() if draft.prose else sections,
         body="".join(section.note for section in sections) if draft.prose else "",
+        relations=relation_rows(draft.url, where.related),
         previous=where.around.previous,
         next=where.around.next,
         path_title=where.around.path_title,

@@ -1,11 +1,11 @@
-"""What each definition is built from, and what uses it: links under its note.
+"""What each definition is built from, and what uses it: a table at the end of its page.
 
 Both come from the links in code. A class or function is built from what its own code names, and
 from what the private helpers of its module name for it. The reverse depends on all other pages, so
 it is worked out anew in every build and is part of what a page is made from.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 
@@ -112,26 +112,35 @@ def _used(name: str, page: str, uses: Uses) -> dict[str, None]:
     return found
 
 
-def with_relations(section: DraftSection, page: str, related: Related | None) -> DraftSection:
-    """The section of a definition with a line of links under its note, if it has a note."""
+def with_kernels(section: DraftSection, page: str, related: Related | None) -> DraftSection:
+    """The section of a definition with a line about its kernel under its note, if it has a note."""
     if related is None or not any(note.html for note in section.notes):
         return section
     lines = [
-        *_line("Also computed, with the same result, by the kernel", related.kernels, page),
-        *_line("Kernel for", related.references, page),
-        *_line("Built from", related.built_from, page),
-        *_line("Used by", related.used_by, page),
+        f"{title} {_links(names, page)}"
+        for title, names in (
+            ("Also computed, with the same result, by the kernel", related.kernels),
+            ("Kernel for", related.references),
+        )
+        if names
     ]
-    note = NoteHtml(f'<p class="related">{"<br>".join(lines)}</p>\n')
+    note = NoteHtml(f'<p class="related">{"<br>".join(lines)}</p>\n' if lines else "")
     return replace(section, notes=(*section.notes, note))
 
 
-def _line(title: str, names: Sequence[tuple[str, str, str]], page: str) -> Iterator[str]:
-    if not names:
-        return
+def relation_rows(page: str, related: Mapping[str, Related]) -> tuple[tuple[str, str, str], ...]:
+    """For the end of a page: each definition, what it is built from and what uses it, as HTML."""
+    return tuple(
+        (name, _links(one.built_from, page), _links(one.used_by, page))
+        for name, one in related.items()
+        if one.built_from or one.used_by
+    )
+
+
+def _links(names: Sequence[tuple[str, str, str]], page: str) -> str:
     links = []
     for address, name, dotted in names[:MOST]:
         href = escape(relative(page, address))
         links.append(f'<a class="x" href="{href}" data-x="{escape(dotted)}">{escape(name)}</a>')
     more = f", and {len(names) - MOST} more" if len(names) > MOST else ""
-    yield f"{title} {', '.join(links)}{more}"
+    return ", ".join(links) + more

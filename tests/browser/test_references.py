@@ -78,7 +78,11 @@ def test_an_exercise_leads_to_its_answer(visit: Callable[..., Visit]):
 
 def test_links_of_notes_weigh_little(site: Path):
     """Terms and lines of uses: at most 5 % of the compressed bytes of all pages."""
-    added = re.compile(r'<p class="related">.*?</p>\n|<a class="x g"[^>]*>([^<]*)</a>')
+    added = re.compile(
+        r'<p class="related">.*?</p>\n|<details class="relations">.*?</details>|'
+        r'<a class="x g"[^>]*>([^<]*)</a>',
+        re.DOTALL,
+    )
     pages = [path.read_text(encoding="utf-8") for path in sorted(site.glob("labml_nn/**/*.html"))]
     whole = sum(len(gzip.compress(page.encode(), 9)) for page in pages)
     bare = [added.sub(lambda match: match[1] or "", page) for page in pages]

@@ -99,27 +99,27 @@ def bare():
 
 
 def lines(root: Path, page: str) -> list[str]:
+    """The rows of the table at the end of a page, as text."""
     text = (root / "site" / page).read_text()
-    found = re.findall(r'<div class="s[^>]*id="(\w+)">.*?<p class="related">(.*?)</p>', text, re.S)
-    plain = [(name, re.sub("<[^>]*>", "", line.replace("<br>", " "))) for name, line in found]
-    return [f"{name}: {line}" for name, line in plain]
+    rows = re.findall(r'<tr><th scope="row">(.*?)</th><td>(.*?)</td><td>(.*?)</td></tr>', text)
+    plain = [[re.sub("<[^>]*>", "", cell) for cell in row] for row in rows]
+    return [f"{name}: from {built or '-'}; by {used or '-'}" for name, built, used in plain]
 
 
-def test_a_line_of_links_stands_under_each_note(tmp_path: Path) -> None:
+def test_a_table_of_links_ends_the_page(tmp_path: Path) -> None:
     root = make_site(tmp_path, FILES)
     succeed(root)
     two = (root / "site/pkg/two.html").read_text()
+    assert '<a class="x" href="one.html#Part" data-x="pkg.one.Part">Part</a>' in two
     # Helpers are replaced by what they use; what returns nothing, and what is private, is no part.
-    # A definition without a note gets no line, and none is built from itself.
-    (line,) = re.findall(r'<p class="related">(.*?)</p>', two)
-    assert line == (
-        'Built from <a class="x" href="one.html#Part" data-x="pkg.one.Part">Part</a>, '
-        '<a class="x" href="one.html#make" data-x="pkg.one.make">make</a>'
-        '<br>Used by <a class="x" href="#bare" data-x="pkg.two.bare">bare</a>'
-    )
+    # None is built from itself.
+    assert lines(root, "pkg/two.html") == [
+        "Whole: from Part, make; by bare",
+        "bare: from Whole; by -",
+    ]
     assert lines(root, "pkg/one.html") == [
-        "Part: Used by make, Whole",
-        "make: Built from Part Used by Whole",
+        "Part: from -; by make, Whole",
+        "make: from Part; by Whole",
     ]
 
 
@@ -137,7 +137,7 @@ def test_a_page_is_made_again_when_others_use_it_otherwise(tmp_path: Path) -> No
     make_site(root, FILES | {"pkg/two.py": less})
     edited = succeed(root)
     assert (edited.tally.drafted, edited.tally.rendered) == (1, 2)
-    assert lines(root, "pkg/one.html")[1] == "make: Built from Part"
+    assert lines(root, "pkg/one.html")[1] == "make: from Part; by -"
     # As a clean build has it.
     succeed(root, out=root / "clean", cache=None)
     assert tree(root / "site") == tree(root / "clean")

@@ -3,7 +3,7 @@ const codeOf = (block) =>
   [...block.querySelectorAll("code")]
     .map((code) => {
       const copy = code.cloneNode(true);
-      copy.querySelectorAll("[aria-hidden], .n, samp").forEach((part) => part.remove());
+      copy.querySelectorAll("[aria-hidden], .n, .self, samp").forEach((part) => part.remove());
       return copy.textContent;
     })
     .join("\n");
@@ -80,7 +80,7 @@ addEventListener("copy", (event) => {
     const sign = formula.hasAttribute("display") ? "$$" : "$";
     formula.replaceWith(sign + formula.dataset.tex + sign);
   }
-  part.querySelectorAll(".n, .by, samp").forEach((element) => element.remove());
+  part.querySelectorAll(".n, .by, .self, samp").forEach((element) => element.remove());
   // `innerText` has the line breaks that are seen, for elements that are on the page.
   document.body.append(part);
   event.clipboardData.setData("text/plain", part.innerText);
