@@ -176,6 +176,7 @@ def test_dropout_is_between_layers_and_in_training_only():
     assert (states != 0).all()
     network.eval()
     assert torch.equal(network(x)[0], network(x)[0])
+    assert Elman(C, N).dropout.p == 0
     single = randomised(Elman(C, N, dropout_prob=0.5))
     assert torch.equal(single(x)[0], single(x)[0])
 

@@ -530,6 +530,13 @@ def test_impossible_sizes(kind, arguments):
         kind(*arguments)
 
 
+def test_a_flag_is_a_bool(unhooked):
+    stacks = unhooked_model(unhooked)
+    for stack in (stacks.encoder, stacks.decoder):
+        with pytest.raises(TypeError, match="`final_norm`"):
+            type(stack)(stack.layers[0], 2, final_norm="no")
+
+
 SRC, TGT = torch.full((S, B), 3), torch.full((T, B), 4)
 
 
@@ -550,6 +557,7 @@ def test_errors_of_the_loss(unhooked, change, error, message):
     transformer = unhooked_model(unhooked)
     with pytest.raises(error, match=message):
         transformer.loss(**{"src": SRC, "tgt": TGT, **change})
+    assert transformer.loss(SRC, TGT[:2]).isfinite()  # an input and its label
 
 
 @pytest.mark.parametrize(
