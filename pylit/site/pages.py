@@ -177,16 +177,19 @@ def _outline(draft: Draft, module: Module, typeset: Typeset) -> Iterator[Outline
 
 
 def import_line(module: Module) -> str:
-    """What a reader types to use the module: its public classes, or functions if it has none."""
+    """What a reader types to use the module: the definition that has its name, else its public
+    classes, or functions if it has none.
+    """
     if not module.parsed or not all(p.isidentifier() for p in module.source.name.split(".")):
         return ""
     top = [d for d in module.definitions if d.qualname and "." not in d.qualname]
     public = [d for d in top if not d.qualname.startswith("_")]
-    names = [d.qualname for d in public if d.kind == "class"]
+    package, _, name = module.source.name.rpartition(".")
+    names = [name] if name in {d.qualname for d in public} else []
+    names = names or [d.qualname for d in public if d.kind == "class"]
     names = names or [d.qualname for d in public if d.kind == "function"]
     if 0 < len(names) <= _IMPORTED:
         return f"from {module.source.name} import {', '.join(names)}"
-    package, _, name = module.source.name.rpartition(".")
     return f"from {package} import {name}" if package else f"import {name}"
 
 
