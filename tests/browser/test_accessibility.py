@@ -54,6 +54,6 @@ def test_axe_with_dialogs_and_previews_open(theme: str, visit: Callable[..., Vis
     page.locator("#results [aria-selected=true]").wait_for()
     assert violations(window) == []
     page.keyboard.press("Escape")
-    page.locator("pre a.x:not(.e)").first.focus()
+    page.locator(".c > pre a.x:not(.e)").first.focus()
     page.locator("#preview:popover-open").wait_for()
     assert violations(window) == []

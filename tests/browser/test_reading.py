@@ -163,6 +163,36 @@ def test_what_scrolls_sideways_can_be_reached_with_tab(visit: Callable[..., Visi
     window.page.wait_for_function(f"({unlike})() === 0")
 
 
+def test_a_switch_wraps_code_and_is_remembered(visit: Callable[..., Visit]):
+    window = visit(MHA, 390)
+    widest = "Math.max(...[...document.querySelectorAll('.c pre')].map(e => e.scrollWidth))"
+    assert window.page.evaluate(widest) > 390
+    window.page.get_by_role("button", name="Wrap code").click()
+    assert window.page.evaluate(widest) <= 390
+    window.page.reload()
+    assert window.page.evaluate(widest) <= 390
+
+
+def test_headings_and_definitions_link_to_themselves(visit: Callable[..., Visit]):
+    window = visit(MHA)
+    for name in ("Link to this section", "Link to KVCache.__init__"):
+        link = window.page.get_by_role("link", name=name).first
+        link.focus()
+        expect(link).to_have_css("opacity", "1")
+        target = link.get_attribute("href")
+        link.press("Enter")
+        assert window.page.url.endswith(target)
+        expect(window.page.locator(f"[id='{target[1:]}']")).to_be_in_viewport()
+
+
+def test_a_link_to_a_folded_import_opens_it(visit: Callable[..., Visit]):
+    window = visit(MHA)
+    folded = window.page.locator(".fold .n").first
+    expect(folded).to_be_hidden()
+    window.open(f"{MHA}#{folded.get_attribute('id')}")
+    expect(folded).to_be_in_viewport()
+
+
 def test_every_page_is_read_without_scripts(site: Path, visit: Callable[..., Visit]):
     window = visit(MHA, 1024, java_script_enabled=False)
     page = window.page
@@ -187,7 +217,7 @@ def test_pages_work_from_a_disk(site: Path, visit: Callable[..., Visit]):
     expect(page.locator("#results [aria-selected=true] b")).to_have_text("FeedbackAttention")
     page.keyboard.press("Enter")
     page.wait_for_url("**/feedback/**")
-    page.locator("pre a.x:not(.e)").first.focus()
+    page.locator(".c > pre a.x:not(.e)").first.focus()
     expect(page.locator("#preview")).to_be_visible()
 
 

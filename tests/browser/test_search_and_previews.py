@@ -98,7 +98,7 @@ def test_the_dialog_closes_with_escape_and_gives_the_focus_back(visit: Callable[
 
 def test_a_preview_opens_with_tab_and_closes_with_escape(visit: Callable[..., Visit]):
     page = visit(MHA).page
-    link = page.locator("pre a.x:not(.e)", has_text="check_heads").first
+    link = page.locator(".c > pre a.x:not(.e)", has_text="check_heads").first
     # The element before the link in the order of Tab, so that Tab itself moves the focus.
     link.evaluate("element => { element.focus(); }")
     page.keyboard.press("Shift+Tab")
@@ -115,7 +115,7 @@ def test_a_preview_opens_with_tab_and_closes_with_escape(visit: Callable[..., Vi
 
 def test_a_preview_stays_inside_a_narrow_window(visit: Callable[..., Visit]):
     page = visit(MHA, 320).page
-    page.locator("pre a.x:not(.e)").last.focus()
+    page.locator(".c > pre a.x:not(.e)").last.focus()
     expect(page.locator("#preview")).to_be_visible()
     box = page.locator("#preview").bounding_box()
     assert box is not None

@@ -33,6 +33,7 @@ const SINGLE = {
   j: () => step(1),
   k: () => step(-1),
   s: switchShapes,
+  w: switchWrap,
   n: () => stepLit(1),
   p: () => stepLit(-1),
   "/": openSearch,
