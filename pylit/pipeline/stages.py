@@ -81,7 +81,9 @@ class Theme:
     """The templates, filled in with one site; what a page shows of it is part of the page's key."""
 
     def __init__(self, folder: Path, site: SiteView) -> None:
-        self._digest = digest(*(path.read_bytes() for path in sorted(folder.rglob("*.html"))))
+        # Besides templates, what they include: a style sheet or a drawing beside them.
+        parts = [*folder.rglob("*.html"), *folder.glob("*.css"), *folder.rglob("*.svg")]
+        self._digest = digest(*(path.read_bytes() for path in sorted(parts)))
         # Only the home page lists the others: without the lists, an edit to the title of one page
         # does not render all of them anew.
         bare = replace(site, catalogue=(), paths=(), hood=())
