@@ -50,6 +50,7 @@ TEMPLATE_IDS = frozenset(
         "outline-title",
     }
     | {"results", "search", "search-button", "shapes-button", "single-keys", "theme-button"}
+    | {"wrap-button"}
 )
 #: A heading of level 1 that opens a text, in both of Markdown's forms.
 #: In reStructuredText a title often has a line above it too.
