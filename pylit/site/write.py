@@ -110,7 +110,9 @@ def publish(
     try:
         out.mkdir(parents=True, exist_ok=True)
         with _alone(out):
+            # What a build left behind that was killed while it wrote.
             shutil.rmtree(out / _STAGING, ignore_errors=True)
+            (out / _NEW_MANIFEST).unlink(missing_ok=True)
             _publish(out, files, report, result, standing or Standing())
     except OSError as error:
         report.add(_unwritable(out, error))

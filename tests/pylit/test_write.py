@@ -202,7 +202,10 @@ def test_killed_at_any_moment_every_file_is_whole_and_the_next_build_recovers(
         assert tree(tmp_path / "site") == tree(tmp_path / "clean")
 
 
-def test_what_a_first_build_killed_early_leaves_behind_is_ours(tmp_path: Path) -> None:
+@pytest.mark.parametrize("built", [False, True], ids=["first build", "nothing to write"])
+def test_what_a_killed_build_leaves_behind_is_removed(tmp_path: Path, built: bool) -> None:
+    if built:
+        write(tmp_path / "site", {"a.html": b"a"})
     (tmp_path / "site/.pylit-staging").mkdir(parents=True)
     (tmp_path / "site/.pylit-staging/0").write_bytes(b"half")
     (tmp_path / "site/.pylit-manifest.json.new").write_text('{"files"')
