@@ -193,7 +193,7 @@ class ElmanLayer(nn.Module):
         return self.h_0.expand(batch_size, -1)
 
     # This is the definition. A [kernel](../../kernels/elman.py) computes the same with
-    # the input products before the loop, by hand or in one call of C++.
+    # the input products before the loop, in PyTorch or in one call of C++.
     @reference
     def forward(
         self,

@@ -22,8 +22,7 @@ extern "C" void elman_backward(const Task *task) {
                    [=](Size thread) { Backward<decltype(activation)>(*task, thread).run(); });
     });
     in_threads(task->workers, [=](Size thread) { Gradients{*task, thread}.run(); });
-    if (task->grad_x)
-        in_threads(task->workers, [=](Size thread) { Gradients{*task, thread}.inputs(); });
+    in_threads(task->workers, [=](Size thread) { Gradients{*task, thread}.inputs(); });
 }
 
 extern "C" void elman_decode(const Decoding *task) {

@@ -18,13 +18,10 @@ struct Gradients {
     Size thread;
 
     void run() {
-        if (task.grad_recurrent) {
-            add(task.deltas, task.h_0, task.batch, task.units, task.grad_recurrent);
-            add(task.deltas + task.at(1, 0), task.states, (task.steps - 1) * task.batch, task.units,
-                task.grad_recurrent);
-        }
-        if (task.grad_input)
-            add(task.deltas, task.x, task.steps * task.batch, task.width, task.grad_input);
+        add(task.deltas, task.h_0, task.batch, task.units, task.grad_recurrent);
+        add(task.deltas + task.at(1, 0), task.states, (task.steps - 1) * task.batch, task.units,
+            task.grad_recurrent);
+        add(task.deltas, task.x, task.steps * task.batch, task.width, task.grad_input);
         if (task.grad_bias) biases();
     }
 

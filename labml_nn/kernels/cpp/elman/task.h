@@ -22,7 +22,7 @@ struct Task {
     float *states;              // [T, B, N]
 
     // Backward pass: gradients of the states (the input), of $z_t$, of $h_0$ and of the inputs; and
-    // of $U$, $W$ and $b$, with rows padded to whole vectors. Null if not needed.
+    // of $U$, $W$ and $b$, with rows padded to whole vectors. Without a bias, `grad_bias` is null.
     const float *grad_states;   // [T, B, N]
     float *deltas;              // [T, B, N]
     float *grad_h_0, *grad_x;   // [B, N], [T, B, C]
