@@ -26,23 +26,25 @@ kernel has three pages of C++:
 
 **Limits.** The kernel computes in float32 on a CPU, in evaluation mode, without padding
 in the context, on one thread: two would have to synchronise after each product, every
-few microseconds. From `MAX_ELEMENTS` parameters on PyTorch's threads are faster. The
-reference runs there, for everything else that the kernel does not support, and
-wherever there is no compiler.
+few microseconds. From `MAX_ELEMENTS` parameters on PyTorch's threads are faster. For
+everything else, and wherever there is no compiler, the reference runs.
+
+The [feedback transformer](feedback_decoding.py) and the
+[Elman network](elman.py#ElmanStep) have a step of their own, with the same
+[interface](#CompiledStep).
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
-| $w_t$ | `tokens` of `__call__` | `[B]` | the token to read, one per sequence |
+| $w_t$ | `tokens` | `[B]` | the token to read, one per sequence |
 | $z_t$ | `logits` | `[B, V]` | scores of the next token |
-| $K^l$ | `keys` | `[B, H, D, capacity]` | cached keys of layer $l$, positions last |
-| $V^l$ | `values` | `[B, H, capacity, Dv]` | cached values, positions first |
+| $K$ | `keys` | `[B, H, D, capacity]` | cached keys of a layer, positions last |
+| $V$ | `values` | `[B, H, capacity, Dv]` | cached values, positions first |
 | $W$ | `max_len` | | length of the context |
 """
 
 import ctypes
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -59,7 +61,6 @@ from labml_nn.transformers.autoregressive import (
 )
 from labml_nn.transformers.encoder_decoder import (
     EncoderDecoderLanguageModel,
-    EncoderDecoderState,
     TokenEmbedding,
 )
 from labml_nn.transformers.feed_forward import FeedForward, SquaredReLU
@@ -85,130 +86,64 @@ from labml_nn.transformers.positional_encoding import (
 )
 from labml_nn.transformers.sliding_window import SlidingWindow
 
-KERNEL = Kernel(
-    "decoding",
-    SHARED / "decoding",
-    "step",
-    what="decoding step",
-    instead="The reference",
-)
-MAX_ELEMENTS = 16_000_000
-
-
-# ## Parameters of the step
-#
-# The structures of `task.h`, field by field. Their meaning is explained there.
-class Linear(ctypes.Structure):
-    _fields_ = fields("rows columns", "", "weight bias")
-
-
-class Norm(ctypes.Structure):
-    _fields_ = fields("kind", "eps", "weight bias")
-
-
-class Attention(ctypes.Structure):
-    _fields_ = [
-        *fields("heads d_k d_v capacity", "scale", ""),
-        *((name, Norm) for name in ("norm", "query_norm", "key_norm")),
-        *((name, Linear) for name in ("query", "key", "value", "output")),
-        *fields("", "", "cos sin keys values"),
-    ]
-
-
-class Layer(ctypes.Structure):
-    _fields_ = [
-        *fields("activation", "", ""),
-        ("norm", Norm),
-        *((name, Linear) for name in ("up", "down")),
-        *((name, Attention) for name in ("self_attention", "cross_attention")),
-    ]
-
-
-class Task(ctypes.Structure):
-    _fields_ = [
-        *fields("batch width layers position norm_first", "scale", ""),
-        *((name, Norm) for name in ("embedding_norm", "final_norm")),
-        ("output", Linear),
-        *fields("", "", "token_table position_table source_lengths layer"),
-        *fields("", "", "tokens logits x z wide scores"),
-    ]
-
-
-ACTIVATIONS: dict[type, int] = {nn.ReLU: 0, nn.GELU: 1, nn.SiLU: 2, SquaredReLU: 3}
-
-# The classes that the kernel computes itself. [The registry](__init__.py) makes sure
-# that a model consists of nothing else, and that none of them was modified.
-SUBMODULES: set[type[nn.Module]] = {
-    *(nn.ReLU, nn.GELU, nn.SiLU, SquaredReLU),
-    *(nn.Linear, nn.Embedding, nn.LayerNorm, nn.Identity, nn.Dropout, nn.Softmax),
-    *(nn.ModuleList, Encoder, Generator, TransformerLayer, FeedForward),
-    *(MultiHeadAttention, PrepareForMultiHeadAttention),
-    *(NormalisedHeads, QKNormAttention, RMSNorm),
-    *(RotaryMultiHeadAttention, RotaryQKNormAttention),
-}
-
-
-class Unsupported(Exception):
-    """Raised while a model is examined; then the reference runs."""
-
 
 class StaticCache:
     r"""
     ## KV cache of fixed size
 
-    Allocated once for $W$ positions, $2 L W C$ numbers per sequence; step $t$ writes to
-    position $t$. Scores are sums over the features of a key, and the average is a sum
-    over positions:
+    Allocated once, for $S$ positions of one layer; step $t$ writes to position $t$.
+    Scores are sums over the features of a key, and the average is a sum over positions:
 
     $$e_s = \sum_d q_d \, K_{ds}, \qquad o_d = \sum_s A_s \, V_{sd}$$
 
     A CPU adds whole vectors quickly and the elements within a vector slowly. So the
     index that is *not* summed over is last in memory: keys are `[D, capacity]`, values
-    `[capacity, Dv]`.
+    `[capacity, Dv]`. Unused positions hold zeros; a score of memory that was never
+    written could be NaN.
     """
 
-    def __init__(self, window: SlidingWindow, max_len: int) -> None:
-        """`window` is a state without padding, of at most `max_len` tokens."""
-        self.max_len, self.length = max_len, len(window.tokens)
-        self.tokens = window.tokens.new_zeros(max_len, window.tokens.shape[1])
-        self.layers = [preallocate(*pair, max_len) for pair in window.layers]
-        self.load(window)
+    def __init__(
+        self,
+        size: int,
+        keys: Float[Tensor, "S B H D"],
+        values: Float[Tensor, "S B H Dv"],
+    ) -> None:
+        """
+        * `size` is the number of positions. It is rounded up to a cache line, and one
+          line more: with 512 positions neighbouring features would be exactly 4 KiB
+          apart, and compete for the same places of the CPU's cache
+        * `keys`, `values` are the first entries
+        """
+        capacity = up_to(size, LINE) + LINE
+        _, batch, heads, d_k = keys.shape
+        self.keys = zeros(batch, heads, d_k, capacity)
+        self.values = zeros(batch, heads, capacity, values.shape[3])
+        self.write(keys, values)
 
-    def load(self, window: SlidingWindow) -> None:
-        """Replaces the contents, at the same addresses."""
-        self.length = length = len(window.tokens)
-        self.tokens[:length] = window.tokens
-        for (keys, values), (k, v) in zip(self.layers, window.layers, strict=True):
-            keys[..., :length] = k.permute(1, 2, 3, 0)
-            values[:, :, :length] = v.permute(1, 2, 0, 3)
+    def write(
+        self, keys: Float[Tensor, "S B H D"], values: Float[Tensor, "S B H Dv"]
+    ) -> None:
+        """Replaces the first entries, at the same addresses."""
+        self.keys[..., : len(keys)] = keys.permute(1, 2, 3, 0)
+        self.values[:, :, : len(values)] = values.permute(1, 2, 0, 3)
 
-    def window(self) -> SlidingWindow:
-        """Returns the contents as a state, a copy."""
-        tokens = self.tokens[: self.length].clone()
-        layers = tuple(
-            (
-                keys[..., : self.length].permute(3, 0, 1, 2).contiguous(),
-                values[:, :, : self.length].permute(2, 0, 1, 3).contiguous(),
-            )
-            for keys, values in self.layers
-        )
-        return SlidingWindow(tokens, torch.ones_like(tokens, dtype=torch.bool), layers)
+    def read(
+        self, first: int, end: int
+    ) -> tuple[Float[Tensor, "S B H D"], Float[Tensor, "S B H Dv"]]:
+        """Returns copies of some entries."""
+        keys = self.keys[..., first:end].permute(3, 0, 1, 2)
+        values = self.values[:, :, first:end].permute(2, 0, 1, 3)
+        return keys.clone(), values.clone()
 
 
-def preallocate(
-    keys: Float[Tensor, "S B H D"], values: Float[Tensor, "S B H Dv"], length: int
-) -> tuple[Float[Tensor, "B H D capacity"], Float[Tensor, "B H capacity Dv"]]:
-    """
-    ### Room for one layer
+#: Floats in a cache line. No vector register holds more.
+LINE = 16
 
-    The capacity is `length`, rounded up to a cache line, and one line more: a vector
-    that begins at the last position must end inside the memory. Unused positions hold
-    zeros; a score of memory that was never written could be NaN.
-    """
-    _, batch, heads, d_k = keys.shape
-    capacity = up_to(length, 16) + 16
-    room = keys.new_zeros(batch, heads, d_k, capacity)
-    return room, values.new_zeros(batch, heads, capacity, values.shape[3])
+
+def zeros(*shape: int) -> Tensor:
+    """With room behind the last row, for vectors that begin in it and end outside."""
+    size = math.prod(shape)
+    return torch.zeros(size + 4 * LINE)[:size].view(shape)
 
 
 class CompiledStep:
@@ -270,132 +205,181 @@ class CompiledStep:
         raise NotImplementedError
 
 
-class Network(NamedTuple):
-    r"""
-    ## The submodules of a decoder
-
-    * the token embedding is multiplied by `scale`, and `positions` are added
-    * `embedding_norm` and `final_norm` are before the first layer and after the last
-    * `output` maps features to logits
-    * `window` is the context so far, and `state_of` makes a state of the model from one
-    * `sources` are the source's keys and values for each layer of an encoder–decoder,
-      `[S, B, H, D]`, and `source_lengths` the numbers of its real tokens, `[B]`
+def is_decodable(model: nn.Module, *state: Tensor) -> bool:
     """
+    ### Supported models
 
-    embedding: nn.Embedding
-    scale: float
-    positions: Float[Tensor, "max_len C"] | None
-    embedding_norm: nn.Module
-    layers: Sequence[TransformerLayer]
-    final_norm: nn.Module
-    output: nn.Linear
-    window: SlidingWindow | None
-    state_of: Callable[[SlidingWindow], Any]
-    sources: Sequence[tuple[Tensor, Tensor]] = ()
-    source_lengths: Int[Tensor, " B"] | None = None
+    Whether a model and the tensors of its state are such that a step in C++ may compute
+    with them: single precision on a CPU, in evaluation mode.
+    """
+    numbers = [x for x in model.buffers() if x.is_floating_point()]
+    return (
+        all(
+            x.dtype == torch.float32 and x.device.type == "cpu"
+            for x in (*model.parameters(), *numbers, *state)
+        )
+        and not any(
+            module.training or getattr(module, "max_norm", None) is not None
+            for module in model.modules()
+        )
+        and not torch.is_autocast_enabled("cpu")
+    )
+
+
+# ## Parameters of the step
+#
+# The structures of `task.h`, field by field. Their meaning is explained there.
+class Linear(ctypes.Structure):
+    _fields_ = fields("rows columns", "", "weight bias")
+
+
+class Norm(ctypes.Structure):
+    _fields_ = fields("kind", "eps", "weight bias")
+
+
+class Attention(ctypes.Structure):
+    _fields_ = [
+        *fields("heads d_k d_v capacity", "scale", ""),
+        *((name, Norm) for name in ("norm", "query_norm", "key_norm")),
+        *((name, Linear) for name in ("query", "key", "value", "output")),
+        *fields("", "", "cos sin keys values"),
+    ]
+
+
+class Layer(ctypes.Structure):
+    _fields_ = [
+        *fields("activation", "", ""),
+        ("norm", Norm),
+        *((name, Linear) for name in ("up", "down")),
+        *((name, Attention) for name in ("self_attention", "cross_attention")),
+    ]
+
+
+class Task(ctypes.Structure):
+    _fields_ = [
+        *fields("batch width layers position norm_first", "scale", ""),
+        *((name, Norm) for name in ("embedding_norm", "final_norm")),
+        ("output", Linear),
+        *fields("", "", "token_table position_table source_lengths layer"),
+        *fields("", "", "tokens logits x z wide scores"),
+    ]
+
+
+ACTIVATIONS: dict[type, int] = {nn.ReLU: 0, nn.GELU: 1, nn.SiLU: 2, SquaredReLU: 3}
+MAX_ELEMENTS = 16_000_000
+KERNEL = Kernel(
+    "decoding",
+    SHARED / "decoding",
+    "step",
+    what="decoding step",
+    instead="The reference",
+)
 
 
 class DecoderStep(CompiledStep):
     """
     ## The step of a decoder
 
-    `window` is the context so far, at least one token.
+    Its structures are filled from the model's modules; `held` keeps the tensors behind
+    pointers alive.
     """
 
-    def __init__(
-        self,
-        library: Library,
-        model: Any,
-        network: Network,
-        window: SlidingWindow,
-    ) -> None:
+    def __init__(self, library: Library, model: Any, given: Any) -> None:
+        """`given` is the state of the model, with at least one token in its context."""
+        self.given, window = given, window_of(given)
         super().__init__(library, model, window.tokens.shape[1])
-        self.state_of = network.state_of
-        self.cache = StaticCache(window, model.config.max_len)
-        self.held: list[Tensor] = []
-        self.task = self._task(network)
-        read = nn.ModuleList([*network.layers, network.output]).parameters()
-        if sum(parameter.numel() for parameter in read) > MAX_ELEMENTS:
-            raise Unsupported("a large model")
+        self.length, self.max_len = len(window.tokens), model.config.max_len
+        self.tokens = window.tokens.new_zeros(self.max_len, self.batch)
+        self.tokens[: self.length] = window.tokens
+        self.caches = [StaticCache(self.max_len, *pair) for pair in window.layers]
+        self.held: list[Any] = []
+        self.task = self._task()
 
     def state(self) -> Any:
-        return self.state_of(self.cache.window())
+        tokens = self.tokens[: self.length].clone()
+        layers = tuple(cache.read(0, self.length) for cache in self.caches)
+        window = SlidingWindow(
+            tokens, torch.ones_like(tokens, dtype=torch.bool), layers
+        )
+        if isinstance(self.given, SlidingWindow):
+            return window
+        return self.given._replace(target=window)
 
     def advance(self, tokens: Int[Tensor, " B"]) -> Float[Tensor, "B V"]:
         """If the context is full, `forward` slides it by half and reads the rest."""
-        cache, task = self.cache, self.task
-        if cache.length == cache.max_len:
+        if self.length == self.max_len:
             with torch.no_grad():
                 logits, state = self.model(tokens.unsqueeze(0), self.state())
-            cache.load(state if isinstance(state, SlidingWindow) else state.target)
+            window = window_of(state)
+            self.length = len(window.tokens)
+            self.tokens[: self.length] = window.tokens
+            for cache, pair in zip(self.caches, window.layers, strict=True):
+                cache.write(*pair)
             last: Tensor = logits[-1]
             return last
-        cache.tokens[cache.length] = tokens
-        logits = self.scratch.new_empty(self.batch, self.n_vocab)
-        task.position = cache.length
+        self.tokens[self.length] = tokens
+        logits = torch.empty(self.batch, self.n_vocab)
+        task = self.task
+        task.position = self.length
         task.tokens, task.logits = tokens.data_ptr(), logits.data_ptr()
         self.library.run("step", task)
-        cache.length += 1
+        self.length += 1
         return logits
 
-    # ### Conversion of modules to structures
-    #
-    # Each method raises `Unsupported` if the C++ would compute something else. `held`
-    # keeps the tensors behind the pointers alive.
-    def _task(self, network: Network) -> Task:
-        batch, width = self.batch, network.embedding.weight.shape[1]
-        sources: Sequence[Any] = network.sources or [None] * len(network.layers)
-        parts = zip(network.layers, self.cache.layers, sources, strict=True)
-        layers = [self._layer(*part) for part in parts]
-        self.layers = (Layer * len(layers))(*layers)
+    # The scale, positions and norm of embeddings are options of autoregressive models,
+    # and fixed in an encoder-decoder.
+    def _task(self) -> Task:
+        model: Any = self.model
+        if isinstance(model, AutoregressiveTransformer):
+            embedding, stack, top = model.embedding, model.stack, model.generator
+            scale, positions, norm = embedding.scale, embedding.table, embedding.norm
+        else:
+            embedding, stack = model.transformer.tgt_embed, model.transformer.decoder
+            top, norm = model.transformer.generator, None
+            positions = embedding.positions.positional_encodings.flatten(1)
+            scale = math.sqrt(embedding.d_model)
+        layers = (Layer * len(stack.layers))(
+            *map(self._layer, stack.layers, self.caches)
+        )
+        self.held.append(layers)
+        width = embedding.tokens.weight.shape[1]
         task = Task(
-            batch=batch,
+            batch=self.batch,
             width=width,
             layers=len(layers),
-            norm_first=network.layers[0].norm_first,
-            scale=network.scale,
-            embedding_norm=self._norm(network.embedding_norm),
-            final_norm=self._norm(network.final_norm),
-            output=self._linear(network.output),
-            token_table=self._pointer(network.embedding.weight),
-            position_table=self._pointer(network.positions),
-            layer=ctypes.addressof(self.layers),
+            norm_first=stack.layers[0].norm_first,
+            scale=scale,
+            embedding_norm=self._norm(norm),
+            final_norm=self._norm(stack.norm),
+            output=self._linear(top.projection),
+            token_table=self._pointer(embedding.tokens.weight),
+            position_table=self._pointer(positions),
+            layer=ctypes.addressof(layers),
         )
-        if network.source_lengths is not None:
-            lengths = network.source_lengths.long().contiguous()
-            self.held.append(lengths)
-            task.source_lengths = lengths.data_ptr()
 
-        # Scratch memory for the longest rows, and a vector behind each.
-        widest, longest = 0, max(pair[0].shape[3] for pair in self.cache.layers)
-        for layer in layers:
-            a = layer.self_attention
-            widest = max(widest, 2 * a.heads * (a.d_k + a.d_v), layer.up.rows)
-            longest = max(longest, layer.cross_attention.capacity)
-        self.scratch = network.embedding.weight.detach().new_zeros(longest + 64)
-        task.scores = self._pointer(self.scratch)
-        for name, size in {"x": width, "z": width, "wide": widest}.items():
-            room = self.scratch.new_zeros(batch * size + 64)
-            setattr(task, name, self._pointer(room))
+        # The source was projected before the first token. Padding comes last in it, so
+        # its length says which positions are real.
+        if not isinstance(self.given, SlidingWindow):
+            sources = zip(layers, stack.layers, self.given.sources, strict=True)
+            for to, layer, pair in sources:
+                cache = StaticCache(len(pair[0]), *pair)
+                to.cross_attention = self._attention(
+                    layer.src_attn, layer.norm_src_attn, cache
+                )
+            task.source_lengths = self._pointer(self.given.source_mask.sum(0))
+
+        # Scratch memory for the longest rows.
+        own, longest = layers[0].self_attention, layers[0].cross_attention.capacity
+        wide = max(2 * own.heads * (own.d_k + own.d_v), layers[0].up.rows)
+        for name, size in {"x": width, "z": width, "wide": wide}.items():
+            setattr(task, name, self._pointer(zeros(self.batch, size)))
+        task.scores = self._pointer(zeros(max(own.capacity, longest)))
         return task
 
-    def _layer(
-        self,
-        layer: TransformerLayer,
-        cache: tuple[Tensor, Tensor],
-        source: tuple[Tensor, Tensor] | None,
-    ) -> Layer:
-        network = cast(FeedForward, layer.feed_forward)
-        activation = network.activation
-        if (
-            type(activation) not in ACTIVATIONS
-            or getattr(activation, "approximate", "none") != "none"
-            or network.is_gated
-            or layer.is_save_ff_input
-        ):
-            raise Unsupported("another feed-forward network")
-        made = Layer(
-            activation=ACTIVATIONS[type(activation)],
+    def _layer(self, layer: Any, cache: StaticCache) -> Layer:
+        network = layer.feed_forward
+        return Layer(
+            activation=ACTIVATIONS[type(network.activation)],
             norm=self._norm(layer.norm_ff),
             up=self._linear(network.layer1),
             down=self._linear(network.layer2),
@@ -403,113 +387,52 @@ class DecoderStep(CompiledStep):
                 layer.self_attn, layer.norm_self_attn, cache
             ),
         )
-        if source is not None and layer.src_attn is not None:
-            keys, values = preallocate(*source, len(source[0]))
-            keys[..., : len(source[0])] = source[0].permute(1, 2, 3, 0)
-            values[:, :, : len(source[1])] = source[1].permute(1, 2, 0, 3)
-            made.cross_attention = self._attention(
-                layer.src_attn, layer.norm_src_attn, (keys, values)
-            )
-        return made
 
-    def _attention(
-        self, module: nn.Module, norm: nn.Module, cache: tuple[Tensor, Tensor]
-    ) -> Attention:
-        attention, (keys, values) = cast(MultiHeadAttention, module), cache
-        if attention.softmax.dim != 1 or type(attention.scale) is not float:
-            raise Unsupported("a softmax over another axis, or a learned scale")
-        _, heads, d_k, capacity = keys.shape
-        if heads != attention.heads or d_k != attention.d_k:
-            raise Unsupported("the state of another model")
-        cos, sin = None, None
+    def _attention(self, attention: Any, norm: Any, cache: StaticCache) -> Attention:
+        _, heads, d_k, capacity = cache.keys.shape
+        cos = sin = None
         if isinstance(attention, RotaryMultiHeadAttention):
             cos, sin = self._rotations(d_k, attention.base)
         query, key, value = attention.query, attention.key, attention.value
         norms = norm, getattr(query, "norm", None), getattr(key, "norm", None)
         linears = query.linear, key.linear, value.linear, attention.output
         return Attention(
-            *(heads, d_k, values.shape[3], capacity, attention.scale),
+            *(heads, d_k, cache.values.shape[3], capacity, attention.scale),
             *map(self._norm, norms),
             *map(self._linear, linears),
-            *map(self._pointer, (cos, sin, keys, values)),
+            *map(self._pointer, (cos, sin, cache.keys, cache.values)),
         )
 
     # Rotating the point $(1, 0)$ of each pair gives the cosine and sine of its angle.
     def _rotations(self, d_k: int, base: float) -> tuple[Tensor, Tensor]:
-        points = torch.zeros(self.cache.max_len, 1, 1, d_k, dtype=torch.float32)
+        points = torch.zeros(self.max_len, 1, 1, d_k)
         points[..., : d_k // 2] = 1.0
-        positions = torch.arange(self.cache.max_len)[:, None]
+        positions = torch.arange(self.max_len)[:, None]
         cos, sin = rotate(points, positions, base).chunk(2, dim=-1)
         return cos, sin
 
-    def _norm(self, module: nn.Module | None) -> Norm:
-        if module is None or isinstance(module, nn.Identity):
+    def _norm(self, norm: Any) -> Norm:
+        if norm is None or isinstance(norm, nn.Identity):
             return Norm()
-        if isinstance(module, RMSNorm):
-            return Norm(2, module.eps, self._pointer(module.weight), None)
-        norm = cast(nn.LayerNorm, module)
-        return Norm(1, norm.eps, self._pointer(norm.weight), self._pointer(norm.bias))
+        kind = 2 if isinstance(norm, RMSNorm) else 1
+        bias = getattr(norm, "bias", None)
+        return Norm(kind, norm.eps, self._pointer(norm.weight), self._pointer(bias))
 
-    def _linear(self, module: nn.Module) -> Linear:
-        linear = cast(nn.Linear, module)
-        rows, columns = linear.weight.shape
-        return Linear(
-            rows, columns, self._pointer(linear.weight), self._pointer(linear.bias)
-        )
+    def _linear(self, linear: Any) -> Linear:
+        weight, bias = linear.weight, linear.bias
+        return Linear(*weight.shape, self._pointer(weight), self._pointer(bias))
 
     def _pointer(self, tensor: Tensor | None) -> int | None:
         if tensor is None:
             return None
-        if tensor.dtype != torch.float32 or tensor.device.type != "cpu":
-            raise Unsupported("another dtype or device")
-        tensor = tensor.detach().contiguous()
-        self.held.append(tensor)
-        return tensor.data_ptr()
+        self.held.append(tensor.detach().contiguous())
+        address: int = self.held[-1].data_ptr()
+        return address
 
 
-def autoregressive(model: AutoregressiveTransformer, state: SlidingWindow) -> Network:
-    """
-    ## Supported models
-
-    The submodules of an autoregressive transformer.
-    """
-    embedding, stack = model.embedding, model.stack
-    return Network(
-        embedding=embedding.tokens,
-        scale=embedding.scale,
-        positions=embedding.table,
-        embedding_norm=embedding.norm,
-        layers=[cast(TransformerLayer, layer) for layer in stack.layers],
-        final_norm=stack.norm,
-        output=model.generator.projection,
-        window=state,
-        state_of=lambda window: window,
-    )
-
-
-def encoder_decoder(
-    model: EncoderDecoderLanguageModel, state: EncoderDecoderState
-) -> Network:
-    """
-    Those of an encoder–decoder. Padding comes last in the source, so its length says
-    which positions are real.
-    """
-    embedding = cast(TokenEmbedding, model.transformer.tgt_embed)
-    decoder = model.transformer.decoder
-    positions = embedding.positions.positional_encodings
-    return Network(
-        embedding=embedding.tokens,
-        scale=math.sqrt(embedding.d_model),
-        positions=positions.reshape(len(positions), -1),
-        embedding_norm=nn.Identity(),
-        layers=[cast(TransformerLayer, layer) for layer in decoder.layers],
-        final_norm=decoder.norm,
-        output=cast(nn.Linear, model.transformer.generator.projection),
-        window=state.target if state.sources else None,
-        state_of=lambda window: state._replace(target=window),
-        sources=state.sources,
-        source_lengths=state.source_mask.sum(0),
-    )
+def window_of(state: Any) -> Any:
+    """The context of the tokens that are generated, in a state of either model."""
+    return getattr(state, "target", state)
 
 
 def decoding_step(model: Any, state: Any) -> Any:
@@ -518,33 +441,60 @@ def decoding_step(model: Any, state: Any) -> Any:
 
     Returns the step, or `NotImplemented`.
     """
-    if state is None:
-        return NotImplemented
-    is_autoregressive = isinstance(model, AutoregressiveTransformer)
-    network = (autoregressive if is_autoregressive else encoder_decoder)(model, state)
-    window = network.window
+    window = None if state is None else window_of(state)
+    sources = getattr(state, "sources", None)
     if (
         window is None
         or not window.layers
-        or window.tokens.device.type != "cpu"
+        or sources == ()
         or not window.tokens.numel()
         or not bool(window.real.all())
-        or torch.is_autocast_enabled("cpu")
-        or any(module.training for module in model.modules())
-        or network.embedding.max_norm is not None
+    ):
+        return NotImplemented
+    stack: Any = model.transformer.decoder if sources else model.stack
+    caches = [window.layers, *([sources] if sources else [])]
+    if (
+        not is_decodable(model, *(x for each in caches for pair in each for x in pair))
+        or sum(parameter.numel() for parameter in model.parameters()) > MAX_ELEMENTS
+        or not all(map(_is_supported, stack.layers, *caches))
         or (library := KERNEL.find()) is None
     ):
         return NotImplemented
 
     # Tensors made in inference mode could not be modified outside it.
     with torch.inference_mode(False), torch.no_grad():
-        try:
-            return DecoderStep(library, model, network, window)
-        except Unsupported:
-            return NotImplemented
+        return DecoderStep(library, model, state)
 
 
-for _owner, _embedding in (
+# Attributes that may be changed without changing a class. And a state of another model
+# would be read beyond its end.
+def _is_supported(layer: Any, *caches: tuple[Tensor, Tensor]) -> bool:
+    network, attentions = layer.feed_forward, (layer.self_attn, layer.src_attn)
+    return (
+        type(network.activation) in ACTIVATIONS
+        and getattr(network.activation, "approximate", "none") == "none"
+        and not network.is_gated
+        and not layer.is_save_ff_input
+        and all(
+            keys.shape[2:] == (attention.heads, attention.d_k)
+            and attention.softmax.dim == 1
+            and type(attention.scale) is float
+            for attention, (keys, _) in zip(attentions, caches, strict=False)
+        )
+    )
+
+
+# The classes that the kernel computes itself. [The registry](__init__.py) makes sure
+# that a model consists of nothing else, and that none of them was modified.
+SUBMODULES: set[type[nn.Module]] = {
+    *(nn.ReLU, nn.GELU, nn.SiLU, SquaredReLU),
+    *(nn.Linear, nn.Embedding, nn.LayerNorm, nn.Identity, nn.Dropout, nn.Softmax),
+    *(nn.ModuleList, Encoder, Generator, TransformerLayer, FeedForward),
+    *(MultiHeadAttention, PrepareForMultiHeadAttention),
+    *(NormalisedHeads, QKNormAttention, RMSNorm),
+    *(RotaryMultiHeadAttention, RotaryQKNormAttention),
+}
+for _owner, _own in (
     (AutoregressiveTransformer, {TokenAndPositionEmbedding}),
     (
         EncoderDecoderLanguageModel,
@@ -552,6 +502,6 @@ for _owner, _embedding in (
         | {PositionalEncoding, LearnedPositionalEncoding},
     ),
 ):
-    kernel_for(
-        LanguageModel.decoding_step, owner=_owner, submodules=SUBMODULES | _embedding
-    )(decoding_step)
+    kernel_for(LanguageModel.decoding_step, owner=_owner, submodules=SUBMODULES | _own)(
+        decoding_step
+    )

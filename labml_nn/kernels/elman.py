@@ -50,7 +50,7 @@ from torch import Tensor, nn
 from labml_nn.kernels import kernel_for
 from labml_nn.kernels.build import SHARED, VECTORS, Kernel, Library
 from labml_nn.kernels.call import Call, fields, up_to
-from labml_nn.kernels.decoding import CompiledStep
+from labml_nn.kernels.decoding import CompiledStep, is_decodable
 from labml_nn.language_model import LanguageModel
 from labml_nn.recurrent.elman import (
     ACTIVATIONS,
@@ -492,8 +492,8 @@ class ElmanStep(CompiledStep):
 )
 def decode_compiled(model: ElmanLanguageModel, state: Tensor) -> Any:
     r"""
-    The classic model, with a tanh after its projections, and models in training mode
-    use `forward`.
+    The classic model, with a tanh after its projections, and large vocabularies use
+    `forward`.
     """
     layers = [cast(ElmanLayer, layer) for layer in model.elman.layers]
     shapes = [layer.cell.recurrent.weight.shape for layer in layers]
@@ -504,14 +504,10 @@ def decode_compiled(model: ElmanLanguageModel, state: Tensor) -> Any:
         or state.dim() != 3
         or state.shape[1] == 0
         or shapes != len(state) * [(state.shape[2], state.shape[2])]
-        or any(t.dtype != torch.float32 for t in (state, *model.parameters()))
-        or any(t.device.type != "cpu" for t in (state, *model.parameters()))
+        or not is_decodable(model, state)
         or len(embedding) > MAX_VOCABULARY
         or model.config.tanh_projections
-        or any(module.training for module in model.modules())
-        or model.embedding.max_norm is not None
         or not len(embedding) == len(weight) == len(model.output_bias)
-        or autocast_dtype(state) is not None
         or (library := KERNEL.find()) is None
     ):
         return NotImplemented

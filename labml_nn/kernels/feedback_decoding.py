@@ -15,12 +15,13 @@ no less than the time to **load the weights**. `forward` is far from that: each 
 makes about 60 calls into PyTorch, most of which take longer than what they compute, and
 each token gets a new memory, because a state is a value.
 
-This kernel, attached to `decoding_step`, prepares a sequence once:
+This kernel, attached to `decoding_step`, prepares a sequence once, like that of
+[other decoders](decoding.py):
 
 * Parameters are [folded](feedback_by_hand.py#Params) and packed, and the norm of the
   outputs is folded into the map to logits, $E \, (g \odot \hat{x} + b) = (E
   \operatorname{diag} g) \, \hat{x} + E b$.
-* Memory is a buffer that the step writes to.
+* Memory is a [cache](decoding.py#StaticCache) that the step writes to.
 * A step is [one call](cpp/feedback/feedback_decode.cpp).
 
 **Scores.** A score has a term for the content of a slot and one for its distance. In
@@ -47,8 +48,8 @@ Version 0.5.1, which reads the text again, takes 52 ms.
 |:--|:--|:--|:--|
 | $w_t$ | `tokens` | `[B]` | the token that is read |
 | $z_t$ | `logits` | `[B, V]` | logits of the next token |
-| $k_j$ | `keys` | `[H, B, D, capacity]` | keys, time last |
-| $v_j$ | `values` | `[H, B, capacity, D']` | values, padded with zeros |
+| $k_j$ | `cache.keys` | `[B, H, D, capacity]` | keys, time last |
+| $v_j$ | `cache.values` | `[B, H, capacity, D]` | values |
 | $\tau$ | `horizon` | | slots that a step attends to at most |
 """
 
@@ -64,7 +65,7 @@ from torch.nn import functional as F
 from labml_nn.kernels import kernel_for
 from labml_nn.kernels.build import SHARED, Kernel, Library
 from labml_nn.kernels.call import Call, fields, up_to
-from labml_nn.kernels.decoding import CompiledStep
+from labml_nn.kernels.decoding import CompiledStep, StaticCache, is_decodable
 from labml_nn.kernels.feedback_by_hand import SUBMODULES, config_of, fold_params
 from labml_nn.language_model import LanguageModel
 from labml_nn.transformers.feedback import FeedbackMemory, FeedbackTransformerKV
@@ -81,16 +82,13 @@ KERNEL = Kernel(
 # The fields of the structure in `feedback_decode.cpp`, in the same order.
 SIZES = """
     batch layers width wide hidden hidden_wide memory_wide vocab vocab_wide
-    heads head head_wide capacity first end distances distance_capacity norm_memory
+    heads head capacity first end distances distance_capacity norm_memory
 """
 POINTERS = """
     embed query query_bias output output_bias up up_bias down down_bias
     memory memory_bias vocab_map vocab_bias shares table table_bias keys values
     own_slots tokens logits x norm heads_out features vector scores
 """
-
-# Floats in a cache line. No vector register holds more.
-LINE = 16
 
 
 class Task(ctypes.Structure):
@@ -103,8 +101,8 @@ class FeedbackStep(CompiledStep):
     r"""
     ## The step
 
-    `memory` is the state after the text so far; it is copied. The parameters are
-    copied too: a step belongs to the parameters as they were when it was created.
+    The state is copied. The parameters are copied too: a step belongs to the parameters
+    as they were when it was created.
     """
 
     model: FeedbackLanguageModel
@@ -117,17 +115,9 @@ class FeedbackStep(CompiledStep):
         values: Float[Tensor, "S B H D"],
         mask: Bool[Tensor, "S B"] | None,
     ) -> None:
-        self.end, batch, heads, self.d_k = keys.shape
-        super().__init__(library, model, batch)
-        self.horizon = model.config.max_len
-
-        # One line more than needed: with $\tau = 512$ neighbouring features would be
-        # exactly 4 KiB apart, and compete for the same places of a cache.
-        capacity = up_to(2 * self.horizon, LINE) + LINE
-        self.keys = _buffer(heads, batch, self.d_k, capacity)
-        self.values = _buffer(heads, batch, capacity, up_to(self.d_k, LINE))
-        self.keys[..., : self.end] = keys.permute(2, 1, 3, 0)
-        self.values[:, :, : self.end, : self.d_k] = values.permute(2, 1, 0, 3)
+        super().__init__(library, model, keys.shape[1])
+        self.end, self.horizon = len(keys), model.config.max_len
+        self.cache = StaticCache(2 * self.horizon, keys, values)
         self.own = None if mask is None else mask.sum(0)
         self.call = self.pack()
 
@@ -147,16 +137,14 @@ class FeedbackStep(CompiledStep):
         p = fold_params(transformer, self.horizon)
 
         call = Call(self.library, Task(), embed)
-        heads, batch, head, capacity = self.keys.shape
         task = call.task
+        task.batch, task.heads, task.head, task.capacity = self.cache.keys.shape
         task.layers, task.width, _ = p.query.shape
         task.hidden, task.vocab = p.down.shape[1], len(table)
         sizes = (task.width, task.hidden, 2 * task.width, task.vocab)
         task.wide, task.hidden_wide, task.memory_wide, task.vocab_wide = (
             up_to(size, call.panel) for size in sizes
         )
-        task.batch, task.heads, task.head = batch, heads, head
-        task.head_wide, task.capacity = self.values.shape[3], capacity
         task.distances = p.distance.shape[2]
         task.distance_capacity = task.distances + 4 * call.lanes
         task.norm_memory, task.eps = config.norm_memory, config.eps
@@ -170,31 +158,28 @@ class FeedbackStep(CompiledStep):
         call.point(**{name: call.pack(matrix) for name, matrix in maps.items()})
         call.point(**{name: call.wide(bias) for name, bias in biases.items()})
         padding = (0, task.distance_capacity - task.distances)
+        features = max(task.hidden_wide, task.memory_wide)
+        rows = dict.fromkeys(("x", "norm", "heads_out", "vector"), task.wide)
+        for name, size in {**rows, "features": features}.items():
+            call.point(**{name: call.zeros(task.batch, size)})
         call.point(
             embed=embed,
             shares=p.shares,
             table=F.pad(p.distance.mT, padding),
             table_bias=F.pad(p.distance_bias, padding),
-            keys=self.keys,
-            values=self.values,
-            x=call.zeros(batch, task.wide),
-            norm=call.zeros(batch, task.wide),
-            heads_out=call.zeros(batch, task.wide),
-            vector=call.zeros(batch, task.wide),
-            features=call.zeros(batch, max(task.hidden_wide, task.memory_wide)),
-            scores=call.zeros(capacity),
+            keys=self.cache.keys,
+            values=self.cache.values,
+            scores=call.zeros(task.capacity),
         )
         return call
 
     def advance(self, tokens: Int[Tensor, " B"]) -> Float[Tensor, "B V"]:
-        "Moves the window to the beginning of the buffer if that is full."
-        if self.end == self.keys.shape[-1]:
-            window = slice(self.first, self.end)
-            self.keys[..., : self.horizon] = self.keys[..., window]
-            self.values[:, :, : self.horizon] = self.values[:, :, window]
+        "Moves the window to the beginning of the cache if that is full."
+        if self.end == 2 * self.horizon:
+            self.cache.write(*self.cache.read(self.first, self.end))
             self.end = self.horizon
         task = self.call.task
-        logits = self.keys.new_empty(self.batch, self.n_vocab)
+        logits = torch.empty(self.batch, self.n_vocab)
         task.first, task.end = self.first, self.end
         task.own_slots = None if self.own is None else self.own.data_ptr()
         task.tokens, task.logits = tokens.data_ptr(), logits.data_ptr()
@@ -205,19 +190,11 @@ class FeedbackStep(CompiledStep):
         return logits
 
     def state(self) -> FeedbackMemory:
-        window = slice(self.first, self.end)
-        keys = self.keys[..., window].permute(3, 1, 0, 2).clone()
-        values = self.values[:, :, window, : self.d_k].permute(2, 1, 0, 3).clone()
+        keys, values = self.cache.read(self.first, self.end)
         mask = None
         if self.own is not None:
             mask = torch.arange(len(keys), 0, -1)[:, None] <= self.own
         return FeedbackMemory(keys, values, mask)
-
-
-# Zeros, with room behind the last row for a vector that begins in it and ends outside.
-def _buffer(*shape: int) -> Tensor:
-    size = math.prod(shape)
-    return torch.zeros(size + 4 * LINE)[:size].view(shape)
 
 
 @kernel_for(
@@ -229,22 +206,16 @@ def decoding_step(model: FeedbackLanguageModel, state: FeedbackMemory) -> Any:
     r"""
     ## Attached to the language model
 
-    The kernel computes in single precision on a CPU, in evaluation mode, with shared
-    keys and values; each sequence must have a slot. Returns the step, or
-    `NotImplemented`.
+    The kernel computes with shared keys and values; each sequence must have a slot.
+    Returns the step, or `NotImplemented`.
     """
-    transformer = model.transformer
+    transformer, keys, values = model.transformer, state.keys, state.values
     if (
         type(transformer) is not FeedbackTransformerKV
-        or any(t.device.type != "cpu" for t in model.parameters())
-        or any(t.dtype != torch.float32 for t in model.parameters())
-        or any(module.training for module in model.modules())
-        or torch.is_autocast_enabled("cpu")
-        or model.embed.max_norm is not None
-        or state.keys is None
-        or state.values is None
-        or state.keys.dtype != torch.float32
-        or state.keys.shape[1] == 0
+        or keys is None
+        or values is None
+        or keys.shape[1] == 0
+        or not is_decodable(model, keys, values)
         or not len(state) <= model.config.max_len == transformer.horizon
         or (state.mask is not None and not bool(state.mask.any(0).all()))
         or config_of(transformer) is None
@@ -253,4 +224,4 @@ def decoding_step(model: FeedbackLanguageModel, state: FeedbackMemory) -> Any:
         return NotImplemented
     # Tensors made in inference mode could not be modified outside it.
     with torch.inference_mode(False), torch.no_grad():
-        return FeedbackStep(library, model, state.keys, state.values, state.mask)
+        return FeedbackStep(library, model, keys, values, state.mask)

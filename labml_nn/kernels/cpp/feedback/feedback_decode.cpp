@@ -8,11 +8,10 @@
 
 #include "products.h"
 
-// A prime in the shapes below means that rows are padded with zeros; matrices are packed. Heads come before
-// sequences, so that the memory of each is contiguous.
+// A prime in the shapes below means that rows are padded with zeros; matrices are packed.
 struct Task {
     Size batch, layers, width, wide, hidden, hidden_wide, memory_wide, vocab, vocab_wide;
-    Size heads, head, head_wide;
+    Size heads, head;
     Size capacity;        // slots that fit into keys and values
     Size first, end;      // the first slot that the step attends to, and the one that it writes
     Size distances;       // distances in the tables, and the length of their rows
@@ -28,7 +27,7 @@ struct Task {
     const float *vocab_map, *vocab_bias;            // [C, V'], [V']
     const float *shares;                            // [L + 1]
     const float *table, *table_bias;                // [L, H, D, P'], [L, H, P']
-    float *keys, *values;                           // [H, B, D, capacity], [H, B, capacity, D']
+    float *keys, *values;                           // [B, H, D, capacity], [B, H, capacity, D]
     const Size *own_slots;                          // [B], slots of each sequence; null: all
     const Size *tokens;                             // [B]
     float *logits;                                  // [B, V]
@@ -64,11 +63,11 @@ struct Step {
     // One head of one sequence. Its query is in `heads_out`, and is overwritten by its output.
     void attend(Size layer, Size head, Size sequence) const {
         const Size first = task.own_slots ? task.end - task.own_slots[sequence] : task.first;
-        const Size seen = task.end - first, pair = head * batch + sequence;
+        const Size seen = task.end - first, pair = sequence * task.heads + head;
         const Size line = layer * task.heads + head;
         float *query = task.heads_out + sequence * wide + head * task.head, *scores = task.scores;
         const float *keys = task.keys + pair * task.head * task.capacity + first;
-        const float *values = task.values + (pair * task.capacity + first) * task.head_wide;
+        const float *values = task.values + (pair * task.capacity + first) * task.head;
         const float *table = task.table + line * task.head * task.distance_capacity;
         const float *bias = task.table_bias + line * task.distance_capacity;
         table += task.distances - seen;
@@ -100,7 +99,7 @@ struct Step {
         const Vec share = all(1 / sum(total));
         for (Size k = 0; k < task.head; k += LANES) {
             Vec heads_out[1];
-            combine<1>(scores, values + k, task.head_wide, LANES, seen, heads_out);
+            combine<1>(scores, values + k, task.head, LANES, seen, heads_out);
             store_first(query + k, heads_out[0] * share, task.head - k);
         }
     }
@@ -156,9 +155,9 @@ struct Step {
             for (Size b = 0; b < batch; b++) {
                 const float *key = row + b * task.memory_wide + head * task.head;
                 const float *value = key + width;
-                const Size pair = head * batch + b;
+                const Size pair = b * task.heads + head;
                 float *keys = task.keys + pair * task.head * task.capacity + task.end;
-                float *values = task.values + (pair * task.capacity + task.end) * task.head_wide;
+                float *values = task.values + (pair * task.capacity + task.end) * task.head;
                 for (Size k = 0; k < task.head; k++) {
                     keys[k * task.capacity] = key[k];
                     values[k] = value[k];
