@@ -38,7 +38,7 @@ evaluation and generation do not depend on it, because all models share this int
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from types import NoneType, UnionType
 from typing import (
     Any,
@@ -146,12 +146,6 @@ class LanguageModelConfig:
         known = [field.name for field in fields(cls)]
         for name in values:
             check_known(f"field of {cls.__name__}", name, known)
-        for field in fields(cls):
-            if field.default is MISSING and field.name not in values:
-                raise ValueError(
-                    f"{cls.__name__} needs `{field.name}`, which has no default; "
-                    f"known: {', '.join(known)}"
-                )
         return cls(**values)
 
 

@@ -101,7 +101,6 @@ class Sampler:
         Returns a token for each sequence, `[B]`, drawn with `generator` (`None` is
         PyTorch's global one).
         """
-        _check_logits(logits)
         drawn = torch.multinomial(self.distribution(logits), 1, generator=generator)
         return drawn.squeeze(-1)
 
@@ -126,7 +125,6 @@ class Greedy(Sampler):
         self, logits: Float[Tensor, "B V"], generator: torch.Generator | None = None
     ) -> Int[Tensor, " B"]:
         """Needs no softmax and no random number."""
-        _check_logits(logits)
         return logits.argmax(-1)
 
 
@@ -408,24 +406,6 @@ def _no_sampler(name: str, given: object) -> TypeError:
         f"`{name}` ({given!r}) must be an instance of a sampler, such as Greedy(), "
         "TopK(10) or Nucleus(0.95)"
     )
-
-
-# The largest logit of a row is NaN if any is, infinite if any is, and $-\infty$ if
-# nothing is possible. On a GPU the test would stall the host at each token; there
-# `multinomial` reports it.
-def _check_logits(logits: Tensor) -> None:
-    if logits.dim() != 2:
-        raise ValueError(
-            f"`logits` has shape {list(logits.shape)}; expected [B, V], a row for each "
-            "sequence: of what `forward` returns, take logits[-1]"
-        )
-    largest = logits.amax(-1)
-    if logits.device.type == "cpu" and not bool(largest.isfinite().all()):
-        row = int(largest.isfinite().int().argmin())
-        raise ValueError(
-            f"row {row} of `logits` has the largest value {largest[row]}, and no token "
-            "can be drawn; did training diverge, or is every token impossible?"
-        )
 
 
 # ## Exercises

@@ -86,7 +86,6 @@ __all__ = [
 #: The text of each token: a list, a dictionary or a function of its number.
 Vocabulary = Sequence[str] | Mapping[int, str] | Callable[[int], str]
 
-
 #: One row of labels for each text of the batch.
 Labels = tuple[tuple[str, ...], ...]
 
@@ -114,12 +113,6 @@ def attention_maps(
         for each in inputs
         if isinstance(each, Tensor) and each.dim() == 2 and not each.is_floating_point()
     ]
-    padding = getattr(getattr(model, "config", None), "padding_token", None)
-    if padding is not None and any(bool((each == padding).any()) for each in tokens):
-        raise ValueError(
-            f"the text holds padding (token {padding}), which the model leaves out; "
-            "give one text at a time: attention_maps(model, tokens[:length, [b]])"
-        )
     encode: Any = getattr(model, "encode", None)
     with evaluating(model), record_attention(model) as maps:
         if encode is None or not isinstance(model, LanguageModel):
@@ -135,13 +128,7 @@ def attention_maps(
 
     # The first text is the source, if there are two.
     labels = [_labels(each, vocabulary) for each in tokens]
-    repeated = {each.name for each in maps if each.call}
-    return [
-        each
-        if not labels or each.name in repeated
-        else _labelled(each, labels[0], labels[-1])
-        for each in maps
-    ]
+    return [_labelled(each, labels[0], labels[-1]) for each in maps] if labels else maps
 
 
 def _labels(tokens: Tensor, vocabulary: Vocabulary | None) -> Labels:
@@ -186,12 +173,6 @@ def record_attention(model: nn.Module) -> "Iterator[list[AttentionMap]]":
     Inside the block [kernels are disabled](../kernels/__init__.py): the reference
     methods run, which set `attn`. Forward hooks read it, and are removed afterwards.
     """
-    if any(hasattr(module, "_orig_mod") for module in model.modules()):
-        raise ValueError(
-            "the model is compiled, so its modules cannot be observed; give the model "
-            "that was compiled"
-        )
-
     # An attention is any module that sets its attribute `attn`, also one of your own.
     attentions = {
         name: module for name, module in model.named_modules() if "attn" in vars(module)
@@ -205,16 +186,10 @@ def record_attention(model: nn.Module) -> "Iterator[list[AttentionMap]]":
     sequences: list[dict[str, list[Tensor]]] = []  # of feedback models, being read
 
     def add(name: str, role: str, weights: Tensor) -> None:
-        call = sum(earlier.name == name for earlier in maps)
-        maps.append(AttentionMap(name, weights, title=title_of(name, role), call=call))
+        maps.append(AttentionMap(name, weights, title=title_of(name, role)))
 
     def hook(name: str, module: nn.Module, *_: Any) -> None:
         weights: Any = module.attn
-        if not isinstance(weights, Tensor):
-            raise ValueError(
-                f"the attention {name!r} has not set `attn`; expected its weights "
-                "there, `[T, S, B, H]`"
-            )
         if weights.dim() == 4:
             add(name, "", weights)
         elif sequences:
@@ -293,7 +268,6 @@ class AttentionMap:
     * `name` is the name of the attention module in its model, `title` the same in words
     * `weights` holds $A$, without gradients. In each head the weights of a query sum to
       one, or to zero if all its keys were masked; `axes` names their axes in order
-    * `call` is the number of earlier calls of this attention in the same recording
     * `queries` and `keys` are labels, one row for each sequence; `None` if unknown
 
     In a bare tensor axes are easily confused: `weights[0, 1]` is a matrix, and looks as
@@ -304,7 +278,6 @@ class AttentionMap:
     weights: Float[Tensor, "..."]
     axes: tuple[str, ...] = ("query", "key", "batch", "head")
     title: str = "attention"
-    call: int = 0
     queries: Labels | None = None
     keys: Labels | None = None
 
@@ -378,15 +351,12 @@ class AttentionMap:
         except ValueError:
             return None
 
-    _repr_svg_ = _repr_html_
-
 
 # ## Sizes
 #
-# In pixels; a character is about 6.7 wide. A wide picture is shrunk to the page. With
-# many squares there are no tooltips, and with more than `DRAWN` there is no picture.
-LETTER, LINE, EDGE, CELL, WIDEST = 6.7, 15, 12, 16, 960
-TOOLTIPS, DRAWN = 2_500, 200_000
+# In pixels; a character is about 6.7 wide. A wide picture is shrunk to the page, and of
+# more squares than `DRAWN` there is no picture.
+LETTER, LINE, EDGE, CELL, WIDEST, DRAWN = 6.7, 15, 12, 16, 960, 200_000
 
 # The colours of the page, which a dark one sets by `color-scheme`; where a program does
 # not know them, black on white. The blue is legible on both.
@@ -454,8 +424,6 @@ def picture(
     if scale is None:
         positive = [weight for weight in every if weight > 0] or [1.0]
         scale = positive[math.ceil(0.99 * (len(positive) - 1))]
-    if not scale > 0:
-        raise ValueError(f"`scale` ({scale}) must be a weight above 0, such as 1.0")
 
     # Panels from left to right, and rows of panels from top to bottom.
     left, top = (max(map(len, labels)) * LETTER + 8 for labels in (rows, columns))
@@ -463,7 +431,6 @@ def picture(
     wide, high = left + len(columns) * CELL, top + LINE + len(rows) * CELL
     lines = math.ceil(len(matrices) / max(1, WIDEST // (wide + EDGE)))
     per_line = math.ceil(len(matrices) / lines)
-    tooltips = squares <= TOOLTIPS
     parts = []
     for i, (name, matrix) in enumerate(matrices.items()):
         x, y = EDGE + i % per_line * (wide + EDGE), i // per_line * (high + EDGE)
@@ -478,7 +445,7 @@ def picture(
             x = s * CELL + (12 if upright else 8)
             parts.append(_label(text, f"translate({x} -5{turn}", anchor))
         parts.append('<g class="paint">')
-        parts += _squares(matrix, scale, rows, columns, tooltips=tooltips)
+        parts += _squares(matrix, scale)
         size = f'width="{len(columns) * CELL}" height="{len(rows) * CELL}"'
         parts.append(f'</g><rect class="frame" fill="none" {size}/></g></g>')
 
@@ -516,28 +483,17 @@ def _label(text: str, place: str, anchor: str) -> str:
     return f'<text transform="{place}" text-anchor="{anchor}">{shown}</text>'
 
 
-def _squares(
-    matrix: list[list[float]],
-    scale: float,
-    rows: list[str],
-    columns: list[str],
-    *,
-    tooltips: bool,
-) -> Iterator[str]:
-    # Without tooltips, all squares of one opacity are one path: a fifth of the size.
-    paths = dict[str, str]()
+# All squares of one opacity are one path: a fifth of the size.
+def _squares(matrix: list[list[float]], scale: float) -> Iterator[str]:
+    paths: dict[float, str] = {}
     for t, row in enumerate(matrix):
         for s, weight in enumerate(row):
-            opacity = f"{round(min(max(weight / scale, 0.0), 1.0), 2):g}"
+            opacity = round(min(max(weight / scale, 0.0), 1.0), 2)
             square = f"M{s * CELL} {t * CELL}h{CELL}v{CELL}h-{CELL}z"
-            if opacity != "0" and tooltips:
-                text = escape(f"{rows[t]} → {columns[s]}: {weight:.3f}")
-                opening = f'<path fill-opacity="{opacity}" d="{square}">'
-                yield f"{opening}<title>{text}</title></path>"
-            elif opacity != "0":
-                paths[opacity] = paths.get(opacity, "") + square
+            paths[opacity] = paths.get(opacity, "") + square
     for opacity, squares in sorted(paths.items()):
-        yield f'<path fill-opacity="{opacity}" d="{squares}"/>'
+        if opacity:
+            yield f'<path fill-opacity="{opacity:g}" d="{squares}"/>'
 
 
 SIGNS = {" ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍"}

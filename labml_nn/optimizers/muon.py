@@ -42,7 +42,7 @@ it.](figure:muon.before_and_after)
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -133,13 +133,8 @@ class Muon(Optimizer):
                 raise ValueError(f"`{name}` ({value}) must be 0 or more, and finite")
         check_fraction(momentum=momentum)
         check_sizes(steps=steps)
-        defaults = {
-            "lr": lr,
-            "weight_decay": weight_decay,
-            "momentum": momentum,
-            "steps": steps,
-        }
-        super().__init__(params, defaults)
+        rates = {"lr": lr, "weight_decay": weight_decay}
+        super().__init__(params, rates | {"momentum": momentum, "steps": steps})
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         "Raises `ValueError` for a parameter that is not a real matrix."
@@ -153,11 +148,17 @@ class Muon(Optimizer):
                 )
 
     @torch.no_grad()
-    def step(  # type: ignore[override]
-        self, closure: Callable[[], float] | None = None
-    ) -> float | None:
+    def step(self) -> None:  # type: ignore[override]
         r"""
         ### Update
+
+        The gradient of one batch is noisy, so the directions are those of a running
+        mean. Nesterov's momentum applies the same formula twice:
+
+        $$\bar{G} \leftarrow \beta \bar{G} + (1 - \beta) \, G, \qquad
+            \beta \bar{G} + (1 - \beta) \, G$$
+
+        The scale does not matter, because orthogonalisation removes it. Then
 
         $$W \leftarrow (1 - \eta \lambda) \, W
             - \eta \, \sqrt{\max(1, I / J)} \; O$$
@@ -166,46 +167,24 @@ class Muon(Optimizer):
         size $s$ of an input feature, whatever the shape. If $I \ge J$, the matrix $O$
         preserves the length $s \sqrt{J}$ of the input, which is $s \sqrt{J / I}$ for
         each of the $I$ outputs; the root restores $s$. The weight decay is decoupled,
-        as in AdamW.
-
-        `closure`, if given, computes gradients and the loss, which is returned.
-        Parameters without a gradient do not change.
+        as in AdamW. Parameters without a gradient do not change.
         """
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
         for group in self.param_groups:
             for parameter in group["params"]:
-                if parameter.grad is None:
+                if (gradient := parameter.grad) is None:
                     continue
-                mean = self._momentum(parameter, group)
+                state = self.state[parameter]
+                if "momentum_buffer" not in state:
+                    state["momentum_buffer"] = torch.zeros_like(gradient)
+                buffer: Tensor = state["momentum_buffer"]
+                buffer.lerp_(gradient, 1 - group["momentum"])
+                mean = gradient.lerp(buffer, group["momentum"])
+
                 update = orthogonalise(mean, steps=group["steps"])
                 rows, columns = parameter.shape
                 size = group["lr"] * math.sqrt(max(1.0, rows / columns))
                 parameter.mul_(1 - group["lr"] * group["weight_decay"])
                 parameter.add_(update, alpha=-size)
-        return loss
-
-    def _momentum(self, parameter: nn.Parameter, group: dict[str, Any]) -> Tensor:
-        r"""
-        ### Momentum
-
-        The gradient of one batch is noisy, so the directions are those of a running
-        mean. Nesterov's variant applies the same formula twice:
-
-        $$\bar{G} \leftarrow \beta \bar{G} + (1 - \beta) \, G, \qquad
-            \beta \bar{G} + (1 - \beta) \, G$$
-
-        The scale does not matter, because orthogonalisation removes it.
-        """
-        gradient, state = parameter.grad, self.state[parameter]
-        assert gradient is not None
-        if "momentum_buffer" not in state:
-            state["momentum_buffer"] = torch.zeros_like(gradient)
-        buffer: Tensor = state["momentum_buffer"]
-        buffer.lerp_(gradient, 1 - group["momentum"])
-        return gradient.lerp(buffer, group["momentum"])
 
 
 # ## Cost

@@ -1,5 +1,6 @@
 """The drawing: well-formed, labelled, escaped, the same every time."""
 
+import re
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -11,6 +12,7 @@ from labml_nn.attention_maps import AttentionMap, picture, save_picture, visible
 
 T, S, B, H = 5, 7, 2, 3
 SVG = "{http://www.w3.org/2000/svg}"
+PATH = SVG + "path"
 
 
 def build(size=(T, S, B, H), **fields):
@@ -28,12 +30,16 @@ def texts(drawn):
 
 
 def test_every_weight_is_a_square():
+    """Squares of the same opacity share a path."""
     drawn = picture(matrix([0.5, 0.25, 0.25], [0.0, 0.875, 0.125]), scale=1.0)
-    paths = list(ET.fromstring(drawn).iter(SVG + "path"))
-    assert [path.get("fill-opacity") for path in paths] == ["0.5", "0.25", "0.25", "0.88", "0.12"]
-    places = ["M0 0", "M16 0", "M32 0", "M16 16", "M32 16"]
-    assert [path.get("d").partition("h")[0] for path in paths] == places
-    assert [path.find(SVG + "title").text for path in paths][:2] == ["0 → 0: 0.500", "0 → 1: 0.250"]
+    paths = {path.get("fill-opacity"): path.get("d") for path in ET.fromstring(drawn).iter(PATH)}
+    corners = {opacity: re.findall(r"M\d+ \d+", d) for opacity, d in paths.items()}
+    assert corners == {
+        "0.12": ["M32 16"],
+        "0.25": ["M16 0", "M32 0"],
+        "0.5": ["M0 0"],
+        "0.88": ["M16 16"],
+    }
 
 
 def test_one_table_for_each_head():
@@ -81,15 +87,6 @@ def test_the_scale():
     assert ">1</text>" in picture(matrix([0.0, 0.0]))
 
 
-def test_many_squares_are_few_elements():
-    """Without tooltips, squares of the same opacity share a path."""
-    drawn = picture(build((80, 80)))
-    paths = list(ET.fromstring(drawn).iter(SVG + "path"))
-    assert 2 <= len(paths) <= 101 and len(drawn) < 200_000
-    painted = sum(path.get("d").count("z") for path in paths)
-    assert 5_000 < painted <= 80 * 80
-
-
 @given(st.text(max_size=6))
 def test_any_token_makes_a_drawing(token):
     drawn = picture(matrix([1.0], queries=((token,),), keys=((token,),)))
@@ -111,8 +108,6 @@ def test_long_labels_stand_upright():
 def test_errors():
     with pytest.raises(ValueError, match=r"needs the axes query and key, .* \('query',\)"):
         picture(build().pick(batch=0, key=1, head=0))
-    with pytest.raises(ValueError, match=r"`scale` \(0.0\) must be a weight above 0"):
-        picture(build(), scale=0.0)
     with pytest.raises(ValueError, match="of 0 squares cannot be drawn"):
         picture(build(), heads=[])
     with pytest.raises(ValueError, match=r"250,000 squares .* 200,000: choose heads"):

@@ -48,7 +48,7 @@ def test_one_attention():
         got = attention(query=x, key=memory, value=memory, mask=mask)
     torch.testing.assert_close(got, expected)
     (seen,) = maps
-    assert (seen.name, seen.title, seen.call) == ("", "attention", 0)
+    assert (seen.name, seen.title) == ("", "attention")
     assert seen.weights.shape == (T, S, B, H)
     assert seen.weights[~mask].count_nonzero() == 0
     assert not seen.weights.requires_grad
@@ -67,7 +67,7 @@ def test_decoder_only_whole_and_in_steps():
     with record_attention(model) as maps:
         for t in range(T):
             _, state = model(tokens[t : t + 1], state)
-    assert [seen.call for seen in maps] == [t for t in range(T) for _ in range(L)]
+    assert len(maps) == T * L
     for t, seen in enumerate(maps[1::2]):
         torch.testing.assert_close(seen.weights[0], whole[1].weights[t, : t + 1])
 
@@ -166,23 +166,14 @@ def test_the_model_is_as_it_was():
     copy.deepcopy(feedback)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the compiler's own
+def test_a_text_longer_than_the_window_has_maps_without_labels():
+    maps = attention_maps(build("autoregressive", max_len=4), text(T, B))
+    assert [seen.weights.shape[:2] for seen in maps[::L]] == [(4, 4), (3, 3)]
+    assert all(seen.queries is None for seen in maps)
+
+
 def test_errors():
     with pytest.raises(ValueError, match="has no attention"):
         attention_maps(nn.Linear(2, 2), torch.ones(1, 2))
-    with pytest.raises(ValueError, match="the text holds padding"):
-        attention_maps(build("autoregressive", padding_token=0), torch.zeros(T, B).long())
     with pytest.raises(ValueError, match=r"no text for a token; .* each up to \d"):
         attention_maps(build("autoregressive"), text(T, B), vocabulary="ab")
-    model = nn.Sequential(torch.compile(MultiHeadAttention(H, C)))
-    with pytest.raises(ValueError, match="the model is compiled"), record_attention(model):
-        pass
-
-    class Silent(MultiHeadAttention):
-        def attend(self, query, key, value, mask):
-            return value
-
-    x = torch.randn(T, B, C)
-    attention = Silent(H, C)
-    with pytest.raises(ValueError, match="has not set `attn`"), record_attention(attention):
-        attention(query=x, key=x, value=x)
