@@ -28,7 +28,7 @@ call returns the next one, with the [KV caches](mha.py) of source and target.
 |:--|:--|:--|:--|
 | $w$ | `source` | `[S, B]` | source tokens |
 | $y$ | `tokens`, `targets` | `[T, B]` | target tokens |
-| $n$ | `lengths` | `[B]` | number of real tokens of a sequence |
+| $n$ | `n` | `[1, B]` | number of real tokens of a target |
 | $m$ | `memory` | `[S, B, C]` | the encoder's output |
 | $M$ | `source_mask` | `[S, B]` | `True` at real tokens of the source |
 | | `state.sources[l]` | `[S, B, H, D]` | keys, values of the source in layer $l$ |
@@ -46,7 +46,6 @@ from torch import Tensor, nn
 
 from labml_nn.checks import (
     check_heads,
-    check_integers,
     check_lengths,
     check_probability,
     check_sizes,
@@ -86,19 +85,11 @@ class Batch(NamedTuple):
     """
     ## Batches of pairs
 
-    Padded tokens, the true lengths, and masks that are `True` at real tokens.
+    Sources and targets, one sequence a column, padded at the end.
     """
 
     source: Int[Tensor, "S B"]
     target: Int[Tensor, "T B"]
-    source_lengths: Int[Tensor, " B"]
-    target_lengths: Int[Tensor, " B"]
-    source_mask: Bool[Tensor, "1 S B"]
-    target_mask: Bool[Tensor, "1 T B"]
-
-    def to(self, device: torch.device | str) -> "Batch":
-        """Returns the same batch on another device."""
-        return Batch(*(part.to(device) for part in self))
 
 
 def collate(
@@ -113,53 +104,28 @@ def collate(
     * `padding_token` fills up short sequences and must not occur in any of them
     """
     check_token(padding_token=padding_token)
-    sources, targets = [], []
-    for i, pair in enumerate(pairs):
-        if not hasattr(pair, "__len__") or len(pair) != 2:
-            raise ValueError(f"`pairs[{i}]` ({pair!r}) must be a pair (source, target)")
-        sources.append(_sequence(f"pairs[{i}][0]", pair[0], padding_token))
-        targets.append(_sequence(f"pairs[{i}][1]", pair[1], padding_token))
-        if not len(sources[-1]):
-            raise ValueError(
-                f"`pairs[{i}][0]` is empty; expected a source of at least one token"
-            )
-    if not sources:
+    pairs = list(pairs)
+    if not pairs:
         raise ValueError("`pairs` is empty; expected at least one (source, target)")
-
-    padded, lengths, masks = [], [], []
-    for sequences in (sources, targets):
-        sizes = [len(sequence) for sequence in sequences]
-        rows = max(1, *sizes)
-        tokens = sequences[0].new_full((rows, len(sizes)), padding_token)
+    sides = []
+    for side in zip(*pairs, strict=True):
+        sequences = [torch.as_tensor(tokens, dtype=torch.long) for tokens in side]
+        longest = max(1, *map(len, sequences))
+        padded = torch.full((longest, len(pairs)), padding_token)
         for b, sequence in enumerate(sequences):
-            tokens[: sizes[b], b] = sequence
-        padded.append(tokens)
-        lengths.append(torch.tensor(sizes, device=tokens.device))
-        masks.append((tokens != padding_token).unsqueeze(0))
-    return Batch(*padded, *lengths, *masks)
-
-
-def _sequence(name: str, tokens: Sequence[int] | Tensor, padding_token: int) -> Tensor:
-    # `torch.as_tensor([])` would have floating-point dtype.
-    if hasattr(tokens, "__len__") and not len(tokens):
-        return torch.empty(0, dtype=torch.long)
-    sequence = torch.as_tensor(tokens)
-    check_integers(name, sequence, "T")
-    if (sequence == padding_token).any():
-        raise ValueError(
-            f"`{name}` holds {padding_token}, the padding token; use a token that "
-            "occurs in no sequence for padding"
-        )
-    return sequence.long()
+            if (sequence == padding_token).any():
+                raise ValueError(
+                    f"`pairs[{b}]` holds {padding_token}, the padding token; use a "
+                    "token that occurs in no sequence for padding"
+                )
+            padded[: len(sequence), b] = sequence
+        sides.append(padded)
+    return Batch(*sides)
 
 
 def to_front(
-    tokens: Int[Tensor, "T B"],
-    padding_token: int,
-    lengths: Int[Tensor, " B"] | None = None,
-    *,
-    name: str = "tokens",
-) -> tuple[Int[Tensor, "T B"], Int[Tensor, " B"]]:
+    tokens: Int[Tensor, "T B"], padding_token: int, *, name: str = "tokens"
+) -> Int[Tensor, "T B"]:
     r"""
     ### Padding on either side
 
@@ -169,57 +135,39 @@ def to_front(
     $$w'_{tb} = w_{(t + f_b) \bmod T, \, b}$$
 
     * `tokens` have padding at one end
-    * `lengths`, if given, are the numbers of real tokens; these come first, and
-      anything may follow them
     * `name` is what errors call the tokens
-
-    Returns the tokens and their lengths.
     """
-    check_integers(name, tokens, "T B")
-    rows = torch.arange(len(tokens), device=tokens.device)[:, None]
-    if lengths is not None:
-        check_lengths(lengths, len(tokens), count=tokens.shape[1])
-        tokens = tokens.masked_fill(rows >= lengths, padding_token)
     real = tokens != padding_token
-    counts = real.sum(0)
-
-    # `argmax` returns the first maximum. A column of padding alone stays as it is.
-    first = real.int().argmax(0)
+    rows = torch.arange(len(tokens), device=tokens.device)[:, None]
+    first = real.int().argmax(0)  # the first maximum
     rotated = tokens.gather(0, (rows + first) % len(tokens))
     if has_values(tokens):
-        expected = rows < (counts if lengths is None else lengths)
-        wrong = ((rotated != padding_token) != expected).any(0)
+        wrong = ((rotated != padding_token) != (rows < real.sum(0))).any(0)
         if wrong.any():
             raise ValueError(
                 f"`{name}` have the padding token ({padding_token}) between other "
-                f"tokens or within `lengths`, in sequence {int(wrong.int().argmax())}; "
-                "expected padding at one end, after the tokens that `lengths` count"
+                f"tokens, in sequence {int(wrong.int().argmax())}; expected padding at "
+                "one end"
             )
-    return rotated, counts
+    return rotated
 
 
 def shift(
-    target: Int[Tensor, "T B"],
-    lengths: Int[Tensor, " B"],
-    *,
-    padding_token: int,
-    start_token: int,
-    end_token: int,
+    target: Int[Tensor, "T B"], *, padding_token: int, start_token: int, end_token: int
 ) -> tuple[Int[Tensor, "T+1 B"], Int[Tensor, "T+1 B"]]:
     r"""
     ### Shifted target
 
     With [teacher forcing](models.py) the target is needed twice, with a start token
     before it as input, and with an end token behind it as label. Columns end at
-    different rows, so the end tokens are scattered to the positions given by `lengths`.
+    different rows, so the end tokens are scattered to rows $n_b$.
 
     * `target` are sequences without special tokens, padding last
-    * `lengths` are their numbers of real tokens
     """
+    n = (target != padding_token).sum(0, keepdim=True)
     inputs = torch.cat([torch.full_like(target[:1], start_token), target])
     labels = torch.cat([target, torch.full_like(target[:1], padding_token)])
-    end = torch.full_like(labels[:1], end_token)
-    return inputs, labels.scatter(0, lengths.long()[None], end)
+    return inputs, labels.scatter(0, n, torch.full_like(labels[:1], end_token))
 
 
 ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}
@@ -394,7 +342,7 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
     batch = collate(pairs, model.config.padding_token)
     model.loss(batch.source, batch.target).backward()
 
-    targets = generate(model, batch.source, 5, lengths=batch.source_lengths)
+    targets = generate(model, batch.source, 5)
     assert targets.shape[1] == 2  # one column for each, up to the end token
     ```
     """
@@ -468,19 +416,23 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
         ### Encode the source
 
         * `source` holds source tokens, padded at one end
-        * `lengths` are the numbers of real tokens, if those come first and anything may
-          follow them; otherwise the padding token tells
+        * `lengths` are the numbers of tokens to read; what follows them is ignored
 
         Returns the state before the first target token, with gradients.
         """
         config = self.config
         check_tokens(source, config.source_vocabulary, name="source")
-        source, lengths = to_front(source, config.padding_token, lengths, name="source")
+        if lengths is not None:
+            check_lengths(lengths, len(source), count=source.shape[1])
+            rows = torch.arange(len(source), device=source.device)[:, None]
+            source = source.masked_fill(rows >= lengths, config.padding_token)
+        source = to_front(source, config.padding_token, name="source")
+        source_mask = source != config.padding_token
 
         # Learned positions end after `max_len`; beyond it there may only be padding.
         if config.positions == "learned" and len(source) > config.max_len:
-            source = source[: max(config.max_len, int(lengths.max()))]
-        source_mask = source != config.padding_token
+            longest = max(config.max_len, int(source_mask.sum(0).max()))
+            source, source_mask = source[:longest], source_mask[:longest]
         memory = self.transformer.encode(source, source_mask.unsqueeze(0))
         return EncoderDecoderState(memory, source_mask)
 
@@ -541,14 +493,6 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
                 "one first: state = model.encode(source), then model(tokens, state)"
             )
         check_tokens(tokens, self.config.n_vocab)
-        n_layers = len(self.transformer.decoder.layers)
-        batch = state.source_mask.shape[1]
-        if len(state.sources) not in (0, n_layers) or tokens.shape[1] != batch:
-            raise ValueError(
-                f"`state` is that of {batch} sources in {len(state.sources)} layers, "
-                f"and there are {tokens.shape[1]} targets and {n_layers} layers; "
-                "expected a state of this model, and one target for each source"
-            )
         if state.target is None and has_values(tokens):
             at = (tokens != self.config.padding_token).int().argmax(0, keepdim=True)
             first = tokens.gather(0, at)[0]
@@ -596,8 +540,8 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
                     f"`targets` hold {token}, the {name}; leave it out, `loss` adds it"
                 )
         padding = config.padding_token
-        targets, lengths = to_front(targets, padding, name="targets")
-        inputs, labels = shift(targets, lengths, padding_token=padding, **special)
+        targets = to_front(targets, padding, name="targets")
+        inputs, labels = shift(targets, padding_token=padding, **special)
         logits, after = self(inputs, self.encode(tokens))
         loss = self.loss_of(logits, labels)
         return (loss, after) if return_state else loss
@@ -644,8 +588,7 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
 # model = labml_nn.create("encoder_decoder", n_vocab=20, d_model=32, n_layers=1).eval()
 # source, targets = [5, 6, 7], [[8, 9], [10], [11, 12, 13, 14]]
 # batch = collate([(source, target) for target in targets], 0)
-# special = {"padding_token": 0, "start_token": 1, "end_token": 2}
-# inputs, labels = shift(batch.target, batch.target_lengths, **special)
+# inputs, labels = shift(batch.target, padding_token=0, start_token=1, end_token=2)
 #
 # logits, _ = model(inputs, model.encode(batch.source))
 # each = logits.log_softmax(-1).gather(-1, labels[..., None])[..., 0]

@@ -120,7 +120,6 @@ def run_in_window(
         real = tokens.ne(padding_token)
     if window is None:
         window = SlidingWindow(tokens[:0], real[:0], ())
-    _check_window(window, tokens, n_layers, None if padded else max_len)
 
     outputs = []
     while len(tokens):
@@ -193,29 +192,6 @@ def _slide(window: SlidingWindow, max_len: int, padded: bool) -> SlidingWindow:
     tokens = window.tokens.gather(0, order)[length - longest :]
     from_end = torch.arange(longest, 0, -1, device=kept.device)[:, None]
     return SlidingWindow(tokens, from_end <= kept, ())
-
-
-def _check_window(
-    window: SlidingWindow, tokens: Tensor, n_layers: int, max_len: int | None
-) -> None:
-    if not isinstance(window, SlidingWindow):
-        raise TypeError(
-            f"`state` is a {type(window).__name__}; expected the state that the model "
-            "returned, or None at the beginning of a sequence"
-        )
-    length, batch = window.tokens.shape
-    if batch != tokens.shape[1]:
-        raise ValueError(
-            f"`state` has a batch of {batch} sequences and `tokens` has shape "
-            f"{list(tokens.shape)}; expected B = {batch}: continue the same sequences"
-        )
-    too_long = max_len is not None and length > max_len
-    if too_long or len(window.layers) not in (0, n_layers):
-        raise ValueError(
-            f"`state` holds {length} tokens and keys and values of "
-            f"{len(window.layers)} layers, and the model has max_len = {max_len} and "
-            f"{n_layers} layers; expected a state that this model returned"
-        )
 
 
 # ## Exercises

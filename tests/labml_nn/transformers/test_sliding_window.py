@@ -1,13 +1,12 @@
 """The window that slides by halves, with a model that records what it is given."""
 
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
 from labml_nn.transformers.mha import KVCache
-from labml_nn.transformers.sliding_window import SlidingWindow, run_in_window
+from labml_nn.transformers.sliding_window import run_in_window
 
 B, PAD = 2, 0
 
@@ -138,30 +137,3 @@ def test_a_window_is_a_value_without_gradients():
     assert torch.equal(*outputs)
     after = [window.tokens, window.real, *window.layers[0]]
     assert all(map(torch.equal, after, before))
-
-
-def state(length, batch, layers=()):
-    tokens = torch.ones(length, batch, dtype=torch.long)
-    return SlidingWindow(tokens, tokens.bool(), layers)
-
-
-PAIR = (torch.zeros(3, B, 1, 1), torch.zeros(3, B, 1, 1))
-
-
-@pytest.mark.parametrize(
-    ("window", "error", "message"),
-    [
-        ((torch.zeros(1),), TypeError, "`state` is a tuple; expected the state that the model"),
-        (state(3, 5), ValueError, r"batch of 5 sequences and `tokens` has shape \[1, 2\]"),
-        (state(9, B), ValueError, "holds 9 tokens .* has max_len = 8"),
-        (state(3, B, (PAIR, PAIR)), ValueError, "of 2 layers, and the model .* 1 layers"),
-    ],
-)
-def test_states_of_something_else(unhooked, window, error, message):
-    module = unhooked("labml_nn.transformers.sliding_window")
-    if isinstance(window, SlidingWindow):
-        window = module.SlidingWindow(*window)
-    with pytest.raises(error, match=message):
-        module.run_in_window(
-            run, torch.ones(1, B).long(), window, n_layers=1, max_len=8, padding_token=None
-        )

@@ -37,5 +37,5 @@ def trace_batches(S, T, B):
     """Pairs, the longest of S and T tokens, turned so that padding is first."""
     pairs = [([3] * (S - b % 2), [4] * (T - b % 2)) for b in range(B)]
     batch = collate(pairs, 0)
-    target, lengths = to_front(batch.target.flip(0), 0)
-    shift(target, lengths, padding_token=0, start_token=1, end_token=2)
+    target = to_front(batch.target.flip(0), 0)
+    shift(target, padding_token=0, start_token=1, end_token=2)
