@@ -41,7 +41,7 @@ def test_entries(name):
         ("gpt", SMALL, ValueError, "no model 'gpt'; known: autoregressive, encoder_decoder"),
         (3, SMALL, TypeError, r"the model \(3\) must be a string, not a int"),
         ("elman", {"n_vocab": 11, "d_hiden": 3}, ValueError, "'d_hiden'; did you mean 'd_hidden'"),
-        ("elman", {}, ValueError, "ElmanConfig needs `n_vocab`"),
+        ("elman", {}, TypeError, "ElmanConfig.* missing .*n_vocab"),
     ],
 )
 def test_unknown_names_and_fields(unhooked, name, config, error, message):
