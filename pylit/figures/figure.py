@@ -28,7 +28,7 @@ class Demo:
     """What a script needs to draw a figure anew when a knob turns.
 
     The drawing as it stands is what the knobs' first values give. `name` is that of a function in
-    `docs_src/theme/js/figures`; elements that it changes carry ``data-p``.
+    `pylit/theme/js/figures`; elements that it changes carry ``data-p``.
     """
 
     name: str

@@ -6,7 +6,6 @@ fonts are those of the site, as files that resvg can read, cut once and kept.
 
 import os
 import re
-import sys
 from pathlib import Path
 from textwrap import wrap
 from unicodedata import normalize
@@ -15,7 +14,7 @@ import resvg_py
 from jinja2 import Environment
 
 from pylit.cache import digest
-from pylit.page.fonts import CHARACTERS, CODE, shelf
+from pylit.page.fonts import CHARACTERS, CODE
 
 #: Sources below the folder of npm packages, characters and weight. What the first two have no glyph
 #: for is taken from the last.
@@ -107,8 +106,3 @@ def fonts(node_modules: Path, kept: Path) -> list[str]:
             new.replace(path)
         paths.append(str(path))
     return paths
-
-
-if __name__ == "__main__":
-    packages = Path(sys.argv[1])
-    fonts(packages, shelf(packages))

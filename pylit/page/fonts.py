@@ -97,7 +97,7 @@ FACES: tuple[Face, ...] = (
 
 def shelf(node_modules: Path) -> Path:
     """Where cut fonts are kept: beside their packages, since all sites have the same ones."""
-    return node_modules / ".cache" / "pylit"
+    return node_modules.parent
 
 
 @contextmanager
@@ -190,8 +190,7 @@ def _rules(face: Face, metrics: "Metrics") -> str:
 
 
 if __name__ == "__main__":
-    # With the folder of npm packages alone, as when they are installed, fonts go to their shelf.
-    packages, *given = map(Path, sys.argv[1:])
+    packages, kept = map(Path, sys.argv[1:])
     # A font is a million small objects, and the process ends before their room is needed.
     gc.disable()
-    fonts(packages, given[0] if given else shelf(packages))
+    fonts(packages, kept)

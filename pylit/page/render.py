@@ -33,14 +33,15 @@ class Renderer:
     """The templates of a theme, for the pages of one site.
 
     Args:
-        theme: Folder of the templates; a page is shown by the one named after its kind.
+        folders: Of the templates, and of ``cards`` for the home page, in the order in which they
+            are searched; a page is shown by the template named after its kind.
         site: What every template may know.
         stamp: Of the templates: with another, they are read again.
     """
 
-    def __init__(self, theme: Path, site: SiteView, stamp: str = "") -> None:
+    def __init__(self, folders: tuple[Path, ...], site: SiteView, stamp: str = "") -> None:
         self._site = site
-        self._environment = _environment(theme, stamp)
+        self._environment = _environment(folders, stamp)
 
     def page(self, view: PageView) -> str:
         """The HTML of a page."""
@@ -60,10 +61,10 @@ class Renderer:
 
 
 @lru_cache(maxsize=4)
-def _environment(theme: Path, stamp: str) -> Environment:
-    """The templates of a folder, compiled once for all builds of a process."""
+def _environment(folders: tuple[Path, ...], stamp: str) -> Environment:
+    """The templates of some folders, compiled once for all builds of a process."""
     environment = Environment(
-        loader=FileSystemLoader(theme),
+        loader=FileSystemLoader(folders),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

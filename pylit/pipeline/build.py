@@ -24,7 +24,8 @@ from pylit.cache import Cache, digest, forget_old
 from pylit.diagnostics import Diagnostic, Report
 from pylit.figures.gallery import Asked, Gallery
 from pylit.model import Module, SiteView, SourceFile
-from pylit.node import NodeError
+from pylit.node.executable import NodeError
+from pylit.node.packages import MODULES
 from pylit.notebooks.model import Surroundings
 from pylit.notebooks.pages import FOLDER, Notebooks, read_notebooks
 from pylit.page.cards import Cards
@@ -53,6 +54,7 @@ from pylit.source.discover import discover
 from pylit.tex.maths import MathRenderer
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+THEME = Path(__file__).resolve().parents[1] / "theme"
 #: Days after which what was kept for a package that is not built any more is deleted.
 _MONTH = 30
 
@@ -75,8 +77,8 @@ class Options:
     serving: bool = False
     title: str = ""
     base_url: str = ""
-    theme: Path = REPOSITORY / "docs_src/theme"
-    node_modules: Path = REPOSITORY / "docs_src/node_modules"
+    theme: Path = THEME
+    node_modules: Path = MODULES
 
     @property
     def docs(self) -> Path:
@@ -164,7 +166,7 @@ class Builder:
             parsed.append(as_parsed(made))
             drafts.append(made.draft)
         view = self._view(config, drafts, report)
-        theme = Theme(options.theme, view)
+        theme = Theme(options.theme, options.docs, view)
         for draft, source in zip(drafts, parsed, strict=True):
             if draft.own:
                 front_matter_faults(draft, source.module.source.lines, options.root, report)

@@ -80,15 +80,16 @@ class Tally:
 class Theme:
     """The templates, filled in with one site; what a page shows of it is part of the page's key."""
 
-    def __init__(self, folder: Path, site: SiteView) -> None:
+    def __init__(self, folder: Path, docs: Path, site: SiteView) -> None:
         # Besides templates, what they include: a style sheet or a drawing beside them.
         parts = [*folder.rglob("*.html"), *folder.glob("*.css"), *folder.rglob("*.svg")]
+        parts += docs.glob("cards/**/*.html")
         self._digest = digest(*(path.read_bytes() for path in sorted(parts)))
         # Only the home page lists the others: without the lists, an edit to the title of one page
         # does not render all of them anew.
         bare = replace(site, catalogue=(), paths=(), hood=())
-        self._home = Renderer(folder, site, self._digest)
-        self._others = Renderer(folder, bare, self._digest)
+        self._home = Renderer((folder, docs), site, self._digest)
+        self._others = Renderer((folder, docs), bare, self._digest)
         self._keys = digest(self._digest, repr(site)), digest(self._digest, repr(bare))
 
     def key(self, draft: Draft) -> str:

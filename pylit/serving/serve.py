@@ -173,7 +173,8 @@ class _Server:
 
     def _is_generator(self, path: Path) -> bool:
         """Whether an edit changes what this process runs or watches."""
-        return path.is_relative_to(_GENERATOR) or path == self._options.docs / "site.toml"
+        code = path.is_relative_to(_GENERATOR) and not path.is_relative_to(self._options.theme)
+        return code or path == self._options.docs / "site.toml"
 
     def _watched(self) -> list[tuple[list[Path], bool]]:
         """Folders, some watched with all that is below them and some for their own files only."""
@@ -184,11 +185,10 @@ class _Server:
             sources = [options.root / name for name in config.sources] if config else []
         folders = {p.resolve() if p.is_dir() else p.resolve().parent for p in sources}
         docs = options.docs
-        folders |= {options.theme, _GENERATOR, docs / "pages", docs / "traces"}
+        folders |= {_GENERATOR, docs / "pages", docs / "traces", docs / "cards"}
         folders |= {options.root / FOLDER}
         folders |= {docs / "figures", docs / "results"}
         deep = [path for path in sorted(folders) if path.is_dir()]
-        # Not all of `docs_src`: the npm packages in it are thousands of folders.
         return [(deep, True), ([options.docs], False)]
 
     def _concerns(self, _: Change, path: str) -> bool:

@@ -1,4 +1,4 @@
-"""The files beside the theme that declare runs: ``docs_src/traces``.
+"""The files that declare runs: ``docs_src/traces``.
 
 A file of traces mirrors the path of its module, ``docs_src/traces/pkg/mod.py`` for ``pkg/mod.py``.
 Each of its functions whose name begins with ``trace`` is a run, and its parameters are axes.

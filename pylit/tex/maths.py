@@ -15,12 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pylit.node import NodeError, NodeProcess
+from pylit.node.executable import NodeError
+from pylit.node.packages import MODULES, SCRIPTS, staged
+from pylit.node.process import NodeProcess
 from pylit.tex.mathcache import MathCache
 
-DOCS = Path(__file__).resolve().parents[2] / "docs_src"
-SCRIPTS = DOCS / "node"
-MODULES = DOCS / "node_modules"
 FONTS = MODULES / "@mathjax" / "mathjax-newcm-font" / "chtml" / "woff2"
 
 SLOT = re.compile("\ue000([0-9]+)\ue001")
@@ -48,7 +47,7 @@ class MathRenderer:
         processes: How many Node processes may work side by side.
         macros: Name -> TeX, for the whole site: ``{"R": r"\\mathbb{R}"}``. A macro with arguments
             is a pair, ``{"norm": (r"\\lVert #1 \\rVert", 1)}``.
-        script: What to run in Node.
+        script: What to run in Node; None for MathJax.
         patience: Seconds for one formula after which Node is started anew without it.
     """
 
@@ -58,7 +57,7 @@ class MathRenderer:
         processes: int = 1,
         *,
         macros: Mapping[str, str | tuple[str, int]] | None = None,
-        script: Path = SCRIPTS / "serve.mjs",
+        script: Path | None = None,
         patience: float = 30.0,
     ) -> None:
         if processes < 1:
@@ -168,11 +167,9 @@ class MathRenderer:
 
     def _start(self) -> NodeProcess:
         if not FONTS.is_dir():
-            raise NodeError(
-                f"MathJax is not installed in {MODULES}; run "
-                "`python -m pylit.node npm ci --prefix docs_src`"
-            )
-        node = NodeProcess(self._script, {"macros": self._macros}, patience=self._patience)
+            raise NodeError(f"MathJax is not installed in {MODULES}; run `python -m pylit.node`")
+        script = self._script or staged("serve.mjs")
+        node = NodeProcess(script, {"macros": self._macros}, patience=self._patience)
         self._nodes.append(node)
         return node
 

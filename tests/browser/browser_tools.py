@@ -16,7 +16,6 @@ FLAGS = [
     "--disable-sync",
 ]
 HEIGHTS = {320: 640, 390: 844, 1024: 768, 1440: 900, 1920: 1080}
-NODE_MODULES = Path(__file__).parents[2] / "docs_src" / "node_modules"
 MHA = "labml_nn/transformers/mha.html"
 FEEDBACK = "labml_nn/transformers/feedback/index.html"
 

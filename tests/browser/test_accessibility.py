@@ -3,11 +3,13 @@
 from collections.abc import Callable
 
 import pytest
-from browser_tools import FEEDBACK, HEIGHTS, MHA, NODE_MODULES, Visit
+from browser_tools import FEEDBACK, HEIGHTS, MHA, Visit
+
+from pylit.node.packages import MODULES
 
 pytestmark = pytest.mark.browser
 
-AXE = (NODE_MODULES / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+AXE = (MODULES / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
 RUN = "axe.run(document, {resultTypes: ['violations'], elementRef: false})"
 
 

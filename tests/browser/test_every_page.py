@@ -8,8 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from browser_tools import FEEDBACK, MHA, NODE_MODULES, Visit, packed, pages
+from browser_tools import FEEDBACK, MHA, Visit, packed, pages
 from playwright.sync_api import Route
+
+from pylit.node.packages import MODULES
 
 pytestmark = pytest.mark.browser
 
@@ -117,7 +119,7 @@ def test_a_first_view_takes_four_requests_before_fonts(site: Path, visit: Callab
 def test_the_validator_finds_no_errors(site: Path, java: str, tmp_path: Path):
     broken = tmp_path / "broken.html"
     broken.write_text("<!doctype html><title>x</title><p id=a><p id=a>", encoding="utf-8")
-    jar = NODE_MODULES / "vnu-jar" / "build" / "dist" / "vnu.jar"
+    jar = MODULES / "vnu-jar" / "build" / "dist" / "vnu.jar"
     command = [java, "-Xss8m", "-jar", str(jar), "--errors-only", "--format", "json"]
     command += ["--exit-zero-always", "--skip-non-html", str(broken), str(site)]
     run = subprocess.run(command, capture_output=True, text=True, check=True)

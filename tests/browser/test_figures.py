@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from browser_tools import NODE_MODULES, Visit, pages
+from browser_tools import Visit, pages
 from playwright.sync_api import Page
 
 from labml_nn.sampling import Temperature
 from labml_nn.transformers.positional_encoding import get_positional_encoding
+from pylit.node.packages import MODULES
 
 pytestmark = pytest.mark.browser
 
@@ -88,7 +89,7 @@ def test_every_figure_is_named_and_captioned(drawn: list[str], visit: Callable[.
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_nothing(theme: str, drawn: list[str], visit: Callable[..., Visit]):
     window = visit("index.html", 390, theme)
-    axe = NODE_MODULES / "axe-core" / "axe.min.js"
+    axe = MODULES / "axe-core" / "axe.min.js"
     for url in drawn:
         window.open(url)
         page = opened(window)

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from pylit.node import find_node
-from pylit.tex.maths import FONTS, MODULES, MathRenderer, stylesheet
+from pylit.node.executable import find_node
+from pylit.node.packages import MODULES
+from pylit.tex.maths import FONTS, MathRenderer, stylesheet
 
 pytestmark = pytest.mark.browser
 

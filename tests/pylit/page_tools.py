@@ -1,12 +1,6 @@
 """Pages made by hand."""
 
-from pathlib import Path
-
 from pylit.model import CodeLine, PageGroup, PageLink, PageView, SectionView, SiteView
-
-REPOSITORY = Path(__file__).parents[2]
-THEME = REPOSITORY / "docs_src" / "theme"
-NODE_MODULES = REPOSITORY / "docs_src" / "node_modules"
 
 SITE = SiteView(
     title="The <site>",

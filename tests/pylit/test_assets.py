@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 from fontTools.ttLib import TTFont
-from page_tools import NODE_MODULES, THEME
 
 from pylit import fontcut
+from pylit.node.packages import MODULES
 from pylit.page import fonts
 from pylit.page.assets import SCRIPTS, assets, style_sheet
+from pylit.pipeline.build import THEME
 
-if not (NODE_MODULES / "@fontsource-variable").is_dir():
+if not (MODULES / "@fontsource-variable").is_dir():
     pytest.skip("npm packages are not installed", allow_module_level=True)
 
 
@@ -25,11 +26,11 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def made(cache: Path) -> dict[str, bytes]:
     """Everything; the fonts are cut aside, as a build of a new clone does it."""
-    with fonts.cut_aside(NODE_MODULES, cache) as wait:
+    with fonts.cut_aside(MODULES, cache) as wait:
         assert not list(cache.iterdir()), "it does not wait"
         wait()
         assert len(list((cache / "fonts").iterdir())) == len(fonts.FACES)
-    return dict(assets(THEME, NODE_MODULES, cache))
+    return dict(assets(THEME, MODULES, cache))
 
 
 def test_the_files(made: dict[str, bytes]):
@@ -43,7 +44,7 @@ def test_the_second_build_takes_fonts_from_the_cache(
     made: dict[str, bytes], cache: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(fontcut, "cut", lambda *_, **__: pytest.fail("cut again"))
-    assert dict(assets(THEME, NODE_MODULES, cache)) == made
+    assert dict(assets(THEME, MODULES, cache)) == made
 
 
 def test_a_build_that_ends_early_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -55,7 +56,7 @@ def test_a_build_that_ends_early_leaves_no_process(tmp_path: Path, monkeypatch: 
         return started[-1]
 
     monkeypatch.setattr(fonts.subprocess, "Popen", kept)
-    with pytest.raises(KeyboardInterrupt), fonts.cut_aside(NODE_MODULES, tmp_path):
+    with pytest.raises(KeyboardInterrupt), fonts.cut_aside(MODULES, tmp_path):
         raise KeyboardInterrupt
     (process,) = started
     assert process.returncode is not None

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from site_tools import (
     FILES,
-    REPOSITORY,
     SITE,
     build,
     faults,
@@ -20,7 +19,7 @@ from site_tools import (
     tree,
 )
 
-from pylit.pipeline.build import Builder
+from pylit.pipeline.build import THEME, Builder
 
 
 def edit(root: Path, name: str, old: str, new: str) -> None:
@@ -286,7 +285,7 @@ def test_a_file_that_two_sources_hold_is_one_page(tmp_path: Path) -> None:
 
 
 def test_a_broken_template_is_a_fault_with_its_line(tmp_path: Path) -> None:
-    theme = shutil.copytree(REPOSITORY / "docs_src/theme", tmp_path / "theme")
+    theme = shutil.copytree(THEME, tmp_path / "theme")
     make_site(tmp_path)
     for wrong in ("{% if %}", "{{ no.such.thing }}", "{% include 'no.html' %}"):
         (theme / "module.html").write_text(f"fine\n{wrong}\n")

