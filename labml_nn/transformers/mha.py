@@ -17,12 +17,12 @@ by how well each key fits the query ([@vaswani2017attention], §3.2.1, eq. 1):
 $$\operatorname{Attention}(Q, K, V)
     = \operatorname{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
 
+![Left: the steps of one head, from queries, keys and values to their average. Right:
+all heads between their projections and the output projection.](figure:mha.diagram)
+
 The rows of $Q$, $K$ and $V$ are queries, keys and values; the softmax turns each row
 of scores $Q K^\top / \sqrt{d_k}$ into positive weights that sum to one. Every step is
 differentiable, so queries learn to find what helps and keys learn to be found.
-
-![Left: the steps of one head, from queries, keys and values to their average. Right:
-all heads between their projections and the output projection.](figure:mha.diagram)
 
 In training all positions are computed in parallel, and the path between two of them has
 length one, however far apart they are, so long-range dependencies are easier to learn.
@@ -47,6 +47,8 @@ In **self-attention** $X = Y = Z$ is one sequence. In **cross-attention** the qu
 come from one sequence, such as a translation, and keys and values from another, such as
 the source sentence ([encoder–decoder](models.py)).
 
+<details><summary>Symbols, their code and shapes</summary>
+
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
 | $X$ | `query` of `forward` | `[T, B, C]` | input of the queries, $T$ positions |
@@ -63,6 +65,8 @@ the source sentence ([encoder–decoder](models.py)).
 
 $B$ sequences have $C$ features at each position. `nn.Linear` stores its matrix
 transposed; the table gives shapes as stored.
+
+</details>
 """
 
 import math
@@ -83,9 +87,8 @@ class PrepareForMultiHeadAttention(nn.Module):
     ## Projection into heads
 
     The matrices $W_1, \dots, W_H$ of all heads, $C \times d_k$ each, stand side by side
-    in one linear map. Its output is cut into $H$ heads of $D = d_k$ features:
-
-    $$x \, [W_1, \dots, W_H] = [x W_1, \dots, x W_H]$$
+    in one linear map: $x \, [W_1, \dots, W_H] = [x W_1, \dots, x W_H]$. Its output is
+    cut into $H$ heads of $D = d_k$ features.
 
     One large product replaces $H$ small ones. The cut computes nothing: the head
     becomes an axis of its own, and head $h$ sees *all* $C$ input features through its

@@ -24,6 +24,8 @@ of which the first had to compress the whole source into one vector for the seco
 the right. Each sub-layer normalises its input first
 (pre-norm).](figure:encoder_decoder.diagram)
 
+<details><summary>Symbols, their code and shapes</summary>
+
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
 | $w$ | `src` of `encode` | `[S, B]` | source tokens |
@@ -38,6 +40,8 @@ the right. Each sub-layer normalises its input first
 
 $B$ sequences, $C$ features, $H$ heads, $F$ hidden features of the feed-forward network,
 $V$ tokens in a vocabulary, $L$ layers.
+
+</details>
 """
 
 import math

@@ -40,6 +40,8 @@ identify a position, just as the hands of a clock do.
 ![Choose one of 12 pairs and a position: the waves of this pair, and the hands of all
 pairs.](figure:positional_encoding.clocks)
 
+<details><summary>Symbols, their code and shapes</summary>
+
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
 | $x$ | `x` | `[T, B, C]` | token embeddings |
@@ -48,6 +50,8 @@ pairs.](figure:positional_encoding.clocks)
 | $PE$ | `encodings` | `[T, C]` | one vector per position |
 | $C$ | `d_model` | | features per token |
 | $T$, $B$ | | | length of the sequence, batch size |
+
+</details>
 """
 
 import math
@@ -73,7 +77,7 @@ def get_positional_encoding(
     * `d_model` is the number of features, $C$, even or odd
     * `max_len` is the number of positions, $T$
     * `first` is the first position
-    * `dtype`, `device` are those of the result, and of the computation
+    * `dtype`, `device` are those of the result
 
     Returns `[T, 1, C]`; the axis of length one is the batch's. Raises `ValueError` if a
     size is less than 1.
@@ -136,6 +140,11 @@ class PositionalEncoding(nn.Module):
     The same $PE_p$ is added in every sequence of the batch. In an encoder–decoder both
     stacks need one at their input, and both count their positions from 0. The layers
     above need none: the residual connections carry the sum upwards.
+
+    The table is a **buffer**: it moves with the module from device to device and from
+    dtype to dtype, but it is no parameter. No gradient is computed for it, the
+    optimizer does not change it, and checkpoints do not contain it, since it can be
+    recomputed.
     """
 
     positional_encodings: Tensor
@@ -153,10 +162,6 @@ class PositionalEncoding(nn.Module):
         super().__init__()
         check_probability(dropout_prob=dropout_prob)
         self.dropout = nn.Dropout(dropout_prob)
-
-        # A buffer moves with the module from device to device and from dtype to dtype,
-        # but it is no parameter: no gradient is computed for it, and the optimizer does
-        # not change it. It is not part of the checkpoint, since it can be recomputed.
         table = get_positional_encoding(d_model, max_len)
         self.register_buffer("positional_encodings", table, persistent=False)
 

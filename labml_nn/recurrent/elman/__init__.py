@@ -32,6 +32,8 @@ per layer, where new information overwrites old. A gated network
 ([@hochreiter1997long]) learns when to overwrite, and a
 [transformer](../../transformers/mha.py) stores every position.
 
+<details><summary>Symbols, their code and shapes</summary>
+
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
 | $x_t$ | `x_t` | `[B, C]` | input at step $t$; all steps are `x`, `[T, B, C]` |
@@ -48,6 +50,8 @@ per layer, where new information overwrites old. A gated network
 | $Q$, $q$ | `output_projection` | `[C, N]`, `[C]` | from states to output features |
 | $c$ | `output_bias` | `[V]` | output bias |
 | $\hat z_t$ | `logits` | `[T, B, V]` | logits of the next token |
+
+</details>
 """
 
 import math

@@ -37,29 +37,16 @@ m_t &= \sum_{l=0}^{L} \operatorname{softmax}(w)_l \; x_t^l
 ![Left: the outputs of all layers at a step form its memory vector, and all layers of
 later steps attend to it. Right: one layer.](figure:feedback.diagram)
 
-**Depth.** Layer 1 at step $t$ starts from what layer $L$ computed at step $t - 1$. If
-$l$ is the highest layer with a weight in the sum, the output of step $t = 1, 2, \dots$
-is at the end of a chain of $l \, (t - 1) + L$ layers, in a transformer of $L$. This is
-the computational depth of a recurrent network, without its bottleneck, a hidden state
-of fixed size: attention still reaches every earlier step directly. On programs as above
-with three variables the authors report 99.1 % accuracy, for a transformer 33.7 %
-([their code and results](https://github.com/facebookresearch/transformer-sequential);
-their baseline has 8 layers, their feedback transformer 4).
+**Depth.** Layer 1 at step $t$ starts from what layer $L$ computed at step $t - 1$, so
+the chain of layers grows with the sequence. This is the computational depth of a
+recurrent network, without its bottleneck, a hidden state of fixed size: attention still
+reaches every earlier step directly. On programs as above with three variables the
+authors report 99.1 % accuracy, for a transformer 33.7 % ([their code and
+results](https://github.com/facebookresearch/transformer-sequential); their baseline has
+8 layers, their feedback transformer 4). The price is that training is sequential:
+[depth and cost](#depth-and-cost) are compared below.
 
-![Longest chains of layers in a transformer and in a feedback transformer, found with
-gradients.](figure:chains.unrolled)
-
-**Cost.** The arithmetic is that of a transformer of the same size, but not the order.
-A transformer computes all positions of a training sequence in parallel, layer by layer,
-in $L$ sequential steps. Here step $t$ needs the top layer of step $t - 1$: training
-takes $L \, T$ sequential steps, each of them a few small operations. Generation goes
-token by token in both. There the feedback transformer needs less memory: with shared
-keys and values it stores $2 C$ numbers per token and sequence, where the KV cache of a
-transformer has $2 L C$.
-
-**No causal mask.** A mask hides the future from positions that are computed in
-parallel. Here the future does not exist yet: when step $t$ is computed, memory ends
-with $m_{t-1}$. The token itself takes part through $x_t^{l-1}$.
+<details><summary>Symbols, their code and shapes</summary>
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
@@ -75,6 +62,8 @@ with $m_{t-1}$. The token itself takes part through $x_t^{l-1}$.
 | $e_j$ | `scores` | `[S, B, H]` | attention scores |
 | $A_j$ | `attn` | `[S, B, H]` | attention weights |
 | $\tau$ | `horizon` | | number of memory slots, if it is limited |
+
+</details>
 
 The model is complete on this page. The [language model](language_model.py) adds token
 embeddings and a loss; two [kernels](../../kernels/feedback_by_hand.py) compute the same
@@ -539,7 +528,10 @@ class FeedbackTransformer(nn.Module):
         At each step the token passes through the layers, which all attend to the same
         memory ([@fan2020feedback, "Feedback Memory"]). In a transformer layer $l$ would
         attend to the outputs of layer $l - 1$, so that each layer has keys and values
-        of its own; here the memory has no index $l$.
+        of its own; here the memory has no index $l$. **No causal mask** is necessary: a
+        mask hides the future from positions that are computed in parallel, and here the
+        future does not exist yet. At step $t$ the memory ends with $m_{t-1}$; the token
+        itself takes part through $x_t^{l-1}$.
 
         Then the memory vector is formed. The sum begins with the embedding, $l = 0$.
         The softmax makes it a mean, so that memory has the scale of its terms, and lets
@@ -667,6 +659,22 @@ class Stack:
         self.slots = []
 
 
+# ## Depth and cost
+#
+# If $l$ is the highest layer with a weight in the sum, the output of step $t = 1, 2,
+# \dots$ is at the end of a chain of $l \, (t - 1) + L$ layers, in a transformer of $L$.
+#
+# ![Longest chains of layers in a transformer and in a feedback transformer, found with
+# gradients.](figure:chains.unrolled)
+#
+# The arithmetic is that of a transformer of the same size, but not the order. A
+# transformer computes all positions of a training sequence in parallel, layer by layer,
+# in $L$ sequential steps. Here step $t$ needs the top layer of step $t - 1$: training
+# takes $L \, T$ sequential steps, each of them a few small operations. Generation goes
+# token by token in both. There the feedback transformer needs less memory: with shared
+# keys and values it stores $2 C$ numbers per token and sequence, where the KV cache of
+# a transformer has $2 L C$.
+#
 # ## Differences from the paper
 #
 # * **Horizon.** The paper's memory is a window of the last $\tau$ steps. Here it is one
@@ -726,7 +734,7 @@ class Stack:
 #
 # $m_t = x_t^0$ is known for all $t$ before any layer has run. All positions can be
 # computed in parallel, in $L$ sequential steps, and no chain has more than $L$ layers:
-# $l = 0$ in the formula of the introduction. Nothing is left of the feedback.
+# $l = 0$ in the formula above. Nothing is left of the feedback.
 #
 # ```python
 # import torch
