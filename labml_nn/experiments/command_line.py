@@ -26,6 +26,7 @@ from the list in its docstring, so that the command line knows what the library 
 | `tied: bool = True` | `--tied` and `--no-tied` |
 | `norm: Literal["layer", "rms"]` | `--norm WORD` |
 | `d_ff: int \| None = None` | `--d-ff N`, or `--d-ff none` |
+| `run: str` | a word without a flag |
 
 An error is one sentence and an exit code: 1 for a run that failed, 2 for a value that
 is not possible, 130 for Ctrl-C. `--debug` shows the traceback.
@@ -41,22 +42,26 @@ import shlex
 import sys
 import traceback
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from difflib import get_close_matches
+from functools import partial
+from importlib.metadata import version
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
+from types import NoneType
+from typing import Any, NoReturn, get_args, get_type_hints
 
 import torch
 
 from labml_nn.attention_maps import attention_maps, save_picture
 from labml_nn.checks import check_known, check_sizes
 from labml_nn.experiments.checkpoint import Run, RunError, RunFolder, load_run
-from labml_nn.experiments.data import TASKS, Vocabulary, read_corpus
+from labml_nn.experiments.data import TASKS, read_corpus
 from labml_nn.experiments.distributed import World
 from labml_nn.experiments.presets import (
     Experiment,
+    Setup,
     TrainingConfig,
+    check_device,
     default_preset,
     experiments,
 )
@@ -65,8 +70,8 @@ from labml_nn.experiments.reporters import (
     Progress,
     Reporter,
     Result,
+    check_server,
     curve_svg,
-    lines_of,
 )
 from labml_nn.experiments.trainer import (
     Trainer,
@@ -92,37 +97,33 @@ FAILED, REFUSED, INTERRUPTED = 1, 2, 130
 
 # ## Flags from dataclasses
 #
-class UsageError(ValueError):
-    """A command line that cannot be parsed."""
-
-
 class Parser(argparse.ArgumentParser):
     """
     ### Parser
 
-    argparse with errors raised instead of printed, the nearest match of a misspelt
-    flag, `--d_model` for `--d-model`, and numbers such as `-1e-2` as values. The result
-    holds only what was typed, so that a preset or the run that continues determines the
-    rest.
+    argparse with errors raised as `ValueError`, the nearest match of a misspelt flag,
+    `--d_model` for `--d-model`, and numbers such as `-1e-2` as values. The result holds
+    only what was typed, so that a preset or the run that continues determines the rest.
     """
 
     def __init__(self, command: str, about: str, *, epilog: str = "") -> None:
         super().__init__(
             prog=f"{program()} {command}",
-            usage=f"{program()} {command} [FLAGS]",
+            usage="%(prog)s [FLAGS]",
             description=about,
             epilog=epilog,
             allow_abbrev=False,
             argument_default=argparse.SUPPRESS,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
+        self._negative_number_matcher = re.compile(r"-[\d.]|-inf")
 
-    def add_flags(
+    def add_fields(
         self,
         title: str,
         config: type,
-        defaults: Mapping[str, Any],
         leave_out: Collection[str] = (),
+        **defaults: Any,
     ) -> None:
         """
         ### A flag for each field
@@ -130,27 +131,31 @@ class Parser(argparse.ArgumentParser):
         Of the dataclass `config` but for those in `leave_out`. The help shows
         `defaults` in place of those of the class.
         """
+        defaults = {one.name: one.default for one in fields(config)} | defaults
         group, about = self.add_argument_group(title), meanings(config)
         for name, kind in get_type_hints(config).items():
-            if name in leave_out or name.startswith("_"):
+            if name in leave_out or name not in defaults:
                 continue
-            several = get_origin(kind) in (Union, UnionType)
-            kinds = get_args(kind) if several else (kind,)
-            default = defaults.get(name, getattr(config, name, None))
-            flag, more = "--" + name.replace("_", "-"), dict[str, Any]()
-            if bool in kinds:
+            flag, default = "--" + name.replace("_", "-"), defaults[name]
+            more: dict[str, Any] = {"action": argparse.BooleanOptionalAction}
+            if kind is bool:
                 default = flag if default else flag.replace("--", "--no-", 1)
-                more["action"] = argparse.BooleanOptionalAction
             else:
-                more["type"] = lambda text, kinds=kinds: value_of(text, kinds)
-                more["metavar"] = kind_name(kinds)
-            shown = "none" if default is None else default
-            help_ = f"{about.get(name, '')} (default: {shown})".replace("%", "%%")
-            group.add_argument(flag, help=help_, **more)
+                kinds = get_args(kind) or (kind,)
+                word = "N" if int in kinds else "X" if float in kinds else "TEXT"
+                word = "WORD" if isinstance(kinds[0], str) else word
+                more = {"metavar": word, "type": partial(value_of, kinds=kinds)}
+            if default is MISSING:
+                group.add_argument(name, metavar=name.upper(), help=about[name])
+            else:
+                shown = "none" if default is None else default
+                help_ = f"{about[name]} (default: {shown})".replace("%", "%%")
+                group.add_argument(flag, help=help_, **more)
 
     def read(self, words: Sequence[str]) -> dict[str, Any]:
-        """What was typed, by the names of fields. Raises `UsageError`."""
-        values, rest = self.parse_known_args(normalised(words))
+        """What was typed, by the names of fields."""
+        flags = [re.sub("^--[^=]+", lambda m: m[0].replace("_", "-"), w) for w in words]
+        values, rest = self.parse_known_args(flags)
         if rest:
             word = rest[0].partition("=")[0]
             if not word.startswith("-"):
@@ -161,52 +166,36 @@ class Parser(argparse.ArgumentParser):
         return vars(values)
 
     def error(self, message: str) -> NoReturn:
-        """Raises `UsageError` instead of ending the program."""
+        """Raises `ValueError` instead of ending the program."""
         message = message.removeprefix("argument ")
         message = message.replace("expected one argument", "a value must follow")
-        raise UsageError(f"{message}\n`{self.prog} --help` explains all flags")
+        raise ValueError(f"{message}\n`{self.prog} --help` explains all flags")
 
 
-def kind_name(kinds: Collection[Any]) -> str:
-    """What the help shows for a value."""
-    if any(map(get_args, kinds)):
-        return "WORD"
-    return "N" if int in kinds else "X" if float in kinds else "TEXT"
+def value_of(text: str, kinds: Sequence[Any]) -> Any:
+    """
+    ### A value
 
-
-def value_of(text: str, kinds: Collection[Any]) -> Any:
-    """Parses `text`; argparse adds the name of the flag to the error."""
+    `text` as one of `kinds`, which are types, or the words to choose from. argparse
+    adds the name of the flag to an error.
+    """
     if text.lower() == "none" and NoneType in kinds:
         return None
-    choices = [word for kind in kinds for word in get_args(kind)]
-    number: Any = int if int in kinds else float if float in kinds else None
+    kind = int if int in kinds else float if float in kinds else str
     try:
-        if choices:
-            check_known("choice", text, choices)
-        return text if number is None else number(text)
+        if isinstance(kinds[0], str):
+            check_known("choice", text, kinds)
+        return kind(text)
     except ValueError as error:
-        expected = "a whole number" if number is int else "a number"
-        said = str(error) if choices else f"{text!r} is not {expected}"
+        number = "a whole number" if kind is int else "a number"
+        said = str(error) if kind is str else f"{text!r} is not {number}"
         raise argparse.ArgumentTypeError(said) from None
 
 
-def normalised(words: Sequence[str]) -> list[str]:
-    """`--d_model` as `--d-model`, and a negative number joined to its flag."""
-    found: list[str] = []
-    for word in words:
-        name, equals, value = word.partition("=")
-        if word.startswith("--"):
-            found.append(name.replace("_", "-") + equals + value)
-        elif found and found[-1].startswith("--") and re.match(r"-[\d.]|-inf", word):
-            found[-1] += f"={word}"
-        else:
-            found.append(word)
-    return found
-
-
 # An item of a docstring's list, and the names of fields at its start.
-ITEM = re.compile(r"^\* (.+(?:\n  .*)*)", re.MULTILINE)
-NAMES = re.compile(r"((?:`\w+`(?:, | and |, and )?)+)(:| is| are)?\s+(?=\S)")
+ITEM = re.compile(
+    r"^\* ((?:`\w+`(?:, | and )?)+)(?::| is| are)?\s+(.+(?:\n  .*)*)", re.M
+)
 # Citations, links and TeX, as a terminal shows them.
 PLAIN = (
     (re.compile(r" ?\(?\[-?@[^\]]*\](?:\([^)]*\))?\)?| \(§[\d.]+\)"), ""),
@@ -222,20 +211,45 @@ def meanings(config: type) -> dict[str, str]:
     ### Help from docstrings
 
     Returns for each field the item of the list in the docstring of the class, or of its
-    base class, in plain text.
+    base class, in plain text: the one that begins with its name, or else mentions it.
     """
     found: dict[str, str] = {}
     for one in reversed(config.__mro__):
-        for item in ITEM.findall(inspect.cleandoc(one.__doc__ or "")):
-            if start := NAMES.match(text := " ".join(item.split())):
-                about = text[start.end() :]
-                for pattern, plain in PLAIN:
-                    about = pattern.sub(plain, about)
-                found |= dict.fromkeys(re.findall(r"\w+", start[1]), about.strip())
-    for name in {one.name for one in fields(config)} - set(found):
-        said = (about for about in found.values() if re.search(rf"\b{name}\b", about))
-        found[name] = next(said, "")
+        for names, about in ITEM.findall(inspect.cleandoc(one.__doc__ or "")):
+            mentioned, about = re.findall(r"`(\w+)`", about), " ".join(about.split())
+            for pattern, plain in PLAIN:
+                about = pattern.sub(plain, about)
+            found = dict.fromkeys(mentioned, about) | found
+            found |= dict.fromkeys(re.findall(r"\w+", names), about)
     return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """
+    ### Commands
+
+    A command is a dataclass that is called. Its fields are its flags, the heading of
+    its docstring is the help, and a field without a default is a word without a flag.
+    """
+
+    @classmethod
+    def about(cls) -> str:
+        """The heading."""
+        return inspect.cleandoc(cls.__doc__ or "").partition("\n")[0].lstrip("# ")
+
+    @classmethod
+    def read(cls, words: Sequence[str]) -> "Command":
+        """From what was typed."""
+        name = next(name for name, one in COMMANDS.items() if one is cls)
+        wanted = [one.name.upper() for one in fields(cls) if one.default is MISSING]
+        parser = Parser(" ".join([name, *wanted]), f"{cls.about()}.")
+        parser.add_fields("flags", cls)
+        return cls(**parser.read(words))
+
+    def __call__(self) -> int:
+        """Returns the exit code, and raises an error if it fails."""
+        raise NotImplementedError
 
 
 # ## Main program
@@ -249,8 +263,8 @@ def main(words: Sequence[str] | None = None) -> int:
     debug = "--debug" in words
     try:
         return run([word for word in words if word != "--debug"])
-    except SystemExit as done:  # argparse has printed the help
-        return done.code if isinstance(done.code, int) else 0
+    except SystemExit:  # argparse has printed the help
+        return 0
     except BrokenPipeError:  # as in `generate ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -269,24 +283,18 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def run(words: list[str]) -> int:
-    """Runs a command, and raises what it raises."""
+    """Runs a command, and raises what it raises. Returns the exit code."""
     if not words or words[0] in ("-h", "--help", "help"):
-        listed = "\n".join(
-            f"  {name:<11}{inspect.cleandoc(command.__doc__ or '').splitlines()[0]}"
-            for name, command in COMMANDS.items()
-        )
-        print(
-            f"usage: {program()} COMMAND ...\n\nTrain the models of this library, and "
-            f"use them.\n\n{listed}\n\n`{program()} COMMAND --help` explains a command."
-        )
-        return 0
-    if words[0] == "--version":
-        from importlib.metadata import version
-
+        print(f"usage: {program()} COMMAND ...\n")
+        for name, command in COMMANDS.items():
+            print(f"  {name:<11}{command.about()}")
+        print(f"\n`{program()} COMMAND --help` explains a command.")
+    elif words[0] == "--version":
         print(f"labml-nn {version('labml-nn')}")
-        return 0
-    check_known("command", words[0], COMMANDS)
-    return COMMANDS[words[0]](words[1:])
+    else:
+        check_known("command", words[0], COMMANDS)
+        return COMMANDS[words[0]].read(words[1:])()
+    return 0
 
 
 def program() -> str:
@@ -328,20 +336,22 @@ def explained(error: BaseException) -> tuple[int, str]:
 # ## Train
 #
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class Train(Command):
     """
-    ### Order
+    ### Train a model, or continue a run
 
     * `preset` is the set of hyperparameters
-    * `variant` is one of the experiment's; without it all are trained, each in a folder
+    * `variant` is one of the experiment's; with none all are trained, each in a folder
       of its own
-    * `text` is a text file in UTF-8 to train on
-    * `out` is the run folder
+    * `text` is a text file in UTF-8 to train on; none is Tiny Shakespeare
+    * `out` is the run folder; none is the one in `runs` with the experiment's name
     * `resume` is whether to continue the run in the folder, with its hyperparameters
     * `quiet` is whether to print only the result
+    * `tracking_url` is the address of a labml server, such as
+      http://localhost:5005/api/v1/default, that receives the losses too
 
     `experiment` is what to train, and `model` and `training` are the fields of their
-    configurations that were typed.
+    configurations that were typed. The fields of both are flags too.
     """
 
     experiment: Experiment
@@ -353,6 +363,53 @@ class Order:
     out: str | None = None
     resume: bool = False
     quiet: bool = False
+    tracking_url: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.tracking_url is not None:
+            check_server(self.tracking_url)
+
+    @classmethod
+    def read(cls, words: Sequence[str]) -> "Train":
+        """
+        The experiment and the preset are read first, since they determine the flags and
+        their defaults.
+        """
+        known = experiments()
+        first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+        first.add_argument("--preset", nargs="?")
+        preset = first.parse_known_args(words)[0].preset or default_preset()
+        name = next((word for word in words if word in known), "")
+        if not name:
+            parser = Parser("train NAME", f"{cls.about()}.", epilog=str(known))
+            parser.add_argument("NAME", help=argparse.SUPPRESS)
+            typed = parser.parse_known_args(words)[0].NAME
+            check_known("experiment", typed, known)
+        experiment = known[name]
+        chosen, variants = experiment.preset(preset), experiment.variants
+        lines = [f"  {each:<7}{one.about}" for each, one in experiment.presets.items()]
+        lines += [f"variants: {', '.join(variants)}"] if variants else []
+        about = f"{experiment.title}: {experiment.summary}."
+        parser = Parser(f"train {name}", about, epilog="\n".join(["presets:", *lines]))
+        parser.add_argument("experiment", choices=[name], help=argparse.SUPPRESS)
+        parts = {"experiment", "model", "training"}
+        parser.add_fields("the run", cls, parts, preset=preset)
+        # What the text determines is no flag, and the variants determine what they
+        # differ in.
+        config = models()[experiment.model].load_class().Config
+        varied = {one: "by variant" for v in variants.values() for one in v}
+        shown = {"max_len": "seq_len", **chosen.model, **varied}
+        tokens = {"n_vocab", *TASKS["replies"].special}
+        parser.add_fields("the model", config, tokens, **shown)
+        parser.add_fields("the training", TrainingConfig, **chosen.training)
+        values = {"preset": preset, **parser.read(words), "experiment": experiment}
+        for part, kind in (("model", config), ("training", TrainingConfig)):
+            names = values.keys() & {one.name for one in fields(kind)}
+            values[part] = {one: values.pop(one) for one in names}
+        order = cls(**values)
+        for one in order.runs:
+            experiment.model_fields(preset, one.variant, one.model)
+        return order
 
     @property
     def folder(self) -> RunFolder:
@@ -363,14 +420,14 @@ class Order:
     @property
     def config(self) -> TrainingConfig:
         """The hyperparameters, on resuming those of the run."""
-        if self.resume and self.folder.run_file.is_file():
+        if self.resume:
             known = load_run(self.folder.path).training.values()
             return TrainingConfig.of({**known, **self.training})
         return self.experiment.training(self.preset, self.training)
 
     @property
-    def runs(self) -> "list[Order]":
-        """An order for each variant, if all are to be trained."""
+    def runs(self) -> "list[Train]":
+        """A training for each variant, if all are to be trained."""
         if self.variant is not None or not self.experiment.variants:
             return [self]
         path, several = self.folder.path, []
@@ -380,161 +437,119 @@ class Order:
             several.append(replace(one, resume=there))
         return several
 
+    def __call__(self) -> int:
+        """
+        Everything that can be refused is refused before the first training starts. Of
+        several variants, those that have finished are left alone on resuming.
+        """
+        config, runs = self.runs[0].config, self.runs
+        World.announced().share(config.batch_size, config.accumulate)
+        world = World.join(pick_device(config.device))
+        if world.main:
+            for one in runs:
+                if not one.resume:
+                    one.folder.check_new()
+        for one in runs:
+            if one is not self and one.resume and one.folder.result.is_file():
+                before = load_run(one.folder.path).result()["result"]
+                if before["stopped"] == "finished":
+                    continue
+            if one.train(world).stopped == "interrupted":
+                return INTERRUPTED
+        if world.main and len(runs) > 1:
+            print(self.compared())
+        return 0
 
-def train(words: Sequence[str]) -> int:
-    """
-    train a model, or continue a run (--resume)
-
-    Everything that can be refused is refused before the first training starts. Of
-    several variants, those that have finished are left alone on resuming.
-    """
-    order = read_order(words)
-    config = order.runs[0].config
-    World.announced().share(config.batch_size, config.accumulate)
-    world = World.join(pick_device(config.device))
-    if world.main:
-        for one in order.runs:
-            if not one.resume:
-                one.folder.check_new()
-    for one in order.runs:
-        if one is not order and one.resume and one.folder.result.is_file():
-            before = load_run(one.folder.path).result()["result"]
-            if before["stopped"] == "finished":
-                continue
-        if train_one(one, order, world).stopped == "interrupted":
-            world.leave()
-            return INTERRUPTED
-    if world.main and len(order.runs) > 1:
-        print(compared(order))
-    world.leave()
-    return 0
-
-
-def read_order(words: Sequence[str]) -> Order:
-    """
-    ### From words to an order
-
-    The preset is read first, since the help shows its hyperparameters.
-    """
-    known = experiments()
-    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    first.add_argument("--preset", nargs="?")
-    preset = first.parse_known_args(words)[0].preset or default_preset()
-    name = next((word for word in words if word in known), None)
-    if name is None:
-        if words and not words[0].startswith("-"):
-            check_known("experiment", words[0], known)
-        parser = Parser("train NAME", "Train a model.", epilog=str(known))
-        if not {"-h", "--help"}.isdisjoint(words):
-            parser.parse_args(["--help"])
-        parser.error(f"the name of an experiment is missing; known: {', '.join(known)}")
-    experiment = known[name]
-    chosen = experiment.preset(preset)
-    varied = {one for changed in experiment.variants.values() for one in changed}
-    for word in normalised(words):
-        flag = word.partition("=")[0]
-        if flag.startswith("--") and flag[2:].replace("-", "_") in varied:
-            raise UsageError(
-                f"{flag} is what the variants of {name} differ in; choose one with "
-                f"--variant: {', '.join(experiment.variants)}"
+    def setup(self) -> Setup:
+        """
+        Model, task and hyperparameters of a new run, or of one that continues. Raises
+        `RunError` if that is missing, or is another one.
+        """
+        if not self.resume:
+            return self.experiment.build(
+                self.preset,
+                corpus=read_corpus(self.text),
+                variant=self.variant,
+                model=self.model,
+                training=self.training,
             )
-    presets = (f"  {name:<7}{one.about}" for name, one in experiment.presets.items())
-    about = f"{experiment.title}: {experiment.summary}."
-    epilog = "\n".join(["presets:", *presets])
-    parser = Parser(f"train {name}", about, epilog=epilog)
-    parser.add_argument("experiment", help=argparse.SUPPRESS)
-    defaults = {
-        "preset": preset,
-        "variant": f"all of {', '.join(experiment.variants)}",
-        "text": "Tiny Shakespeare",
-        "out": f"runs/{name}",
-    }
-    mine = {"experiment", "model", "training"}
-    mine |= set() if experiment.variants else {"variant"}
-    parser.add_flags("the run", Order, defaults, leave_out=mine)
-    model = models()[experiment.model].load_class().Config
-    task = TASKS[experiment.task](None, vocabulary=Vocabulary("a"))
-    leave_out = varied | {"padding_token", *task.model_fields}
-    defaults = {"max_len": "seq_len", **chosen.model}
-    parser.add_flags("the model", model, defaults, leave_out)
-    parser.add_flags("the training", TrainingConfig, chosen.training)
-    values = parser.read(words) | {"experiment": experiment}
-    order = Order(
-        **{"preset": preset, **typed(values, Order)},
-        model=typed(values, model),
-        training=typed(values, TrainingConfig),
-    )
-    experiment.model_fields(preset, order.variant)
-    return order
+        run, mine = load_run(self.folder.path), (self.experiment.name, self.variant)
+        if (run.about["experiment"], run.about["variant"]) != mine:
+            raise RunError(
+                f"the run in {run.folder.path} is another one ({title_of(run.about)}); "
+                "continue that, or start a new run in another folder (--out)"
+            )
+        return Setup(run.new_model(**self.model), run.task(self.text), self.config)
 
-
-def typed(values: Mapping[str, Any], config: type) -> dict[str, Any]:
-    """The fields of `config` among the values that were typed."""
-    return {f.name: values[f.name] for f in fields(config) if f.name in values}
-
-
-def train_one(order: Order, whole: Order, world: World) -> Result:
-    """One training of the `whole`."""
-    trainer = trainer_of(order, world)
-    if world.main and not order.quiet:
-        count = sum(parameter.numel() for parameter in trainer.model.parameters())
-        corpus, step = trainer.task.corpus, trainer.history.step
-        print(
-            f"{named(trainer.about)}: a model with {count:,} parameters on "
-            f"{f'{world.size} x ' if world.size > 1 else ''}{trainer.device}\n"
-            f"{corpus.name}: {len(corpus.train_text):,} characters for training, "
-            f"{len(corpus.validation_text):,} for validation"
-            + (f"\nresuming after {step:,} updates" if step else "")
+    def train(self, world: World) -> Result:
+        """One training: prints what is trained, the result, and the next command."""
+        path = self.folder.path
+        trainer = Trainer(
+            *self.setup(),
+            path,
+            world=world,
+            reporters=[
+                Warnings() if self.quiet else Progress(),
+                LabmlRecord(path / "labml", self.tracking_url),
+            ],
+            about={
+                "experiment": self.experiment.name,
+                "variant": self.variant,
+                "preset": self.preset,
+            },
         )
-    result = trainer.train()
-    if result.stopped == "not finite":
-        raise RunError(
-            f"the run in {order.folder.path} has ended after {result.step:,} of "
-            f"{trainer.config.steps:,} updates; start a new one (--out), with what the "
-            "warning suggests"
+        if self.resume:
+            trainer.resume()
+        task, step = trainer.task, trainer.history.step
+        if world.main and not self.quiet:
+            count = sum(parameter.numel() for parameter in trainer.model.parameters())
+            print(
+                f"{title_of(trainer.about)}: a model with {count:,} parameters on "
+                f"{f'{world.size} x ' if world.size > 1 else ''}{trainer.device}\n"
+                f"{task.corpus.name}: {len(task.corpus.train_text):,} characters for "
+                f"training, {len(task.corpus.validation_text):,} for validation"
+                + (f"\nresuming after {step:,} updates" if step else "")
+            )
+        result = trainer.train()
+        if result.stopped == "not finite":
+            raise RunError(
+                f"the run in {path} has ended after {result.step:,} of "
+                f"{trainer.config.steps:,} updates; start a new one (--out), with what "
+                "the warning suggests"
+            )
+        said = (
+            f"interrupted after {result.step:,} updates, and saved; continue with the "
+            "same command and --resume"
         )
-    if world.main:
-        print(ending(order, whole, trainer, result))
-    return result
+        if result.stopped == "finished":
+            example = task.sample_prompt.splitlines()[0] if task.replies else ""
+            more = ["--prompt", example] if example else []
+            said = (
+                f"{result.step:,} updates in {result.seconds:,.1f} s; validation loss "
+                f"{result.validation_loss:.4f} nats per character, at best "
+                f"{result.best_validation_loss:.4f}\ngenerate text with it:\n"
+                f"  {program()} {shlex.join(['generate', str(path), *more])}"
+            )
+        if world.main:
+            print(said)
+        return result
+
+    def compared(self) -> str:
+        """The best losses of all variants, lowest first, and their curves."""
+        ends = {str(o.variant): load_run(o.folder.path).result() for o in self.runs}
+        picture = self.folder.path / "curves.svg"
+        curves = {variant: end["curve"] for variant, end in ends.items()}
+        drawn = curve_svg(curves, self.experiment.title)
+        picture.write_text(drawn, encoding="utf-8")
+        best = {v: end["result"]["best_validation_loss"] for v, end in ends.items()}
+        table = [f"  {best[v]:.4f}  {v}" for v in sorted(best, key=best.__getitem__)]
+        return "\n".join(["best validation loss:", *table, f"curves: {picture}"])
 
 
-def named(about: Mapping[str, Any]) -> str:
+def title_of(about: Mapping[str, Any]) -> str:
     """Experiment, variant and preset of a run."""
     parts = (about[part] for part in ("experiment", "variant", "preset"))
     return ", ".join(part for part in parts if part)
-
-
-def trainer_of(order: Order, world: World) -> Trainer:
-    """
-    A trainer of a new run, or of one that continues. Raises `RunError` for a run that
-    is missing, or that differs from what was typed.
-    """
-    folder, name = order.folder, order.experiment.name
-    shown = Warnings() if order.quiet else Progress()
-    more: dict[str, Any] = {
-        "world": world,
-        "reporters": [shown, LabmlRecord(folder.path / "labml")],
-        "about": {"experiment": name, "variant": order.variant, "preset": order.preset},
-    }
-    if not order.resume:
-        built = order.experiment.build(
-            order.preset,
-            corpus=read_corpus(order.text),
-            variant=order.variant,
-            model=order.model,
-            training=order.training,
-        )
-        return Trainer(*built, folder.path, **more)
-    run = load_run(folder.path)
-    if (run.about["experiment"], run.about["variant"]) != (name, order.variant):
-        raise RunError(
-            f"the run in {folder.path} is another one ({named(run.about)}); continue "
-            "that, or start a new run in another folder (--out)"
-        )
-    model, task = run.new_model(**order.model), run.task(order.text)
-    trainer = Trainer(model, task, order.config, folder.path, **more)
-    trainer.resume()
-    return trainer
 
 
 class Warnings(Reporter):
@@ -545,73 +560,41 @@ class Warnings(Reporter):
         print(f"warning: {text}", file=sys.stderr)
 
 
-def ending(order: Order, whole: Order, trainer: Trainer, result: Result) -> str:
-    """The result, and the next command as a line to copy."""
-    folder = str(order.folder.path)
-    if result.stopped == "interrupted":
-        chosen = [] if whole.variant is None else ["--variant", whole.variant]
-        words = ["train", order.experiment.name, *chosen]
-        words += ["--out", str(whole.folder.path), "--resume"]
-        caller = program()
-        if trainer.world.size > 1:
-            here = os.environ.get("LOCAL_WORLD_SIZE", str(trainer.world.size))
-            caller = f"torchrun --nproc-per-node {here} -m labml_nn"
-        return (
-            f"interrupted after {result.step:,} updates, and saved; continue with\n"
-            f"  {caller} {shlex.join(words)}"
-        )
-    words = ["generate", folder]
-    if trainer.task.replies:
-        words += ["--prompt", trainer.task.sample_prompt.splitlines()[0]]
-    return (
-        f"{result.step:,} updates in {result.seconds:,.1f} s; validation loss "
-        f"{result.validation_loss:.4f} nats per character, at best "
-        f"{result.best_validation_loss:.4f}\ngenerate text with it:\n"
-        f"  {program()} {shlex.join(words)}"
-    )
-
-
-def compared(order: Order) -> str:
-    """The best losses of all variants, lowest first, and a picture of their curves."""
-    results = {str(o.variant): load_run(o.folder.path).result() for o in order.runs}
-    lines = [
-        lines_of(result["curve"], variant, colour)[1]
-        for colour, (variant, result) in enumerate(results.items())
-    ]
-    picture = order.folder.path / "curves.svg"
-    picture.write_text(curve_svg(lines, order.experiment.title), encoding="utf-8")
-    best = {v: r["result"]["best_validation_loss"] for v, r in results.items()}
-    table = [f"  {best[v]:.4f}  {v}" for v in sorted(best, key=best.__getitem__)]
-    return "\n".join(["best validation loss:", *table, f"curves: {picture}"])
-
-
 # ## Commands for trained models
 #
-def read_run(
-    words: Sequence[str], command: str, about: str, config: type, **defaults: Any
-) -> tuple[Run, dict[str, Any]]:
+@dataclass(frozen=True, kw_only=True)
+class RunCommand(Command):
     """
-    The run that the first word names, and the fields of `config` that were typed. An
-    experiment with variants has a run in each subfolder: the error names them.
+    ### A trained model
+
+    * `run` is the folder of a run, such as runs/feedback
+    * `device` is `"cpu"`, `"cuda"`, `"cuda:1"`, `"mps"`, or `"auto"` for a GPU if there
+      is one
     """
-    parser = Parser(f"{command} RUN", about)
-    help_ = "the folder of a run, such as runs/feedback"
-    parser.add_argument("RUN", help=help_, type=Path)
-    parser.add_flags("flags", config, defaults)
-    values = parser.read(words)
-    path = values.pop("RUN")
-    below = sorted(str(file.parent) for file in path.glob("*/run.json"))
-    if below and not RunFolder(path).run_file.is_file():
-        listed = ", ".join(below)
-        raise RunError(f"{path} is not a run, but contains some: {listed}")
-    config(**values)  # impossible values are refused before the run is read
-    return load_run(path), values
+
+    run: str
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        check_device(self.device)
+
+    def load(self) -> tuple[Run, torch.device]:
+        """
+        The run, and the device. An experiment with variants has a run in each
+        subfolder: the error names them.
+        """
+        path = Path(self.run)
+        below = sorted(str(file.parent) for file in path.glob("*/run.json"))
+        if below and not RunFolder(path).run_file.is_file():
+            listed = ", ".join(below)
+            raise RunError(f"{path} is not a run, but contains some: {listed}")
+        return load_run(path), pick_device(self.device)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Generation:
+class Generate(RunCommand):
     """
-    ### Generate text
+    ### Generate text with a trained model
 
     * `prompt` is the text to continue, or to reply to; without one, a text starts after
       a new line
@@ -622,8 +605,6 @@ class Generation:
     * `top_p` samples from the smallest set of characters with this total probability
     * `seed` makes the text repeatable
     * `count` is the number of texts
-    * `device` is `"cpu"`, `"cuda"`, `"cuda:1"`, `"mps"`, or `"auto"` for a GPU if there
-      is one
     """
 
     prompt: str = ""
@@ -633,131 +614,97 @@ class Generation:
     top_p: float | None = None
     seed: int | None = None
     count: int = 1
-    device: str = "auto"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_sizes(tokens=self.tokens, count=self.count)
-        if not 0 <= self.temperature < math.inf:
-            raise ValueError(
-                f"`temperature` ({self.temperature}) must be at least 0 and finite; 0 "
-                "is greedy decoding"
-            )
-        TrainingConfig(device=self.device, seed=self.seed or 0)
-        _ = self.sampler  # which checks `top_k` and `top_p`
+        _ = self.sampler  # which checks its numbers
 
     @property
     def sampler(self) -> Sampler:
         """Truncation follows the temperature."""
-        if self.temperature == 0:
-            return Greedy()
-        steps: list[Sampler] = [Temperature(self.temperature)]
-        if self.top_k is not None:
-            steps.append(TopK(self.top_k))
-        if self.top_p is not None:
-            steps.append(Nucleus(self.top_p))
-        return Chain(*steps)
+        first = Temperature(self.temperature) if self.temperature else Greedy()
+        more = [] if self.top_k is None else [TopK(self.top_k)]
+        last = [] if self.top_p is None else [Nucleus(self.top_p)]
+        return Chain(first, *more, *last)
 
-
-def generate_text(words: Sequence[str]) -> int:
-    """
-    generate text with a trained model
-
-    A character is printed as soon as it is drawn. The empty prompt is a new line, but
-    not for a model that replies.
-    """
-    about = "Generate text with a trained model."
-    trained, values = read_run(words, "generate", about, Generation)
-    settings, task = Generation(**values), trained.wording
-    device = pick_device(settings.device)
-    characters = trained.vocabulary.characters
-    if not settings.prompt and (task.replies or "\n" not in characters):
-        what = "replies to a text" if task.replies else "knows no new line to start at"
-        example = "What is your name?" if task.replies else characters[0]
-        raise ValueError(f'this model {what}; try --prompt "{example}"')
-    prompt = settings.prompt or "\n"
-    tokens = task.prompt(prompt).to(device)
-    model = trained.model(device)
-
-    # The prompt appears with the first character: reading it may compile a kernel,
-    # which says so on the terminal.
-    shown = ""
-
-    def show(_: int, token: int) -> None:
-        nonlocal shown
-        sys.stdout.write(shown)
-        sys.stdout.write(task.decode([token]))
-        sys.stdout.flush()
+    def __call__(self) -> int:
+        """
+        A character is printed as soon as it is drawn, and the prompt with the first
+        one: reading it may compile a kernel, which says so on the terminal. The empty
+        prompt is a new line, but not for a model that replies.
+        """
+        run, device = self.load()
+        task, characters = run.wording, run.vocabulary.characters
+        if not self.prompt and (task.replies or "\n" not in characters):
+            what = "replies to a text" if task.replies else "knows no new line"
+            example = "What is your name?" if task.replies else characters[0]
+            raise ValueError(f'this model {what}; try --prompt "{example}"')
+        prompt = self.prompt or "\n"
+        tokens, model = task.prompt(prompt).to(device), run.model(device)
         shown = ""
 
-    for i in range(settings.count):
-        if i:
-            print(f"\n--- {i + 1} of {settings.count} ---")
-        shown = "" if task.replies else prompt
-        generate(
-            model,
-            tokens,
-            settings.tokens,
-            settings.sampler,
-            seed=None if settings.seed is None else settings.seed + i,
-            on_token=show,
-        )
-        print()
-    return 0
+        def show(_: int, token: int) -> None:
+            nonlocal shown
+            sys.stdout.write(shown + task.decode([token]))
+            sys.stdout.flush()
+            shown = ""
+
+        for i in range(self.count):
+            if i:
+                print(f"\n--- {i + 1} of {self.count} ---")
+            shown = "" if task.replies else prompt
+            seed = None if self.seed is None else self.seed + i
+            sampler = self.sampler
+            generate(model, tokens, self.tokens, sampler, seed=seed, on_token=show)
+            print()
+        return 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluation:
-    """
-    ### Evaluate a model
+class Evaluate(RunCommand):
+    r"""
+    ### Compute the validation loss of a trained model
 
-    * `text` is a text file in UTF-8, whose last tenth is read
-    * `device` is `"cpu"`, `"cuda"`, `"cuda:1"`, `"mps"`, or `"auto"` for a GPU if there
-      is one
+    * `text` is a text file in UTF-8, whose last tenth is read; none is the text of the
+      training
+
+    Prints the mean loss $\mathcal{L}$ in nats, in bits ($\mathcal{L} / \ln 2$), and as
+    the perplexity $e^{\mathcal{L}}$.
     """
 
     text: str | None = None
-    device: str = "auto"
 
-
-def evaluate(words: Sequence[str]) -> int:
-    r"""
-    compute the loss of a trained model on a text
-
-    The mean loss $\mathcal{L}$ in nats, in bits ($\mathcal{L} / \ln 2$), and as the
-    perplexity $e^{\mathcal{L}}$, of the validation split of the text of the training,
-    or of the last tenth of another text.
-    """
-    about = "Compute the validation loss of a trained model."
-    default = "that of the training"
-    trained, values = read_run(words, "evaluate", about, Evaluation, text=default)
-    settings = Evaluation(**values)
-    device = pick_device(TrainingConfig(device=settings.device).device)
-    task = trained.task(settings.text)
-    loss = validation_loss(trained.model(device), task, device)
-    corpus = task.corpus
-    target = "character of a reply" if task.replies else "character"
-    held_out, whole = len(corpus.validation_text), len(corpus.text)
-    print(f"run         {trained.folder.path} ({named(trained.about)})")
-    print(f"text        {corpus.name}, the last {held_out:,} of {whole:,} characters")
-    print(f"loss        {loss:.4f} nats per {target}")
-    print(f"            {loss / math.log(2):.4f} bits")
-    print(f"perplexity  {math.exp(min(loss, 700)):.2f}")
-    if corpus.sha256 != trained.about["corpus"]["sha256"]:
+    def __call__(self) -> int:
+        run, device = self.load()
+        task = run.task(self.text)
+        loss = validation_loss(run.model(device), task, device)
+        corpus, known = task.corpus, run.about["corpus"]
+        target = "character of a reply" if task.replies else "character"
+        held_out, whole = len(corpus.validation_text), len(corpus.text)
         print(
-            f"The model was trained on another text: {trained.about['corpus']['name']}."
+            f"run         {run.folder.path} ({title_of(run.about)})\n"
+            f"text        {corpus.name}, the last {held_out:,} of {whole:,} "
+            f"characters\n"
+            f"loss        {loss:.4f} nats per {target}\n"
+            f"            {loss / math.log(2):.4f} bits\n"
+            f"perplexity  {math.exp(min(loss, 700)):.2f}"
         )
-    return 0
+        if corpus.sha256 != known["sha256"]:
+            print(f"The model was trained on another text: {known['name']}.")
+        return 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drawing:
+class Attention(RunCommand):
     """
-    ### Draw attention weights
+    ### Draw the attention weights of a trained model
 
-    * `text` is the input of the model
+    * `text` is the input of the model, and must be given
     * `out` is the picture, an SVG
-    * `layer` is its number, from 1 on; a model that replies has cross-attention too
-    * `head` is its number, from 0 on
+    * `layer` is its number, from 1 on, and none is the last; a model that replies has
+      cross-attention too
+    * `head` is its number, from 0 on; none draws all
     """
 
     text: str = ""
@@ -765,52 +712,45 @@ class Drawing:
     layer: int | None = None
     head: int | None = None
 
-
-def attention(words: Sequence[str]) -> int:
-    """draw the attention weights of a trained model"""
-    defaults = {"layer": "the last", "head": "all", "text": "must be given"}
-    about = "Draw the attention weights of a trained model."
-    trained, values = read_run(words, "attention", about, Drawing, **defaults)
-    settings, path = Drawing(**values), Path(values.get("out", Drawing.out))
-    if path.suffix.lower() != ".svg" or not path.parent.is_dir():
-        raise ValueError(f"--out ({path}) must end in .svg, in a folder that exists")
-    task, model = trained.wording, trained.model()
-    tokens = task.prompt(settings.text)
-    longest = getattr(model.config, "max_len", None) or len(tokens)
-    if len(tokens) > longest:
-        raise ValueError(
-            f"the text has {len(tokens)} tokens, and the context of this model is "
-            f"{longest}"
-        )
-    inputs = [tokens]
-    if task.replies:
-        start = torch.tensor([[model.config.start_token]])  # type: ignore[attr-defined]
-        reply = generate(model, tokens, min(longest - 1, 80))
-        inputs.append(torch.cat([start, reply[reply[:, 0] != model.end_token]]))
-    labels = [*trained.vocabulary.characters, *task.special]
-    maps = attention_maps(model, *inputs, vocabulary=labels)
-    layer = len(maps) if settings.layer is None else settings.layer
-    if not 1 <= layer <= len(maps):
-        raise ValueError(f"there is no layer {layer}; expected 1 to {len(maps)}")
-    one, head = maps[layer - 1], settings.head
-    if head is not None and not 0 <= head < (heads := one.sizes["head"]):
-        raise ValueError(f"there is no head {head}; expected 0 to {heads - 1}")
-    save_picture(one, settings.out, heads=None if head is None else [head])
-    print(f"{settings.out}: {one.title}")
-    return 0
+    def __call__(self) -> int:
+        path = Path(self.out)
+        if path.suffix.lower() != ".svg" or not path.parent.is_dir():
+            raise ValueError(
+                f"--out ({path}) must end in .svg, in a folder that exists"
+            )
+        run, device = self.load()
+        task, model = run.wording, run.model(device)
+        tokens = task.prompt(self.text).to(device)
+        inputs = [tokens]
+        if task.replies:
+            start = tokens.new_tensor([[task.model_fields["start_token"]]])
+            reply = generate(model, tokens, 80)
+            inputs.append(torch.cat([start, reply[reply[:, 0] != model.end_token]]))
+        labels = [*run.vocabulary.characters, *task.special]
+        maps = attention_maps(model, *inputs, vocabulary=labels)
+        layer = len(maps) if self.layer is None else self.layer
+        if not 1 <= layer <= len(maps):
+            raise ValueError(f"there is no layer {layer}; expected 1 to {len(maps)}")
+        one, head = maps[layer - 1], self.head
+        if head is not None and not 0 <= head < (heads := one.sizes["head"]):
+            raise ValueError(f"there is no head {head}; expected 0 to {heads - 1}")
+        save_picture(one, path, heads=None if head is None else [head])
+        print(f"{path}: {one.title}")
+        return 0
 
 
-def show_experiments(words: Sequence[str]) -> int:
-    """show the experiments that can be trained"""
-    Parser("list", "Show the experiments.").read(words)
-    print(experiments())
-    return 0
+class List(Command):
+    """### Show the experiments that can be trained"""
+
+    def __call__(self) -> int:
+        print(experiments())
+        return 0
 
 
-COMMANDS = {
-    "train": train,
-    "generate": generate_text,
-    "evaluate": evaluate,
-    "attention": attention,
-    "list": show_experiments,
+COMMANDS: dict[str, type[Command]] = {
+    "train": Train,
+    "generate": Generate,
+    "evaluate": Evaluate,
+    "attention": Attention,
+    "list": List,
 }

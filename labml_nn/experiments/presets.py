@@ -170,11 +170,7 @@ class TrainingConfig:
             elif kind is not str and not (value is None and name == "initial_seq_len"):
                 number = _checked(name, value, float if kind is float else int)
                 object.__setattr__(self, name, number)  # NumPy's numbers as Python's
-        if not isinstance(self.device, str) or not DEVICES.fullmatch(self.device):
-            raise ValueError(
-                f"`device` ({self.device!r}) is not known; expected auto, cpu, cuda, "
-                "cuda:0 (or another number), or mps"
-            )
+        check_device(self.device)
         if self.batch_size % self.accumulate:
             raise ValueError(
                 f"`batch_size` ({self.batch_size}) must be divisible by `accumulate` "
@@ -202,6 +198,15 @@ class TrainingConfig:
     def grows(self) -> bool:
         """Whether sequences grow during the training."""
         return self.initial_seq_len is not None and self.grow_steps > 0
+
+
+def check_device(name: str) -> None:
+    """Raises `ValueError` for a name of no device, on whatever machine."""
+    if not isinstance(name, str) or not DEVICES.fullmatch(name):
+        raise ValueError(
+            f"`device` ({name!r}) is not known; expected auto, cpu, cuda, cuda:0 (or "
+            "another number), or mps"
+        )
 
 
 @cache

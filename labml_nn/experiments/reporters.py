@@ -22,25 +22,32 @@ class LargestLoss(Reporter):
 With several processes only the first one has reporters.
 """
 
-import copy
 import io
+import json
 import math
+import platform
+import re
 import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from http.client import HTTPException
 from importlib import import_module
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, Literal, NamedTuple, cast
-from unittest.mock import patch
+from unittest.mock import Mock, patch
+from urllib.parse import urlencode
+from urllib.request import Request, urlopen
+from uuid import NAMESPACE_DNS, uuid5
 
 from tqdm import tqdm
 
 from labml_nn.experiments.checkpoint import RunFolder, write_json
 
-__all__ = ["LabmlRecord", "LiveCurve", "Progress", "Reporter", "Result", "RunFiles"]
+__all__ = ["LabmlRecord", "Progress", "Reporter", "Result", "RunFiles"]
 
 Stopped = Literal["finished", "interrupted", "not finite"]
 
@@ -110,30 +117,11 @@ class Reporter:
 # The training loss is measured on the batches of the updates, with dropout, and is
 # noisy. The validation loss is measured on held-out text. Where the first falls and the
 # second rises, the model overfits.
-class Line(NamedTuple):
-    """Name, pairs of x and y, number of the colour, and whether it is thin and pale."""
-
-    name: str
-    points: Sequence[tuple[float, float]]
-    colour: int = 0
-    faint: bool = False
-
-
-def lines_of(curve: Mapping[str, Any], name: str = "", colour: int = 0) -> list[Line]:
+def curve_svg(curves: Mapping[str, Mapping[str, Any]], title: str) -> str:
     """
-    Training and validation loss of a run, from its `history` or `result.json`. Lines of
-    a run with a `name` share its colour, and only the validation loss is named.
+    The curves of some runs by name, from their `result.json`, as an `<svg>` element
+    drawn by matplotlib. The training loss is thin and pale.
     """
-    points = {
-        kind: [(point[0], point[1]) for point in curve[kind] if point[1] is not None]
-        for kind in ("train", "validation")
-    }
-    train = Line("" if name else "training", points["train"], colour, True)
-    return [train, Line(name or "validation", points["validation"], colour)]
-
-
-def curve_svg(lines: Sequence[Line], title: str) -> str:
-    """The lines as an `<svg>` element, drawn by matplotlib."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -141,12 +129,18 @@ def curve_svg(lines: Sequence[Line], title: str) -> str:
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "labml_nn"}):
         figure = Figure(figsize=(7.2, 4), layout="constrained")
         axes = figure.subplots()
-        for name, points, colour, faint in lines:
-            if points:
-                label = f"{name} {points[-1][1]:.3f}" if name else "_"
-                weight = {"linewidth": 1, "alpha": 0.5} if faint else {"linewidth": 2}
-                xs, ys = zip(*points, strict=True)
-                axes.plot(xs, ys, color=f"C{colour}", label=label, **weight)
+        for i, (name, curve) in enumerate(curves.items()):
+            for kind, width, alpha in (("train", 1, 0.5), ("validation", 2, 1)):
+                points = [point[:2] for point in curve[kind] if point[1] is not None]
+                if points:
+                    pale = kind == "train"
+                    label = "_" if pale else f"{name} {points[-1][1]:.3f}"
+                    look: dict[str, Any] = {
+                        "color": f"C{i}",
+                        "linewidth": width,
+                        "alpha": alpha,
+                    }
+                    axes.plot(*zip(*points, strict=True), label=label, **look)
         axes.set(title=title, xlabel="updates", ylabel="nats per character")
         axes.grid(alpha=0.3)
         if axes.get_legend_handles_labels()[1]:
@@ -191,7 +185,8 @@ class RunFiles(Reporter):
         }
         write_json(self.folder.result, outcome)
         title = trainer.about["experiment"] or trainer.model.name
-        drawn = curve_svg(lines_of(curve), f"{title} on {trainer.task.corpus.name}")
+        title = f"{title} on {trainer.task.corpus.name}"
+        drawn = curve_svg({"validation": curve}, title)
         self.folder.curve.write_text(drawn, encoding="utf-8", newline="\n")
 
 
@@ -210,11 +205,11 @@ class Progress(Reporter):
     """
     ## Progress bar
 
-    In a terminal and in a notebook the bar is redrawn in place; in a file it is written
-    every ten seconds. Losses, samples and warnings stand on lines of their own:
+    In a terminal and in a notebook the bar is redrawn in place; a file gets a line
+    every ten seconds. Evaluations, samples and warnings stand on lines of their own:
 
     ```text
-     64%|██████▍   | 1280/2000 [00:41<00:23, loss 1.71, val 1.83, 98.2k tokens/s]
+     64%|██████▍   | 1280/2000 [00:41<00:23, loss 1.710, 98.2k tokens/s]
     ```
     """
 
@@ -223,32 +218,31 @@ class Progress(Reporter):
     def __init__(self, file: Any = None) -> None:
         """`file` defaults to the standard error."""
         self.file = sys.stderr if file is None else file
-        self.shown = dict.fromkeys(("loss", "val", "speed"), "")
+        self.in_place = self.file.isatty() or "ipykernel" in sys.modules
         self.bar: Any = None
-        self.in_place, self.written = False, time.monotonic()
+        self.written = time.monotonic()
 
     def begin(self, trainer: Any) -> None:
-        self.in_place = self.file.isatty() or "ipykernel" in sys.modules
         self.bar = tqdm(
             total=trainer.config.steps,
             initial=trainer.history.step,
-            file=self.file if self.in_place else io.StringIO(),
+            file=self.file,
+            disable=not self.in_place,
             dynamic_ncols=self.file.isatty(),
-            ascii=None if self.in_place else True,
             bar_format="{l_bar}{bar:10}| {n_fmt}/{total_fmt} "
             "[{elapsed}<{remaining}{postfix}]",
         )
 
     def update(self, step: int, loss: float, **more: float) -> None:
-        self.shown["loss"] = f"loss {loss:.3f}"
         speed = tqdm.format_sizeof(more["tokens_per_second"])
-        self.shown["speed"] = f"{speed} tokens/s"
-        self._advance(step)
+        shown = f"loss {loss:.3f}, {speed} tokens/s"
+        self.bar.set_postfix_str(shown, refresh=False)
+        self.bar.update(step - self.bar.n)
+        if not self.in_place and time.monotonic() - self.written > self.PAUSE:
+            self._say(f"step {step}: {shown}")
 
     def validated(self, step: int, loss: float) -> None:
-        self.shown["val"] = f"val {loss:.3f}"
         self._say(f"step {step}: validation loss {loss:.4f}")
-        self._advance(step)
 
     def sampled(self, step: int, text: str) -> None:
         indented = textwrap.indent(text.strip("\n"), "    ")
@@ -262,87 +256,11 @@ class Progress(Reporter):
         if self.bar is not None:
             self.bar.close()
 
-    def _advance(self, step: int) -> None:
-        shown = ", ".join(filter(None, self.shown.values()))
-        self.bar.set_postfix_str(shown, refresh=False)
-        self.bar.update(step - self.bar.n)
-        if not self.in_place and time.monotonic() - self.written > self.PAUSE:
-            self._say(str(self.bar))
-
     def _say(self, text: str) -> None:
+        # A terminal of another encoding shows a question mark for what it lacks.
         self.written = time.monotonic()
         encoding = getattr(self.file, "encoding", None) or "utf-8"
-        text = text.encode(encoding, "replace").decode(encoding)
-        if self.in_place:
-            tqdm.write(text, file=self.file)
-        else:
-            print(text, file=self.file, flush=True)
-
-
-class LiveCurve(Reporter):
-    """
-    ## Live curve in a notebook
-
-    The loss curve is redrawn at most once in `seconds`. For several trainings in one
-    picture use `curve.named("one head")`, `curve.named("two heads")` and so on. `show`
-    is called with each SVG; `None` shows it below the running cell, in place of the one
-    before.
-    """
-
-    def __init__(
-        self, *, seconds: float = 1.0, show: Callable[[str], object] | None = None
-    ) -> None:
-        self._seconds, self._name = seconds, ""
-        self._show = _notebook_picture() if show is None else show
-        self._drawn_at = -seconds
-        self._trainers: dict[str, Any] = {}  # shared by all names
-
-    def named(self, name: str) -> "LiveCurve":
-        """Another training in the same picture."""
-        other = copy.copy(self)
-        other._name = name
-        return other
-
-    def begin(self, trainer: Any) -> None:
-        self._trainers[self._name] = trainer
-
-    def update(self, step: int, loss: float, **more: float) -> None:
-        if time.monotonic() - self._drawn_at >= self._seconds:
-            steps = self._trainers[self._name].config.steps
-            left = more["seconds"] / step * max(steps - step, 0)
-            speed = more["tokens_per_second"]
-            self._draw(
-                f"{step:,} of {steps:,} updates, {speed:,.0f} tokens a second, "
-                f"{left:,.0f} s left"
-            )
-
-    def warned(self, text: str) -> None:
-        print(text)
-
-    def end(self, result: Result) -> None:
-        self._draw(f"{result.step:,} updates in {result.seconds:,.0f} s")
-
-    def _draw(self, title: str) -> None:
-        lines = [
-            line
-            for colour, (name, trainer) in enumerate(self._trainers.items())
-            for line in lines_of(vars(trainer.history), name, colour)
-        ]
-        self._show(curve_svg(lines, f"{self._name}: {title}" if self._name else title))
-        self._drawn_at = time.monotonic()
-
-
-def _notebook_picture() -> Callable[[str], object]:
-    display, handles = import_module("IPython.display").display, list[Any]()
-
-    def show(svg: str) -> None:
-        data = {"image/svg+xml": svg}
-        if handles:
-            handles[0].update(data, raw=True)
-        else:
-            handles.append(display(data, raw=True, display_id=True))
-
-    return show
+        tqdm.write(text.encode(encoding, "replace").decode(encoding), file=self.file)
 
 
 class LabmlRecord(Reporter):
@@ -353,10 +271,13 @@ class LabmlRecord(Reporter):
     files below the run folder: no server, no network, and nothing in the home
     directory. Where it is not installed or fails, one line says so and the training
     continues.
+
+    * `path` is the folder of the files
+    * `server` is the address of a labml server, which receives the numbers too
     """
 
-    def __init__(self, path: Path | str) -> None:
-        self.path = Path(path)
+    def __init__(self, path: Path | str, server: str | None = None) -> None:
+        self.path, self.server = Path(path), server
         self._tracker: Any = None
         self._watcher: Any = None
 
@@ -366,7 +287,7 @@ class LabmlRecord(Reporter):
         fields |= {f"model.{k}": v for k, v in about["model"]["config"].items()}
         name = about["experiment"] or about["model"]["name"]
         with self._reported("there is no record of this run"):
-            self._tracker, self._watcher = _start(self.path, name, fields)
+            self._tracker, self._watcher = _start(self.path, self.server, name, fields)
 
     def update(self, step: int, loss: float, **more: float) -> None:
         optim = {f"optim.{n}": more[n] for n in ("learning_rate", "gradient_norm")}
@@ -383,17 +304,17 @@ class LabmlRecord(Reporter):
 
     def close(self) -> None:
         """
-        End labml's writer thread, which would keep the process alive: it only ends
-        after a last line, and a full disk refuses that.
+        End the threads that write and send. labml's own only ends after a last line,
+        which a full disk refuses, and would keep the process alive.
         """
         if self._watcher is not None:
             with self._reported("the record of this run is incomplete"):
                 self._watcher.__exit__(None, None, None)
             self._tracker = self._watcher = None
             for thread in threading.enumerate():
-                if type(thread).__module__.startswith("labml."):
+                if type(thread).__module__.startswith(("labml.", __name__)):
                     cast(Any, thread).push("done")
-                    thread.join(timeout=5)
+                    thread.join(PATIENCE)
 
     @contextmanager
     def _reported(self, what: str) -> Iterator[None]:
@@ -403,12 +324,14 @@ class LabmlRecord(Reporter):
             self._tracker = None
             missing = isinstance(error, ImportError)
             why = "pip install labml" if missing else repr(error)
-            print(f"labml: {what} ({why})", file=sys.stderr)
+            tqdm.write(f"labml: {what} ({why})", file=sys.stderr)
 
 
-def _start(path: Path, name: str, fields: dict[str, Any]) -> Any:
-    # labml prints what it does not find and keeps a list of projects in the home
-    # directory. Both go through one object each, replaced while it starts.
+def _start(path: Path, server: str | None, name: str, fields: dict[str, Any]) -> Any:
+    # labml prints what it does not find, keeps a list of projects in the home
+    # directory, and captures the output of the program for its server. Each goes
+    # through one object, replaced while it starts.
+    app: Any = import_module("labml.internal.app")
     computer: Any = import_module("labml.internal.computer.configs")
     logger: Any = import_module("labml.internal.logger")
     experiment, lab, tracker = (
@@ -416,13 +339,97 @@ def _start(path: Path, name: str, fields: dict[str, Any]) -> Any:
     )
     path.mkdir(parents=True, exist_ok=True)
     folders = {"path": str(path), "experiments_path": ".", "data_path": "data"}
-    with patch.object(computer, "_internal"), patch.object(logger, "_internal"):
-        lab.configure({**folders, "check_repo_dirty": False, "app_url": None})
+    machine = uuid5(NAMESPACE_DNS, platform.node()).hex
+    with ExitStack() as replaced:
+        for stream in (sys.stdout, sys.stderr):
+            replaced.enter_context(patch.object(stream, "write", stream.write))
+        replaced.enter_context(patch.object(logger, "_internal"))
+        replaced.enter_context(patch.object(computer, "_internal", Mock(uuid=machine)))
+        replaced.enter_context(patch.object(app, "AppTracker", Sender))
+        lab.configure({**folders, "check_repo_dirty": False, "app_url": server})
         experiment.create(
             uuid=experiment.generate_uuid(),
             name=name,
             python_file=str(path / "train.py"),
-            writers={"file"},
+            writers={"file", "app"} if server else {"file"},
         )
         experiment.configs(fields)
         return tracker, experiment.start()
+
+
+def check_server(address: str) -> None:
+    """Raises `ValueError` for what is not the address of a server."""
+    if not re.fullmatch(r"https?://[^\s/?#]+[^\s?#]*", address):
+        raise ValueError(
+            f"the server ({address!r}) must be an address without a query, such as "
+            "http://localhost:5005/api/v1/default"
+        )
+
+
+# Seconds for an answer of the server, and for the last words at the end of a run.
+PATIENCE = 5.0
+
+
+class Sender(threading.Thread):
+    """
+    ### Sending to a server
+
+    Takes the place of labml's own thread, which tries for ever, and keeps the process
+    alive meanwhile. What the server did not receive is sent again with the next
+    numbers; at the end of the run once more, and the training waits for no answer.
+    """
+
+    def __init__(
+        self, address: str, parameters: Mapping[str, object], **_: Any
+    ) -> None:
+        super().__init__(daemon=True)
+        self.address = address + urlencode(parameters)
+        self.sources: SimpleQueue[Any] = SimpleQueue()
+        self.unsent: list[Any] = []
+        self.told: set[str] = set()
+        self.start()
+
+    def push(self, source: Any) -> None:
+        """Send what this source has; "done" ends the thread."""
+        self.sources.put(source)
+
+    has_data = push
+
+    def add_handler(self, handler: object) -> None:
+        """labml's handlers open a browser and change hyperparameters: not here."""
+
+    def stop(self) -> None:
+        """Called by labml at the end of the run."""
+        self.push("done")
+
+    def run(self) -> None:
+        """Send as much as there is at a time."""
+        while (source := self.sources.get()) != "done":
+            self.unsent.append(source.get_data_packet().data)
+            if self.sources.empty():
+                self._send()
+        self._send()
+
+    def _send(self) -> None:
+        server = self.address.partition("?")[0].removesuffix("track")
+        data, kind = json.dumps(self.unsent).encode(), "application/json; charset=utf-8"
+        request = Request(self.address, data, {"Content-Type": kind})
+        try:
+            with urlopen(request, timeout=PATIENCE) as response:
+                answer = json.load(response)
+            if answer.get("errors"):
+                raise ValueError(answer["errors"])
+        except (OSError, HTTPException, ValueError, AttributeError) as error:
+            why = getattr(error, "reason", error)
+            self._tell(
+                f"{server} does not take this run ({why}); the training continues, and "
+                "its record is in the run folder"
+            )
+        else:
+            self.unsent = []
+            self._tell(f"this run is shown at {answer.get('url', server)}")
+
+    def _tell(self, text: str) -> None:
+        if text not in self.told:
+            self.told.add(text)
+            tqdm.write(f"labml: {text}", file=sys.stderr)

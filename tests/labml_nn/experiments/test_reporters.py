@@ -1,62 +1,50 @@
-"""Who listens to a training: the bar, files, curves, the record for labml."""
+"""Reporters: the bar, files, curves, labml's record and its server."""
 
 import io
 import json
+import socket
 import sys
 import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from small_runs import task_for, training
 
-from labml_nn.experiments.reporters import Line, LiveCurve, Progress, Reporter, curve_svg, lines_of
+from labml_nn.experiments import reporters
+from labml_nn.experiments.data import Corpus
+from labml_nn.experiments.reporters import LabmlRecord, Progress, Reporter, curve_svg
 
 
 # The bar.
 class Terminal(io.StringIO):
+    encoding = "ascii"
+
     def isatty(self):
         return True
 
 
 def test_a_terminal_gets_a_bar_that_fills():
     screen = Terminal()
-    training(reporters=[Progress(screen)]).train()
+    progress = Progress(screen)
+    training(reporters=[progress]).train()
+    progress.warned("no space — sorry")
     shown = screen.getvalue()
-    assert "6/6" in shown and "100%" in shown and "tokens/s" in shown and "val " in shown
-    assert "step 3: validation loss" in shown
-    assert "step 6, a sample:\n    " in shown
-    assert shown.endswith("\n")
+    assert "6/6" in shown and "100%" in shown and "tokens/s" in shown
+    assert "step 3: validation loss" in shown and "step 6, a sample:\n    " in shown
+    assert shown.isascii() and shown.endswith("warning: no space ? sorry\n")
 
 
 def test_a_file_gets_lines(monkeypatch):
-    monkeypatch.setattr("labml_nn.experiments.reporters.Progress.PAUSE", 0.0)
+    monkeypatch.setattr(Progress, "PAUSE", 0.0)
     monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
     file = io.StringIO()
     training(reporters=[Progress(file)]).train()
-    lines = file.getvalue().splitlines()
     assert "\r" not in file.getvalue()
-    assert any(line.startswith(" 50%") and "3/6" in line for line in lines)
+    assert [line for line in file.getvalue().splitlines() if line.startswith("step 2: loss ")]
 
 
-def test_a_terminal_of_another_time():
-    class Old(Terminal):
-        encoding = "ascii"
-
-    screen = Old()
-    progress = Progress(screen)
-    training(reporters=[progress]).train()
-    progress.begin(training())
-    progress.warned("no space — sorry")
-    progress.close()
-    assert screen.getvalue().isascii() and "warning: no space ? sorry" in screen.getvalue()
-
-
-# Samples.
-def test_a_text_without_lines_has_a_prompt_too():
-    from labml_nn.experiments.data import Corpus
-
-    assert task_for(corpus=Corpus.of("a line", "to be or not to be " * 20)).sample_prompt == "t"
-
-
+# Samples and curves.
 def test_samples_are_kept_in_a_file(tmp_path):
     trainer = training("elman", tmp_path)
     trainer.train()
@@ -64,62 +52,118 @@ def test_samples_are_kept_in_a_file(tmp_path):
     assert text.count("--- after") == 2
     for each in trainer.history.samples:
         assert f"--- after {each['step']} updates\n{each['text']}\n" in text
+    line = Corpus.of("a line", "to be or not to be " * 20)
+    assert task_for(corpus=line).sample_prompt == "t"  # where there is no new line
 
 
-# Curves.
-def test_a_curve_shows_its_lines():
-    lines = [Line("first", [(0, 4.0), (10, 2.5)]), Line("", [(0, 3.0)], 1, True), Line("x", [])]
-    drawn = curve_svg(lines, "a & b")
+def test_curves_of_several_runs():
+    curve = {"train": [[1, 3.0, 0], [2, None, 0]], "validation": [[2, 2.5, 0], [3, 2.25, 0]]}
+    curves = {"first": curve, "other": {"train": [], "validation": []}}
+    drawn = curve_svg(curves, "a & b")
     assert drawn.startswith("<svg") and drawn.rstrip().endswith("</svg>")
-    for part in ("a &amp; b", "first 2.500", "updates", "nats per character"):
+    for part in ("a &amp; b", "first 2.250", "updates", "nats per character"):
         assert part in drawn
-    assert drawn == curve_svg(lines, "a & b")  # the same bytes every time
-    curve = {"train": [[1, 3.0, 0, 0, 9], [2, None, 0, 0, 18]], "validation": [[2, 2.5, 0, 0, 18]]}
-    train, validation = lines_of(curve)
-    assert train == Line("training", [(1, 3.0)], 0, True)
-    assert validation == Line("validation", [(2, 2.5)])
-    assert [line.name for line in lines_of(curve, "mine", 3)] == ["", "mine"]
-
-
-def test_a_live_curve_of_two_trainings():
-    shown = []
-    curve = LiveCurve(seconds=0.0, show=shown.append)
-    for name in ("one", "two"):
-        training(reporters=[curve.named(name)]).train()
-    assert len(shown) == 2 * (6 + 1) and "two: 6 updates in " in shown[-1]
-    assert all(f">{name} " in shown[-1] for name in ("one", "two"))
-    assert "two" not in shown[6] and "one: 5 of 6 updates, " in shown[4]
+    assert "other" not in drawn  # which has no points
+    assert drawn == curve_svg(curves, "a & b")  # the same bytes every time
 
 
 # labml.
-def test_a_record_for_labml(tmp_path, monkeypatch, capsys):
-    """Its files are below the folder, and nothing is anywhere else."""
-    pytest.importorskip("labml")
-    from labml_nn.experiments.reporters import LabmlRecord
-
-    home = tmp_path / "home"
-    home.mkdir()
-    monkeypatch.setenv("HOME", str(home))
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """An empty home directory, without a proxy between us and a local server."""
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("labml_app_url", "http://127.0.0.1:9/never/")
-    training("elman", tmp_path / "run", reporters=[LabmlRecord(tmp_path / "run" / "labml")]).train()
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    return tmp_path / "home"
+
+
+def tracked(folder, server=None):
+    """A training with labml's record, and the files of that record."""
+    pytest.importorskip("labml")
+    record = LabmlRecord(folder / "labml", server)
+    assert training("elman", folder, reporters=[record]).train().stopped == "finished"
+    (log,) = (folder / "labml").rglob("log.jsonl")
+    return [json.loads(line) for line in log.read_text().splitlines()], log.parent
+
+
+STEPS = {"loss.train": [1, 2, 3, 4, 5, 6], "loss.validation": [3, 6]}
+
+
+def test_a_record_for_labml(tmp_path, home, capsys):
+    """Its files are below the folder, and nothing is anywhere else."""
+    lines, folder = tracked(tmp_path / "run")
+    for name, steps in STEPS.items():
+        assert [s for line in lines for s, _ in line["track"].get(name, [])] == steps
+    assert "d_hidden" in (folder / "configs.yaml").read_text()
     assert list(home.iterdir()) == []
-    (log,) = (tmp_path / "run" / "labml").rglob("log.jsonl")
-    values = {}
-    for line in log.read_text().splitlines():
-        for name, points in json.loads(line)["track"].items():
-            values.setdefault(name, []).extend(step for step, _ in points)
-    assert values["loss.train"] == [1, 2, 3, 4, 5, 6]
-    assert values["loss.validation"] == [3, 6]
-    (configs,) = (tmp_path / "run" / "labml").rglob("configs.yaml")
-    assert "d_hidden" in configs.read_text()
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.fixture
+def server():
+    """A local labml server that keeps what it gets; `answers` are sent before the usual one."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            answer = self.server.answers.pop(0) if self.server.answers else b'{"url": "/the-run"}'
+            if answer.startswith(b"{") and b"errors" not in answer:
+                self.server.got += json.loads(body)
+                self.server.paths.add(self.path)
+            self.send_response(200 if answer else 500)
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *args):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        running.got, running.paths, running.answers = [], set(), []
+        running.address = f"http://127.0.0.1:{running.server_port}/api/v1/token"
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        yield running
+        running.shutdown()
+
+
+@pytest.mark.parametrize("refusals", [[], [b"", b"<html>", b'{"errors": [{"error": "x"}]}']])
+def test_a_server_gets_the_numbers_too(tmp_path, home, server, capsys, refusals):
+    """What it refused at first is sent again, so that nothing is missing at the end."""
+    server.answers = list(refusals)
+    written = sys.stdout.write
+    tracked(tmp_path / "run", server.address)
+    assert sys.stdout.write == written and list(home.iterdir()) == []
+    for name, steps in STEPS.items():
+        got = [packet.get("track", {}).get(name, {}).get("step", []) for packet in server.got]
+        assert [step for each in got for step in each] == steps
+    assert any(packet.get("configs", {}).get("model", {}) for packet in server.got)
+    assert server.got[-1]["status"]["status"] == "completed"
+    (path,) = server.paths
+    assert path.startswith("/api/v1/token/track?run_uuid=")
+    out, err = capsys.readouterr()
+    assert out == "" and err.endswith("labml: this run is shown at /the-run\n")
+    assert err.count("does not take this run") == len(refusals)
+
+
+def test_a_server_that_does_not_answer_stops_nothing(tmp_path, home, monkeypatch, capsys):
+    """Neither where nobody listens, nor where somebody listens and says nothing."""
+    monkeypatch.setattr(reporters, "PATIENCE", 0.2)
+    with socket.socket() as listening, socket.socket() as closed:
+        for one in (listening, closed):
+            one.bind(("127.0.0.1", 0))
+        listening.listen()
+        for name, one in (("silent", listening), ("absent", closed)):
+            begun = time.monotonic()
+            lines, _ = tracked(tmp_path / name, f"http://127.0.0.1:{one.getsockname()[1]}/")
+            assert lines and time.monotonic() - begun < 5
+            err = capsys.readouterr().err
+            assert err.count("\n") == 1 and "does not take this run" in err
 
 
 def test_what_labml_cannot_write_does_not_keep_a_program_from_ending(tmp_path, monkeypatch, capsys):
     """Its thread waits for a word, which labml says after the last line is written."""
     files = pytest.importorskip("labml.internal.tracker.writers.file")
     monkeypatch.setattr(files, "FREQUENCY", 0)  # the thread begins at once
-    from labml_nn.experiments.reporters import LabmlRecord
 
     def threads():
         return [t for t in threading.enumerate() if isinstance(t, files.FileWriterThread)]
@@ -136,16 +180,16 @@ def test_what_labml_cannot_write_does_not_keep_a_program_from_ending(tmp_path, m
     assert "labml: the record of this run is incomplete (IsADirectory" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("installed", [True, False])
-def test_without_labml_training_goes_on(installed, tmp_path, monkeypatch, capsys):
-    from labml_nn.experiments import reporters as labml_record
-
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(OSError("read-only"), "no record of this run (OSError"), (ModuleNotFoundError(), "pip inst")],
+)
+def test_without_labml_training_goes_on(tmp_path, monkeypatch, capsys, error, said):
     def fail(*args):
-        raise (OSError("read-only") if installed else ModuleNotFoundError("labml"))
+        raise error
 
-    monkeypatch.setattr(labml_record, "_start", fail)
-    record = labml_record.LabmlRecord(tmp_path / "labml")
+    monkeypatch.setattr(reporters, "_start", fail)
+    record = LabmlRecord(tmp_path / "labml", "http://127.0.0.1:9/never/")
     assert training(reporters=[record]).train().stopped == "finished"
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert "there is no record of this run (OSError" in said if installed else "pip install" in said
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and said in err
