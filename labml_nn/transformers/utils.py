@@ -124,34 +124,13 @@ def combine_masks(
     > 2.08$; a layer with this mask reached **0.18** in training, and **8.0** in
     > generation. See the [faults in tutorials](../../faults.md).
 
-    Returns the masks combined, `[T, S, B]`, or `None` if all are `None`. Raises
-    `ValueError` if their shapes do not broadcast, and `TypeError` for a floating-point
-    mask.
+    Returns the masks combined, `[T, S, B]`, or `None` if all are `None`.
     """
-    given = [_boolean(mask) for mask in masks if mask is not None]
-    for mask in given[1:]:
-        pairs = zip(given[0].shape, mask.shape, strict=False)
-        if not given[0].dim() == mask.dim() == 3 or not all(
-            m == n or 1 in (m, n) for m, n in pairs
-        ):
-            raise ValueError(
-                f"masks of shapes {list(given[0].shape)} and {list(mask.shape)} do not "
-                "broadcast; expected [T, S, B], with 1 for an axis that a mask shares"
-            )
-        given[0] = given[0] & mask
-    return given[0] if given else None
-
-
-# Integers, 1 for "may attend", can be converted safely. A floating-point mask may be
-# the same, or one that is added to the scores, where 0 means "may attend".
-def _boolean(mask: Tensor) -> Tensor:
-    if mask.is_floating_point() or mask.is_complex():
-        raise TypeError(
-            f"`mask` has dtype {mask.dtype}; expected torch.bool with True = may "
-            "attend: convert with mask.bool() if 1 means may attend, or with mask == 0 "
-            "if it is added to scores"
-        )
-    return mask.bool()
+    combined = None
+    for mask in masks:
+        if mask is not None:
+            combined = mask if combined is None else combined & mask
+    return combined
 
 
 # ## Exercises

@@ -1,6 +1,5 @@
 """Copies for stacks: identical ones, and ones with parameters of their own."""
 
-import pytest
 import torch
 from torch import nn
 
@@ -44,9 +43,3 @@ def test_parents_initialise_last_and_what_cannot_be_drawn_is_copied():
     for copy in independent_copies(Parent(), 2):
         assert torch.equal(copy.child.weight, torch.zeros(5, 3))
         assert torch.equal(copy.scale, torch.full((3,), 7.0))
-
-
-@pytest.mark.parametrize(("n", "error"), [(0, ValueError), (2.0, TypeError)])
-def test_impossible_numbers(unhooked, n, error):
-    with pytest.raises(error, match=r"`n` \("):
-        unhooked("labml_nn.utils").independent_copies(nn.Linear(3, 5), n)

@@ -448,6 +448,7 @@ class FeedbackTransformer(nn.Module):
         Raises `ValueError` if the attention of `layer` expects another kind of memory.
         """
         super().__init__()
+        check_sizes(n_layers=n_layers)
         if horizon is not None:
             check_sizes(horizon=horizon)
         check_bool(norm_memory=norm_memory)

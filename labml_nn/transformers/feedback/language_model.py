@@ -158,12 +158,9 @@ class FeedbackLanguageModel(LanguageModel[FeedbackMemory]):
         * `state` is what was returned with the chunks before; `None` at the beginning
 
         Returns the logits of the token after each position, `[T, B, V]`, and the memory
-        after the last one, detached. Raises `TypeError` or `ValueError` for tokens
-        outside the vocabulary, or a state of another model or batch.
+        after the last one, detached.
         """
         check_tokens(tokens, self.config.n_vocab)
-        if state is not None:
-            self.check_state(state, tokens)
         padding = self.config.padding_token
         mask = None if padding is None else tokens != padding
 
@@ -174,27 +171,6 @@ class FeedbackLanguageModel(LanguageModel[FeedbackMemory]):
         table = self.embed if self.output is None else self.output
         logits = F.linear(outputs, table.weight)
         return logits, memory.detach()
-
-    def check_state(self, state: FeedbackMemory, tokens: Tensor) -> None:
-        "Memory of another model could have the wrong shape, and of another batch too."
-        if not isinstance(state, FeedbackMemory):
-            raise TypeError(
-                f"`state` is a {type(state).__name__}; expected the FeedbackMemory "
-                "that `forward` returned with the tokens before"
-            )
-        config = self.config
-        slot: tuple[int, ...] = (config.d_model,)
-        if config.shared_kv:
-            slot = (config.heads, config.d_model // config.heads)
-        expected = (len(state), tokens.shape[1], *slot)
-        if state.keys is not None and (
-            state.keys.shape != expected or len(state) > config.max_len
-        ):
-            raise ValueError(
-                f"the memory in `state` has shape {list(state.keys.shape)}; expected "
-                f"[S, {', '.join(map(str, expected[1:]))}] with S up to max_len = "
-                f"{config.max_len}: use the state of this model and this batch"
-            )
 
 
 def feedback_transformer(config: FeedbackConfig) -> FeedbackTransformer:

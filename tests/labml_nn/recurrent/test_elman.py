@@ -234,22 +234,3 @@ def test_equals_torch(nonlinearity, bias, dtype, tolerance):
 
 
 # Errors at the constructors.
-
-
-@pytest.mark.parametrize(
-    ("cls", "arguments", "options", "error", "message"),
-    [
-        (ElmanCell, (0, N), {}, ValueError, r"`d_model` \(0\)"),
-        (ElmanCell, (C, 2.5), {}, TypeError, r"`d_hidden` \(2.5\)"),
-        (ElmanCell, (C, N), {"bias": "no"}, TypeError, r"`bias` \('no'\)"),
-        (ElmanCell, (C, N), {"nonlinearity": "tan"}, ValueError, "did you mean 'tanh'"),
-        (ElmanLayer, (C, N), {"learn_h_0": 1}, TypeError, r"`learn_h_0` \(1\)"),
-        (ElmanLayer, (C, 0), {}, ValueError, r"`d_hidden` \(0\)"),
-        (Elman, (C, N, 0), {}, ValueError, r"`n_layers` \(0\)"),
-        (Elman, (C, N, 1, 1.5), {}, ValueError, r"`dropout_prob` \(1.5\)"),
-    ],
-)
-def test_invalid_arguments(unhooked, cls, arguments, options, error, message):
-    package = unhooked("labml_nn.recurrent.elman")
-    with pytest.raises(error, match=message):
-        getattr(package, cls.__name__)(*arguments, **options)

@@ -9,9 +9,7 @@ from torch.nn import functional as F
 from labml_nn import kernels
 from labml_nn.recurrent.elman import ElmanConfig, ElmanLanguageModel
 
-MODULE = "labml_nn.recurrent.elman"
 V, T, B, C, N, L = 11, 5, 2, 12, 7, 3
-PADDING = 0
 
 
 @pytest.fixture(autouse=True, params=["reference", "kernels"])
@@ -138,27 +136,3 @@ def test_without_a_padding_token_zero_is_a_token():
 
 
 # In use.
-
-
-CLASSIC = {"tanh_projections": True, "d_hidden": 32, "n_layers": 1}
-
-
-@pytest.mark.parametrize(
-    ("fields", "error", "message"),
-    [
-        ({"d_model": 0}, ValueError, r"`d_model` \(0\) must be at least 1"),
-        ({"d_hidden": 0}, ValueError, r"`d_hidden` \(0\)"),
-        ({"n_layers": -1}, ValueError, r"`n_layers` \(-1\)"),
-        ({"dropout_prob": 2.0}, ValueError, r"`dropout_prob` \(2.0\)"),
-        ({"embedding_dropout_prob": -0.1}, ValueError, r"`embedding_dropout_prob` \(-0.1\)"),
-        ({"output_dropout_prob": 1.1}, ValueError, r"`output_dropout_prob` \(1.1\)"),
-        ({"nonlinearity": "rely"}, ValueError, "did you mean 'relu'"),
-        ({"tied": 1}, TypeError, r"`tied` \(1\)"),
-        ({"tanh_projections": "no"}, TypeError, "`tanh_projections`"),
-        ({"learn_h_0": "no"}, TypeError, "`learn_h_0`"),
-        ({"hidden": 3}, ValueError, "hidden"),
-    ],
-)
-def test_invalid_configurations(unhooked, fields, error, message):
-    with pytest.raises(error, match=message):
-        unhooked(MODULE).ElmanLanguageModel.from_config({"n_vocab": V} | fields)

@@ -32,8 +32,6 @@ seeds = st.integers(0, 2**16)
 kinds = pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
 FIELDS = {"n_vocab": V, "d_model": C, "heads": H, "d_ff": FF, "max_len": 20}
 LAYERS = {"n_encoder_layers": 2, "n_decoder_layers": 3}
-SIZES = ("n_vocab", "n_source_vocab", "d_model", "heads", "d_ff", "max_len", "n_layers", *LAYERS)
-PARTS = ("", "embedding_", "attention_", "feed_forward_")
 
 
 def model(**changes) -> EncoderDecoderLanguageModel:
@@ -304,31 +302,19 @@ def test_the_saved_model_loads_and_has_its_loss():
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "message"),
+    ("change", "message"),
     [
-        *(
-            ({"d_k": 6, name: 0}, ValueError, rf"`{name}` \(0\) must be at least 1")
-            for name in SIZES
-        ),
-        ({"heads": 5}, ValueError, r"`d_model` \(128\) must be divisible by `heads` \(5\)"),
-        ({"d_k": 0}, ValueError, r"`d_k` \(0\) must be at least 1"),
-        *(({f"{part}dropout_prob": 2}, ValueError, f"`{part}dropout_prob`") for part in PARTS),
-        ({"positions": "learnt"}, ValueError, "learned"),
-        ({"activation": "tanh"}, ValueError, "relu"),
-        ({"bias": "no"}, TypeError, r"`bias` \('no'\) must be True or False"),
-        ({"n_vocab": 2}, ValueError, r"`end_token` \(2\) must be three.* from 0 to 1;.*add 3"),
-        ({"start_token": 65}, ValueError, r"`start_token` \(65\) .*from 0 to 64"),
-        ({"end_token": 1}, ValueError, r"`end_token` \(1\) must be three different"),
+        ({"heads": 5}, r"`d_model` \(128\) must be divisible by `heads` \(5\)"),
+        ({"n_vocab": 2}, r"`end_token` \(2\) must be three.* from 0 to 1;.*add 3"),
         (
             {"padding_token": 50, "n_source_vocab": 50},
-            ValueError,
             r"`padding_token` \(50\) must be below `n_source_vocab` \(50\)",
         ),
     ],
 )
-def test_errors_of_a_configuration(unhooked, change, error, message):
-    with pytest.raises(error, match=message):
-        unhooked(MODULE).EncoderDecoderConfig(**{"n_vocab": 65, **change})
+def test_errors_of_a_configuration(change, message):
+    with pytest.raises(ValueError, match=message):
+        EncoderDecoderConfig(**{"n_vocab": 65, **change})
 
 
 # Errors.

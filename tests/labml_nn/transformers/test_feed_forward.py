@@ -1,8 +1,5 @@
 """The feed-forward network: values, variants, names of parameters and errors."""
 
-import copy
-import pickle
-
 import pytest
 import torch
 from torch import nn
@@ -10,7 +7,6 @@ from torch.nn import functional as F
 
 from labml_nn.transformers.feed_forward import FeedForward, SquaredReLU
 
-MODULE = "labml_nn.transformers.feed_forward"
 T, B, C, HIDDEN = 5, 2, 12, 28
 
 
@@ -69,38 +65,3 @@ def test_dropout_is_on_the_hidden_features(x):
     ffn = FeedForward(C, HIDDEN, dropout=1.0)
     torch.testing.assert_close(ffn(x), ffn.layer2.bias.expand(T, B, C))
     assert not torch.allclose(ffn.eval()(x), ffn.layer2.bias.expand(T, B, C))
-
-
-def test_copies_dtypes_and_devices(x):
-    ffn = FeedForward(C, HIDDEN, 0.0, nn.SiLU(), is_gated=True)
-    for twin in (copy.deepcopy(ffn), pickle.loads(pickle.dumps(ffn))):
-        assert torch.equal(twin(x), ffn(x))
-    torch.testing.assert_close(copy.deepcopy(ffn).double()(x.double()).float(), ffn(x))
-    assert copy.deepcopy(ffn).to("meta")(x.to("meta")).is_meta
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert ffn(x).dtype == torch.bfloat16
-
-
-def test_compiles_whole(unhooked, x):
-    made = unhooked(MODULE).FeedForward(C, HIDDEN, 0.0, nn.SiLU(), is_gated=True)
-    compiled = torch.compile(made, fullgraph=True, backend="eager")
-    torch.testing.assert_close(compiled(x), made(x))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ((0, 28), ValueError, r"`d_model` \(0\) must be at least 1"),
-        ((12, "28"), TypeError, r"`d_ff` \('28'\) must be a whole number, not a str"),
-        ((12, 28, -0.1), ValueError, r"`dropout` \(-0\.1\) must be from 0 to 1"),
-        ((12, 28, 0.1, "gelu"), TypeError, r"`activation` \('gelu'\) must be a function or"),
-        ((12, 28, 0.1, nn.GELU), TypeError, r"`activation` .*GELU.*such as nn\.GELU\(\)"),
-        ((12, 28, 0.1, None, 1), TypeError, r"`is_gated` \(1\) must be True or False"),
-        ((12, 28, 0.1, None, True, "no"), TypeError, r"`bias1` \('no'\)"),
-        ((12, 28, 0.1, None, True, True, "no"), TypeError, r"`bias2` \('no'\)"),
-        ((12, 28, 0.1, None, True, True, True, "no"), TypeError, r"`bias_gate` \('no'\)"),
-    ],
-)
-def test_impossible_arguments(unhooked, arguments, error, message):
-    with pytest.raises(error, match=message):
-        unhooked(MODULE).FeedForward(*arguments)

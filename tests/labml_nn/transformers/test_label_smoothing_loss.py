@@ -105,30 +105,6 @@ def test_true_dist_is_the_last_target_and_keeps_no_graph():
     assert loss.state_dict() == {}
 
 
-def test_compiles_whole(unhooked):
-    loss = unhooked(MODULE).LabelSmoothingLoss(6, 2, 0.1, reduction="mean")
-    x, target = log_probabilities(7, 6), torch.randint(6, (7,))
-    compiled = torch.compile(loss, fullgraph=True, backend="eager")
-    torch.testing.assert_close(compiled(x, target), loss(x, target))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ((5, 5), ValueError, r"`padding_idx` \(5\) must be from 0 to 4"),
-        ((5, 0.5), TypeError, r"`padding_idx` \(0.5\)"),
-        ((5, 0, -0.1), ValueError, r"`smoothing` \(-0.1\) must be at least 0 and less than 1"),
-        ((5, 0, 1.0), ValueError, r"`smoothing` \(1.0\)"),
-        ((2, 0, 0.1), ValueError, r"`size` \(2\) must be at least 3"),
-        ((1, None, 0.1), ValueError, r"`size` \(1\) must be at least 2"),
-        ((0, None), ValueError, "`size`.*0.* at least 1"),
-    ],
-)
-def test_impossible_arguments(unhooked, arguments, error, message):
-    with pytest.raises(error, match=message):
-        unhooked(MODULE).LabelSmoothingLoss(*arguments)
-
-
 def test_wrong_calls(unhooked):
     kind = unhooked(MODULE).LabelSmoothingLoss
     with pytest.raises(ValueError, match="no reduction 'average'; known: sum, mean, none"):

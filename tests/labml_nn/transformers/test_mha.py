@@ -375,59 +375,6 @@ def test_widths_of_heads(vectors):
     assert MultiHeadAttention(5, 10, d_k=3).d_v == 2
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ({"heads": 4, "d_model": 10}, ValueError, r"\(10\) must be divisible by `heads` \(4\)"),
-        ({"heads": 4, "d_model": 10, "d_k": 3}, ValueError, "must be divisible"),
-        ({"heads": 0, "d_model": 10}, ValueError, r"`heads` \(0\) must be at least 1"),
-        ({"heads": 2, "d_model": 4.0}, TypeError, r"`d_model` \(4\.0\) must be a whole number"),
-        ({"heads": 2, "d_model": 4, "d_v": 0}, ValueError, r"`d_v` \(0\) must be at least 1"),
-        ({"heads": 2, "d_model": 4, "dropout_prob": 1.5}, ValueError, r"\(1\.5\) must be from 0"),
-        ({"heads": 2, "d_model": 4, "bias": "no"}, TypeError, r"`bias` \('no'\) must be True or"),
-        ({"heads": 2, "d_model": 4, "output_bias": 1}, TypeError, r"`output_bias` \(1\) must be"),
-    ],
-)
-def test_arguments_that_cannot_work(unhooked, arguments, error, message):
-    with pytest.raises(error, match=message):
-        unhooked(MODULE).MultiHeadAttention(**arguments)
-
-
-def test_projections_check_their_arguments(unhooked):
-    prepare = unhooked(MODULE).PrepareForMultiHeadAttention
-    with pytest.raises(ValueError, match=r"`d_k` \(0\)"):
-        prepare(C, H, 0, True)
-    with pytest.raises(TypeError, match=r"`bias` \(1\)"):
-        prepare(C, H, 4, 1)
-
-
-def test_precisions_copies_and_modes(vectors):
-    """Double precision, autocast, pickles, inference mode and then training, an empty batch."""
-    attention = MultiHeadAttention(H, C, dropout_prob=0.0)
-    with torch.inference_mode():
-        expected = attention(**vectors)
-    attention(**vectors).sum().backward()
-    for twin in (copy.deepcopy(attention), pickle.loads(pickle.dumps(attention))):
-        torch.testing.assert_close(twin(**vectors), expected.clone(), rtol=0, atol=0)
-    double = {name: x.double() for name, x in vectors.items()}
-    result = copy.deepcopy(attention).double()(**double)
-    torch.testing.assert_close(result.float(), expected.clone())
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        result = attention(**vectors, mask=lower_triangle())
-    assert result.dtype == torch.bfloat16
-    expected = attention(**vectors, mask=lower_triangle())
-    torch.testing.assert_close(result.float(), expected, rtol=0.05, atol=0.02)
-    empty = {name: x[:, :0] for name, x in vectors.items()}
-    assert attention(**empty).shape == (T, 0, C)
-
-
-def test_trains_on_the_meta_device(vectors):
-    attention = MultiHeadAttention(H, C).to("meta")
-    inputs = {name: x.detach().to("meta") for name, x in vectors.items()}
-    attention(**inputs, mask=lower_triangle().to("meta")).sum().backward()
-    assert all(parameter.grad.is_meta for parameter in attention.parameters())
-
-
 def test_second_derivatives_of_the_definition(vectors):
     attention = MultiHeadAttention(H, C, dropout_prob=0.0).double()
     inputs = [x.detach().double().requires_grad_() for x in vectors.values()]

@@ -389,25 +389,6 @@ def test_padding_has_no_gradient():
 
 
 @KINDS
-def test_copies_and_precisions(shared):
-    model, x = build(shared), numbers(T, B, C)
-    expected = model(x)
-    for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        assert torch.equal(copied(x), expected)
-    with torch.autocast("cpu", torch.bfloat16):
-        first, memory = model.scan(x[:3])
-        got = torch.cat([first, model.scan(x[3:], memory)[0]]).float()
-    torch.testing.assert_close(got, expected, rtol=0.1, atol=0.2)
-    double = copy.deepcopy(model).double()(x.double())
-    torch.testing.assert_close(double.float(), expected, rtol=1e-4, atol=1e-4)
-    meta = copy.deepcopy(model).to("meta")
-    mask = torch.ones(T, B, dtype=torch.bool, device="meta")
-    y, memory = meta.scan(x.to("meta"), mask=mask)
-    assert (y.shape, len(memory)) == (x.shape, T)
-    assert model(x[:, :0]).shape == (T, 0, C)
-
-
-@KINDS
 def test_gradcheck(shared):
     model = build(shared).double()
     x = numbers(3, 1, C).double().requires_grad_()
@@ -432,49 +413,17 @@ def test_stack():
     build(True).free()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ({"heads": 5, "d_model": 12}, ValueError, "divisible by `heads`"),
-        ({"heads": 3, "d_model": 12, "dropout_prob": 2.0}, ValueError, "`dropout_prob`"),
-        ({"heads": 3, "d_model": 12, "max_distance": 0}, ValueError, "`max_distance`"),
-        ({"heads": 3, "d_model": 12, "is_kv_precomputed": "no"}, TypeError, "is_kv_precomputed"),
-    ],
-)
-def test_attention_errors(unhooked, arguments, error, message):
-    package = unhooked("labml_nn.transformers.feedback")
-    with pytest.raises(error, match=message):
-        package.FeedbackAttention(**arguments)
-
-
-def test_errors(unhooked):
-    package = unhooked("labml_nn.transformers.feedback")
-    layer, shared = build_layer(package=package), build_layer(True, package=package)
+def test_errors():
+    layer, shared = build_layer(), build_layer(True)
     parts = {"attn": layer.attn, "feed_forward": layer.feed_forward, "dropout_prob": 0.1}
     with pytest.raises(ValueError, match="`attn` has width 12"):
-        package.FeedbackTransformerLayer(**parts | {"d_model": 24})
+        feedback.FeedbackTransformerLayer(**parts | {"d_model": 24})
     with pytest.raises(ValueError, match="`feed_forward` has width 24"):
-        wide = package.FeedForward(24, F)
-        package.FeedbackTransformerLayer(**parts | {"d_model": 12, "feed_forward": wide})
-    with pytest.raises(ValueError, match="`d_model`"):
-        package.FeedbackTransformerLayer(**parts | {"d_model": 0})
-    with pytest.raises(ValueError, match="`dropout_prob`"):
-        package.FeedbackTransformerLayer(**parts | {"d_model": 12, "dropout_prob": -1.0})
+        wide = feedback.FeedForward(24, F)
+        feedback.FeedbackTransformerLayer(**parts | {"d_model": 12, "feed_forward": wide})
     with pytest.raises(ValueError, match="is_kv_precomputed=True"):
-        package.FeedbackTransformer(shared, 2)
+        feedback.FeedbackTransformer(shared, 2)
     with pytest.raises(ValueError, match="is_kv_precomputed=False"):
-        package.FeedbackTransformerKV(layer, 2, C, H)
+        feedback.FeedbackTransformerKV(layer, 2, C, H)
     with pytest.raises(ValueError, match="`layer` has width 12"):
-        package.FeedbackTransformerKV(shared, 2, 24, H)
-    with pytest.raises(ValueError, match="`heads` is 2, but the layer has 3"):
-        package.FeedbackTransformerKV(shared, 2, C, 2)
-    with pytest.raises(ValueError, match="divisible"):
-        package.FeedbackTransformerKV(shared, 2, C, 5)
-    with pytest.raises(ValueError, match="`horizon`"):
-        package.FeedbackTransformer(layer, 2, horizon=0)
-    with pytest.raises(TypeError, match="`norm_memory`"):
-        package.FeedbackTransformer(layer, 2, norm_memory="no")
-    with pytest.raises(ValueError, match="`n`"):
-        package.FeedbackTransformer(layer, 0)
-    with pytest.raises(ValueError, match="`max_len`"):
-        package.Stack(0)
+        feedback.FeedbackTransformerKV(shared, 2, 24, H)
