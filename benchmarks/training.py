@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from benchmarks.harness import Rows, Tables, compare
 from labml_nn.experiments import Corpus, Trainer, experiments, read_corpus
-from labml_nn.experiments.data import Windows, pieces
+from labml_nn.experiments.data import TextTask
 from labml_nn.experiments.distributed import World
 from labml_nn.experiments.presets import TrainingConfig, learning_rate_share
 from labml_nn.experiments.trainer import Update
@@ -80,21 +80,21 @@ class Training:
 
     def __init__(self, corpus: Corpus, seed: int) -> None:
         torch.manual_seed(seed)
-        self.corpus, self.step = corpus, 0
-        self.model = NanoGPT(len(corpus.vocabulary))
+        self.step = 0
+        self.task = TextTask(
+            corpus, batch_size=RECIPE.batch_size, seq_len=RECIPE.seq_len, seed=seed
+        )
+        self.model = NanoGPT(len(self.task.vocabulary))
         every = list(self.model.parameters())
         groups: list[dict[str, Any]] = [
             {"params": [p for p in every if p.dim() > 1], "weight_decay": RECIPE.weight_decay},
             {"params": [p for p in every if p.dim() < 2], "weight_decay": 0.0},
         ]
         self.optimizer = torch.optim.AdamW(groups, betas=(RECIPE.beta1, RECIPE.beta2), fused=True)
-        self.windows = Windows(
-            corpus.train, batch_size=RECIPE.batch_size, seq_len=RECIPE.seq_len, seed=seed
-        )
 
     def update(self) -> None:
         """One update."""
-        batch = self.windows.batch(self.step)
+        batch = self.task.batch(self.step)
         for group in self.optimizer.param_groups:
             group["lr"] = RECIPE.learning_rate * learning_rate_share(self.step, RECIPE)
         self.optimizer.zero_grad()
@@ -108,7 +108,7 @@ class Training:
     def validation_loss(self) -> float:
         """On the whole split, in windows of the training's length."""
         total, count = 0.0, 0
-        for batch in pieces(self.corpus.validation, RECIPE.seq_len, 64):
+        for batch in self.task.validation():
             total += self.model.loss(batch.tokens, batch.targets).item() * batch.count
             count += batch.count
         return total / count

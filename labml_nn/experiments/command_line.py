@@ -506,8 +506,8 @@ class Train(Command):
             print(
                 f"{title_of(trainer.about)}: a model with {count:,} parameters on "
                 f"{f'{world.size} x ' if world.size > 1 else ''}{trainer.device}\n"
-                f"{task.corpus.name}: {len(task.corpus.train_text):,} characters for "
-                f"training, {len(task.corpus.validation_text):,} for validation"
+                f"{task.corpus.name}: {len(task.corpus.train):,} characters for "
+                f"training, {len(task.corpus.validation):,} for validation"
                 + (f"\nresuming after {step:,} updates" if step else "")
             )
         result = trainer.train()
@@ -681,7 +681,7 @@ class Evaluate(RunCommand):
         loss = validation_loss(run.model(device), task, device)
         corpus, known = task.corpus, run.about["corpus"]
         target = "character of a reply" if task.replies else "character"
-        held_out, whole = len(corpus.validation_text), len(corpus.text)
+        held_out, whole = len(corpus.validation), len(corpus.text)
         print(
             f"run         {run.folder.path} ({title_of(run.about)})\n"
             f"text        {corpus.name}, the last {held_out:,} of {whole:,} "

@@ -1,10 +1,10 @@
 r"""
 ---
-title: "Data: corpus, character tokenizer, batches, tasks"
+title: "Data: corpus, tokenizers, batches, tasks"
 summary: >
-  How characters become tokens, which part of the text is held out for validation, how
-  batches are drawn so that a run can be repeated, and how the speeches of a play become
-  pairs for the encoder–decoder.
+  How a text becomes tokens, characters or words, which part of it is held out for
+  validation, how batches are drawn so that a run can be repeated, and how the speeches
+  of a play become pairs for the encoder–decoder.
 ---
 
 A language model learns the distribution of the next token given the tokens before it.
@@ -13,9 +13,9 @@ Its training data is one long text. Four steps lead from a file to a batch:
 | Step | Code | Result |
 |:--|:--|:--|
 | find and read the text | `read_corpus` | a `Corpus` |
-| tokenize it | `Vocabulary.encode` | token numbers, `[N]` |
-| hold out the last tenth | `Corpus.validation` | two splits |
-| draw windows, or pairs of speeches | `Windows`, `Replies` | `tokens`, `targets` |
+| hold out the last tenth | `Corpus.train`, `Corpus.validation` | two splits |
+| tokenize them | `Vocabulary.encode` | token numbers, `[N]` |
+| draw windows, or pairs of speeches | `TextTask`, `ReplyTask` | `tokens`, `targets` |
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
@@ -25,11 +25,11 @@ Its training data is one long text. Four steps lead from a file to a batch:
 | $y$ | `targets` | `[T, B]` | of windows $y_{tb} = w_{s_b + t + 1}$, or replies |
 
 ```python
-from labml_nn.experiments.data import Corpus, Windows
+from labml_nn.experiments.data import Corpus, TextTask
 
 text = "But, soft! what light through yonder window breaks?\n" * 20
 corpus = Corpus.of("one line", text)  # read_corpus() finds Tiny Shakespeare
-batch = Windows(corpus.train, batch_size=4, seq_len=16, seed=1).batch(0)
+batch = TextTask(corpus, batch_size=4, seq_len=16, seed=1).batch(0)
 assert batch.tokens.shape == batch.targets.shape == (16, 4)  # [T, B]
 assert (batch.tokens[1:] == batch.targets[:-1]).all()
 ```
@@ -59,11 +59,10 @@ __all__ = [
     "TASKS",
     "Corpus",
     "Examples",
-    "Replies",
+    "ReplyTask",
     "Task",
+    "TextTask",
     "Vocabulary",
-    "Windows",
-    "pieces",
     "read_corpus",
 ]
 
@@ -173,34 +172,15 @@ class Corpus:
         data = text.encode("utf-8", "surrogatepass")
         return cls(name, text, hashlib.sha256(data).hexdigest(), path)
 
-    @cached_property
-    def vocabulary(self) -> Vocabulary:
-        """The characters of the whole text: each can occur in validation."""
-        return Vocabulary.from_text(self.text)
+    @property
+    def train(self) -> str:
+        """The training split."""
+        return self.text[: int(0.9 * len(self.text))]
 
     @property
-    def _split(self) -> int:
-        return int(0.9 * len(self.text))
-
-    @cached_property
-    def train_text(self) -> str:
-        """The training split."""
-        return self.text[: self._split]
-
-    @cached_property
-    def validation_text(self) -> str:
+    def validation(self) -> str:
         """The validation split."""
-        return self.text[self._split :]
-
-    @cached_property
-    def train(self) -> Int[Tensor, " N"]:
-        """The training split in tokens."""
-        return self.vocabulary.encode(self.train_text)
-
-    @cached_property
-    def validation(self) -> Int[Tensor, " N"]:
-        """The validation split in tokens."""
-        return self.vocabulary.encode(self.validation_text)
+        return self.text[int(0.9 * len(self.text)) :]
 
 
 def read_corpus(path: Path | str | None = None) -> Corpus:
@@ -291,91 +271,165 @@ class Examples:
         return replace(self, tokens=tokens, targets=targets)
 
 
-class Windows:
-    r"""
-    ### Training windows
-
-    A batch holds $B$ windows of $T$ tokens that begin at random positions of the text.
-    Batch $k$ is a function of the seed and of $k$ alone. So an interrupted run
-    continues with the right data without a saved generator state, and several processes
-    draw the same batch without communication.
-
-    * `text` is the training split, `[N]`
-    * `batch_size` is $B$, over all processes; `seq_len` is $T$
-    * `seed` selects the sequence of batches
-    """
-
-    def __init__(
-        self, text: Int[Tensor, " N"], *, batch_size: int, seq_len: int, seed: int
-    ) -> None:
-        check_sizes(batch_size=batch_size, seq_len=seq_len)
-        if len(text) <= seq_len:
-            raise ValueError(
-                f"the text to train on has {len(text)} tokens, and `seq_len` "
-                f"({seq_len}) needs {seq_len + 1}, one more as the last target; take a "
-                "longer text, or a lower `seq_len`"
-            )
-        self.text, self.seed = text, seed
-        self.batch_size, self.seq_len = batch_size, seq_len
-
-    def batch(self, step: int, seq_len: int | None = None) -> Examples:
-        r"""
-        Batch number `step`, with windows of `seq_len` tokens if given. There are
-        $N - T$ possible starts, all equally likely.
-        """
-        length = seq_len or self.seq_len
-        starts = random_numbers(self.seed, step).integers(
-            len(self.text) - length, size=self.batch_size
-        )
-        window = self.text[torch.arange(length + 1)[:, None] + torch.from_numpy(starts)]
-        return Examples.of(window[:-1], window[1:])
-
-
 def random_numbers(seed: int, step: int) -> numpy.random.Generator:
     """
-    The generator of a step. NumPy hashes the pair, so that neighbouring steps and seeds
-    are independent. With `seed + step` they would not be: step 1 of seed 1 would draw
-    the same numbers as step 0 of seed 2.
+    ### Random numbers of a step
+
+    Batch $k$ is a function of the seed and of $k$ alone. So an interrupted run
+    continues with the right data without a saved generator state, and several processes
+    draw the same batch without communication. NumPy hashes the pair, so that
+    neighbouring steps and seeds are independent. With `seed + step` they would not be:
+    step 1 of seed 1 would draw the same numbers as step 0 of seed 2.
     """
     return numpy.random.default_rng([seed, step])
 
 
-def pieces(
-    text: Int[Tensor, " N"], seq_len: int, batch_size: int
-) -> Iterator[Examples]:
-    r"""
-    ### Validation pieces
-
-    The validation loss is a mean over the **whole** split. A mean over a few random
-    windows depends on the draw: for one model (2 layers, 64 features) five estimates
-    from 41,000 characters each ranged from 2.106 to 2.119, which is as much as the
-    differences between models that one wants to see.
-
-    The split is cut into consecutive pieces, `batch_size` of them side by side, and the
-    shorter rest. Each piece starts without context, so that losses are comparable only
-    for equal `seq_len`.
-
-    Returns batches whose `count`s sum to $N - 1$.
+class Task:
     """
-    check_validation(len(text))
-    whole = (len(text) - 1) // seq_len * seq_len
-    if whole:
-        windows = text[: whole + 1].unfold(0, seq_len + 1, seq_len)
-        for window in torch.split(windows, batch_size):
-            columns = window.t().contiguous()
-            yield Examples.of(columns[:-1], columns[1:])
-    rest = text[whole:, None]
-    if len(rest) > 1:
-        yield Examples.of(rest[:-1], rest[1:])
+    ## Tasks
+
+    The trainer minimises a loss and knows little about what the model reads. A **task**
+    is that little, and there are two:
+
+    | Task | Input | Target |
+    |:--|:--|:--|
+    | `text` | a window of the text | the same window, shifted by one |
+    | `replies` | a speech | the speech that follows it |
+
+    `model_fields` are the fields of the model's configuration that the vocabulary
+    determines, `separator` stands between a prompt and what was generated from it, and
+    `sample_prompt` is what samples start from.
+    """
+
+    name, separator, replies, sample_prompt = "", "", False, ""
+    special: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        corpus: Corpus | None,
+        *,
+        batch_size: int = 1,
+        seq_len: int = 1,
+        seed: int = 0,
+        vocabulary: Vocabulary | None = None,
+    ) -> None:
+        """
+        * `corpus` is the text; `None` for a task that only encodes prompts and decodes
+          samples, with the `vocabulary` of a saved model
+        * `batch_size` is $B$, over all processes; `seq_len` is $T$, the length of
+          windows, and of the longest source and reply
+        * `seed` selects the sequence of batches
+        * `vocabulary` has the tokens; `None`: all characters of the text
+        """
+        check_sizes(batch_size=batch_size, seq_len=seq_len)
+        if vocabulary is None:
+            assert corpus is not None
+            vocabulary = Vocabulary.from_text(corpus.text)
+        size = len(vocabulary)
+        tokens = {name: size + i for i, name in enumerate(self.special)}
+        self.model_fields = {"n_vocab": size + len(tokens), **tokens}
+        self.vocabulary, self.seed = vocabulary, seed
+        self.batch_size, self.seq_len = batch_size, seq_len
+        if corpus is not None:
+            self.corpus = corpus
+            self._prepare(corpus)
+
+    def _prepare(self, corpus: Corpus) -> None:
+        raise NotImplementedError
+
+    def batch(self, step: int, seq_len: int | None = None) -> Examples:
+        """The training batch of a step; `seq_len` may be shorter than usual."""
+        raise NotImplementedError
+
+    def validation(self) -> Iterator[Examples]:
+        """The whole validation split, once."""
+        raise NotImplementedError
+
+    def prompt(self, text: str) -> Int[Tensor, "S 1"]:
+        """`text` as a batch of one. Raises `ValueError` if it cannot be encoded."""
+        if not text:
+            raise ValueError(
+                "the prompt is empty; expected at least one character, such as a new "
+                r'line ("\n")'
+            )
+        return self.vocabulary.encode(text)[:, None]
+
+    def decode(self, tokens: Int[Tensor, " T"] | Sequence[int]) -> str:
+        """The text of `tokens`, without special tokens."""
+        numbers = tokens.tolist() if isinstance(tokens, Tensor) else list(tokens)
+        special = range(len(self.vocabulary), self.model_fields["n_vocab"])
+        return self.vocabulary.decode([n for n in numbers if n not in special])
 
 
-def check_validation(length: int) -> None:
-    """Raises `ValueError` for a validation split without a target."""
-    if length < 2:
-        raise ValueError(
-            f"the validation split has {length} tokens; expected at least 2, an input "
-            "and a target: take a longer text"
+class TextTask(Task):
+    """
+    ### Continue a text
+
+    There are no special tokens.
+    """
+
+    name = "text"
+
+    def _prepare(self, corpus: Corpus) -> None:
+        if len(corpus.validation) < 2:
+            raise ValueError(
+                f"the validation split has {len(corpus.validation)} tokens; expected "
+                "at least 2, an input and a target: take a longer text"
+            )
+        self.sample_prompt = "\n" if "\n" in corpus.text else corpus.text[0]
+
+    @cached_property
+    def tokens(self) -> Int[Tensor, " N"]:
+        """The training split."""
+        tokens = self.vocabulary.encode(self.corpus.train)
+        if len(tokens) <= self.seq_len:
+            raise ValueError(
+                f"the text to train on has {len(tokens)} tokens, and `seq_len` "
+                f"({self.seq_len}) needs {self.seq_len + 1}, one more as the last "
+                "target; take a longer text, or a lower `seq_len`"
+            )
+        return tokens
+
+    def batch(self, step: int, seq_len: int | None = None) -> Examples:
+        r"""
+        #### Training windows
+
+        $B$ windows of $T$ tokens that begin at random positions of the text: there are
+        $N - T$ of them, all equally likely.
+        """
+        length = seq_len or self.seq_len
+        starts = random_numbers(self.seed, step).integers(
+            len(self.tokens) - length, size=self.batch_size
         )
+        positions = torch.arange(length + 1)[:, None] + torch.from_numpy(starts)
+        window = self.tokens[positions]
+        return Examples.of(window[:-1], window[1:])
+
+    def validation(self) -> Iterator[Examples]:
+        r"""
+        #### Validation pieces
+
+        The validation loss is a mean over the **whole** split. A mean over a few random
+        windows depends on the draw: for one model (2 layers, 64 features) five
+        estimates from 41,000 characters each ranged from 2.106 to 2.119, which is as
+        much as the differences between models that one wants to see.
+
+        The split is cut into consecutive pieces of $T$ tokens, $B$ of them side by
+        side, and the shorter rest. Each piece starts without context, so that losses
+        are comparable only for equal $T$.
+
+        Returns batches whose `count`s sum to $N - 1$.
+        """
+        text = self.vocabulary.encode(self.corpus.validation)
+        whole = (len(text) - 1) // self.seq_len * self.seq_len
+        if whole:
+            windows = text[: whole + 1].unfold(0, self.seq_len + 1, self.seq_len)
+            for window in torch.split(windows, self.batch_size):
+                columns = window.t().contiguous()
+                yield Examples.of(columns[:-1], columns[1:])
+        rest = text[whole:, None]
+        if len(rest) > 1:
+            yield Examples.of(rest[:-1], rest[1:])
 
 
 # ## Speeches and replies
@@ -448,51 +502,47 @@ def truncate_source(speech: str, longest: int) -> str:
     return "\n".join([name, *lines[-kept:]]) if kept else speech[-longest:]
 
 
-class Replies:
+class ReplyTask(Task):
     r"""
-    ### Batches of replies
+    ### Reply to a speech
 
-    * `text` is the training split
-    * `vocabulary` has all its characters; the token after the last one is padding
-    * `batch_size` is $B$, over all processes
-    * `seq_len` is the longest source and the longest reply
-    * `seed` selects the sequence of batches
+    Three special tokens, for padding, the start and the end of a sequence, get the
+    numbers after the others. Samples answer the first speech of the validation split
+    that has a medium length.
     """
 
-    def __init__(
-        self,
-        text: str,
-        vocabulary: Vocabulary,
-        *,
-        batch_size: int,
-        seq_len: int,
-        seed: int,
-    ) -> None:
-        check_sizes(batch_size=batch_size, seq_len=seq_len)
-        if not _speeches(text):
+    name, separator, replies = "replies", "\n→ ", True
+    special = ("padding_token", "start_token", "end_token")
+
+    def _prepare(self, corpus: Corpus) -> None:
+        said = [
+            truncate_source(one, self.seq_len) for one, _ in pairs_of(corpus.validation)
+        ]
+        medium = [one for one in said if 24 <= len(one) <= min(96, self.seq_len)]
+        self.sample_prompt = (medium or said)[0]
+        self._epoch, self._batches = -1, torch.empty(0)
+
+    @cached_property
+    def pairs(self) -> list[Pair]:
+        """Those of the training split; without speeches, lines, with a warning."""
+        if not _speeches(self.corpus.train):
             log.warning(
                 "The text has no speeches (a name with a colon, and lines below it): "
                 "each line is taken as the reply to the line before it"
             )
-        self.pairs = pairs_of(text)
-        self.vocabulary, self.seed = vocabulary, seed
-        self.batch_size, self.seq_len = batch_size, seq_len
-        self._sizes = _sizes(self.pairs, seq_len)
-        self._epoch: int | None = None
-        self._batches = torch.empty(0)
+        return pairs_of(self.corpus.train)
 
     def batch(self, step: int, seq_len: int | None = None) -> Examples:
         r"""
-        Batch number `step`, a function of the seed and of `step`. In an epoch of
-        $\lfloor P / B \rfloor$ batches no pair of the $P$ comes twice.
+        #### Training pairs
+
+        In an epoch of $\lfloor P / B \rfloor$ batches no pair of the $P$ comes twice.
         """
-        longest = seq_len or self.seq_len
         in_epoch = max(1, len(self.pairs) // self.batch_size)
         epoch, place = divmod(step, in_epoch)
         if epoch != self._epoch:
             self._batches, self._epoch = self._order(epoch, in_epoch), epoch
-        chosen = [self.pairs[i] for i in self._batches[place].tolist()]
-        return _examples(chosen, self.vocabulary, longest)
+        return self._examples(self.pairs, self._batches[place], seq_len or self.seq_len)
 
     def _order(self, epoch: int, in_epoch: int) -> Int[Tensor, "_ B"]:
         """
@@ -504,189 +554,42 @@ class Replies:
         batches, sorted by length within a pool, cut into batches, and these shuffled:
         32 % is padding, and neighbours still change with every epoch.
         """
-        random = random_numbers(self.seed, epoch)
+        random, sizes = random_numbers(self.seed, epoch), self._sizes(self.pairs)
         pairs = random.permutation(len(self.pairs))
         size = in_epoch * self.batch_size
         order = torch.from_numpy(pairs).repeat(-(-size // len(pairs)))[:size]
         pools = torch.split(order, 16 * self.batch_size)
         by_length = torch.cat(
-            [pool[self._sizes[pool].argsort(stable=True)] for pool in pools]
+            [pool[sizes[pool].argsort(stable=True)] for pool in pools]
         )
         batches = by_length.reshape(in_epoch, self.batch_size)
         return batches[torch.from_numpy(random.permutation(in_epoch))]
 
-
-def reply_pieces(
-    text: str, vocabulary: Vocabulary, *, seq_len: int, batch_size: int
-) -> Iterator[Examples]:
-    """
-    ### Validation pairs
-
-    All pairs of the split once, sorted by length. Their losses are weighted with their
-    `count`s.
-    """
-    pairs = pairs_of(text)
-    order = _sizes(pairs, seq_len).argsort(stable=True)
-    return (
-        _examples([pairs[i] for i in chosen.tolist()], vocabulary, seq_len)
-        for chosen in torch.split(order, batch_size)
-    )
-
-
-def _sizes(pairs: Sequence[Pair], longest: int) -> Tensor:
-    return torch.tensor([min(longest, max(map(len, pair))) for pair in pairs])
-
-
-def _examples(pairs: Sequence[Pair], vocabulary: Vocabulary, longest: int) -> Examples:
-    tokens = _padded([truncate_source(said, longest) for said, _ in pairs], vocabulary)
-    targets = _padded(
-        [truncate_reply(reply, longest) for _, reply in pairs], vocabulary
-    )
-    return Examples.of(tokens, targets, padding_token=len(vocabulary))
-
-
-def _padded(speeches: Sequence[str], vocabulary: Vocabulary) -> Tensor:
-    encoded = vocabulary.encode("".join(speeches))
-    columns = torch.split(encoded, [len(speech) for speech in speeches])
-    return pad_sequence(list(columns), padding_value=len(vocabulary))
-
-
-class Task:
-    """
-    ## Tasks
-
-    The trainer minimises a loss and knows little about what the model reads. A **task**
-    is that little, and there are two:
-
-    | Task | Input | Target |
-    |:--|:--|:--|
-    | `text` | a window of the text | the same window, shifted by one |
-    | `replies` | a speech | the speech that follows it |
-
-    * `corpus` is the text; `None` for a task that only encodes prompts and decodes
-      samples, with the `vocabulary` of a saved model
-    * `batch_size`, `seq_len`, `seed` are those of the batches
-
-    `model_fields` are the fields of the model's configuration that the vocabulary
-    determines, `separator` stands between a prompt and what was generated from it, and
-    `sample_prompt` is what samples start from.
-    """
-
-    name, separator, replies, sample_prompt = "", "", False, ""
-    special: tuple[str, ...] = ()
-
-    def __init__(
-        self,
-        corpus: Corpus | None,
-        *,
-        batch_size: int = 1,
-        seq_len: int = 1,
-        seed: int = 0,
-        vocabulary: Vocabulary | None = None,
-    ) -> None:
-        if vocabulary is None:
-            assert corpus is not None
-            vocabulary = corpus.vocabulary
-        size = len(vocabulary)
-        tokens = {name: size + i for i, name in enumerate(self.special)}
-        self.model_fields = {"n_vocab": size + len(tokens), **tokens}
-        self.vocabulary, self.seed = vocabulary, seed
-        self.batch_size, self.seq_len = batch_size, seq_len
-        if corpus is not None:
-            self.corpus = corpus
-            self._prepare(corpus)
-
-    def _prepare(self, corpus: Corpus) -> None:
-        raise NotImplementedError
-
-    @cached_property
-    def batches(self) -> Windows | Replies:
-        """The training split in batches; evaluation does not need it."""
-        raise NotImplementedError
-
-    def _sizes(self) -> dict[str, int]:
-        names = ("batch_size", "seq_len", "seed")
-        return {name: getattr(self, name) for name in names}
-
-    def batch(self, step: int, seq_len: int | None = None) -> Examples:
-        """The training batch of a step, always the same for the same step."""
-        return self.batches.batch(step, seq_len)
-
     def validation(self) -> Iterator[Examples]:
-        """The whole validation split, once."""
-        raise NotImplementedError
+        """
+        #### Validation pairs
 
-    def prompt(self, text: str) -> Int[Tensor, "S 1"]:
-        """`text` as a batch of one. Raises `ValueError` if it cannot be encoded."""
-        if not text:
-            raise ValueError(
-                "the prompt is empty; expected at least one character, such as a new "
-                r'line ("\n")'
-            )
-        return self.vocabulary.encode(text)[:, None]
+        All pairs of the split once, sorted by length.
+        """
+        pairs = pairs_of(self.corpus.validation)
+        order = self._sizes(pairs).argsort(stable=True)
+        for chosen in torch.split(order, self.batch_size):
+            yield self._examples(pairs, chosen, self.seq_len)
 
-    def decode(self, tokens: Int[Tensor, " T"] | Sequence[int]) -> str:
-        """The text of `tokens`, without special tokens."""
-        numbers = tokens.tolist() if isinstance(tokens, Tensor) else list(tokens)
-        special = range(len(self.vocabulary), self.model_fields["n_vocab"])
-        return self.vocabulary.decode([n for n in numbers if n not in special])
+    def _sizes(self, pairs: Sequence[Pair]) -> Tensor:
+        return torch.tensor([min(self.seq_len, max(map(len, pair))) for pair in pairs])
 
-
-class TextTask(Task):
-    """
-    ### Continue a text
-
-    Each character is a token, and there are no special tokens.
-    """
-
-    name = "text"
-
-    def _prepare(self, corpus: Corpus) -> None:
-        check_validation(len(corpus.validation_text))
-        self.sample_prompt = "\n" if "\n" in corpus.vocabulary else corpus.text[0]
-
-    @cached_property
-    def batches(self) -> Windows:
-        """Windows from random positions."""
-        return Windows(self.corpus.train, **self._sizes())
-
-    def validation(self) -> Iterator[Examples]:
-        """Consecutive pieces of the split."""
-        text = self.vocabulary.encode(self.corpus.validation_text)
-        return pieces(text, self.seq_len, self.batch_size)
-
-
-class ReplyTask(Task):
-    """
-    ### Reply to a speech
-
-    Three special tokens, for padding, the start and the end of a sequence, get the
-    numbers after the characters. Samples answer the first speech of the validation
-    split that has a medium length.
-    """
-
-    name, separator, replies = "replies", "\n→ ", True
-    special = ("padding_token", "start_token", "end_token")
-
-    def _prepare(self, corpus: Corpus) -> None:
-        pairs = pairs_of(corpus.validation_text)
-        said = [truncate_source(said, self.seq_len) for said, _ in pairs]
-        medium = [one for one in said if 24 <= len(one) <= min(96, self.seq_len)]
-        self.sample_prompt = (medium or said)[0]
-
-    @cached_property
-    def batches(self) -> Replies:
-        """Pairs of similar lengths."""
-        return Replies(self.corpus.train_text, self.vocabulary, **self._sizes())
-
-    def validation(self) -> Iterator[Examples]:
-        """All pairs of the split."""
-        return reply_pieces(
-            self.corpus.validation_text,
-            self.vocabulary,
-            seq_len=self.seq_len,
-            batch_size=self.batch_size,
+    def _examples(
+        self, pairs: Sequence[Pair], chosen: Int[Tensor, " B"], longest: int
+    ) -> Examples:
+        encode, padding = self.vocabulary.encode, len(self.vocabulary)
+        both = [pairs[i] for i in chosen.tolist()]
+        said = [encode(truncate_source(one, longest)) for one, _ in both]
+        replies = [encode(truncate_reply(one, longest)) for _, one in both]
+        tokens, targets = (
+            pad_sequence(side, padding_value=padding) for side in (said, replies)
         )
+        return Examples.of(tokens, targets, padding)
 
 
 # By the names that configurations and saved runs use.

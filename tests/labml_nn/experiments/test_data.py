@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 from labml_nn.experiments.data import (
     Corpus,
     Examples,
-    Replies,
+    ReplyTask,
+    TextTask,
     Vocabulary,
-    Windows,
     pairs_of,
-    pieces,
     random_numbers,
-    reply_pieces,
     truncate_reply,
     truncate_source,
 )
@@ -63,27 +61,37 @@ def test_a_vocabulary_has_each_character_once(characters):
 
 def test_the_last_tenth_is_held_out():
     corpus = Corpus.of("numbers", "0123456789" * 3 + "xy")
-    assert corpus.train_text == corpus.text[:28] and corpus.validation_text == "89xy"
-    assert corpus.vocabulary.decode(corpus.validation) == "89xy"
-    assert corpus.vocabulary.decode(corpus.train) == corpus.train_text
+    assert corpus.train == corpus.text[:28] and corpus.validation == "89xy"
     with pytest.raises(ValueError, match="x is empty; expected a text"):
         Corpus.of("x", "")
 
 
+def split(text, train, validation):
+    """A text with splits that are not a tenth and the rest."""
+    return type("Split", (Corpus,), {"train": train, "validation": validation})("split", text, "")
+
+
+def windows(length, held_out=2, **sizes):
+    """A task whose training text has the tokens 0 to `length - 1`."""
+    text = "".join(map(chr, range(300, 300 + max(length, held_out))))
+    corpus = split(text, text[:length], text[:held_out])
+    return TextTask(corpus, **{"batch_size": 1, "seq_len": 4, "seed": 1, **sizes})
+
+
 def test_a_window_is_followed_by_its_targets():
-    windows = Windows(torch.arange(50), batch_size=300, seq_len=4, seed=1)
-    batch = windows.batch(3)
+    task = windows(50, batch_size=300)
+    batch = task.batch(3)
     assert batch.tokens.shape == (4, 300) and batch.count == 1200
     assert torch.equal(batch.targets, batch.tokens + 1)
     assert torch.equal(batch.tokens - batch.tokens[0], torch.arange(4)[:, None].expand(4, 300))
     starts = set(batch.tokens[0].tolist())
     assert min(starts) == 0 and max(starts) == 45  # every start with a target is drawn
-    assert windows.batch(3, seq_len=2).tokens.shape == (2, 300)
+    assert task.batch(3, seq_len=2).tokens.shape == (2, 300)
 
 
 def test_a_batch_is_a_function_of_seed_and_step():
     def batch(seed, step):
-        return Windows(torch.arange(999), batch_size=8, seq_len=4, seed=seed).batch(step).tokens
+        return windows(999, batch_size=8, seed=seed).batch(step).tokens
 
     assert torch.equal(batch(1, 5), batch(1, 5))
     assert not torch.equal(batch(1, 5), batch(1, 6))
@@ -94,14 +102,13 @@ def test_a_batch_is_a_function_of_seed_and_step():
 
 def test_windows_that_do_not_fit():
     with pytest.raises(ValueError, match=r"has 5 tokens, and `seq_len` \(5\) needs 6, one more"):
-        Windows(torch.arange(5), batch_size=1, seq_len=5, seed=1)
-    windows = Windows(torch.arange(6), batch_size=1, seq_len=5, seed=1)
-    assert windows.batch(0).tokens[:, 0].tolist() == [0, 1, 2, 3, 4]
+        windows(5, seq_len=5).batch(0)
+    assert windows(6, seq_len=5).batch(0).tokens[:, 0].tolist() == [0, 1, 2, 3, 4]
 
 
 @given(st.integers(2, 60), st.integers(1, 9), st.integers(1, 4))
 def test_pieces_ask_for_every_token_but_the_first(length, seq_len, batch_size):
-    batches = list(pieces(torch.arange(length), seq_len, batch_size))
+    batches = list(windows(9, length, seq_len=seq_len, batch_size=batch_size).validation())
     targets = torch.cat([batch.targets.t().flatten() for batch in batches])
     assert torch.equal(targets, torch.arange(1, length))
     assert sum(batch.count for batch in batches) == length - 1
@@ -141,7 +148,7 @@ NUMBERS = "\n".join(str(7**n) for n in range(41))
 
 def made(text, **changes):
     chosen = {"batch_size": 3, "seq_len": 30, "seed": 1, **changes}
-    return Replies(text, Vocabulary.from_text(text), **chosen)
+    return ReplyTask(split(text, text, text), **chosen)
 
 
 def column(tokens, vocabulary):
@@ -169,9 +176,9 @@ def test_in_other_texts_each_line_is_answered_by_the_next():
 
 def test_a_text_of_lines_is_said_to_be_one(caplog):
     with caplog.at_level(logging.WARNING):
-        made(DIALOGUE)
+        made(DIALOGUE).batch(0)
         assert not caplog.messages
-        made(NUMBERS)
+        made(NUMBERS).batch(0)
     (message,) = caplog.messages
     assert message.startswith("The text has no speeches") and "line before it" in message
 
@@ -270,8 +277,8 @@ def test_pairs_can_be_shorter_for_a_while():
 
 @given(st.integers(1, 60), st.integers(1, 9))
 def test_pieces_hold_every_pair_once(seq_len, batch_size):
-    vocabulary = Vocabulary.from_text(DIALOGUE)
-    batches = list(reply_pieces(DIALOGUE, vocabulary, seq_len=seq_len, batch_size=batch_size))
+    task = made(DIALOGUE, seq_len=seq_len, batch_size=batch_size)
+    vocabulary, batches = task.vocabulary, list(task.validation())
     seen = [pair for batch in batches for pair in shown(batch, vocabulary)]
     expected = [
         (truncate_source(a, seq_len), truncate_reply(b, seq_len)) for a, b in pairs_of(DIALOGUE)

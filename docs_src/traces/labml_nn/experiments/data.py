@@ -2,7 +2,13 @@
 
 import torch
 
-from labml_nn.experiments.data import Examples, Replies, Vocabulary, Windows, pieces, reply_pieces
+from labml_nn.experiments.data import Corpus, Examples, ReplyTask, TextTask, Vocabulary
+
+
+class Whole(Corpus):
+    """A text of which both splits are the whole."""
+
+    train = validation = property(lambda self: self.text)
 
 
 def trace_encode(T):
@@ -19,26 +25,26 @@ def trace_columns(S, T, B):
 
 def trace_batch(T, B):
     """A batch of windows."""
-    Windows(torch.arange(T * 20), batch_size=B, seq_len=T, seed=1).batch(0)
+    TextTask(Corpus.of("letters", "ab" * (T * 20)), batch_size=B, seq_len=T).batch(0)
 
 
 def trace_pieces(T, B):
     """A split of two batches, and no rest."""
-    list(pieces(torch.arange(2 * B * T + 1), T, B))
+    text = "a" * (10 * (2 * B * T + 1))
+    list(TextTask(Corpus.of("letters", text), batch_size=B, seq_len=T).validation())
 
 
-def dialogue(S, B):
-    """Lines of S characters, with one more than there are pairs."""
-    return "\n".join(["x" * S] * (B + 1))
+def replies(S, B):
+    """Equally long lines, of which each split has one more than a batch has pairs."""
+    text = "\n".join(["x" * S] * (B + 1))
+    return ReplyTask(Whole.of("lines", text), batch_size=B, seq_len=S)
 
 
 def trace_replies(S, B):
     """Pairs of equally long lines."""
-    text = dialogue(S, B)
-    Replies(text, Vocabulary.from_text(text), batch_size=B, seq_len=S, seed=1).batch(0)
+    replies(S, B).batch(0)
 
 
 def trace_reply_pieces(S, B):
     """All of them at once."""
-    text = dialogue(S, B)
-    list(reply_pieces(text, Vocabulary.from_text(text), seq_len=S, batch_size=B))
+    list(replies(S, B).validation())
