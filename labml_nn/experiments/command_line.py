@@ -80,18 +80,11 @@ from labml_nn.experiments.trainer import (
     validation_loss,
 )
 from labml_nn.registry import models
-from labml_nn.sampling import (
-    Chain,
-    Greedy,
-    Nucleus,
-    Sampler,
-    Temperature,
-    TopK,
-    generate,
-)
+from labml_nn.sampling import Chain, Greedy, Nucleus, Temperature, TopK, generate
 
 __all__ = ["main"]
 
+PROGRAM = "python -m labml_nn"  # also installed as labml-nn
 FAILED, REFUSED, INTERRUPTED = 1, 2, 130
 
 
@@ -108,7 +101,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, command: str, about: str, *, epilog: str = "") -> None:
         super().__init__(
-            prog=f"{program()} {command}",
+            prog=f"{PROGRAM} {command}",
             usage="%(prog)s [FLAGS]",
             description=about,
             epilog=epilog,
@@ -241,9 +234,9 @@ class Command:
     @classmethod
     def read(cls, words: Sequence[str]) -> "Command":
         """From what was typed."""
-        name = next(name for name, one in COMMANDS.items() if one is cls)
-        wanted = [one.name.upper() for one in fields(cls) if one.default is MISSING]
-        parser = Parser(" ".join([name, *wanted]), f"{cls.about()}.")
+        words_ = [one.name.upper() for one in fields(cls) if one.default is MISSING]
+        command = " ".join([cls.__name__.lower(), *words_])
+        parser = Parser(command, f"{cls.about()}.")
         parser.add_fields("flags", cls)
         return cls(**parser.read(words))
 
@@ -285,22 +278,16 @@ def main(words: Sequence[str] | None = None) -> int:
 def run(words: list[str]) -> int:
     """Runs a command, and raises what it raises. Returns the exit code."""
     if not words or words[0] in ("-h", "--help", "help"):
-        print(f"usage: {program()} COMMAND ...\n")
+        print(f"usage: {PROGRAM} COMMAND ...\n")
         for name, command in COMMANDS.items():
             print(f"  {name:<11}{command.about()}")
-        print(f"\n`{program()} COMMAND --help` explains a command.")
+        print(f"\n`{PROGRAM} COMMAND --help` explains a command.")
     elif words[0] == "--version":
         print(f"labml-nn {version('labml-nn')}")
     else:
         check_known("command", words[0], COMMANDS)
         return COMMANDS[words[0]].read(words[1:])()
     return 0
-
-
-def program() -> str:
-    """How this program was called."""
-    name = Path(sys.argv[0]).name
-    return "labml-nn" if name.startswith("labml-nn") else "python -m labml_nn"
 
 
 def explained(error: BaseException) -> tuple[int, str]:
@@ -528,7 +515,7 @@ class Train(Command):
                 f"{result.step:,} updates in {result.seconds:,.1f} s; validation loss "
                 f"{result.validation_loss:.4f} nats per character, at best "
                 f"{result.best_validation_loss:.4f}\ngenerate text with it:\n"
-                f"  {program()} {shlex.join(['generate', str(path), *more])}"
+                f"  {PROGRAM} {shlex.join(['generate', str(path), *more])}"
             )
         if world.main:
             print(said)
@@ -621,7 +608,7 @@ class Generate(RunCommand):
         _ = self.sampler  # which checks its numbers
 
     @property
-    def sampler(self) -> Sampler:
+    def sampler(self) -> Chain:
         """Truncation follows the temperature."""
         first = Temperature(self.temperature) if self.temperature else Greedy()
         more = [] if self.top_k is None else [TopK(self.top_k)]
@@ -635,11 +622,10 @@ class Generate(RunCommand):
         prompt is a new line, but not for a model that replies.
         """
         run, device = self.load()
-        task, characters = run.wording, run.vocabulary.characters
-        if not self.prompt and (task.replies or "\n" not in characters):
-            what = "replies to a text" if task.replies else "knows no new line"
-            example = "What is your name?" if task.replies else characters[0]
-            raise ValueError(f'this model {what}; try --prompt "{example}"')
+        task = run.wording
+        if task.replies and not self.prompt:
+            example = 'try --prompt "What is your name?"'
+            raise ValueError(f"this model replies to a text; {example}")
         prompt = self.prompt or "\n"
         tokens, model = task.prompt(prompt).to(device), run.model(device)
         shown = ""
@@ -747,10 +733,5 @@ class List(Command):
         return 0
 
 
-COMMANDS: dict[str, type[Command]] = {
-    "train": Train,
-    "generate": Generate,
-    "evaluate": Evaluate,
-    "attention": Attention,
-    "list": List,
-}
+CLASSES: tuple[type[Command], ...] = (Train, Generate, Evaluate, Attention, List)
+COMMANDS = {one.__name__.lower(): one for one in CLASSES}

@@ -28,20 +28,6 @@ The validation loss shows what a model of characters has learned:
 | 2.0 | short words, names with a colon, the length of lines |
 | 1.7 | most words; lines that sound like a play and mean nothing |
 
-```python
-from labml_nn.experiments import Corpus, Trainer, experiments
-
-corpus = Corpus.of("a proverb", "all that glisters is not gold; " * 60)
-model, task, config = experiments()["autoregressive"].build(
-    "tiny",
-    corpus=corpus,
-    model={"d_model": 24, "n_layers": 1},
-    training={"steps": 60, "batch_size": 4, "seq_len": 12, "learning_rate": 0.02},
-)
-result = Trainer(model, task, config).train()
-assert result.validation_loss < 1.5  # ln 14 = 2.6 at the start
-```
-
 **If a run goes wrong**, suspect the learning rate first: the best one lies just below
 the first that diverges, and a loss that falls does not prove a good one. Of three rates
 for the model of `tiny` under AdamW, 0.003 had a loss of 2.31 after 100 updates, and
@@ -73,13 +59,12 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cache
-from numbers import Integral, Real
+from functools import cache, partial
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import torch
 
-from labml_nn.checks import check_known
+from labml_nn.checks import check_integer, check_known, check_number
 from labml_nn.experiments.data import TASKS, Corpus, Task, read_corpus
 from labml_nn.language_model import LanguageModel
 from labml_nn.registry import models
@@ -234,10 +219,7 @@ RULES: dict[str, Any] = {
 
 
 def _checked(name: str, value: Any, kind: type) -> Any:
-    expected = (Integral, "a whole number") if kind is int else (Real, "a number")
-    if isinstance(value, bool) or not isinstance(value, expected[0]):
-        given = type(value).__name__
-        raise TypeError(f"`{name}` ({value!r}) must be {expected[1]}, not a {given}")
+    (check_integer if kind is int else check_number)(name, value)
     holds, words = RULES.get(name, ((lambda n: n >= 1), "at least 1"))
     if not holds(value):
         raise ValueError(f"`{name}` ({value}) must be {words}")
@@ -451,7 +433,7 @@ class ExperimentTable(dict[str, Experiment]):
     """
     ## Table of experiments
 
-    By name; it prints a line for each experiment.
+    `print(experiments())` shows them, `experiments()["mha"]` is one of them.
     """
 
     def __missing__(self, name: str) -> Experiment:
@@ -470,11 +452,7 @@ class ExperimentTable(dict[str, Experiment]):
 
 
 def experiments() -> ExperimentTable:
-    """
-    ## All experiments
-
-    `print(experiments())` shows them, `experiments()["mha"]` is one of them.
-    """
+    """All experiments by name."""
     return EXPERIMENTS
 
 
@@ -506,21 +484,18 @@ SHORT_MUON = {
 }
 
 
-def _sizes(d_model: int, heads: int, n_layers: int, dropout_prob: float) -> Any:
-    names = ("d_model", "heads", "n_layers", "dropout_prob")
-    return dict(zip(names, (d_model, heads, n_layers, dropout_prob), strict=True))
+def _named(names: str, *values: Any, **more: Any) -> dict[str, Any]:
+    return {**dict(zip(names.split(), values, strict=True)), **more}
 
 
-def _adamw(
-    steps: int, batch_size: int, seq_len: int, rate: float, warmup: int, **more: Any
-) -> dict[str, Any]:
-    sizes = {"steps": steps, "batch_size": batch_size, "seq_len": seq_len}
-    return {**sizes, "learning_rate": rate, "warmup_steps": warmup, **more}
-
+# The fields of each, in the order of their values in the presets.
+transformer = partial(_named, "d_model heads n_layers dropout_prob")
+recurrent = partial(_named, "n_layers d_hidden d_model dropout_prob")
+adamw = partial(_named, "steps batch_size seq_len learning_rate warmup_steps")
 
 HALF = {"precision": "float16"}  # a T4 has no bfloat16
 ROTARY = {"positions": "rotary"}
-NANO_GPT = {**_sizes(384, 6, 6, 0.2), **ROTARY}
+NANO_GPT = {**transformer(384, 6, 6, 0.2), **ROTARY}
 MODERN = {**ROTARY, "qk_norm": True, "activation": "gelu", "bias": False}
 LONGER = {"batch_size": 8, "seq_len": 128, "muon_learning_rate": 0.04}
 
@@ -532,14 +507,14 @@ AUTOREGRESSIVE = Experiment(
     task="text",
     presets={
         "tiny": Preset(
-            {**_sizes(96, 4, 3, 0.0), **ROTARY}, {**SHORT_MUON, "steps": 700}
+            {**transformer(96, 4, 3, 0.0), **ROTARY}, {**SHORT_MUON, "steps": 700}
         ),
         "cpu": Preset(
-            {**_sizes(96, 4, 3, 0.0), **MODERN},
+            {**transformer(96, 4, 3, 0.0), **MODERN},
             {**SHORT_MUON, **LONGER, "steps": 1850, "learning_rate": 0.01},
         ),
-        "colab": Preset(NANO_GPT, _adamw(2500, 64, 256, 1e-3, 100, **HALF)),
-        "gpu": Preset(NANO_GPT, _adamw(5000, 64, 256, 1e-3, 100)),
+        "colab": Preset(NANO_GPT, adamw(2500, 64, 256, 1e-3, 100, **HALF)),
+        "gpu": Preset(NANO_GPT, adamw(5000, 64, 256, 1e-3, 100)),
     },
 )
 
@@ -557,12 +532,12 @@ ENCODER_DECODER = Experiment(
     model="encoder_decoder",
     task="replies",
     presets={
-        "tiny": Preset(_sizes(96, 4, 2, 0.0), {**SHORT_MUON, "steps": 450}),
-        "cpu": Preset(_sizes(128, 4, 3, 0.1), _adamw(1000, 32, 96, 2e-3, 100)),
+        "tiny": Preset(transformer(96, 4, 2, 0.0), {**SHORT_MUON, "steps": 450}),
+        "cpu": Preset(transformer(128, 4, 3, 0.1), adamw(1000, 32, 96, 2e-3, 100)),
         "colab": Preset(
-            _sizes(256, 4, 4, 0.2), _adamw(2000, 64, 256, 1e-3, 100, **HALF)
+            transformer(256, 4, 4, 0.2), adamw(2000, 64, 256, 1e-3, 100, **HALF)
         ),
-        "gpu": Preset(_sizes(384, 6, 6, 0.3), _adamw(4000, 128, 256, 1e-3, 200)),
+        "gpu": Preset(transformer(384, 6, 6, 0.3), adamw(4000, 128, 256, 1e-3, 200)),
     },
 )
 
@@ -572,10 +547,6 @@ ENCODER_DECODER = Experiment(
 # The model processes a sequence step by step, so its training time is spent best on
 # short sequences first ([curriculum](#seq_len_at)) [@fan2020feedback]. `tiny` reached
 # 1.686 after 32 CPU seconds.
-def _grow(initial_seq_len: int, grow_steps: int) -> dict[str, Any]:
-    return {"initial_seq_len": initial_seq_len, "grow_steps": grow_steps}
-
-
 FEEDBACK = Experiment(
     name="feedback",
     title="Feedback memory",
@@ -584,16 +555,20 @@ FEEDBACK = Experiment(
     task="text",
     presets={
         "tiny": Preset(
-            _sizes(96, 4, 2, 0.0), {**SHORT_MUON, "steps": 900, **_grow(16, 450)}
+            transformer(96, 4, 2, 0.0),
+            {**SHORT_MUON, "steps": 900, "initial_seq_len": 16, "grow_steps": 450},
         ),
         "cpu": Preset(
-            _sizes(128, 4, 4, 0.0), _adamw(800, 32, 64, 2e-3, 100, **_grow(16, 400))
+            transformer(128, 4, 4, 0.0),
+            adamw(800, 32, 64, 2e-3, 100, initial_seq_len=16, grow_steps=400),
         ),
         "colab": Preset(
-            _sizes(256, 8, 4, 0.1), _adamw(600, 128, 128, 2e-3, 100, **_grow(16, 300))
+            transformer(256, 8, 4, 0.1),
+            adamw(600, 128, 128, 2e-3, 100, initial_seq_len=16, grow_steps=300),
         ),
         "gpu": Preset(
-            _sizes(384, 6, 6, 0.2), _adamw(3000, 128, 256, 1e-3, 200, **_grow(32, 1500))
+            transformer(384, 6, 6, 0.2),
+            adamw(3000, 128, 256, 1e-3, 200, initial_seq_len=32, grow_steps=1500),
         ),
     },
 )
@@ -605,11 +580,6 @@ FEEDBACK = Experiment(
 # a transformer has to learn how to attend to them: `tiny` reached 1.687 after 48 CPU
 # seconds, before the transformers under AdamW. The gradient comes back through every
 # time step and may explode, so `clip_norm` must not be 0.
-def _elman(n_layers: int, d_hidden: int, d_model: int, dropout_prob: float) -> Any:
-    names = ("n_layers", "d_hidden", "d_model", "dropout_prob")
-    return dict(zip(names, (n_layers, d_hidden, d_model, dropout_prob), strict=True))
-
-
 ELMAN = Experiment(
     name="elman",
     title="Elman network",
@@ -617,10 +587,10 @@ ELMAN = Experiment(
     model="elman",
     task="text",
     presets={
-        "tiny": Preset(_elman(2, 256, 128, 0.0), _adamw(750, 32, 64, 3e-3, 50)),
-        "cpu": Preset(_elman(2, 512, 128, 0.1), _adamw(1500, 32, 64, 2e-3, 100)),
-        "colab": Preset(_elman(3, 1024, 256, 0.3), _adamw(3000, 128, 128, 1e-3, 100)),
-        "gpu": Preset(_elman(3, 1024, 256, 0.4), _adamw(6000, 128, 256, 1e-3, 200)),
+        "tiny": Preset(recurrent(2, 256, 128, 0.0), adamw(750, 32, 64, 3e-3, 50)),
+        "cpu": Preset(recurrent(2, 512, 128, 0.1), adamw(1500, 32, 64, 2e-3, 100)),
+        "colab": Preset(recurrent(3, 1024, 256, 0.3), adamw(3000, 128, 128, 1e-3, 100)),
+        "gpu": Preset(recurrent(3, 1024, 256, 0.4), adamw(6000, 128, 256, 1e-3, 200)),
     },
 )
 
@@ -632,15 +602,12 @@ ELMAN = Experiment(
 # picture. Differences smaller than those between seeds mean nothing, so the
 # [results](../../docs_src/pages/results.md) have three seeds.
 def _ablation(**model: Any) -> dict[str, Preset]:
-    def sizes(d_model: int, n_layers: int, dropout_prob: float) -> dict[str, Any]:
-        width = {"d_model": d_model, "n_layers": n_layers}
-        return {**width, "dropout_prob": dropout_prob, **model}
-
+    sizes = partial(_named, "d_model n_layers dropout_prob", **model)
     return {
-        "tiny": Preset(sizes(64, 2, 0.0), _adamw(600, 16, 64, 3e-3, 50)),
-        "cpu": Preset(sizes(96, 3, 0.0), _adamw(800, 32, 64, 3e-3, 50)),
-        "colab": Preset(sizes(256, 4, 0.1), _adamw(1500, 64, 128, 1e-3, 100, **HALF)),
-        "gpu": Preset(sizes(384, 6, 0.2), _adamw(5000, 64, 256, 1e-3, 100)),
+        "tiny": Preset(sizes(64, 2, 0.0), adamw(600, 16, 64, 3e-3, 50)),
+        "cpu": Preset(sizes(96, 3, 0.0), adamw(800, 32, 64, 3e-3, 50)),
+        "colab": Preset(sizes(256, 4, 0.1), adamw(1500, 64, 128, 1e-3, 100, **HALF)),
+        "gpu": Preset(sizes(384, 6, 0.2), adamw(5000, 64, 256, 1e-3, 100)),
     }
 
 

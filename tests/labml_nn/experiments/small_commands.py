@@ -23,13 +23,7 @@ WIDTH = ("--d-model", "12", "--n-layers", "2")
 SMALL = {
     "autoregressive": (*TRAINING, *WIDTH, "--heads", "3", "--d-ff", "20"),
     "encoder_decoder": (*TRAINING, *WIDTH, "--heads", "3", "--d-ff", "20"),
-    "feedback": (
-        *TRAINING,
-        *WIDTH,
-        "--heads",
-        "3",
-        *("--initial-seq-len", "5", "--grow-steps", "3"),
-    ),
+    "feedback": (*TRAINING, *WIDTH, "--heads", "3", "--initial-seq-len", "5", "--grow-steps", "3"),
     "elman": (*TRAINING, *WIDTH, "--d-hidden", "10"),
     "positional_encoding": (*TRAINING, *WIDTH, "--heads", "3"),
 }

@@ -180,16 +180,8 @@ def test_what_labml_cannot_write_does_not_keep_a_program_from_ending(tmp_path, m
     assert "labml: the record of this run is incomplete (IsADirectory" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [(OSError("read-only"), "no record of this run (OSError"), (ModuleNotFoundError(), "pip inst")],
-)
-def test_without_labml_training_goes_on(tmp_path, monkeypatch, capsys, error, said):
-    def fail(*args):
-        raise error
-
-    monkeypatch.setattr(reporters, "_start", fail)
+def test_without_labml_training_goes_on(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "labml.internal.app", None)  # which cannot be imported
     record = LabmlRecord(tmp_path / "labml", "http://127.0.0.1:9/never/")
     assert training(reporters=[record]).train().stopped == "finished"
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1 and said in err
+    assert capsys.readouterr().err == "labml: there is no record of this run (pip install labml)\n"
