@@ -1,8 +1,9 @@
 """Build the site, or render any Python package: ``python build_site.py --help``."""
 
 import sys
+from pathlib import Path
 
-from pylit.cli import main
+from pylit.cli import build_site
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(build_site(Path(__file__).resolve().parent))

@@ -1,7 +1,6 @@
 """The distribution ``labml-nn``: the library, and the extras that build its site and run its tests.
 
-The generator `pylit` is used from a checkout (``python build_site.py``) and is not part of the
-distribution: its theme and its npm packages live beside it, not inside a wheel.
+The generator `pylit` comes along; the command of that name needs the extra ``site``.
 """
 
 from pathlib import Path
@@ -54,13 +53,20 @@ setup(
     long_description_content_type="text/markdown",
     license="MIT",
     python_requires=">=3.11",
-    packages=find_packages(include=["labml_nn", "labml_nn.*"]),
+    packages=find_packages(include=["labml_nn", "labml_nn.*", "pylit", "pylit.*"]),
     # Kernels are compiled where they are used, so their source goes along.
     package_data={
         "labml_nn": ["py.typed"],
         "labml_nn.kernels": ["cpp/*.h", "cpp/*/*.h", "cpp/*/*.cpp"],
+        "pylit": ["theme/**/*", "code/names/*.txt", "serving/*.js"],
+        "pylit.node": ["*.mjs", "*.css", "*.json", ".npmrc"],
     },
-    entry_points={"console_scripts": ["labml-nn = labml_nn.experiments.command_line:main"]},
+    entry_points={
+        "console_scripts": [
+            "labml-nn = labml_nn.experiments.command_line:main",
+            "pylit = pylit.cli:main",
+        ]
+    },
     install_requires=["torch>=2.4", "jaxtyping>=0.3", "safetensors>=0.5", "numpy>=1.26"],
     extras_require={
         "train": TRAIN,

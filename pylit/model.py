@@ -375,3 +375,5 @@ class SiteView:
     hood: tuple[PageGroup, ...] = ()
     #: Where all pages are listed: a page of its own beside the home page of a site with lessons.
     index: str = "index.html"
+    #: Whether it has to do without what comes from npm: fonts, search, the pictures of pages.
+    bare: bool = False

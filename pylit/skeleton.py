@@ -1,7 +1,7 @@
-"""A page to begin with: ``python build_site.py --new labml_nn/foo.py``.
+"""What to begin with: the settings of a site, and a page (``build_site.py --new pkg/foo.py``).
 
-The skeleton is ``docs_src/skeleton.py.jinja``: a small module that works, with every part that a
-page has, so that an author replaces what is there and forgets nothing.
+The skeleton of a page is ``docs_src/skeleton.py.jinja``: a small module that works, with
+every part that a page has, so that an author replaces what is there and forgets nothing.
 """
 
 import keyword
@@ -10,9 +10,42 @@ from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined
 
+SETTINGS = """\
+# The site of {name}: `pylit serve` shows it while you write, `pylit build` writes it to site/.
+title = "{name}"
+summary = "What {name} is, in a sentence."
+sources = ["{source}"]
+
+# Lists of pages; a `[[path]]` is read in its order. A page in no list is found all the same.
+# [[path]]
+# title = "Begin here"
+# summary = "What a reader of these pages learns."
+# pages = ["{name}"]
+"""
+
 
 class SkeletonError(Exception):
-    """The page cannot be begun, and why, and what to do."""
+    """What is asked for cannot be begun, and why, and what to do."""
+
+
+def begin_site(package: Path, root: Path) -> Path:
+    """Write ``docs_src/site.toml`` for a package, or a module, in the folder `root`.
+
+    Raises `SkeletonError` where there is no such package, or the site is begun already.
+    """
+    target = package.resolve()
+    written = Path("docs_src", "site.toml")
+    if not target.is_relative_to(root.resolve()) or target == root.resolve():
+        raise SkeletonError(f"{package} is not below {root}; begin in the folder that holds it")
+    if not target.exists():
+        raise SkeletonError(f"there is no {package} in {root}; name a package or a .py file in it")
+    if (root / written).exists():
+        raise SkeletonError(f"{written} is there already; edit it, or see it with `pylit serve`")
+    (root / written).parent.mkdir(exist_ok=True)
+    source = target.relative_to(root.resolve()).as_posix()
+    text = SETTINGS.format(name=target.stem, source=source)
+    (root / written).write_text(text, encoding="utf-8")
+    return written
 
 
 def begin_page(path: Path, *, root: Path, sources: Sequence[str], template: Path) -> Path:

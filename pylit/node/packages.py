@@ -5,6 +5,7 @@ versions of the generator with the same lock file share it, and two with differe
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -80,10 +81,9 @@ def _install(npm: list[str], folder: Path, tests: bool) -> None:
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        # Of npm's lines the code of the error and its first sentence tell enough.
-        said = [line.removeprefix("npm error ") for line in done.stderr.splitlines()]
-        reason = "; ".join(line for line in said if line)[:300] or f"exit status {done.returncode}"
-        raise NodeError(f"npm cannot install the packages of pylit: {reason}")
+        code = re.search(r"^npm \S+ code (\S+)", done.stderr, re.MULTILINE)
+        reason = code[1] if code else f"exit status {done.returncode}, {done.stderr.strip()[-200:]}"
+        raise NodeError(f"npm cannot fetch its packages ({reason}); is there a network?")
 
 
 def staged(name: str) -> Path:

@@ -29,20 +29,23 @@ _CSS_SPACE = re.compile(r"\s+")
 _CSS_TIGHT = re.compile(r"\s*([{};,])\s*")
 
 
-def assets(theme: Path, node_modules: Path, cache: Path | None) -> Mapping[str, bytes]:
+def assets(theme: Path, node_modules: Path | None, cache: Path | None) -> Mapping[str, bytes]:
     """Every file of ``assets/`` that is the same for all sites with this theme.
 
     Args:
         theme: Folder of the theme.
-        node_modules: Folder of the npm packages: fonts and MiniSearch.
+        node_modules: Folder of the npm packages: fonts and MiniSearch; None for neither.
         cache: Folder in which fonts are kept once they are cut, or None.
     """
-    faces, declarations = fonts(node_modules, cache)
+    faces, declarations = fonts(node_modules, cache) if node_modules else ({}, "")
     files = {f"assets/fonts/{name}": data for name, data in faces.items()}
     files["assets/site.css"] = (declarations + style_sheet(theme)).encode()
     for name, folder in SCRIPTS.items():
         parts = sorted((theme / "js" / folder).glob("*.js"))
         files[f"assets/{name}"] = script(parts).encode()
+    if node_modules is None:
+        del files["assets/search.js"]
+        return files
     library = compact(node_modules.joinpath(MINISEARCH).read_text(encoding="utf-8"))
     files["assets/search.js"] = library.encode() + files["assets/search.js"]
     return files

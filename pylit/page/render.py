@@ -7,6 +7,7 @@ so that a site works wherever it lies: on a server, in a folder of a server, or 
 
 import posixpath
 import re
+from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
@@ -46,12 +47,13 @@ class Renderer:
     def page(self, view: PageView) -> str:
         """The HTML of a page."""
         base = self._site.base_url
+        view = replace(view, card="") if self._site.bare else view
         address = canonical(base, view.url) if base else ""
         return self._environment.get_template(f"{view.kind}.html").render(
             page=view,
             site=self._site,
             rows=rows(view.sections),
-            preloads=_preloads(view),
+            preloads=() if self._site.bare else _preloads(view),
             href=partial(relative, view.url),
             canonical=address,
             structured=structured(view, self._site, address),

@@ -21,7 +21,7 @@ from types import TracebackType
 from jinja2 import TemplateError, TemplateSyntaxError
 
 from pylit.cache import Cache, digest, forget_old
-from pylit.diagnostics import Diagnostic, Report
+from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.figures.gallery import Asked, Gallery
 from pylit.model import Module, SiteView, SourceFile
 from pylit.node.executable import NodeError
@@ -53,7 +53,6 @@ from pylit.source.cpp import read_cpp
 from pylit.source.discover import discover
 from pylit.tex.maths import MathRenderer
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 THEME = Path(__file__).resolve().parents[1] / "theme"
 #: Days after which what was kept for a package that is not built any more is deleted.
 _MONTH = 30
@@ -64,8 +63,8 @@ class Options:
     """What to build, where to, and how."""
 
     #: The folder that holds ``docs_src``.
-    root: Path = REPOSITORY
-    out: Path = REPOSITORY / "site"
+    root: Path
+    out: Path
     #: Packages to render instead of the site's own sources.
     sources: tuple[Path, ...] = ()
     #: None keeps nothing between processes.
@@ -79,6 +78,8 @@ class Options:
     base_url: str = ""
     theme: Path = THEME
     node_modules: Path = MODULES
+    #: Why there is no Node, or nothing from npm; empty when there is both.
+    lacking: str = ""
 
     @property
     def docs(self) -> Path:
@@ -103,11 +104,14 @@ class Builder:
     def __init__(self, options: Options) -> None:
         self.options = options
         roots = [str(path.resolve()) for path in options.sources] or [str(options.root.resolve())]
+        roots += ["lacking"] if options.lacking else []
         folder = options.cache
         #: Where what belongs to these sources is kept between builds.
         self.remembered = folder / "pages" / digest(*roots)[:16] if folder else None
         self._cache = Cache(self.remembered)
-        self._maths = MathRenderer(folder / "maths" if folder else None)
+        self._maths = MathRenderer(
+            folder / "maths" if folder else None, plain=bool(options.lacking)
+        )
         self._warm = Warm()
         #: Digest of the code of the generator, as the build that runs found it.
         self._generator = ""
@@ -133,11 +137,12 @@ class Builder:
         outcome = Outcome(Report())
         try:
             options = self.options
-            kept = shelf(options.node_modules) if options.jobs > 1 else None
+            aside = options.jobs > 1 and not options.lacking
+            kept = shelf(options.node_modules) if aside else None
             with collector_at_rest(), cut_aside(options.node_modules, kept) as fonts_are_cut:
                 self._build(outcome, watcher or Silent(), fonts_are_cut)
         except NodeError as error:
-            hint = "run `make install`, which sets up Node and its packages"
+            hint = "install Node.js 20 or newer, then run `python -m pylit.node`"
             outcome.report.add(Diagnostic("node", 0, 0, "node", str(error), hint))
         except TemplateError as error:
             outcome.report.add(_theme_fault(error, self.options.theme))
@@ -148,6 +153,10 @@ class Builder:
         report, options = outcome.report, self.options
         if not options.check:
             check_output(options.out, report)
+        if options.lacking:
+            message = f"formulas are shown as TeX, without fonts and search: {options.lacking}"
+            hint = "with Node.js 20 or newer and a network once, `python -m pylit.node` sets it up"
+            report.add(Diagnostic("node", 0, 0, "node", message, hint, severity=Severity.WARNING))
         config = self._config(report)
         if config is None or report.failed:
             return
@@ -184,9 +193,14 @@ class Builder:
         files = self._search(config, drafts, parsed, report)
         fonts_are_cut()
         files |= companions(
-            site, options.theme, options.node_modules, options.cache, previews, report
+            site,
+            options.theme,
+            None if options.lacking else options.node_modules,
+            options.cache,
+            previews,
+            report,
         )
-        if not options.sources:
+        if not (options.sources or options.lacking):
             cards = Cards(options.theme, options.node_modules, shelf(options.node_modules))
             files |= stages.cards(drafts, places, view, cards, figures)
         for page in (*pages, *generated):
@@ -319,6 +333,7 @@ class Builder:
             paths=paths,
             hood=rest if paths else (),
             index=ALL if paths else HOME,
+            bare=bool(self.options.lacking),
         )
 
     def _places(

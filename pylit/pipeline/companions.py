@@ -69,7 +69,7 @@ def generated_pages(site: Site, theme: Theme) -> list[Page]:
 def companions(
     site: Site,
     theme: Path,
-    node_modules: Path,
+    node_modules: Path | None,
     cache: Path | None,
     previews: Mapping[str, bytes],
     report: Report,
@@ -77,7 +77,7 @@ def companions(
     """The files beside the pages, by path."""
     targets = site.targets()
     prose = [page_link(draft) for draft in site.drafts if draft.prose]
-    files = dict(assets(theme, node_modules, shelf(node_modules)))
+    files = dict(assets(theme, node_modules, node_modules and shelf(node_modules)))
     files |= _mathematics(site, cache)
     files |= {file_path(url): data for url, data in previews.items()}
     files |= _for_programs(site, report)

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -114,10 +114,7 @@ class _Server:
         loop = asyncio.get_running_loop()
         edits: asyncio.Queue[set[Path]] = asyncio.Queue()
         # Watching begins before the first build, so that no edit falls between the two.
-        followers = [
-            asyncio.create_task(self._follow(folders, deep, edits))
-            for folders, deep in self._watched()
-        ]
+        follower = asyncio.create_task(self._follow(edits))
         with ThreadPoolExecutor(1) as thread:
             try:
                 await asyncio.sleep(0)
@@ -133,20 +130,13 @@ class _Server:
                         fault = await loop.run_in_executor(thread, self._build)
                     self._live.tell(fault)
             finally:
-                for follower in followers:
-                    follower.cancel()
+                follower.cancel()
                 await loop.run_in_executor(thread, self._close)
 
-    async def _follow(
-        self, folders: Sequence[Path], deep: bool, edits: "asyncio.Queue[set[Path]]"
-    ) -> None:
-        """Put the paths of each edit in or below some folders into `edits`."""
+    async def _follow(self, edits: "asyncio.Queue[set[Path]]") -> None:
+        """Put the paths of each edit in or below the folders of the site into `edits`."""
         changes = awatch(
-            *folders,
-            watch_filter=self._concerns,
-            debounce=_DEBOUNCE,
-            step=_STEP,
-            recursive=deep,
+            *self._watched(), watch_filter=self._concerns, debounce=_DEBOUNCE, step=_STEP
         )
         async for found in changes:
             edits.put_nowait({Path(path) for _, path in found})
@@ -176,20 +166,18 @@ class _Server:
         code = path.is_relative_to(_GENERATOR) and not path.is_relative_to(self._options.theme)
         return code or path == self._options.docs / "site.toml"
 
-    def _watched(self) -> list[tuple[list[Path], bool]]:
-        """Folders, some watched with all that is below them and some for their own files only."""
+    def _watched(self) -> list[Path]:
+        """Folders, each watched with all that is below it."""
         options = self._options
         sources = list(options.sources)
         if not sources:
             config = load_config(options.docs / "site.toml", "site.toml", Report())
             sources = [options.root / name for name in config.sources] if config else []
         folders = {p.resolve() if p.is_dir() else p.resolve().parent for p in sources}
-        docs = options.docs
-        folders |= {_GENERATOR, docs / "pages", docs / "traces", docs / "cards"}
-        folders |= {options.root / FOLDER}
-        folders |= {docs / "figures", docs / "results"}
-        deep = [path for path in sorted(folders) if path.is_dir()]
-        return [(deep, True), ([options.docs], False)]
+        folders |= {_GENERATOR, options.theme, options.docs, options.root / FOLDER}
+        folders = {path for path in folders if path.is_dir()}
+        inside = {p for p in folders if any(p != q and p.is_relative_to(q) for q in folders)}
+        return sorted(folders - inside)
 
     def _concerns(self, _: Change, path: str) -> bool:
         changed = Path(path)

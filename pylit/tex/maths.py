@@ -48,6 +48,7 @@ class MathRenderer:
         macros: Name -> TeX, for the whole site: ``{"R": r"\\mathbb{R}"}``. A macro with arguments
             is a pair, ``{"norm": (r"\\lVert #1 \\rVert", 1)}``.
         script: What to run in Node; None for MathJax.
+        plain: Whether formulas stay TeX, because there is no Node.
         patience: Seconds for one formula after which Node is started anew without it.
     """
 
@@ -58,12 +59,14 @@ class MathRenderer:
         *,
         macros: Mapping[str, str | tuple[str, int]] | None = None,
         script: Path | None = None,
+        plain: bool = False,
         patience: float = 30.0,
     ) -> None:
         if processes < 1:
             raise ValueError(f"`processes` ({processes}) must be at least 1")
         self._macros = dict(macros or {})
         self._script = script
+        self._plain = plain
         self._patience = patience
         self._wanted = processes
         self._cache = MathCache(cache, versions(self._macros))
@@ -79,6 +82,10 @@ class MathRenderer:
             NodeError: Node is missing, or MathJax is not installed.
         """
         new = [f for f in dict.fromkeys(formulas) if f not in self._done and f not in self._pending]
+        if self._plain:
+            shown = {f: f'<code class="tex">{html_escape.escape(f[0])}</code>' for f in new}
+            self._done |= {formula: Rendered(html) for formula, html in shown.items()}
+            return
         cached = self._cache.load(new)
         for formula in new:
             if formula in cached:

@@ -3,9 +3,10 @@
 import hashlib
 from pathlib import Path
 
-from pylit.pipeline.build import REPOSITORY, Builder, Options, Outcome
+from pylit.pipeline.build import Builder, Options, Outcome
 from pylit.site.write import MANIFEST
 
+REPOSITORY = Path(__file__).parents[2]
 CACHE = REPOSITORY / ".cache" / "tests"
 
 SITE = """\

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from site_tools import REPOSITORY, cache, make_site, pages, tree
+from site_tools import FILES, REPOSITORY, cache, make_site, pages, tree
 
-from pylit.cli import main
+from pylit.cli import build_site, main
+from pylit.node.executable import NodeError
 
 Run = Callable[..., int]
 
@@ -18,7 +19,9 @@ Run = Callable[..., int]
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """The command, in this process."""
-    return lambda *arguments: main([str(a) for a in (*arguments, "--cache", cache(tmp_path))])
+    return lambda *given: build_site(
+        REPOSITORY, [str(a) for a in (*given, "--cache", cache(tmp_path))]
+    )
 
 
 @pytest.fixture
@@ -71,7 +74,7 @@ def test_somebody_elses_html_is_text_and_faults_are_warnings(
         (["--jobs", "0"], "'0': expected a whole number from 1 on\n"),
         (["--port", "99999", "--serve"], "0 to 65535"),
         (["--check", "--serve"], "choose one"),
-        (["--title", "x"], "--source"),
+        (["--title", "x"], "site.toml says them"),
         (["--source", "x"], "--source needs --out DIR"),
     ],
 )
@@ -79,7 +82,7 @@ def test_a_wrong_command_exits_with_2_and_says_what_was_meant(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as stop:
-        main(arguments)
+        build_site(REPOSITORY, arguments)
     assert stop.value.code == 2
     message = capsys.readouterr().err
     assert said in message and "--help" in message
@@ -168,3 +171,50 @@ def test_the_order_of_sets_leaves_no_trace(run: Run, tmp_path: Path) -> None:
         environment = os.environ | {"PYTHONHASHSEED": seed}
         subprocess.run([str(c) for c in command], check=True, env=environment, capture_output=True)
     assert tree(tmp_path / "1/out") == tree(tmp_path / "2/out")
+
+
+def test_the_site_of_a_package_is_begun_and_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_site(tmp_path, {name: "" for name in FILES if name.startswith("docs_src/")})
+    monkeypatch.chdir(tmp_path)
+    kept = ["--cache", str(cache(tmp_path))]
+    assert main(["init", "no"]) == 2
+    with pytest.raises(SystemExit):
+        main(["build", *kept])
+    assert main(["init", "pkg"]) == 0
+    assert main(["init", "pkg"]) == 2
+    said = capsys.readouterr()
+    for words in ("there is no no", "`pylit init PACKAGE`", "is there already"):
+        assert words in said.err
+    assert main(["build", *kept, "--check"]) == main(["build", str(tmp_path), *kept]) == 0
+    assert "pkg/one.html" in pages(tmp_path / "site")
+    assert main(["build", "pkg/one.py", "--out", "one", *kept]) == 0
+    assert pages(tmp_path / "one") == {"pkg/one.html", "index.html", "404.html"}
+
+
+def test_without_node_formulas_are_tex(
+    package: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def missing() -> None:
+        raise NodeError("there is no Node")
+
+    monkeypatch.chdir(tmp_path)
+    command = ["build", "--cache", str(cache(tmp_path))]
+    with monkeypatch.context() as patch:
+        patch.setattr("pylit.cli.set_up", missing)
+        assert main(command) == 0
+        assert "warning[node]: formulas are shown as TeX" in capsys.readouterr().err
+        assert '<code class="tex">a + b</code>' in (tmp_path / "site/pkg/one.html").read_text()
+        assert not list((tmp_path / "site/assets").rglob("*.woff2"))
+    assert main(command) == 0
+    assert '<code class="tex">' not in (tmp_path / "site/pkg/one.html").read_text()
+    assert tree(tmp_path / "site") == tree(build_anew(tmp_path))
+
+
+def build_anew(root: Path) -> Path:
+    assert main(["build", "--cache", str(cache(root)), "--out", str(root / "anew")]) == 0
+    return root / "anew"

@@ -87,7 +87,8 @@ def fake(monkeypatch: pytest.MonkeyPatch, program: str, answer: Callable[[list[s
     def either(command: list[str], **options: object) -> object:
         if program not in map(str, command):
             return run(command, **options)  # type: ignore[call-overload]
-        return subprocess.CompletedProcess(command, answer(command), "", "npm error ENOTFOUND\n")
+        said = "npm error code ENOTFOUND\nnpm error syscall x\n"
+        return subprocess.CompletedProcess(command, answer(command), "", said)
 
     monkeypatch.setattr(subprocess, "run", either)
 
@@ -126,7 +127,7 @@ def test_packages_are_set_up_once(
 
     with monkeypatch.context() as patch:
         fake(patch, "ci", offline)
-        with pytest.raises(NodeError, match="cannot install the packages of pylit: ENOTFOUND"):
+        with pytest.raises(NodeError, match=r"cannot fetch its packages \(ENOTFOUND\)"):
             packages.set_up()
     assert "--omit=dev" in asked.pop()
     assert list(folder.parent.iterdir()) == []
