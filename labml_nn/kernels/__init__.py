@@ -9,7 +9,7 @@ summary: >
 A lesson is written to be read. Its loops are Python loops, its attention stores every
 weight, and each line is one step of the idea. A **kernel** is a second implementation
 of one of its methods, written to be fast: one call of a fused operation, a backward
-pass by hand, or a loop in C++. The lesson knows nothing of it:
+pass by hand, or a loop in C++. It is attached from outside:
 
 ```python
 import torch
@@ -34,15 +34,13 @@ torch.testing.assert_close(Square()(x), expected)
 ```
 
 **What you read defines the result.** A test drives every registered kernel against its
-reference, values and gradients, over a table of sizes, masks and dtypes. So a kernel is
-tested from the moment it is registered.
+reference, values and gradients, over a table of sizes, masks and dtypes.
 
-**What you do to a module has its effect.** A kernel computes what the class computes.
-As soon as a module differs from its class, the reference runs: for a subclass, a hook,
-a replaced method or submodule, a parametrization (weight norm, spectral norm, pruning,
-an adapter), a parameter of another tensor type, and under `torch.func`,
-`torch.compile`, `torch.export` and dispatch modes. [One function](#is_unmodified)
-decides that, for all kernels.
+**What you do to a module has its effect.** As soon as a module differs from its class,
+the reference runs: for a subclass, a hook, a replaced method or submodule, a
+parametrization (weight norm, spectral norm, pruning, an adapter), a parameter of
+another tensor type, and under `torch.func`, `torch.compile`, `torch.export` and
+dispatch modes. [One function](#is_unmodified) decides that, for all kernels.
 
 **One switch.** `with labml_nn.kernels.disabled():` turns all kernels off inside the
 block, and the environment variable `LABML_NN_KERNELS=0` for a whole process.
@@ -83,35 +81,28 @@ class Kernel:
 
     * `method` is the reference method, as `Class.method`
     * `owner` is the class whose instances the kernel computes for; subclasses are not
-    * `submodules` are the classes of the submodules that it computes itself, without
-      calling them
-    * `only` are the names of the direct submodules among which those are; `None` is all
     * `function` takes the module and the method's arguments, and returns what the
       method returns, or `NotImplemented` for arguments that it does not support
+    * `children` are the names of the direct submodules to examine; `None` is all
+    * `definition` are the classes of the owner and of the submodules that the kernel
+      computes itself, each with its methods as they were at registration
     """
 
     method: Callable[..., Any]
     owner: type[nn.Module]
-    submodules: frozenset[type[nn.Module]]
-    only: tuple[str, ...] | None
     function: Callable[..., Any]
-    # For `is_unmodified`: the methods of all these classes as they were at
-    # registration, and their names by class.
-    definition: tuple[tuple[type, str, Any], ...]
-    names: dict[type, tuple[str, ...]]
-
-    def is_enabled(self) -> bool:
-        """Whether its module is not among those given to `disabled`."""
-        return self.function.__module__ not in _OMITTED.get()
+    children: tuple[str, ...] | None
+    definition: dict[type[nn.Module], dict[str, Any]]
 
 
 # All kernels of each reference method. The one that was registered last is asked first.
 _KERNELS: dict[Callable[..., Any], list[Kernel]] = {}
-_ENABLED: ContextVar[bool] = ContextVar(
-    "kernels_enabled", default=os.environ.get("LABML_NN_KERNELS", "1") != "0"
-)
 
-_OMITTED: ContextVar[frozenset[str]] = ContextVar("omitted", default=frozenset())
+# The names of modules whose kernels are switched off; `None` is all of them.
+_DISABLED: ContextVar[frozenset[str] | None] = ContextVar(
+    "disabled",
+    default=None if os.environ.get("LABML_NN_KERNELS", "1") == "0" else frozenset(),
+)
 
 
 def reference(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -128,12 +119,14 @@ def reference(method: Callable[Arguments, Result]) -> Callable[Arguments, Result
     def dispatch(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         # A compiler must see the definition, and its check comes first, so that it
         # never traces the rest.
-        if not torch.compiler.is_compiling() and kernels and _ENABLED.get():
-            for kernel in kernels:
-                if kernel.is_enabled() and is_unmodified(args[0], kernel):
-                    result: Result = kernel.function(*args, **kwargs)
-                    if result is not NotImplemented:
-                        return result
+        if torch.compiler.is_compiling() or (disabled := _DISABLED.get()) is None:
+            return method(*args, **kwargs)
+        for kernel in kernels:
+            is_enabled = kernel.function.__module__ not in disabled
+            if is_enabled and is_unmodified(args[0], kernel):
+                result: Result = kernel.function(*args, **kwargs)
+                if result is not NotImplemented:
+                    return result
         return method(*args, **kwargs)
 
     _KERNELS[dispatch] = kernels
@@ -169,15 +162,11 @@ def kernel_for(
             f"`{method.__qualname__}` has no reference to replace; decorate the method "
             "with `labml_nn.kernels.reference` first"
         )
-    inside = frozenset(submodules or ())
-    names = {cls: _methods(cls) for cls in {owner, *inside}}
-    definition = tuple(
-        (cls, name, getattr(cls, name)) for cls in names for name in names[cls]
-    )
+    definition = {cls: _methods(cls) for cls in {owner, *(submodules or ())}}
+    children = () if submodules is None else only
 
     def register(function: Function) -> Function:
-        kernel = Kernel(found, owner, inside, only, function, definition, names)
-        _KERNELS[found].insert(0, kernel)
+        _KERNELS[found].insert(0, Kernel(found, owner, function, children, definition))
         return function
 
     return register
@@ -185,13 +174,14 @@ def kernel_for(
 
 # The methods and properties that a class and its ancestors define, and what every call
 # of a module goes through.
-def _methods(cls: type[nn.Module]) -> tuple[str, ...]:
+def _methods(cls: type[nn.Module]) -> dict[str, Any]:
     names = {"__call__", "_call_impl", "forward"}
     for each in cls.__mro__[: cls.__mro__.index(nn.Module)]:
         for name, value in vars(each).items():
             if callable(value) or isinstance(value, property):
                 names.add(name)
-    return tuple(names - {"__init__", "__setstate__", "extra_repr", "reset_parameters"})
+    names -= {"__init__", "__setstate__", "extra_repr", "reset_parameters"}
+    return {name: getattr(cls, name) for name in names}
 
 
 def registered() -> tuple[Kernel, ...]:
@@ -212,26 +202,22 @@ def disabled(*modules: ModuleType) -> Iterator[None]:
     `modules`, such as `labml_nn.kernels.feedback_cpp`, only the kernels of these are
     switched off.
     """
-    names = _OMITTED.get() | {module.__name__ for module in modules}
-    omitted, enabled = (
-        _OMITTED.set(names),
-        _ENABLED.set(bool(modules) and _ENABLED.get()),
-    )
+    outside, names = _DISABLED.get(), {module.__name__ for module in modules}
+    inside = outside | names if outside is not None and modules else None
+    token = _DISABLED.set(inside)
     try:
         yield
     finally:
-        _OMITTED.reset(omitted)
-        _ENABLED.reset(enabled)
+        _DISABLED.reset(token)
 
 
 def is_unmodified(module: Any, kernel: Kernel) -> bool:
     """
     ## Is the module exactly what its class made it?
 
-    A kernel computes what the owner's methods and those of its submodules define. It
-    may run only if calling them would do nothing else. This function is the only place
-    where that is decided; it takes about 5 microseconds for a `MultiHeadAttention` with
-    its nine submodules.
+    A kernel may run only if calling the methods of the owner and of its submodules
+    would do nothing else. This takes about 5 microseconds for a `MultiHeadAttention`
+    with its nine submodules; `any` and `all` would take twice as long.
     """
     # Transforms and tracers must see every operation of the definition, and so must
     # modes that intercept operations (counters of operations, fake tensors, the tracer
@@ -248,21 +234,22 @@ def is_unmodified(module: Any, kernel: Kernel) -> bool:
         return False
 
     # A method may have been replaced on the class: `MultiHeadAttention.attend = mine`.
-    for cls, name, method in kernel.definition:
-        if getattr(cls, name) is not method:
-            return False
+    for cls, methods in kernel.definition.items():
+        for name, method in methods.items():
+            if getattr(cls, name) is not method:
+                return False
 
     # Hooks on the module itself run around its `forward`, whatever computes that.
-    names, own = kernel.names, module.__dict__
+    own = module.__dict__
     if kernel.method.__name__ != "forward" and _is_hooked(own):
         return False
-    if not _is_plain(own, names[kernel.owner]):
+    if not _is_plain(own, kernel.definition[kernel.owner]):
         return False
-    if kernel.submodules:
-        children = own["_modules"]
-        for name in children if kernel.only is None else kernel.only:
-            if children[name] is not None and not _is_plain_tree(children[name], names):
-                return False
+    children = own["_modules"]
+    for name in children if kernel.children is None else kernel.children:
+        child = children[name]
+        if child is not None and not _is_plain_tree(child, kernel.definition):
+            return False
     return True
 
 
@@ -277,13 +264,13 @@ _GLOBAL_HOOKS = (
 
 # A parametrization changes the class of a module, and old-style weight norm and pruning
 # are pre-hooks.
-def _is_plain_tree(module: nn.Module, names: dict[type, tuple[str, ...]]) -> bool:
+def _is_plain_tree(module: nn.Module, definition: dict[type[nn.Module], Any]) -> bool:
     own = module.__dict__
-    methods = names.get(type(module))
+    methods = definition.get(type(module))
     if methods is None or _is_hooked(own) or not _is_plain(own, methods):
         return False
     for child in own["_modules"].values():
-        if child is not None and not _is_plain_tree(child, names):
+        if child is not None and not _is_plain_tree(child, definition):
             return False
     return True
 
@@ -298,7 +285,7 @@ def _is_hooked(own: dict[str, Any]) -> bool:
 
 
 # No method replaced on the instance, and parameters that are plain tensors.
-def _is_plain(own: dict[str, Any], methods: tuple[str, ...]) -> bool:
+def _is_plain(own: dict[str, Any], methods: dict[str, Any]) -> bool:
     for name in methods:
         if name in own:
             return False
