@@ -13,21 +13,19 @@ such small operands the time goes into calling operations, not into arithmetic. 
 doubles the problem: it walks back through the same sequence of small operations, and
 computes the gradient of each weight $T$ times, once per step, to add them up.
 
-This kernel replaces the method `read` of `FeedbackTransformerKV` by one operation for
-autograd with a forward and a backward pass of its own, in plain PyTorch, on any device,
-in single and double precision. It supports feed-forward networks with a ReLU. The plain
-`FeedbackTransformer`, in which each layer projects the memory itself, has no kernel:
-its reference runs, and so it does for other networks.
+This kernel replaces `FeedbackTransformerKV.read` by one operation for autograd with a
+forward and a backward pass of its own, in plain PyTorch, on any device, in single and
+double precision, for feed-forward networks with a ReLU. The plain
+`FeedbackTransformer`, in which each layer projects the memory itself, has no kernel.
 
 The idea is to ask of every quantity in the backward pass *what it depends on*.
 
 **Activations depend on nothing that is missing.** In the forward pass step $t$ had to
 wait for memory slot $m_{t-1}$. In the backward pass all slots and all outputs $x_t^l$
-are known. So whatever is one operation for many steps in parallel, the normalized
-inputs of all layers and the hidden features, is
-[recomputed](#Chunk) and not stored. This is activation checkpointing
-([@chen2016training]), with the difference that the second forward pass is much faster
-than the first, because it is no loop.
+are known. So the normalized inputs of all layers and the hidden features, each one
+operation for many steps, are [recomputed](#Chunk) and not stored. This is activation
+checkpointing ([@chen2016training]) with a second forward pass that is much faster than
+the first, because it is no loop.
 
 **Gradients of activations are sequential.** We write $\delta_y$ for $\partial
 \mathcal{L} / \partial y$. The slot of step $j$ is read by every layer of all later
@@ -48,9 +46,9 @@ $y_t^l$ at step $t$,
 
 $$\delta_W = \sum_t \delta_{y_t} \, x_t^\top, \qquad \delta_b = \sum_t \delta_{y_t}$$
 
-The backward pass writes $\delta_{y_t}$ into a buffer, step by step. Then the sum over
-steps and sequences is *one* matrix product of two buffers, in place of $T$ small ones.
-With it half of the arithmetic of the backward pass leaves the loop.
+The loop writes $\delta_{y_t}$ into a buffer, step by step. Then the sum over steps and
+sequences is *one* matrix product of two buffers, and half of the arithmetic of the
+backward pass has left the loop.
 
 **Memory.** With $C = 128$, $H = 4$, $L = 4$ and 16 sequences, the peak of forward and
 backward pass is 68 MiB for 128 steps, 117 for 256 and 264 for 512. It grows with $T^2$,
@@ -116,43 +114,46 @@ class Config(NamedTuple):
     eps: float
     horizon: int | None
     norm_memory: bool
-    dropout: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    dropout: Sequence[float] = (0.0, 0.0, 0.0)
     seed: int = 0
 
 
 def config_of(model: FeedbackTransformerKV) -> Config | None:
     r"""
-    Reads the configuration. Returns `None` for what the kernels do not support: all
-    layers are computed with the same code, so they may differ in their parameters only,
-    and their feed-forward networks are plain ones with a ReLU.
+    Reads the configuration. Returns `None` for what the kernels do not support: layers
+    may differ in their parameters only, and feed-forward networks have a ReLU.
 
     PyTorch's generator draws the seed of the dropout masks, so that `torch.manual_seed`
     determines them.
     """
     layers: list[Any] = list(model.layers)
     norms = [module for module in model.modules() if type(module) is nn.LayerNorm]
-    dropouts = [(x.attn.dropout, x.dropout, x.feed_forward.dropout) for x in layers]
-    probabilities = {
-        tuple(each.p if each.training else 0.0 for each in of_layer)
-        for of_layer in dropouts
+    different = {
+        (
+            *(x.attn.P, x.feed_forward.layer1.out_features),
+            *(
+                each.p if each.training else 0.0
+                for each in (x.attn.dropout, x.dropout, x.feed_forward.dropout)
+            ),
+        )
+        for x in layers
     }
     if (
         any(not _is_plain_layer(layer) for layer in layers)
-        or len({(x.attn.P, x.feed_forward.layer1.out_features) for x in layers}) > 1
-        or len(probabilities) > 1
+        or len(different) > 1
         or len({norm.eps for norm in norms}) > 1
         or any(norm.weight is None or norm.bias is None for norm in norms)
         or model.softmax.dim not in (0, -1)
     ):
         return None
-    ((attention, branch, hidden),) = probabilities
+    ((_, _, *dropout),) = different
     return Config(
         heads=model.heads,
         eps=norms[0].eps,
         horizon=model.horizon,
         norm_memory=isinstance(model.norm_memory, nn.LayerNorm),
-        dropout=(attention, branch, hidden),
-        seed=int(torch.randint(2**62, ())) if attention or branch or hidden else 0,
+        dropout=dropout,
+        seed=int(torch.randint(2**62, ())) if any(dropout) else 0,
     )
 
 
@@ -430,7 +431,7 @@ def run_forward(
     ### The loop
 
     * `x_seq` are embedded sequences, `[T, B, C]`
-    * `keys`, `values` are the slots before, at least one, `[S, B, H, D]`
+    * `keys`, `values` are the slots before, `[S, B, H, D]`; there may be none
     * `store` is whether there will be a backward pass
 
     Returns what the backward pass needs: activations, dropout masks, and the attention
@@ -495,8 +496,8 @@ def run_forward(
             torch.bmm(times(attn[i], mask, i), values, out=rows)
             heads_out_by_head[i][t].copy_(rows_by_head)
 
-            # What attention and network add.
-            added = torch.addmm(b_o, heads_out[i][t], w_o)
+            # What attention and network add. Without a slot there is no attention.
+            added = torch.addmm(b_o, heads_out[i][t], w_o, beta=min(slots, 1))
             torch.add(x, times(added, masks.attended, i, t), out=z[i][t])
             hidden = torch.addmm(b_1, normalize(z[i][t], config)[0], w_1).relu_()
             added = torch.addmm(b_2, times(hidden, masks.hidden, i, t), w_2)
@@ -761,13 +762,15 @@ class Chunk:
                 through = normalize_backward(through, *at_attention[i][t])
                 grad = torch.add(grad, through.add_(shares[i]), out=grad_x[i][t])
 
-            # Older slots, and distances.
+            # Older slots, and distances. Without a slot $b_O$ was not used.
+            if end == 0:
+                self.grad_z[:, t] = 0
             queries = self.queries[t]
             total.keys[:, window].baddbmm_(_by_slot(grad_scores), _by_pair(queries))
             attn = times(attn, mask)
             total.values[:, window].baddbmm_(_by_slot(attn), _by_pair(grad_heads_out))
-            by_distance = grad_scores.view(n_layers * heads, -1, attn.shape[-1])
             table = total.params.distance.flatten(0, 1)[:, near:]
+            by_distance = grad_scores.view(*queries.flatten(0, 1).shape[:2], -1)
             table.baddbmm_(by_distance.mT, queries.flatten(0, 1))
             bias = total.params.distance_bias.flatten(0, 1)[:, near:]
             bias.add_(by_distance.sum(1))
@@ -813,13 +816,11 @@ class Passes(NamedTuple):
     ## One operation for autograd
 
     Both kernels of the recurrence are a pair of functions with the arguments and
-    results of `run_forward` and `run_backward`. `from_empty` is whether the first token
-    may have no slot to attend to.
+    results of `run_forward` and `run_backward`.
     """
 
     forward: Callable[..., tuple[Sequence[Tensor | None], Results]]
     backward: Callable[..., tuple[Tensor, Tensor, Tensor, Params]]
-    from_empty: bool
 
 
 class Recurrence(torch.autograd.Function):
@@ -915,7 +916,7 @@ def read_by_hand(
     return read_with(BY_HAND, model, config, x_seq, memory, mask)
 
 
-BY_HAND = Passes(run_forward, run_backward, from_empty=False)
+BY_HAND = Passes(run_forward, run_backward)
 
 
 def read_with(
@@ -927,8 +928,6 @@ def read_with(
     mask: Tensor | None,
 ) -> Any:
     r"""
-    If the kernel needs a slot and there is none, the reference reads the first token.
-
     **Sequences of different lengths.** The reference shifts memory at each padding
     token. Inside a loop in place this is not possible, and it is not necessary:
 
@@ -949,24 +948,20 @@ def read_with(
         order = (~mask).to(torch.uint8).argsort(dim=0, stable=True)
         x_seq = x_seq.masked_fill(~mask[..., None], 0)
         x_seq = x_seq.gather(0, order[..., None].expand_as(x_seq))
-    given, keys, values = x_seq, memory.keys, memory.values
-    if keys is None and not passes.from_empty:
-        reference: Any = FeedbackTransformer.read
-        first, one = reference.__wrapped__(model, x_seq[:1], FeedbackMemory())
-        keys, values, given = one.keys, one.values, x_seq[1:]
+    keys, values = memory.keys, memory.values
     if keys is None or values is None:
         keys = values = x_seq.new_empty(0, x_seq.shape[1], model.heads, model.d_k)
-    longest = len(keys) + len(given) - 1
+    longest = older + len(x_seq) - 1
     params = fold_params(model, min(longest, config.horizon or longest))
     if torch.is_grad_enabled():
         top, *new = Recurrence.apply(  # type: ignore[no-untyped-call]
-            passes, config, given, keys, values, *params
+            passes, config, x_seq, keys, values, *params
         )
     else:
-        call = passes.forward(given, keys, values, params, config, store=False)
-        _, (top, *new) = call
-    top = top if given is x_seq else torch.cat([first, top])
-    if len(keys) > 0:
+        _, (top, *new) = passes.forward(
+            x_seq, keys, values, params, config, store=False
+        )
+    if older:
         new = [torch.cat(pair) for pair in zip((keys, values), new, strict=True)]
 
     all_keys, all_values = new

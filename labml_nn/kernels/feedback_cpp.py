@@ -277,8 +277,8 @@ def run_forward(
     ## Forward pass
 
     Arguments and results are those of the [kernel by
-    hand](feedback_by_hand.py#run_forward), but there may be no slot before. If there
-    will be no backward pass, each step overwrites the activations of the last one.
+    hand](feedback_by_hand.py#run_forward). If there will be no backward pass, each step
+    overwrites the activations of the last one.
     """
     length, batch, _ = x_seq.shape
     before = len(keys)
@@ -430,7 +430,7 @@ def _point_chunk_buffers(call: FeedbackCall, all_spans: list[Span]) -> None:
     call.point_scratch(3 * task.wide)
 
 
-COMPILED = Passes(run_forward, run_backward, from_empty=True)
+COMPILED = Passes(run_forward, run_backward)
 
 
 @kernel_for(
@@ -447,9 +447,6 @@ def read_compiled(
 
     It computes in single precision on a CPU. Otherwise, and without a compiler, the
     [kernel by hand](feedback_by_hand.py#read_by_hand) runs.
-
-    The first token needs no special treatment: it attends to no slot, so attention adds
-    nothing and has no gradient.
     """
     config = supported_config(model, x_seq, memory)
     if (
