@@ -10,7 +10,7 @@ gradients, and a case is run with kernels, without, and under `inference_mode`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -166,61 +166,51 @@ def heads(queries: int, keys: int, mask: Callable[[], Tensor] | None = None) -> 
 
 
 def attention_cases(cls: type[MultiHeadAttention]) -> list[Case]:
-    own, inputs = partial(cls, H, C, 0.0), attention_inputs
+    def case(name: str, call: Any, inputs: Any, *args: Any, **options: Any) -> Case:
+        return Case(name, partial(cls, H, C, 0.0, *args, **options), call, inputs)
+
+    own, inputs = attend_to_itself, attention_inputs
     own_causal = partial(inputs, mask=partial(causal, T))
+    last_too = torch.arange(T) == T - 1
+    masks: dict[str, Callable[[], Tensor]] = {
+        "padding": partial(padding, T, 3, 5),
+        "ragged": partial(ragged, T, T),
+        "almost causal": lambda: causal(T) | last_too[None, :, None],
+    }
     return [
-        Case("self", own, attend_to_itself, inputs),
-        Case("causal", own, attend_to_itself, own_causal),
-        Case("evaluation", lambda: cls(H, C, 0.5).eval(), attend_to_itself, own_causal),
-        Case("double", own, attend_to_itself, own_causal, dtype=torch.float64),
-        Case("one position", own, attend_to_itself, partial(inputs, 1)),
-        Case("empty batch", own, attend_to_itself, partial(inputs, batch=0)),
-        Case("many rows", own, attend_to_itself, partial(inputs, 33, batch=5)),
-        Case("padding", own, attend_to_itself, partial(inputs, mask=partial(padding, T, 3, 5))),
-        Case("ragged", own, attend_to_itself, partial(inputs, mask=partial(ragged, T, T))),
-        Case(
-            "long and causal", own, attend_to_itself, partial(inputs, 70, mask=partial(causal, 70))
-        ),
-        Case(
-            "almost causal",
-            own,
-            attend_to_itself,
-            partial(inputs, mask=lambda: causal(T) | (torch.arange(T) == 4)[None, :, None]),
-        ),
-        Case("cache", own, with_cache, own_causal),
-        Case("no bias", partial(own, False), attend_to_itself, inputs),
-        Case(
-            "one bias", partial(own, False, output_bias=True), attend_to_itself, partial(inputs, 33)
-        ),
-        Case("widths of heads", partial(own, d_k=6, d_v=7), attend_to_itself, own_causal),
-        Case("heads", partial(own, d_v=6), attend, partial(heads, T, S)),
-        Case(
-            "ragged heads",
-            partial(own, d_v=6),
-            attend,
-            partial(heads, T, S, lambda: ragged(T, S)[..., None]),
-        ),
-        Case(
-            "mask of each head",
-            partial(own, d_v=6),
-            attend,
+        case("self", own, inputs),
+        case("causal", own, own_causal),
+        Case("evaluation", lambda: cls(H, C, 0.5).eval(), own, own_causal),
+        replace(case("double", own, own_causal), dtype=torch.float64),
+        case("one position", own, partial(inputs, 1)),
+        case("empty batch", own, partial(inputs, batch=0)),
+        case("many rows", own, partial(inputs, 33, batch=5)),
+        case("long and causal", own, partial(inputs, 70, mask=partial(causal, 70))),
+        *(case(name, own, partial(inputs, mask=mask)) for name, mask in masks.items()),
+        case("cache", with_cache, own_causal),
+        case("no bias", own, inputs, False),
+        case("one bias", own, partial(inputs, 33), False, output_bias=True),
+        case("widths of heads", own, own_causal, d_k=6, d_v=7),
+        case("heads", attend, partial(heads, T, S), d_v=6),
+        case("ragged heads", attend, partial(heads, T, S, lambda: ragged(T, S)[..., None]), d_v=6),
+        case(
+            *("mask of each head", attend),
             partial(heads, T, S, lambda: torch.rand(1, S, B, H) < 0.7),
+            d_v=6,
         ),
     ]
 
 
 def cross_attention_cases() -> list[Case]:
-    own = partial(MultiHeadAttention, H, C, 0.0)
+    masks: dict[str, Any] = {
+        "": None,
+        "padding": partial(padding, S, 0, 6),
+        "ragged": lambda: ragged(T, S),
+    }
+    build = partial(MultiHeadAttention, H, C, 0.0)
     return [
-        Case("cross", own, inputs=partial(attention_inputs, T, S)),
-        Case(
-            "cross, padding",
-            own,
-            inputs=partial(attention_inputs, T, S, mask=partial(padding, S, 0, 6)),
-        ),
-        Case(
-            "cross, ragged", own, inputs=partial(attention_inputs, T, S, mask=lambda: ragged(T, S))
-        ),
+        Case(f"cross {name}", build, inputs=partial(attention_inputs, T, S, mask=mask))
+        for name, mask in masks.items()
     ]
 
 
@@ -342,36 +332,52 @@ def feedback_inputs(length: int = 40, batch: int = B, tokens: float = 1.0) -> di
 
 
 def feedback_cases() -> list[Case]:
-    def case(name: str, inputs: Any = feedback_inputs, dtype: Any = None, **options: Any) -> Case:
-        build = partial(feedback_kv, **options)
-        dtype = dtype or torch.float32
-        return Case(
-            name, build, scan_chunks, inputs, 1e-2 if dtype is torch.float32 else 1e-4, dtype
-        )
+    def case(name: str, inputs: Any = feedback_inputs, **options: Any) -> Case:
+        return Case(name, partial(feedback_kv, **options), scan_chunks, inputs, 1e-2)
 
-    double = {"dtype": torch.float64}
-    window = {"horizon": 5, "norm_memory": True}
+    def double(*args: Any, **options: Any) -> Case:
+        return replace(case(*args, **options), tolerance=1e-4, dtype=torch.float64)
+
+    window: dict[str, Any] = {"horizon": 5, "norm_memory": True}
+    padded = partial(feedback_inputs, tokens=0.7)
     return [
         case("sequence"),
         case("window", **window),
-        case("double", norm_memory=True, **double),
-        case("window, double", **window, **double),
-        case("short table", max_distance=4, **double),
-        case("long window", horizon=20, max_distance=7, **double),
+        double("double", norm_memory=True),
+        double("window, double", **window),
+        double("short table", max_distance=4),
+        double("long window", horizon=20, max_distance=7),
         case("seventeen rows", partial(feedback_inputs, 21, 17), horizon=9),
-        case("padding", partial(feedback_inputs, tokens=0.7), **double),
-        case("window, padding", partial(feedback_inputs, tokens=0.7), **window, **double),
-        case("padding, single", partial(feedback_inputs, tokens=0.7), horizon=5),
-        case("GELU", activation=nn.GELU(), **double),
-        case("SwiGLU", activation=nn.SiLU(), is_gated=True, **double),
-        case("tanh", activation=torch.tanh, horizon=3, **double),
+        double("padding", padded),
+        double("window, padding", padded, **window),
+        case("padding, single", padded, horizon=5),
+        double("GELU", activation=nn.GELU()),
+        double("SwiGLU", activation=nn.SiLU(), is_gated=True),
+        double("tanh", activation=torch.tanh, horizon=3),
         *(
-            case(f"no {dropped}, {kind}", dropped=dropped, dtype=dtype)
+            make(f"no {dropped}, {make.__name__}", dropped=dropped)
             for dropped in ("weights", "sub-layers", "hidden")
-            for kind, dtype in (("double", torch.float64), ("single", torch.float32))
+            for make in (case, double)
         ),
         case("empty batch", partial(feedback_inputs, batch=0)),
         case("few tokens", partial(feedback_inputs, 8)),
+    ]
+
+
+def elman_cases() -> list[Case]:
+    def case(name: str, inputs: Any = sequence, units: int = 10, **options: Any) -> Case:
+        return Case(name, partial(ElmanLayer, C, units, **options), inputs=inputs)
+
+    return [
+        case("sequence"),
+        case("sigmoid", recurrent, nonlinearity="sigmoid"),
+        case("relu", recurrent, nonlinearity="relu"),
+        case("padding", partial(recurrent, True), learn_h_0=True),
+        case("one step", partial(sequence, 1)),
+        case("empty batch", lambda: {"x": torch.randn(T, 0, C)}),
+        case("long", partial(sequence, 40), 17),
+        case("no bias", bias=False),
+        replace(case("double"), dtype=torch.float64),
     ]
 
 
@@ -382,14 +388,9 @@ CASES: dict[type[nn.Module], list[Case]] = {
     QKNormAttention: attention_cases(QKNormAttention),
     RotaryQKNormAttention: attention_cases(RotaryQKNormAttention),
     RMSNorm: [
-        Case("rows", lambda: RMSNorm(C), inputs=lambda: {"x": torch.randn(T, B, C)}),
+        Case("rows", lambda: RMSNorm(C), inputs=sequence),
         Case("one row", lambda: RMSNorm(C), inputs=lambda: {"x": torch.randn(C)}),
-        Case(
-            "double",
-            lambda: RMSNorm(C),
-            inputs=lambda: {"x": torch.randn(T, B, C)},
-            dtype=torch.float64,
-        ),
+        Case("double", lambda: RMSNorm(C), inputs=sequence, dtype=torch.float64),
     ],
     # Their other choices are tried in `kernels/test_decoding.py`.
     AutoregressiveTransformer: decoding_cases("autoregressive", padding={"padding_token": 0}),
@@ -418,19 +419,7 @@ CASES: dict[type[nn.Module], list[Case]] = {
         sigmoid={"nonlinearity": "sigmoid", "tied": False},
         classic={"tanh_projections": True},
     ),
-    ElmanLayer: [
-        *(
-            Case(f, lambda f=f: ElmanLayer(C, 10, nonlinearity=f), inputs=recurrent)
-            for f in ("sigmoid", "relu")
-        ),
-        Case("padding", lambda: ElmanLayer(C, 10, learn_h_0=True), inputs=partial(recurrent, True)),
-        Case("one step", lambda: ElmanLayer(C, 10), call_positional, partial(sequence, 1)),
-        Case("empty batch", lambda: ElmanLayer(C, 10), inputs=lambda: {"x": torch.randn(T, 0, C)}),
-        Case("sequence", lambda: ElmanLayer(C, 10), call_positional, sequence),
-        Case("double", lambda: ElmanLayer(C, 10), call_positional, sequence, dtype=torch.float64),
-        Case("long", lambda: ElmanLayer(C, 17), call_positional, partial(sequence, 40)),
-        Case("no bias", lambda: ElmanLayer(C, 10, bias=False), call_positional, sequence),
-    ],
+    ElmanLayer: elman_cases(),
 }
 
 
@@ -464,16 +453,12 @@ LESSONS: dict[str, Case] = {
         ),
         Case("elman", elman, call_positional, sequence, tolerance=2e-4),
         Case(
-            "feedback",
-            partial(feedback, FeedbackTransformer),
-            call_positional,
-            partial(sequence, 3),
+            *("feedback", partial(feedback, FeedbackTransformer)),
+            *(call_positional, partial(sequence, 3)),
         ),
         Case(
-            "feedback_kv",
-            partial(feedback, FeedbackTransformerKV, d_model=C, heads=H),
-            call_positional,
-            partial(sequence, 4),
+            *("feedback_kv", partial(feedback, FeedbackTransformerKV, d_model=C, heads=H)),
+            *(call_positional, partial(sequence, 4)),
         ),
         *(
             Case(

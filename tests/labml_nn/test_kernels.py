@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -119,56 +119,60 @@ class Change:
         return value
 
 
-#: Applied to a submodule of a model, known by its name, or a `NotApplicable`.
-Intervention = Callable[[nn.Module, str, Change, pytest.MonkeyPatch], None]
-
-
 class NotApplicable(Exception):
     """This cannot be done to that module."""
 
 
-INTERVENTIONS: dict[str, Intervention] = {}
+@dataclass
+class Target:
+    """A submodule of a model, known by its name, and what is done to it."""
+
+    model: nn.Module
+    path: str
+    change: Change
+    patch: pytest.MonkeyPatch
+
+    @property
+    def module(self) -> Any:
+        return self.model.get_submodule(self.path)
+
+    @property
+    def weighted(self) -> Any:
+        """The module, which has a matrix of its own."""
+        weight = getattr(self.module, "_parameters", {}).get("weight")
+        if weight is None or weight.dim() < 2:
+            raise NotApplicable
+        return self.module
+
+    def changed(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *args, **kwargs: self.change(function(*args, **kwargs))
+
+    def subclass(self, **methods: Any) -> None:
+        if not methods:
+            raise NotApplicable
+        cls = type(self.module)
+        self.module.__class__ = type(f"My{cls.__name__}", (cls,), methods)
+
+    def replace(self, made: Callable[[nn.Module, Change], nn.Module]) -> None:
+        parent, _, name = self.path.rpartition(".")
+        if not name:
+            raise NotApplicable
+        setattr(self.model.get_submodule(parent), name, made(self.module, self.change))
+
+    @torch.no_grad()
+    def grow(self, parameter: Tensor) -> None:
+        parameter.mul_(1.5)
+        self.change.made = True
+
+    def evaluate(self, module: nn.Module) -> None:
+        self.model.eval()
+        self.change.made = True
 
 
-def intervention(function: Intervention) -> Intervention:
-    INTERVENTIONS[function.__name__.replace("_", " ")] = function
-    return function
-
-
-def subclass_of(module: nn.Module, **methods: Any) -> type[nn.Module]:
-    return type(f"My{type(module).__name__}", (type(module),), methods)
-
-
-def parent_of(model: nn.Module, path: str) -> tuple[nn.Module, str]:
-    parent, _, name = path.rpartition(".")
-    if not path:
-        raise NotApplicable
-    return model.get_submodule(parent), name
-
-
-def weighted(model: nn.Module, path: str) -> Any:
-    """A module with a matrix of its own."""
-    module: Any = model.get_submodule(path)
-    if getattr(module, "_parameters", {}).get("weight") is None or module.weight.dim() < 2:
-        raise NotApplicable
-    return module
-
-
-@intervention
-def subclass_overrides_forward(model, path, change, patch):
-    module = model.get_submodule(path)
-    original = type(module).forward
-    module.__class__ = subclass_of(
-        module, forward=lambda self, *args, **kwargs: change(original(self, *args, **kwargs))
-    )
-
-
-@intervention
-def subclass_overrides_every_other_method(model, path, change, patch):
-    module = model.get_submodule(path)
-    methods = {
-        name: (lambda f: lambda self, *a, **k: change(f(self, *a, **k)))(value)
-        for cls in reversed(type(module).__mro__)
+def other_methods(at: Target) -> dict[str, Any]:
+    return {
+        name: at.changed(value)
+        for cls in reversed(type(at.module).__mro__)
         if cls.__module__.startswith("labml_nn.")
         for name, value in vars(cls).items()
         if callable(value)
@@ -176,83 +180,6 @@ def subclass_overrides_every_other_method(model, path, change, patch):
         and not name.startswith("__")
         and name not in ("forward", "extra_repr")
     }
-    if not methods:
-        raise NotApplicable
-    module.__class__ = subclass_of(module, **methods)
-
-
-@intervention
-def method_replaced_on_the_class(model, path, change, patch):
-    cls = type(model.get_submodule(path))
-    original = cls.forward
-    patch.setattr(cls, "forward", lambda self, *a, **k: change(original(self, *a, **k)))
-
-
-@intervention
-def forward_replaced_on_the_instance(model, path, change, patch):
-    module = model.get_submodule(path)
-    original = module.forward
-    module.forward = lambda *args, **kwargs: change(original(*args, **kwargs))
-
-
-@intervention
-def forward_hook(model, path, change, patch):
-    model.get_submodule(path).register_forward_hook(lambda m, args, output: change(output))
-
-
-@intervention
-def forward_pre_hook(model, path, change, patch):
-    model.get_submodule(path).register_forward_pre_hook(
-        lambda m, args, kwargs: (change(args), change(kwargs)), with_kwargs=True
-    )
-
-
-@intervention
-def backward_hook(model, path, change, patch):
-    model.get_submodule(path).register_full_backward_hook(lambda m, inner, outer: change(inner))
-
-
-@intervention
-def backward_pre_hook(model, path, change, patch):
-    model.get_submodule(path).register_full_backward_pre_hook(lambda m, outer: change(outer))
-
-
-@intervention
-def weight_norm(model, path, change, patch):
-    module = parametrizations.weight_norm(weighted(model, path))
-    _grow(module.parametrizations.weight.original0, change)
-
-
-@intervention
-def spectral_norm(model, path, change, patch):
-    parametrizations.spectral_norm(weighted(model, path))
-    model.eval()
-    change.made = True
-
-
-@intervention
-def old_weight_norm(model, path, change, patch):
-    module = torch.nn.utils.weight_norm(weighted(model, path))
-    _grow(module.weight_g, change)
-
-
-@intervention
-def old_spectral_norm(model, path, change, patch):
-    torch.nn.utils.spectral_norm(weighted(model, path))
-    model.eval()
-    change.made = True
-
-
-@intervention
-def pruning(model, path, change, patch):
-    prune.l1_unstructured(weighted(model, path), "weight", 0.5)
-    change.made = True
-
-
-@torch.no_grad()
-def _grow(parameter: Tensor, change: Change) -> None:
-    parameter.mul_(1.5)
-    change.made = True
 
 
 class Wrapper(nn.Module):
@@ -281,7 +208,9 @@ class Wrapper(nn.Module):
 class LoRA(Wrapper):
     """A linear layer with a trainable update of rank 2."""
 
-    def __init__(self, inner: nn.Linear, change: Change) -> None:
+    def __init__(self, inner: nn.Module, change: Change) -> None:
+        if not isinstance(inner, nn.Linear):
+            raise NotApplicable
         super().__init__(inner, change)
         self.down = nn.Parameter(torch.randn(2, inner.in_features, dtype=inner.weight.dtype))
         self.up = nn.Parameter(torch.randn(inner.out_features, 2, dtype=inner.weight.dtype))
@@ -291,40 +220,63 @@ class LoRA(Wrapper):
         return self.inner(x) + 0.1 * x @ self.down.T @ self.up.T
 
 
-@intervention
-def low_rank_adapter(model, path, change, patch):
-    module = model.get_submodule(path)
-    if not isinstance(module, nn.Linear):
-        raise NotApplicable
-    parent, name = parent_of(model, path)
-    setattr(parent, name, LoRA(module, change))
-
-
-@intervention
-def replaced_submodule(model, path, change, patch):
-    parent, name = parent_of(model, path)
-    setattr(parent, name, Wrapper(model.get_submodule(path), change))
-
-
-@intervention
-def shared_weight(model, path, change, patch):
-    module = weighted(model, path)
-    alike = (other for other in model.modules() if type(other) is type(module))
-    for other in alike:
-        if other.weight.shape == module.weight.shape and other.weight is not module.weight:
+def share_weight(at: Target) -> None:
+    module = at.weighted
+    for other in at.model.modules():
+        if (
+            type(other) is type(module)
+            and other.weight.shape == module.weight.shape
+            and other.weight is not module.weight
+        ):
             module.weight = other.weight
-            change.made = True
+            at.change.made = True
             return
     raise NotApplicable
 
 
-@intervention
-def weight_replaced_by_a_tensor(model, path, change, patch):
-    module = weighted(model, path)
-    weight = module.weight.detach().mul(1.5)
-    del module.weight
-    module.weight = weight
-    change.made = True
+def weight_as_a_tensor(at: Target) -> None:
+    weight = at.weighted.weight.detach().mul(1.5)
+    del at.module.weight
+    at.module.weight = weight
+    at.change.made = True
+
+
+norm = torch.nn.utils
+INTERVENTIONS: dict[str, Callable[[Target], Any]] = {
+    "subclass overrides forward": lambda at: at.subclass(
+        forward=at.changed(type(at.module).forward)
+    ),
+    "subclass overrides every other method": lambda at: at.subclass(**other_methods(at)),
+    "method replaced on the class": lambda at: at.patch.setattr(
+        type(at.module), "forward", at.changed(type(at.module).forward)
+    ),
+    "forward replaced on the instance": lambda at: setattr(
+        at.module, "forward", at.changed(at.module.forward)
+    ),
+    "forward hook": lambda at: at.module.register_forward_hook(
+        lambda module, args, output: at.change(output)
+    ),
+    "forward pre hook": lambda at: at.module.register_forward_pre_hook(
+        lambda module, args, kwargs: (at.change(args), at.change(kwargs)), with_kwargs=True
+    ),
+    "backward hook": lambda at: at.module.register_full_backward_hook(
+        lambda module, inner, outer: at.change(inner)
+    ),
+    "backward pre hook": lambda at: at.module.register_full_backward_pre_hook(
+        lambda module, outer: at.change(outer)
+    ),
+    "weight norm": lambda at: at.grow(
+        parametrizations.weight_norm(at.weighted).parametrizations.weight.original0
+    ),
+    "spectral norm": lambda at: at.evaluate(parametrizations.spectral_norm(at.weighted)),
+    "old weight norm": lambda at: at.grow(norm.weight_norm(at.weighted).weight_g),
+    "old spectral norm": lambda at: at.evaluate(norm.spectral_norm(at.weighted)),
+    "pruning": lambda at: at.evaluate(prune.l1_unstructured(at.weighted, "weight", 0.5)),
+    "low rank adapter": lambda at: at.replace(LoRA),
+    "replaced submodule": lambda at: at.replace(Wrapper),
+    "shared weight": share_weight,
+    "weight replaced by a tensor": weight_as_a_tensor,
+}
 
 
 # Modules and parameters that a lesson has, but does not need for these outputs: whatever is done
@@ -357,7 +309,7 @@ def test_interventions_have_their_effect(lesson, name):
         change = Change()
         with pytest.MonkeyPatch.context() as patch:
             try:
-                intervene(model, path, change, patch)
+                intervene(Target(model, path, change, patch))
             except NotApplicable:
                 continue
             applied.add(type(submodule))
