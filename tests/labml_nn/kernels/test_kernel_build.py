@@ -10,12 +10,14 @@ import re
 import stat
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
 from labml_nn.kernels import build as builder
+from labml_nn.kernels import decoding, elman, feedback_cpp, feedback_decoding
 from labml_nn.kernels.build import BuildError, Kernel, Library
 from labml_nn.kernels.call import Call, fields
 
@@ -97,28 +99,23 @@ def test_it_runs(real):
         Library("small", ("other",), real)
 
 
-def test_it_is_built_once_and_kept(kernel, cache, compiler, capfd):
-    """And the time that is reported is the time that it took."""
+def test_it_is_built_once_and_kept(kernel, cache, compiler, capfd, monkeypatch):
+    """The time that is reported is the time that it took, and after a power failure a file with a
+    name is complete.
+    """
     asked = compiler("sleep 0.3")
+    done, sync, rename = [], os.fsync, Path.replace
+    monkeypatch.setattr(os, "fsync", lambda file: [done.append("sync"), sync(file)])
+    monkeypatch.setattr(Path, "replace", lambda *args: [done.append("name"), rename(*args)])
     assert kernel.load().lanes in (4, 8, 16)
     out, err = capfd.readouterr()
     said = re.fullmatch(r"labml_nn: compiling the kernel `small`, once \.\.\. (.*) s\n", err)
     assert out == "" and 0.3 <= float(said[1]) < 30
     assert kernel.load().lanes in (4, 8, 16)
     assert capfd.readouterr() == ("", "")
-    assert len(asked.read_text().splitlines()) == 1
+    assert len(asked.read_text().splitlines()) == 1 and done == ["sync", "name"]
     (path,) = cache.iterdir()
     assert path.name.startswith(kernel.key())
-
-
-def test_it_is_written_to_the_disk_before_it_gets_its_name(kernel, cache, compiler, monkeypatch):
-    """After a power failure a file with a name is complete."""
-    compiler()
-    done, sync, rename = [], os.fsync, Path.replace
-    monkeypatch.setattr(os, "fsync", lambda file: [done.append("sync"), sync(file)])
-    monkeypatch.setattr(Path, "replace", lambda *args: [done.append("name"), rename(*args)])
-    kernel.load()
-    assert done == ["sync", "name"]
 
 
 def test_a_change_of_the_source_is_another_file(tmp_path, monkeypatch):
@@ -155,32 +152,29 @@ def test_a_damaged_library_is_never_loaded(kernel, cache, compiler, damage):
     assert path.read_bytes() != damaged
 
 
-@pytest.mark.parametrize("trouble", ["a file in the way", "no home"])
-def test_a_cache_that_cannot_be_used(kernel, cache, compiler, monkeypatch, trouble):
-    """The kernel is built for this process alone."""
-
-    def no_home(cls):
-        raise RuntimeError("Could not determine home directory.")
-
+def test_a_cache_that_cannot_be_used(kernel, cache, compiler, monkeypatch):
+    """The kernel is built for this process alone; if nothing can be written anywhere, there is a
+    reason, once, and no other error.
+    """
     asked = compiler()
-    if trouble == "a file in the way":
-        cache.parent.write_text("")
-    else:
-        monkeypatch.delenv("XDG_CACHE_HOME")
-        monkeypatch.setattr(Path, "home", classmethod(no_home))
+    cache.parent.write_text("a file in the way")
     for _ in range(2):
         assert kernel.load().lanes in (4, 8, 16)
     assert len(asked.read_text().splitlines()) == 2
-
-
-def test_nothing_can_be_written_anywhere(kernel, monkeypatch, tmp_path):
-    """There is a reason, once, and no other error."""
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    monkeypatch.setattr(builder.tempfile, "tempdir", str(tmp_path / "file"))
+    monkeypatch.setattr(builder.tempfile, "tempdir", str(cache.parent))
     with pytest.warns(RuntimeWarning, match="small kernel is not used: .*Nothing runs") as warned:
         assert kernel.find() is None and kernel.find() is None
     assert len(warned) == 1
+
+
+def test_no_home(kernel, compiler, monkeypatch):
+    def no_home(cls):
+        raise RuntimeError("Could not determine home directory.")
+
+    compiler()
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", classmethod(no_home))
+    assert kernel.load().lanes in (4, 8, 16)
 
 
 def test_two_processes_at_once(folder, kernel, cache, compiler):
@@ -193,23 +187,38 @@ def test_two_processes_at_once(folder, kernel, cache, compiler):
         f"k = b.Kernel('small', pathlib.Path({str(folder)!r}), 'scale', '', ''); "
         "print(k.load().lanes)"
     )
-    children = [
-        subprocess.Popen(
-            [sys.executable, "-c", code],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
-        )
-        for _ in range(2)
-    ]
+    start = partial(subprocess.Popen, [sys.executable, "-c", code], cwd=ROOT, text=True)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    children = [start(env=os.environ | {"OMP_NUM_THREADS": "1"}, **pipes) for _ in range(2)]
     said = [child.communicate() for child in children]
     assert [child.returncode for child in children] == [0, 0], said
     assert len({out for out, _ in said}) == 1
     (path,) = cache.iterdir()
     assert path.name.startswith(kernel.key())
     assert 1 <= len(asked.read_text().splitlines()) <= 2
+
+
+@pytest.mark.parametrize(
+    ("structure", "header", "name"),
+    [
+        (elman.Task, "elman/task.h", "Task"),
+        (elman.Decoding, "elman/decode.h", "Decoding"),
+        (feedback_cpp.Task, "feedback/task.h", "Task"),
+        (feedback_decoding.Task, "feedback/feedback_decode.cpp", "Task"),
+        (decoding.Task, "decoding/task.h", "Task"),
+        (decoding.Attention, "decoding/task.h", "Attention"),
+        (decoding.Layer, "decoding/task.h", "Layer"),
+    ],
+)
+def test_both_languages_declare_the_same_structure(structure, header, name):
+    text = (builder.SHARED / header).read_text()
+    body = re.sub(r"//.*", "", text.split(f"struct {name} {{")[1]).split("}")[0]
+    declared = []
+    for line in body.split(";"):
+        if "(" in line:
+            break
+        declared += re.findall(r"\b([a-z_0-9]+)\b(?=,|$)", line.strip())
+    assert declared == [field for field, _ in structure._fields_]
 
 
 def test_the_source_goes_along_with_the_package():
