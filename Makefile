@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: site serve test notebooks results bench check clean install
+.PHONY: site serve test notebooks results live bench check clean install
 
 site: install
 	$(BIN)/python build_site.py
@@ -22,6 +22,10 @@ notebooks: install
 # core. `FLAGS=--plan` says which, `FLAGS='--only heads --jobs 4'` chooses.
 results: install
 	$(BIN)/python -m docs_src.results.studies $(FLAGS)
+
+# Rounds the weights of the trained models for the pages that run them, and prints what it costs.
+live: install
+	$(BIN)/python -m docs_src.live.export
 
 # Speed and memory beside the packages that one would use instead, which it installs into folders of
 # their own; needs two idle cores. `NAMES="attention elman"` runs these, `FLAGS=--quick` tiny sizes;

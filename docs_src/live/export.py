@@ -1,0 +1,92 @@
+"""Weights of the trained models as scripts that a page can load: `make live`.
+
+A matrix is rounded to int8 with a scale for each of its rows, a vector stays in float32. The models
+are those of `docs_src/results`; how each was trained stands in its `run.json` and `result.json`.
+"""
+
+import base64
+import json
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import labml_nn
+from labml_nn.experiments.data import Corpus, ReplyTask, TextTask, read_corpus
+
+HERE = Path(__file__).parent
+RESULTS = HERE.parent / "results"
+NAMES = ("autoregressive", "elman", "encoder_decoder", "feedback")
+
+
+def rounded(tensor: Tensor) -> tuple[Tensor, Tensor]:
+    """The rows of a matrix as int8, `[N, M]`, and the scale of each row, `[N]`."""
+    rows = tensor.reshape(len(tensor), -1)
+    scales = (rows.abs().amax(1) / 127).clamp(min=1e-12)
+    return (rows / scales[:, None]).round().to(torch.int8), scales
+
+
+def round_model(model: torch.nn.Module) -> dict[str, dict[str, Any]]:
+    """Rounds the parameters of `model` in place, and returns them as they are delivered."""
+    tensors: dict[str, dict[str, Any]] = {}
+    for name, parameter in model.named_parameters():
+        value = parameter.detach()
+        entry: dict[str, Any] = {"shape": list(value.shape)}
+        if value.dim() > 1:
+            integers, scales = rounded(value)
+            entry |= {"int8": _packed(integers), "scale": _packed(scales)}
+            value.copy_((integers * scales[:, None]).view_as(value))
+        else:
+            entry["float32"] = _packed(value)
+        tensors[name] = entry
+    return tensors
+
+
+def _packed(tensor: Tensor) -> str:
+    return base64.b64encode(tensor.contiguous().numpy().tobytes()).decode()
+
+
+def load(name: str) -> tuple[Any, str]:
+    """A trained model, before rounding, and its characters."""
+    folder = RESULTS / name
+    vocabulary = json.loads((folder / "vocabulary.json").read_text(encoding="utf-8"))
+    return labml_nn.load(folder / "model").eval(), vocabulary["characters"]
+
+
+@torch.no_grad()
+def validation_loss(model: Any, name: str, corpus: Corpus, batches: int = 40) -> float:
+    """Nats per token over the first `batches` batches of the validation split."""
+    task = (ReplyTask if name == "encoder_decoder" else TextTask)(corpus, batch_size=32, seq_len=64)
+    examples = list(islice(task.validation(), batches))
+    losses = [float(model.loss(one.tokens, one.targets)) * int(one.count) for one in examples]
+    return sum(losses) / sum(int(one.count) for one in examples)
+
+
+def export(name: str, corpus: Corpus) -> None:
+    """Writes the weights of a model, and prints its loss before and after rounding."""
+    model, characters = load(name)
+    before = validation_loss(model, name, corpus)
+    tensors = round_model(model)
+    after = validation_loss(model, name, corpus)
+    data = {
+        "config": json.loads((RESULTS / name / "model/config.json").read_text())["config"],
+        "characters": characters,
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "loss": {"before": round(before, 4), "after": round(after, 4)},
+        "tensors": tensors,
+    }
+    text = f'pylit.live.weights("{name}", {json.dumps(data, ensure_ascii=False)});\n'
+    path = HERE / "weights" / f"{name}.js"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    print(f"{name}: {data['parameters']:,} parameters, {path.stat().st_size:,} bytes,", end=" ")
+    print(f"loss {before:.4f} nats, rounded {after:.4f}")
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    corpus = read_corpus()
+    for name in NAMES:
+        export(name, corpus)

@@ -1,0 +1,155 @@
+"""The models of the pages in real Chromium: the same logits as torch with the same weights."""
+
+import functools
+import http.server
+import math
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+from playwright.sync_api import sync_playwright
+
+from docs_src.live.export import NAMES, load, round_model
+
+pytestmark = pytest.mark.browser
+LIVE = Path(__file__).parents[2] / "docs_src" / "live"
+LENGTH = 200
+TEXTS = [
+    "ROMEO:\nBut, soft! what light through yonder window breaks?\nIt is the east, and Juliet is",
+    "First Citizen:\nBefore we proceed any further, hear me speak.\n\nAll:\nSpeak, speak.\n\n",
+    "zzz3 $& XQJ--'tis;.,,!?  \n\n:::",
+    "a",
+    "My tongue will tell the anger of my heart, or else my heart concealing it will break; ",
+]
+
+#: Reads a text token by token, and every 50th logits again from the tokens alone.
+READ = """([name, tokens, source]) => {
+  const model = live.models[name], { step, encode } = live[name];
+  const begin = () => (source ? encode(model, source) : undefined);
+  const read = (some) => {
+    let state = begin(), logits;
+    return some.map((token) => {
+      ({ logits, state } = step(model, token, state));
+      return [...logits];
+    });
+  };
+  const W = model.config.max_len, half = W >> 1;
+  const slides = name === "autoregressive" || source;
+  const again = [];
+  for (let t = 0; t < tokens.length; t += 50) {
+    const first = slides ? half * Math.max(0, Math.floor((t - W) / half) + 1) : 0;
+    again.push(read(tokens.slice(first, t + 1)).at(-1));
+  }
+  return { cached: read(tokens), again };
+}"""
+
+WRITE = """([name, tokens, source, seed]) => {
+  const model = live.models[name], { step, encode } = live[name], random = live.random(seed);
+  let state = source ? encode(model, source) : undefined, logits;
+  for (const token of tokens) ({ logits, state } = step(model, token, state));
+  const written = [], begun = performance.now();
+  for (let i = 0; i < 60; i++) {
+    const token = live.sample(logits, { temperature: 0.8, k: 40, p: 0.95 }, random);
+    written.push(token);
+    ({ logits, state } = step(model, token, state));
+  }
+  return { written, milliseconds: (performance.now() - begun) / 60 };
+}"""
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    found = shutil.which("chromium") or shutil.which("google-chrome")
+    if found is None:
+        pytest.skip("Chromium is missing")
+    with sync_playwright() as playwright:
+        yield playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module", params=["file", "server"])
+def page(request, chromium, tmp_path_factory):
+    """A page that has loaded all models, from a disk and from a server."""
+    folder = tmp_path_factory.mktemp("live")
+    parts = ["tensors", *NAMES, *(f"weights/{name}" for name in NAMES)]
+    shutil.copytree(LIVE, folder, dirs_exist_ok=True)
+    scripts = "".join(f'<script src="{part}.js"></script>' for part in parts)
+    folder.joinpath("index.html").write_text(f"<!doctype html><meta charset=utf-8>{scripts}")
+    handler = functools.partial(Quiet, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/index.html"
+        page = chromium.new_page()
+        page.goto(address if request.param == "server" else (folder / "index.html").as_uri())
+        yield page
+        server.shutdown()
+
+
+@functools.cache
+def rounded(name):
+    model, characters = load(name)
+    with torch.no_grad():
+        round_model(model)
+    return model, characters
+
+
+def tokens_of(text, name):
+    model, characters = rounded(name)
+    tokens = [characters.index(letter) for letter in text * math.ceil(LENGTH / len(text))]
+    if name != "encoder_decoder":
+        return tokens[:LENGTH], None
+    return [model.config.start_token, *tokens[: LENGTH - 1]], [*tokens[: len(text)]]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_logits_are_those_of_torch(name, page):
+    model, _ = rounded(name)
+    largest = 0.0
+    for text in TEXTS if page.url.startswith("file:") else TEXTS[:1]:
+        tokens, source = tokens_of(text, name)
+        state = None if source is None else model.encode(torch.tensor(source)[:, None])
+        with torch.no_grad():
+            expected = model(torch.tensor(tokens)[:, None], state)[0][:, 0]
+        read = page.evaluate(READ, [name, tokens, source])
+        for got, wanted in (("cached", expected), ("again", expected[::50])):
+            largest = max(largest, (torch.tensor(read[got]) - wanted).abs().max().item())
+    print(f"{name}: largest difference {largest:.1e}")
+    assert largest < 1e-3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_seed_writes_the_same_text(name, page):
+    tokens, source = tokens_of(TEXTS[0], name)
+    tokens = tokens[:20]
+    first = page.evaluate(WRITE, [name, tokens, source, 7])
+    print(f"{name}: {first['milliseconds']:.2f} ms a token")
+    assert page.evaluate(WRITE, [name, tokens, source, 7])["written"] == first["written"]
+    assert page.evaluate(WRITE, [name, tokens, source, 8])["written"] != first["written"]
+
+
+def test_samplers_are_those_of_torch(page):
+    from labml_nn.sampling import Chain, Nucleus, Temperature, TopK
+
+    logits = torch.randn(65, generator=torch.Generator().manual_seed(0)) * 3
+    sampler = Chain(Temperature(0.7), TopK(20), Nucleus(0.9))
+    options = "{ temperature: 0.7, k: 20, p: 0.9 }"
+    script = f"logits => [...live.distribution(Float32Array.from(logits), {options})]"
+    got = page.evaluate(script, logits.tolist())
+    torch.testing.assert_close(torch.tensor(got), sampler.distribution(logits[None])[0])
+
+
+def test_weights_are_those_of_the_trained_models():
+    for name in NAMES:
+        model, _ = load(name)
+        with torch.no_grad():
+            tensors = round_model(model)
+        delivered = (LIVE / "weights" / f"{name}.js").read_text(encoding="utf-8")
+        assert all(
+            entry[next(k for k in entry if k != "shape")] in delivered for entry in tensors.values()
+        )
