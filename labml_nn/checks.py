@@ -8,9 +8,10 @@ summary: >
 
 PyTorch finds most mistakes too, but later and in terms of its own operations. So
 arguments are checked once, where they enter: in constructors, in `loss` and `generate`,
-and on the command line. Inner methods such as `forward` trust their callers. A value of
-the wrong type raises a `TypeError`, a value out of range a `ValueError`, and the error
-names the argument: `check_sizes(d_model=0)` raises "`d_model` (0) must be at least 1".
+and on the command line. Inner methods such as `forward` trust their callers. For every
+constructor of the library, a value of the wrong type raises a `TypeError`, a value out
+of range a `ValueError`, and the error names the argument: `check_sizes(d_model=0)`
+raises "`d_model` (0) must be at least 1".
 """
 
 from collections.abc import Iterable

@@ -21,7 +21,6 @@ def clone_module_list(module: nn.Module, n: int) -> nn.ModuleList:
     ## Identical copies
 
     `n` deep copies of `module`, which is not among them. They share no parameters.
-    Raises `ValueError` or `TypeError` if `n` is not a positive whole number.
     """
     check_sizes(n=n)
     return nn.ModuleList(copy.deepcopy(module) for _ in range(n))
@@ -36,7 +35,7 @@ def independent_copies(module: nn.Module, n: int) -> nn.ModuleList:
     new ones: PyTorch's modules initialise themselves in `reset_parameters`, and
     `nn.Module.apply` calls it for children before parents, so that a parent can
     initialise its children differently. Parameters of modules without this method stay
-    copies. Raises `ValueError` or `TypeError` if `n` is not a positive whole number.
+    copies.
     """
     copies = clone_module_list(module, n)
     for layer in list(copies)[1:]:

@@ -363,8 +363,9 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
         Returns the logits of the token after each position, `[T, B, V]`, and the state
         after the last one, detached. How a sequence is cut into calls makes no
         difference. The context of one longer than `max_len` is a
-        [sliding window](sliding_window.py). `padding_token` may occur anywhere and
-        changes nothing; logits at padding are meaningless.
+        [sliding window](sliding_window.py). `padding_token` may occur anywhere, and has
+        no influence on the other tokens of a context; logits at padding are
+        meaningless.
         """
         check_tokens(tokens, self.config.n_vocab)
         x, state = run_in_window(

@@ -82,9 +82,6 @@ class FeedForward(nn.Module):
           `nn.ReLU()`
         * `is_gated` adds the gate
         * `bias1`, `bias2` and `bias_gate` are whether there are $b_1$, $b_2$ and $c$
-
-        Raises `ValueError` or `TypeError` if a size is less than 1, `dropout` is
-        outside [0, 1], a flag is not a boolean, or `activation` cannot be called.
         """
         super().__init__()
         check_sizes(d_model=d_model, d_ff=d_ff)

@@ -32,19 +32,12 @@ $$\mathcal{L} = \sum_{t, b} \sum_v q_{tbv} \left( \log q_{tbv} - \log p_{tbv} \r
 """
 
 import math
-from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from labml_nn.checks import (
-    check_fraction,
-    check_integer,
-    check_known,
-    check_sizes,
-    check_vocabulary,
-)
+from labml_nn.checks import check_fraction, check_integer, check_sizes, check_vocabulary
 
 
 class LabelSmoothingLoss(nn.Module):
@@ -57,21 +50,16 @@ class LabelSmoothingLoss(nn.Module):
         size: int,
         padding_idx: int | None,
         smoothing: float = 0.0,
-        *,
-        reduction: Literal["sum", "mean", "none"] = "sum",
     ) -> None:
         r"""
         * `size` is the number of tokens in the vocabulary, $V$
         * `padding_idx` is the padding token, which is never a target and has a target
           probability of zero; `None` if there is none
         * `smoothing` is $\varepsilon$, at least 0 and less than 1
-        * `reduction` is `"sum"`; `"mean"`, over the tokens that are not padding; or
-          `"none"`, one number per token
         """
         super().__init__()
         check_sizes(size=size)
         check_fraction(smoothing=smoothing)
-        check_known("reduction", reduction, ["sum", "mean", "none"])
         if padding_idx is not None:
             check_integer("padding_idx", padding_idx)
             if not 0 <= padding_idx < size:
@@ -82,7 +70,6 @@ class LabelSmoothingLoss(nn.Module):
         self.padding_idx = padding_idx
         self.smoothing = smoothing
         self.confidence = 1.0 - smoothing
-        self.reduction = reduction
 
         # All tokens are wrong but the right one and, if there is one, the padding.
         wrong = size - (1 if padding_idx is None else 2)
@@ -129,7 +116,7 @@ class LabelSmoothingLoss(nn.Module):
 
     def forward(
         self, x: Float[Tensor, "*axes V"], target: Int[Tensor, "*axes"]
-    ) -> Float[Tensor, "..."]:
+    ) -> Float[Tensor, ""]:
         r"""
         ### Loss
 
@@ -137,7 +124,7 @@ class LabelSmoothingLoss(nn.Module):
           last: the `log_softmax` of the logits
         * `target` holds the right tokens, with the shape of `x` without its last axis
 
-        Returns a scalar, or the shape of `target` for `reduction="none"`.
+        Returns the sum over all targets.
         """
         if x.shape != (*target.shape, self.size):
             raise ValueError(
@@ -163,15 +150,10 @@ class LabelSmoothingLoss(nn.Module):
             others = x[..., :padding].sum(-1) + x[..., padding + 1 :].sum(-1)
             loss = loss - self.share * others + self.smoothing * math.log(self.share)
 
-        # Padding has no loss and no gradient. The mean over a batch of padding only is
-        # 0, and not 0/0.
-        real = torch.ones_like(target, dtype=torch.bool)
+        # Padding has no loss and no gradient.
         if self.padding_idx is not None:
-            real = target != self.padding_idx
-        loss = loss.masked_fill(~real, 0.0)
-        if self.reduction == "mean":
-            return loss.sum() / real.sum().clamp(min=1)
-        return loss.sum() if self.reduction == "sum" else loss
+            loss = loss.masked_fill(target == self.padding_idx, 0.0)
+        return loss.sum()
 
 
 # ## Differences from `label_smoothing`

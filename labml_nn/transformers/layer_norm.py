@@ -69,9 +69,6 @@ class LayerNorm(nn.Module):
         * `eps` is $\epsilon$, 0 or more
         * `elementwise_affine` is whether there are $g$ and $b$
         * `bias` is whether there is $b$ beside $g$
-
-        Raises `ValueError` or `TypeError` if a size is less than 1, `eps` is negative
-        or not finite, or a flag is not a boolean.
         """
         super().__init__()
         if not isinstance(normalized_shape, Sequence):

@@ -125,8 +125,7 @@ class MultiHeadAttention(nn.Module):
     parameters; they divide the same features into more and smaller subspaces.
 
     Raises `ValueError` if `d_model` is not divisible by `heads` and `d_k` or `d_v` is
-    missing, or for a size below 1 or a probability outside of [0, 1], and `TypeError`
-    for an argument of another type.
+    missing.
     """
 
     def __init__(

@@ -174,8 +174,7 @@ class TransformerLayer(nn.Module):
     * `norm_first` selects pre-norm (`True`) or the paper's post-norm (`False`)
     * `norm` makes a normalisation of $C$ features, such as [RMSNorm](modern.py)
 
-    Raises `ValueError` or `TypeError` for impossible arguments, such as submodules of
-    another width than `d_model`.
+    Raises `ValueError` for submodules of another width than `d_model`.
     """
 
     def __init__(

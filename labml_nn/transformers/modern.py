@@ -206,8 +206,6 @@ class RMSNorm(nn.Module):
         r"""
         * `d_model` is the number of features, $C$
         * `eps` is $\epsilon$, more than 0
-
-        Raises `ValueError` or `TypeError` if `d_model` or `eps` is not positive.
         """
         super().__init__()
         check_sizes(d_model=d_model)

@@ -79,8 +79,7 @@ def get_positional_encoding(
     * `first` is the first position
     * `dtype`, `device` are those of the result
 
-    Returns `[T, 1, C]`; the axis of length one is the batch's. Raises `ValueError` if a
-    size is less than 1.
+    Returns `[T, 1, C]`; the axis of length one is the batch's.
     """
     check_sizes(d_model=d_model, max_len=max_len)
 
@@ -155,9 +154,6 @@ class PositionalEncoding(nn.Module):
         * `dropout_prob` is the dropout probability of the sum (§5.4: the paper applies
           dropout to the sums in both stacks)
         * `max_len` is the number of precomputed positions, and no limit
-
-        Raises `ValueError` or `TypeError` if a size is less than 1, or `dropout_prob`
-        is outside [0, 1].
         """
         super().__init__()
         check_probability(dropout_prob=dropout_prob)

@@ -109,8 +109,8 @@ def run_in_window(
     * `window` is the state that the previous call returned, `None` at the beginning
     * `n_layers` is the number of caches, $L$
     * `max_len` is the length of the context, $W$
-    * `padding_token` may occur anywhere in `tokens`. Positions and the length of the
-      context count real tokens only, so padding changes nothing
+    * `padding_token` may occur anywhere in `tokens`. It takes up no position, and
+      `real` tells `run` to mask it; but it does take up room in the context
 
     Returns features for each token, `[T, B, C]`, and the new state, detached.
     """
@@ -123,10 +123,13 @@ def run_in_window(
 
     outputs = []
     while len(tokens):
-        room = _room(window, real, max_len, padded)
-        if not room:
-            window = _slide(window, max_len, padded)
-            continue
+        # The newer half of a full context, without keys and values: their positions
+        # have changed.
+        if len(window.tokens) == max_len:
+            half = max(1, max_len // 2)
+            window = SlidingWindow(window.tokens[half:], window.real[half:], ())
+        fits = len(window.tokens) + len(tokens) <= max_len
+        room = len(tokens) if fits else max_len - len(window.tokens)
         new, is_real = tokens[:room], real[:room]
         tokens, real = tokens[room:], real[room:]
 
@@ -153,45 +156,6 @@ def run_in_window(
         layers: Any = tuple((cache.keys, cache.values) for cache in caches)
         window = window._replace(layers=layers)
     return torch.cat(outputs), window.detach()
-
-
-# The number of new tokens that fit. With padding each sequence has its own count of
-# real tokens, and we stop before the first of them would exceed $W$. Reading the counts
-# synchronises with a GPU and breaks a compiled graph, so we do it only when the window,
-# padding included, is longer than `max_len`.
-def _room(
-    window: SlidingWindow, real: Bool[Tensor, "T B"], max_len: int, padded: bool
-) -> int:
-    used, new = len(window.tokens), len(real)
-    if used + new <= max_len:
-        return new
-    if not padded:
-        return max_len - used
-
-    # A window of twice the length is mostly padding; sliding removes it.
-    if used >= 2 * max_len:
-        return 0
-    counts = window.real.sum(0) + real.cumsum(0)
-    return int((counts <= max_len).all(1).sum())
-
-
-# The newer half of the tokens, without keys and values: their positions have changed.
-def _slide(window: SlidingWindow, max_len: int, padded: bool) -> SlidingWindow:
-    half = max(1, max_len // 2)
-    length = len(window.tokens)
-    if not padded:
-        begin = length - (max_len - half)
-        return SlidingWindow(window.tokens[begin:], window.real[begin:], ())
-
-    # Sequences that are not full yet keep all their tokens. A stable sort moves padding
-    # to the front, so that the tokens to keep are the last ones of each column.
-    counts = window.real.sum(0)
-    kept = torch.where(counts < max_len, counts, max_len - half)
-    order = window.real.int().argsort(dim=0, stable=True)
-    longest = int(kept.max())
-    tokens = window.tokens.gather(0, order)[length - longest :]
-    from_end = torch.arange(longest, 0, -1, device=kept.device)[:, None]
-    return SlidingWindow(tokens, from_end <= kept, ())
 
 
 # ## Exercises

@@ -76,8 +76,7 @@ def padding_mask(
     * `lengths` holds the lengths $n_b$, `[B]`
     * `max_len` is the common length, $S$; the largest of `lengths` if not given
 
-    Returns `[1, S, B]`. Raises `ValueError` for a length below 0 or above `max_len`,
-    and `TypeError` if `lengths` are not integers.
+    Returns `[1, S, B]`. Raises `ValueError` for a length below 0 or above `max_len`.
     """
     check_lengths(lengths, max_len)
     if max_len is None:
@@ -102,7 +101,7 @@ def token_padding_mask(
     ## Padding mask from tokens
 
     Returns `[1, S, B]`, `True` where a token of `tokens` `[S, B]` is not
-    `padding_token`. Raises `TypeError` or `ValueError` for another dtype or shape.
+    `padding_token`.
     """
     check_integers("tokens", tokens, "S B")
     return (tokens != padding_token).unsqueeze(0)

@@ -52,8 +52,7 @@ TRANSFORMERS: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, ...]]]] = {
     ),
     "label_smoothing_loss.LabelSmoothingLoss": (
         {"size": 3, "padding_idx": 0, "smoothing": 0.1},
-        {"size": (*SIZE, 2), "padding_idx": (3, -1, 0.5), "smoothing": (-0.1, 1.0)}
-        | {"reduction": ("average",)},
+        {"size": (*SIZE, 2), "padding_idx": (3, -1, 0.5), "smoothing": (-0.1, 1.0)},
     ),
     "positional_encoding.PositionalEncoding": (
         {"d_model": 12, "dropout_prob": 0.1},

@@ -109,9 +109,6 @@ class ElmanCell(nn.Module):
         * `nonlinearity` is the name of $f$: `tanh`, `sigmoid` or `relu`
         * `bias` is whether there is a $b$. One is enough; `torch.nn.RNN` has a second
           one beside $U$ for the interface of cuDNN, and only their sum counts
-
-        Raises `ValueError` if a size is less than 1 or the name is unknown, and
-        `TypeError` if a size is not an integer or `bias` is not a bool.
         """
         super().__init__()
         check_sizes(d_model=d_model, d_hidden=d_hidden)
@@ -175,8 +172,6 @@ class ElmanLayer(nn.Module):
         """
         * `d_model`, `d_hidden`, `nonlinearity` and `bias` are those of `ElmanCell`
         * `learn_h_0` is whether $h_0$ is a trained parameter
-
-        Raises what `ElmanCell` raises, and `TypeError` if `learn_h_0` is not a bool.
         """
         super().__init__()
         check_bool(learn_h_0=learn_h_0)
@@ -261,9 +256,6 @@ class Elman(nn.Module):
           is dropped between *steps*: at a tenth per step, with a new mask each time, a
           unit would lose a value within 44 steps with a probability of 99 %
         * `nonlinearity`, `bias` and `learn_h_0` are those of `ElmanLayer`
-
-        Raises `ValueError` if a size is less than 1 or `dropout_prob` is outside
-        [0, 1], and what `ElmanLayer` raises.
         """
         super().__init__()
         check_sizes(d_model=d_model, d_hidden=d_hidden, n_layers=n_layers)
@@ -331,7 +323,7 @@ class ElmanConfig(LanguageModelConfig):
     [`LanguageModelConfig`](../../language_model.py): label smoothing, padding, and
     `init_lower` and `init_upper`, with which every matrix is drawn uniformly from that
     range (then $U$ is not orthogonal). With `n_vocab=65` the defaults have 340,000
-    parameters. Raises `ValueError` or `TypeError` for values outside these ranges.
+    parameters.
     """
 
     d_model: int = 128

@@ -128,8 +128,7 @@ class FeedbackAttention(nn.Module):
         * `max_distance` is the number $P$ of distances with parameters; farther slots
           share those of the farthest
 
-        Raises `ValueError` if `d_model` is not divisible by `heads`, or `dropout_prob`
-        is outside [0, 1].
+        Raises `ValueError` if `d_model` is not divisible by `heads`.
         """
         super().__init__()
         check_heads(heads, d_model)

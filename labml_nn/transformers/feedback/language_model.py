@@ -76,8 +76,6 @@ class FeedbackConfig(LanguageModelConfig):
     * `tied` is whether embeddings and logits share one table
     * `n_vocab`, `padding_token`, `label_smoothing`, `init_lower` and `init_upper` are
       those of all models
-
-    Raises `TypeError` or `ValueError` for a wrong type or a size out of range.
     """
 
     d_model: int = 128
