@@ -13,6 +13,7 @@ SITE = [
     "pygments>=2.19",
     "jinja2>=3.1",
     "pybtex>=0.26",
+    "pyyaml>=6",
     "rich>=14",
     "fonttools[woff]>=4.60",
     "resvg-py>=0.5",

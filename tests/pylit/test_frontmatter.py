@@ -8,7 +8,7 @@ from pylit.diagnostics import Report, Severity
 from pylit.source.frontmatter import split
 
 PAGE = """---
-title: Multi-head attention: every part
+title: "Multi-head attention: every part"
 summary: >
   Folded over
   two lines.
@@ -50,10 +50,7 @@ def test_every_form_of_value() -> None:
     ("text", "value"),
     [
         ("a: no", "no"),
-        ("a: [x, y]", "[x, y]"),
-        ("a: > 5 layers", "> 5 layers"),
-        ("a: C# and # more", "C# and # more"),
-        ("a: 'half", "'half"),
+        ("a: 1.10", "1.10"),
         ("a: >-\n b\n c", "b c"),
         ("a: |\n\n  b\n\n\n  c\n\n", "b\n\n\nc"),
         ("a:\n  b\n  c", "b c"),
@@ -90,9 +87,10 @@ def test_blank_lines_before_and_dots_behind() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
-        ("---\na: b\nfree text\n---\n", 12, "`free text` is not `key: value`"),
-        ("---\na: b\na: c\n---\n", 12, "`a` is given twice"),
-        ("---\na:b\nc: d\n---\n", 11, "`a:b` is not `key: value`"),
+        ("---\na: b\nfree text\n---\n", 12, "it is not YAML: could not find expected ':'"),
+        ("---\na: b: c\n---\n", 11, "it is not YAML: mapping values are not allowed here"),
+        ("---\na: 'half\n---\n", 11, "it is not YAML: found unexpected end of stream"),
+        ("---\na: b\nc: [x, y]\n---\n", 10, "`c` is not text"),
         ("---\na: b\n\nSome text.\n", 10, "front matter is never closed"),
     ],
 )
