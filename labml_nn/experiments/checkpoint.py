@@ -40,10 +40,6 @@ runs/feedback/
 
 `model` has the lowest validation loss, which need not be the last model: a small text
 is overfitted in the end.
-
-A run can fail without a programming error: the text is missing, the disk is full, the
-loss became infinite. Such a failure is a `RunError`, reported in one sentence. A value
-that is out of range is a `ValueError`, as everywhere in the library.
 """
 
 import copy
@@ -53,7 +49,6 @@ import os
 import pickle
 import platform
 import re
-import subprocess
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -66,7 +61,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from labml_nn.checks import check_known
 from labml_nn.experiments.data import TASKS, Task, Vocabulary, read_corpus
@@ -79,8 +73,7 @@ __all__ = ["Run", "RunError", "RunFolder", "Saver", "load_run", "read_checkpoint
 
 FORMAT = 1
 PARTS = ("about", "model", "update", "history")
-# Hyperparameters that may change on resuming: they affect time and output, not
-# learning.
+# Hyperparameters that affect time and output, not learning, may change on resuming.
 FREE = {
     *("evaluate_every", "sample_every", "save_every", "sample_tokens"),
     *("device", "compile", "accumulate"),
@@ -95,8 +88,8 @@ class RunError(Exception):
     """
     ## A run that cannot start or continue
 
-    Its text says what happened, with the values that matter, and what can be done. The
-    last checkpoint is intact.
+    A failure without a programming error: the text is missing, or the disk is full. A
+    value that is out of range is a `ValueError`, as everywhere in the library.
     """
 
 
@@ -111,15 +104,8 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Raises `RunError` for a file that is missing or damaged."""
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise RunError(f"there is no {path}: the run is incomplete") from None
-    except (ValueError, OSError) as error:
-        raise RunError(f"{path} is damaged: {error}") from error
-    if not isinstance(values, dict):
-        raise RunError(f"{path} is damaged: expected a JSON object")
-    return values
+    with intact(path):
+        return dict(json.loads(path.read_text(encoding="utf-8")).items())
 
 
 def write_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
@@ -140,9 +126,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         raise RunError(
             f"there is no {path} to continue from; start a new run in another folder"
         )
-    with intact(path):
-        with warnings.catch_warnings(action="ignore"):
-            state = torch.load(path, map_location="cpu", weights_only=True)
+    with intact(path), warnings.catch_warnings(action="ignore"):
+        state = torch.load(path, map_location="cpu", weights_only=True)
         if state["format"] == FORMAT:
             return {name: state[name] for name in PARTS}
     raise RunError(
@@ -175,15 +160,15 @@ def check_belongs(
     Raises `RunError` if the checkpoint `path` is of another model, text or
     configuration, with everything that differs.
     """
-    pairs = [(part, written[part], ours[part]) for part in ("model", "corpus")]
-    for part in ("model_config", "training"):
-        theirs, mine = written[part], ours[part]
-        pairs += [
-            (name, theirs[name], mine[name])
-            for name in {**theirs, **mine}
-            if name not in FREE and name in theirs and name in mine
-        ]
-    differ = [f"{what}: {a!r} there and {b!r} here" for what, a, b in pairs if a != b]
+    theirs, mine = (
+        {**one["model_config"], **one["training"], **one} for one in (written, ours)
+    )
+    names = [name for name in theirs if name in mine and name not in FREE]
+    differ = [
+        f"{name}: {theirs[name]!r} there and {mine[name]!r} here"
+        for name in names
+        if theirs[name] != mine[name] and not isinstance(mine[name], dict)
+    ]
     if differ:
         listed = "\n  ".join(differ)
         raise RunError(
@@ -258,18 +243,9 @@ class Run:
         """Its task without the text, which encodes prompts and decodes samples."""
         return TASKS[self.about["task"]](None, vocabulary=self.vocabulary)
 
-    def prompt(self, text: str) -> Tensor:
-        """A text as a batch of one."""
-        return self.wording.prompt(text)
-
-    def decode(self, tokens: Tensor) -> str:
-        """The text of generated tokens."""
-        return self.wording.decode(tokens)
-
     def model(self, device: torch.device | str | None = None) -> LanguageModel[Any]:
         """The best model. Raises `RunError` if there is none yet."""
-        self._check_there(self.folder.model)
-        return load(self.folder.model, device=device)
+        return load(self._there(self.folder.model), device=device)
 
     def new_model(self, **changes: Any) -> LanguageModel[Any]:
         """A model of the same configuration, for `Trainer.resume`."""
@@ -278,15 +254,15 @@ class Run:
 
     def result(self) -> dict[str, Any]:
         """Its `result.json`. Raises `RunError` if the run has not ended."""
-        self._check_there(self.folder.result)
-        return read_json(self.folder.result)
+        return read_json(self._there(self.folder.result))
 
-    def _check_there(self, path: Path) -> None:
-        if not path.exists():
-            raise RunError(
-                f"the run in {self.folder.path} has no {path.stem} yet; continue it "
-                "with --resume"
-            )
+    def _there(self, path: Path) -> Path:
+        if path.exists():
+            return path
+        raise RunError(
+            f"the run in {self.folder.path} has no {path.stem} yet; continue it with "
+            "--resume"
+        )
 
     def task(self, text: str | PathLike[str] | None = None) -> Task:
         """
@@ -423,22 +399,15 @@ class Saver:
         If the disk refuses it, a copy waits for the next occasion.
         """
         if self.folder is not None:
-            self._waiting = model, step
+            self._waiting = None
             with self.disk("the best model", step):
                 model.save(self.folder.model)
-                self._waiting = None
-            if self._waiting is not None:
-                self._waiting = copy.deepcopy(model), step
+                return
+            self._waiting = copy.deepcopy(model), step
 
     def _retry(self) -> None:
         if self._waiting is not None:
             self.keep(*self._waiting)
-
-    @property
-    def has_model(self) -> bool:
-        """Whether a model was kept, or waits for the disk."""
-        there = self.folder is not None and self.folder.model.exists()
-        return there or self._waiting is not None
 
     @contextmanager
     def disk(self, what: str, step: int) -> Iterator[None]:
@@ -447,11 +416,9 @@ class Saver:
             yield
             self._refused.pop(what, None)
         except OSError as error:
-            last = f"the checkpoint of step {self.saved_at} is intact"
             self._refused[what] = (
                 f"the disk refused {what} after {step} updates "
-                f"({error.strerror or error}); "
-                f"{last if self.saved_at >= 0 else 'there is no checkpoint'}"
+                f"({error.strerror or error})"
             )
             self._warn(self._refused[what])
 
@@ -459,8 +426,12 @@ class Saver:
         """Raises `RunError` if something is still not written."""
         self._retry()
         if self._refused:
-            faults = "; ".join(self._refused.values())
-            raise RunError(f"{faults}. Free some space, and continue with --resume")
+            at, faults = self.saved_at, "; ".join(self._refused.values())
+            there = f"that of step {at} is intact" if at >= 0 else "there is none yet"
+            raise RunError(
+                f"{faults}; of checkpoints {there}. Free some space, and continue with "
+                "--resume"
+            )
 
 
 # ## Run record
@@ -495,7 +466,6 @@ def describe(
             "torch": str(torch.__version__),
             "labml_nn": version,
         },
-        "commit": commit(),
         "hardware": hardware(device),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "world_size": world_size,
@@ -516,21 +486,3 @@ def hardware(device: torch.device) -> dict[str, Any]:
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
     }
-
-
-def commit() -> str | None:
-    """The git commit of the library's checkout, if it is one; `-dirty` if changed."""
-    root = Path(__file__).resolve().parents[2]
-    if not (root / ".git").exists():
-        return None
-    command = ("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
-    with suppress(OSError, subprocess.SubprocessError):
-        told = subprocess.run(
-            ["git", "-C", str(root), *command],
-            check=True,
-            capture_output=True,
-            timeout=5,
-            text=True,
-        )
-        return told.stdout.strip() or None
-    return None

@@ -36,11 +36,10 @@ torchrun --nproc-per-node 2 -m labml_nn train autoregressive
 import gc
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
-from inspect import signature
 from typing import Any
 
 import torch
@@ -56,6 +55,9 @@ __all__ = ["Loss", "World"]
 
 # Seconds to wait for another process; longer than what one of them does alone.
 PATIENCE = 600.0
+VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
+# Gloo's errors are plain `RuntimeError`s, so their words have to do.
+CONNECTION = re.compile(r"connection (closed|reset|refused)|broken pipe|time(d )?-?out")
 
 
 @dataclass(frozen=True)
@@ -84,34 +86,32 @@ class World:
         return self.rank == 0
 
     @classmethod
-    def announced(cls, environment: Mapping[str, str] | None = None) -> "World":
+    def announced(cls) -> "World":
         """
         The world that `torchrun` describes in the environment, without joining it.
         Raises `ValueError` for variables that are missing or invalid.
         """
-        given = os.environ if environment is None else environment
-        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
-        if given.get("WORLD_SIZE", "1") == "1":
+        size = os.environ.get("WORLD_SIZE", "1")
+        if size == "1":
             return cls()
-        for name in (*names, "MASTER_ADDR", "MASTER_PORT"):
-            text = given.get(name, "")
-            if not text or (name in names and not text.isdecimal()):
+        for name in (*VARIABLES, "MASTER_ADDR", "MASTER_PORT"):
+            text = os.environ.get(name, "")
+            if not (text.isdecimal() if name in VARIABLES else text):
                 raise ValueError(
-                    f"the environment announces {given['WORLD_SIZE']} processes "
-                    f"(WORLD_SIZE), but {name} is {text!r}; start with torchrun, or "
-                    "`unset WORLD_SIZE` to train with one process"
+                    f"the environment announces {size} processes (WORLD_SIZE), but "
+                    f"{name} is {text!r}; start with torchrun, or `unset WORLD_SIZE` "
+                    "to train with one process"
                 )
-        return cls(*(int(given[name]) for name in names))
+        return cls(*(int(os.environ[name]) for name in VARIABLES))
 
     @classmethod
     def join(cls, device: torch.device, *, patience: float = PATIENCE) -> "World":
         """
         ### Join the process group
 
-        With NCCL between GPUs, with Gloo between CPUs. `patience` is the time-out in
-        seconds, here and later. Joining twice is allowed. Raises `ValueError` for an
-        invalid environment or a missing GPU, `RunError` if the others cannot be
-        reached.
+        With NCCL between GPUs, with Gloo between CPUs; `patience` is the time-out in
+        seconds, here and later. Raises `ValueError` for an invalid environment or a
+        missing GPU, `RunError` if the others cannot be reached.
         """
         world = cls.announced()
         if world.size == 1 or dist.is_initialized():
@@ -174,13 +174,7 @@ class World:
         during the backward pass, while those of lower layers are still computed.
         """
         loss = Loss(model)
-        if self.size == 1:
-            return loss
-        # The buffers of our models are constants. PyTorch renamed the argument.
-        names = signature(DistributedDataParallel).parameters
-        new, old = "forward_sync_buffers", "broadcast_buffers"
-        buffers: dict[str, Any] = {new if new in names else old: False}
-        return DistributedDataParallel(loss, **buffers)
+        return loss if self.size == 1 else DistributedDataParallel(loss)
 
     def no_sync(self, wrapped: nn.Module) -> AbstractContextManager[None]:
         """Accumulate the gradients of a micro-batch without exchanging them."""
@@ -224,7 +218,10 @@ class World:
         try:
             yield
         except RuntimeError as error:
-            if self.size == 1 or not _is_connection(error):
+            lost = isinstance(error, dist.DistError) or CONNECTION.search(
+                str(error).lower()
+            )
+            if self.size == 1 or not lost:
                 raise
             raise RunError(
                 f"process {self.rank} of {self.size} lost the others: one of them has "
@@ -252,22 +249,7 @@ class Loss(nn.Module):
         return self.model.loss(tokens, targets)
 
 
-# Gloo's errors are plain `RuntimeError`s, so their words have to do.
-CONNECTION = (
-    *("connection closed", "connection reset", "connection refused", "broken pipe"),
-    *("timed out", "timeout"),
-)
-
-
-def _is_connection(error: RuntimeError) -> bool:
-    words = str(error).lower()
-    return isinstance(error, dist.DistError) or any(
-        sign in words for sign in CONNECTION
-    )
-
-
 def _first_line(error: Exception) -> str:
     # Gloo's messages begin with a place in its source and end in advice to authors.
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    said = re.sub(r"^(\[\S+:\d+\] )+", "", lines[0])
-    return said.split(". ")[0].rstrip(". ")
+    said = re.sub(r"^(\[\S+:\d+\] )+", "", str(error).strip())
+    return said.split("\n")[0].split(". ")[0].rstrip(".")

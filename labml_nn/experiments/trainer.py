@@ -45,10 +45,9 @@ vectors to vectors; embedding tables, the output layer and vectors stay with Ada
 **Weight decay** $\lambda$ shrinks matrices and tables. Biases and the scales of layer
 norms do not decay: a scale is centred on one, and a bias adds no complexity.
 
-**Gradient accumulation** splits a batch of $n$ targets into micro-batches of $n_i$. The
-gradient of the batch is their weighted sum, $\nabla \mathcal{L} = \sum_i \frac{n_i}{n}
-\nabla \mathcal{L}_i$. [Processes](distributed.py) that share a batch weigh in the same
-way.
+**Gradient accumulation** splits a batch of $n$ targets into micro-batches of $n_i$, to
+save memory. The gradient of the batch is their weighted sum, $\nabla \mathcal{L} =
+\sum_i \frac{n_i}{n} \nabla \mathcal{L}_i$.
 
 **Gradient clipping** scales a gradient longer than $c$ down to $c$
 [@pascanu2013difficulty], $g \leftarrow g \min (1, c / \lVert g \rVert)$, so that one
@@ -59,9 +58,6 @@ the range of float32), which modern GPUs compute several times as fast; paramete
 and softmax stay in float32 [@micikevicius2017mixed]. Older GPUs only have float16, in
 which small gradients underflow, so the loss is scaled up before the backward pass and
 the gradients down after it.
-
-**Reproducibility.** Dropout draws random numbers. Each update seeds the generators from
-the run's seed, its step and its process, so no generator state has to be saved.
 """
 
 import math
@@ -69,8 +65,8 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from os import PathLike
@@ -140,17 +136,6 @@ class Roles(NamedTuple):
 def roles(model: LanguageModel[Any]) -> Roles:
     """
     Each trainable parameter once: weights that are tied have two names and one role.
-    The weight of a linear layer is a matrix, unless the layer is the output, which has
-    a row for each token.
-
-    ```python
-    import labml_nn
-    from labml_nn.experiments.trainer import roles
-
-    matrices, tables, vectors = roles(labml_nn.create("autoregressive", n_vocab=65))
-    assert len(matrices) == 6 * 4  # four of attention, two feed-forward, in each layer
-    assert len(tables) == 1  # the embedding, tied with the output layer
-    ```
     """
     n_vocab = model.config.n_vocab
     linear = {
@@ -180,7 +165,6 @@ class Update:
 
     Called with one batch after the other. `loss_sum` is the sum of the losses since the
     last `clear`, of this process, and `norm` the last norm of the gradient.
-    `optimizers` are AdamW alone, or Muon for the matrices and AdamW for the rest.
     """
 
     def __init__(
@@ -323,13 +307,17 @@ class Update:
 
 
 def _seed_all(seed: int, step: int, rank: int, device: torch.device) -> None:
-    # A hash, so that neighbouring steps and seeds are independent.
+    """
+    ### Random numbers of dropout
+
+    Each update seeds the generators from the run's seed, its step and its process, so
+    that no generator state has to be saved. A hash makes neighbouring steps and seeds
+    independent.
+    """
     digest = blake2b(f"{seed} {step} {rank}".encode(), digest_size=8).digest()
     value = int.from_bytes(digest, "little", signed=True)
     torch.default_generator.manual_seed(value)
-    if device.type == "cuda":
-        torch.cuda.manual_seed(value)
-    elif device.type != "cpu":
+    if device.type != "cpu":
         torch.manual_seed(value)
 
 
@@ -475,11 +463,18 @@ class Trainer:
         ### Train to the last step
 
         Returns the result, also after an interruption or a loss that is not finite;
-        then `trouble` says what to do. Called again it continues. Raises `RunError` for
-        a folder that is taken, and for a disk that is full.
+        then `trouble` says what to do. Raises `RunError` for a folder that is taken,
+        and for a disk that is full.
         """
         stopped: Stopped = "finished"
-        with self._surrounded() as stop:
+        with ExitStack() as stack:  # all are closed, even if closing one fails
+            stack.callback(self.saver.unlock)
+            for reporter in reversed(self.reporters):
+                stack.callback(reporter.close)
+            stop = stack.enter_context(Stop())
+            gpus = [self.device] if self.device.type == "cuda" else []
+            stack.enter_context(torch.random.fork_rng(gpus))
+            stack.enter_context(self.world.together())
             self._begin()
             try:
                 while self.history.step < self.config.steps:
@@ -498,15 +493,12 @@ class Trainer:
         history, config = self.history, self.config
         wall, process = time.perf_counter(), time.process_time()
         batch = self.task.batch(history.step, seq_len_at(history.step, config))
-        share = learning_rate_share(history.step, config)
-        try:
-            self.update(history.step, batch, share)
-            history.step += 1
-            history.tokens += batch.count
-            history.loss_count += 1
-        finally:
-            history.seconds += time.perf_counter() - wall
-            history.process_seconds += time.process_time() - process
+        self.update(history.step, batch, learning_rate_share(history.step, config))
+        history.step += 1
+        history.tokens += batch.count
+        history.loss_count += 1
+        history.seconds += time.perf_counter() - wall
+        history.process_seconds += time.process_time() - process
 
     def _periodic(self) -> None:
         # The checkpoint comes last, so that it includes all the rest.
@@ -630,18 +622,6 @@ class Trainer:
             self._save()
         self._begun = True
 
-    @contextmanager
-    def _surrounded(self) -> Iterator["Stop"]:
-        gpus = [self.device] if self.device.type == "cuda" else []
-        try:
-            with Stop() as stop, torch.random.fork_rng(gpus), self.world.together():
-                yield stop
-        finally:
-            with ExitStack() as stack:  # all of them, even if one fails
-                stack.callback(self.saver.unlock)
-                for reporter in reversed(self.reporters):
-                    stack.callback(reporter.close)
-
     def _should_stop(self, stop: "Stop") -> bool:
         # Signals reach processes at different moments; all stop at the same step.
         if self.history.step == self.config.steps:
@@ -653,7 +633,7 @@ class Trainer:
 
     def _end(self, stopped: Stopped) -> Result:
         history = self.history
-        if not self.saver.has_model:
+        if history.best is None:
             self.saver.keep(self.model, history.step)
         result = Result(
             history.step,
@@ -682,8 +662,7 @@ class Trainer:
         Almost always the steps were too long.
         """
         config, saved = self.config, self.saver.saved_at
-        names = ["learning_rate", "muon_learning_rate"]
-        names = names[: len(self.update.optimizers)]
+        names = ["learning_rate", "muon_learning_rate"][: len(self.update.optimizers)]
         lower = " and ".join(f"`{n}` than {getattr(config, n):g}" for n in names)
         last = f" The checkpoint of step {saved} is intact." if saved >= 0 else ""
         self.trouble = (
@@ -744,13 +723,9 @@ class Stop:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._restore()
+        while self._before:
+            signal.signal(*self._before.popitem())
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         self.requested = True
-        self._restore()
-
-    def _restore(self) -> None:
-        while self._before:
-            name, handler = self._before.popitem()
-            signal.signal(name, signal.SIG_DFL if handler is None else handler)
+        self.__exit__()

@@ -163,7 +163,7 @@ def test_a_model_that_comes_along_writes(name: str):
     run = load_run(folder)
     model = run.model().eval()
     torch.manual_seed(0)
-    written = run.decode(generate(model, run.prompt("ROMEO:"), 12)[:, 0])
+    written = run.wording.decode(generate(model, run.wording.prompt("ROMEO:"), 12)[:, 0])
     assert len(written) >= 1
 
 

@@ -345,7 +345,9 @@ def test_what_is_generated(capsys, monkeypatch, trained, name):
     words = ["--prompt", "Speak", "--tokens", "11", "--seed", "4", "--device", "cpu"]
     assert main(["generate", str(folder), *words]) == 0
     sampler = Chain(Temperature(0.8))
-    written = run.decode(generate(run.model(), run.prompt("Speak"), 11, sampler, seed=4)[:, 0])
+    written = run.wording.decode(
+        generate(run.model(), run.wording.prompt("Speak"), 11, sampler, seed=4)[:, 0]
+    )
     prompt = "" if name == "encoder_decoder" else "Speak"
     assert [piece for piece in pieces if piece] == [prompt + written[0], *written[1:], "\n"]
 

@@ -360,7 +360,7 @@ def test_the_run_folder(tmp_path):
     assert run.about["experiment"] == "elman" and run.about["variant"] is None
     assert run.training == trainer.config and run.vocabulary == trainer.task.vocabulary
     assert {f.name for f in fields(TrainingConfig)} == set(run.about["training"])
-    assert run.prompt("so")[:, 0].tolist() == trainer.task.prompt("so")[:, 0].tolist()
+    assert run.wording.prompt("so")[:, 0].tolist() == trainer.task.prompt("so")[:, 0].tolist()
 
 
 def test_the_best_model_is_kept_and_waits_for_the_disk(tmp_path, monkeypatch):
