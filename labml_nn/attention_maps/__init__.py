@@ -58,12 +58,13 @@ So a map suggests where to look. Whether a head does what it seems to do is an
 experiment: remove the head, and measure the change of the prediction.
 """
 
+import io
 import math
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -344,7 +345,7 @@ class AttentionMap:
             raise ValueError(f"there is no axis {axis!r}; this map has {known}")
         return self.axes.index(axis)
 
-    # If axes are missing or the map is too large, notebooks show the text.
+    # If axes are missing, notebooks show the text.
     def _repr_html_(self) -> str | None:
         try:
             return picture(self)
@@ -352,46 +353,30 @@ class AttentionMap:
             return None
 
 
-# ## Sizes
-#
-# In pixels; a character is about 6.7 wide. A wide picture is shrunk to the page, and of
-# more squares than `DRAWN` there is no picture.
-LETTER, LINE, EDGE, CELL, WIDEST, DRAWN = 6.7, 15, 12, 16, 960, 200_000
-
-# The colours of the page, which a dark one sets by `color-scheme`; where a program does
-# not know them, black on white. The blue is legible on both.
-STYLE = (
-    ".attention-map{max-width:100%;height:auto;"
-    "font:11px ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace}"
-    ".attention-map .ground{fill:Canvas}.attention-map text{fill:CanvasText}"
-    ".attention-map .head{font-weight:600}.attention-map .paint{fill:#3d7ddb;"
-    "shape-rendering:crispEdges}.attention-map .frame{fill:none;stroke:#808080}"
-)
-
-
 def picture(
     attention: AttentionMap,
     *,
-    batch: int = 0,
     heads: Sequence[int] | None = None,
     scale: float | None = None,
 ) -> str:
     r"""
     ## Picture
 
-    * `attention` is a map with axes of queries and keys
-    * `batch` is the index of the sequence to draw
+    * `attention` is a map with axes of queries and keys; of a batch, the first sequence
+      is drawn
     * `heads` are the indices of the heads to draw; `None` draws all
-    * `scale` is the weight that is drawn opaque, as are larger ones. `None` takes the
+    * `scale` is the weight that is drawn darkest, as are larger ones. `None` takes the
       99th percentile of the weights; to compare pictures, give the same number
 
-    Returns an `<svg>` element: rows are queries, columns are keys, and the opacity of a
-    square is the weight. A causal model leaves the upper right triangle empty; a head
-    that attends to the previous position draws a diagonal. The colours are those of the
-    page, light or dark, and screen readers get a title and a description.
+    Returns an `<svg>` element, drawn by matplotlib: rows are queries, columns are keys.
+    A causal model leaves the upper right triangle empty; a head that attends to the
+    previous position draws a diagonal.
     """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
     if "batch" in attention.axes:
-        attention = attention.pick(batch=batch)
+        attention = attention.pick(batch=0)
     if not {"query", "key"} <= set(attention.axes):
         raise ValueError(
             f"a picture needs the axes query and key, and this map has {attention.axes}"
@@ -400,100 +385,55 @@ def picture(
     if "head" in attention.axes:
         wanted = range(attention.sizes["head"]) if heads is None else heads
         chosen = {f"head {head}": attention.pick(head=head) for head in wanted}
-    squares = attention.sizes["query"] * attention.sizes["key"] * len(chosen)
-    if not 0 < squares <= DRAWN:
-        raise ValueError(
-            f"a picture of {squares:,} squares cannot be drawn; expected 1 to "
-            f"{DRAWN:,}: choose heads, such as heads=[0], or a shorter text"
-        )
-    matrices = {
-        name: one.tensor("query", "key").float().cpu().tolist()
-        for name, one in chosen.items()
-    }
-    rows, columns = (
+    names = [
         [visible(label) for label in labels[0]] if labels else list(map(str, range(n)))
         for labels, n in (
             (attention.queries, attention.sizes["query"]),
             (attention.keys, attention.sizes["key"]),
         )
-    )
+    ]
 
     # The first query of a causal model has one key, with a weight of 1. With the
     # maximum as the scale, this one square would make all others pale.
-    every = sorted(w for matrix in matrices.values() for row in matrix for w in row)
     if scale is None:
-        positive = [weight for weight in every if weight > 0] or [1.0]
-        scale = positive[math.ceil(0.99 * (len(positive) - 1))]
+        weights = torch.cat([one.weights.flatten().float() for one in chosen.values()])
+        scale = float(weights[weights > 0].quantile(0.99)) if weights.any() else 1.0
 
-    # Panels from left to right, and rows of panels from top to bottom.
-    left, top = (max(map(len, labels)) * LETTER + 8 for labels in (rows, columns))
-    upright = max(map(len, columns)) > 1
-    wide, high = left + len(columns) * CELL, top + LINE + len(rows) * CELL
-    lines = math.ceil(len(matrices) / max(1, WIDEST // (wide + EDGE)))
-    per_line = math.ceil(len(matrices) / lines)
-    parts = []
-    for i, (name, matrix) in enumerate(matrices.items()):
-        x, y = EDGE + i % per_line * (wide + EDGE), i // per_line * (high + EDGE)
-        parts.append(f'<g transform="translate({x:.1f} {2 * LINE + EDGE + y:.1f})">')
-        parts.append(f'<text x="{left:.1f}" y="11">{name}</text>')
-        parts.append(f'<g transform="translate({left:.1f} {top + LINE:.1f})">')
-        for t, text in enumerate(rows):
-            parts.append(_label(text, f"translate(-5 {t * CELL + 12})", "end"))
-        for s, text in enumerate(columns):
-            turn = ") rotate(-90)" if upright else ")"
-            anchor = "start" if upright else "middle"
-            x = s * CELL + (12 if upright else 8)
-            parts.append(_label(text, f"translate({x} -5{turn}", anchor))
-        parts.append('<g class="paint">')
-        parts += _squares(matrix, scale)
-        size = f'width="{len(columns) * CELL}" height="{len(rows) * CELL}"'
-        parts.append(f'</g><rect class="frame" fill="none" {size}/></g></g>')
-
-    # The legend: opacities from zero to the scale.
-    bottom = 2 * LINE + EDGE + lines * (high + EDGE)
-    parts.append(f'<g transform="translate({EDGE} {bottom:.1f})"><text y="10">0</text>')
-    for i in range(11):
-        opacity = f'class="paint" fill-opacity="{i / 10}"'
-        parts.append(f'<rect {opacity} x="{10 + 8 * i}" width="8" height="11"/>')
-    more = " or more" if every[-1] > scale else ""
-    parts.append(f'<text x="104" y="10">{scale:.2g}{more}</text></g>')
-
-    title = escape(attention.title)
-    width = max(per_line * (wide + EDGE) + EDGE, len(title) * LETTER + 2 * EDGE, 240)
-    size = f'width="{width:.0f}" height="{bottom + 2 * LINE:.0f}"'
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="attention-map" role="img" '
-        f'{size} viewBox="0 0 {width:.0f} {bottom + 2 * LINE:.0f}">'
-        f"<title>Attention: {title}</title><desc>{len(rows)} queries in rows, "
-        f"{len(columns)} keys in columns, {len(matrices)} tables. The largest weight "
-        f'is {every[-1]:.2f}.</desc><style>{STYLE}</style><rect class="ground" '
-        f'fill="white" {size}/><text class="head" x="{EDGE}" y="20">{title}</text>'
-        f"{''.join(parts)}</svg>"
-    )
+    # In inches: a square is 0.2 wide, and labels need about one. A font without a
+    # character draws an empty box, and a warning would not help.
+    rows, columns = (0.2 * len(each) + 1.2 for each in names)
+    per_line = min(len(chosen), max(1, int(15 / columns)))
+    lines = math.ceil(len(chosen) / per_line)
+    style: Any = {"svg.fonttype": "none", "svg.hashsalt": "labml_nn", "font.size": 8}
+    style["text.parse_math"] = False  # dollar signs are not TeX
+    drawn = io.StringIO()
+    with rc_context(style), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")
+        size = columns * per_line + 1, rows * lines + 0.5
+        figure = Figure(size, layout="constrained")
+        figure.suptitle(attention.title)
+        panels = figure.subplots(lines, per_line, squeeze=False).flatten()
+        for panel, (name, one) in zip(panels, chosen.items(), strict=False):
+            matrix = one.tensor("query", "key").float().cpu().numpy()
+            image = panel.imshow(matrix, cmap="Blues", vmin=0, vmax=scale)
+            panel.set_title(name)
+            panel.set_yticks(range(len(names[0])), names[0])
+            panel.set_xticks(range(len(names[1])), names[1], rotation=90)
+        for panel in panels[len(chosen) :]:
+            panel.set_axis_off()
+        figure.colorbar(image, ax=list(panels), shrink=1 / lines, aspect=30)
+        metadata = {"Date": None, "Title": attention.title}
+        figure.savefig(
+            drawn, format="svg", metadata=metadata, bbox_inches="tight", pad_inches=0.2
+        )
+    svg = drawn.getvalue()
+    return svg[svg.index("<svg") :]
 
 
 def save_picture(attention: AttentionMap, path: str | Path, **options: Any) -> None:
     """Writes what `picture` returns to `path`; `options` are its keyword arguments."""
     drawn = picture(attention, **options)
-    Path(path).write_text(drawn + "\n", encoding="utf-8", newline="\n")
-
-
-def _label(text: str, place: str, anchor: str) -> str:
-    shown = escape(text)
-    return f'<text transform="{place}" text-anchor="{anchor}">{shown}</text>'
-
-
-# All squares of one opacity are one path: a fifth of the size.
-def _squares(matrix: list[list[float]], scale: float) -> Iterator[str]:
-    paths: dict[float, str] = {}
-    for t, row in enumerate(matrix):
-        for s, weight in enumerate(row):
-            opacity = round(min(max(weight / scale, 0.0), 1.0), 2)
-            square = f"M{s * CELL} {t * CELL}h{CELL}v{CELL}h-{CELL}z"
-            paths[opacity] = paths.get(opacity, "") + square
-    for opacity, squares in sorted(paths.items()):
-        if opacity:
-            yield f'<path fill-opacity="{opacity:g}" d="{squares}"/>'
+    Path(path).write_text(drawn, encoding="utf-8", newline="\n")
 
 
 SIGNS = {" ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍"}
@@ -506,11 +446,11 @@ def visible(token: str) -> str:
     `" the"` is shown as `␣the`, a new line as `↵`, the empty token as `∅`, and other
     invisible characters by their code, such as `\u200b`. Long tokens are cut.
     """
-    shown = "".join(
+    shown = [
         SIGNS.get(sign, sign if sign.isprintable() else f"\\u{ord(sign):04x}")
         for sign in token
-    )
-    return (shown if len(shown) <= 14 else f"{shown[:13]}…") or "∅"
+    ]
+    return "".join(shown[:13]) + "…" * (len(shown) > 13) or "∅"
 
 
 # ## Exercises

@@ -130,9 +130,19 @@ def test_the_first_prediction_is_nearly_uniform(tied):
 # States and padding.
 
 
+def test_padding_leaves_no_trace():
+    model, tokens = build(padding_token=0), text(T, 1)
+    padded = torch.cat([torch.zeros(2, 1).long(), tokens])
+    for mine, other in zip(model(padded), model(tokens), strict=True):
+        torch.testing.assert_close(mine[-T:], other)
+
+
 def test_without_a_padding_token_zero_is_a_token():
     model, tokens = build(), torch.zeros(2, B, dtype=torch.long)
     assert not torch.allclose(model(tokens[:1])[1], model(tokens)[1])
 
 
-# In use.
+def test_only_states_are_dropped_by_default():
+    config = ElmanConfig(n_vocab=V)
+    assert (config.dropout_prob, config.embedding_dropout_prob) == (0.1, 0.0)
+    assert config.output_dropout_prob == 0.0 and config.nonlinearity == "tanh"
