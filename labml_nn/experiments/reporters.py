@@ -24,7 +24,6 @@ With several processes only the first one has reporters.
 
 import io
 import json
-import math
 import platform
 import re
 import sys
@@ -33,7 +32,6 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from http.client import HTTPException
 from importlib import import_module
 from pathlib import Path
 from queue import SimpleQueue
@@ -130,17 +128,17 @@ def curve_svg(curves: Mapping[str, Mapping[str, Any]], title: str) -> str:
         figure = Figure(figsize=(7.2, 4), layout="constrained")
         axes = figure.subplots()
         for i, (name, curve) in enumerate(curves.items()):
-            for kind, width, alpha in (("train", 1, 0.5), ("validation", 2, 1)):
+            for kind in ("train", "validation"):
                 points = [point[:2] for point in curve[kind] if point[1] is not None]
                 if points:
                     pale = kind == "train"
-                    label = "_" if pale else f"{name} {points[-1][1]:.3f}"
-                    look: dict[str, Any] = {
-                        "color": f"C{i}",
-                        "linewidth": width,
-                        "alpha": alpha,
-                    }
-                    axes.plot(*zip(*points, strict=True), label=label, **look)
+                    axes.plot(
+                        *zip(*points, strict=True),
+                        color=f"C{i}",
+                        linewidth=1 if pale else 2,
+                        alpha=0.5 if pale else 1,
+                        label="_" if pale else f"{name} {points[-1][1]:.3f}",
+                    )
         axes.set(title=title, xlabel="updates", ylabel="nats per character")
         axes.grid(alpha=0.3)
         if axes.get_legend_handles_labels()[1]:
@@ -192,13 +190,11 @@ class RunFiles(Reporter):
 
 def _rounded(value: Any) -> Any:
     # A loss has at most seven significant digits. JSON has no infinity.
-    if isinstance(value, float):
-        return float(f"{value:.7g}") if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _rounded(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_rounded(each) for each in value]
-    return value
+    return json.loads(
+        json.dumps(value),
+        parse_float=lambda digits: float(f"{float(digits):.7g}"),
+        parse_constant=lambda _: None,
+    )
 
 
 class Progress(Reporter):
@@ -384,6 +380,7 @@ class Sender(threading.Thread):
     ) -> None:
         super().__init__(daemon=True)
         self.address = address + urlencode(parameters)
+        self.server = address.removesuffix("track?")
         self.sources: SimpleQueue[Any] = SimpleQueue()
         self.unsent: list[Any] = []
         self.told: set[str] = set()
@@ -404,30 +401,30 @@ class Sender(threading.Thread):
 
     def run(self) -> None:
         """Send as much as there is at a time."""
-        while (source := self.sources.get()) != "done":
-            self.unsent.append(source.get_data_packet().data)
-            if self.sources.empty():
-                self._send()
-        self._send()
+        source = None
+        while source != "done":
+            source = self.sources.get()
+            try:
+                if source != "done":
+                    self.unsent.append(source.get_data_packet().data)
+                if self.unsent and (source == "done" or self.sources.empty()):
+                    self._send()
+            except Exception as error:  # whatever is wrong with the network
+                why = getattr(error, "reason", error)
+                self._tell(
+                    f"{self.server} does not take this run ({why}); the training "
+                    "continues, and its record is in the run folder"
+                )
 
     def _send(self) -> None:
-        server = self.address.partition("?")[0].removesuffix("track")
         data, kind = json.dumps(self.unsent).encode(), "application/json; charset=utf-8"
         request = Request(self.address, data, {"Content-Type": kind})
-        try:
-            with urlopen(request, timeout=PATIENCE) as response:
-                answer = json.load(response)
-            if answer.get("errors"):
-                raise ValueError(answer["errors"])
-        except (OSError, HTTPException, ValueError, AttributeError) as error:
-            why = getattr(error, "reason", error)
-            self._tell(
-                f"{server} does not take this run ({why}); the training continues, and "
-                "its record is in the run folder"
-            )
-        else:
-            self.unsent = []
-            self._tell(f"this run is shown at {answer.get('url', server)}")
+        with urlopen(request, timeout=PATIENCE) as response:
+            answer = json.load(response)
+        if answer.get("errors"):
+            raise ValueError(answer["errors"])
+        self.unsent = []
+        self._tell(f"this run is shown at {answer.get('url', self.server)}")
 
     def _tell(self, text: str) -> None:
         if text not in self.told:
