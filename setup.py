@@ -14,7 +14,6 @@ SITE = [
     "jinja2>=3.1",
     "pybtex>=0.26",
     "pyyaml>=6",
-    "rich>=14",
     "fonttools[woff]>=4.60",
     "resvg-py>=0.5",
     "watchfiles>=1.1",

@@ -7,7 +7,6 @@ after Ctrl-C.
 import argparse
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -18,7 +17,7 @@ from pylit.node.executable import NodeError, find_node
 from pylit.node.packages import set_up, user_cache
 from pylit.pipeline.build import Builder, Options
 from pylit.pipeline.pool import cores
-from pylit.pipeline.progress import Silent, Watcher
+from pylit.pipeline.progress import progress
 from pylit.pipeline.summary import tell
 from pylit.site.config import load_config
 from pylit.skeleton import SkeletonError, begin_page, begin_site
@@ -194,8 +193,10 @@ def _lacking() -> str:
 
 def build(options: Options, *, verbose: bool) -> int:
     """Build once and tell what came of it; the result is the exit status."""
-    with Builder(options) as builder, _bar() as watcher:
-        outcome = builder.build(watcher)
+    line = progress()
+    with Builder(options) as builder:
+        outcome = builder.build(line)
+    line.end()
     tell(outcome, options, verbose=verbose or options.check)
     return 1 if outcome.report.failed or (options.check and len(outcome.report)) else 0
 
@@ -243,14 +244,3 @@ def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r}: expected a port, 0 to 65535")
     return int(text)
-
-
-def _bar() -> AbstractContextManager[Watcher]:
-    """A progress bar where somebody can see one."""
-    if not sys.stderr.isatty():
-        return nullcontext(Silent())
-    from rich.console import Console  # Only a terminal has to wait for it.
-
-    from pylit.pipeline.bar import Bar
-
-    return Bar(Console(stderr=True))

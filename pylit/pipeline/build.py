@@ -34,15 +34,14 @@ from pylit.pipeline.apparatus import Apparatus, as_parsed, read_apparatus
 from pylit.pipeline.companions import Site, companions, generated_pages
 from pylit.pipeline.generator import generator_digest
 from pylit.pipeline.pool import collector_at_rest
-from pylit.pipeline.progress import Silent, Watcher
+from pylit.pipeline.progress import Progress
 from pylit.pipeline.stages import Page, Parsed, Stages, Tally, Theme
-from pylit.pipeline.warm import Warm
 from pylit.shapes.trace import Tracing
 from pylit.site.addresses import ALL, HOME, Addresses, file_path, module_url, prose_url
 from pylit.site.catalogue import named_groups, neighbours, package_groups, rest_of
 from pylit.site.config import SiteConfig, load_config
 from pylit.site.drafts import Draft
-from pylit.site.links import AuditedPage
+from pylit.site.links import AuditedPage, audit
 from pylit.site.pages import Place, front_matter_faults, place
 from pylit.site.prose import read_pages, read_static
 from pylit.site.relations import relations
@@ -112,7 +111,6 @@ class Builder:
         self._maths = MathRenderer(
             folder / "maths" if folder else None, plain=bool(options.lacking)
         )
-        self._warm = Warm()
         #: Digest of the code of the generator, as the build that runs found it.
         self._generator = ""
 
@@ -131,7 +129,7 @@ class Builder:
         """End Node."""
         self._maths.close()
 
-    def build(self, watcher: Watcher | None = None) -> Outcome:
+    def build(self, progress: Progress | None = None) -> Outcome:
         """Build the site once. What is wrong is in the outcome; nothing is raised for it."""
         start = time.perf_counter()
         outcome = Outcome(Report())
@@ -140,16 +138,19 @@ class Builder:
             aside = options.jobs > 1 and not options.lacking
             kept = shelf(options.node_modules) if aside else None
             with collector_at_rest(), cut_aside(options.node_modules, kept) as fonts_are_cut:
-                self._build(outcome, watcher or Silent(), fonts_are_cut)
+                self._build(outcome, progress or Progress(), fonts_are_cut)
         except NodeError as error:
             hint = "install Node.js 20 or newer, then run `python -m pylit.node`"
             outcome.report.add(Diagnostic("node", 0, 0, "node", str(error), hint))
         except TemplateError as error:
             outcome.report.add(_theme_fault(error, self.options.theme))
+        self._maths.keep()
         outcome.seconds = time.perf_counter() - start
         return outcome
 
-    def _build(self, outcome: Outcome, watcher: Watcher, fonts_are_cut: Callable[[], None]) -> None:
+    def _build(
+        self, outcome: Outcome, progress: Progress, fonts_are_cut: Callable[[], None]
+    ) -> None:
         report, options = outcome.report, self.options
         if not options.check:
             check_output(options.out, report)
@@ -161,7 +162,7 @@ class Builder:
         if config is None or report.failed:
             return
         self._generator = generator_digest()
-        stages = Stages(self._cache, self._generator, options.jobs, watcher, self._warm)
+        stages = Stages(self._cache, self._generator, options.jobs, progress)
         outcome.tally = stages.tally
         around = self._apparatus(report)
         notebooks = self._notebooks(config, report)
@@ -209,9 +210,9 @@ class Builder:
         if not options.sources:
             files[ARCHIVE] = self._archive(files)
         outcome.pages = len(pages)
-        self._warm.auditor.audit(_audited(site, generated), files, report)
+        audit(_audited(site, generated), files, report)
         if not report.failed and not options.check:
-            outcome.written = publish(options.out, files, report, self._warm.standing)
+            outcome.written = publish(options.out, files, report)
         if not report.failed:
             stages.forget_others(pages, shapes, gallery.kept)
             if self.remembered is not None:

@@ -26,8 +26,7 @@ from pylit.page.cards import Cards
 from pylit.page.previews import preview_files
 from pylit.page.render import Renderer
 from pylit.pipeline.pool import run
-from pylit.pipeline.progress import Watcher
-from pylit.pipeline.warm import Warm
+from pylit.pipeline.progress import Progress
 from pylit.prose.bibliography import Work
 from pylit.prose.citations import Cited, unknown
 from pylit.runs.imports import KEPT
@@ -109,18 +108,14 @@ class Stages:
         cache: What earlier builds left.
         generator: Digest of the code of the generator.
         jobs: How many processes may work.
-        watcher: Who is told of the progress.
-        warm: What the build before this one left in memory.
+        progress: Who is told how far they are.
     """
 
-    def __init__(
-        self, cache: Cache, generator: str, jobs: int, watcher: Watcher, warm: Warm | None = None
-    ) -> None:
+    def __init__(self, cache: Cache, generator: str, jobs: int, progress: Progress) -> None:
         self._cache = cache
         self._generator = generator
         self._jobs = jobs
-        self._watcher = watcher
-        self._warm = warm or Warm()
+        self._progress = progress
         #: Addresses of the pages whose formulas are being set, in the order in which they will be.
         self._awaited: list[str] = []
         self.tally = Tally()
@@ -133,12 +128,12 @@ class Stages:
             for source, key in zip(sources, keys, strict=True)
         ]
         missing = [index for index, parsed in enumerate(found) if parsed is None]
-        self._watcher.stage("Reading", len(missing))
+        self._progress.stage("Reading", len(missing))
         work = [(sources[index], keys[index]) for index in missing]
         for number, parsed in run(_Parser, work, self._jobs):
             found[missing[number]] = parsed
             self._cache.store(f"parsed {parsed.url}", parsed.key, parsed)
-            self._watcher.step()
+            self._progress.step()
         pages = [
             Parsed(page, prose_url(page.source.name), True, {}, (), self._source_key(page.source))
             for page in prose
@@ -159,18 +154,15 @@ class Stages:
                 target = prose_target(one.module.source, one.url)
                 known |= {one.module.source.display: target, one.module.source.name + ".md": target}
         known |= around
-        drafter, held = Drafter(known), self._warm.held(known)
+        drafter = Drafter(known)
         found: list[Draft | None] = []
         for one in parsed:
             draft: Draft | None = self._cache.load(f"draft {one.url}", one.key)
-            fresh = draft is not None and (
-                held.get(one.url) is draft or drafter.answers.hold(draft.answers)
-            )
-            found.append(draft if fresh else None)
+            found.append(draft if draft and drafter.answers.hold(draft.answers) else None)
         missing = [index for index, draft in enumerate(found) if draft is None]
         # The longest first, so that no process is left alone with one at the end.
         missing.sort(key=lambda index: -len(parsed[index].module.source.text))
-        self._watcher.stage("Annotating", len(missing))
+        self._progress.stage("Annotating", len(missing))
         orders = [_order(parsed[index]) for index in missing]
         make = partial(Drafter, known) if len(missing) > 1 else lambda: drafter
         for number, draft in run(make, orders, self._jobs):
@@ -178,11 +170,9 @@ class Stages:
             self._cache.store(f"draft {draft.url}", orders[number].key, draft)
             maths.submit(draft.formulas())
             self._awaited.append(draft.url)
-            self._watcher.step()
+            self._progress.step()
         self.tally.drafted = len(missing)
-        drafts = [draft for draft in found if draft is not None]
-        self._warm.hold(known, drafts)
-        return drafts
+        return [draft for draft in found if draft is not None]
 
     def finish(
         self,
@@ -213,7 +203,7 @@ class Stages:
         missing = [index for index, page in enumerate(found) if page is None]
         for index in missing:
             maths.submit(drafts[index].formulas())
-        self._watcher.stage("Rendering", len(missing))
+        self._progress.stage("Rendering", len(missing))
         turn = {url: number for number, url in enumerate(self._awaited)}
         missing.sort(key=lambda index: turn.get(drafts[index].url, -1))
         for index in missing:
@@ -223,7 +213,7 @@ class Stages:
             found[index] = page
             self._cache.store(f"page {page.url}", page.key, page)
             self.previews([parsed[index]], maths.result, works)
-            self._watcher.step()
+            self._progress.step()
         self.tally.rendered = len(missing)
         return [page for page in found if page is not None]
 

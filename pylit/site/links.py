@@ -67,41 +67,15 @@ def facts(page: str) -> PageFacts:
     return PageFacts(frozenset(anchors), tuple(hrefs))
 
 
-class Auditor:
-    """Audits a site again and again: a page that leads where it led is not followed anew."""
-
-    def __init__(self) -> None:
-        self._known: set[str] = set()
-        self._anchors: Mapping[str, frozenset[str]] = {}
-        #: Pages without a fault, by address.
-        self._sound: dict[str, PageFacts] = {}
-
-    def audit(self, pages: Iterable[AuditedPage], files: Iterable[str], report: Report) -> None:
-        """Report every relative address that leads to no file, or to an anchor its page lacks."""
-        pages = list(pages)
-        anchors = {page.url: page.facts.anchors for page in pages}
-        known = set(files) | anchors.keys()
-        same = known == self._known and anchors == self._anchors
-        sound = self._sound if same else {}
-        self._known, self._anchors, self._sound = known, anchors, {}
-        for page in pages:
-            faults = [] if sound.get(page.url) is page.facts else _faults(page, known, anchors)
-            report.extend(faults)
-            if not faults:
-                self._sound[page.url] = page.facts
-
-
 def audit(pages: Iterable[AuditedPage], files: Iterable[str], report: Report) -> None:
-    """One audit of one site."""
-    Auditor().audit(pages, files, report)
-
-
-def _faults(
-    page: AuditedPage, files: set[str], anchors: Mapping[str, frozenset[str]]
-) -> list[Diagnostic]:
-    """What is wrong with the addresses of a page."""
-    found = ((href, _fault(page.url, href, files, anchors)) for href in page.facts.hrefs)
-    return [_diagnostic(page, href, *fault) for href, fault in found if fault]
+    """Report every relative address that leads to no file, or to an anchor its page lacks."""
+    pages = list(pages)
+    anchors = {page.url: page.facts.anchors for page in pages}
+    known = set(files) | anchors.keys()
+    for page in pages:
+        for href in page.facts.hrefs:
+            if fault := _fault(page.url, href, known, anchors):
+                report.add(_diagnostic(page, href, *fault))
 
 
 def _fault(

@@ -9,12 +9,11 @@ manifest is widened before the first rename, so that the next build knows all of
 import json
 import os
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
-from stat import S_ISREG
 
 from pylit.diagnostics import Diagnostic, Report, Severity
 
@@ -49,59 +48,10 @@ def _holds_others(out: Path) -> bool:
     return any(entry.name not in _BEGUN for entry in out.iterdir())
 
 
-#: Tells one version of a file from another without reading it.
-_Stat = tuple[int, int, int, int]
-
-
-class Standing:
-    """The files that this process has seen in the folder, so that it need not read them again."""
-
-    def __init__(self) -> None:
-        #: Path -> what was there, its digest, and the file system's word for it.
-        self._seen: dict[str, tuple[bytes, str, _Stat]] = {}
-
-    def digests(self, out: Path, files: Mapping[str, bytes]) -> dict[str, str]:
-        """Of those `files` that are surely there as they should be."""
-        found = {}
-        for path, data in files.items():
-            before, digest, seen = self._seen.get(path, (b"", "", None))
-            if before == data and seen is not None and seen == _stat(out / path):
-                found[path] = digest
-        return found
-
-    def see(
-        self,
-        out: Path,
-        files: Mapping[str, bytes],
-        digests: Mapping[str, str],
-        same: Collection[str],
-    ) -> None:
-        """All `files` are there now, and those in `same` were before."""
-        before, self._seen = self._seen, {}
-        for path, data in files.items():
-            if path in same:
-                self._seen[path] = before[path]
-            elif stat := _stat(out / path):
-                self._seen[path] = data, digests[path], stat
-
-
-def _stat(path: Path) -> _Stat | None:
-    try:
-        found = path.lstat()
-    except OSError:
-        return None
-    if not S_ISREG(found.st_mode):
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-
-
-def publish(
-    out: Path, files: Mapping[str, bytes], report: Report, standing: Standing | None = None
-) -> Written:
+def publish(out: Path, files: Mapping[str, bytes], report: Report) -> Written:
     """Make the folder hold `files`; what differs is written, what is gone is deleted.
 
-    On any fault nothing is renamed: the site that stands stays. `standing` is what earlier calls
-    in this process have seen of the folder.
+    On any fault nothing is renamed: the site that stands stays.
     """
     result = Written()
     check_output(out, report)
@@ -113,23 +63,18 @@ def publish(
             # What a build left behind that was killed while it wrote.
             shutil.rmtree(out / _STAGING, ignore_errors=True)
             (out / _NEW_MANIFEST).unlink(missing_ok=True)
-            _publish(out, files, report, result, standing or Standing())
+            _publish(out, files, report, result)
     except OSError as error:
         report.add(_unwritable(out, error))
     return result
 
 
-def _publish(
-    out: Path, files: Mapping[str, bytes], report: Report, result: Written, standing: Standing
-) -> None:
+def _publish(out: Path, files: Mapping[str, bytes], report: Report, result: Written) -> None:
     known = _read_manifest(out)
-    same = standing.digests(out, files)
-    others = {path: data for path, data in files.items() if path not in same or path not in known}
-    if not _check_collisions(out, others, known, report):
+    if not _check_collisions(out, files, known, report):
         return
-    digests = same | {path: sha256(data).hexdigest() for path, data in others.items()}
-    fresh = {path: [digests[path]] for path in files}
-    changed = [path for path, data in others.items() if _content(out / path) != data]
+    fresh = {path: [sha256(data).hexdigest()] for path, data in files.items()}
+    changed = [path for path, data in files.items() if _content(out / path) != data]
     stale = sorted(known.keys() - files.keys())
     if changed or stale or fresh != known:
         try:
@@ -144,7 +89,6 @@ def _publish(
         for path in stale:
             _delete(out, path, known[path], report, result)
         _write_manifest(out, fresh)
-    standing.see(out, files, digests, same.keys() - others.keys())
 
 
 def _stage(out: Path, files: Mapping[str, bytes], changed: list[str]) -> None:

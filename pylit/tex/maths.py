@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pylit.cache import Cache
 from pylit.node.executable import NodeError
 from pylit.node.packages import MODULES, SCRIPTS, staged
 from pylit.node.process import NodeProcess
-from pylit.tex.mathcache import MathCache
 
 FONTS = MODULES / "@mathjax" / "mathjax-newcm-font" / "chtml" / "woff2"
 
@@ -69,7 +69,10 @@ class MathRenderer:
         self._plain = plain
         self._patience = patience
         self._wanted = processes
-        self._cache = MathCache(cache, versions(self._macros))
+        self._cache, self._version = Cache(cache), versions(self._macros)
+        #: What Node has answered, here or in an earlier process; read when it is first needed.
+        self._answers: dict[tuple[str, bool], Mapping[str, Any]] | None = None
+        self._answered = 0
         self._nodes: list[NodeProcess] = []
         self._next = 0
         self._pending: dict[tuple[str, bool], tuple[NodeProcess, Future[dict[str, Any]]]] = {}
@@ -86,10 +89,12 @@ class MathRenderer:
             shown = {f: f'<code class="tex">{html_escape.escape(f[0])}</code>' for f in new}
             self._done |= {formula: Rendered(html) for formula, html in shown.items()}
             return
-        cached = self._cache.load(new)
+        if new and self._answers is None:
+            self._answers = self._cache.load("formulas", self._version) or {}
+            self._answered = len(self._answers)
         for formula in new:
-            if formula in cached:
-                self._done[formula] = self._finish(formula[0], cached[formula])
+            if self._answers and formula in self._answers:
+                self._done[formula] = self._finish(formula[0], self._answers[formula])
             else:
                 self._request(self._node(), formula)
 
@@ -111,7 +116,13 @@ class MathRenderer:
         for node in self._nodes:
             node.close()
         self._nodes.clear()
-        self._cache.close()
+        self.keep()
+
+    def keep(self) -> None:
+        """Store what Node has answered since it was last stored."""
+        if self._answers and len(self._answers) > self._answered:
+            self._cache.store("formulas", self._version, self._answers)
+            self._answered = len(self._answers)
 
     def __enter__(self) -> "MathRenderer":
         return self
@@ -128,7 +139,8 @@ class MathRenderer:
             self._replace(node, error)
         else:
             del self._pending[formula]
-            self._cache.store(formula, answer)
+            if self._answers is not None:
+                self._answers[formula] = answer
             self._done[formula] = self._finish(formula[0], answer)
 
     def _replace(self, ended: NodeProcess, error: NodeError) -> None:

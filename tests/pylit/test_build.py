@@ -1,25 +1,22 @@
 """What a build makes of a small site, what it makes again after an edit, and what it refuses."""
 
-import random
 import shutil
 import zipfile
 from pathlib import Path
 
 import pytest
 from site_tools import (
-    FILES,
     SITE,
     build,
     faults,
     make_site,
-    options,
     pages,
     pages_cache,
     succeed,
     tree,
 )
 
-from pylit.pipeline.build import THEME, Builder
+from pylit.pipeline.build import THEME
 
 
 def edit(root: Path, name: str, old: str, new: str) -> None:
@@ -121,54 +118,6 @@ def test_a_new_module_answers_a_link_that_led_nowhere(tmp_path: Path) -> None:
     outcome = succeed(tmp_path)
     assert 'href="three.html#Three"' in (tmp_path / "site/pkg/two.html").read_text()
     assert outcome.tally.drafted == 2
-
-
-VARIANTS: dict[str, list[str]] = {
-    "pkg/one.py": [
-        FILES["pkg/one.py"],
-        FILES["pkg/one.py"].replace("say", "tell"),
-        FILES["pkg/one.py"].replace("The first", "Another title"),
-        FILES["pkg/one.py"].replace("$c$", "$a_1$"),
-        "\n\n" + FILES["pkg/one.py"],
-        "def One(:\n",
-    ],
-    "pkg/two.py": [
-        FILES["pkg/two.py"],
-        FILES["pkg/two.py"].replace("pkg.one", "pkg"),
-        "from pkg.one import *\n\ntwo = One()\n",
-    ],
-    "pkg/__init__.py": ["", '"""The package."""\nfrom pkg.one import One\n', "One = 3\n"],
-    "pkg/sub/__init__.py": ["", "from pkg.two import two\n"],
-    "docs_src/pages/notes.md": [
-        FILES["docs_src/pages/notes.md"],
-        "# Notes\n\nNothing but `two`.\n",
-    ],
-    "docs_src/site.toml": [SITE, SITE.replace("Small", "Tall"), SITE.replace('"pkg.one", ', "")],
-}
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_whatever_was_edited_before_the_site_is_that_of_a_clean_build(
-    tmp_path: Path, seed: int
-) -> None:
-    choose = random.Random(seed)
-    root = make_site(tmp_path / "root")
-    warm = Builder(options(root, jobs=2))
-    with warm:
-        for turn in range(5):
-            for name in choose.sample(sorted(VARIANTS), k=2):
-                make_site(root, {name: ""})
-                (root / name).unlink(missing_ok=True)
-                make_site(root, {name: choose.choice(VARIANTS[name]) or "\n"})
-            if turn % 2:
-                warm.build()
-            else:
-                build(root)
-    assert not warm.build().report.failed
-    clean = tmp_path / "clean"
-    shutil.copytree(root, clean, ignore=shutil.ignore_patterns("site", ".cache"))
-    build(clean)
-    assert tree(root / "site") == tree(clean / "site")
 
 
 def test_many_processes_make_the_same_site(tmp_path: Path) -> None:

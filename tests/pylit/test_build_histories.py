@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from site_tools import build, make_site, options, succeed, tree
+from site_tools import SITE, build, make_site, options, succeed, tree
 
 from pylit.pipeline.build import Builder
 
@@ -75,6 +75,8 @@ WORK = """\
 WORDS = "---\ntitle: Words\nsummary: What they mean.\n---\n\n"
 
 VARIANTS: dict[str, list[str]] = {
+    "docs_src/site.toml": [SITE, SITE.replace("Small", "Tall"), SITE.replace('"pkg.one", ', "")],
+    "pkg/__init__.py": ['"""The package."""\n', "from pkg.one import One\n"],
     "pkg/one.py": [ONE, ONE.replace("return 1", "return 3"), ONE.replace("What is", "# What is")],
     "pkg/two.py": [TWO, TWO.replace("Twice", "\n    Two times"), TWO.replace("2 * One", "One")],
     "pkg/three.py": [
@@ -121,6 +123,8 @@ def test_whatever_was_edited_before_the_site_is_that_of_a_clean_build(tmp_path: 
                 warm.build()
             else:
                 build(root)
+        # One of its variants is a fault, which is mended in the end.
+        write(root, "pkg/three.py", THREE)
         outcome = warm.build()
     assert not len(outcome.report), "\n".join(map(str, outcome.report))
     clean = tmp_path / "clean"

@@ -147,22 +147,6 @@ def test_ctrl_c_ends_it_cleanly_and_the_site_stays(package: Path, tmp_path: Path
     assert not (tmp_path / "out").exists()
 
 
-def test_killed_in_the_middle_the_next_build_recovers(
-    run: Run, package: Path, tmp_path: Path
-) -> None:
-    arguments = ["--source", package, "--out", tmp_path / "out", "--cache", cache(tmp_path)]
-    assert run("--source", package, "--out", tmp_path / "clean") == 0
-    for delay in (0.3, 0.6, 0.9):
-        with start(*arguments) as child:
-            time.sleep(delay)
-            child.kill()
-            child.communicate()
-    with start(*arguments) as child:
-        child.communicate(timeout=60)
-    assert child.returncode == 0
-    assert tree(tmp_path / "out") == tree(tmp_path / "clean")
-
-
 def test_the_order_of_sets_leaves_no_trace(run: Run, tmp_path: Path) -> None:
     for seed in ("1", "2"):
         root = make_site(tmp_path / seed)

@@ -2,7 +2,7 @@ import pytest
 
 from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.model import Reference
-from pylit.site.links import AuditedPage, Auditor, audit, facts
+from pylit.site.links import AuditedPage, audit, facts
 
 
 def page(url: str, html: str, *references: Reference, own: bool = True) -> AuditedPage:
@@ -69,22 +69,3 @@ def test_in_another_package_it_is_a_warning() -> None:
     (fault,) = check(page("x.html", '<a href="none.html">', own=False))
     assert fault.severity is Severity.WARNING
     assert fault.line == 0
-
-
-def test_an_auditor_that_has_seen_a_site_sees_what_has_changed() -> None:
-    auditor = Auditor()
-    first = page("a.html", '<a href="b.html#here">b</a>')
-    second, moved = page("b.html", "<p id=here>"), page("b.html", "<p id=there>")
-
-    def found(*pages: AuditedPage) -> list[str]:
-        report = Report()
-        auditor.audit(pages, (), report)
-        return [diagnostic.code for diagnostic in report]
-
-    assert found(first, second) == []
-    assert found(first, second) == []
-    assert found(first, moved) == ["anchor-broken"]
-    assert found(first, moved) == ["anchor-broken"]
-    assert found(first) == ["link-broken"]
-    assert found(first, second) == []
-    assert found(page("a.html", '<a href="c.html">c</a>'), second) == ["link-broken"]

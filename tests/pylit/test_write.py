@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pylit.diagnostics import Report
-from pylit.site.write import MANIFEST, Standing, publish
+from pylit.site.write import MANIFEST, publish
 
 FIRST = {"index.html": b"one", "a/b.html": b"two", "assets/site.css": b"three"}
 
@@ -23,11 +23,9 @@ def tree(folder: Path) -> dict[str, bytes]:
     }
 
 
-def write(
-    out: Path, files: dict[str, bytes], standing: Standing | None = None
-) -> tuple[list[str], list[str]]:
+def write(out: Path, files: dict[str, bytes]) -> tuple[list[str], list[str]]:
     report = Report()
-    result = publish(out, files, report, standing)
+    result = publish(out, files, report)
     assert not report.failed, [str(d) for d in report]
     return sorted(result.written), result.deleted
 
@@ -45,24 +43,6 @@ def test_a_page_that_is_no_more_goes_and_its_empty_folder_with_it(tmp_path: Path
     write(tmp_path, FIRST)
     assert write(tmp_path, {"index.html": b"one"}) == ([], ["a/b.html", "assets/site.css"])
     assert sorted(p.name for p in tmp_path.iterdir()) == [MANIFEST, "index.html"]
-
-
-def test_a_process_that_has_seen_the_folder_sees_what_others_do_to_it(tmp_path: Path) -> None:
-    standing = Standing()
-    assert write(tmp_path, FIRST, standing) == (sorted(FIRST), [])
-    assert write(tmp_path, dict(FIRST), standing) == ([], [])
-    (tmp_path / "index.html").write_bytes(b"eno")
-    (tmp_path / "a/b.html").unlink()
-    (tmp_path / "a/b.html").symlink_to(tmp_path / "index.html")
-    assert write(tmp_path, FIRST, standing) == (["a/b.html", "index.html"], [])
-    assert not (tmp_path / "a/b.html").is_symlink()
-    (tmp_path / MANIFEST).unlink()
-    report = Report()
-    publish(tmp_path, FIRST, report, standing)
-    assert report.failed
-    fewer = {"index.html": b"one"}
-    assert write(tmp_path / "b", fewer, standing) == (["index.html"], [])
-    assert tree(tmp_path / "b").keys() == {"index.html", MANIFEST}
 
 
 def test_foreign_files_beside_ours_are_left_alone(tmp_path: Path) -> None:
