@@ -46,6 +46,7 @@ from torch import Tensor, nn
 
 from labml_nn.checks import (
     check_heads,
+    check_integer,
     check_lengths,
     check_probability,
     check_sizes,
@@ -61,7 +62,6 @@ from labml_nn.transformers.models import (
     EncoderDecoder,
     Generator,
     TransformerLayer,
-    check_token,
 )
 from labml_nn.transformers.positional_encoding import (
     LearnedPositionalEncoding,
@@ -103,7 +103,7 @@ def collate(
       come without start and end token, which the loss adds; a target may be empty
     * `padding_token` fills up short sequences and must not occur in any of them
     """
-    check_token(padding_token=padding_token)
+    check_integer("padding_token", padding_token)
     pairs = list(pairs)
     if not pairs:
         raise ValueError("`pairs` is empty; expected at least one (source, target)")

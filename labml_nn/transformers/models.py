@@ -54,6 +54,7 @@ from torch.nn import functional as F
 
 from labml_nn.checks import (
     check_bool,
+    check_integer,
     check_integers,
     check_probability,
     check_same_width,
@@ -553,7 +554,7 @@ class EncoderDecoder(nn.Module):
         Returns the mean cross-entropy over the $N$ labels that are not padding, in
         nats.
         """
-        check_token(padding_token=padding_token)
+        check_integer("padding_token", padding_token)
         check_integers("src", src, "S B")
         check_integers("tgt", tgt, "T B")
         if len(tgt) < 2 or tgt.shape[1] != src.shape[1]:
@@ -626,8 +627,9 @@ class EncoderDecoder(nn.Module):
         first, which turns dropout off.
         """
         check_sizes(max_len=max_len)
-        check_token(padding_token=padding_token)
-        check_token(start_token=start_token, end_token=end_token)
+        check_integer("padding_token", padding_token)
+        check_integer("start_token", start_token)
+        check_integer("end_token", end_token)
         check_integers("src", src, "S B")
         src_mask = (src != padding_token).unsqueeze(0)
         memory = self.encode(src, src_mask)
@@ -664,16 +666,6 @@ def _width(module: nn.Module | None) -> int | None:
         if isinstance(width, int):
             return width
     return None
-
-
-# Checks of what enters `loss` and `greedy_decode`.
-def check_token(**tokens: int) -> None:
-    for name, token in tokens.items():
-        if isinstance(token, bool) or not isinstance(token, int):
-            raise TypeError(
-                f"`{name}` ({token!r}) must be a token, a whole number, not a "
-                f"{type(token).__name__}"
-            )
 
 
 # ## Common mistakes and their symptoms

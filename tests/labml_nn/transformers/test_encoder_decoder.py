@@ -98,7 +98,7 @@ def test_shift():
     [
         ({"pairs": []}, ValueError, "`pairs` is empty.*at least one"),
         ({"pairs": [([1], [2]), ([1], [2, 0])]}, ValueError, r"`pairs\[1\]` holds 0.* padding tok"),
-        ({"padding_token": "0"}, TypeError, r"`padding_token` \('0'\) must be a token"),
+        ({"padding_token": "0"}, TypeError, r"`padding_token` \('0'\) must be a whole number"),
     ],
 )
 def test_errors_of_collate(unhooked, change, error, message):

@@ -74,15 +74,3 @@ def test_combine_masks():
 def test_what_is_refused(unhooked, call, error, message):
     with pytest.raises(error, match=message):
         call(unhooked(MODULE))
-
-
-def test_masks_inside_a_compiled_graph(unhooked):
-    """There the lengths cannot be read, so `max_len` has to be given."""
-    masks = unhooked(MODULE)
-
-    def both(lengths, max_len):
-        return masks.combine_masks(masks.subsequent_mask(3), masks.padding_mask(lengths, max_len))
-
-    lengths = torch.tensor([1, 3])
-    compiled = torch.compile(both, fullgraph=True, backend="eager")
-    assert torch.equal(compiled(lengths, 3), both(lengths, 3))

@@ -8,7 +8,7 @@ from torch import Tensor
 from labml_nn.transformers.mha import KVCache
 from labml_nn.transformers.sliding_window import run_in_window
 
-B, PAD = 2, 0
+PAD = 0
 
 
 def begin(t: int, length: int) -> int:
