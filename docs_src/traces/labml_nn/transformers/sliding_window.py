@@ -1,4 +1,4 @@
-"""Runs of a sliding window: before it is full, and with padding, so that sequences slide apart."""
+"""Runs of a sliding window: before it is full, and with padding."""
 
 import torch
 
