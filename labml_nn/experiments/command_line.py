@@ -53,15 +53,17 @@ from typing import Any, NoReturn, get_args, get_type_hints
 import torch
 
 from labml_nn.attention_maps import attention_maps, save_picture
-from labml_nn.checks import check_known, check_sizes
+from labml_nn.checks import check_known
 from labml_nn.experiments.checkpoint import Run, RunError, RunFolder, load_run
 from labml_nn.experiments.data import TASKS, read_corpus
 from labml_nn.experiments.distributed import World
 from labml_nn.experiments.presets import (
+    Device,
     Experiment,
     Setup,
+    Size,
     TrainingConfig,
-    check_device,
+    check_fields,
     default_preset,
     experiments,
 )
@@ -560,10 +562,10 @@ class RunCommand(Command):
     """
 
     run: str
-    device: str = "auto"
+    device: Device = "auto"
 
     def __post_init__(self) -> None:
-        check_device(self.device)
+        check_fields(self)
 
     def load(self) -> tuple[Run, torch.device]:
         """
@@ -595,16 +597,15 @@ class Generate(RunCommand):
     """
 
     prompt: str = ""
-    tokens: int = 300
+    tokens: Size = 300
     temperature: float = 0.8
     top_k: int | None = None
     top_p: float | None = None
     seed: int | None = None
-    count: int = 1
+    count: Size = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_sizes(tokens=self.tokens, count=self.count)
         _ = self.sampler  # which checks its numbers
 
     @property

@@ -57,10 +57,19 @@ $$r_s = \begin{cases}
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cache, partial
-from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from functools import partial
+from types import NoneType
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import torch
 
@@ -81,6 +90,63 @@ __all__ = [
 
 PRESETS = ("tiny", "cpu", "colab", "gpu")
 DEVICES = re.compile(r"auto|cpu|cuda(:\d+)?|mps")
+
+
+class Rule(NamedTuple):
+    """
+    ## Types of fields
+
+    What a value must be besides its type, and the words of the error if it is not.
+    """
+
+    holds: Callable[[Any], object]
+    words: str
+
+
+Size = Annotated[int, Rule(lambda n: n >= 1, "at least 1")]
+Count = Annotated[int, Rule(lambda n: n >= 0, "at least 0")]
+Seed = Annotated[int, Rule(lambda n: 0 <= n < 2**63, "from 0 to 2**63 - 1")]
+Rate = Annotated[
+    float,
+    Rule(
+        lambda x: 0 < x < math.inf,
+        "above 0 and finite; 0.001 and 0.02 (Muon) are usual",
+    ),
+]
+Decay = Annotated[
+    float,
+    Rule(lambda x: 0 <= x < 1, "at least 0 and less than 1; 0.9 and 0.99 are usual"),
+]
+Strength = Annotated[
+    float,
+    Rule(lambda x: 0 <= x < math.inf, "at least 0 and finite; 0 switches it off"),
+]
+Share = Annotated[float, Rule(lambda x: 0 <= x <= 1, "a share of the highest, 0 to 1")]
+Device = Annotated[
+    str, Rule(DEVICES.fullmatch, "auto, cpu, cuda, cuda:0 (or another number), or mps")
+]
+
+
+def check_fields(config: Any) -> None:
+    """
+    The fields of a dataclass against their annotations: types, choices and rules.
+    NumPy's numbers become Python's.
+    """
+    for name, kind in get_type_hints(type(config), include_extras=True).items():
+        value, several = getattr(config, name), get_args(kind)
+        if NoneType in several:
+            kind, several = several[0], get_args(several[0])
+            if value is None:
+                continue
+        if get_origin(kind) is Literal:
+            check_known(f"choice of `{name}`", value, several)
+        elif get_origin(kind) is Annotated:
+            base, rule = several
+            if base is not str:
+                (check_integer if base is int else check_number)(name, value)
+            if not rule.holds(value):
+                raise ValueError(f"`{name}` ({value!r}) must be {rule.words}")
+            object.__setattr__(config, name, base(value))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,39 +189,32 @@ class TrainingConfig:
       means constant length
     """
 
-    steps: int = 2000
-    batch_size: int = 32
-    seq_len: int = 64
-    accumulate: int = 1
+    steps: Size = 2000
+    batch_size: Size = 32
+    seq_len: Size = 64
+    accumulate: Size = 1
     optimizer: Literal["adamw", "muon"] = "adamw"
-    learning_rate: float = 1e-3
-    muon_learning_rate: float = 0.02
-    final_learning_rate: float = 0.1
-    warmup_steps: int = 100
-    weight_decay: float = 0.1
-    beta1: float = 0.9
-    beta2: float = 0.99
-    clip_norm: float = 1.0
-    evaluate_every: int = 250
-    sample_every: int = 500
-    save_every: int = 250
-    sample_tokens: int = 200
-    seed: int = 1
-    device: str = "auto"
+    learning_rate: Rate = 1e-3
+    muon_learning_rate: Rate = 0.02
+    final_learning_rate: Share = 0.1
+    warmup_steps: Count = 100
+    weight_decay: Strength = 0.1
+    beta1: Decay = 0.9
+    beta2: Decay = 0.99
+    clip_norm: Strength = 1.0
+    evaluate_every: Count = 250
+    sample_every: Count = 500
+    save_every: Count = 250
+    sample_tokens: Size = 200
+    seed: Seed = 1
+    device: Device = "auto"
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     compile: Literal["auto", "yes", "no"] = "auto"
-    initial_seq_len: int | None = None
-    grow_steps: int = 0
+    initial_seq_len: Size | None = None
+    grow_steps: Count = 0
 
     def __post_init__(self) -> None:
-        for name, kind in _kinds().items():
-            value = getattr(self, name)
-            if get_origin(kind) is Literal:
-                check_known(f"choice of `{name}`", value, get_args(kind))
-            elif kind is not str and not (value is None and name == "initial_seq_len"):
-                number = _checked(name, value, float if kind is float else int)
-                object.__setattr__(self, name, number)  # NumPy's numbers as Python's
-        check_device(self.device)
+        check_fields(self)
         if self.batch_size % self.accumulate:
             raise ValueError(
                 f"`batch_size` ({self.batch_size}) must be divisible by `accumulate` "
@@ -172,7 +231,7 @@ class TrainingConfig:
     def of(cls, values: Mapping[str, Any]) -> "TrainingConfig":
         """From fields by name; an unknown one is an error with the nearest match."""
         for name in values:
-            check_known("field of TrainingConfig", name, _kinds())
+            check_known("field of TrainingConfig", name, get_type_hints(cls))
         return cls(**values)
 
     def values(self) -> dict[str, Any]:
@@ -185,62 +244,12 @@ class TrainingConfig:
         return self.initial_seq_len is not None and self.grow_steps > 0
 
 
-def check_device(name: str) -> None:
-    """Raises `ValueError` for a name of no device, on whatever machine."""
-    if not isinstance(name, str) or not DEVICES.fullmatch(name):
-        raise ValueError(
-            f"`device` ({name!r}) is not known; expected auto, cpu, cuda, cuda:0 (or "
-            "another number), or mps"
-        )
-
-
-@cache
-def _kinds() -> dict[str, Any]:
-    return get_type_hints(TrainingConfig)
-
-
-# What a number must be, if it is not a whole number of at least 1.
-COUNT = (lambda n: n >= 0), "at least 0"
-RATE = (
-    (lambda x: 0 < x < math.inf),
-    "above 0 and finite; 0.001 and 0.02 (Muon) are usual",
-)
-FINITE = (lambda x: 0 <= x < math.inf), "at least 0 and finite; 0 switches it off"
-BETA = (lambda x: 0 <= x < 1), "at least 0 and less than 1; 0.9 and 0.99 are usual"
-RULES: dict[str, Any] = {
-    **dict.fromkeys(("warmup_steps", "grow_steps"), COUNT),
-    **dict.fromkeys(("evaluate_every", "sample_every", "save_every"), COUNT),
-    **dict.fromkeys(("learning_rate", "muon_learning_rate"), RATE),
-    **dict.fromkeys(("weight_decay", "clip_norm"), FINITE),
-    **dict.fromkeys(("beta1", "beta2"), BETA),
-    "final_learning_rate": ((lambda x: 0 <= x <= 1), "a share of the highest, 0 to 1"),
-    "seed": ((lambda n: 0 <= n < 2**63), "from 0 to 2**63 - 1"),
-}
-
-
-def _checked(name: str, value: Any, kind: type) -> Any:
-    (check_integer if kind is int else check_number)(name, value)
-    holds, words = RULES.get(name, ((lambda n: n >= 1), "at least 1"))
-    if not holds(value):
-        raise ValueError(f"`{name}` ({value}) must be {words}")
-    return kind(value)
-
-
 def learning_rate_share(step: int, config: TrainingConfig) -> float:
     r"""
     ## Learning-rate schedule
 
     Returns $r_s$, which multiplies the learning rates of all optimizers: 1 in the last
     update of the warm-up, $f$ in the last of all.
-
-    ```python
-    from labml_nn.experiments.presets import TrainingConfig, learning_rate_share
-
-    config = TrainingConfig(steps=100, warmup_steps=10, final_learning_rate=0.1)
-    shares = [learning_rate_share(step, config) for step in range(100)]
-    assert shares[0] == 0.1 and max(shares) == shares[9] == 1.0
-    assert abs(shares[54] - 0.55) < 0.001 and abs(shares[99] - 0.1) < 1e-9
-    ```
     """
     warmup, final = config.warmup_steps, config.final_learning_rate
     if step < warmup:
@@ -372,7 +381,6 @@ class Experiment:
         variant: str | None = None,
         model: Mapping[str, Any] | None = None,
         training: Mapping[str, Any] | None = None,
-        model_class: type[LanguageModel[Any]] | None = None,
     ) -> Setup:
         """
         ### Build model, task and configuration
@@ -381,7 +389,6 @@ class Experiment:
         * `corpus` is the text; `None` reads Tiny Shakespeare
         * `variant` is one of `variants`
         * `model`, `training` override fields by name
-        * `model_class` replaces the class of the registry
 
         Raises `ValueError` for unknown names, with the nearest match, and for values
         out of range.
@@ -400,7 +407,7 @@ class Experiment:
                 raise ValueError(
                     f"`{name}` ({value}) must be below 1, which leaves no activation"
                 )
-        model_class = model_class or models()[self.model].load_class()
+        model_class = models()[self.model].load_class()
 
         # The context is as long as the sequences, and one start token more for replies.
         if "max_len" in model_class.Config.__dataclass_fields__:

@@ -244,7 +244,7 @@ train elman --steps 5 --warmup-steps 6 | 2 | `warmup_steps` (6) must be at most 
 train elman --seed 9999999999999999999 | 2 | `seed` (9999999999999999999) must be from 0 to
 train feedback --d-model 10 --heads 4 | 2 | `d_model` (10) must be divisible by `heads`
 train elman --optimizer adam | 2 | --optimizer: there is no choice 'adam'; did you mean 'adamw'?
-train elman --device gpu | 2 | `device` ('gpu') is not known
+train elman --device gpu | 2 | `device` ('gpu') must be auto, cpu
 train elman --device cuda:99 | 2 | there is no device 'cuda:99' here
 train elman --text nowhere.txt | 2 | nowhere.txt cannot be read (No such file or
 train elman --text binary | 2 | is binary; expected a text file
@@ -274,7 +274,7 @@ evaluate . | 1 | has no run in it
 evaluate RUNS | 1 | is not a run, but contains some:
 evaluate ELMAN --text nowhere | 2 | nowhere cannot be read
 evaluate ELMAN --text short | 2 | take a longer text
-evaluate ELMAN --device gpu | 2 | `device` ('gpu') is not known
+evaluate ELMAN --device gpu | 2 | `device` ('gpu') must be auto, cpu
 attention GPT | 2 | the prompt is empty
 attention GPT --text All --out no/a.svg | 2 | in a folder that
 attention GPT --text All --layer x | 2 | 'x' is not a

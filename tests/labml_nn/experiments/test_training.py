@@ -51,7 +51,7 @@ FULL = OSError(errno.ENOSPC, "No space left on device")
         ({"beta1": 1.0}, "`beta1` (1.0) must be at least 0 and less than 1"),
         ({"beta2": "x"}, "`beta2` ('x') must be a number, not a str"),
         ({"optimizer": "adam"}, "there is no choice of `optimizer` 'adam'; did you mean 'adamw'?"),
-        ({"device": "gpu"}, "`device` ('gpu') is not known; expected auto, cpu, cuda"),
+        ({"device": "gpu"}, "`device` ('gpu') must be auto, cpu, cuda"),
         ({"initial_seq_len": 65}, "`initial_seq_len` (65) must be at most `seq_len` (64)"),
         ({"stepz": 3}, "there is no field of TrainingConfig 'stepz'; did you mean 'steps'?"),
     ],
