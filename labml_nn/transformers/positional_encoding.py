@@ -29,16 +29,12 @@ PE_{p, 2i} &= \sin(\omega_i \, p) \\
 PE_{p, 2i + 1} &= \cos(\omega_i \, p)
 \end{align}
 
-A pair of sine and cosine is a point on the unit circle, so we draw it as the hand of a
-clock. (The picture is ours and not the paper's.) Pair 0 completes a cycle in
-$2 \pi \approx 6.3$ positions. Every following pair is slower by the same factor, and
-with $C = 512$ the last one takes 60,611 positions. The fast pairs tell neighbouring
-positions apart, but repeat within a few tokens. The slow pairs hardly change between
-neighbours, but tell the beginning of a sequence from its end. Only together do they
-identify a position, just as the hands of a clock do.
-
-![Choose one of 12 pairs and a position: the waves of this pair, and the hands of all
-pairs.](figure:positional_encoding.clocks)
+Pair 0 completes a cycle in $2 \pi \approx 6.3$ positions. Every following pair is
+slower by the same factor, and with $C = 512$ the last one takes 60,611 positions. The
+fast pairs tell neighbouring positions apart, but repeat within a few tokens. The slow
+pairs hardly change between neighbours, but tell the beginning of a sequence from its
+end. Only together do they identify a position, just as the hands of a clock do ([drawn
+below](#properties-of-the-sinusoids)).
 
 <details><summary>Symbols, their code and shapes</summary>
 
@@ -87,10 +83,10 @@ def get_positional_encoding(
     # $10000^{-2i/C} = e^{-2i \ln(10000) / C}$.
     #
     # > [!WARNING]
-    # > Some tutorials forget to divide by $C$. With $C = 512$ only **2** features then
-    # > vary by more than 0.01 within 1,000 positions, where 503 should: the second pair
-    # > would need 628 million positions for a cycle. See the [faults in
-    # > tutorials](../../faults.md).
+    # > It is a common mistake to forget the division by $C$. With $C = 512$ only **2**
+    # > features then vary by more than 0.01 within 1,000 positions, where 503 should:
+    # > the second pair would need 628 million positions for a cycle. See [common
+    # > mistakes](../../faults.md).
     even = torch.arange(0, d_model, 2, dtype=dtype, device=device)
     frequencies = torch.exp(-even * math.log(10000.0) / d_model)
 
@@ -224,6 +220,13 @@ class LearnedPositionalEncoding(nn.Module):
 
 
 # ## Properties of the sinusoids
+#
+# **Clocks.** A pair of sine and cosine is a point on the unit circle, so we draw it as
+# the hand of a clock. (The picture is ours and not the paper's.) A position is what all
+# hands show together.
+#
+# ![Choose one of 12 pairs and a position: the waves of this pair, and the hands of all
+# pairs.](figure:positional_encoding.clocks)
 #
 # **Size.** All values lie between $-1$ and $1$, at every position, and for an even $C$
 # every $PE_p$ has the same length $\sqrt{C/2}$. The position's number itself, $0, 1, 2,

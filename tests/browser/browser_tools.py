@@ -41,6 +41,11 @@ class Visit:
         """Go to a page of the site, or to an address of its own."""
         self.page.goto(url if ":" in url else self.server + url)
 
+    def unfold(self) -> Page:
+        """The page, with all imports, tables of symbols and answers open."""
+        self.page.evaluate("document.querySelectorAll('details').forEach(one => (one.open = true))")
+        return self.page
+
     def close(self) -> list[str]:
         """The faults that the window has seen."""
         self._context.close()

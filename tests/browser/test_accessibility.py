@@ -1,9 +1,10 @@
 """axe finds nothing, in both themes, at five widths, and with everything open."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from browser_tools import FEEDBACK, HEIGHTS, MHA, Visit
+from browser_tools import HEIGHTS, MHA, Visit, pages
 
 from pylit.node.packages import MODULES
 
@@ -32,10 +33,14 @@ def test_axe_at_every_width(url: str, theme: str, visit: Callable[..., Visit]):
 
 
 @pytest.mark.parametrize(("width", "theme"), [(320, "dark"), (1440, "light")])
-def test_axe_on_other_kinds_of_pages(width: int, theme: str, visit: Callable[..., Visit]):
-    window = visit("notation.html", width, theme)
-    for url in ("notation.html", "annotate.html", "404.html", FEEDBACK):
+def test_axe_on_pages_of_every_kind_with_everything_unfolded(
+    width: int, theme: str, site: Path, visit: Callable[..., Visit]
+):
+    window = visit("index.html", width, theme)
+    drawn = [url for url in pages(site) if 'class="panels"' in (site / url).read_text("utf-8")]
+    for url in ("notation.html", "annotate.html", "404.html", *drawn):
         window.open(url)
+        window.unfold()
         assert violations(window) == [], url
 
 
@@ -54,6 +59,11 @@ def test_axe_with_dialogs_and_previews_open(theme: str, visit: Callable[..., Vis
     page.keyboard.press("/")
     page.locator("#search input").fill("attention")
     page.locator("#results [aria-selected=true]").wait_for()
+    assert violations(window) == []
+    page.keyboard.press("Escape")
+    window.unfold()
+    page.locator("td code[role=button]").nth(1).press("Enter")
+    page.locator("pre .lit").first.wait_for(state="attached")
     assert violations(window) == []
     page.keyboard.press("Escape")
     page.locator(".c > pre a.x:not(.e)").first.focus()

@@ -32,18 +32,11 @@ def test_the_three_layouts(width: int, visit: Callable[..., Visit]):
     note = box(window, ".s:not(.wide, .bare) > .d")
     code = box(window, ".s:not(.wide, .bare) > .c")
     if width < 960:
-        assert note["width"] == code["width"] == width
         assert note["y"] + note["height"] == pytest.approx(code["y"])
-    elif width < 1680:
-        assert note["width"] / code["width"] == pytest.approx(3 / 5, abs=0.01)
-        assert note["y"] == code["y"]
     else:
-        assert note["width"] == 36 * 16
-        outline = box(window, "#outline")
-        assert outline["x"] == 0
-        assert outline["x"] + outline["width"] == pytest.approx(note["x"])
+        assert note["y"] == code["y"]
+        assert note["x"] + note["width"] <= code["x"]
     assert window.page.locator("#outline").is_visible() == (width >= 1680)
-    assert box(window, ".bar")["height"] == 48
 
 
 def test_the_outline_opens_from_the_bar_and_closes_when_it_has_been_used(
@@ -159,7 +152,7 @@ def test_what_scrolls_sideways_can_be_reached_with_tab(visit: Callable[..., Visi
     expect(window.page.locator(".c pre[tabindex='0']").first).to_have_role("group")
     assert window.page.evaluate(unlike) == 0
     # What is in something closed is seen, and has a width, only when that is opened.
-    window.page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+    window.unfold()
     window.page.wait_for_function(f"({unlike})() === 0")
 
 
@@ -201,10 +194,12 @@ def test_every_page_is_read_without_scripts(site: Path, visit: Callable[..., Vis
     expect(page.locator(".js").first).to_be_hidden()
     page.locator("#outline-button").click()
     expect(page.locator("#outline")).to_be_visible()
+    expect(page.locator(".c samp i").first).to_be_visible()
+    expect(page.locator("td code[role]")).to_have_count(0)
     # Every page has its heading in the HTML; whether it shows is up to the template of its kind.
     for url in pages(site):
         assert "<h1" in (site / url).read_text(encoding="utf-8"), url
-    for url in ("index.html", "notation.html", "exercises.html", "notebooks/mha.html"):
+    for url in ("index.html", "glossary.html", "exercises.html", "notebooks/mha.html"):
         window.open(url)
         expect(page.get_by_role("heading", level=1)).to_be_visible()
 

@@ -1,6 +1,5 @@
 """Citations, terms, exercises, and what is built from what, as a reader meets them."""
 
-import gzip
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -74,24 +73,3 @@ def test_an_exercise_leads_to_its_answer(visit: Callable[..., Visit]):
     expect(question).to_be_in_viewport()
     answer = question.locator("xpath=following-sibling::details[1]")
     expect(answer.locator("summary")).to_have_text("Answer")
-
-
-def test_links_of_notes_weigh_little(site: Path):
-    """Terms and lines of uses: at most 5 % of the compressed bytes of all pages."""
-    added = re.compile(
-        r'<p class="related">.*?</p>\n|<details class="relations">.*?</details>|'
-        r'<a class="x g"[^>]*>([^<]*)</a>',
-        re.DOTALL,
-    )
-    pages = [path.read_text(encoding="utf-8") for path in sorted(site.glob("labml_nn/**/*.html"))]
-    whole = sum(len(gzip.compress(page.encode(), 9)) for page in pages)
-    bare = [added.sub(lambda match: match[1] or "", page) for page in pages]
-    without = sum(len(gzip.compress(page.encode(), 9)) for page in bare)
-    assert without < whole <= 1.05 * without
-
-
-@pytest.mark.parametrize("url", ["exercises.html", "bibliography.html", "glossary.html"])
-def test_gathered_pages_print_and_work_without_scripts(url: str, visit: Callable[..., Visit]):
-    page = visit(url, java_script_enabled=False).page
-    expect(page.locator("main h1")).to_be_visible()
-    assert page.locator("main a").count() > 20

@@ -31,7 +31,7 @@ def mark(page: Page, text: str, index: int = 0) -> str:
 
 
 def test_pointing_at_a_symbol_lights_its_variables_and_back(visit: Callable[..., Visit]):
-    page = visit(MHA).page
+    page = visit(MHA).unfold()
     query = mark(page, "query", 1)
     symbol = page.locator(f"mjx-container[display] mjx-c{query}").first
     symbol.hover()
@@ -47,7 +47,7 @@ def test_pointing_at_a_symbol_lights_its_variables_and_back(visit: Callable[...,
 
 
 def test_by_keyboard_there_is_one_stop_for_each_name_of_the_table(visit: Callable[..., Visit]):
-    page = visit(MHA).page
+    page = visit(MHA).unfold()
     names = page.locator("td code[role=button]")
     assert 10 <= names.count() <= 30
     names.first.focus()
@@ -67,7 +67,7 @@ def test_enter_keeps_the_light_n_and_p_go_through_it_and_escape_puts_it_out(
     visit: Callable[..., Visit],
 ):
     window = visit(MHA)
-    page = window.page
+    page = window.unfold()
     name = page.locator("td code[role=button]", has_text="query").nth(1)
     name.focus()
     page.keyboard.press("Enter")
@@ -92,7 +92,7 @@ def test_enter_keeps_the_light_n_and_p_go_through_it_and_escape_puts_it_out(
 
 
 def test_a_tap_lights_and_another_puts_it_out(visit: Callable[..., Visit]):
-    page = visit(MHA, 390, has_touch=True).page
+    page = visit(MHA, 390, has_touch=True).unfold()
     query = mark(page, "query", 1)
     symbol = page.locator(f"mjx-container[display] mjx-c{query}").first
     symbol.tap()
@@ -108,18 +108,6 @@ def test_a_tap_lights_and_another_puts_it_out(visit: Callable[..., Visit]):
     assert lit(page) == set()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [320, 1440])
-def test_axe_finds_nothing_while_it_is_lit(width: int, theme: str, visit: Callable[..., Visit]):
-    window = visit(MHA, width, theme)
-    names = window.page.locator("td code[role=button]")
-    for index in range(0, names.count(), 4):
-        names.nth(index).focus()
-        window.page.keyboard.press("Enter")
-        window.page.keyboard.press("n")
-        assert violations(window) == []
-
-
 def test_every_table_lights_what_it_says(site: Path, visit: Callable[..., Visit]):
     """On each page with a table: its symbols stand in formulas, and its names in tables."""
     window = visit(MHA)
@@ -132,9 +120,3 @@ def test_every_table_lights_what_it_says(site: Path, visit: Callable[..., Visit]
         tables += formulas > 0
         assert names <= formulas, url
     assert tables > 20
-
-
-def test_without_scripts_a_table_is_a_table(visit: Callable[..., Visit]):
-    page = visit(MHA, java_script_enabled=False).page
-    expect(page.locator("td code[role]")).to_have_count(0)
-    expect(page.get_by_role("cell", name="query of attend", exact=False).first).to_be_visible()

@@ -14,6 +14,9 @@ for each position. A sentence longer than the window does not fit, and the same 
 shifted by one word, meets other weights: what was learned about the pattern at one
 position has to be learned anew at the next.
 
+![An Elman network unrolled over three steps. The hidden state of a step is copied to
+the context units of the next.](figure:elman.network)
+
 Elman ([-@elman1990finding]) gives the network a memory instead. After each step the
 activations of the hidden units, the **hidden state**, are copied unchanged to **context
 units**, and at the next step the copy is part of the input, with learned weights $U$.
@@ -21,16 +24,10 @@ In code the copy is the variable `h`. (Jordan's earlier network feeds back its *
 which holds only what the task asks for.) The weights are shared by all steps, so a
 pattern has the same effect wherever it occurs, and a sequence may have any length.
 
-![An Elman network unrolled over three steps. The hidden state of a step is copied to
-the context units of the next.](figure:elman.network)
-
 Nothing tells the network what to store. It is trained to predict the next token, and
 gradient descent finds which part of the past helps. In the paper such networks
 discover where words begin in a stream of letters, and, from word order alone, which
-words are nouns and which are verbs. Their limit is the size of the state: $N$ numbers
-per layer, where new information overwrites old. A gated network
-([@hochreiter1997long]) learns when to overwrite, and a
-[transformer](../../transformers/mha.py) stores every position.
+words are nouns and which are verbs.
 
 <details><summary>Symbols, their code and shapes</summary>
 
@@ -72,10 +69,9 @@ __all__ = ["Elman", "ElmanCell", "ElmanConfig", "ElmanLanguageModel", "ElmanLaye
 
 # ## Activation functions
 #
-# The paper uses the logistic sigmoid, with values between 0 and 1. Tanh is the same
-# curve, rescaled to the range from -1 to 1: $\tanh(z) = 2 \sigma(2 z) - 1$. At zero its
-# slope is 1 instead of 1/4, so gradients shrink less. ReLU keeps the slope of 1 for all
-# positive inputs, but its states are not bounded.
+# The paper's $f$ is the logistic sigmoid, between 0 and 1. Tanh is the same curve from
+# -1 to 1, $\tanh(z) = 2 \sigma(2 z) - 1$, with a slope at zero of 1, not 1/4, so that
+# gradients shrink less. ReLU has the slope 1 for all $z > 0$, and unbounded states.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
     "sigmoid": torch.sigmoid,
@@ -89,10 +85,9 @@ class ElmanCell(nn.Module):
 
     $$h_t = f(W x_t + U h_{t-1} + b)$$
 
-    $W$ reads the input, $U$ the previous hidden state. Both are the same at every step,
-    so the $N C + N^2 + N$ parameters do not depend on the length of the sequence. One
-    step costs $N C + N^2$ multiplications per sequence, at the first token as at the
-    millionth.
+    $W$ reads the input, $U$ the previous hidden state. Both are the same at every step:
+    the $N C + N^2 + N$ parameters do not depend on the length of the sequence, and a
+    step costs $N C + N^2$ multiplications, at the first token as at the millionth.
     """
 
     def __init__(
@@ -118,22 +113,9 @@ class ElmanCell(nn.Module):
         self.recurrent = nn.Linear(d_hidden, d_hidden, bias=False)
         self.nonlinearity = nonlinearity
 
-        # The gradient on its way from step $t$ back to step $s$ is multiplied $t - s$
-        # times by $U$ and by the slope of $f$. For tanh:
-        #
-        # $$\frac{\partial h_t}{\partial h_s} = D_t U \, D_{t-1} U \cdots D_{s+1} U,
-        #   \qquad D_k = \operatorname{diag}(1 - h_k^2)$$
-        #
-        # If each factor shrinks vectors (it is sufficient that no singular value of $U$
-        # reaches 1), the gradient *vanishes* exponentially, and what happened long ago
-        # teaches nothing. If each factor stretches them (it is necessary that one
-        # exceeds 1), it *explodes*, and one update can ruin all weights, unless the
-        # norm of the gradient is clipped ([@bengio1994learning]). An orthogonal $U$, a
-        # rotation with or without a reflection, does neither ([@saxe2014exact]); the
-        # slopes $1 - h_k^2 \le 1$ still shrink. That holds at initialisation only:
-        # training changes $U$ freely. `torch.nn.RNN` starts from
-        # $\mathcal{U}(\pm 1/\sqrt{N})$ instead, a matrix of spectral radius about
-        # $1/\sqrt{3}$: near zero, ten steps without input leave about 0.4 % of a state.
+        # An orthogonal $U$, a rotation with or without a reflection, neither shrinks
+        # nor stretches the [gradient](#the-gradient-briefly) ([@saxe2014exact]). That
+        # holds at initialisation only: training changes $U$ freely.
         nn.init.orthogonal_(self.recurrent.weight)
 
     def forward(
@@ -156,6 +138,10 @@ class ElmanLayer(nn.Module):
 
     In all that is $T (N C + N^2)$ multiplications per sequence, linear in the length
     (attention is quadratic). Training stores $T N$ activations, inference one state.
+
+    The limit is the size of this state: $N$ numbers per layer, where new information
+    overwrites old. A gated network ([@hochreiter1997long]) learns when to overwrite,
+    and a [transformer](../../transformers/mha.py) stores every position.
     """
 
     h_0: Tensor
@@ -504,6 +490,21 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 # $$\delta_t = f'(z_t) \odot \left(g_t + U^\top \delta_{t+1}\right), \qquad
 #   \frac{\partial \mathcal{L}}{\partial U} = \sum_t \delta_t h_{t-1}^\top, \qquad
 #   \frac{\partial \mathcal{L}}{\partial W} = \sum_t \delta_t x_t^\top$$
+#
+# So the gradient on its way from step $t$ back to step $s$ is multiplied $t - s$ times
+# by $U$ and by the slope of $f$. For tanh:
+#
+# $$\frac{\partial h_t}{\partial h_s} = D_t U \, D_{t-1} U \cdots D_{s+1} U,
+#   \qquad D_k = \operatorname{diag}(1 - h_k^2)$$
+#
+# If each factor shrinks vectors (it is sufficient that no singular value of $U$ reaches
+# 1), the gradient *vanishes* exponentially, and what happened long ago teaches nothing.
+# If each factor stretches them (it is necessary that one exceeds 1), it *explodes*, and
+# one update can ruin all weights, unless the norm of the gradient is clipped
+# ([@bengio1994learning]). An orthogonal $U$ does neither, but the slopes $1 - h_k^2 \le
+# 1$ still shrink. `torch.nn.RNN` starts from $\mathcal{U}(\pm 1/\sqrt{N})$ instead, a
+# matrix of spectral radius about $1/\sqrt{3}$: near zero, ten steps without input leave
+# about 0.4 % of a state.
 #
 # [Backpropagation through time](bptt.py) derives this, and measures how fast it
 # vanishes.

@@ -24,6 +24,9 @@ line 3, and what layer 2 concludes there to layer 3. Each update of $x$ takes a 
 and a model of $L$ layers runs out of them, although the top layer *had* the value of
 $x$ one step before.
 
+![Left: the outputs of all layers at a step form its memory vector, and all layers of
+later steps attend to it. Right: one layer.](figure:feedback.diagram)
+
 A **feedback transformer** ([@fan2020feedback]) makes the outputs of the upper layers
 available to the lower ones. At the end of step $t$ it forms a **memory vector**, a
 weighted sum of the outputs $x_t^l$ of *all* layers $l$, and at all later steps *every*
@@ -34,17 +37,11 @@ x_t^l &= \operatorname{Layer}_l\big(x_t^{l-1}, \; [m_0, \dots, m_{t-1}]\big) \\
 m_t &= \sum_{l=0}^{L} \operatorname{softmax}(w)_l \; x_t^l
 \end{align}
 
-![Left: the outputs of all layers at a step form its memory vector, and all layers of
-later steps attend to it. Right: one layer.](figure:feedback.diagram)
-
-**Depth.** Layer 1 at step $t$ starts from what layer $L$ computed at step $t - 1$, so
-the chain of layers grows with the sequence. This is the computational depth of a
-recurrent network, without its bottleneck, a hidden state of fixed size: attention still
-reaches every earlier step directly. On programs as above with three variables the
-authors report 99.1 % accuracy, for a transformer 33.7 % ([their code and
-results](https://github.com/facebookresearch/transformer-sequential); their baseline has
-8 layers, their feedback transformer 4). The price is that training is sequential:
-[depth and cost](#depth-and-cost) are compared below.
+Layer 1 at step $t$ starts from what layer $L$ computed at step $t - 1$, so the chain of
+layers grows with the sequence, as in a recurrent network, but without its bottleneck, a
+hidden state of fixed size: attention still reaches every earlier step directly. The
+price is that training is sequential ([depth and cost](#depth-and-cost)). The [language
+model](language_model.py) adds token embeddings and a loss.
 
 <details><summary>Symbols, their code and shapes</summary>
 
@@ -64,11 +61,6 @@ results](https://github.com/facebookresearch/transformer-sequential); their base
 | $\tau$ | `horizon` | | number of memory slots, if it is limited |
 
 </details>
-
-The model is complete on this page. The [language model](language_model.py) adds token
-embeddings and a loss; two [kernels](../../kernels/feedback_by_hand.py) compute the same
-with gradients derived by hand, in PyTorch and [in
-C++](../../kernels/feedback_cpp.py).
 """
 
 import math
@@ -663,6 +655,10 @@ class Stack:
 #
 # If $l$ is the highest layer with a weight in the sum, the output of step $t = 1, 2,
 # \dots$ is at the end of a chain of $l \, (t - 1) + L$ layers, in a transformer of $L$.
+# On programs as in the introduction, with three variables, the authors report 99.1 %
+# accuracy, for a transformer 33.7 % ([their code and
+# results](https://github.com/facebookresearch/transformer-sequential); their baseline
+# has 8 layers, their feedback transformer 4).
 #
 # ![Longest chains of layers in a transformer and in a feedback transformer, found with
 # gradients.](figure:chains.unrolled)
