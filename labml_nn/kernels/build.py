@@ -6,11 +6,11 @@ summary: >
   library is built, cached and checked.
 ---
 
-PyTorch is fast at large operations, but each call costs some microseconds. A recurrence
-has a thousand sequential steps, each a dozen products of a few rows: the arithmetic of
-a step may take two microseconds, and the calls around it twenty. So sequential loops
-have a [kernel](__init__.py) in C++: **one** [call](call.py) for all steps. Without a
-compiler the same module runs in PyTorch, more slowly and with equal results.
+Each call of PyTorch costs some microseconds. A recurrence has a thousand sequential
+steps, each a dozen products of a few rows: the arithmetic of a step may take two
+microseconds, and the calls around it twenty. So sequential loops have a
+[kernel](__init__.py) in C++: **one** [call](call.py) for all steps. Without a compiler
+the same module runs in PyTorch, more slowly and with equal results.
 
 **Vectors.** A CPU core adds and multiplies several floats per instruction: 16 with
 AVX-512, 8 with AVX2, 4 elsewhere. GCC and Clang have a vector type of any length, for
@@ -122,8 +122,7 @@ class Library:
 
 
 # A damaged library does not fail to load: it ends Python with a signal, at once or
-# when a damaged page is first executed. So the hash of the content is part of the name,
-# and a file is read and compared before it is loaded.
+# when a damaged page is first executed. So its hash is part of its name.
 def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:20]
 
@@ -140,13 +139,10 @@ class Kernel:
     ) -> None:
         """
         * `name` is the name of the C++ file in `folder`, without `.cpp`
-        * `folder` contains it and its own headers; those of `SHARED` can be included
-          too
+        * `folder` contains it and its own headers; it can include those of `SHARED`
         * `functions` are called from Python. In C++ the function `forward` of the
-          kernel `elman` is `elman_forward`; it takes a pointer to a structure and
-          returns nothing
-        * `what` is what it computes, and `instead` what runs without it, at the
-          beginning of a sentence: both for the warning
+          kernel `elman` is `elman_forward`; it takes a pointer to a structure
+        * `what` is what it computes, and `instead` what runs without it
         """
         self.name, self.folder, self.functions = name, folder, tuple(functions.split())
         self.what, self.instead = what, instead
@@ -171,8 +167,8 @@ class Kernel:
         """
         ### Cache key
 
-        The kernel's name and a hash of the source, the flags and the platform. A change
-        of any of them leads to another file, so no file is ever out of date.
+        The kernel's name and a hash of the source, the flags and the platform: no file
+        is ever out of date.
         """
         known = hashlib.sha256()
         for part in (sys.platform, platform.machine(), *flags()):
@@ -186,9 +182,9 @@ class Kernel:
         """
         ### Compile
 
-        Writes the library to `path`. The compiler is the one in the environment
-        variable `CXX`, or else the first of `c++`, `g++` and `clang++` that is
-        installed. Raises `BuildError` if there is none or it fails.
+        Writes the library to `path`, with the compiler in the environment variable
+        `CXX`, or the first of `c++`, `g++` and `clang++` that is installed. Raises
+        `BuildError` if there is none or it fails.
         """
         named = os.environ.get("CXX", "").split()
         candidates = [named] if named else [[name] for name in COMPILERS]
@@ -197,24 +193,20 @@ class Kernel:
         for command in candidates:
             try:
                 done = subprocess.run(
-                    [*command, *arguments],
-                    capture_output=True,
-                    text=True,
-                    errors="replace",
-                    timeout=TIMEOUT,
+                    [*command, *arguments], capture_output=True, timeout=TIMEOUT
                 )
             except FileNotFoundError:
                 continue
             except (OSError, subprocess.TimeoutExpired) as error:
                 raise BuildError(f"`{command[0]}` did not run: {error}") from error
-            if done.returncode or not path.exists():
-                lines = [line for line in done.stderr.splitlines() if line.strip()]
-                errors = [line for line in lines if "error" in line] or lines
-                message = errors[0].strip()[:200] if errors else "no message"
-                raise BuildError(
-                    f"`{command[0]}` failed with status {done.returncode}: {message}"
-                )
-            return
+            if done.returncode == 0 and path.exists():
+                return
+            lines = done.stderr.decode(errors="replace").strip().splitlines()
+            errors = [line for line in lines if "error" in line] or lines
+            message = errors[0].strip()[:200] if errors else "no message"
+            raise BuildError(
+                f"`{command[0]}` failed with status {done.returncode}: {message}"
+            )
         raise BuildError(
             f"there is no C++ compiler ({', '.join(c[0] for c in candidates)}); "
             "install one, or set `CXX` to its name"
@@ -227,19 +219,17 @@ class Kernel:
         Compiles into a temporary directory inside `folder`, writes the file through to
         the disk, and renames it to its key and the hash of its content. Renaming is
         atomic: another process, also after a power failure, sees the complete library
-        or none. Of several that build at once, the last replaces a file by an equal
-        one. Returns the path.
+        or none. Returns the path.
         """
-        start, done = time.perf_counter(), False
+        start, end = time.perf_counter(), " failed"
         message = f"labml_nn: compiling the kernel `{self.name}`, once ..."
         print(message, end="", file=sys.stderr, flush=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".building-") as temporary:
             made = Path(temporary) / f"{self.name}.so"
             try:
                 self.compile(made)
-                done = True
+                end = f" {time.perf_counter() - start:.1f} s"
             finally:
-                end = f" {time.perf_counter() - start:.1f} s" if done else " failed"
                 print(end, file=sys.stderr, flush=True)
             with made.open("rb+") as file:
                 os.fsync(file.fileno())
@@ -251,11 +241,10 @@ class Kernel:
         """
         ### Load
 
-        Loads the library from the cache, or compiles it first. A file whose content
-        does not have the hash in its name is deleted and compiled again. If nothing can
-        be kept in the cache, the library is built for this process alone: once loaded,
-        it does not need its file any more. Raises `BuildError` with the reason if there
-        is no library.
+        Loads the library from the cache, or compiles it first, also if the content of
+        a file does not have the hash in its name. If nothing can be kept in the cache,
+        the library is built for this process alone: once loaded, it does not need its
+        file any more. Raises `BuildError` with the reason if there is no library.
         """
         try:
             folder = cache()

@@ -45,11 +45,9 @@ def fields(sizes: str, numbers: str, pointers: str) -> list[tuple[str, type]]:
     """
     ## Fields of a structure
 
-    * `sizes` are names of integers, in the order of the structure in C++
-    * `numbers` are names of floating-point numbers in double precision, after them
-    * `pointers` are names of tensors, at the end
-
-    Each field is 8 bytes wide, so there is no padding between them.
+    Names of integers, then of floating-point numbers in double precision, then of
+    tensors, in the order of the structure in C++. Each field is 8 bytes wide, so there
+    is no padding between them.
     """
     return [
         *((name, ctypes.c_int64) for name in sizes.split()),
@@ -135,23 +133,23 @@ class Call:
                 tensor = self.tensors[name] = tensor.contiguous()
             setattr(self.task, name, None if tensor is None else tensor.data_ptr())
 
-    def space(self, *shape: int, before: int = 0) -> Tensor:
+    def space(self, *shape: int) -> Tensor:
         """
         ### Memory
 
         Returns an uninitialised tensor with room behind it: a vector may begin in the
         last row and end outside; what it reads there is not used.
-
-        * `before` is the number of zeros in front of it
         """
         size = math.prod(shape)
-        whole = self.like.new_empty(before + size + 4 * self.lanes)
+        whole = self.like.new_empty(size + 4 * self.lanes)
         _request_large_pages(whole)
-        whole[:before].zero_()
-        return whole[before : before + size].view(shape)
+        return whole[:size].view(shape)
 
     def borrow(self, *shape: int, before: int = 0) -> Tensor:
-        """The same from the scratch buffers, for memory that only this call needs."""
+        """
+        The same from the scratch buffers, for memory that only this call needs, with
+        `before` zeros in front of it.
+        """
         size = math.prod(shape)
         whole = _take(before + size + 4 * self.lanes, self.like)
         self.borrowed.append(whole)

@@ -67,7 +67,7 @@ kernel](feedback_cpp.py) recomputes them too.
 | $p$, $h$ | `up`, `hidden` | `[B, F]` | hidden features, before and after ReLU |
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -168,8 +168,7 @@ class Params(NamedTuple):
     r"""
     ## Folded parameters
 
-    Whatever is the same at each step is computed before the first one. Three identities
-    each remove an operation from the loop.
+    Three identities each remove an operation from the loop.
 
     *Gain and bias of a norm belong to the map behind it.* With $\hat{x}$ for a vector
     of mean 0 and variance 1, $W (g \odot \hat{x} + b) = (W \operatorname{diag} g) \,
@@ -185,9 +184,8 @@ class Params(NamedTuple):
         = q'^\top k_j + q'^\top E_d + b'_d, \qquad
         b'_d = \frac{b_d - u^\top E_d}{\sqrt{D}}$$
 
-    All of this is ordinary PyTorch, and autograd computes the gradients of the model's
-    parameters from those of the folded ones. Layers are stacked, because the gradients
-    of all layers are one batched product.
+    Autograd computes the gradients of the model's parameters from those of the folded
+    ones. Layers are stacked, because the gradients of all are one batched product.
 
     | | | Shape |
     |:--|:--|:--|
@@ -223,17 +221,17 @@ def fold_params(model: FeedbackTransformerKV, length: int) -> Params:
     """
     layers: list[Any] = list(model.layers)
     query, query_bias = _stack(
-        [_behind(layer.norm_self_attn, layer.attn.query.linear) for layer in layers]
+        _behind(layer.norm_self_attn, layer.attn.query.linear) for layer in layers
     )
     u = torch.stack([layer.attn.query_pos_bias for layer in layers])
-    embeddings, bias = _stack([_distances(layer.attn, length) for layer in layers])
+    embeddings, bias = _stack(_distances(layer.attn, length) for layer in layers)
     scale = query.new_tensor([layer.attn.scale for layer in layers])
     for_all = bias - (embeddings * u.unsqueeze(1)).sum(-1)
     up, up_bias = _stack(
-        [_behind(layer.norm_ff, layer.feed_forward.layer1) for layer in layers]
+        _behind(layer.norm_ff, layer.feed_forward.layer1) for layer in layers
     )
-    output, output_bias = _stack([_linear(layer.attn.output) for layer in layers])
-    down, down_bias = _stack([_linear(layer.feed_forward.layer2) for layer in layers])
+    output, output_bias = _stack(_behind(None, x.attn.output) for x in layers)
+    down, down_bias = _stack(_behind(None, x.feed_forward.layer2) for x in layers)
     memory, memory_bias = _behind(
         model.norm_memory, model.key.linear, model.value.linear
     )
@@ -266,19 +264,17 @@ def _distances(attn: FeedbackAttention, length: int) -> tuple[Tensor, Tensor]:
     return attn.key_pos_embeddings[rows], attn.key_pos_bias[rows]
 
 
-def _stack(pairs: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+def _stack(pairs: Iterable[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
     first, second = zip(*pairs, strict=True)
     return torch.stack(first), torch.stack(second)
 
 
-def _linear(linear: nn.Linear) -> tuple[Tensor, Tensor]:
-    weight, bias = linear.weight, linear.bias
-    return weight, weight.new_zeros(len(weight)) if bias is None else bias
-
-
 # The first identity, for maps that read the same vector, normalized or not.
-def _behind(norm: nn.Module, *linears: nn.Linear) -> tuple[Tensor, Tensor]:
-    weights, biases = zip(*(_linear(linear) for linear in linears), strict=True)
+def _behind(norm: nn.Module | None, *linears: nn.Linear) -> tuple[Tensor, Tensor]:
+    weights: list[Tensor] = [x.weight for x in linears]
+    biases: list[Tensor] = [
+        x.weight.new_zeros(len(x.weight)) if x.bias is None else x.bias for x in linears
+    ]
     weight = weights[0] if len(weights) == 1 else torch.cat(weights)
     bias = biases[0] if len(biases) == 1 else torch.cat(biases)
     if not isinstance(norm, nn.LayerNorm):
@@ -311,8 +307,8 @@ def draw_masks(
     * `like` has the steps, `[steps, B, C]`, and `first` is the number of the first one
     * `slots` is the number of slots that any of the steps attends to
 
-    A generator returns the same numbers for the same seed and first step. So the
-    compiled kernel draws its masks twice, and stores none.
+    The same seed and first step give the same numbers. So the compiled kernel draws its
+    masks twice, and stores none.
     """
     if not any(config.dropout):
         return Masks()
@@ -375,12 +371,9 @@ class Activations(NamedTuple):
     r"""
     ### Stored activations
 
-    Those of the table on top. All buffers have the layers first and the steps second,
-    so that those of a layer at all steps are the rows of one matrix. Two have another
-    order:
-
-    * `query` has the heads in front of the sequences, as attention needs them
-    * `keys`, `values` are all slots, with the $S_0$ before, `[H·B, S_0 + T, D]`
+    Those of the table on top. Most have the layers first and the steps second, so that
+    those of a layer at all steps are the rows of one matrix. `keys` and `values` are
+    all slots, with the $S_0$ before, `[H·B, S_0 + T, D]`.
 
     A score is a sum over the $D$ features of a key, and the output of a head is a sum
     over time. A product is fastest where the terms of a sum lie in different rows of
@@ -694,12 +687,8 @@ class Chunk:
         * `memory` are all keys, `[H·B, S, D]`, and all values, `[H·B, D, S]`
         * `total` has the sums over the steps after this chunk
         """
-        p, config, heads, masks = (
-            self.params,
-            self.config,
-            self.config.heads,
-            self.masks,
-        )
+        p, config, masks = self.params, self.config, self.masks
+        heads = config.heads
         n_layers, before = len(self.x), total.keys.shape[1] - len(top)
         hidden, grad_x, grad_z, grad_up, grad_query = map(
             by_layer_and_step,
@@ -779,10 +768,8 @@ class Chunk:
         r"""
         ### Gradients of weights
 
-        The inputs of all linear maps are known, and the gradients of their outputs are
-        in the buffers. $W_2$ is stored transposed, so its product is. The shares are
-        single numbers that multiply whole vectors: $\delta_{s_l} = \sum_t
-        \delta_{m_t}^\top x_t^l$.
+        One product for each map. $W_2$ is stored transposed, so its product is. The
+        shares multiply whole vectors: $\delta_{s_l} = \sum_t \delta_{m_t}^\top x_t^l$.
         """
         attended = times(self.grad_z, self.masks.attended)
         projected = times(self.grad_x[1:], self.masks.projected)
@@ -874,11 +861,10 @@ def supported_config(
     r"""
     ## Attached to the lesson
 
-    Returns the configuration if the model and the tensors are of a kind that this
-    kernel, and that in C++, computes with. Autocast would choose a dtype for each
-    operation, half precision would add up hundreds of small gradients in few digits,
-    and `meta` has no values. Memory with empty slots, which the reference makes of
-    sequences of different lengths, is read by the reference.
+    Returns the configuration if both kernels compute with the model and the tensors.
+    Autocast would choose a dtype for each operation, half precision would add up
+    hundreds of small gradients in few digits, and `meta` has no values. Memory with
+    empty slots, for sequences of different lengths, is read by the reference.
     """
     device = x_seq.device.type
     if (

@@ -15,9 +15,8 @@ $C = 128$, the product of a query itself takes two or three.
 This kernel compiles the loop. The equations are those of the kernel by hand, term for
 term, in about 850 lines of C++: [forward](cpp/feedback/forward.h),
 [backward](cpp/feedback/backward.h) and
-[weight gradients](cpp/feedback/weight_grads.h). Vectors, products of few rows and
-packed weights are explained [with the other kernels](call.py); this page explains what
-is particular to this one.
+[weight gradients](cpp/feedback/weight_grads.h). [Vectors, products of few
+rows](build.py) and [packed weights](call.py) are explained on other pages.
 
 **Attention along time.** A score is a sum over the $D$ features of a head, and a vector
 register is slow at adding up its own elements. So keys are packed with time along the
@@ -408,9 +407,8 @@ def _point_chunk_buffers(call: FeedbackCall, all_spans: list[Span]) -> None:
     steps = chunk_steps(task.batch, 2 * 4 * math.prod(pairs) * rows)
     steps = task.chunk = min(steps, max(span.stop - span.start for span in all_spans))
     shape = (task.layers, steps, task.batch)
-    for name in ("x_norm", "z_norm", "grad_attended", "grad_projected"):
-        call.point(**{name: space(*shape, task.wide)})
-    for name in ("grad_query", "heads_out"):
+    names = "x_norm z_norm grad_attended grad_projected grad_query heads_out"
+    for name in names.split():
         call.point(**{name: space(*shape, task.wide)})
     for name in ("vectors", "grad_vectors"):
         call.point(**{name: space(steps, task.batch, task.wide)})
