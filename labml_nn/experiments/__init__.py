@@ -8,8 +8,8 @@ summary: >
 
 | Page | What it explains |
 |:--|:--|
-| [Data](data.py), [Tiny Shakespeare](tiny_shakespeare.py) | corpus, character
-tokenizer, batches, pairs for the encoder–decoder |
+| [Data](data.py), [Tiny Shakespeare](tiny_shakespeare.py) | corpus, tokenizers for
+characters and words, batches, pairs for the encoder–decoder |
 | [Presets](presets.py) | the six experiments, hyperparameters, learning-rate schedule,
 curriculum |
 | [Training loop](trainer.py) | optimizers, clipping, accumulation, mixed precision;

@@ -29,7 +29,7 @@ A run keeps all its files in one folder:
 ```text
 runs/feedback/
     run.json           model, hyperparameters, text, versions, machine
-    vocabulary.json    the characters in the order of their tokens
+    vocabulary.json    the characters or words in the order of their tokens
     model/             the best model so far: config.json, model.safetensors
     checkpoint.pt      the state of the training
     samples.txt        samples generated during the training
@@ -63,7 +63,7 @@ from typing import Any
 import torch
 
 from labml_nn.checks import check_known
-from labml_nn.experiments.data import TASKS, Task, Vocabulary, read_corpus
+from labml_nn.experiments.data import TASKS, Task, Vocabulary, Words, read_corpus
 from labml_nn.experiments.presets import TrainingConfig
 from labml_nn.language_model import LanguageModel
 from labml_nn.registry import create, load, models
@@ -72,6 +72,7 @@ from labml_nn.saving import replace as write_files
 __all__ = ["Run", "RunError", "RunFolder", "Saver", "load_run", "read_checkpoint"]
 
 FORMAT = 1
+UNITS = {"characters": Vocabulary, "words": Words}  # of `vocabulary.json`
 PARTS = ("about", "model", "update", "history")
 # Hyperparameters that affect time and output, not learning, may change on resuming.
 FREE = {
@@ -306,7 +307,8 @@ def load_run(path: str | PathLike[str]) -> Run:
         models()[about["model"]["name"]]
         check_known("task", about["task"], TASKS)
     with intact(folder.vocabulary):
-        vocabulary = Vocabulary(read_json(folder.vocabulary)["characters"])
+        ((unit, texts),) = read_json(folder.vocabulary).items()
+        vocabulary = UNITS[unit](texts if unit == "characters" else tuple(texts))
     return Run(folder, about, vocabulary)
 
 
@@ -340,7 +342,7 @@ class Saver:
             folder.path.mkdir(parents=True, exist_ok=True)
             self.lock()
             folder.check_new()
-            write_json(folder.vocabulary, {"characters": vocabulary.characters})
+            write_json(folder.vocabulary, {f"{vocabulary.unit}s": vocabulary.texts})
             write_json(folder.run_file, about)
         except OSError as error:
             raise RunError(

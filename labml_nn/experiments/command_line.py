@@ -48,14 +48,14 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from types import NoneType
-from typing import Any, NoReturn, get_args, get_type_hints
+from typing import Any, Literal, NoReturn, get_args, get_type_hints
 
 import torch
 
 from labml_nn.attention_maps import attention_maps, save_picture
 from labml_nn.checks import check_known
 from labml_nn.experiments.checkpoint import Run, RunError, RunFolder, load_run
-from labml_nn.experiments.data import TASKS, read_corpus
+from labml_nn.experiments.data import TASKS, TextTask, Words, read_corpus
 from labml_nn.experiments.distributed import World
 from labml_nn.experiments.presets import (
     Device,
@@ -333,6 +333,9 @@ class Train(Command):
     * `variant` is one of the experiment's; with none all are trained, each in a folder
       of its own
     * `text` is a text file in UTF-8 to train on; none is Tiny Shakespeare
+    * `tokenizer` splits it into characters or words
+    * `min_count` is how often a word occurs at least; other words are unknown
+    * `max_words` is the largest number of words
     * `out` is the run folder; none is the one in `runs` with the experiment's name
     * `resume` is whether to continue the run in the folder, with its hyperparameters
     * `quiet` is whether to print only the result
@@ -349,6 +352,9 @@ class Train(Command):
     preset: str
     variant: str | None = None
     text: str | None = None
+    tokenizer: Literal["characters", "words"] = "characters"
+    min_count: int = 1
+    max_words: int | None = None
     out: str | None = None
     resume: bool = False
     quiet: bool = False
@@ -455,9 +461,15 @@ class Train(Command):
         `RunError` if that is missing, or is another one.
         """
         if not self.resume:
+            corpus, vocabulary = read_corpus(self.text), None
+            if self.tokenizer == "words":
+                vocabulary = Words.from_text(
+                    corpus.train, min_count=self.min_count, max_words=self.max_words
+                )
             return self.experiment.build(
                 self.preset,
-                corpus=read_corpus(self.text),
+                corpus=corpus,
+                vocabulary=vocabulary,
                 variant=self.variant,
                 model=self.model,
                 training=self.training,
@@ -497,6 +509,11 @@ class Train(Command):
                 f"{f'{world.size} x ' if world.size > 1 else ''}{trainer.device}\n"
                 f"{task.corpus.name}: {len(task.corpus.train):,} characters for "
                 f"training, {len(task.corpus.validation):,} for validation"
+                + (
+                    f"; {len(task.vocabulary):,} words"
+                    if self.tokenizer == "words"
+                    else ""
+                )
                 + (f"\nresuming after {step:,} updates" if step else "")
             )
         result = trainer.train()
@@ -515,8 +532,8 @@ class Train(Command):
             more = ["--prompt", example] if example else []
             said = (
                 f"{result.step:,} updates in {result.seconds:,.1f} s; validation loss "
-                f"{result.validation_loss:.4f} nats per character, at best "
-                f"{result.best_validation_loss:.4f}\ngenerate text with it:\n"
+                f"{result.validation_loss:.4f} nats per {task.vocabulary.unit}, at "
+                f"best {result.best_validation_loss:.4f}\ngenerate text with it:\n"
                 f"  {PROGRAM} {shlex.join(['generate', str(path), *more])}"
             )
         if world.main:
@@ -629,18 +646,19 @@ class Generate(RunCommand):
             raise ValueError(f"this model replies to a text; {example}")
         prompt = self.prompt or "\n"
         tokens, model = task.prompt(prompt).to(device), run.model(device)
-        shown = ""
+        shown, last = "", 0
 
         def show(_: int, token: int) -> None:
-            nonlocal shown
-            sys.stdout.write(shown + task.decode([token]))
+            nonlocal shown, last  # the space before a word depends on the last token
+            text = task.decode([last, token])[len(task.decode([last])) :]
+            sys.stdout.write(shown + text)
             sys.stdout.flush()
-            shown = ""
+            shown, last = "", token
 
         for i in range(self.count):
             if i:
                 print(f"\n--- {i + 1} of {self.count} ---")
-            shown = "" if task.replies else prompt
+            shown, last = "" if task.replies else prompt, int(tokens[-1])
             seed = None if self.seed is None else self.seed + i
             sampler = self.sampler
             generate(model, tokens, self.tokens, sampler, seed=seed, on_token=show)
@@ -657,7 +675,9 @@ class Evaluate(RunCommand):
       training
 
     Prints the mean loss $\mathcal{L}$ in nats, in bits ($\mathcal{L} / \ln 2$), and as
-    the perplexity $e^{\mathcal{L}}$.
+    the perplexity $e^{\mathcal{L}}$; of a text also the perplexity per word, which the
+    literature reports. Of characters it is $e^{n \mathcal{L}}$, with $n$ characters for
+    each word, punctuation mark and line end.
     """
 
     text: str | None = None
@@ -667,7 +687,7 @@ class Evaluate(RunCommand):
         task = run.task(self.text)
         loss = validation_loss(run.model(device), task, device)
         corpus, known = task.corpus, run.about["corpus"]
-        target = "character of a reply" if task.replies else "character"
+        target = task.vocabulary.unit + " of a reply" * task.replies
         held_out, whole = len(corpus.validation), len(corpus.text)
         print(
             f"run         {run.folder.path} ({title_of(run.about)})\n"
@@ -677,6 +697,12 @@ class Evaluate(RunCommand):
             f"            {loss / math.log(2):.4f} bits\n"
             f"perplexity  {math.exp(min(loss, 700)):.2f}"
         )
+        if isinstance(task, TextTask):
+            per_word = math.exp(min(loss * task.length_of_words, 700))
+            print(f"            {per_word:,.2f} per word")
+        if isinstance(task.vocabulary, Words):
+            tokens = task.vocabulary.encode(corpus.validation)
+            print(f"unknown     {(tokens == 0).double().mean():.1%} of the words")
         if corpus.sha256 != known["sha256"]:
             print(f"The model was trained on another text: {known['name']}.")
         return 0
@@ -713,7 +739,7 @@ class Attention(RunCommand):
             start = tokens.new_tensor([[task.model_fields["start_token"]]])
             reply = generate(model, tokens, 80)
             inputs.append(torch.cat([start, reply[reply[:, 0] != model.end_token]]))
-        labels = [*run.vocabulary.characters, *task.special]
+        labels = [*run.vocabulary, *task.special]
         maps = attention_maps(model, *inputs, vocabulary=labels)
         layer = len(maps) if self.layer is None else self.layer
         if not 1 <= layer <= len(maps):

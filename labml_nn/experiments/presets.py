@@ -74,7 +74,7 @@ from typing import (
 import torch
 
 from labml_nn.checks import check_integer, check_known, check_number
-from labml_nn.experiments.data import TASKS, Corpus, Task, read_corpus
+from labml_nn.experiments.data import TASKS, Corpus, Task, Vocabulary, read_corpus
 from labml_nn.language_model import LanguageModel
 from labml_nn.registry import models
 
@@ -378,6 +378,7 @@ class Experiment:
         preset: str | None = None,
         *,
         corpus: Corpus | None = None,
+        vocabulary: Vocabulary | None = None,
         variant: str | None = None,
         model: Mapping[str, Any] | None = None,
         training: Mapping[str, Any] | None = None,
@@ -387,6 +388,7 @@ class Experiment:
 
         * `preset` is one of the four; `None` is the one for this machine
         * `corpus` is the text; `None` reads Tiny Shakespeare
+        * `vocabulary` has its tokens; `None` takes all its characters
         * `variant` is one of `variants`
         * `model`, `training` override fields by name
 
@@ -399,6 +401,7 @@ class Experiment:
             batch_size=config.batch_size,
             seq_len=config.seq_len,
             seed=config.seed,
+            vocabulary=vocabulary,
         )
         fields = self.model_fields(preset, variant, model)
         fields = _merged(fields, task.model_fields, "the text")

@@ -51,11 +51,10 @@ def kind(name):
     return "replies" if name == "encoder_decoder" else "text"
 
 
-def task_for(name="elman", config=None, corpus=CORPUS):
+def task_for(name="elman", config=None, corpus=CORPUS, vocabulary=None):
     config = config or settings()
-    return TASKS[kind(name)](
-        corpus, batch_size=config.batch_size, seq_len=config.seq_len, seed=config.seed
-    )
+    sizes = {one: getattr(config, one) for one in ("batch_size", "seq_len", "seed")}
+    return TASKS[kind(name)](corpus, vocabulary=vocabulary, **sizes)
 
 
 def model_for(name="elman", task=None, seed=5, **fields):
@@ -70,6 +69,7 @@ def model_for(name="elman", task=None, seed=5, **fields):
 def training(name="elman", folder=None, *, model=None, **changes):
     """A trainer of a new model; what is not for it goes into the configuration."""
     given = {key: changes.pop(key) for key in ("reporters", "world", "about") if key in changes}
+    vocabulary = changes.pop("vocabulary", None)
     config = settings(**changes)
-    task = task_for(name, config)
+    task = task_for(name, config, vocabulary=vocabulary)
     return Trainer(model or model_for(name, task), task, config, folder, **given)

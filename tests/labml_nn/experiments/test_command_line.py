@@ -260,7 +260,7 @@ train elman --resume --d-hidden 11 --out ELMAN | 1 | d_hidden: 10 there and 11 h
 train elman --resume --steps 9 --out ELMAN | 1 | steps: 6 there and 9 here
 train elman --resume --text line --out ELMAN | 1 | belongs to another run
 generate | 2 | are required: RUN
-generate ELMAN --prompt #1 | 2 | '#' (line 1, column 1) is not in the
+generate ELMAN --prompt #1 | 2 | '#' is not in the vocabulary; use only
 generate ELMAN --tokens 0 | 2 | `tokens` (0) must be at least 1
 generate ELMAN --temperature -1 | 2 | `temperature` (-1.0) must be above 0
 generate ELMAN --top-p 1.5 | 2 | `p` (1.5)
@@ -376,6 +376,27 @@ def test_the_loss_of_a_text(capsys, tmp_path, trained):
     other.write_text(SPEECHES * 3)
     assert main(["evaluate", str(folder), "--text", str(other)]) == 0
     assert "The model was trained on another text: small.txt." in capsys.readouterr().out
+
+
+def test_words_are_tokens(capsys, tmp_path, text_file):
+    """Trained, resumed, evaluated, drawn and generated, with the spaces between them."""
+    out, words = tmp_path / "run", ("--tokenizer", "words", "--min-count", "2")
+    assert train("autoregressive", out, text_file, *words, "--max-words", "30") == 0
+    assert "; 30 words" in capsys.readouterr().out
+    assert train("autoregressive", out, text_file, "--resume", "--steps", "6") == 0
+    best = load_run(out).result()["result"]["best_validation_loss"]
+    capsys.readouterr()
+    assert main(["evaluate", str(out)]) == 0
+    shown = capsys.readouterr().out
+    assert f"{best:.4f} nats per word" in shown and f"{math.exp(best):.2f} per word" in shown
+    assert "unknown     " in shown and "% of the words" in shown
+    folder, picture = str(out), str(tmp_path / "a.svg")
+    assert main(["attention", folder, "--text", "Speak, speak", "--out", picture]) == 0
+    assert main(["generate", folder, "--prompt", "Speak", "--tokens", "9", "--seed", "2"]) == 0
+    shown, run = capsys.readouterr().out.split("\n", 1)[1], load_run(out)
+    model, prompt = run.model(), run.wording.prompt("Speak")
+    drawn = generate(model, prompt, 9, Chain(Temperature(0.8)), seed=2)
+    assert shown == run.wording.decode(torch.cat([prompt, drawn])[:, 0]) + "\n"
 
 
 @pytest.mark.parametrize("name", ["autoregressive", "encoder_decoder"])

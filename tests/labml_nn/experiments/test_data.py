@@ -14,6 +14,7 @@ from labml_nn.experiments.data import (
     ReplyTask,
     TextTask,
     Vocabulary,
+    Words,
     pairs_of,
     random_numbers,
     truncate_reply,
@@ -30,33 +31,57 @@ def test_decoding_inverts_encoding(text):
     assert tokens.dtype == torch.int64 and len(tokens) == len(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_what_a_vocabulary_refuses():
+    for refused, message in (
         (
-            "ab\ncX",
-            r"'X' \(line 2, column 2\) is not in the vocabulary; use only its 4 cha.*\\nabc",
+            lambda: Vocabulary("\nabc").encode("abcX\ud800"),
+            "'X' is not in the vocabulary; use only",
         ),
-        ("abC", r"'C' \(line 1, column 3\) is not in the vocabulary; use only"),
-        ("\ud800", r"is not in the vocabulary"),
+        (lambda: Vocabulary("abc").decode([0, 3]), r"`tokens` \(0 to 3\) must be from 0 to 2"),
+        (lambda: Vocabulary("abc").decode([-1]), r"`tokens` \(-1 to -1\) must be"),
+        (lambda: Vocabulary(""), "at least one character, and each once"),
+        (lambda: Words(("a", "b", "a")), "at least one word, and each once"),
+        (lambda: Words.from_text("a", min_count=0), r"`min_count` \(0\) must be at least 1"),
+        (lambda: Words.from_text("a", max_words=-1), r"`max_words` \(-1\) must be at least 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            refused()
+
+
+TREEBANK = " no it was n't black monday \n but while the u.s. stock <unk> N @,@ N \n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("'Tis so, my lord: nay!\nI' the", "'Tis|so|,|my|lord|:|nay|!|\n|I'|the"),
+        ("at 10:30 a.m. or so.\n\nNo?!", "at|10:30|a.m.|or|so|.|\n|\n|No|?|!"),
+        (TREEBANK, TREEBANK.replace(" ", "|").strip("|")),
     ],
 )
-def test_unknown_characters_are_located(text, message):
-    with pytest.raises(ValueError, match=message):
-        Vocabulary("\nabc").encode(text)
+def test_words_and_marks_are_tokens(text, words):
+    vocabulary = Words.from_text(text)
+    assert Words.split(text) == words.split("|")
+    assert len(vocabulary) == len({*words.split("|"), "<unk>"})
+    assert vocabulary.decode(vocabulary.encode(text)) == text.replace(" \n ", "\n").replace(
+        " \n", "\n"
+    ).strip(" ")
 
 
-@pytest.mark.parametrize(("tokens", "wrong"), [([0, 3], "1]` is 3"), ([-1], "0]` is -1")])
-def test_numbers_without_a_character(tokens, wrong):
-    with pytest.raises(ValueError) as caught:
-        Vocabulary("abc").decode(tokens)
-    assert wrong in str(caught.value) and "0 to 2" in str(caught.value)
+def test_rare_words_are_unknown():
+    text = "b b b a a <unk> c c c c d"
+    assert Words.from_text(text).texts == ("<unk>", "c", "b", "a", "d")
+    assert Words.from_text(text, min_count=2, max_words=3).texts == ("<unk>", "c", "b")
+    vocabulary = Words.from_text(text, min_count=3)
+    assert vocabulary.encode("a c e\nb").tolist() == [0, 1, 0, 0, 2]
+    assert vocabulary.decode([1, 0]) == "c <unk>" and vocabulary != Vocabulary(vocabulary.texts)
 
 
-@pytest.mark.parametrize("characters", ["", "abca"])
-def test_a_vocabulary_has_each_character_once(characters):
-    with pytest.raises(ValueError, match="at least one character, and each once"):
-        Vocabulary(characters)
+def test_the_loss_of_characters_becomes_one_of_words():
+    corpus = Corpus.of("hours", "x" * 90 + "hour, hour")
+    assert TextTask(corpus).length_of_words == 10 / 3
+    words = TextTask(corpus, vocabulary=Words.from_text("hour, hour"))
+    assert words.length_of_words == 1 and words.model_fields == {"n_vocab": 3}
 
 
 def test_the_last_tenth_is_held_out():

@@ -12,10 +12,11 @@ from pathlib import Path
 import killed_worker
 import pytest
 import torch
-from small_runs import MODELS, training
+from small_runs import CORPUS, MODELS, training
 
 from labml_nn.experiments import trainer as trainer_module
 from labml_nn.experiments.checkpoint import RunError, load_run
+from labml_nn.experiments.data import Words
 from labml_nn.experiments.reporters import Reporter
 
 ROOT = Path(__file__).parents[3]
@@ -86,9 +87,9 @@ def test_the_run_that_goes_on_is_the_same(name, tmp_path):
         {"optimizer": "muon"},
         {"initial_seq_len": 3, "grow_steps": 5},
         {"precision": "float16"},
-        {"accumulate": 2},
+        {"accumulate": 2, "vocabulary": Words.from_text(CORPUS.train, min_count=3)},
     ],
-    ids=str,
+    ids=lambda changes: " ".join(changes),
 )
 def test_in_every_kind_of_training(changes, tmp_path):
     straight = training("autoregressive", tmp_path / "straight", **changes)
@@ -98,6 +99,8 @@ def test_in_every_kind_of_training(changes, tmp_path):
     second.resume()
     second.train()
     check_equal(second, straight)
+    run = load_run(tmp_path / "run")
+    assert run.vocabulary == run.wording.vocabulary == second.task.vocabulary
 
 
 def test_between_two_points_of_the_curve(tmp_path, monkeypatch):
