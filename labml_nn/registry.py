@@ -33,10 +33,9 @@ class ModelEntry:
     """
     ## Model entry
 
-    The name of a model, its class with the module, and its idea in a line.
+    The class of a model, with its module, and its idea in a line.
     """
 
-    name: str
     class_name: str
     summary: str
 
@@ -46,56 +45,43 @@ class ModelEntry:
         return cast(type[LanguageModel[Any]], getattr(import_module(module), name))
 
 
-class ModelTable(tuple[ModelEntry, ...]):
+class ModelTable(dict[str, ModelEntry]):
     """
     ## Model table
 
-    A tuple of entries, also indexed by name: `models()["elman"].summary`.
+    A dictionary of entries by name, such as `models()["elman"].summary`.
     """
 
-    @property
-    def names(self) -> list[str]:
-        """The names, in order."""
-        return [entry.name for entry in self]
-
-    def __getitem__(self, which: Any) -> Any:
-        if isinstance(which, int | slice):
-            return super().__getitem__(which)
-        check_known("model", which, self.names)
-        return self[self.names.index(which)]
+    def __missing__(self, name: str) -> ModelEntry:
+        check_known("model", name, self)
+        raise KeyError(name)
 
     def __repr__(self) -> str:
-        width = max(map(len, self.names)) + 2
+        width = max(map(len, self)) + 2
         return "\n".join(
-            f"{entry.name:<{width}}{entry.summary}\n{'':<{width}}{entry.class_name}"
-            for entry in self
+            f"{name:<{width}}{entry.summary}\n{'':<{width}}{entry.class_name}"
+            for name, entry in self.items()
         )
 
 
 # In a good order for reading their pages.
 MODELS = ModelTable(
-    [
-        ModelEntry(
-            "autoregressive",
-            "labml_nn.transformers.autoregressive.AutoregressiveTransformer",
-            "a decoder-only transformer with a KV cache",
-        ),
-        ModelEntry(
-            "encoder_decoder",
-            "labml_nn.transformers.encoder_decoder.EncoderDecoderLanguageModel",
-            "a sequence-to-sequence transformer: encodes a source, generates a target",
-        ),
-        ModelEntry(
-            "feedback",
-            "labml_nn.transformers.feedback.language_model.FeedbackLanguageModel",
-            "a transformer whose layers attend to a memory of all layers",
-        ),
-        ModelEntry(
-            "elman",
-            "labml_nn.recurrent.elman.ElmanLanguageModel",
-            "a simple recurrent network with one hidden state per layer",
-        ),
-    ]
+    autoregressive=ModelEntry(
+        "labml_nn.transformers.autoregressive.AutoregressiveTransformer",
+        "a decoder-only transformer with a KV cache",
+    ),
+    encoder_decoder=ModelEntry(
+        "labml_nn.transformers.encoder_decoder.EncoderDecoderLanguageModel",
+        "a sequence-to-sequence transformer: encodes a source, generates a target",
+    ),
+    feedback=ModelEntry(
+        "labml_nn.transformers.feedback.language_model.FeedbackLanguageModel",
+        "a transformer whose layers attend to a memory of all layers",
+    ),
+    elman=ModelEntry(
+        "labml_nn.recurrent.elman.ElmanLanguageModel",
+        "a simple recurrent network with one hidden state per layer",
+    ),
 )
 
 
@@ -103,7 +89,7 @@ def models() -> ModelTable:
     """
     ## List of models
 
-    `print(labml_nn.models())` shows the table; `models().names` are the names.
+    `print(labml_nn.models())` shows the table; `list(labml_nn.models())` is the names.
     """
     return MODELS
 
@@ -116,9 +102,7 @@ def create(name: str, /, **config: Any) -> LanguageModel[Any]:
     * `config` are the fields of its configuration. All but `n_vocab` have defaults,
       for a small character model
     """
-    check_known("model", name, MODELS.names)
-    entry: ModelEntry = MODELS[name]
-    return entry.load_class().from_config(config)
+    return MODELS[name].load_class().from_config(config)
 
 
 def load(
@@ -136,14 +120,14 @@ def load(
     """
     description = read_description(folder)
     name, saved = description["model"], description["class"]
-    if name in MODELS.names:
-        known: type[LanguageModel[Any]] = MODELS[name].load_class()
+    if name in MODELS:
+        known = MODELS[name].load_class()
         # Modules have moved between versions, so only the name of the class counts. A
         # subclass has another one, and may compute something else.
         if saved.startswith("labml_nn.") and saved.endswith(f".{known.__qualname__}"):
             return known.load(folder, device=device)
     raise ValueError(
         f"{folder} holds the model {name!r} of the class {saved}, which is not in the "
-        f"table of models ({', '.join(MODELS.names)}); import the class and use its "
+        f"table of models ({', '.join(MODELS)}); import the class and use its "
         "`load`"
     )

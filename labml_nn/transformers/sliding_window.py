@@ -128,6 +128,8 @@ def run_in_window(
         if len(window.tokens) == max_len:
             half = max(1, max_len // 2)
             window = SlidingWindow(window.tokens[half:], window.real[half:], ())
+
+        # As many new tokens as there is room for.
         fits = len(window.tokens) + len(tokens) <= max_len
         room = len(tokens) if fits else max_len - len(window.tokens)
         new, is_real = tokens[:room], real[:room]

@@ -94,7 +94,6 @@ TRANSFORMERS: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, ...]]]] = {
         {"layer": FEEDBACK_LAYERS[1], "n_layers": 2} | HEADS,
         {"horizon": SIZE, "norm_memory": FLAG, "heads": (2, 5)},
     ),
-    "feedback.Stack": ({"max_len": 2}, {"max_len": SIZE}),
 }
 CONFIG = {"n_vocab": 19, "d_model": 12, "heads": 3}
 MODELS = {

@@ -624,26 +624,15 @@ class Stack:
 
     def __init__(self, max_len: int) -> None:
         "`max_len` is accepted for compatibility; more slots work too."
-        check_sizes(max_len=max_len)
         self.max_len = max_len
         self.slots: list[Tensor] = []
 
     def append(self, n: int, value: Tensor) -> None:
-        r"""
-        Adds `value` as slot `n`; `n = 0` starts a new stack. Raises `ValueError` if `n`
-        is neither 0 nor the number of slots.
-        """
-        if n not in (0, len(self.slots)):
-            raise ValueError(
-                f"slot {n} cannot follow {len(self.slots)} slots; append slot "
-                f"{len(self.slots)}, or slot 0 to start again"
-            )
+        "Adds `value` as slot `n`; `n = 0` starts a new stack."
         self.slots = [*self.slots[:n], value]
 
     def get(self) -> Tensor:
-        "All slots, `[n, ...]`. Raises `ValueError` if there are none."
-        if not self.slots:
-            raise ValueError("the stack is empty; call `append` before `get`")
+        "All slots, `[n, ...]`."
         return torch.stack(self.slots)
 
     def free(self) -> None:

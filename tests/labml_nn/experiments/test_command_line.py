@@ -20,7 +20,7 @@ from labml_nn.experiments.presets import TrainingConfig, experiments
 from labml_nn.registry import models
 from labml_nn.sampling import Chain, Temperature, generate
 
-CONFIGS = [*(entry.load_class().Config for entry in models()), TrainingConfig]
+CONFIGS = [*(entry.load_class().Config for entry in models().values()), TrainingConfig]
 CONFIGS += [command for name, command in COMMANDS.items() if name not in ("train", "list")]
 
 

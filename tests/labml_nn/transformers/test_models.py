@@ -388,6 +388,7 @@ def test_greedy_decoding_is_the_argmax_of_full_recomputation(norm_first):
         tgt = torch.cat([tgt, logits[-1:].argmax(-1)])
     assert torch.equal(written, tgt[1:])
     assert not written.requires_grad
+    assert transformer.greedy_decode(src.int(), max_len=6, **special).dtype == torch.int32
     transformer.loss(src, tgt).backward()  # nothing of generation is left behind
 
 
