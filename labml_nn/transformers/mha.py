@@ -355,6 +355,14 @@ class KVCache:
         return keys, values
 
 
+# ## Try it
+#
+# A trained transformer of 3 layers with 4 heads each runs in this page. See what each
+# head attends to, switch heads off, and let the model continue your text.
+#
+# ![One of its 12 heads attends to the line break after the speaker's
+# name.](figure:live.attention)
+#
 # ## Pseudo-code
 #
 # $$\begin{array}{l}

@@ -47,6 +47,8 @@ class Figure:
     alt: str
     table: Table | None = None
     demo: Demo | None = None
+    #: The panel with a model that a button below opens: a script of ``docs_src/live``.
+    live: str = ""
 
     def picture(self) -> str:
         """The HTML of its drawings and of its knobs."""
@@ -57,7 +59,11 @@ class Figure:
         role = "group" if any("<a " in drawing for drawing in drawings) else "img"
         label = f'role="{role}" aria-label="{escape(" ".join(self.alt.split()))}"'
         picture = f'<div class="panels" {label}>{"".join(drawings)}</div>'
-        return picture + (_knobs(self.demo) if self.demo else "")
+        picture += _knobs(self.demo) if self.demo else ""
+        if self.live:
+            button = f'<button type="button" data-live="{escape(self.live)}">Try it</button>'
+            picture += f'<p class="js">{button}</p>'
+        return picture
 
     def below(self) -> str:
         """The HTML of its numbers."""

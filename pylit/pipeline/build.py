@@ -309,6 +309,9 @@ class Builder:
         if self.options.sources:
             return {}
         files = read_static(self.options.docs / "pages", "docs_src/pages", report)
+        # Models that run in pages, and their panels: loaded when a reader asks for one.
+        live = read_static(self.options.docs / "live", "docs_src/live", report)
+        files |= {f"assets/live/{name}": data for name, data in live.items() if name[-3:] != ".py"}
         for name in sorted(files.keys() & made.keys()):
             message = f"would be written to `{name}`, which the build makes itself"
             path, hint = f"docs_src/pages/{name}", "rename it, or remove it"

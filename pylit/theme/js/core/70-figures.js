@@ -3,3 +3,6 @@ for (const form of findAll("[data-demo]")) {
   const ready = () => load("figures.js").then(() => window.pylit.knobs(form));
   for (const sign of ["pointerover", "focusin"]) form.addEventListener(sign, ready, { once: true });
 }
+// A model that runs in the page is loaded when a reader presses its button.
+for (const one of findAll("[data-live]"))
+  one.onclick = () => load("live/panel.js").then(() => window.pylit.live.open(one));

@@ -1,0 +1,277 @@
+// What the panels of all pages share: elements, slices of work, maps, distributions, writing on.
+"use strict";
+{
+  const live = (window.pylit.live ??= {});
+  const base = new URL(".", document.currentScript.src);
+
+  // An element with properties, attributes (`data-…`, `aria-…`, `role`, `for`) and children.
+  const el = (tag, properties = {}, ...children) => {
+    const element = document.createElement(tag);
+    for (const [name, value] of Object.entries(properties)) {
+      if (name in element) element[name] = value;
+      else element.setAttribute(name, value);
+    }
+    element.append(...children);
+    return element;
+  };
+
+  // Runs a generator for 8 ms of each frame, so that typing stays responsive. A page in the
+  // background has no frames, and does nothing. `stale` ends it early.
+  const slices = async (work, stale = () => false) => {
+    for (;;) {
+      await new Promise(requestAnimationFrame);
+      for (const begun = performance.now(); performance.now() - begun < 8;) {
+        if (stale()) return null;
+        const { done, value } = work.next();
+        if (done) return value;
+      }
+    }
+  };
+
+  const visible = (letter) => ({ " ": "␣", "\n": "↵" })[letter] ?? letter;
+  const percent = (share) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`;
+
+  const slider = (label, { min, max, step = 1, value, say = String }, changed) => {
+    const shown = el("output", { value: say(value) });
+    const input = el("input", { type: "range", min, max, step });
+    input.value = value;
+    input.oninput = () => {
+      shown.value = say(input.valueAsNumber);
+      input.setAttribute("aria-valuetext", shown.value);
+      changed(input.valueAsNumber);
+    };
+    // Moves the slider without telling `changed`.
+    const set = (number) => { input.value = number; shown.value = say(input.valueAsNumber) };
+    return Object.assign(el("label", { className: "knob" }, el("span", {}, label), input, shown), { input, set });
+  };
+
+  const select = (label, options, changed) => {
+    const input = el("select", { onchange: () => changed(input.selectedIndex) });
+    input.append(...options.map((text) => el("option", {}, text)));
+    return Object.assign(el("label", { className: "knob" }, el("span", {}, label), input), { input });
+  };
+
+  const button = (text, onclick) => el("button", { type: "button", onclick }, text);
+
+  // A text field with examples. `changed(tokens)` gets tokens of `least` to `most` characters;
+  // anything else gets a sentence.
+  const text_field = (model, { label, examples, most, value }, changed) => {
+    const fault = el("p", { className: "fault", role: "alert" });
+    const input = el("textarea", { rows: 2, spellcheck: false, value });
+    const read = () => {
+      try {
+        const text = input.value;
+        if (!text) throw new RangeError("The text is empty; type a character, or choose an example.");
+        if (text.length > most)
+          throw new RangeError(`The text has ${text.length} characters, but the limit here is ${most}; remove ${text.length - most}.`);
+        const tokens = live.encode(text, model);
+        fault.textContent = "";
+        changed(tokens);
+      } catch (error) {
+        if (!(error instanceof RangeError)) throw error;
+        fault.textContent = error.message;
+      }
+    };
+    input.oninput = read;
+    const set = (text) => { input.value = text; read() };
+    const chooser = select("Example", ["Choose …", ...examples.map((one) => one.replace(/\n/g, " "))], (i) => {
+      if (i) set(examples[i - 1]);
+    });
+    const field = el("div", { className: "field" }, el("label", {}, el("span", {}, label), input), chooser, fault);
+    return Object.assign(field, { set, read, input });
+  };
+
+  // Colours come from the theme, so drawings are made anew when it changes.
+  const drawings = new Set();
+  const redraw = () => drawings.forEach((draw) => draw());
+  new MutationObserver(redraw).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+
+  // A map of numbers between -1 and 1, row by row. `set(rows, columns, value, row)` draws;
+  // `chosen(row, column)` hears of the cell under the pointer.
+  const heat_map = (alt, chosen) => {
+    const canvas = el("canvas", { role: "img" });
+    canvas.setAttribute("aria-label", alt);
+    let rows = 1, columns = 1, value = () => 0, marked = -1;
+    const draw = () => {
+      const wide = Math.max(1, Math.round(canvas.clientWidth * devicePixelRatio));
+      const high = Math.max(1, Math.round(canvas.clientHeight * devicePixelRatio));
+      Object.assign(canvas, { width: wide, height: high });
+      const context = canvas.getContext("2d"), style = getComputedStyle(canvas);
+      const [positive, negative] = [style.color, style.outlineColor];
+      for (let i = 0; i < rows; i++)
+        for (let j = 0; j < columns; j++) {
+          const number = value(i, j);
+          if (!number) continue;
+          context.globalAlpha = Math.min(1, Math.abs(number));
+          context.fillStyle = number > 0 ? positive : negative;
+          const x = Math.floor((j * wide) / columns), y = Math.floor((i * high) / rows);
+          context.fillRect(x, y, Math.ceil(wide / columns), Math.ceil(high / rows));
+        }
+      if (marked < 0) return;
+      context.globalAlpha = 1;
+      context.strokeStyle = style.borderTopColor;
+      context.lineWidth = devicePixelRatio;
+      context.strokeRect(0.5, Math.floor((marked * high) / rows) + 0.5, wide - 1, Math.max(2, high / rows - 1));
+    };
+    if (chosen)
+      canvas.onpointermove = canvas.onpointerdown = ({ offsetX, offsetY }) => {
+        const at = (offset, size, count) => Math.max(0, Math.min(count - 1, Math.floor((offset / size) * count)));
+        chosen(at(offsetY, canvas.clientHeight, rows), at(offsetX, canvas.clientWidth, columns));
+      };
+    drawings.add(draw);
+    new ResizeObserver(draw).observe(canvas);
+    const set = (...values) => { [rows, columns, value, marked = -1] = values; draw() };
+    return Object.assign(canvas, { set });
+  };
+
+  // A row of letters. `set(tokens, shares, at)` shades them and marks one; `chosen(i)` hears which
+  // one is under the pointer. The slider beside it does the same for the keyboard.
+  const letters = (label, model, chosen) => {
+    const strip = el("p", { className: "letters", role: "img" });
+    const choose = (event) => {
+      const i = [...strip.children].indexOf(event.target);
+      if (i >= 0) chosen(i);
+    };
+    strip.onpointerover = strip.onpointerdown = choose;
+    const set = (tokens, shares = [], at = -1) => {
+      strip.setAttribute("aria-label", label);
+      strip.replaceChildren(...tokens.map((token, i) => {
+        const letter = el("span", { className: i === at ? "at" : "" }, visible(model.characters[token]));
+        if (shares[i]) letter.style.setProperty("--share", `${Math.round(100 * Math.min(1, Math.abs(shares[i])))}%`);
+        if (shares[i] < 0) letter.classList.add("minus");
+        return letter;
+      }));
+    };
+    return Object.assign(strip, { set });
+  };
+
+  // Arcs from one letter to the letters that it attends to, wider for larger weights.
+  const arcs = () => {
+    const space = "http://www.w3.org/2000/svg", step = 13, high = 96;
+    const svg = document.createElementNS(space, "svg");
+    const make = (name, attributes, text = "") => {
+      const element = document.createElementNS(space, name);
+      for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+      element.textContent = text;
+      return element;
+    };
+    const box = el("div", { className: "arcs", tabIndex: 0, role: "group" }, svg);
+    box.setAttribute("aria-label", "Lines from the query to the keys that it attends to");
+    const set = (labels, weights, at) => {
+      const wide = labels.length * step;
+      for (const [key, value] of [["width", wide], ["height", high + 34], ["aria-hidden", true]]) svg.setAttribute(key, value);
+      const x = (i) => (i + 0.5) * step;
+      const paths = [...weights].flatMap((weight, i) => {
+        if (weight < 0.02) return [];
+        const bend = high - Math.min(high - 6, 14 + Math.abs(at - i) * 6);
+        const d = i === at ? `M${x(i)} ${high}m-4 0a4 4 0 1 1 8 0` : `M${x(at)} ${high}Q${(x(at) + x(i)) / 2} ${2 * bend - high} ${x(i)} ${high}`;
+        return [make("path", { d, "stroke-width": 1 + 5 * weight, "stroke-opacity": 0.25 + 0.75 * weight })];
+      });
+      svg.replaceChildren(...paths, ...labels.map((letter, i) =>
+        make("text", { x: x(i), y: high + 18, class: i === at ? "at" : "" }, letter)));
+      box.scrollLeft = x(at) - box.clientWidth / 2;
+    };
+    return Object.assign(box, { set });
+  };
+
+  // The likeliest next tokens, and what they were before a change.
+  const likeliest = (model) => {
+    const list = el("ol", { className: "shares" });
+    const name = (token) => (model.characters[token] ? visible(model.characters[token]) : "end of the reply");
+    const set = (shares, before = shares) => {
+      const order = [...shares.keys()].sort((a, b) => shares[b] - shares[a]).slice(0, 6);
+      const first = before.indexOf(Math.max(...before));
+      if (!order.includes(first)) order[5] = first;
+      list.replaceChildren(...order.map((token) => {
+        const was = before === shares ? "" : ` (before: ${percent(before[token])})`;
+        const bar = el("i", {});
+        bar.style.width = `${100 * shares[token]}%`;
+        return el("li", {}, el("b", {}, name(token)), el("span", {}, bar), `${percent(shares[token])}${was}`);
+      }));
+    };
+    return Object.assign(list, { set });
+  };
+
+  // Writing on, token by token. `begin()` returns `{logits, state}`, `step(token, state)` the next
+  // ones, `wrote(tokens, result)` hears of each token, and `end` is a token that ends the text.
+  const writer = (model, { begin, step, wrote = () => {}, end = -1, banned = [], n = 200 }) => {
+    const options = { temperature: 0.8, p: 0.95, k: 40 };
+    const output = el("output", { className: "written" });
+    const speed = el("p", { className: "small" });
+    const seed = el("input", { type: "number", value: "1", min: 0, step: 1 });
+    let run = 0, running = false;
+    const finish = () => { running = false; start.textContent = "Write on" };
+    const work = function* () {
+      const random = live.random(seed.valueAsNumber || 0), tokens = [];
+      let spent = 0, result = begin();
+      for (let i = 0; i < n; i++) {
+        const begun = performance.now();
+        const logits = result.logits.map((logit, token) => (banned.includes(token) ? -Infinity : logit));
+        const token = live.sample(logits, options, random);
+        if (token === end) break;
+        tokens.push(token);
+        result = step(token, result.state);
+        spent += performance.now() - begun;
+        output.value = live.decode(tokens, model);
+        wrote(tokens, result);
+        speed.textContent = `${tokens.length} tokens, ${(spent / tokens.length).toFixed(2)} ms a token on this device.`;
+        yield;
+      }
+    };
+    const start = button("Write on", async () => {
+      const own = ++run;
+      if (running) return finish();
+      running = true;
+      start.textContent = "Stop";
+      await slices(work(), () => own !== run);
+      if (own === run) finish();
+    });
+    const stop = () => { run++; finish() };
+    const form = el("div", { className: "writer" },
+      slider("Temperature", { min: 0, max: 1.5, step: 0.1, value: 0.8, say: (t) => t.toFixed(1) }, (t) => { options.temperature = t }),
+      slider("Top-k", { min: 1, max: 65, value: 40 }, (k) => { options.k = k }),
+      slider("Nucleus", { min: 0.1, max: 1, step: 0.05, value: 0.95, say: (p) => p.toFixed(2) }, (p) => { options.p = p }),
+      el("label", { className: "knob" }, el("span", {}, "Seed"), seed), start);
+    return Object.assign(el("div", {}, form, output, speed), { stop });
+  };
+
+  // Three things to see. Each has a sentence, and a function that shows it.
+  const observations = (all) => el("ol", { className: "observations" }, ...all.map(([sentence, show]) =>
+    el("li", {}, sentence, " ", Object.assign(button("Show", show), { ariaLabel: `Show: ${sentence}` }))));
+
+  const pair = (...children) => el("div", { className: "sides" }, ...children);
+  const group = (title, ...children) => el("section", {}, el("h4", {}, title), ...children);
+
+  // The page's script calls this when the button is pressed. The script of the panel sets
+  // `live.panel`: what it needs, and a function that fills a section.
+  const open = async (pressed) => {
+    pressed.disabled = true;
+    const place = pressed.closest("figure");
+    try {
+      const style = el("link", { rel: "stylesheet", href: new URL("live.css", base) });
+      const styled = new Promise((onload, onerror) => Object.assign(style, { onload, onerror }));
+      document.head.append(style);
+      for (const name of ["tensors", pressed.dataset.live]) await window.pylit.load(`live/${name}.js`);
+      for (const name of live.panel.needs) await window.pylit.load(`live/${name}.js`);
+      await styled;
+    } catch {
+      place.after(el("p", { role: "alert" }, "The model could not be loaded; reload the page and try again."));
+      return;
+    }
+    const title = el("h3", { id: "live", tabIndex: -1 }, live.panel.title);
+    const panel = el("section", { className: "live" }, title);
+    panel.setAttribute("aria-labelledby", "live");
+    (place.closest(".s") ?? place).after(panel);
+    pressed.parentElement.remove();
+    live.panel.fill(panel);
+    title.focus({ preventScroll: true });
+  };
+
+  const about = (model) => el("p", { className: "small" },
+    `${model.parameters.toLocaleString("en")} parameters, int8 with a scale per row, trained on Tiny Shakespeare. `
+      + `Validation loss ${model.loss.before.toFixed(3)} nats per character before rounding, ${model.loss.after.toFixed(3)} after.`);
+
+  Object.assign(live, { el, slices, visible, percent, slider, select, button, text_field, heat_map, letters,
+    arcs, likeliest, writer, observations, pair, group, open, about });
+}

@@ -1,0 +1,60 @@
+"""Models that run in pages: opened by a button, shown, and answered in sentences."""
+
+from collections.abc import Callable
+
+import pytest
+from browser_tools import MHA, Visit
+from test_accessibility import violations
+
+pytestmark = pytest.mark.browser
+
+PAGES = [MHA]
+READY = "document.querySelector('.live')?.dataset.ready"
+
+
+def opened(visit: Callable[..., Visit], url: str, width: int, theme: str) -> Visit:
+    window = visit(url, width, theme)
+    assert not [url for url in window.requests if "/live/" in url]
+    window.page.locator("[data-live]").press("Enter")
+    window.page.wait_for_function(READY, timeout=60_000)
+    return window
+
+
+@pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1440, "light")])
+@pytest.mark.parametrize("url", PAGES)
+def test_panel(url: str, width: int, theme: str, visit: Callable[..., Visit]):
+    """It opens by keyboard, shows its observations, fits, and axe finds nothing."""
+    window = opened(visit, url, width, theme)
+    page = window.page
+    assert page.evaluate("document.activeElement.id") == "live"
+    shows = page.locator(".live .observations button")
+    assert shows.count() == 3
+    for show in shows.all():
+        before = page.evaluate(READY)
+        show.press("Enter")
+        page.wait_for_function(f"{READY} != {before}", timeout=60_000)
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    assert violations(window) == []
+
+
+def test_wrong_text_gets_a_sentence(visit: Callable[..., Visit]):
+    page = opened(visit, MHA, 1440, "light").page
+    for text, said in (("", "empty"), ("a9", "“9”"), ("a" * 70, "70 characters")):
+        page.locator(".live textarea").fill(text)
+        assert said in page.locator(".live .fault").inner_text()
+
+
+def test_it_writes_the_same_text_again(visit: Callable[..., Visit]):
+    page = opened(visit, MHA, 1440, "light").page
+    written = []
+    for _ in range(2):
+        page.get_by_role("button", name="Write on").click()
+        page.wait_for_function("document.querySelector('.written').value.length > 30")
+        page.get_by_role("button", name="Stop").click()
+        written.append(page.locator(".written").inner_text()[:30])
+        page.evaluate("document.querySelector('.written').value = ''")
+    assert written[0] == written[1]
+
+
+def test_from_a_disk(visit: Callable[..., Visit], site):
+    opened(visit, (site / MHA).as_uri(), 1440, "light")
