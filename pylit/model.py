@@ -4,7 +4,7 @@
     parse    -> Module  (with its Definitions and Sections of Notes and code Spans)
     markdown -> NoteHtml (with its Formulas, Headings, References and FigureUses)
     xref     -> Target, Link
-    shapes   -> ModuleShapes (in `pylit.shapes.model`)
+    shapes   -> ModuleShapes (in `pylit.shapes.lines`)
     figures  -> Drawn (in `pylit.figures.gallery`)
     pages    -> PageView (what a template shows), SearchPage
 

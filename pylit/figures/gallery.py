@@ -1,33 +1,77 @@
 """All figures of a site: which of them have to run, and what pages show of them.
 
-Figures are kept, for each file of theirs, under a digest of everything that they read: the file,
-the modules of the site that it imports, by way of others too, those that ran although nobody had
-imported them by name, the versions of Python and PyTorch, and other files that were opened.
+``figure:masks.causal`` is the function `causal` of ``docs_src/figures/masks.py``. Functions whose
+name begins with an underscore are no figures. What they drew is kept, for each file of theirs,
+under a digest of everything that they read: the file, the modules of the site that it imports, by
+way of others too, those that ran although nobody had imported them by name, the versions of Python
+and PyTorch, and other files that were opened.
 """
 
+import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path
 
 from pylit.cache import Cache, digest
 from pylit.diagnostics import Diagnostic, Report, Severity
-from pylit.figures.files import FOLDER, FigureFile, read_files
-from pylit.figures.process import Answer, Child, Task
 from pylit.model import FigureKind, FigureUse, Module, figure_slot
-from pylit.runs.imports import KEPT, Closure, Imports, roots, versions
-from pylit.runs.process import NO_READS, Failure, Limits, Reads
+from pylit.runs import Closure, Failure, Imports, Limits, Reads, Runner, Task, roots, versions
 
+FOLDER = "figures"
+_IMPORTS = "imports of figures"
 #: Where a text asks for a figure; in code that only shows how, too, which does no harm.
 _ASKED = re.compile(r"\((?:figure|table):([\w.]+)")
-_CODES = {
-    "failed": "figure-failed",
-    "died": "figure-failed",
-    "slow": "figure-slow",
-    "waited": "figure-slow",
-    "hungry": "figure-hungry",
-}
+
+
+@dataclass(frozen=True, slots=True)
+class FigureFile:
+    """A file of figures."""
+
+    #: As notes write it: ``masks``, or ``feedback.chains`` for one in a folder.
+    name: str
+    path: Path
+    #: For messages.
+    shown: str
+    text: str
+    #: Its figures, each with the line that defines it.
+    functions: Mapping[str, int]
+    #: Why it cannot be read.
+    problem: str = ""
+
+
+def read_files(folder: Path, shown: str) -> dict[str, FigureFile]:
+    """All files of figures, by their names."""
+    paths = sorted(folder.rglob("*.py")) if folder.is_dir() else []
+    files = [_read(path, folder, shown) for path in paths]
+    return {file.name: file for file in files}
+
+
+def _read(path: Path, folder: Path, shown: str) -> FigureFile:
+    relative = path.relative_to(folder)
+    name = ".".join(relative.with_suffix("").parts)
+    display = f"{shown}/{relative.as_posix()}"
+    try:
+        text = path.read_text(encoding="utf-8")
+        found = _functions(text)
+    except SyntaxError as error:
+        place = f", line {error.lineno}" if error.lineno else ""
+        return FigureFile(name, path, display, "", {}, f"does not parse{place}: {error.msg}")
+    except (OSError, ValueError) as error:
+        return FigureFile(name, path, display, "", {}, f"cannot be read: {error}")
+    return FigureFile(name, path, display, text, found)
+
+
+@lru_cache(maxsize=1000)
+def _functions(text: str) -> Mapping[str, int]:
+    """The figures of a file; few files change from build to build."""
+    return {
+        node.name: node.lineno
+        for node in ast.parse(text).body
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,31 +94,23 @@ class Asked:
     use: FigureUse
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Kept:
     """The figures of one file, and what they read besides what its imports say."""
 
-    drawn: Mapping[str, Drawn]
-    #: Modules of the site that ran -> their digest.
-    modules: Mapping[str, str]
-    #: Other files and folders, by their paths from the site's root -> their digest.
-    files: Mapping[str, str]
+    drawn: dict[str, Drawn]
+    #: Paths of the site -> their digest.
+    extra: dict[str, str]
 
 
 @dataclass(slots=True)
 class _Job:
     """A file of figures of which some have to run."""
 
-    file: FigureFile
     key: str
     closure: Closure
-    drawn: dict[str, Drawn]
-    sources: set[str] = field(default_factory=set)
-    files: set[str] = field(default_factory=set)
-    folders: set[str] = field(default_factory=set)
-    modules: dict[str, str] = field(default_factory=dict)
-    digests: dict[str, str] = field(default_factory=dict)
-    reads: Reads = NO_READS
+    kept: _Kept
+    reads: Reads
 
 
 def hang(html: str, uses: Iterable[FigureUse], figures: Mapping[str, Drawn]) -> str:
@@ -93,7 +129,7 @@ def stamp(uses: Iterable[FigureUse], figures: Mapping[str, Drawn]) -> str:
     return repr([figures.get(use.name) for use in uses])
 
 
-def kept_as(file: str) -> str:
+def _kept_as(file: str) -> str:
     """The name in the cache of the figures of a file."""
     return f"figures {file}"
 
@@ -124,7 +160,8 @@ class Gallery:
         self._modules = [module for module in modules if module.parsed]
         self._asked = {name for text in texts for name in _ASKED.findall(text)}
         self._folder = docs / FOLDER
-        self._root = root.resolve()
+        self._shown = self._folder.relative_to(root).as_posix()
+        self._root = root
         self._cache = cache
         self._generator = generator
         self._limits = limits or Limits()
@@ -132,166 +169,95 @@ class Gallery:
         self._failures: dict[str, Failure] = {}
         self._files: dict[str, FigureFile] = {}
         self._jobs: dict[str, _Job] = {}
-        self._child: Child | None = None
+        self._runner = Runner("pylit.figures.child", roots(self._modules), self._limits)
 
     def __enter__(self) -> "Gallery":
         """See what is kept, and begin with the rest."""
         if self._asked:
-            shown = self._folder.relative_to(self._root).as_posix()
-            self._files = read_files(self._folder, shown)
-            self._imports = imports = Imports(self._modules, self._cache, KEPT[1], self._generator)
-            tasks = [task for file in self._files.values() for task in self._tasks(file, imports)]
-            imports.keep()
-            self._begin(tasks)
+            self._files = read_files(self._folder, self._shown)
+            self._imports = Imports(
+                self._modules, self._root, self._cache, _IMPORTS, self._generator
+            )
+            tasks = [task for file in self._files.values() for task in self._tasks(file)]
+            self._imports.keep()
+            self._runner.start(tasks)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._child is not None:
-            self._child.close()
+        self._runner.close()
 
     @property
     def kept(self) -> set[str]:
         """Names in the cache of what this build may need again."""
-        return {kept_as(file) for file in self._files}
+        return {_IMPORTS, *map(_kept_as, self._files)}
 
-    def _begin(self, tasks: Sequence[Task]) -> None:
-        """Start a child, if there is anything to do for one."""
-        if self._child is not None:
-            self._child.close()
-        self._child = Child(tasks, roots(self._modules), self._limits) if tasks else None
-
-    def _tasks(self, file: FigureFile, imports: Imports) -> list[Task]:
+    def _tasks(self, file: FigureFile) -> list[Task]:
         """What of a file has to run."""
         wanted = [name for name in file.functions if f"{file.name}.{name}" in self._asked]
         if not wanted or file.problem:
             return []
-        closure = imports.closure(file.text)
+        closure = self._imports.closure(file.text)
         parts = (file.name, file.text, repr(self._limits), *closure.digests())
         key = digest(self._generator, *versions(), *parts)
-        kept: _Kept | None = self._cache.load(kept_as(file.name), key)
-        if kept is None or not imports.hold(kept.modules) or not self._same(kept.files):
-            kept = _Kept({}, {}, {})
+        kept: _Kept | None = self._cache.load(_kept_as(file.name), key)
+        if kept is None or not self._imports.hold(kept.extra):
+            kept = _Kept({}, {})
         self._drawn |= {f"{file.name}.{name}": one for name, one in kept.drawn.items()}
         missing = [name for name in wanted if name not in kept.drawn]
-        if not missing:
-            return []
-        job = _Job(file, key, closure, dict(kept.drawn))
-        job.modules, job.digests = dict(kept.modules), dict(kept.files)
-        self._jobs[file.name] = job
-        return [
-            Task(file.name, name, file.path, file.functions[name], closure.heavy())
-            for name in missing
-        ]
+        if missing:
+            self._jobs[file.name] = _Job(
+                key, closure, _Kept(dict(kept.drawn), dict(kept.extra)), Reads()
+            )
+        lines = file.functions
+        return [Task(file.path, n, lines[n], file.name, closure.heavy) for n in missing]
 
     def finish(self, asked: Iterable[Asked], report: Report) -> Mapping[str, Drawn]:
         """The figures by their names. Faults go to the report, at each place that asks for one."""
-        while self._child is not None:
-            answers, left = self._child.answers()
-            for answer in answers:
-                self._take(answer)
-            self._begin(left)
+        for task, told, reads in self._runner.answers():
+            name = f"{task.owner}.{task.function}"
+            if isinstance(told, Failure):
+                self._failures[name] = told
+                continue
+            drawn = Drawn(told["picture"], told["below"], told["alt"], told["kind"])
+            job = self._jobs[task.owner]
+            self._drawn[name] = job.kept.drawn[task.function] = drawn
+            job.reads |= reads
         for name, job in self._jobs.items():
-            found = self._imports.digests(job.closure, job.file.path, job.sources, job.reads)
-            modules = job.modules | found
-            files = job.digests | self._digests(job.files) | self._listed(job.folders)
-            files |= self._helpers(job.sources)
-            self._cache.store(kept_as(name), job.key, _Kept(job.drawn, modules, files))
-        off = next((f for f in self._failures.values() if f.missing == "torch"), None)
-        if off:
-            report.add(self._off())
+            job.kept.extra |= self._imports.extra(job.closure, self._folder.parent, job.reads)
+            self._cache.store(_kept_as(name), job.key, job.kept)
+        if any(failure.missing == "torch" for failure in self._failures.values()):
+            message = "torch is not installed, so pages are built without figures"
+            hint = "`pip install torch`, and build again"
+            off = Diagnostic(self._shown, 0, 0, "figures-off", message, hint)
+            report.add(replace(off, severity=Severity.WARNING))
+            return self._drawn
         for one in asked:
-            fault = None if off else self._fault(one)
-            if fault:
-                report.add(fault)
+            code, message, hint = self._fault(one.use)
+            if code:
+                use = one.use
+                report.add(
+                    Diagnostic(one.path, use.line, use.column, code, message, hint, one.source_line)
+                )
         return self._drawn
 
-    def _take(self, answer: Answer) -> None:
-        name = f"{answer.task.file}.{answer.task.function}"
-        if answer.failure is not None:
-            self._failures[name] = answer.failure
-            return
-        drawn = Drawn(answer.picture, answer.below, answer.alt, answer.kind)
-        self._drawn[name] = drawn
-        job = self._jobs[answer.task.file]
-        job.drawn[answer.task.function] = drawn
-        job.sources |= set(answer.sources)
-        job.files |= set(answer.files)
-        job.folders |= set(answer.folders)
-        job.reads |= answer.reads
-
-    def _digests(self, files: Iterable[str]) -> dict[str, str]:
-        """Of the files of the site among those that were opened, but for sources."""
-        found = {}
-        for path in map(Path, files):
-            if path.suffix not in (".py", ".pyc") and path.is_relative_to(self._root):
-                found[path.relative_to(self._root).as_posix()] = self._digest(path)
-        return found
-
-    def _helpers(self, sources: Iterable[str]) -> dict[str, str]:
-        """Of code of the project that ran and is no module of the site."""
-        modules = {module.source.path.resolve() for module in self._modules}
-        found = {}
-        for path in map(Path, sources):
-            ours = path.is_relative_to(self._root) and "site-packages" not in path.parts
-            if ours and path not in modules and path.is_file():
-                found[path.relative_to(self._root).as_posix()] = self._digest(path)
-        return found
-
-    def _listed(self, folders: Iterable[str]) -> dict[str, str]:
-        """Of the names in folders under ``docs_src``; others are listed by every import."""
-        docs = self._folder.parent.resolve()
-        inside = [path for path in map(Path, folders) if path.is_relative_to(docs)]
-        return {path.relative_to(self._root).as_posix(): self._digest(path) for path in inside}
-
-    def _digest(self, path: Path) -> str:
-        try:
-            if path.is_dir():
-                return digest(*sorted(entry.name for entry in path.iterdir()))
-            return digest(path.read_bytes())
-        except OSError:
-            return ""
-
-    def _same(self, files: Mapping[str, str]) -> bool:
-        return all(self._digest(self._root / path) == found for path, found in files.items())
-
-    def _off(self) -> Diagnostic:
-        message = "torch is not installed, so pages are built without figures"
-        folder = self._folder.relative_to(self._root).as_posix()
-        hint = "`pip install torch`, and build again"
-        return Diagnostic(folder, 0, 0, "figures-off", message, hint, severity=Severity.WARNING)
-
-    def _fault(self, asked: Asked) -> Diagnostic | None:
-        """What is wrong with a figure, at the place that asks for it."""
-        name = asked.use.name
-        file, _, function = name.rpartition(".")
+    def _fault(self, use: FigureUse) -> tuple[str, str, str]:
+        """What is wrong with a figure: a code, a message and a hint; empty if nothing is."""
+        file, _, function = use.name.rpartition(".")
         found = self._files.get(file)
-        known = found is not None and function in found.functions
         if found is not None and found.problem:
-            code, hint = "figure-failed", "mend the file"
-            message = f"`{found.shown}` {found.problem}"
-        elif name in self._failures and found is not None:
-            failure = self._failures[name]
-            code, hint = _CODES[failure.kind], "mend the figure, or what it runs"
-            message = f"`{name}` {self._why(failure)}, at {found.shown}:{failure.line}"
-            if failure.file and failure.kind == "failed":
-                message += f", from {self._shown(failure.file)}:{failure.file_line}"
-        elif not known:
-            code, hint = "figure-unknown", self._nearest(name)
-            message = f"there is no {asked.use.kind} `{name}`"
-        elif found is not None and name in self._drawn:
-            place = f"{found.shown}:{found.functions[function]}"
-            code, message, hint = self._lacks(asked.use, self._drawn[name], place)
-        else:
-            return None
-        if not code:
-            return None
-        return Diagnostic(
-            asked.path, asked.use.line, asked.use.column, code, message, hint, asked.source_line
-        )
-
-    @staticmethod
-    def _lacks(use: FigureUse, drawn: Drawn, place: str) -> tuple[str, str, str]:
-        """What a page cannot show of something that was made: a code, a message and a hint."""
+            return "figure-failed", f"`{found.shown}` {found.problem}", "mend the file"
+        if found is None or function not in found.functions:
+            message = f"there is no {use.kind} `{use.name}`"
+            return "figure-unknown", message, self._nearest(use.name)
+        if failure := self._failures.get(use.name):
+            message = f"`{use.name}` {failure.message}, at {found.shown}:{failure.line}"
+            if failure.file:
+                files = {str(m.source.path.resolve()): m.source.display for m in self._modules}
+                below = files.get(failure.file, Path(failure.file).name)
+                message += f", from {below}:{failure.file_line}"
+            return f"figure-{failure.kind}", message, "mend the figure, or what it runs"
+        place = f"{found.shown}:{found.functions[function]}"
+        drawn = self._drawn[use.name]
         if drawn.kind != use.kind:
             message = f"`{use.name}` is a {drawn.kind}, not a {use.kind}, at {place}"
             return "figure-kind", message, f"write `{drawn.kind}:{use.name}`"
@@ -300,25 +266,12 @@ class Gallery:
             return "figure-alt", message, "give its `Figure` an `alt` that says what it shows"
         return "", "", ""
 
-    def _why(self, failure: Failure) -> str:
-        if failure.kind == "slow":
-            return f"took more than {self._limits.seconds:g} s of processor time"
-        if failure.kind == "waited":
-            return "waits for what does not come"
-        if failure.kind == "hungry":
-            return f"asked for more than {self._limits.bytes / 2**30:g} GiB of memory"
-        return f"failed: {failure.message}"
-
-    def _shown(self, file: str) -> str:
-        files = {module.source.path.resolve(): module.source.display for module in self._modules}
-        return files.get(Path(file).resolve(), Path(file).name)
-
     def _nearest(self, name: str) -> str:
         known = [f"{file.name}.{f}" for file in self._files.values() for f in file.functions]
-        if name.rpartition(".")[2].startswith("_"):
+        file, _, function = name.rpartition(".")
+        if function.startswith("_"):
             return "a function whose name begins with an underscore is no figure"
         near = get_close_matches(name, known, n=1)
-        shown = self._folder.relative_to(self._root).as_posix()
-        path = name.rpartition(".")[0].replace(".", "/") or "file"
-        where = f"write `def {name.rpartition('.')[2]}()` in {shown}/{path}.py"
+        path = file.replace(".", "/") or "file"
+        where = f"write `def {function}()` in {self._shown}/{path}.py"
         return f"did you mean `{near[0]}`?" if near else where

@@ -29,9 +29,7 @@ from pylit.pipeline.pool import run
 from pylit.pipeline.progress import Progress
 from pylit.prose.bibliography import Work
 from pylit.prose.citations import Cited, unknown
-from pylit.runs.imports import KEPT
-from pylit.shapes.model import ModuleShapes
-from pylit.shapes.trace import kept_as, runs_kept_as
+from pylit.shapes.lines import ModuleShapes
 from pylit.site.addresses import HOME, file_path, module_url, prose_url
 from pylit.site.drafts import Draft, Drafter, Order, prose_target
 from pylit.site.links import PageFacts, facts
@@ -265,15 +263,12 @@ class Stages:
             files[file_path(url)] = made
         return files
 
-    def forget_others(
-        self, pages: Sequence[Page], shaped: Iterable[str], figures: Iterable[str]
-    ) -> None:
-        """Drop from the cache what belongs to pages that are no more; of `shaped` it has runs."""
+    def forget_others(self, pages: Sequence[Page], runs: Iterable[str]) -> None:
+        """Drop from the cache what belongs to pages that are no more; `runs` are kept too."""
         urls = [page.url for page in pages]
         kinds = ("parsed", "draft", "page", "previews", "card")
         names = {f"{kind} {url}" for kind in kinds for url in urls}
-        names |= {kept(module) for module in shaped for kept in (kept_as, runs_kept_as)}
-        self._cache.prune(names | {*figures, *KEPT})
+        self._cache.prune(names | {*runs})
 
     def _source_key(self, source: SourceFile) -> str:
         kind = f"{source.is_package} {source.own}"

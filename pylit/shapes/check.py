@@ -1,18 +1,274 @@
-"""What signatures and notes declare, compared with what ran."""
+"""What signatures and notes declare of shapes, compared with what ran.
 
-from collections.abc import Iterable, Iterator, Sequence
+Notes declare ``* `x` has shape `[T, B, C]` ``, and tables of symbols have a column of shapes. Only
+what is surely meant is read: a name and a shape in the same breath. A text that says it in another
+way is left alone, for a wrong complaint is worse than none.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pylit.diagnostics import Diagnostic
-from pylit.model import Module
-from pylit.shapes.annotations import read, written
-from pylit.shapes.claims import Axis, Claim, claims
-from pylit.shapes.matching import Matcher
-from pylit.shapes.model import Axes, Run, Traced
-from pylit.shapes.naming import Names
-from pylit.shapes.plan import Function, Plan
-from pylit.shapes.rendering import alternatives, text_of
-from pylit.shapes.values import Leaf, Value
+from pylit.model import Module, Note, Section
+from pylit.shapes.lines import Axes, Run, Traced
+from pylit.shapes.names import Names, alternatives, evaluate, names, parse, text_of
+from pylit.shapes.plan import (
+    CATEGORIES,
+    Function,
+    Many,
+    Plan,
+    Product,
+    Tensor,
+    Type,
+    Union,
+    read,
+    written,
+)
+from pylit.shapes.tracer import Leaf, Value
+
+#: One axis: the texts that it may be, ``("T", "1")`` for ``[T|1]``.
+Axis = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a note says that a name's shape is; one of several, where it gives several."""
+
+    #: ``""`` is what a function returns.
+    name: str
+    shapes: tuple[tuple[Axis, ...], ...]
+    line: int
+    #: The qualified name of a function or class; empty if it has to be found by the line.
+    scope: str
+    #: As written, for messages.
+    text: str
+    #: Whether it stands in a table of symbols, and speaks of the whole module; then `scope` is the
+    #: bare name of a function, or empty.
+    table: bool = False
+
+
+_SHAPE = re.compile(r"`\[([^\]`\n]+)\]`")
+_CODE = re.compile(r"`([^`\n]+)`")
+_NAME = r"`[A-Za-z_][\w.]*(?:\[\w+\])?`"
+_ITEM = re.compile(rf"[*-] +({_NAME}(?:(?:, and |, | and ){_NAME})*)(.*)", re.DOTALL)
+_LINK = r",?(?: (?:is|are|has|have))?(?: of| the)?(?: shapes?)?:? *"
+# "The rows of `tokens`" are not `tokens`.
+_PLAIN = re.compile(rf"(?<!of )({_NAME}){_LINK}(`\[[^\]`\n]+\]`)")
+#: What stands right before the shape of something.
+_SAID = re.compile(r"(?:[,:(]|\b(?:is|are|Returns?|shapes?|tensor|vectors|mask))\s*$")
+_RETURNS = re.compile(r"(?:^|(?<=\s))Returns?\b(.*?)(?:\bRaises\b|\.\s+[A-Z`]|\Z)", re.DOTALL)
+_CELL = re.compile(r"(?<!\\)\|")
+_OF = re.compile(r"\bof `(\w+)`")
+
+
+def claims(module: Module, words: Mapping[str, str]) -> Iterator[Claim]:
+    """All claims of a module's notes; `words` maps what notes call an axis to its letter."""
+    for index, section in enumerate(module.sections):
+        for note in section.notes:
+            if index == 0 and note.kind == "docstring" and not section.definition:
+                yield from _tables(note, words)
+            else:
+                yield from _prose(note, section, words)
+
+
+def _prose(note: Note, section: Section, words: Mapping[str, str]) -> Iterator[Claim]:
+    # A comment inside a function is of that function, which its line tells.
+    scope = section.definition
+    for begin, text in _paragraphs(note.text):
+        for offset, claim in _claims_of(text, scope, words):
+            line = note.first_line + begin + text[:offset].count("\n")
+            yield replace(claim, line=line)
+
+
+def _paragraphs(text: str) -> Iterator[tuple[int, str]]:
+    """Paragraphs and list items, with the line they begin on; not what is fenced."""
+    fenced = False
+    current: list[str] = []
+    begin = 0
+    for number, line in enumerate([*text.split("\n"), ""]):
+        stripped = line.strip()
+        opens = stripped.startswith(("* ", "- "))
+        if (not stripped or opens or stripped.startswith("```")) and current:
+            yield begin, "\n".join(current)
+            current = []
+        if stripped.startswith("```"):
+            fenced = not fenced
+        elif stripped and not fenced:
+            begin = begin if current else number
+            current.append(stripped)
+
+
+def _claims_of(text: str, scope: str, words: Mapping[str, str]) -> Iterator[tuple[int, Claim]]:
+    """Claims of one paragraph, each with its offset in it."""
+    item = _ITEM.match(text)
+    if item:
+        first = _SHAPE.search(item[2])
+        before = item[2][: first.start()] if first else ""
+        if first and _SAID.search(before) and not _CODE.search(before):
+            shapes = _shapes(item[2], words)
+            offset = item.start(2) + first.start()
+            if shapes:
+                for name in _CODE.findall(item[1]):
+                    yield offset, Claim(name, shapes, 0, scope, first[0].strip("`"))
+        return
+    for match in _PLAIN.finditer(text):
+        shapes = _shapes(match[2], words)
+        if shapes:
+            name = match[1].strip("`")
+            yield match.start(), Claim(name, shapes, 0, scope, match[2].strip("`"))
+    returns = _RETURNS.search(text) if scope else None
+    first = _SHAPE.search(text, returns.start()) if returns else None
+    if returns and first and _SAID.search(text[: first.start()]):
+        shapes = _shapes(returns[1], words)
+        if shapes:
+            yield first.start(), Claim("", shapes, 0, scope, first[0].strip("`"))
+
+
+def _tables(note: Note, words: Mapping[str, str]) -> Iterator[Claim]:
+    """Rows of tables with a column "Code" and a column "Shape"."""
+    columns: list[str] = []
+    for number, row in enumerate(note.text.split("\n"), start=note.first_line):
+        if not row.strip().startswith("|"):
+            columns = []
+            continue
+        cells = [cell.strip() for cell in _CELL.split(row.strip().strip("|"))]
+        if not columns:
+            columns = [cell.lower() for cell in cells]
+        elif {"code", "shape"} <= set(columns) and len(cells) == len(columns):
+            code, shape = cells[columns.index("code")], cells[columns.index("shape")]
+            yield from _row(code, shape, number, words)
+
+
+def _row(code: str, shape: str, line: int, words: Mapping[str, str]) -> Iterator[Claim]:
+    of = _OF.search(code)
+    named = _OF.sub("", code)
+    # Other words beside the names say which of several things is meant; who knows.
+    if re.sub(r"`[^`]*`|[,…\s]|\band\b", "", named):
+        return
+    names: list[str] = []
+    for name in _CODE.findall(named):
+        owner = names[-1].rpartition(".")[0] if names else ""
+        names.append(owner + name if name.startswith(".") else name)
+    texts = [match[0] for match in _SHAPE.finditer(shape)]
+    if len(texts) == 1:
+        texts *= len(names)
+    if not texts or len(texts) != len(names):
+        return
+    for name, text in zip(names, texts, strict=True):
+        if shapes := _shapes(text, words):
+            yield Claim(name, shapes, line, of[1] if of else "", text.strip("`"), table=True)
+
+
+def _shapes(text: str, words: Mapping[str, str]) -> tuple[tuple[Axis, ...], ...]:
+    """The shapes in a text; none at all if one of them cannot be read."""
+    found = []
+    for match in _SHAPE.finditer(text):
+        axes = tuple(_axis(part, words) for part in match[1].split(","))
+        if not all(axes):
+            return ()
+        found.append(axes)
+    return tuple(found)
+
+
+def _axis(text: str, words: Mapping[str, str]) -> Axis:
+    """What an axis may be; empty for what is none."""
+    options = []
+    for option in re.split(r"\\?\||\bor\b", text):
+        name = option.strip()
+        if name not in ("...", "…"):
+            name = re.sub(r"\w+", lambda word: words.get(word[0], word[0]), name)
+            if parse(name) is None:
+                return ()
+        options.append("..." if name == "…" else name)
+    return tuple(options)
+
+
+class Matcher:
+    """Compares with the sizes of one run; what names stand for lasts as long as a call.
+
+    A letter in a signature is a letter of the site where the run gave it a size, and then the sizes
+    must be equal. The letter of a length, T or S, may stand for any length, but never for what is
+    another axis altogether. Any other name is the call's own: whatever it is, it stays the same.
+
+    Args:
+        sizes: The axes of the run.
+        lengths: Letters that stand for any length.
+        bound: Names that have got their sizes, for `names of the call's own`.
+    """
+
+    def __init__(self, sizes: Mapping[str, int], lengths: frozenset[str]) -> None:
+        self._sizes = sizes
+        self._lengths = lengths
+        self._others = {size for axis, size in sizes.items() if axis not in lengths}
+        self.bound: dict[str, int] = {}
+
+    def fits(self, declared: Type, value: Value) -> bool:
+        """Whether a value is what an annotation says; what it does not speak of fits."""
+        match declared:
+            case Union(members=members):
+                return any(self._tried(member, value) for member in members)
+            case Product(items=items):
+                return all(self.fits(item, _item(value, i)) for i, item in enumerate(items))
+            case Many(item=item):
+                single = len(value) == 1 and value[0].times is not None
+                return self.fits(item, (value[0]._replace(times=None),)) if single else True
+            case Tensor(category=category, tokens=tokens):
+                if len(value) != 1 or value[0].path or value[0].times is not None:
+                    return True
+                leaf = value[0]
+                if leaf.dims is None:
+                    return True
+                kinds = CATEGORIES[category]
+                return (not kinds or leaf.dtype.startswith(kinds)) and self.sizes_fit(
+                    tokens, leaf.dims
+                )
+        return True
+
+    def _tried(self, declared: Type, value: Value) -> bool:
+        before = dict(self.bound)
+        if self.fits(declared, value):
+            return True
+        self.bound = before
+        return False
+
+    def sizes_fit(self, tokens: Sequence[str], dims: Sequence[int]) -> bool:
+        """Whether sizes are those of some axes; ``*name`` and ``...`` are any number of them."""
+        tokens = [token.partition("=")[2] or token for token in tokens]
+        many = [i for i, token in enumerate(tokens) if token.startswith("*") or token == "..."]
+        if not many:
+            return len(tokens) == len(dims) and self._all(tokens, dims)
+        before, after = tokens[: many[0]], tokens[many[0] + 1 :]
+        if len(before) + len(after) > len(dims):
+            return False
+        end = len(dims) - len(after)
+        return self._all(before, dims) and self._all(after, dims[end:])
+
+    def _all(self, tokens: Sequence[str], dims: Sequence[int]) -> bool:
+        return all(self._axis(token, size) for token, size in zip(tokens, dims, strict=False))
+
+    def _axis(self, token: str, size: int) -> bool:
+        name = token.lstrip("#?")
+        if name.startswith("_") or ("#" in token and size == 1):
+            return True
+        if not name.isidentifier():
+            known = {**self._sizes, **self.bound}
+            expected = evaluate(name, known)
+            # Within a call, `T` may have become another length; then so has `T-1`.
+            free = expected is None or names(name) & self._lengths
+            return expected == size or bool(free and names(name))
+        if name in self.bound:
+            return self.bound[name] == size
+        self.bound[name] = size
+        if name in self._lengths:
+            return size not in self._others or size == self._sizes.get(name)
+        return name not in self._sizes or self._sizes[name] == size
+
+
+def _item(value: Value, index: int) -> Value:
+    """The part of a tuple's description that is about one of its items."""
+    own = [leaf for leaf in value if leaf.path.split(".")[0] == str(index)]
+    return tuple(leaf._replace(path=leaf.path.partition(".")[2]) for leaf in own)
 
 
 def check(
@@ -217,7 +473,6 @@ def _choices(shape: Sequence[Axis]) -> Iterable[tuple[str, ...]]:
 
 def _named(ours: Sequence[Value], theirs: Sequence[Value], one: Traced) -> str:
     """What ran, in letters."""
-    names = Names(one.runs[0].sizes, one.runs[1].sizes)
-    found = alternatives(ours, theirs, names)
-    texts = [text_of([parts]) for parts in found]
+    found = Names(one.runs[0].sizes, one.runs[1].sizes)
+    texts = [text_of([parts]) for parts in alternatives(ours, theirs, found)]
     return " or ".join(f"`{text}`" for text in texts) or "something else"

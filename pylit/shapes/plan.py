@@ -1,12 +1,14 @@
-"""What a module's syntax says of each line: which names it binds, and which it mentions.
+"""What a module's syntax says: which names a line binds and mentions, which shapes are declared.
 
-Used in the child process, and by the checks: plain `ast`, nothing of the module runs.
+Used in the child process, and by the checks: plain `ast`, nothing of the module runs. Shapes are
+declared in signatures as jaxtyping does: ``Float[Tensor, "T B C"]``.
 """
 
 import ast
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import CodeType
 
 #: A name, or a chain of attributes that begins with one: ``("self", "attn")``.
@@ -67,6 +69,7 @@ class Plan:
         return max(around, key=lambda f: f.first, default=None)
 
 
+@lru_cache(maxsize=4)
 def read_plan(text: str) -> Plan:
     """The plan of a module; its source must parse."""
     with warnings.catch_warnings():
@@ -213,3 +216,121 @@ def chain(node: ast.expr) -> Path | None:
     if not isinstance(node, ast.Name):
         return None
     return (node.id, *reversed(names))
+
+
+#: jaxtyping's kinds -> how the dtypes begin that they take; the empty tuple takes all.
+CATEGORIES: dict[str, tuple[str, ...]] = {
+    "Float": ("float", "bfloat"),
+    "Float16": ("float16",),
+    "Float32": ("float32",),
+    "Float64": ("float64",),
+    "BFloat16": ("bfloat16",),
+    "Complex": ("complex",),
+    "Inexact": ("float", "bfloat", "complex"),
+    "Int": ("int",),
+    "UInt": ("uint",),
+    "Integer": ("int", "uint"),
+    "Int64": ("int64",),
+    "Int32": ("int32",),
+    "Bool": ("bool",),
+    "Real": ("float", "bfloat", "int", "uint"),
+    "Num": ("float", "bfloat", "int", "uint", "complex"),
+    "Shaped": (),
+}
+_SEQUENCES = frozenset({"list", "List", "Sequence", "Iterable", "Iterator", "Collection"})
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One tensor: what it may hold, and its axes."""
+
+    category: str
+    tokens: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """One of several; None among them is left out, since it fits everywhere."""
+
+    members: tuple["Type", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A tuple of a known length."""
+
+    items: tuple["Type", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """A list of alike things."""
+
+    item: "Type"
+
+
+#: None where an annotation says nothing of shapes.
+Type = Tensor | Union | Product | Many | None
+
+
+def written(function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> ast.expr | None:
+    """The annotation of a parameter; ``""`` names the result."""
+    if not name:
+        return function.returns
+    given = function.args
+    arguments = [*given.posonlyargs, *given.args, *given.kwonlyargs]
+    return next((a.annotation for a in arguments if a.arg == name), None)
+
+
+def read(node: ast.expr | None) -> Type:
+    """What an annotation says of shapes."""
+    match node:
+        case ast.Constant(value=str(text)):
+            try:
+                return read(ast.parse(text.strip(), mode="eval").body)
+            except SyntaxError:
+                return None
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return _union([left, right])
+        case ast.Subscript(value=base, slice=inner):
+            return _subscript(_last(base), inner)
+    return None
+
+
+def _subscript(name: str, inner: ast.expr) -> Type:
+    parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+    if name in CATEGORIES and len(parts) == 2:
+        axes = parts[1]
+        if isinstance(axes, ast.Constant) and isinstance(axes.value, str):
+            return Tensor(name, tuple(axes.value.split()))
+        return None
+    if name in ("Optional", "Union"):
+        return _union(parts)
+    if name in ("tuple", "Tuple"):
+        endless = any(isinstance(p, ast.Constant) and p.value is Ellipsis for p in parts)
+        return None if endless else Product(tuple(map(read, parts)))
+    return Many(read(parts[0])) if name in _SEQUENCES else None
+
+
+def _union(parts: list[ast.expr]) -> Type:
+    real = [p for p in parts if not (isinstance(p, ast.Constant) and p.value is None)]
+    members = tuple(map(read, real))
+    return members[0] if len(members) == 1 else Union(members)
+
+
+def _last(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def shown(node: ast.expr) -> str:
+    """A declared tensor as a chip would show it; empty if the annotation says nothing."""
+    found = read(node)
+    if not isinstance(found, Tensor):
+        return ""
+    dtypes = CATEGORIES[found.category]
+    shape = f"[{', '.join(found.tokens)}]" if found.tokens else "scalar"
+    return shape if dtypes[:1] in ((), ("float",)) else f"{shape} {_usual(found.category)}"
+
+
+def _usual(category: str) -> str:
+    return {"Int": "int64", "Integer": "int64"}.get(category, category.lower())

@@ -1,34 +1,158 @@
-"""All runs of a site: which of them are needed, and what the pages get of them.
+"""All runs of a site: the files that declare them, which are needed, what the pages get of them.
 
-What a module's runs told is kept under a digest of everything that they read: the file of traces,
-and the code of the module and of every module of the site that these import, by way of others too.
+A file of traces mirrors the path of its module, ``docs_src/traces/pkg/mod.py`` for ``pkg/mod.py``.
+Each of its functions whose name begins with ``trace`` is a run, and its parameters are axes. What
+a module's runs told is kept under a digest of everything that they read: the file of traces, and
+the code of the module and of every module of the site that these import, by way of others too.
 What its page shows of them depends on its notes as well, and is made anew when they change.
 """
 
-from collections.abc import Mapping, Sequence
+import ast
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from pylit.cache import Cache, digest
 from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.model import Module
-from pylit.runs.imports import KEPT, Closure, Imports, roots, versions
-from pylit.runs.process import NO_READS, Failure, Limits, Reads
+from pylit.runs import Closure, Failure, Imports, Limits, Reads, Runner, Task, roots, versions
 from pylit.shapes.check import check
-from pylit.shapes.files import FOLDER, read_axes, read_traces, trace_files
-from pylit.shapes.lines import module_lines
-from pylit.shapes.model import Axes, ModuleShapes, Traced
-from pylit.shapes.moved import CodeLines, code_lines, moved
+from pylit.shapes.lines import (
+    Axes,
+    CodeLines,
+    ModuleShapes,
+    Traced,
+    code_lines,
+    module_lines,
+    moved,
+    read_run,
+)
+from pylit.shapes.names import MOST_AXES, assign, names
 from pylit.shapes.plan import read_plan
-from pylit.shapes.process import Answer, Child, Work
 
-_KINDS = {
-    "failed": "trace-failed",
-    "died": "trace-failed",
-    "slow": "trace-slow",
-    "waited": "trace-slow",
-    "hungry": "trace-hungry",
+_IMPORTS = "imports of traces"
+FOLDER = "traces"
+AXES = "axes.toml"
+_KEYS: Mapping[str, type] = {
+    "words": dict,
+    "derived": dict,
+    "lengths": list,
+    "page": str,
+    "environment": dict,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class TraceFunction:
+    """A function of a trace file, with the sizes of its axes in two runs."""
+
+    name: str
+    line: int
+    sizes: tuple[Mapping[str, int], ...]
+
+
+def read_axes(folder: Path, shown: str, report: Report) -> Axes:
+    """The letters of the site; none where there is no file."""
+    path = folder / AXES
+    if not path.is_file():
+        return Axes()
+    try:
+        text = path.read_text(encoding="utf-8")
+        data = tomllib.loads(text)
+    except (OSError, ValueError) as error:
+        report.add(Diagnostic(f"{shown}/{AXES}", 0, 0, "axes", str(error)))
+        return Axes()
+    for problem in _problems(data):
+        report.add(Diagnostic(f"{shown}/{AXES}", 0, 0, "axes", problem))
+    if report.failed:
+        return Axes()
+    return Axes(
+        data.get("words", {}),
+        data.get("derived", {}),
+        frozenset(data.get("lengths", ())),
+        data.get("page", ""),
+        text,
+        {name: str(value) for name, value in data.get("environment", {}).items()},
+    )
+
+
+def _problems(data: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in data.items():
+        if key not in _KEYS:
+            yield f"unknown key `{key}`; known: {', '.join(_KEYS)}"
+        elif not isinstance(value, _KEYS[key]):
+            yield f"`{key}` must be a {_KEYS[key].__name__}"
+        elif isinstance(value, list) and not all(isinstance(one, str) for one in value):
+            yield f"`{key}` is {value!r}; expected letters, such as ['T', 'S']"
+    for key in ("words", "derived"):
+        table = data.get(key)
+        for name, text in table.items() if isinstance(table, dict) else ():
+            if not isinstance(text, str) or not names(text):
+                yield f"`{key}.{name}` is {text!r}; expected letters, such as 'T' or 'H*K'"
+
+
+def trace_files(folder: Path) -> list[str]:
+    """The files of traces, by the paths of their modules."""
+    if not folder.is_dir():
+        return []
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py"))
+
+
+def read_traces(text: str, shown: str, axes: Axes, report: Report) -> tuple[TraceFunction, ...]:
+    """The functions of one file of traces."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError) as error:
+        # A ValueError is Python 3.11's word for a null byte, and has no place.
+        line, column = getattr(error, "lineno", 0) or 0, getattr(error, "offset", 0) or 0
+        message = f"does not parse: {getattr(error, 'msg', error)}"
+        report.add(Diagnostic(shown, line, column, "trace-file", message))
+        return ()
+    nodes = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    nodes = [node for node in nodes if node.name.startswith("trace")]
+    found = [one for node in nodes if (one := _function(node, axes, shown, report))]
+    if not nodes:
+        message = "no function whose name begins with `trace`"
+        hint = "write `def trace(T, B): ...`, with the axes of the run as its parameters"
+        report.add(Diagnostic(shown, 0, 0, "trace-file", message, hint))
+    return tuple(found)
+
+
+def _function(
+    node: ast.FunctionDef, axes: Axes, shown: str, report: Report
+) -> TraceFunction | None:
+    """A parameter with a default value is no axis."""
+    given = node.args
+    positional = [*given.posonlyargs, *given.args]
+    positional = positional[: len(positional) - len(given.defaults)]
+    named = [a for a, d in zip(given.kwonlyargs, given.kw_defaults, strict=True) if d is None]
+    letters = [argument.arg for argument in (*positional, *named)]
+    if len(letters) > MOST_AXES:
+        message = f"`{node.name}` has {len(letters)} axes, and there are sizes for {MOST_AXES}"
+        hint = "give those that need no name a default value"
+        report.add(Diagnostic(shown, node.lineno, 1, "trace-file", message, hint))
+        return None
+    derived = {
+        letter: text
+        for letter, text in axes.derived.items()
+        if letter in letters and names(text) <= set(letters)
+    }
+    return TraceFunction(node.name, node.lineno, assign(letters, derived))
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What the runs of a module told, where its code was, and what its page shows of them."""
+
+    traced: tuple[Traced, ...]
+    lines: CodeLines
+    #: What ran or was read besides what the key says: paths of the site -> their digest.
+    extra: Mapping[str, str]
+    #: Digest of the source with the notes that pages and checks took from it.
+    source: str
+    shapes: ModuleShapes
 
 
 @dataclass(slots=True)
@@ -36,36 +160,20 @@ class _Job:
     """A module whose runs are needed."""
 
     module: Module
-    #: Of its file of traces, for messages.
+    #: Its file of traces: the path, the path for messages, the text.
+    file: Path
     shown: str
-    work: Work
-    #: Of what is shown, and of the runs.
+    text: str
     key: str
-    runs_key: str
     closure: Closure
     traced: list[Traced] = field(default_factory=list)
-    reads: Reads = NO_READS
+    reads: Reads = field(default_factory=Reads)
     failed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Runs:
-    """What the runs of a module told, and where its code was."""
-
-    traced: tuple[Traced, ...]
-    lines: CodeLines
-    #: Other modules that ran or were read -> their digest.
-    others: Mapping[str, str]
-
-
-def kept_as(name: str) -> str:
+def _kept_as(name: str) -> str:
     """The name in the cache of what the runs of a module told."""
     return f"shapes {name}"
-
-
-def runs_kept_as(name: str) -> str:
-    """The name in the cache of the runs of a module."""
-    return f"runs {name}"
 
 
 class Tracing:
@@ -92,7 +200,7 @@ class Tracing:
         self._modules = {module.source.display: module for module in modules if module.parsed}
         #: A module that does not parse has been reported, and cannot run.
         self._broken = {module.source.display for module in modules if not module.parsed}
-        self._folder = docs / FOLDER
+        self._folder, self._root = docs / FOLDER, root
         self._shown = self._folder.relative_to(root).as_posix()
         self._cache = cache
         self._generator = generator
@@ -100,157 +208,126 @@ class Tracing:
         self._report = Report()
         self._jobs: dict[str, _Job] = {}
         self._found: dict[str, ModuleShapes] = {}
-        self._child: Child | None = None
+        self._runner: Runner | None = None
 
     def __enter__(self) -> "Tracing":
         """See what is kept, and begin with the rest."""
-        self._start()
+        files = trace_files(self._folder)
+        self._axes = axes = read_axes(self._folder, self._shown, self._report)
+        if files and self._modules and not self._report.failed:
+            modules = list(self._modules.values())
+            self._imports = Imports(modules, self._root, self._cache, _IMPORTS, self._generator)
+            tasks = [task for path in files for task in self._tasks(path)]
+            self._imports.keep()
+            where = roots(modules)
+            self._runner = Runner("pylit.shapes.tracer", where, self._limits, axes.environment)
+            self._runner.start(tasks)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        if self._runner is not None:
+            self._runner.close()
 
-    def _start(self) -> None:
-        files = trace_files(self._folder)
-        axes = read_axes(self._folder, self._shown, self._report)
-        self._axes = axes
-        if not files or not self._modules or self._report.failed:
-            return
-        modules = list(self._modules.values())
-        self._imports = imports = Imports(modules, self._cache, KEPT[0], self._generator)
-        for path in files:
-            self._prepare(path, axes, imports)
-        imports.keep()
-        self._begin([job.work for job in self._jobs.values()])
+    @property
+    def kept(self) -> set[str]:
+        """Names in the cache of what this build may need again."""
+        return {_IMPORTS, *map(_kept_as, self._found)}
 
-    def _begin(self, work: Sequence[Work]) -> None:
-        """Start a child, if there is anything to do for one."""
-        self.close()
-        given = roots(self._modules.values()), self._limits, self._axes.environment
-        self._child = Child(work, *given) if work else None
-
-    def _prepare(self, path: str, axes: Axes, imports: Imports) -> None:
+    def _tasks(self, path: str) -> list[Task]:
+        """What of a file of traces has to run."""
         shown = f"{self._shown}/{path}"
         module = self._modules.get(path)
         try:
             text = (self._folder / path).read_text(encoding="utf-8")
         except (OSError, ValueError) as error:
             self._report.add(Diagnostic(shown, 0, 0, "trace-file", f"cannot be read: {error}"))
-            return
+            return []
         if module is None:
             if path not in self._broken:
                 message = f"there is no module `{path}` that it could run"
                 hint = "a file of traces has the path of its module"
                 self._report.add(Diagnostic(shown, 0, 0, "trace-file", message, hint))
-            return
+            return []
         name, source = module.source.name, module.source
-        closure = imports.closure(text, name)
-        parts = (axes.text, path, text, repr(self._limits), *closure.digests())
-        runs_key = digest(self._generator, *versions(), *parts)
-        key = digest(runs_key, source.digest)
-        kept: ModuleShapes | None = self._cache.load(kept_as(name), key)
-        if kept is not None and imports.hold(kept.others):
-            self._found[name] = kept
-            return
-        if self._again(module, key, runs_key):
-            return
+        closure = self._imports.closure(text, name)
+        parts = (self._axes.text, path, text, repr(self._limits), *closure.digests())
+        key = digest(self._generator, *versions(), *parts)
+        if self._again(module, key):
+            return []
         report = Report()
-        functions = read_traces(text, shown, axes, report)
+        functions = read_traces(text, shown, self._axes, report)
         self._report.extend(report)
-        if not report.failed:
-            file = self._folder / path
-            work = Work(name, source.path, source.text, file, functions, closure.heavy())
-            self._jobs[name] = _Job(module, shown, work, key, runs_key, closure)
+        if report.failed:
+            return []
+        file = self._folder / path
+        self._jobs[name] = _Job(module, file, shown, text, key, closure)
+        more = {"source": str(source.path), "text": source.text}
+        return [
+            Task(file, f.name, f.line, name, closure.heavy, {**more, "sizes": f.sizes})
+            for f in functions
+        ]
 
-    def _again(self, module: Module, key: str, runs_key: str) -> bool:
-        """Show runs that are kept on lines that have moved, if nothing but notes has changed."""
-        name = module.source.name
-        runs: _Runs | None = self._cache.load(runs_kept_as(name), runs_key)
-        if runs is None or not self._imports.hold(runs.others):
+    def _again(self, module: Module, key: str) -> bool:
+        """Show runs that are kept, on lines that have moved if only notes have changed."""
+        name, source = module.source.name, module.source
+        kept: _Kept | None = self._cache.load(_kept_as(name), key)
+        if kept is None or not self._imports.hold(kept.extra):
             return False
-        traced = moved(runs.traced, runs.lines, code_lines(module.source.text))
-        if traced is None:
-            return False
-        self._found[name] = shapes = self._shapes(module, traced, runs.others)
-        self._cache.store(kept_as(name), key, shapes)
-        return True
+        if kept.source == source.digest:
+            self._found[name] = kept.shapes
+            return True
+        traced = moved(kept.traced, kept.lines, code_lines(source.text))
+        if traced is not None:
+            self._keep(module, key, traced, kept.extra)
+        return traced is not None
 
     def finish(self, report: Report) -> dict[str, ModuleShapes]:
         """Shapes by the names of modules; faults go to the report."""
-        try:
-            while self._child is not None:
-                answers, left = self._child.answers()
-                for answer in answers:
-                    self._take(answer)
-                self._begin(left)
-        finally:
-            self.close()
-        for name, job in self._jobs.items():
+        for task, told, reads in self._runner.answers() if self._runner else ():
+            job = self._jobs[task.owner]
+            if isinstance(told, Failure):
+                job.failed = True
+                self._report.add(self._fault(job, told))
+                continue
+            job.reads |= reads
+            pairs = zip(told["runs"], task.more["sizes"], strict=True)
+            first, second = (read_run(run, sizes) for run, sizes in pairs)
+            job.traced.append(Traced(f"{job.shown}:{task.line}", (first, second)))
+        for job in self._jobs.values():
             if not job.failed:
-                self._keep(name, job)
+                extra = self._imports.extra(job.closure, self._folder.parent, job.reads)
+                self._keep(job.module, job.key, tuple(job.traced), extra)
         for shapes in self._found.values():
             report.extend(shapes.diagnostics)
         report.extend(self._report)
         return self._found
 
-    def close(self) -> None:
-        """End the child."""
-        if self._child is not None:
-            self._child.close()
-
-    def _take(self, answer: Answer) -> None:
-        job = self._jobs[answer.module]
-        if answer.failure is not None:
-            job.failed = True
-            files = {m.source.path.resolve(): m.source.display for m in self._modules.values()}
-            self._report.add(_fault(job, answer.failure, self._limits, files))
-            return
-        job.reads |= answer.reads
-        first, second = answer.runs
-        line = next(f.line for f in job.work.functions if f.name == answer.function)
-        job.traced.append(Traced(f"{job.shown}:{line}", (first, second)))
-
-    def _keep(self, name: str, job: _Job) -> None:
+    def _keep(
+        self, module: Module, key: str, traced: tuple[Traced, ...], extra: Mapping[str, str]
+    ) -> None:
         """Keep what came of runs, for pages and for builds to come."""
-        ran = {file for one in job.traced for run in one.runs for file in run.files}
-        others = self._imports.digests(job.closure, job.work.trace, ran, job.reads)
-        self._found[name] = shapes = self._shapes(job.module, job.traced, others)
-        self._cache.store(kept_as(name), job.key, shapes)
-        runs = _Runs(tuple(job.traced), code_lines(job.module.source.text), others)
-        self._cache.store(runs_kept_as(name), job.runs_key, runs)
-
-    def _shapes(
-        self, module: Module, traced: Sequence[Traced], others: Mapping[str, str]
-    ) -> ModuleShapes:
-        plan = read_plan(module.source.text)
-        return replace(
-            module_lines(module.source.text, plan, traced),
+        name, source = module.source.name, module.source
+        plan = read_plan(source.text)
+        self._found[name] = shapes = replace(
+            module_lines(source.text, plan, traced),
             page=self._axes.page,
             diagnostics=check(module, plan, traced, self._axes),
-            others=others,
         )
+        kept = _Kept(traced, code_lines(source.text), extra, source.digest, shapes)
+        self._cache.store(_kept_as(name), key, kept)
 
-
-def _fault(job: _Job, failure: Failure, limits: Limits, files: Mapping[Path, str]) -> Diagnostic:
-    """What went wrong with a run, at its line in the file of traces."""
-    lines = job.work.trace.read_text(encoding="utf-8").split("\n")
-    source = lines[failure.line - 1] if 0 < failure.line <= len(lines) else ""
-    if failure.missing == "torch":
-        message = "torch is not installed, so pages are built without shapes"
-        hint = "`pip install torch`, and build again"
-        folder = job.shown.split(f"/{job.module.source.display}")[0]
-        return Diagnostic(folder, 0, 0, "shapes-off", message, hint, severity=Severity.WARNING)
-    message, hint = failure.message, "mend the run, or what it runs"
-    if failure.kind == "slow":
-        message = f"the run took more than {limits.seconds:g} s of processor time"
-        hint = "make its tensors smaller"
-    elif failure.kind == "waited":
-        message = "the run waits for what does not come"
-        hint = "let it compute, and ask for nothing"
-    elif failure.kind == "hungry":
-        message = f"the run asked for more than {limits.bytes / 2**30:g} GiB of memory"
-        hint = "make its tensors smaller"
-    elif failure.file:
-        file = Path(failure.file)
-        message += f", at {files.get(file.resolve(), file.name)}:{failure.file_line}"
-    return Diagnostic(job.shown, failure.line, 1, _KINDS[failure.kind], message, hint, source)
+    def _fault(self, job: _Job, failure: Failure) -> Diagnostic:
+        """What went wrong with a run, at its line in the file of traces."""
+        if failure.missing == "torch":
+            message = "torch is not installed, so pages are built without shapes"
+            hint, off = "`pip install torch`, and build again", Severity.WARNING
+            return Diagnostic(self._shown, 0, 0, "shapes-off", message, hint, severity=off)
+        message, hint = f"the run {failure.message}", "mend the run, or what it runs"
+        if failure.kind != "failed":
+            hint = "make its tensors smaller, and let it wait for nothing"
+        elif failure.file:
+            files = {str(m.source.path.resolve()): m.source.display for m in self._modules.values()}
+            below = files.get(failure.file, Path(failure.file).name)
+            message += f", at {below}:{failure.file_line}"
+        line = job.text.split("\n")[failure.line - 1]
+        return Diagnostic(job.shown, failure.line, 1, f"trace-{failure.kind}", message, hint, line)

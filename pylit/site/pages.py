@@ -20,7 +20,7 @@ from pylit.model import (
     SectionView,
 )
 from pylit.page.cards import card_url
-from pylit.shapes.model import ModuleShapes
+from pylit.shapes.lines import ModuleShapes
 from pylit.site.addresses import HOME, MISSING
 from pylit.site.catalogue import Neighbours
 from pylit.site.config import SiteConfig

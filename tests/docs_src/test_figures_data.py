@@ -8,10 +8,8 @@ from types import ModuleType
 import pytest
 import torch
 
-from pylit.figures.figure import Figure
-from pylit.figures.files import read_files
-from pylit.figures.svg import WIDTH
-from pylit.figures.table import Table
+from pylit.figures.draw import WIDTH, Figure, Table
+from pylit.figures.gallery import read_files
 
 ROOT = Path(__file__).parents[2]
 FILES = read_files(ROOT / "docs_src/figures", "docs_src/figures")

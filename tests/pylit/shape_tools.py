@@ -10,10 +10,9 @@ from types import ModuleType
 from pylit.diagnostics import Diagnostic, Report
 from pylit.model import Module, SourceFile
 from pylit.shapes.check import check
-from pylit.shapes.files import read_traces
-from pylit.shapes.lines import module_lines
-from pylit.shapes.model import Axes, ModuleShapes, Run, Traced
+from pylit.shapes.lines import Axes, ModuleShapes, Run, Traced, module_lines
 from pylit.shapes.plan import read_plan
+from pylit.shapes.trace import read_traces
 from pylit.shapes.tracer import Tracer
 from pylit.source.parse import parse_module
 
@@ -68,7 +67,6 @@ def _one(function, sizes, plan, path) -> Run:
         {line: tuple(calls) for line, calls in tracer.calls.items()},
         {(n, p): tuple(seen) for n, parts in tracer.fields.items() for p, seen in parts.items()},
         frozenset(tracer.lines),
-        frozenset(tracer.files),
     )
 
 

@@ -1,9 +1,13 @@
 """A small site of one's own in a temporary folder, and ways to look at what became of it."""
 
 import hashlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pytest
+
 from pylit.pipeline.build import Builder, Options, Outcome
+from pylit.runs import Runner, Task
 from pylit.site.write import MANIFEST
 
 REPOSITORY = Path(__file__).parents[2]
@@ -136,3 +140,17 @@ def pages_cache(root: Path) -> Path:
     with Builder(options(root)) as builder:
         assert builder.remembered is not None
         return builder.remembered
+
+
+def count(
+    monkeypatch: pytest.MonkeyPatch, started: list[list[str]], named: Callable[[Task], str]
+) -> None:
+    """Note down the tasks that each child process is given, each name once."""
+    start = Runner.start
+
+    def counted(self: Runner, tasks: Sequence[Task]) -> None:
+        if tasks:
+            started.append(list(dict.fromkeys(map(named, tasks))))
+        start(self, tasks)
+
+    monkeypatch.setattr(Runner, "start", counted)

@@ -7,7 +7,7 @@ import pytest
 
 PROGRAM = """
 import time
-from pylit.runs import confined
+from pylit import confined
 
 if {busy}:
     # Another program has the processor all the time.

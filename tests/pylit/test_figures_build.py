@@ -4,10 +4,10 @@ import time
 from pathlib import Path
 
 import pytest
-from site_tools import build, faults, make_site, succeed
+from site_tools import build, count, faults, make_site, succeed
 
-from pylit.figures import gallery, process
-from pylit.runs.process import Limits
+from pylit.figures import gallery
+from pylit.runs import Limits, Runner
 
 FIGURES = '''\
 """Figures."""
@@ -45,12 +45,7 @@ def children(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The figures that each child process was given."""
     started: list[list[str]] = []
 
-    class Counted(process.Child):
-        def __init__(self, tasks, roots, limits):
-            started.append([f"{task.file}.{task.function}" for task in tasks])
-            super().__init__(tasks, roots, limits)
-
-    monkeypatch.setattr(gallery, "Child", Counted)
+    count(monkeypatch, started, lambda task: f"{task.owner}.{task.function}")
     return started
 
 
@@ -249,19 +244,18 @@ def test_a_figure_needs_a_caption_and_a_paragraph_of_its_own(tmp_path: Path):
 def test_the_child_ends_with_a_build_that_does_not_come_so_far(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    started: list[process.Child] = []
-    real = process.Child.__init__
+    started: list[Runner] = []
+    real = Runner.start
 
-    def kept(self, *arguments):
-        real(self, *arguments)
+    def kept(self, tasks):
+        real(self, tasks)
         started.append(self)
 
     def fail(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(process.Child, "__init__", kept)
+    monkeypatch.setattr(Runner, "start", kept)
     monkeypatch.setattr("pylit.pipeline.stages.Stages.draft", fail)
     with pytest.raises(KeyboardInterrupt):
         build(make_site(tmp_path, SITE))
-    (child,) = started
-    assert child._process.returncode is not None
+    assert started[-1]._process.returncode is not None

@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from pylit.figures.draw import (
+    WIDTH,
     Demo,
     Figure,
     Knob,
@@ -17,7 +18,6 @@ from pylit.figures.draw import (
     polyline,
     short,
 )
-from pylit.figures.svg import WIDTH
 
 
 def parsed(panel: Panel) -> ET.Element:
@@ -64,7 +64,6 @@ def test_a_plot_holds_what_was_drawn_into_it():
     plot = Plot((0, 4), (0, 4), title="Title", x_label="steps", y_label="size & more")
     plot.line([0, 1, 4], [0, 3, 1], 2, label="curve", dashed=True, hook="it")
     plot.dots([1], [2], 1)
-    plot.bars([0, 2, 4], [1, 2, 4])
     plot.note(2, 2, "here")
     plot.add(element("circle", "f t0", cx=1, cy=2, r=3))
     panel = plot.panel()

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 from note_tools import render
-from site_tools import make_site, succeed
+from site_tools import count, make_site, succeed
 
-from pylit.figures import gallery, process
 from pylit.figures.draw import Table
 from pylit.model import FigureUse, figure_slot
 
@@ -94,20 +93,15 @@ SITE = {
 
 
 @pytest.fixture
-def children(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    started: list[int] = []
+def children(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    started: list[list[str]] = []
 
-    class Counted(process.Child):
-        def __init__(self, tasks, roots, limits):
-            started.append(len(tasks))
-            super().__init__(tasks, roots, limits)
-
-    monkeypatch.setattr(gallery, "Child", Counted)
+    count(monkeypatch, started, lambda task: task.function)
     return started
 
 
 def test_a_table_is_made_anew_when_a_result_changes_or_is_added(
-    tmp_path: Path, children: list[int]
+    tmp_path: Path, children: list[list[str]]
 ):
     def page() -> str:
         return (tmp_path / "site/notes.html").read_text(encoding="utf-8")
@@ -116,7 +110,7 @@ def test_a_table_is_made_anew_when_a_result_changes_or_is_added(
     assert '<th scope="row">first</th><td class="r">1.5</td></tr></tbody></table></div>' in page()
     assert "<p>In nats.</p></figure>" in page()
     assert succeed(tmp_path).tally.rendered == 0
-    assert children == [1]
+    assert children == [["every"]]
 
     (tmp_path / "docs_src/results/first.json").write_text('{"loss": 1.25}')
     succeed(tmp_path)
@@ -125,9 +119,9 @@ def test_a_table_is_made_anew_when_a_result_changes_or_is_added(
     (tmp_path / "docs_src/results/second.json").write_text('{"loss": 1.75}')
     succeed(tmp_path)
     assert '<th scope="row">second</th><td class="r">1.75</td>' in page()
-    assert children == [1, 1, 1]
+    assert children == [["every"]] * 3
     assert succeed(tmp_path).tally.rendered == 0
-    assert children == [1, 1, 1]
+    assert children == [["every"]] * 3
 
 
 def test_a_table_is_made_anew_when_a_file_is_there_that_it_had_asked_for(tmp_path: Path):

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 from shape_tools import plain
-from site_tools import build, faults, make_site, succeed, tree
+from site_tools import build, count, faults, make_site, succeed, tree
 
-from pylit.runs.process import Limits
-from pylit.shapes import process, trace
+from pylit.runs import Limits
+from pylit.shapes import trace
 
 AXES = 'lengths = ["T", "S"]\npage = "notes.html"\n\n[derived]\nC = "H*K"\n'
 WORK = '''\
@@ -60,12 +60,7 @@ def children(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The modules that each child process was given."""
     started: list[list[str]] = []
 
-    class Counted(process.Child):
-        def __init__(self, work, roots, *options):
-            started.append([one.module for one in work])
-            super().__init__(work, roots, *options)
-
-    monkeypatch.setattr(trace, "Child", Counted)
+    count(monkeypatch, started, lambda task: task.owner)
     return started
 
 
@@ -186,17 +181,19 @@ def test_runs_that_fail_each_say_where_and_why(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(trace, "Limits", lambda: Limits(seconds=0.5, bytes=2**28))
     files = BROKEN | {"pkg/lost.py": "x = 1\n"}
     outcome = build(make_site(tmp_path, files))
-    shown = {(d.path.rpartition("/")[2], d.line): (d.code, d.message) for d in outcome.report}
-    assert shown == {
-        ("failing.py", 5): ("trace-failed", "ValueError: not 5,, at pkg/failing.py:2"),
-        ("hungry.py", 5): ("trace-hungry", "the run asked for more than 0.25 GiB of memory"),
-        ("lost.py", 1): (
+    found = {(d.path.rpartition("/")[2], d.line): (d.code, d.message) for d in outcome.report}
+    module = "ModuleNotFoundError: No module named 'pkg.lost.more'; 'pkg.lost' is not a package"
+    slow = ("trace-slow", "the run took more than 0.5 s of processor time")
+    assert found == {
+        ("failing.py", 5): (
             "trace-failed",
-            "ModuleNotFoundError: No module named 'pkg.lost.more'; 'pkg.lost' is not a package",
+            "the run failed: ValueError: not 5,, at pkg/failing.py:2",
         ),
-        ("quits.py", 5): ("trace-failed", "the process ended with status 3"),
-        ("slow.py", 5): ("trace-slow", "the run took more than 0.5 s of processor time"),
-        ("slow.py", 8): ("trace-slow", "the run took more than 0.5 s of processor time"),
+        ("hungry.py", 5): ("trace-hungry", "the run asked for more than 0.25 GiB of memory"),
+        ("lost.py", 1): ("trace-failed", f"the run failed: {module}"),
+        ("quits.py", 5): ("trace-failed", "the run failed: the process ended with status 3"),
+        ("slow.py", 5): slow,
+        ("slow.py", 8): slow,
     }
     assert not (tmp_path / "site").exists()
     assert all("Traceback" not in str(d) for d in outcome.report)

@@ -2,8 +2,7 @@
 
 import pytest
 
-from pylit.shapes.model import Run, Traced
-from pylit.shapes.moved import code_lines, moved
+from pylit.shapes.lines import Run, Traced, code_lines, moved
 
 TEXT = '''\
 """A note."""
@@ -65,7 +64,7 @@ def test_code_is(old: str, new: str):
 
 def run(line: int) -> Run:
     values = {(line, "set", "y"): ((("T",),),)}
-    return Run({"T": 5}, values, {7: ({},)}, {}, frozenset({7, 8, line}), frozenset())  # type: ignore
+    return Run({"T": 5}, values, {7: ({},)}, {}, frozenset({7, 8, line}))  # type: ignore
 
 
 def test_runs_move_with_their_lines():

@@ -4,10 +4,8 @@ import itertools
 
 import pytest
 
-from pylit.shapes.expressions import evaluate
-from pylit.shapes.naming import UNKNOWN, Names, assign
-from pylit.shapes.rendering import alternatives
-from pylit.shapes.values import NONE, Leaf
+from pylit.shapes.names import UNKNOWN, Names, alternatives, assign, evaluate
+from pylit.shapes.tracer import NONE, Leaf
 
 LETTERS = ["T", "S", "B", "H", "K", "F", "V", "L"]
 SIZES = assign([*LETTERS, "C"], {"C": "H*K"})
