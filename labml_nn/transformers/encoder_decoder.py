@@ -107,6 +107,12 @@ def collate(
     pairs = list(pairs)
     if not pairs:
         raise ValueError("`pairs` is empty; expected at least one (source, target)")
+    for i, pair in enumerate(pairs):
+        if not isinstance(pair, Sequence) or len(pair) != 2 or not len(pair[0]):
+            raise ValueError(
+                f"`pairs[{i}]` ({pair!r}) must be a pair (source, target), with a "
+                "source of at least one token"
+            )
     sides = []
     for side in zip(*pairs, strict=True):
         sequences = [torch.as_tensor(tokens, dtype=torch.long) for tokens in side]

@@ -97,6 +97,9 @@ def test_shift():
     ("change", "error", "message"),
     [
         ({"pairs": []}, ValueError, "`pairs` is empty.*at least one"),
+        ({"pairs": [1]}, ValueError, r"`pairs\[0\]` \(1\) must be a pair"),
+        ({"pairs": [([1], [2], [3])]}, ValueError, r"`pairs\[0\]` .*must be a pair"),
+        ({"pairs": [([1], [2]), ([], [2])]}, ValueError, r"`pairs\[1\]` .*at least one token"),
         ({"pairs": [([1], [2]), ([1], [2, 0])]}, ValueError, r"`pairs\[1\]` holds 0.* padding tok"),
         ({"padding_token": "0"}, TypeError, r"`padding_token` \('0'\) must be a whole number"),
     ],
