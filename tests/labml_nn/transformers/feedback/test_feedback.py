@@ -103,10 +103,12 @@ def test_parameters_are_those_of_0_5_1(shared):
         d_model=C, attn=made, feed_forward=feedback.FeedForward(C, 5), dropout_prob=0.0
     )
     if shared:
-        names = feedback.FeedbackTransformerKV(layer, 2, C, H).state_dict()
-        around = {name for name in names if not name.startswith("layers.")}
-        weights = {"weights", "key.linear.weight", "value.linear.weight"}
-        assert around == weights | {"norm.weight", "norm.bias"}
+        model = feedback.FeedbackTransformerKV(layer, 2, C, H)
+    else:
+        model = feedback.FeedbackTransformer(layer, 2)
+    around = {name for name in model.state_dict() if not name.startswith("layers.")}
+    projections = {"key.linear.weight", "value.linear.weight"} if shared else set()
+    assert around == projections | {"weights", "norm.weight", "norm.bias"}
 
 
 def test_attention_equals_torch():
