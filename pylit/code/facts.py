@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pylit.code.bindings import read_scopes
 from pylit.code.scopes import Assigned, Binding, Declared, Defined, Imported, Scope, Scopes
 from pylit.model import Definition, Module, Target
+from pylit.source.cpp import includes, is_cpp
 
 #: Attribute of a module's `Target` that holds the modules of its ``from m import *``, and the one
 #: that holds the names in its ``__all__``; both separated by spaces.
@@ -53,7 +54,7 @@ def read_module(module: Module) -> Scopes | None:
 
 def targets(module: Module, url: str) -> dict[str, Target]:
     """The definitions of a module by dotted name, with their addresses on the page at `url`."""
-    scopes = read_module(module)
+    scopes = read_module(module) if not is_cpp(module.source.name) else None
     anchored = {section.definition for section in module.sections}
     found: dict[str, Target] = {}
     for definition in module.definitions:
@@ -62,6 +63,9 @@ def targets(module: Module, url: str) -> dict[str, Target]:
         attributes: Mapping[str, str] = {}
         if scopes is not None:
             bases, attributes = _facts(definition, scopes, module)
+        elif is_cpp(module.source.name) and definition.kind == "module":
+            # An included file is like one of which everything is imported.
+            attributes = {STARS: " ".join(includes(module.source))}
         # The first of several definitions of a name owns its anchor.
         found.setdefault(definition.dotted, Target(definition, place, bases, attributes))
     return found

@@ -24,6 +24,7 @@ LONGEST = 2000
 #: Kinds of token that are marked, with their class; a kind covers what is below it.
 _CLASSES: dict[_TokenType, str] = {
     Comment: "hc",
+    Comment.PreprocFile: "",
     Generic.Prompt: "hc",
     Keyword: "hk",
     Operator.Word: "hk",

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from pylit.code.facts import PUBLIC, STARS
 from pylit.model import Target
+from pylit.source.cpp import is_cpp
 
 #: Answers what a dotted name stands for in the project; None for what is not of the project.
 Lookup = Callable[[str], Target | None]
@@ -18,7 +19,8 @@ class Index:
         self._bare: dict[str, list[str]] = {}
         for dotted, target in targets.items():
             definition = target.definition
-            if definition.kind in ("class", "function") and "." not in definition.qualname:
+            named = definition.kind in ("class", "function") and "." not in definition.qualname
+            if named and not is_cpp(definition.module):
                 self._bare.setdefault(definition.qualname, []).append(dotted)
 
     def lookup(self, dotted: str) -> Target | None:

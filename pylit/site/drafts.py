@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from pylit.cache import digest
+from pylit.code.cpp import cpp_links
 from pylit.code.highlight import highlight
 from pylit.code.uses import Kernels, Uses
 from pylit.code.xref import Index, Lookup, Resolver
@@ -219,7 +220,7 @@ class _Page:
 
     def module(self) -> Draft:
         """Notes beside highlighted code."""
-        links = self.resolver.tokens()
+        links = cpp_links(self.source, self.lookup) if self.is_code else self.resolver.tokens()
         language = "cpp" if self.is_code else "python"
         lines = highlight(self.source.text, links, self._href, self.symbols.code, language)
         sections = []

@@ -1,23 +1,34 @@
 """C++ beside the Python of a package, or in folders below its ``cpp``: kernels, pages too.
 
 A comment that has its lines for itself is a note, and what follows is its code, as in Python.
-Nothing is parsed: names in the code are not linked, and functions have no anchors of their own.
-Comments are those that begin with ``//``; a ``/*`` block stays in the code.
+Comments are those that begin with ``//``; a ``/*`` block stays in the code. Nothing is parsed: what
+begins in the first column of a line and looks like a definition is one.
 """
 
+import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pylit.diagnostics import Report
-from pylit.model import Module, Note, SourceFile, Span
+from pylit.model import Definition, Module, Note, SourceFile, Span
 from pylit.source.discover import read_source
 from pylit.source.notes import trimmed_note
 from pylit.source.sections import build_sections
 
 SUFFIXES = (".cpp", ".h")
 
+#: ``#include "name"``; what stands in angle brackets is not of the project.
+INCLUDE = re.compile(r'\s*#\s*include\s*"(?P<path>[^"]+)"')
+
 _COMMENT = re.compile(r"(?P<indent>\s*)//+ ?(?P<text>.*)")
+_TYPE = re.compile(
+    r"(?:struct|class|union|enum(?: class| struct)?) (?P<name>\w+)(?! *;)|using (?P<alias>\w+) ="
+)
+_FUNCTION = re.compile(r"[A-Za-z_][\w:<>,*& ]*[ *&](?P<name>[A-Za-z_]\w*)\((?!.*\);\s*(?://.*)?$)")
+_CONSTANTS = re.compile(
+    r"(?:static |inline )*(?:constexpr|const) [\w:]+ (?P<names>\w+ *=.*)|#define (?P<macro>\w+)"
+)
 
 
 def read_cpp(sources: Sequence[SourceFile], report: Report) -> list[Module]:
@@ -40,12 +51,34 @@ def parse_cpp(source: SourceFile) -> Module:
     """One file as notes and code."""
     lines = source.lines
     sections = build_sections(lines, _notes(lines), [])
-    return Module(source, {}, (), sections, parsed=False)
+    return Module(source, {}, tuple(_definitions(source)), sections, parsed=False)
 
 
 def is_cpp(name: str) -> bool:
     """Whether a file is C++, by its name."""
     return name.endswith(SUFFIXES)
+
+
+def includes(source: SourceFile) -> list[str]:
+    """The names of the files of the project that a file includes."""
+    folder = posixpath.dirname(source.name)
+    found = filter(None, map(INCLUDE.match, source.lines))
+    return [posixpath.normpath(posixpath.join(folder, match["path"])) for match in found]
+
+
+def _definitions(source: SourceFile) -> Iterator[Definition]:
+    """The file, then types, functions and constants that begin in the first column."""
+    yield Definition("module", source.name, "", 1, "", "")
+    for number, line in enumerate(source.lines, start=1):
+        if (type_ := _TYPE.match(line)) is not None:
+            name = type_["name"] or type_["alias"]
+            yield Definition("class", source.name, name, number, line.rstrip(" {"), "")
+        elif (constants := _CONSTANTS.match(line)) is not None:
+            for name in re.findall(r"(\w+) *=", constants["names"] or "") or [constants["macro"]]:
+                yield Definition("constant", source.name, name, number, line, "")
+        elif (function := _FUNCTION.match(line)) is not None:
+            signature = line.partition("{")[0].rstrip()
+            yield Definition("function", source.name, function["name"], number, signature, "")
 
 
 def _notes(lines: Sequence[str]) -> Iterator[Note]:

@@ -1,0 +1,51 @@
+"""Links of C++: names to definitions in the file or in what it includes, and to included files."""
+
+from collections.abc import Iterator, Mapping
+
+from pygments.lexers import CppLexer
+from pygments.token import Comment, Keyword, Name
+
+from pylit.code.index import Lookup
+from pylit.model import Link, SourceFile
+from pylit.source.cpp import includes
+
+_MEMBER = (".", "->", "std::")
+
+
+def cpp_links(source: SourceFile, lookup: Lookup) -> Mapping[tuple[int, int], Link]:
+    """Links by position: line from 1, offset in the line from 0.
+
+    A function is linked where it is called, and not where a member has its name. A parameter that
+    hides a definition is not noticed.
+    """
+    included = iter(includes(source))
+    found: dict[tuple[int, int], Link] = {}
+    for line, offset, name, is_file in _names(source):
+        target = lookup(next(included) if is_file else f"{source.name}.{name}")
+        if target is None:
+            continue
+        definition, text = target.definition, source.lines[line - 1]
+        if (definition.module, definition.line) == (source.name, line):
+            continue
+        if definition.kind == "function" and text[offset + len(name) :].lstrip()[:1] not in (
+            "(",
+            "<",
+        ):
+            continue
+        found[line, offset] = Link(target.url, definition.dotted)
+    return found
+
+
+def _names(source: SourceFile) -> Iterator[tuple[int, int, str, bool]]:
+    """Line, offset and text of each name that is no member, and of each included file."""
+    line, offset = 1, 0
+    for kind, value in CppLexer(stripnl=False, ensurenl=False).get_tokens(source.text):
+        if kind is Comment.PreprocFile and value.startswith('"'):
+            start = value.rfind("/") + 1 or 1
+            yield line, offset + start, value[start:-1].partition(".")[0], True
+        elif kind in Name or kind is Keyword.Type:
+            before = source.lines[line - 1][:offset].rstrip()
+            if not before.endswith(_MEMBER):
+                yield line, offset, value, False
+        line += value.count("\n")
+        offset = len(value) - value.rfind("\n") - 1 if "\n" in value else offset + len(value)
