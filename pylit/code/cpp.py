@@ -21,11 +21,12 @@ def cpp_links(source: SourceFile, lookup: Lookup) -> Mapping[tuple[int, int], Li
     included = iter(includes(source))
     found: dict[tuple[int, int], Link] = {}
     for line, offset, name, is_file in _names(source):
-        target = lookup(next(included) if is_file else f"{source.name}.{name}")
+        names = next(included)[::-1] if is_file else (f"{source.name}.{name}",)
+        target = next(filter(None, map(lookup, names)), None)
         if target is None:
             continue
         definition, text = target.definition, source.lines[line - 1]
-        if (definition.module, definition.line) == (source.name, line):
+        if definition.module == source.name and target.url.endswith(f"#L{line}"):
             continue
         if definition.kind == "function" and text[offset + len(name) :].lstrip()[:1] not in (
             "(",

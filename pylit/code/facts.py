@@ -65,7 +65,9 @@ def targets(module: Module, url: str) -> dict[str, Target]:
             bases, attributes = _facts(definition, scopes, module)
         elif is_cpp(module.source.name) and definition.kind == "module":
             # An included file is like one of which everything is imported.
-            attributes = {STARS: " ".join(includes(module.source))}
+            attributes = {
+                STARS: " ".join(name for names in includes(module.source) for name in names)
+            }
         # The first of several definitions of a name owns its anchor.
         found.setdefault(definition.dotted, Target(definition, place, bases, attributes))
     return found

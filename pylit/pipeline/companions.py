@@ -23,6 +23,7 @@ from pylit.site.inventory import inventory
 from pylit.site.links import facts
 from pylit.site.sitemap import robots, sitemap
 from pylit.site.texts import llms, page_text, text_url
+from pylit.source.cpp import is_cpp
 from pylit.tex.mathfonts import math_fonts
 from pylit.tex.maths import Rendered, stylesheet
 
@@ -75,14 +76,14 @@ def companions(
     report: Report,
 ) -> dict[str, bytes]:
     """The files beside the pages, by path."""
-    targets = site.targets()
+    targets = [t for t in site.targets().values() if not is_cpp(t.definition.module)]
     prose = [page_link(draft) for draft in site.drafts if draft.prose]
     files = dict(assets(theme, node_modules, node_modules and shelf(node_modules)))
     files |= _mathematics(site, cache)
     files |= {file_path(url): data for url, data in previews.items()}
     files |= _for_programs(site, report)
     files |= _texts(site)
-    files["objects.inv"] = inventory(site.config.title, targets.values(), prose)
+    files["objects.inv"] = inventory(site.config.title, targets, prose)
     # GitHub's pages leave out files such as `_base.html` unless this one is there.
     files[".nojekyll"] = b""
     return files

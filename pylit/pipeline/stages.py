@@ -34,6 +34,7 @@ from pylit.site.addresses import HOME, file_path, module_url, prose_url
 from pylit.site.drafts import Draft, Drafter, Order, prose_target
 from pylit.site.links import PageFacts, facts
 from pylit.site.pages import Place, card_of, page_view, tex_faults
+from pylit.source.cpp import is_cpp
 from pylit.source.parse import parse_module
 from pylit.tex.maths import MathRenderer, Rendered
 from pylit.tex.symbols import Typeset, typeset_formula
@@ -132,10 +133,11 @@ class Stages:
             found[missing[number]] = parsed
             self._cache.store(f"parsed {parsed.url}", parsed.key, parsed)
             self._progress.step()
-        pages = [
-            Parsed(page, prose_url(page.source.name), True, {}, (), self._source_key(page.source))
-            for page in prose
-        ]
+        pages = []
+        for page in prose:
+            url = prose_url(page.source.name)
+            known = targets(page, url) if is_cpp(page.source.name) else {}
+            pages.append(Parsed(page, url, True, known, (), self._source_key(page.source)))
         return [parsed for parsed in found if parsed is not None] + pages
 
     def draft(
@@ -149,7 +151,9 @@ class Stages:
         # Links name Markdown pages by their file, or as if they lay where the page will lie.
         for one in parsed:
             if one.prose:
-                target = prose_target(one.module.source, one.url)
+                target, name = prose_target(one.module.source, one.url), one.module.source.name
+                if name in known:  # a file of C++, with what it includes
+                    target = replace(target, attributes=known[name].attributes)
                 known |= {one.module.source.display: target, one.module.source.name + ".md": target}
         known |= around
         drafter = Drafter(known)

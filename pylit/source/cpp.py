@@ -8,7 +8,7 @@ begins in the first column of a line and looks like a definition is one.
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from pylit.diagnostics import Report
 from pylit.model import Definition, Module, Note, SourceFile, Span
@@ -59,11 +59,17 @@ def is_cpp(name: str) -> bool:
     return name.endswith(SUFFIXES)
 
 
-def includes(source: SourceFile) -> list[str]:
-    """The names of the files of the project that a file includes."""
-    folder = posixpath.dirname(source.name)
+def includes(source: SourceFile) -> list[tuple[str, ...]]:
+    """For each included file the names it may have, below the folders around, outermost first.
+
+    Which of them compilers look into, no source says.
+    """
+    folders = [str(folder) for folder in PurePosixPath(source.name).parents]
     found = filter(None, map(INCLUDE.match, source.lines))
-    return [posixpath.normpath(posixpath.join(folder, match["path"])) for match in found]
+    return [
+        tuple(posixpath.normpath(posixpath.join(folder, match["path"])) for folder in folders[::-1])
+        for match in found
+    ]
 
 
 def _definitions(source: SourceFile) -> Iterator[Definition]:

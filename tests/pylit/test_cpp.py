@@ -94,6 +94,29 @@ def test_it_has_a_page_that_notes_lead_to(site: Path):
     assert "import " not in page.partition("<main")[2]
 
 
+def test_names_lead_to_definitions_and_includes_to_files(site: Path):
+    (site / "pkg/deep").mkdir()
+    (site / "pkg/deep/__init__.py").write_text("")
+    (site / "pkg/four.h").write_text('#include "twice.h"\nconstexpr int FOUR = 4;\n')
+    (site / "pkg/deep/use.cpp").write_text(
+        '#include <vector>\n#include "four.h"\nstruct Box { int twice; };\n'
+        "static int eight(Box twice, int x) {\n"
+        "    return twice.twice + ::twice(FOUR * x);  // twice(x)\n}\n"
+        'int nine(Box box) { return eight(box, 1) + box.twice(2); } // "FOUR"\n'
+    )
+    succeed(site)
+    page = (site / "site/pkg/deep/use.cpp.html").read_text()
+    found = re.findall(r'<a class="x[^"]*" href="([^"]*)" data-x="[^"]*">(\w+)</a>', page)
+    assert found == [
+        ("../four.h.html", "four"),
+        ("#L3", "Box"),
+        ("../twice.h.html#L10", "twice"),
+        ("../four.h.html#L2", "FOUR"),
+        ("#L3", "Box"),
+        ("#L4", "eight"),
+    ]
+
+
 def test_one_that_is_not_text_is_told_of(site: Path):
     (site / "pkg/twice.h").write_bytes(b"// caf\xe9\nint x;\n")
     assert faults(build(site)) == [("pkg/twice.h", 1, "source-encoding")]
