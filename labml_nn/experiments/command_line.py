@@ -48,7 +48,7 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, NoReturn, get_args, get_type_hints
+from typing import Annotated, Any, Literal, NoReturn, get_args, get_type_hints
 
 import torch
 
@@ -60,6 +60,7 @@ from labml_nn.experiments.distributed import World
 from labml_nn.experiments.presets import (
     Device,
     Experiment,
+    Rule,
     Setup,
     Size,
     TrainingConfig,
@@ -72,7 +73,6 @@ from labml_nn.experiments.reporters import (
     Progress,
     Reporter,
     Result,
-    check_server,
     curve_svg,
 )
 from labml_nn.experiments.trainer import (
@@ -324,6 +324,15 @@ def explained(error: BaseException) -> tuple[int, str]:
 
 # ## Train
 #
+Address = Annotated[
+    str,
+    Rule(
+        re.compile(r"https?://[^\s/?#]+[^\s?#]*").fullmatch,
+        "an address without a query, such as http://localhost:5005/api/v1/default",
+    ),
+]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Train(Command):
     """
@@ -353,16 +362,15 @@ class Train(Command):
     variant: str | None = None
     text: str | None = None
     tokenizer: Literal["characters", "words"] = "characters"
-    min_count: int = 1
-    max_words: int | None = None
+    min_count: Size = 1
+    max_words: Size | None = None
     out: str | None = None
     resume: bool = False
     quiet: bool = False
-    tracking_url: str | None = None
+    tracking_url: Address | None = None
 
     def __post_init__(self) -> None:
-        if self.tracking_url is not None:
-            check_server(self.tracking_url)
+        check_fields(self)
 
     @classmethod
     def read(cls, words: Sequence[str]) -> "Train":

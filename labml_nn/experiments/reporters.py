@@ -25,7 +25,6 @@ With several processes only the first one has reporters.
 import io
 import json
 import platform
-import re
 import sys
 import textwrap
 import threading
@@ -351,15 +350,6 @@ def _start(path: Path, server: str | None, name: str, fields: dict[str, Any]) ->
         )
         experiment.configs(fields)
         return tracker, experiment.start()
-
-
-def check_server(address: str) -> None:
-    """Raises `ValueError` for what is not the address of a server."""
-    if not re.fullmatch(r"https?://[^\s/?#]+[^\s?#]*", address):
-        raise ValueError(
-            f"the server ({address!r}) must be an address without a query, such as "
-            "http://localhost:5005/api/v1/default"
-        )
 
 
 # Seconds for an answer of the server, and for the last words at the end of a run.

@@ -252,6 +252,7 @@ train encoder_decoder --text line | 2 | expected at least 2, a source and a repl
 train elman --seq-len 5000 | 2 | `seq_len` (5000) needs 5001
 train elman --dropout-prob 1 | 2 | `dropout_prob` (1.0) must be below 1
 train elman --tracking-url localhost:5005 | 2 | ('localhost:5005') must be an address without a
+train elman --tokenizer words --max-words 0 | 2 | `max_words` (0) must be at least 1
 train mha --out full | 1 | full/heads-8 is not empty and holds no run
 train elman --out taken | 1 | is a file; choose another folder (--out)
 train elman --resume | 1 | runs/elman does not exist; expected the folder
