@@ -19,7 +19,8 @@ notebooks: install
 	$(BIN)/python -m pylit.notebooks $(FLAGS) $(NAMES)
 
 # Makes the runs behind the page of results, those whose results are missing: about an hour of one
-# core. `FLAGS=--plan` says which, `FLAGS='--only heads --jobs 4'` chooses.
+# core. `FLAGS=--plan` says which, `FLAGS='--only heads --jobs 4'` chooses, and `FLAGS=--check`
+# compares four fresh short runs (half a minute of one core) with what is kept.
 results: install
 	$(BIN)/python -m docs_src.results.studies $(FLAGS)
 

@@ -3,7 +3,8 @@ those that are missing.
 
 ``python -m docs_src.results.studies --plan`` says what is missing, and ``--jobs 2`` makes it, two
 runs at a time. A run whose result is kept is not repeated, as long as its study declares the same
-values, and an interrupted one is resumed.
+values, and an interrupted one is resumed. ``--check`` repeats the beginnings of four runs, and
+compares their losses with those that are kept.
 
 All models see one text and one order of batches, with three seeds. Each has the best of four
 learning rates, chosen on a seed that is not used again. Models of different kinds have equal
@@ -38,6 +39,8 @@ from labml_nn.saving import replace as write_files
 RESULTS, FOLDERS = Path(__file__).parent, Path("runs/studies")
 LARGEST = 2_000_000  # bytes of a model that is shipped
 LONGEST_CURVE = 60  # points of a training curve that is kept
+SEEDS = (1, 2, 3)  # more of them, and ``make results`` makes what is missing
+TOLERANCE = 0.01  # nats by which rounding may change a loss of an early update
 
 
 # --- Results
@@ -209,7 +212,7 @@ class Study:
 
     question: str
     runs: Mapping[str, Run]
-    seeds: Sequence[int] = (1, 2, 3)
+    seeds: Sequence[int] = SEEDS
     ships: bool = False
 
 
@@ -530,6 +533,33 @@ def process(job: Job, folders: Path, text: str | None) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
+def check(results: Path, text: str | None) -> bool:
+    """
+    Trains each model of the study of models with a seed that is kept, until the first
+    loss that is kept: the learning rate is constant, so that this is the beginning of
+    the whole run. Returns whether all losses agree.
+    """
+    torch.set_num_threads(1)
+    corpus, all_agree = read_corpus(text), True
+    for label, kept in results_of("models", results).items():
+        run, first = STUDIES["models"].runs[label], kept[0]
+        point, seed = first.validation[0], first.run["training"]["seed"]
+        preset = Preset(run.model, {**run.training, "steps": point.step, "seed": seed})
+        experiment = replace(experiments()[run.experiment], presets={PRESETS[0]: preset})
+        fresh = Trainer(*experiment.build(PRESETS[0], corpus=corpus)).train()
+        loss, spread = fresh.validation_loss or 0.0, at_equal(kept, point.step, "step")
+        agrees = abs(loss - point.loss) <= TOLERANCE
+        all_agree &= agrees
+        print(
+            f"{label:16}{point.step} updates, {fresh.process_seconds:.1f} s CPU, seed {seed}: "
+            f"{loss:.4f}, kept {point.loss:.4f}"
+            f" ({spread.low:.4f} to {spread.high:.4f} of {spread.n} seeds)"
+            + ("" if agrees else "  DIFFERS"),
+            flush=True,
+        )
+    return all_agree
+
+
 def plan(todo: Sequence[Job]) -> str:
     """The missing runs, with their estimated minutes of one core."""
     lines = []
@@ -551,6 +581,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--only", action="append", default=[], metavar="STUDY", help="only this study")
     add("--jobs", type=int, default=2, help="runs at a time (%(default)s)")
     add("--plan", action="store_true", help="print what is missing, and end")
+    add("--check", action="store_true", help="compare short runs with what is kept")
     add("--text", help="train on this file (default: Tiny Shakespeare)")
     add("--results", type=Path, default=RESULTS, help="keep results here (%(default)s)")
     add("--folders", type=Path, default=FOLDERS, help="run folders (%(default)s)")
@@ -562,6 +593,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             finished = make(job, given.folders, given.text)
             print("finished" if finished else "interrupted, and saved")
             return 0 if finished else 1
+        if given.check:
+            return 0 if check(given.results, given.text) else 1
         todo = [job for job in jobs(given.only) if is_missing(job, given.results)]
         print(plan(todo), flush=True)
         if given.plan or not todo:
