@@ -79,6 +79,11 @@ def save_model(model: nn.Module, name: str, config: Any, folder: Folder) -> None
     # models make equal files.
     weights = save(tensors, {"labml_nn": json.dumps({"description": text})})
     folder = Path(folder)
+    if folder.is_file():
+        raise FileExistsError(
+            f"{folder} is a file, and a model is saved as two files in a folder; "
+            "choose another path"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     replace({folder / WEIGHTS: weights, folder / CONFIG: f"{text}\n".encode()})
 

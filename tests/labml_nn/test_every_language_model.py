@@ -17,7 +17,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
-from torch.func import functional_call, grad, vmap
+from torch.func import functional_call, grad, stack_module_state, vmap
 
 import labml_nn
 from labml_nn import kernels
@@ -404,6 +404,20 @@ def test_training_on_the_meta_device(which):
     optimizer.step()
     assert loss.is_meta and all(tensor.is_meta for tensor in tensors_of(state))
     assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+@every
+def test_an_ensemble(which):
+    """PyTorch's recipe: a copy on the meta device takes the stacked parameters of all."""
+    models = [Loss(make(which).eval()) for _ in range(2)]
+    nn.init.normal_(next(models[1].parameters()), std=0.3)
+    one, tokens = copy.deepcopy(models[0]).to("meta"), some(3, 5)
+
+    def loss(parameters, buffers):
+        return functional_call(one, (parameters, buffers), (tokens, tokens))
+
+    losses = vmap(loss)(*stack_module_state(models))
+    close(losses, torch.stack([model(tokens, tokens) for model in models]))
 
 
 @every

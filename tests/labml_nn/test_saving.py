@@ -188,6 +188,11 @@ def test_a_truncated_file(folder, keep):
 
 
 # What a failure leaves behind.
+def test_a_file_is_no_folder(folder):
+    with pytest.raises(FileExistsError, match="is a file, and a model is saved as two files"):
+        make(heads=5).save(folder / "config.json")
+
+
 def test_other_files_are_left_alone(folder):
     (folder / "notes.txt").write_text("mine")
     make(heads=5).save(folder)
