@@ -681,26 +681,34 @@ class Stack:
 #
 # ## Pseudo-code
 #
-# ```text
-# memory = []
-# for each token t:
-#     x[0] = embedding(token)
-#     for l = 1 … L:
-#         z = x[l-1] + attention_l(query = norm(x[l-1]), keys, values = memory)
-#         x[l] = z + network_l(norm(z))
-#     m = norm(sum over l = 0 … L of softmax(w)[l] · x[l])
-#     append (W_K m, W_V m) to memory; drop the oldest slot if there are more than τ
-#     output norm(x[L])
-# ```
+# $$\begin{array}{l}
+# \textbf{procedure } \text{FeedbackTransformerKV}(x_0^0, \dots, x_{T-1}^0) \\
+# \quad \textbf{for } t = 0, \dots, T - 1 \\
+# \quad\quad \textbf{for } l = 1, \dots, L \\
+# \quad\quad\quad q \gets W_l^Q \operatorname{LN}(x_t^{l-1}) \\
+# \quad\quad\quad z \gets x_t^{l-1} + W_l^O \operatorname{Attention}(q, k, v) \\
+# \quad\quad\quad x_t^l \gets z + \operatorname{FFN}_l(\operatorname{LN}(z)) \\
+# \quad\quad m_t \gets \operatorname{LN}(\sum_l \operatorname{softmax}(w)_l \, x_t^l) \\
+# \quad\quad \text{append } W^K m_t \text{ to } k,\; W^V m_t \text{ to } v \\
+# \quad\quad \text{drop the oldest slot if there are more than } \tau \\
+# \quad \textbf{return } \operatorname{LN}(x_0^L), \dots, \operatorname{LN}(x_{T-1}^L)
+# \end{array}$$
 #
-# | Part of `FeedbackTransformerKV` | Parameters | Activation | Shape |
-# |:--|:--|:--|:--|
-# | attention, per layer | $2 C^2 + C$, and $u$: $C$ | query | `[B, H, D]` |
-# | distances, per layer | $P (C + H)$ | scores, weights | `[S, B, H]` |
-# | network, per layer | $8 C^2 + 5 C$ with $F = 4 C$ | hidden features | `[B, F]` |
-# | norms, per layer | $4 C$ | output $x_t^l$ | `[B, C]` |
-# | shared keys, values | $2 C^2$ | slot | `[B, H, D]` twice |
-# | weights, norms | $L + 1$, and $4 C$ | memory vector | `[B, C]` |
+# | Parameter | Shape | | Activation | Shape |
+# |:--|:--|:--|:--|:--|
+# | `attn.query.linear` | `[H·D, C]` | | $q$ | `[B, H, D]` |
+# | `key_pos_embeddings` | `[P, H, D]` | | $k$, $v$ | `[S, B, H, D]` |
+# | `key_pos_bias` | `[P, H]` | | $e$, $A$ | `[S, B, H]` |
+# | `query_pos_bias` | `[H, D]` | | $z$, $x_t^l$ | `[B, C]` |
+# | `attn.output` | `[C, C]`, `[C]` | | hidden features | `[B, F]` |
+# | `feed_forward.layer1` | `[F, C]`, `[F]` | | $m_t$ | `[B, C]` |
+# | `feed_forward.layer2` | `[C, F]`, `[C]` | | | |
+# | `key.linear`, `value.linear` | `[H·D, C]` | | | |
+# | `weights` | `[L + 1]` | | | |
+#
+# Every norm has a gain and a bias, `[C]`. The first seven rows are those of one layer;
+# keys and values are projected once for all layers. At $t = 0$ memory is empty, and
+# attention is left out.
 #
 # **Training and generation** are those of any autoregressive model. The output at step
 # $t$ predicts token $t + 1$, and the loss is the mean of $-\log p(w_{t+1} \mid w_0,
