@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal
 
-from pylit.code.scopes import Defined, Definer, Imported, Receiver, Scope, Scopes
-from pylit.code.values import Value, Values
-from pylit.model import Module
+from pylit.code.resolve import Resolver, Value
+from pylit.code.scopes import Defined, Definer, Imported, Receiver, Scope
 
 #: Line from 1, offset in the line from 0.
 Position = tuple[int, int]
@@ -61,13 +60,14 @@ _Of = tuple[str, Kind, Value | None]
 
 
 class Variables:
-    """The names in the code of one module."""
+    """The names in the code of one module, which parses."""
 
-    def __init__(self, module: Module, scopes: Scopes, values: Values) -> None:
-        self._name = module.source.name
-        self._lines = module.source.lines
-        self._scopes = scopes
-        self._values = values
+    def __init__(self, resolver: Resolver) -> None:
+        self._name = resolver.module.source.name
+        self._lines = resolver.module.source.lines
+        assert resolver.scopes is not None
+        self._scopes = scopes = resolver.scopes
+        self._values = resolver.values
         uses = [*scopes.uses, *scopes.stored]
         self._above = {n.value: n for n, _ in uses if isinstance(n, ast.Attribute)}
         self._uses: dict[str, list[tuple[ast.AST, Scope]]] = {}

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from pylit.cache import Cache, digest
-from pylit.code.xref import targets
+from pylit.code.scopes import targets
 from pylit.diagnostics import Diagnostic, Report
 from pylit.figures.gallery import Drawn, hang, stamp
 from pylit.model import (

@@ -15,8 +15,7 @@ from functools import partial
 from pylit.cache import digest
 from pylit.code.cpp import cpp_links
 from pylit.code.highlight import highlight
-from pylit.code.uses import Kernels, Uses
-from pylit.code.xref import Index, Lookup, Resolver
+from pylit.code.resolve import Index, Kernels, Lookup, Resolver, Uses
 from pylit.diagnostics import Diagnostic, Report
 from pylit.model import (
     CodeLine,

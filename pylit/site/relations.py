@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 
-from pylit.code.uses import Uses
+from pylit.code.resolve import Uses
 from pylit.model import Definition, NoteHtml, Target
 from pylit.page.render import relative
 from pylit.site.drafts import Draft, DraftSection

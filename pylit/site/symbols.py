@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 
+from pylit.code.resolve import Resolver
 from pylit.code.variables import Found, Position, Variables
-from pylit.code.xref import Resolver
 from pylit.diagnostics import Diagnostic, Report
 from pylit.model import Module, Note, NoteHtml
 from pylit.prose.symboltable import Name, Row, mark_codes, symbol_note, symbol_rows
@@ -45,10 +45,9 @@ class PageSymbols:
 def page_symbols(module: Module, resolver: Resolver, report: Report) -> PageSymbols:
     """The symbols of a module's page. A name that the code does not have is a fault of our own."""
     note = symbol_note(module)
-    variables = resolver.variables() if note is not None else None
-    if note is None or variables is None:
+    if note is None or resolver.scopes is None:
         return PageSymbols()
-    return _Reading(module, variables, report).read(note)
+    return _Reading(module, Variables(resolver), report).read(note)
 
 
 class _Reading:

@@ -4,9 +4,8 @@ import re
 import textwrap
 from pathlib import Path
 
-from pylit.code.facts import targets
-from pylit.code.index import Index
-from pylit.code.xref import Resolver
+from pylit.code.resolve import Index, Resolver
+from pylit.code.scopes import targets
 from pylit.diagnostics import Report
 from pylit.model import Link, Module, SourceFile
 from pylit.source.parse import parse_module

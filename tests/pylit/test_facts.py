@@ -1,6 +1,6 @@
 from linked_sources import Project, module
 
-from pylit.code.facts import PUBLIC, targets
+from pylit.code.scopes import PUBLIC, targets
 
 TEXT = """
     import torch.nn as nn

@@ -1,6 +1,6 @@
 from linked_sources import Project
 
-from pylit.code.index import Index
+from pylit.code.resolve import Index
 
 FILES = {
     "pkg/__init__.py": "from .a import Layer as Public\nfrom .b import *\nfrom . import a as also",

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pylit.code.facts import targets
-from pylit.code.index import Index
-from pylit.code.xref import Resolver
+from pylit.code.resolve import Index, Resolver
+from pylit.code.scopes import targets
 from pylit.diagnostics import Report
 from pylit.model import SourceFile
 from pylit.source.parse import parse_module

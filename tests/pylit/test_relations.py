@@ -7,7 +7,7 @@ import pytest
 from linked_sources import Project
 from site_tools import make_site, succeed, tree
 
-from pylit.code.uses import Uses
+from pylit.code.resolve import Uses
 
 PARTS = '''"""Parts."""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pylit_sources import parse
 
-from pylit.code.xref import targets
+from pylit.code.scopes import targets
 from pylit.diagnostics import Report
 from pylit.prose.plaintex import plain_tex
 from pylit.site.drafts import Drafter, Order

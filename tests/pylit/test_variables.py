@@ -3,6 +3,8 @@
 import pytest
 from linked_sources import Project
 
+from pylit.code.variables import Variables
+
 LIBRARY = """
 from typing import NamedTuple
 from torch import nn
@@ -56,14 +58,12 @@ class Deep(Attention):
         return self.scale
 '''
 PROJECT = Project({"lib.py": LIBRARY, "m.py": CODE})
-VARIABLES = PROJECT.resolver("m.py").variables()
-assert VARIABLES is not None
+VARIABLES = Variables(PROJECT.resolver("m.py"))
 LINES = PROJECT.modules["m.py"].source.lines
 
 
 def places(name: str, within: str = "") -> list[str]:
     """The lines on which a name stands, each with the name in guillemets."""
-    assert VARIABLES is not None
     found = VARIABLES.find(tuple(name.split(".")), within)
     assert not found.fault
     marked: dict[int, str] = {}
@@ -77,7 +77,6 @@ def places(name: str, within: str = "") -> list[str]:
 
 
 def fault(name: str, within: str = "") -> tuple[str, str]:
-    assert VARIABLES is not None
     found = VARIABLES.find(tuple(name.split(".")), within)
     assert not found.places
     return found.fault, found.near
