@@ -5,14 +5,7 @@ stand-ins, fonts that readers have, scaled so that a line of it is as long and a
 real font, so that hardly anything moves when the font takes its place, however late it comes.
 """
 
-import gc
-import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -100,53 +93,14 @@ def shelf(node_modules: Path) -> Path:
     return node_modules.parent
 
 
-@contextmanager
-def cut_aside(node_modules: Path, cache: Path | None) -> Iterator[Callable[[], None]]:
-    """Cut fonts that are not kept yet in another process, while this one has other things to do.
-
-    Gives a function to call before `fonts`: it waits until they are there. Whatever goes wrong over
-    there, `fonts` will do here. Leaving early ends the process.
-    """
-    if cache is None or not _missing(node_modules, cache):
-        yield lambda: None
-        return
-    command = [sys.executable, "-P", "-m", __name__, str(node_modules), str(cache)]
-    environment = dict(os.environ) | {"PYTHONPATH": str(Path(__file__).parents[2])}
-    with subprocess.Popen(
-        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as process:
-        try:
-            yield partial(_wait, process)
-        finally:
-            process.kill()
-
-
-def _wait(process: "subprocess.Popen[bytes]") -> None:
-    process.wait()
-
-
-def _missing(node_modules: Path, cache: Path) -> bool:
-    """Whether a font is not kept; one that cannot be read is for `fonts` to complain about."""
-    kept = Cache(cache / "fonts")
-    try:
-        return any(kept.load(face.name, key) is None for face, _, key in _wanted(node_modules))
-    except OSError:
-        return False
-
-
-def _wanted(node_modules: Path) -> Iterator[tuple[Face, bytes, str]]:
-    """The faces, each with its source, and the key under which it is kept."""
-    for face in FACES:
-        source = (node_modules / "@fontsource-variable" / f"{face.source}.woff2").read_bytes()
-        yield face, source, digest(*CODE, source, repr(face))
-
-
 def fonts(node_modules: Path, cache: Path | None) -> tuple[dict[str, bytes], str]:
     """The font files by name, and the style sheet that declares them and their stand-ins."""
     kept = Cache(cache / "fonts" if cache else None)
     files: dict[str, bytes] = {}
     rules: list[str] = []
-    for face, source, key in _wanted(node_modules):
+    for face in FACES:
+        source = (node_modules / "@fontsource-variable" / f"{face.source}.woff2").read_bytes()
+        key = digest(*CODE, source, repr(face))
         made: tuple[bytes, str] | None = kept.load(face.name, key)
         if made is None:
             made = _cut(face, source)
@@ -187,10 +141,3 @@ def _rules(face: Face, metrics: "Metrics") -> str:
             f"size-adjust:{scale:.1%};{overrides}}}\n"
         )
     return "".join(rules)
-
-
-if __name__ == "__main__":
-    packages, kept = map(Path, sys.argv[1:])
-    # A font is a million small objects, and the process ends before their room is needed.
-    gc.disable()
-    fonts(packages, kept)

@@ -8,10 +8,10 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from pylit.code.highlight import escape, highlight_block
+from pylit.code.highlight import highlight_block
 from pylit.diagnostics import Report
 from pylit.model import Target
-from pylit.prose.citations import Cite, unknown
+from pylit.prose.citations import Cite
 from pylit.prose.markdown import MarkdownRenderer, Slugs
 from pylit.tex.maths import Rendered, fill
 
@@ -26,17 +26,13 @@ _ID = re.compile(r' id="[^"]*"')
 
 
 def preview_files(
-    targets: Iterable[Target],
-    *,
-    typeset: Typeset | None = None,
-    own: bool = False,
-    cite: Cite = unknown,
+    targets: Iterable[Target], *, typeset: Typeset, own: bool, cite: Cite
 ) -> Mapping[str, bytes]:
     """Scripts by path, ``assets/previews/labml_nn/utils.js`` for ``labml_nn/utils.html``.
 
     Args:
         targets: What links may lead to.
-        typeset: Sets a formula; without it, previews show TeX.
+        typeset: Sets a formula.
         own: Whether the notes are the site's own, so that they look as on their page: with
             typographic quotes, and with raw HTML as such.
         cite: Finds works of the bibliography.
@@ -70,9 +66,7 @@ def _signature(target: Target) -> str:
     return highlight_block(_KEYWORDS[definition.kind] + text, "python")
 
 
-def _summary(
-    target: Target, markdown: MarkdownRenderer, typeset: Typeset | None, cite: Cite
-) -> str:
+def _summary(target: Target, markdown: MarkdownRenderer, typeset: Typeset, cite: Cite) -> str:
     if not target.definition.summary:
         return ""
     note = markdown.render(
@@ -86,8 +80,5 @@ def _summary(
         report=Report(),
         cite=cite,
     )
-    formulas = [
-        typeset(f.tex, f.display) if typeset else Rendered(f"<code>{escape(f.tex)}</code>")
-        for f in note.formulas
-    ]
+    formulas = [typeset(f.tex, f.display) for f in note.formulas]
     return _ID.sub("", _LINK.sub("", fill(note.html, formulas))).strip()

@@ -13,7 +13,7 @@ that one build finds them all; then the site is written as a whole, or not at al
 
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -29,7 +29,7 @@ from pylit.node.packages import MODULES
 from pylit.notebooks.model import Surroundings
 from pylit.notebooks.pages import FOLDER, Notebooks, read_notebooks
 from pylit.page.cards import Cards
-from pylit.page.fonts import cut_aside, shelf
+from pylit.page.fonts import shelf
 from pylit.pipeline.apparatus import Apparatus, as_parsed, read_apparatus
 from pylit.pipeline.companions import Site, companions, generated_pages
 from pylit.pipeline.generator import generator_digest
@@ -134,11 +134,8 @@ class Builder:
         start = time.perf_counter()
         outcome = Outcome(Report())
         try:
-            options = self.options
-            aside = options.jobs > 1 and not options.lacking
-            kept = shelf(options.node_modules) if aside else None
-            with collector_at_rest(), cut_aside(options.node_modules, kept) as fonts_are_cut:
-                self._build(outcome, progress or Progress(), fonts_are_cut)
+            with collector_at_rest():
+                self._build(outcome, progress or Progress())
         except NodeError as error:
             hint = "install Node.js 20 or newer, then run `python -m pylit.node`"
             outcome.report.add(Diagnostic("node", 0, 0, "node", str(error), hint))
@@ -148,9 +145,7 @@ class Builder:
         outcome.seconds = time.perf_counter() - start
         return outcome
 
-    def _build(
-        self, outcome: Outcome, progress: Progress, fonts_are_cut: Callable[[], None]
-    ) -> None:
+    def _build(self, outcome: Outcome, progress: Progress) -> None:
         report, options = outcome.report, self.options
         if not options.check:
             check_output(options.out, report)
@@ -192,7 +187,6 @@ class Builder:
         previews = stages.previews(parsed, self._maths.result, around.works)
         previews |= around.previews(drafts, self._maths.result)
         files = self._search(config, drafts, parsed, report)
-        fonts_are_cut()
         files |= companions(
             site,
             options.theme,

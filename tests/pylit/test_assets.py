@@ -25,11 +25,6 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def made(cache: Path) -> dict[str, bytes]:
-    """Everything; the fonts are cut aside, as a build of a new clone does it."""
-    with fonts.cut_aside(MODULES, cache) as wait:
-        assert not list(cache.iterdir()), "it does not wait"
-        wait()
-        assert len(list((cache / "fonts").iterdir())) == len(fonts.FACES)
     return dict(assets(THEME, MODULES, cache))
 
 
@@ -45,21 +40,6 @@ def test_the_second_build_takes_fonts_from_the_cache(
 ):
     monkeypatch.setattr(fontcut, "cut", lambda *_, **__: pytest.fail("cut again"))
     assert dict(assets(THEME, MODULES, cache)) == made
-
-
-def test_a_build_that_ends_early_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    started = []
-    real = fonts.subprocess.Popen
-
-    def kept(*arguments, **options):
-        started.append(real(*arguments, **options))
-        return started[-1]
-
-    monkeypatch.setattr(fonts.subprocess, "Popen", kept)
-    with pytest.raises(KeyboardInterrupt), fonts.cut_aside(MODULES, tmp_path):
-        raise KeyboardInterrupt
-    (process,) = started
-    assert process.returncode is not None
 
 
 def test_fonts_hold_what_pages_are_written_with(made: dict[str, bytes]):

@@ -148,25 +148,17 @@ def test_a_damaged_cache_is_only_slower(tmp_path: Path) -> None:
         ("pkg/bad.py", '"""\n[x](one.py#Two)\n"""\n', ("pkg/bad.py", 2, "anchor-broken")),
         ("pkg/bad.py", '"""\n## A\n\n## A\n"""\n', ("pkg/bad.py", 4, "slug-duplicate")),
         ("pkg/bad.py", "def x(:\n", ("pkg/bad.py", 1, "syntax")),
-        ("pkg/bad.py", "# coding: nosuch\n", ("pkg/bad.py", 1, "source-encoding")),
-        ("docs_src/pages/bad.md", "[x](none.md)\n", ("docs_src/pages/bad.md", 1, "link-broken")),
         (
             "docs_src/pages/pkg/one.md",
             "# Mine\n",
             ("docs_src/pages/pkg/one.md", 0, "page-collision"),
         ),
-        ("docs_src/pages/Notes.md", "# Mine\n", ("docs_src/pages/notes.md", 0, "page-collision")),
         (
             "docs_src/site.toml",
             SITE.replace('"notes"', '"nodes"'),
             ("docs_src/site.toml", 13, "navigation"),
         ),
         ("docs_src/site.toml", SITE.replace('["pkg"]', '["pgk"]'), ("pgk", 0, "source-missing")),
-        (
-            "docs_src/site.toml",
-            SITE.replace("title", "titel", 1),
-            ("docs_src/site.toml", 1, "config"),
-        ),
     ],
 )
 def test_a_fault_is_reported_with_its_place_and_the_site_stays(

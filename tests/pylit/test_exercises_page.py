@@ -114,18 +114,3 @@ def test_questions_keep_their_links_formulas_and_hints(asked: Path) -> None:
     assert re.findall(r'data-tex="(\w)"', page) == ["z", "w", "x", "y"]
     assert "<details><summary>Hint</summary>" in page
     assert 'id="exercise-1"' not in page
-
-
-def test_an_edit_to_a_question_makes_two_pages_anew(asked: Path) -> None:
-    succeed(asked)
-    again = succeed(asked)
-    assert (again.tally.drafted, again.tally.rendered) == (0, 0)
-    make_site(asked, FILES | {"pkg/one.py": FILES["pkg/one.py"].replace("Is $x$", "Was $x$")})
-    edited = succeed(asked)
-    assert (edited.tally.drafted, edited.tally.rendered) == (1, 2)
-    assert "Was" in (asked / "site/exercises.html").read_text()
-    # What is no exercise does not touch it.
-    make_site(asked, FILES | {"pkg/one.py": FILES["pkg/one.py"].replace("x = 1", "x = 2")})
-    succeed(asked)
-    make_site(asked, FILES | {"pkg/one.py": FILES["pkg/one.py"].replace("x = 1", "x = 3")})
-    assert succeed(asked).tally.rendered == 1

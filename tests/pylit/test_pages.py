@@ -111,14 +111,6 @@ def test_the_outline_has_headings_and_the_names_of_what_has_none() -> None:
     ]
 
 
-def test_sections_carry_names_and_the_lines_of_their_code() -> None:
-    view = view_of(TEXT)
-    anchors = [section.anchor for section in view.sections if section.anchor]
-    assert anchors == ["Memory", "Memory.read", "Memory._hidden", "helper"]
-    numbers = [line.number for section in view.sections for line in section.code]
-    assert numbers == sorted(set(numbers))
-
-
 def test_a_link_to_a_markdown_file_leads_to_its_page() -> None:
     source = SourceFile(Path("n.md"), "notes", "docs_src/pages/notes.md", False, True, "", "")
     notes = {"notes.md": prose_target(source, "notes.html")}

@@ -4,6 +4,7 @@ import json
 
 from pylit.model import Definition, Target
 from pylit.page.previews import preview_files
+from pylit.prose.citations import unknown
 from pylit.tex.maths import Rendered
 
 
@@ -14,13 +15,20 @@ def target(
     return Target(definition, f"{module.replace('.', '/')}.html#{qualname}".rstrip("#"))
 
 
+def previews(targets: list[Target]) -> dict[str, bytes]:
+    def typeset(tex: str, display: bool) -> Rendered:
+        return Rendered(f"<m>{len(tex)}</m>")
+
+    return dict(preview_files(targets, typeset=typeset, own=False, cite=unknown))
+
+
 def read(files: dict[str, bytes], path: str) -> dict[str, list[str]]:
     text = files[path].decode()
     return json.loads(text.removeprefix("pylit.previews(").removesuffix(");\n"))
 
 
 def test_one_script_per_page_beside_its_address():
-    files = preview_files(
+    files = previews(
         [
             target("function", "f", "f(x: int) -> int", "Add `1`."),
             target("class", "C", "C(nn.Module)", ""),
@@ -28,28 +36,25 @@ def test_one_script_per_page_beside_its_address():
         ]
     )
     assert list(files) == ["assets/previews/pkg/mod.js", "assets/previews/pkg/other.js"]
-    shown = read(dict(files), "assets/previews/pkg/mod.js")
+    shown = read(files, "assets/previews/pkg/mod.js")
     assert shown["pkg.mod.f"][0].startswith(
         '<span class="hk">def</span> <span class="hd">f</span>('
     )
     assert shown["pkg.mod.f"][1] == "<p>Add <code>1</code>.</p>"
     assert shown["pkg.mod.C"][0].startswith('<span class="hk">class</span>')
     assert shown["pkg.mod.C"][1] == ""
-    assert read(dict(files), "assets/previews/pkg/other.js")["pkg.other"][0] == "pkg.other"
+    assert read(files, "assets/previews/pkg/other.js")["pkg.other"][0] == "pkg.other"
 
 
 def test_a_preview_holds_no_links_no_anchors_and_no_raw_html():
     text = 'See [it](x.html) and <b onclick="f()">this</b>.[^1]\n\n[^1]: Note.'
-    files = preview_files([target("function", "f", "f()", text)])
-    shown = read(dict(files), "assets/previews/pkg/mod.js")["pkg.mod.f"][1]
+    files = previews([target("function", "f", "f()", text)])
+    shown = read(files, "assets/previews/pkg/mod.js")["pkg.mod.f"][1]
     assert "<a" not in shown
     assert " id=" not in shown
     assert "&lt;b onclick=" in shown
 
 
-def test_formulas_are_set_where_somebody_sets_them():
-    one = target("function", "f", "f()", "Is $a<b$.")
-    plain = read(dict(preview_files([one])), "assets/previews/pkg/mod.js")
-    assert plain["pkg.mod.f"][1] == "<p>Is <code>a&lt;b</code>.</p>"
-    files = preview_files([one], typeset=lambda tex, display: Rendered(f"<m>{len(tex)}</m>"))
-    assert read(dict(files), "assets/previews/pkg/mod.js")["pkg.mod.f"][1] == "<p>Is <m>3</m>.</p>"
+def test_formulas_are_set():
+    files = previews([target("function", "f", "f()", "Is $a<b$.")])
+    assert read(files, "assets/previews/pkg/mod.js")["pkg.mod.f"][1] == "<p>Is <m>3</m>.</p>"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from linked_sources import Project
-from site_tools import make_site, succeed, tree
+from site_tools import make_site, succeed
 
 from pylit.code.resolve import Uses
 
@@ -121,26 +121,6 @@ def test_a_table_of_links_ends_the_page(tmp_path: Path) -> None:
         "Part: from -; by make, Whole",
         "make: from Part; by Whole",
     ]
-
-
-def test_a_page_is_made_again_when_others_use_it_otherwise(tmp_path: Path) -> None:
-    root = make_site(tmp_path, FILES)
-    succeed(root)
-    assert succeed(root).tally.rendered == 0
-    # Another body that uses the same: one page.
-    same = FILES["pkg/two.py"].replace("return Whole(), bare()", "return bare(), Whole()")
-    make_site(root, FILES | {"pkg/two.py": same})
-    edited = succeed(root)
-    assert (edited.tally.drafted, edited.tally.rendered) == (1, 1)
-    # It uses less: the page of what it used says so, and is not drafted for that.
-    less = same.replace("make() or ", "")
-    make_site(root, FILES | {"pkg/two.py": less})
-    edited = succeed(root)
-    assert (edited.tally.drafted, edited.tally.rendered) == (1, 2)
-    assert lines(root, "pkg/one.html")[1] == "make: from Part; by -"
-    # As a clean build has it.
-    succeed(root, out=root / "clean", cache=None)
-    assert tree(root / "site") == tree(root / "clean")
 
 
 KERNELS = {

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from linked_sources import module
 from site_tools import build, make_site, succeed
-from test_build import edit
 
 from pylit.prose.symboltable import symbol_note, symbol_rows
 
@@ -164,28 +163,3 @@ def test_a_foreign_package_is_linked_and_never_complained_of(tmp_path: Path) -> 
     html = page(tmp_path)
     assert "{1:query}, {2:key}" in code(html)
     assert "y3" not in code(html).split("attend", 1)[1].split("return", 1)[0]
-
-
-TWO = """\
-class Pair:
-    def __init__(self, keys):
-        self.keys = keys
-
-    def turn(self):
-        return -self.keys
-"""
-
-
-def test_a_page_is_made_anew_when_a_name_goes_that_its_table_has(tmp_path: Path) -> None:
-    text = MODULE.replace("`query` of `attend`", "`query` of `attend`, `keys` of `Pair`")
-    text = text.replace("class Attention", "from pkg.two import Pair\n\n\nclass Attention", 1)
-    succeed(make_site(tmp_path, {"pkg/one.py": text, "pkg/two.py": TWO}))
-    assert succeed(tmp_path).tally.drafted == 0
-    edit(tmp_path, "pkg/two.py", "-self", "+self")
-    assert succeed(tmp_path).tally.drafted == 1
-    for name in ("self.keys = keys", "-self.keys"):
-        name = name.replace("-", "+")
-        edit(tmp_path, "pkg/two.py", name, name.replace("keys", "clefs"))
-    outcome = build(tmp_path)
-    assert [d.message for d in outcome.report] == ["`Pair` has no `keys`"]
-    assert outcome.tally.drafted == 2
