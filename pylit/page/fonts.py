@@ -6,6 +6,7 @@ real font, so that hardly anything moves when the font takes its place, however 
 """
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -101,12 +102,8 @@ def fonts(node_modules: Path, cache: Path | None) -> tuple[dict[str, bytes], str
     for face in FACES:
         source = (node_modules / "@fontsource-variable" / f"{face.source}.woff2").read_bytes()
         key = digest(*CODE, source, repr(face))
-        made: tuple[bytes, str] | None = kept.load(face.name, key)
-        if made is None:
-            made = _cut(face, source)
-            kept.store(face.name, key, made)
-        files[f"{face.name}.woff2"] = made[0]
-        rules.append(made[1])
+        files[f"{face.name}.woff2"], rule = kept.get(face.name, key, partial(_cut, face, source))
+        rules.append(rule)
     return files, "".join(rules)
 
 

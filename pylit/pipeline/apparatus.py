@@ -23,10 +23,6 @@ from pylit.site.glossary import term_previews
 from pylit.site.prose import read_page
 from pylit.tex.symbols import Typeset
 
-#: Under what the cache keeps the works, so that a build without changes does not parse them. It
-#: keeps all that belongs to a page of the site.
-WORKS = f"parsed {BIBLIOGRAPHY}"
-
 
 @dataclass(frozen=True, slots=True)
 class Apparatus:
@@ -71,13 +67,14 @@ def read_apparatus(docs: Path, cache: Cache, generator: str, report: Report) -> 
 
 def _works(path: Path, cache: Cache, generator: str, report: Report) -> dict[str, Work]:
     key = digest(generator, path.read_bytes() if path.is_file() else b"")
-    known: tuple[dict[str, Work], tuple[Diagnostic, ...]] | None = cache.load(WORKS, key)
-    if known is None:
+
+    def read() -> tuple[dict[str, Work], tuple[Diagnostic, ...]]:
         faults = Report()
-        known = read_bibliography(path, f"docs_src/{path.name}", faults), tuple(faults)
-        cache.store(WORKS, key, known)
-    report.extend(known[1])
-    return known[0]
+        return read_bibliography(path, f"docs_src/{path.name}", faults), tuple(faults)
+
+    works, faults = cache.get("works", key, read)
+    report.extend(faults)
+    return works
 
 
 def as_parsed(page: Gathered) -> Parsed:

@@ -208,7 +208,7 @@ class Builder:
         if not report.failed and not options.check:
             outcome.written = publish(options.out, files, report)
         if not report.failed:
-            stages.forget_others(pages, tracing.kept | gallery.kept)
+            self._cache.prune()
             if self.remembered is not None:
                 forget_old(self.remembered.parent, _MONTH)
 

@@ -5,7 +5,7 @@ of that. What a stage found fault with is kept with its result, so that a build 
 reports the same faults again.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -229,18 +229,14 @@ class Stages:
         for one in parsed:
             cites = "@" in one.module.source.text and one.module.source.own
             key = digest(one.key, stamp) if cites else one.key
-            made: dict[str, bytes] | None = self._cache.load(f"previews {one.url}", key)
-            if made is None:
-                made = dict(
-                    preview_files(
-                        one.targets.values(),
-                        typeset=typeset,
-                        own=one.module.source.own,
-                        cite=lambda key: names.get(key) or unknown(key),
-                    )
-                )
-                self._cache.store(f"previews {one.url}", key, made)
-            files |= made
+            make = partial(
+                preview_files,
+                one.targets.values(),
+                typeset=typeset,
+                own=one.module.source.own,
+                cite=lambda key: names.get(key) or unknown(key),
+            )
+            files |= self._cache.get(f"previews {one.url}", key, make)
         return files
 
     def cards(
@@ -260,19 +256,10 @@ class Stages:
             above = where.around.path_title
             svg = cards.svg(draft.title, draft.summary, above, site.title, next(shown, ""))
             key = digest(self._generator, svg)
-            made: bytes | None = self._cache.load(f"card {draft.url}", key)
-            if made is None:
-                made = cards.png(svg)
-                self._cache.store(f"card {draft.url}", key, made)
-            files[file_path(url)] = made
+            files[file_path(url)] = self._cache.get(
+                f"card {draft.url}", key, partial(cards.png, svg)
+            )
         return files
-
-    def forget_others(self, pages: Sequence[Page], runs: Iterable[str]) -> None:
-        """Drop from the cache what belongs to pages that are no more; `runs` are kept too."""
-        urls = [page.url for page in pages]
-        kinds = ("parsed", "draft", "page", "previews", "card")
-        names = {f"{kind} {url}" for kind in kinds for url in urls}
-        self._cache.prune(names | {*runs})
 
     def _source_key(self, source: SourceFile) -> str:
         kind = f"{source.is_package} {source.own}"

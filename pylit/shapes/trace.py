@@ -228,11 +228,6 @@ class Tracing:
         if self._runner is not None:
             self._runner.close()
 
-    @property
-    def kept(self) -> set[str]:
-        """Names in the cache of what this build may need again."""
-        return {_IMPORTS, *map(_kept_as, self._found)}
-
     def _tasks(self, path: str) -> list[Task]:
         """What of a file of traces has to run."""
         shown = f"{self._shown}/{path}"

@@ -6,6 +6,7 @@ one of their characters.
 """
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from pylit.cache import Cache, digest
@@ -37,12 +38,12 @@ def math_fonts(
     for name, source in files.items():
         if len(source) >= LARGE:
             key = digest(*CODE, source, repr(characters))
-            data: bytes | None = kept.load(name, key)
-            if data is None:
-                # Slow to import, and rarely needed: cut fonts are kept.
-                from pylit import fontcut
-
-                data = fontcut.cut(source, characters, drop_tables=["FFTM", "ltag"])
-                kept.store(name, key, data)
-            files[name] = data
+            files[name] = kept.get(name, key, partial(_cut, source, characters))
     return files
+
+
+def _cut(source: bytes, characters: list[int]) -> bytes:
+    # Slow to import, and rarely needed: cut fonts are kept.
+    from pylit import fontcut
+
+    return fontcut.cut(source, characters, drop_tables=["FFTM", "ltag"])
