@@ -37,6 +37,61 @@ def attention():
     )
 
 
+@torch.no_grad()
+def units():
+    """Hidden units that are easy to read, along two speeches."""
+    model, vocabulary = _model("elman")
+    said = "EMILIA:\nMy lord!\n\nROMEO:\nSpeak"
+    state, rows = None, []
+    for token in torch.tensor([vocabulary.index(letter) for letter in said]):
+        _, state = model(token[None, None], state)
+        rows.append([state[1, 0, 29].item(), state[0, 0, 59].item()])
+    panel = heat_map(
+        [list(row) for row in zip(*rows, strict=True)],
+        title="two hidden units",
+        rows=["layer 2, unit 30", "layer 1, unit 60"],
+        columns=[letter.replace("\n", "↵").replace(" ", "␣") for letter in said],
+        most=1.0,
+    )
+    return Figure(
+        [panel],
+        "Two hidden units along two speeches: the first is negative in the names of the speakers "
+        "and positive elsewhere, the second is positive at vowels.",
+        live="units",
+    )
+
+
+@torch.no_grad()
+def memory():
+    """The head of the feedback transformer that keeps the line break in view."""
+    model, vocabulary = _model("feedback")
+    said = "ROMEO:\nWhat"
+    state, rows = None, []
+    with labml_nn.kernels.disabled():
+        for token in torch.tensor([vocabulary.index(letter) for letter in said]):
+            _, state = model(token[None, None], state)
+            attn = model.transformer.layers[1].attn.attn
+            found = [] if attn is None else attn[:, 0, 3].tolist()
+            rows.append(found + [0.0] * (len(said) - len(found)))
+    letters = [letter.replace("\n", "↵") for letter in said]
+    panel = heat_map(
+        rows,
+        title="layer 2, head 4",
+        down="step",
+        across="memory slot",
+        rows=letters,
+        columns=letters,
+        cell=14.0,
+        most=1.0,
+    )
+    return Figure(
+        [panel],
+        f"A map of {len(said)} steps by as many memory slots, of which each step sees those before "
+        f"it. The last step gives {rows[-1][6]:.2f} of its weight to the line break.",
+        live="memory",
+    )
+
+
 def _model(name):
     folder = RESULTS / name
     known = json.loads((folder / "vocabulary.json").read_text(encoding="utf-8"))

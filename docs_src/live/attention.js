@@ -10,14 +10,7 @@ live.panel.fill = (panel) => {
   let tokens = [], read = [], plain = [], chosen = [0, 0], query = 0, run = 0;
 
   // Reads the text, with the heads that are on and, if some are off, with all of them.
-  const work = function* (ids, options) {
-    const results = [];
-    for (const token of ids) {
-      results.push(step(model, token, results.at(-1)?.state, options));
-      yield;
-    }
-    return results;
-  };
+  const work = (ids, options) => live.reading(ids, (token, state) => step(model, token, state, options));
   const compute = async () => {
     const own = ++run, stale = () => own !== run, ids = tokens;
     writer.stop();

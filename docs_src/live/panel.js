@@ -175,22 +175,45 @@
     return Object.assign(box, { set });
   };
 
+  // Bars with names: `set([[name, share, note], …])`.
+  const bars = () => {
+    const list = el("ol", { className: "shares" });
+    const set = (rows) => list.replaceChildren(...rows.map(([name, share, note = ""]) => {
+      const bar = el("i", {});
+      bar.style.width = `${100 * share}%`;
+      return el("li", {}, el("b", {}, name), el("span", {}, bar), percent(share) + note);
+    }));
+    return Object.assign(list, { set });
+  };
+
   // The likeliest next tokens, and what they were before a change.
   const likeliest = (model) => {
-    const list = el("ol", { className: "shares" });
-    const name = (token) => (model.characters[token] ? visible(model.characters[token]) : "end of the reply");
-    const set = (shares, before = shares) => {
+    const list = bars(), { set } = list;
+    const name = (token) => (model.characters[token] ? visible(model.characters[token]) : "end");
+    list.set = (shares, before = shares) => {
       const order = [...shares.keys()].sort((a, b) => shares[b] - shares[a]).slice(0, 6);
       const first = before.indexOf(Math.max(...before));
       if (!order.includes(first)) order[5] = first;
-      list.replaceChildren(...order.map((token) => {
-        const was = before === shares ? "" : ` (before: ${percent(before[token])})`;
-        const bar = el("i", {});
-        bar.style.width = `${100 * shares[token]}%`;
-        return el("li", {}, el("b", {}, name(token)), el("span", {}, bar), `${percent(shares[token])}${was}`);
-      }));
+      set(order.map((token) =>
+        [name(token), shares[token], before === shares ? "" : ` (before: ${percent(before[token])})`]));
     };
-    return Object.assign(list, { set });
+    return list;
+  };
+
+  // Reads tokens one by one; each result of `step(token, state)` has the next state.
+  const reading = function* (tokens, step, state) {
+    const results = [];
+    for (const token of tokens) {
+      results.push(step(token, state));
+      ({ state } = results.at(-1));
+      yield;
+    }
+    return results;
+  };
+  // The mean loss of a text in nats per character, from the results of reading it.
+  const loss_of = (tokens, results) => {
+    const losses = tokens.slice(1).map((token, t) => -Math.log(live.softmax(results[t].logits)[token]));
+    return losses.reduce((a, b) => a + b, 0) / Math.max(1, losses.length);
   };
 
   // Writing on, token by token. `begin()` returns `{logits, state}`, `step(token, state)` the next
@@ -273,5 +296,5 @@
       + `Validation loss ${model.loss.before.toFixed(3)} nats per character before rounding, ${model.loss.after.toFixed(3)} after.`);
 
   Object.assign(live, { el, slices, visible, percent, slider, select, button, text_field, heat_map, letters,
-    arcs, likeliest, writer, observations, pair, group, open, about });
+    arcs, bars, likeliest, reading, loss_of, writer, observations, pair, group, open, about });
 }

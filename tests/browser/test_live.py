@@ -3,12 +3,12 @@
 from collections.abc import Callable
 
 import pytest
-from browser_tools import MHA, Visit
+from browser_tools import FEEDBACK, MHA, Visit
 from test_accessibility import violations
 
 pytestmark = pytest.mark.browser
 
-PAGES = [MHA]
+PAGES = [MHA, "labml_nn/recurrent/elman/index.html", FEEDBACK]
 READY = "document.querySelector('.live')?.dataset.ready"
 
 

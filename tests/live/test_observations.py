@@ -61,3 +61,65 @@ def test_the_next_character_without_a_head():
     assert before[characters.index("m")] == pytest.approx(0.58, abs=0.005)
     assert after[characters.index("m")] == pytest.approx(0.15, abs=0.005)
     assert characters[int(after.argmax())] == "t"
+
+
+SPEECHES = KING + " must he submit?\n\nROMEO:\nBut, soft! what light"
+
+
+@torch.no_grad()
+def states(text):
+    """The hidden states of both layers after each character, `[T, L, N]`."""
+    model, characters = rounded("elman")
+    state, found = None, []
+    for token in tokens_of(text, characters):
+        _, state = model(token[None], state)
+        found.append(state[:, 0])
+    return torch.stack(found)
+
+
+def test_units_that_mark_names_and_vowels():
+    found = states(SPEECHES)
+    second = SPEECHES.index("\n\n")
+    names = [t < 15 or second + 1 < t < second + 7 for t in range(len(SPEECHES))]
+    vowels = [letter in "aeiouAEIOU" for letter in SPEECHES]
+    for where, values, within, elsewhere in (
+        (names, found[:, 1, 29], -0.83, 0.88),
+        (vowels, found[:, 0, 59], 0.71, -0.84),
+    ):
+        mask = torch.tensor(where)
+        assert values[mask].mean() == pytest.approx(within, abs=0.005)
+        assert values[~mask].mean() == pytest.approx(elsewhere, abs=0.005)
+
+
+def test_a_changed_character_is_forgotten():
+    before, after = (
+        states(text).flatten(1) for text in (SPEECHES, SPEECHES[:17] + "Z" + SPEECHES[18:])
+    )
+    difference = (before - after).norm(dim=1) / before.norm(dim=1)
+    assert difference[17] > 1 and difference[24] < 0.05
+
+
+@torch.no_grad()
+def test_the_memory_of_the_feedback_transformer():
+    model, characters = rounded("feedback")
+    line, state, weights = KING.index("\n"), None, []
+    with labml_nn.kernels.disabled():
+        for t, token in enumerate(tokens_of(KING, characters)):
+            _, state = model(token[None], state)
+            attn = [layer.attn.attn for layer in model.transformer.layers]
+            if t:
+                weights.append(torch.cat([one[:, 0] for one in attn], dim=-1))
+    on_line = torch.stack([one[line] for one in weights[line + 2 :]]).mean(0)
+    assert on_line[7] == pytest.approx(0.26, abs=0.006) and on_line[:7].max() < 0.035
+    before = torch.stack([one[-1] for one in weights[7:]]).mean(0)
+    assert before[4] == pytest.approx(0.74, abs=0.006)
+
+
+@torch.no_grad()
+def test_the_horizon_of_the_feedback_transformer():
+    model, characters = load("feedback")
+    round_model(model)
+    tokens = tokens_of(KING, characters)
+    for horizon, loss in ((1, 1.29), (64, 0.92)):
+        model.transformer.horizon = horizon
+        assert model.loss(tokens[:-1], tokens[1:]) == pytest.approx(loss, abs=0.005)

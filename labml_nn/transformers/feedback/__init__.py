@@ -640,6 +640,13 @@ class Stack:
         self.slots = []
 
 
+# ## Try it
+#
+# A trained model of two layers runs in this page. See its memory grow, what each head
+# attends to, the shares of the layers, and what a shorter horizon changes.
+#
+# ![One head attends to the line break after the speaker's name.](figure:live.memory)
+#
 # ## Depth and cost
 #
 # If $l$ is the highest layer with a weight in the sum, the output of step $t = 1, 2,
