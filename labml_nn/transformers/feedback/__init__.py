@@ -688,18 +688,17 @@ class Stack:
 #
 # ## Pseudo-code
 #
-# $$\begin{array}{l}
-# \textbf{procedure } \text{FeedbackTransformerKV}(x_0^0, \dots, x_{T-1}^0) \\
-# \quad \textbf{for } t = 0, \dots, T - 1 \\
-# \quad\quad \textbf{for } l = 1, \dots, L \\
-# \quad\quad\quad q \gets W_l^Q \operatorname{LN}(x_t^{l-1}) \\
-# \quad\quad\quad z \gets x_t^{l-1} + W_l^O \operatorname{Attention}(q, k, v) \\
-# \quad\quad\quad x_t^l \gets z + \operatorname{FFN}_l(\operatorname{LN}(z)) \\
-# \quad\quad m_t \gets \operatorname{LN}(\sum_l \operatorname{softmax}(w)_l \, x_t^l) \\
-# \quad\quad \text{append } W^K m_t \text{ to } k,\; W^V m_t \text{ to } v \\
-# \quad\quad \text{drop the oldest slot if there are more than } \tau \\
-# \quad \textbf{return } \operatorname{LN}(x_0^L), \dots, \operatorname{LN}(x_{T-1}^L)
-# \end{array}$$
+# ```text
+# for t = 0 … T-1:
+#   for l = 1 … L:
+#     q = W_Q[l] · LN(x[l-1])
+#     z = x[l-1] + attention_l(q, k, v)
+#     x[l] = z + FFN_l(LN(z))
+#   m = LN(Σ_l softmax(w)[l] · x[l])
+#   append W_K · m to k, and W_V · m to v
+#   drop the oldest slot beyond τ
+#   output LN(x[L])
+# ```
 #
 # | Parameter | Shape | | Activation | Shape |
 # |:--|:--|:--|:--|:--|
