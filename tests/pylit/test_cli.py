@@ -202,3 +202,24 @@ def test_without_node_formulas_are_tex(
 def build_anew(root: Path) -> Path:
     assert main(["build", "--cache", str(cache(root)), "--out", str(root / "anew")]) == 0
     return root / "anew"
+
+
+def test_the_first_page_of_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guide = (REPOSITORY / "docs_src/pages/annotate.md").read_text(encoding="utf-8")
+    steps = guide.partition("## A first page")[2].partition("\n## ")[0]
+    module, runs = re.findall(r"```python\n(.*?)```", steps, re.DOTALL)
+    for name, text in (
+        ("demo/__init__.py", ""),
+        ("demo/attention.py", module),
+        ("docs_src/traces/demo/attention.py", runs),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert main(["init", "demo"]) == 0
+    assert main(["build", "--check", "--cache", str(cache(tmp_path))]) == 0
+    assert main(["build", "--cache", str(cache(tmp_path))]) == 0
+    page = (tmp_path / "site/demo/attention.html").read_text(encoding="utf-8")
+    assert "<mjx-container" in page
+    assert "<b>scores</b> [T, S]" in page and "<b>mean</b> [T, V]" in page
+    assert page.count('href="#weights" data-x="demo.attention.weights"') >= 2
