@@ -6,8 +6,10 @@ Frozen values (`pylit.model`) flow through plain functions, from room to room:
 `source`    Python files, found and parsed, become modules with sections of notes and code
 `code`      names become links, lines become HTML
 `prose`     notes become HTML
-`tex`       formulas become HTML, style rules and fonts
-`page`      what a reader's browser gets: templates, styles, scripts, fonts, search, previews
+`tex`       formulas become HTML, style rules and fonts, by the scripts of `node`
+`shapes`    runs of the modules become the shapes at the ends of lines
+`figures`   functions that call the modules become pictures and tables
+`page`      what a reader's browser gets, by the templates, styles and scripts of `theme`
 `site`      pages together: settings, addresses, neighbours, the files beside the pages, the folder
 `pipeline`  one build: the stages in their order, what is remembered, the processes
 `serving`   the site over HTTP while its author works
