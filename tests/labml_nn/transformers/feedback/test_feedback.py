@@ -83,6 +83,7 @@ def test_attention_by_hand():
     share = oldest / (oldest + newest)
     assert got.item() == pytest.approx(5 * (share + (1 - share) * 3.0) + 0.5, rel=1e-6)
     assert attention.attn[0].item() == pytest.approx(share)
+    assert not attention.attn.requires_grad
 
 
 @KINDS
@@ -252,6 +253,7 @@ def test_memory_by_hand():
     _, memory = model.scan(torch.full((1, B, C), 10.0))
     torch.testing.assert_close(memory.keys, torch.full((1, B, C), 11.0))
     assert memory.values is memory.keys
+    assert (detached := memory.detach()).values is detached.keys
 
 
 def test_a_new_model_weighs_all_layers_alike():
@@ -314,6 +316,7 @@ def test_a_memory_is_a_value(shared):
         assert (len(longer), len(memory)) == (5, 3)
     assert torch.equal(memory.keys, before)
     y, _ = model.scan(x[3:], memory.detach())
+    torch.testing.assert_close(y, model.scan(x[3:], memory)[0])
     (gradient,) = gradients(y, [x])
     assert gradient[:3].count_nonzero() == 0
     assert gradient[3:].count_nonzero() > 0
