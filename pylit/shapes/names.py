@@ -294,13 +294,6 @@ def _texts(ours: list[Vector], theirs: list[Vector], names: Names) -> Iterator[S
     if ranged:
         yield ranged
         return
-    for index in range(len(ours[0])):
-        clusters = _clusters(ours, index), _clusters(theirs, index)
-        if len(clusters[0]) == len(clusters[1]) <= MOST:
-            texts = [_ranged(a, b, names) for a, b in zip(*clusters, strict=True)]
-            if all(texts):
-                yield from (text for text in texts if text)
-                return
     shown = [_named(a, b, names) for a, b in zip(ours, theirs, strict=False)][:MOST]
     yield from shown
     if len(shown) < max(len(ours), len(theirs)):
@@ -336,14 +329,6 @@ def _ranged(first: list[Vector], second: list[Vector], names: Names) -> list[str
 
 def _contiguous(numbers: set[int]) -> bool:
     return max(numbers) - min(numbers) == len(numbers) - 1
-
-
-def _clusters(vectors: list[Vector], index: int) -> list[list[Vector]]:
-    """Vectors that differ at one place only, together."""
-    found: dict[Vector, list[Vector]] = {}
-    for vector in vectors:
-        found.setdefault(vector[:index] + vector[index + 1 :], []).append(vector)
-    return list(found.values())
 
 
 def named_parts(parts: Parts) -> list[tuple[str, str]]:

@@ -231,16 +231,6 @@ def test_processes_that_a_figure_leaves_behind_end_with_it(tmp_path: Path):
     pytest.fail("the fork still runs")
 
 
-def test_a_figure_needs_a_caption_and_a_paragraph_of_its_own(tmp_path: Path):
-    notes = "# Notes\n\nSee ![this.](figure:growth.bare) here.\n\n![](figure:growth.bare)\n"
-    outcome = build(make_site(tmp_path, SITE | {"docs_src/pages/notes.md": notes}))
-    assert faults(outcome) == [
-        ("docs_src/pages/notes.md", 3, "figure-place"),
-        ("docs_src/pages/notes.md", 5, "figure-caption"),
-    ]
-    assert [d.column for d in outcome.report] == [5, 1]
-
-
 def test_the_child_ends_with_a_build_that_does_not_come_so_far(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -259,3 +249,70 @@ def test_the_child_ends_with_a_build_that_does_not_come_so_far(
     with pytest.raises(KeyboardInterrupt):
         build(make_site(tmp_path, SITE))
     assert started[-1]._process.returncode is not None
+
+
+TABLES = """\
+import json
+from pathlib import Path
+
+from pylit.figures.draw import Table
+
+FOLDER = Path(__file__).parents[1] / "results"
+
+
+def every():
+    found = sorted(FOLDER.glob("*.json"))
+    rows = [[path.stem, str(json.loads(path.read_text())["loss"])] for path in found]
+    return Table(["run", "loss"], rows, notes=["In nats."])
+
+
+def named():
+    try:
+        loss = json.loads((FOLDER / "of/a/study.json").read_text())["loss"]
+    except FileNotFoundError:
+        loss = "still to be made"
+    return Table(["run", "loss"], [["study", str(loss)]])
+
+
+"""
+RESULTS = {
+    "docs_src/figures/sums.py": TABLES,
+    "docs_src/pages/notes.md": "# Notes\n\n![Every run.](table:sums.every)\n",
+    "docs_src/results/first.json": '{"loss": 1.5}',
+}
+
+
+def test_a_table_is_made_anew_when_a_result_changes_or_is_added(
+    tmp_path: Path, children: list[list[str]]
+):
+    succeed(make_site(tmp_path, RESULTS))
+    assert '<th scope="row">first</th><td class="r">1.5</td></tr></tbody></table></div>' in page(
+        tmp_path
+    )
+    assert "<p>In nats.</p></figure>" in page(tmp_path)
+    assert succeed(tmp_path).tally.rendered == 0
+    assert children == [["sums.every"]]
+
+    (tmp_path / "docs_src/results/first.json").write_text('{"loss": 1.25}')
+    succeed(tmp_path)
+    assert '<td class="r">1.25</td>' in page(tmp_path)
+
+    (tmp_path / "docs_src/results/second.json").write_text('{"loss": 1.75}')
+    succeed(tmp_path)
+    assert '<th scope="row">second</th><td class="r">1.75</td>' in page(tmp_path)
+    assert children == [["sums.every"]] * 3
+    assert succeed(tmp_path).tally.rendered == 0
+    assert children == [["sums.every"]] * 3
+
+
+def test_a_table_is_made_anew_when_a_file_is_there_that_it_had_asked_for(tmp_path: Path):
+    """In folders, too, that were not there either."""
+    notes = "# Notes\n\n![It.](table:sums.named)\n"
+    succeed(make_site(tmp_path, RESULTS | {"docs_src/pages/notes.md": notes}))
+    page = tmp_path / "site/notes.html"
+    assert "still to be made" in page.read_text(encoding="utf-8")
+    result = tmp_path / "docs_src/results/of/a/study.json"
+    result.parent.mkdir(parents=True)
+    result.write_text('{"loss": 1.5}')
+    succeed(tmp_path)
+    assert '<td class="r">1.5</td>' in page.read_text(encoding="utf-8")

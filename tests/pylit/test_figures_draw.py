@@ -131,3 +131,34 @@ def test_what_a_page_gets_of_a_figure():
 def test_a_drawing_that_is_torn_is_refused():
     with pytest.raises(ValueError, match=r"the drawing is no SVG: mismatched tag"):
         Figure([Panel(1, 1, ("<g>",))], "x").picture()
+
+
+def table_of(table: Table) -> ET.Element:
+    return ET.fromstring(f"<table>{table.cells()}</table>")
+
+
+def test_cells_are_announced_with_their_headers_and_stand_where_align_says():
+    table = Table(["model", "size & more", "kind"], [["one", "1", "a"], ["<b>", "2", "c"]])
+    root = table_of(table)
+    assert [(c.tag, c.get("scope")) for c in root.iterfind("thead/tr/*")] == [("th", "col")] * 3
+    rows = [[(c.tag, c.get("scope"), c.get("class"), c.text) for c in row] for row in root[1]]
+    assert rows[1] == [
+        ("th", "row", None, "<b>"),
+        ("td", None, "r", "2"),
+        ("td", None, "r", "c"),
+    ]
+    (row,) = table_of(Table(["a", "b", "c"], [["1", "2", "3"]], align="rcl"))[1]
+    assert [cell.get("class") for cell in row] == ["r", "m", None]
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (Table(["a", "b"], [["1", "2"], ["3"]]), "row 2 has 1 cells and the head 2"),
+        (Table(["a", "b"], [["1", "2"]], align="lrr"), "must be 2 of the letters l, r and c"),
+        (Table([], []), "the table is empty"),
+    ],
+)
+def test_what_is_no_table(table: Table, message: str):
+    with pytest.raises(ValueError, match=message):
+        table.cells()

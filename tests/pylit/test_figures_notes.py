@@ -6,6 +6,7 @@ from note_tools import readable, render
 from pylit.diagnostics import Report
 from pylit.model import FigureUse, figure_slot
 
+ROWS, TABLE_NOTES = figure_slot("sums.all", "picture"), figure_slot("sums.all", "below")
 PICTURE, BELOW = figure_slot("masks.three", "picture"), figure_slot("masks.three", "below")
 
 
@@ -61,3 +62,14 @@ def test_in_the_notes_of_another_package_it_is_an_address_like_others():
 def test_an_author_cannot_write_what_stands_for_a_figure():
     note = render(f"{PICTURE} and text")
     assert "\ue002" not in note.html
+
+
+def test_a_paragraph_becomes_a_table_that_its_caption_names():
+    note = render("Before.\n\n![Sums of $x$.](table:sums.all)\n\nAfter.\n")
+    assert '<figure class="tab"><figcaption id="table-sums-all">Sums of ' in note.html
+    assert (
+        '.</figcaption><div class="table-scroll"><table aria-labelledby="table-sums-all">'
+        f"{ROWS}</table></div>{TABLE_NOTES}</figure>\n<p>After.</p>"
+    ) in note.html
+    assert note.figures == (FigureUse("sums.all", 3, 1, "table"),)
+    assert "Sums of x" in note.text
