@@ -36,7 +36,6 @@ assert (batch.tokens[1:] == batch.targets[:-1]).all()
 """
 
 import hashlib
-import logging
 import os
 import re
 from collections import Counter
@@ -67,8 +66,6 @@ __all__ = [
     "Words",
     "read_corpus",
 ]
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -590,12 +587,7 @@ class ReplyTask(Task):
 
     @cached_property
     def pairs(self) -> list[Pair]:
-        """Those of the training split; without speeches, lines, with a warning."""
-        if not _speeches(self.corpus.train):
-            log.warning(
-                "The text has no speeches (a name with a colon, and lines below it): "
-                "each line is taken as the reply to the line before it"
-            )
+        """Those of the training split."""
         return pairs_of(self.corpus.train)
 
     def batch(self, step: int, seq_len: int | None = None) -> Examples:

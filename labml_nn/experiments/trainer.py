@@ -79,7 +79,6 @@ from torch.nn.utils import clip_grad_norm_
 from torch.optim import AdamW
 
 from labml_nn.experiments.checkpoint import (
-    RunError,
     RunFolder,
     Saver,
     check_belongs,
@@ -463,8 +462,8 @@ class Trainer:
         ### Train to the last step
 
         Returns the result, also after an interruption or a loss that is not finite;
-        then `trouble` says what to do. Raises `RunError` for a folder that is taken,
-        and for a disk that is full.
+        then `trouble` says what to do. Called again it continues. Raises `RunError` for
+        a folder that is taken, and for a disk that is full.
         """
         stopped: Stopped = "finished"
         with ExitStack() as stack:  # all are closed, even if closing one fails
@@ -592,10 +591,7 @@ class Trainer:
         From the checkpoint in `folder`. Raises `RunError` if there is none, if it is
         damaged, or if it belongs to another model, text or configuration.
         """
-        if self.folder is None:
-            raise RunError(
-                "there is no folder to resume from; pass one to Trainer(...)"
-            )
+        assert self.folder is not None, "pass a folder to Trainer(...)"
         self.folder.check_run()
         path = self.folder.checkpoint
         state = read_checkpoint(path)

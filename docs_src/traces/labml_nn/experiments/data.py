@@ -2,7 +2,7 @@
 
 import torch
 
-from labml_nn.experiments.data import Corpus, Examples, ReplyTask, TextTask, Vocabulary
+from labml_nn.experiments.data import Corpus, Examples, ReplyTask, TextTask, Vocabulary, Words
 
 
 class Whole(Corpus):
@@ -15,6 +15,12 @@ def trace_encode(T):
     """A text of T characters."""
     vocabulary = Vocabulary.from_text("ab")
     vocabulary.decode(vocabulary.encode("a" * T))
+
+
+def trace_words(T):
+    """Words and back."""
+    words = Words.from_text("a b " * T)
+    words.decode(words.encode("a " * T))
 
 
 def trace_columns(S, T, B):
