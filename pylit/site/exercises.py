@@ -21,11 +21,11 @@ from pylit.site.gathered import Gathered, gathered
 
 EXERCISES = "exercises.html"
 SUMMARY = (
-    "Every question of these pages, along the reading paths. “Above” and “this page” mean the page "
-    "that it stands on, where its answer opens."
+    "All exercises of these pages, in reading order. An answer stands on the page of its question, "
+    "and “above” and “this page” mean that page."
 )
-#: What the questions of pages on no path stand under.
-_REST = "Beside the paths"
+#: The heading of the exercises of pages on no path.
+_REST = "Other pages"
 
 _SLOT = re.compile("\ue000(\\d+)\ue001")
 _HREF = re.compile(r'(<a\b[^>]*? href=")([^"]*)"')

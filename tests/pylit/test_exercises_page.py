@@ -95,7 +95,7 @@ def test_the_page_follows_the_paths_and_has_each_exercise_once(asked: Path) -> N
         ("deep", "pkg/b/c.html"),
         ("another-path", ""),
         ("one-all", "pkg/one.html"),
-        ("beside-the-paths", ""),
+        ("other-pages", ""),
         ("beside", "pkg/b/index.html"),
     ]
     assert page.count("<strong>1.</strong>") == 4
