@@ -316,11 +316,7 @@ class Examples:
         return cls(tokens, targets, count, padding_token)
 
     def columns(self, start: int, stop: int) -> "Examples":
-        r"""
-        Sequences `start` to `stop` of the batch, with their own count $n_i$. Gradient
-        accumulation and data parallelism split a batch $L = \frac{1}{n} \sum_i n_i L_i$
-        in this way.
-        """
+        """Sequences `start` to `stop` of the batch, with their own count $n_i$."""
         tokens, targets = self.tokens[:, start:stop], self.targets[:, start:stop]
         return Examples.of(tokens, targets, self.padding_token)
 

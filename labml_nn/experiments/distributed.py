@@ -19,12 +19,6 @@ $$\nabla \mathcal{L} = \frac{1}{P} \sum_p
 For windows of equal length the factor is one. For replies it is not: without it a
 process with few targets would count as much as one with many.
 
-| Symbol | Code | Meaning |
-|:--|:--|:--|
-| $P$ | `size` | number of processes |
-| $p$ | `rank` | number of this process, from 0 to $P - 1$ |
-| | `local_rank` | its number on this machine, which selects its GPU |
-
 PyTorch's [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html) starts the
 processes, on one machine or many, and describes them in environment variables:
 
@@ -65,8 +59,10 @@ class World:
     """
     ## Processes
 
-    Without arguments, a world of one process, in which all methods work and cost
-    nothing.
+    * `size` is their number, $P$, and `rank` that of this one, from 0 to $P - 1$
+    * `local_rank` is its number on this machine, which selects its GPU
+
+    Without arguments, a world of one process, in which all methods cost nothing.
 
     ```python
     from labml_nn.experiments.distributed import World

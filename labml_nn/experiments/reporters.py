@@ -138,7 +138,7 @@ def curve_svg(curves: Mapping[str, Mapping[str, Any]], title: str) -> str:
                         alpha=0.5 if pale else 1,
                         label="_" if pale else f"{name} {points[-1][1]:.3f}",
                     )
-        axes.set(title=title, xlabel="updates", ylabel="nats per character")
+        axes.set(title=title, xlabel="updates", ylabel="nats per token")
         axes.grid(alpha=0.3)
         if axes.get_legend_handles_labels()[1]:
             axes.legend(frameon=False)

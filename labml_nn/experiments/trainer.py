@@ -672,7 +672,7 @@ class Trainer:
 def validation_loss(
     model: LanguageModel[Any],
     task: Task,
-    device: torch.device | str | None = None,
+    device: torch.device | str,
     world: World | None = None,
 ) -> float:
     r"""
@@ -683,9 +683,7 @@ def validation_loss(
     of targets, so a plain mean of their losses would be wrong. With `world`, each
     process evaluates its share of the batches.
     """
-    world = World() if world is None else world
-    if device is None:
-        device = next(model.parameters()).device
+    world = world or World()
     total, count = torch.zeros((), dtype=torch.float64), 0
     with evaluating(model), torch.no_grad():
         for i, batch in enumerate(task.validation()):

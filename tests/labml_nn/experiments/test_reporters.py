@@ -61,7 +61,7 @@ def test_curves_of_several_runs():
     curves = {"first": curve, "other": {"train": [], "validation": []}}
     drawn = curve_svg(curves, "a & b")
     assert drawn.startswith("<svg") and drawn.rstrip().endswith("</svg>")
-    for part in ("a &amp; b", "first 2.250", "updates", "nats per character"):
+    for part in ("a &amp; b", "first 2.250", "updates", "nats per token"):
         assert part in drawn
     assert "other" not in drawn  # which has no points
     assert drawn == curve_svg(curves, "a & b")  # the same bytes every time
