@@ -2,11 +2,14 @@
 
 import json
 from pathlib import Path
+from unittest.mock import patch
 
 import torch
+from torch.nn.functional import cross_entropy
 
 import labml_nn
 from labml_nn.attention_maps import attention_maps
+from labml_nn.transformers import modern
 from pylit.figures.draw import Figure, heat_map
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -89,6 +92,60 @@ def memory():
         f"A map of {len(said)} steps by as many memory slots, of which each step sees those before "
         f"it. The last step gives {rows[-1][6]:.2f} of its weight to the line break.",
         live="memory",
+    )
+
+
+@torch.no_grad()
+def cross():
+    """What the first letters of a reply attend to."""
+    model, vocabulary = _model("encoder_decoder")
+    said, reply = "BENVOLIO:\nGood-morrow, cousin.", "MERCUTIO:"
+    source = torch.tensor([vocabulary.index(letter) for letter in said])[:, None]
+    target = [model.config.start_token, *(vocabulary.index(letter) for letter in reply[:-1])]
+    with labml_nn.kernels.disabled():
+        model(torch.tensor(target)[:, None], model.encode(source))
+    weights = model.transformer.decoder.layers[1].src_attn.attn[:, :10, 0, 1]
+    panel = heat_map(
+        weights.tolist(),
+        title="layer 2, head 2",
+        down="reply",
+        across="source",
+        rows=list(reply),
+        columns=[*said[:9], "↵"],
+        cell=14.0,
+        most=1.0,
+    )
+    return Figure(
+        [panel],
+        f"A map of {len(reply)} reply tokens by the first 10 source tokens. The first row gives "
+        f"{weights[0, 6]:.2f} of its weight to the I of BENVOLIO.",
+        live="cross",
+    )
+
+
+@torch.no_grad()
+def positions():
+    """How much each character of a text costs, with positions and without."""
+    model, vocabulary = _model("autoregressive")
+    said = "ROMEO:\nWhat must"
+    tokens = torch.tensor([vocabulary.index(letter) for letter in said])[:, None]
+    rows = []
+    for rotate in (modern.rotate, lambda x, positions, base=1.0: x):
+        with patch.object(modern, "rotate", rotate):
+            logits, _ = model(tokens[:-1])
+        rows.append(cross_entropy(logits[:, 0], tokens[1:, 0], reduction="none").tolist())
+    panel = heat_map(
+        rows,
+        title="loss of each character",
+        rows=["with positions", "without"],
+        columns=[letter.replace("\n", "↵").replace(" ", "␣") for letter in said[1:]],
+    )
+    means = [sum(row) / len(row) for row in rows]
+    return Figure(
+        [panel],
+        f"The loss of each character of a text. With positions it is {means[0]:.2f} nats on "
+        f"average, without {means[1]:.2f}.",
+        live="positions",
     )
 
 

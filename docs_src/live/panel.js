@@ -106,7 +106,8 @@
           context.globalAlpha = Math.min(1, Math.abs(number));
           context.fillStyle = number > 0 ? positive : negative;
           const x = Math.floor((j * wide) / columns), y = Math.floor((i * high) / rows);
-          context.fillRect(x, y, Math.ceil(wide / columns), Math.ceil(high / rows));
+          const right = Math.floor(((j + 1) * wide) / columns), below = Math.floor(((i + 1) * high) / rows);
+          context.fillRect(x, y, right - x, below - y);
         }
       if (marked < 0) return;
       context.globalAlpha = 1;

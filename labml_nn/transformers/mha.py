@@ -362,7 +362,7 @@ class KVCache:
 #
 # ![One of its 12 heads attends to the line break after the speaker's
 # name.](figure:live.attention)
-#
+
 # ## Pseudo-code
 #
 # $$\begin{array}{l}

@@ -668,6 +668,14 @@ def _width(module: nn.Module | None) -> int | None:
     return None
 
 
+# ## Try it
+#
+# A trained model of two layers runs in this page: give it a speech, and see what each
+# token of its reply attends to in the source.
+#
+# ![Before the first letter of the reply, one head attends to a letter of the speaker's
+# name.](figure:live.cross)
+
 # ## Common mistakes and their symptoms
 #
 # | Mistake | What happens | Symptom |

@@ -264,6 +264,14 @@ class LearnedPositionalEncoding(nn.Module):
 # distances, that it has never seen, and its loss soon rises. Press et al.
 # ([-@press2021train]) measured how soon, and proposed a scheme that extrapolates.
 #
+# ## Try it
+#
+# Choose a length and a width and see the matrix, its dot products and its rotations.
+# Then switch the positions of a trained model off.
+#
+# ![The loss of each character, with positions and
+# without.](figure:live.positions)
+
 # ## Relative schemes
 #
 # Sinusoids and learned vectors are **absolute**: they are added to the embeddings,

@@ -8,6 +8,7 @@ import torch
 import labml_nn
 from docs_src.live.export import load, round_model
 from labml_nn.attention_maps import attention_maps
+from labml_nn.transformers import modern
 
 KING = "KING RICHARD II:\nWhat must the king do now?"
 JULIET = "JULIET:\nO Romeo, Romeo! wherefore art thou Romeo?"
@@ -123,3 +124,31 @@ def test_the_horizon_of_the_feedback_transformer():
     for horizon, loss in ((1, 1.29), (64, 0.92)):
         model.transformer.horizon = horizon
         assert model.loss(tokens[:-1], tokens[1:]) == pytest.approx(loss, abs=0.005)
+
+
+@torch.no_grad()
+def test_who_speaks_decides_who_replies():
+    model, characters = rounded("encoder_decoder")
+    start = torch.tensor([[model.config.start_token]])
+    for name, first, share in (("GLOUCESTER", "K", 0.24), ("First Citizen", "C", 0.22)):
+        source = tokens_of(f"{name}:\nGood morrow.", characters)
+        shares = model(start, model.encode(source))[0][-1, 0].softmax(-1)
+        assert int(shares.argmax()) == characters.index(first)
+        assert shares.max() == pytest.approx(share, abs=0.006)
+    with labml_nn.kernels.disabled():
+        model(start, model.encode(tokens_of("BENVOLIO:\nGood-morrow, cousin.", characters)))
+    assert model.transformer.decoder.layers[1].src_attn.attn[0, 6, 0, 1] > 0.99
+
+
+@torch.no_grad()
+def test_positions_of_the_transformer(monkeypatch):
+    model, characters = rounded("autoregressive")
+    text = KING + " must he submit?"
+    tokens = tokens_of(text, characters)
+    assert model.loss(tokens[:-1], tokens[1:]) == pytest.approx(1.17, abs=0.005)
+    for said, best, share in ((NAME, "m", 0.58), ("".join(sorted(NAME[:-1])) + "a", "l", 0.77)):
+        shares = model(tokens_of(said, characters))[0][-1, 0].softmax(-1)
+        assert int(shares.argmax()) == characters.index(best)
+        assert shares.max() == pytest.approx(share, abs=0.006)
+    monkeypatch.setattr(modern, "rotate", lambda x, positions, base=1.0: x)
+    assert model.loss(tokens[:-1], tokens[1:]) == pytest.approx(3.66, abs=0.006)

@@ -444,7 +444,7 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 # how far the gradient reaches back, and what remains of a changed character.
 #
 # ![One unit marks the names of speakers, another one vowels.](figure:live.units)
-#
+
 # ## Training and generation
 #
 # To train on a long text, cut it into $B$ columns that are read side by side, chunk

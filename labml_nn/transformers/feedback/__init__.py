@@ -646,7 +646,7 @@ class Stack:
 # attends to, the shares of the layers, and what a shorter horizon changes.
 #
 # ![One head attends to the line break after the speaker's name.](figure:live.memory)
-#
+
 # ## Depth and cost
 #
 # If $l$ is the highest layer with a weight in the sum, the output of step $t = 1, 2,
