@@ -375,7 +375,8 @@ def heat_map(
         frames: Whether cells have a thin border, for few of them.
         width: Of the panel.
     """
-    left = max((len(label) for label in rows), default=0) * LETTER + (8 if rows else 1)
+    # At least two letters' room: a single W is wider than letters are on average.
+    left = max(2, *map(len, rows)) * LETTER + 8 if rows else 1
     # To a tenth of a pixel, so that sums of many sides are right.
     side = cell or math.floor(min(22.0, (width - left - 2) / len(matrix[0])) * 10) / 10
     heads = [(title, "h")] if title else []

@@ -426,9 +426,12 @@ def test_a_signal_stops_it_in_order(number, tmp_path):
 
 
 def test_a_second_signal_acts_as_usual(tmp_path):
+    # A shell starts what runs in the background with signals ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     heard = Heard()
     with pytest.raises(KeyboardInterrupt):
         training("elman", tmp_path, reporters=[heard, Interrupts(2, times=2)]).train()
+    signal.signal(signal.SIGINT, before)
     assert heard.events[-2:] == [("update", 2), ("close",)]
     assert training(reporters=[Interrupts(6)]).train().stopped == "finished"  # too late
     results = []
