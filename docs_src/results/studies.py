@@ -6,8 +6,8 @@ runs at a time. A run whose result is kept is not repeated, as long as its study
 values, and an interrupted one is resumed. ``--check`` repeats the beginnings of four runs, and
 compares their losses with those that are kept.
 
-All models see one text and one order of batches, with three seeds or five. Each has the best of four
-learning rates, chosen on a seed that is not used again. Models of different kinds have equal
+All models see one text and one order of batches, with three seeds or five. Each has the best of
+four learning rates, chosen on a seed that is not used again. Models of different kinds have equal
 parameters, within 2 %, and are compared at equal updates and at equal CPU time of one thread, each
 run in a process of its own.
 """
