@@ -74,8 +74,8 @@ def test_hardly_anything_moves_when_fonts_arrive_late(
 ):
     """Late fonts are what a busy machine has by chance, so here every font is late on purpose.
 
-    Text keeps the metrics of its stand-in. A formula's line may move by a pixel. Chromium calls a
-    page good up to 0.1.
+    Text keeps the metrics of its stand-in. A formula's line may move by a pixel, once for each font
+    that arrives by itself. Chromium calls a page good up to 0.1; a tenth of that is allowed.
     """
     window = visit("404.html", width)
 
@@ -85,7 +85,7 @@ def test_hardly_anything_moves_when_fonts_arrive_late(
 
     window.page.route("**/*.woff2", late)
     window.open(url)
-    assert window.page.evaluate(SHIFTS) <= 0.005
+    assert window.page.evaluate(SHIFTS) <= 0.01
 
 
 def test_html_is_small(site: Path):
