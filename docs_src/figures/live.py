@@ -1,6 +1,5 @@
 """Pictures of the trained models, each above the button that runs its model in the page."""
 
-import json
 from pathlib import Path
 from unittest.mock import patch
 
@@ -9,6 +8,7 @@ from torch.nn.functional import cross_entropy
 
 import labml_nn
 from labml_nn.attention_maps import attention_maps
+from labml_nn.experiments.checkpoint import load_run
 from labml_nn.transformers import modern
 from pylit.figures.draw import Figure, heat_map
 
@@ -17,20 +17,18 @@ RESULTS = Path(__file__).parents[1] / "results"
 
 def attention():
     """The head that attends to the line break after a name."""
-    model, vocabulary = _model("autoregressive")
+    model, vocabulary = _trained("autoregressive")
     said = "ROMEO:\nWhat"
     tokens = torch.tensor([vocabulary.index(letter) for letter in said])[:, None]
     weights = attention_maps(model, tokens, vocabulary=vocabulary)[1].weights[:, :, 0, 0]
     letters = [letter.replace("\n", "↵") for letter in said]
-    panel = heat_map(
+    panel = _map(
         weights.tolist(),
         title="layer 2, head 1",
         down="query",
         across="key",
         rows=letters,
         columns=letters,
-        cell=14.0,
-        most=1.0,
     )
     return Figure(
         [panel],
@@ -43,7 +41,7 @@ def attention():
 @torch.no_grad()
 def units():
     """Hidden units that are easy to read, along two speeches."""
-    model, vocabulary = _model("elman")
+    model, vocabulary = _trained("elman")
     said = "EMILIA:\nMy lord!\n\nROMEO:\nSpeak"
     state, rows = None, []
     for token in torch.tensor([vocabulary.index(letter) for letter in said]):
@@ -67,7 +65,7 @@ def units():
 @torch.no_grad()
 def memory():
     """The head of the feedback transformer that keeps the line break in view."""
-    model, vocabulary = _model("feedback")
+    model, vocabulary = _trained("feedback")
     said = "ROMEO:\nWhat"
     state, rows = None, []
     with labml_nn.kernels.disabled():
@@ -77,15 +75,13 @@ def memory():
             found = [] if attn is None else attn[:, 0, 3].tolist()
             rows.append(found + [0.0] * (len(said) - len(found)))
     letters = [letter.replace("\n", "↵") for letter in said]
-    panel = heat_map(
+    panel = _map(
         rows,
         title="layer 2, head 4",
         down="step",
         across="memory slot",
         rows=letters,
         columns=letters,
-        cell=14.0,
-        most=1.0,
     )
     return Figure(
         [panel],
@@ -98,22 +94,20 @@ def memory():
 @torch.no_grad()
 def cross():
     """What the first letters of a reply attend to."""
-    model, vocabulary = _model("encoder_decoder")
+    model, vocabulary = _trained("encoder_decoder")
     said, reply = "BENVOLIO:\nGood-morrow, cousin.", "MERCUTIO:"
     source = torch.tensor([vocabulary.index(letter) for letter in said])[:, None]
     target = [model.config.start_token, *(vocabulary.index(letter) for letter in reply[:-1])]
     with labml_nn.kernels.disabled():
         model(torch.tensor(target)[:, None], model.encode(source))
     weights = model.transformer.decoder.layers[1].src_attn.attn[:, :10, 0, 1]
-    panel = heat_map(
+    panel = _map(
         weights.tolist(),
         title="layer 2, head 2",
         down="reply",
         across="source",
         rows=list(reply),
         columns=[*said[:9], "↵"],
-        cell=14.0,
-        most=1.0,
     )
     return Figure(
         [panel],
@@ -126,7 +120,7 @@ def cross():
 @torch.no_grad()
 def positions():
     """How much each character of a text costs, with positions and without."""
-    model, vocabulary = _model("autoregressive")
+    model, vocabulary = _trained("autoregressive")
     said = "ROMEO:\nWhat must"
     tokens = torch.tensor([vocabulary.index(letter) for letter in said])[:, None]
     rows = []
@@ -149,7 +143,11 @@ def positions():
     )
 
 
-def _model(name):
-    folder = RESULTS / name
-    known = json.loads((folder / "vocabulary.json").read_text(encoding="utf-8"))
-    return labml_nn.load(folder / "model"), known["characters"]
+def _trained(name):
+    run = load_run(RESULTS / name)
+    return run.model(), run.vocabulary.texts
+
+
+def _map(weights, **options):
+    """A heat map of attention, with room for a letter at each row and column."""
+    return heat_map(weights, cell=14.0, most=1.0, **options)

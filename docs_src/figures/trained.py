@@ -1,12 +1,11 @@
 """What a trained model looks at, and how surprised it is: the transformer that comes along."""
 
-import json
 from pathlib import Path
 
 import torch
 
-import labml_nn
 from labml_nn.attention_maps import attention_maps
+from labml_nn.experiments.checkpoint import load_run
 from pylit.figures.draw import LINE, WIDTH, Figure, Panel, Table, element, heat_map, line, text
 
 FOLDER = Path(__file__).parents[1] / "results/autoregressive"
@@ -17,9 +16,7 @@ LOOKED = "the anger of my heart"
 
 def attention():
     """Two heads, found by what they do."""
-    model, vocabulary = _model()
-    if model is None:
-        return _nothing()
+    model, vocabulary = _trained()
     tokens = _tokens(LOOKED, vocabulary)
     found = [
         (found.title, head, found.weights[:, :, 0, head])
@@ -59,9 +56,7 @@ def attention():
 
 def surprise():
     """How surprising each letter of a verse is, with all before it in view."""
-    model, vocabulary = _model()
-    if model is None:
-        return _nothing()
+    model, vocabulary = _trained()
     tokens = _tokens(BEFORE + SAID, vocabulary)
     model.eval()
     with torch.no_grad():
@@ -101,13 +96,9 @@ def _bars(letters, costs, most):
     return Panel(WIDTH, high + LINE + 10, tuple(parts))
 
 
-def _model():
-    """The model and its characters; nothing if it is still to be trained."""
-    try:  # to open is to ask: the page is made anew on the day that there is one
-        known = json.loads((FOLDER / "vocabulary.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None, ""
-    return labml_nn.load(FOLDER / "model"), known["characters"]
+def _trained():
+    run = load_run(FOLDER)
+    return run.model(), run.vocabulary.texts
 
 
 def _tokens(words, vocabulary):
@@ -123,10 +114,3 @@ def _distance(weights):
     """How far back queries look, on average."""
     at = torch.arange(len(weights))
     return (weights * (at[:, None] - at)).sum(1).mean().item()
-
-
-def _nothing():
-    """Between the day on which a model is declared and the one on which it is trained."""
-    words = "The model is still to be trained."
-    told = f"{words} The command `make results` trains it, and then it is shown here."
-    return Figure([Panel(WIDTH, 20, (text(0, 14, words),))], told)

@@ -6,15 +6,17 @@ are those of `docs_src/results`; how each was trained stands in its `run.json` a
 
 import base64
 import json
-from itertools import islice
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-import labml_nn
-from labml_nn.experiments.data import Corpus, ReplyTask, TextTask, read_corpus
+from labml_nn.experiments.checkpoint import Run, load_run
+from labml_nn.experiments.data import Vocabulary
+from labml_nn.experiments.trainer import validation_loss
+from labml_nn.language_model import LanguageModel
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "results"
@@ -28,6 +30,7 @@ def rounded(tensor: Tensor) -> tuple[Tensor, Tensor]:
     return (rows / scales[:, None]).round().to(torch.int8), scales
 
 
+@torch.no_grad()
 def round_model(model: torch.nn.Module) -> dict[str, dict[str, Any]]:
     """Rounds the parameters of `model` in place, and returns them as they are delivered."""
     tensors: dict[str, dict[str, Any]] = {}
@@ -48,31 +51,30 @@ def _packed(tensor: Tensor) -> str:
     return base64.b64encode(tensor.contiguous().numpy().tobytes()).decode()
 
 
-def load(name: str) -> tuple[Any, str]:
-    """A trained model, before rounding, and its characters."""
-    folder = RESULTS / name
-    vocabulary = json.loads((folder / "vocabulary.json").read_text(encoding="utf-8"))
-    return labml_nn.load(folder / "model").eval(), vocabulary["characters"]
+def read_run(name: str) -> Run:
+    """The run that trained the model of a panel."""
+    return load_run(RESULTS / name)
 
 
-@torch.no_grad()
-def validation_loss(model: Any, name: str, corpus: Corpus, batches: int = 40) -> float:
-    """Nats per token over the first `batches` batches of the validation split."""
-    task = (ReplyTask if name == "encoder_decoder" else TextTask)(corpus, batch_size=32, seq_len=64)
-    examples = list(islice(task.validation(), batches))
-    losses = [float(model.loss(one.tokens, one.targets)) * int(one.count) for one in examples]
-    return sum(losses) / sum(int(one.count) for one in examples)
+@cache
+def rounded_model(name: str) -> tuple[LanguageModel[Any], Vocabulary]:
+    """The model as its page runs it, and its characters."""
+    run = read_run(name)
+    model = run.model().eval()
+    round_model(model)
+    return model, run.vocabulary
 
 
-def export(name: str, corpus: Corpus) -> None:
+def export(name: str) -> None:
     """Writes the weights of a model, and prints its loss before and after rounding."""
-    model, characters = load(name)
-    before = validation_loss(model, name, corpus)
+    run = read_run(name)
+    model, task = run.model().eval(), run.task()
+    before = validation_loss(model, task, "cpu")
     tensors = round_model(model)
-    after = validation_loss(model, name, corpus)
+    after = validation_loss(model, task, "cpu")
     data = {
-        "config": json.loads((RESULTS / name / "model/config.json").read_text())["config"],
-        "characters": characters,
+        "config": run.about["model"]["config"],
+        "characters": run.vocabulary.texts,
         "parameters": sum(p.numel() for p in model.parameters()),
         "loss": {"before": round(before, 4), "after": round(after, 4)},
         "tensors": tensors,
@@ -86,7 +88,5 @@ def export(name: str, corpus: Corpus) -> None:
 
 
 if __name__ == "__main__":
-    torch.manual_seed(0)
-    corpus = read_corpus()
     for name in NAMES:
-        export(name, corpus)
+        export(name)

@@ -11,7 +11,7 @@ import pytest
 import torch
 from playwright.sync_api import sync_playwright
 
-from docs_src.live.export import NAMES, load, round_model
+from docs_src.live.export import NAMES, rounded_model
 
 pytestmark = pytest.mark.browser
 LIVE = Path(__file__).parents[2] / "docs_src" / "live"
@@ -91,25 +91,18 @@ def page(request, chromium, tmp_path_factory):
         server.shutdown()
 
 
-@functools.cache
-def rounded(name):
-    model, characters = load(name)
-    with torch.no_grad():
-        round_model(model)
-    return model, characters
-
-
 def tokens_of(text, name):
-    model, characters = rounded(name)
-    tokens = [characters.index(letter) for letter in text * math.ceil(LENGTH / len(text))]
+    """The tokens that a model reads, and those of its source."""
+    model, vocabulary = rounded_model(name)
+    tokens = vocabulary.encode(text * math.ceil(LENGTH / len(text))).tolist()
     if name != "encoder_decoder":
         return tokens[:LENGTH], None
-    return [model.config.start_token, *tokens[: LENGTH - 1]], [*tokens[: len(text)]]
+    return [model.config.start_token, *tokens[: LENGTH - 1]], tokens[: len(text)]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_logits_are_those_of_torch(name, page):
-    model, _ = rounded(name)
+    model, _ = rounded_model(name)
     largest = 0.0
     for text in TEXTS if page.url.startswith("file:") else TEXTS[:1]:
         tokens, source = tokens_of(text, name)

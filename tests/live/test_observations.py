@@ -1,12 +1,12 @@
 """What the panels tell readers to see is true of the weights that they load."""
 
-import functools
+import json
 
 import pytest
 import torch
 
 import labml_nn
-from docs_src.live.export import load, round_model
+from docs_src.live.export import HERE, NAMES, read_run, rounded_model
 from labml_nn.attention_maps import attention_maps
 from labml_nn.transformers import modern
 
@@ -15,22 +15,14 @@ JULIET = "JULIET:\nO Romeo, Romeo! wherefore art thou Romeo?"
 NAME = "ROMEO:\nWhat is thy na"
 
 
-@functools.cache
-def rounded(name):
-    model, characters = load(name)
-    with torch.no_grad():
-        round_model(model)
-    return model, characters
-
-
-def tokens_of(text, characters):
-    return torch.tensor([characters.index(letter) for letter in text])[:, None]
+def tokens_of(text, vocabulary):
+    return vocabulary.encode(text)[:, None]
 
 
 def heads(text):
     """The attention weights of all heads of the transformer, `[T, S, 12]`."""
-    model, characters = rounded("autoregressive")
-    maps = attention_maps(model, tokens_of(text, characters), vocabulary=characters)
+    model, vocabulary = rounded_model("autoregressive")
+    maps = attention_maps(model, tokens_of(text, vocabulary), vocabulary=vocabulary.texts)
     return torch.cat([one.weights[:, :, 0] for one in maps], dim=-1)
 
 
@@ -46,11 +38,11 @@ def test_attention_to_the_character_before():
 
 
 def test_the_next_character_without_a_head():
-    model, characters = rounded("autoregressive")
+    model, vocabulary = rounded_model("autoregressive")
 
     def shares():
         with torch.no_grad():
-            return model(tokens_of(NAME, characters))[0][-1, 0].softmax(-1)
+            return model(tokens_of(NAME, vocabulary))[0][-1, 0].softmax(-1)
 
     before = shares()
     output = model.stack.layers[1].self_attn.output.weight
@@ -59,9 +51,9 @@ def test_the_next_character_without_a_head():
         output[:, 2 * 24 : 3 * 24] = 0
         after = shares()
         output.copy_(kept)
-    assert before[characters.index("m")] == pytest.approx(0.58, abs=0.005)
-    assert after[characters.index("m")] == pytest.approx(0.15, abs=0.005)
-    assert characters[int(after.argmax())] == "t"
+    assert before[vocabulary.texts.index("m")] == pytest.approx(0.58, abs=0.005)
+    assert after[vocabulary.texts.index("m")] == pytest.approx(0.15, abs=0.005)
+    assert vocabulary[int(after.argmax())] == "t"
 
 
 SPEECHES = KING + " must he submit?\n\nROMEO:\nBut, soft! what light"
@@ -70,9 +62,9 @@ SPEECHES = KING + " must he submit?\n\nROMEO:\nBut, soft! what light"
 @torch.no_grad()
 def states(text):
     """The hidden states of both layers after each character, `[T, L, N]`."""
-    model, characters = rounded("elman")
+    model, vocabulary = rounded_model("elman")
     state, found = None, []
-    for token in tokens_of(text, characters):
+    for token in tokens_of(text, vocabulary):
         _, state = model(token[None], state)
         found.append(state[:, 0])
     return torch.stack(found)
@@ -102,10 +94,10 @@ def test_a_changed_character_is_forgotten():
 
 @torch.no_grad()
 def test_the_memory_of_the_feedback_transformer():
-    model, characters = rounded("feedback")
+    model, vocabulary = rounded_model("feedback")
     line, state, weights = KING.index("\n"), None, []
     with labml_nn.kernels.disabled():
-        for t, token in enumerate(tokens_of(KING, characters)):
+        for t, token in enumerate(tokens_of(KING, vocabulary)):
             _, state = model(token[None], state)
             attn = [layer.attn.attn for layer in model.transformer.layers]
             if t:
@@ -117,38 +109,46 @@ def test_the_memory_of_the_feedback_transformer():
 
 
 @torch.no_grad()
-def test_the_horizon_of_the_feedback_transformer():
-    model, characters = load("feedback")
-    round_model(model)
-    tokens = tokens_of(KING, characters)
+def test_the_horizon_of_the_feedback_transformer(monkeypatch):
+    model, vocabulary = rounded_model("feedback")
+    tokens = tokens_of(KING, vocabulary)
     for horizon, loss in ((1, 1.29), (64, 0.92)):
-        model.transformer.horizon = horizon
+        monkeypatch.setattr(model.transformer, "horizon", horizon)
         assert model.loss(tokens[:-1], tokens[1:]) == pytest.approx(loss, abs=0.005)
 
 
 @torch.no_grad()
 def test_who_speaks_decides_who_replies():
-    model, characters = rounded("encoder_decoder")
+    model, vocabulary = rounded_model("encoder_decoder")
     start = torch.tensor([[model.config.start_token]])
     for name, first, share in (("GLOUCESTER", "K", 0.24), ("First Citizen", "C", 0.22)):
-        source = tokens_of(f"{name}:\nGood morrow.", characters)
+        source = tokens_of(f"{name}:\nGood morrow.", vocabulary)
         shares = model(start, model.encode(source))[0][-1, 0].softmax(-1)
-        assert int(shares.argmax()) == characters.index(first)
+        assert int(shares.argmax()) == vocabulary.texts.index(first)
         assert shares.max() == pytest.approx(share, abs=0.006)
     with labml_nn.kernels.disabled():
-        model(start, model.encode(tokens_of("BENVOLIO:\nGood-morrow, cousin.", characters)))
+        model(start, model.encode(tokens_of("BENVOLIO:\nGood-morrow, cousin.", vocabulary)))
     assert model.transformer.decoder.layers[1].src_attn.attn[0, 6, 0, 1] > 0.99
 
 
 @torch.no_grad()
 def test_positions_of_the_transformer(monkeypatch):
-    model, characters = rounded("autoregressive")
+    model, vocabulary = rounded_model("autoregressive")
     text = KING + " must he submit?"
-    tokens = tokens_of(text, characters)
+    tokens = tokens_of(text, vocabulary)
     assert model.loss(tokens[:-1], tokens[1:]) == pytest.approx(1.17, abs=0.005)
     for said, best, share in ((NAME, "m", 0.58), ("".join(sorted(NAME[:-1])) + "a", "l", 0.77)):
-        shares = model(tokens_of(said, characters))[0][-1, 0].softmax(-1)
-        assert int(shares.argmax()) == characters.index(best)
+        shares = model(tokens_of(said, vocabulary))[0][-1, 0].softmax(-1)
+        assert int(shares.argmax()) == vocabulary.texts.index(best)
         assert shares.max() == pytest.approx(share, abs=0.006)
     monkeypatch.setattr(modern, "rotate", lambda x, positions, base=1.0: x)
     assert model.loss(tokens[:-1], tokens[1:]) == pytest.approx(3.66, abs=0.006)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_loss_that_a_panel_names_is_that_of_the_training(name):
+    script = (HERE / "weights" / f"{name}.js").read_text(encoding="utf-8")
+    told = json.loads(script[script.index("{") : script.rindex("}") + 1])["loss"]
+    best = read_run(name).result()["result"]["best_validation_loss"]
+    assert told["before"] == pytest.approx(best, abs=1e-4)
+    assert told["after"] == pytest.approx(best, abs=5e-4)
