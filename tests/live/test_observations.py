@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import labml_nn
-from docs_src.live.export import HERE, NAMES, read_run, rounded_model
+from docs_src.live.export import HERE, NAMES, read_run, round_model, rounded_model
 from labml_nn.attention_maps import attention_maps
 from labml_nn.transformers import modern
 
@@ -146,9 +146,11 @@ def test_positions_of_the_transformer(monkeypatch):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_loss_that_a_panel_names_is_that_of_the_training(name):
+def test_weights_and_losses_are_those_of_the_trained_models(name):
     script = (HERE / "weights" / f"{name}.js").read_text(encoding="utf-8")
-    told = json.loads(script[script.index("{") : script.rindex("}") + 1])["loss"]
-    best = read_run(name).result()["result"]["best_validation_loss"]
-    assert told["before"] == pytest.approx(best, abs=1e-4)
-    assert told["after"] == pytest.approx(best, abs=5e-4)
+    delivered = json.loads(script[script.index("{") : script.rindex("}") + 1])
+    run = read_run(name)
+    assert delivered["tensors"] == round_model(run.model())
+    best = run.result()["result"]["best_validation_loss"]
+    assert delivered["loss"]["before"] == pytest.approx(best, abs=1e-4)
+    assert delivered["loss"]["after"] == pytest.approx(best, abs=5e-4)
