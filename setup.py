@@ -57,6 +57,7 @@ setup(
     # Kernels are compiled where they are used, so their source goes along.
     package_data={
         "labml_nn": ["py.typed"],
+        "labml_nn.experiments": ["*.toml"],
         "labml_nn.kernels": ["cpp/*.h", "cpp/*/*.h", "cpp/*/*.cpp"],
         "pylit": ["theme/**/*", "code/names/*.txt", "serving/*.js"],
         "pylit.node": ["*.mjs", "*.css", "*.json", ".npmrc"],

@@ -5,8 +5,8 @@ All candidates have the same weights; outputs and gradients of the inputs are fo
 Training is forward and backward, to parameters and inputs.
 
 Tables: `speed` (two large settings), `sizes` (ours beside PyTorch's over lengths, batches and kinds
-of attention), `dropout` (training with a tenth of the weights dropped), `layer` (training of a
-whole transformer layer), `memory` (forward and backward).
+of attention), `layer` (training of a whole
+transformer layer), `memory` (forward and backward).
 """
 
 import itertools
@@ -31,14 +31,13 @@ LENGTHS, BATCHES, MOST = (64, 256, 512, 2048), (1, 4, 16), 4096
 
 @dataclass(frozen=True)
 class Size:
-    """Features, heads, sequence length, batch, kind of attention, dropout of the weights."""
+    """Features, heads, sequence length, batch, kind of attention."""
 
     d_model: int
     heads: int
     length: int
     batch: int
     kind: str = "causal"
-    dropout: float = 0.0
 
     def operations(self) -> float:
         """Floating-point operations of a forward pass; a causal mask needs half of the pairs."""
@@ -103,18 +102,18 @@ def copy_to_torch(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> No
 def attentions(size: Size, names: tuple[str, ...]) -> dict[str, Candidate]:
     """Attention modules with the same weights."""
     torch.manual_seed(0)
-    ours = MultiHeadAttention(size.heads, size.d_model, size.dropout)
+    ours = MultiHeadAttention(size.heads, size.d_model, 0.0)
     causal = size.kind == "causal"
     mask = subsequent_mask(size.length) if causal else None
     forbidden = nn.Transformer.generate_square_subsequent_mask(size.length) if causal else None
     made: dict[str, nn.Module] = {OURS: ours}
     if TORCH in names:
-        theirs = nn.MultiheadAttention(size.d_model, size.heads, dropout=size.dropout)
+        theirs = nn.MultiheadAttention(size.d_model, size.heads, dropout=0.0)
         copy_to_torch(ours, theirs)
         made[TORCH] = theirs
     if PUBLISHED in names:
         old = published("labml_nn.transformers.mha")
-        made[PUBLISHED] = old.MultiHeadAttention(size.heads, size.d_model, size.dropout)
+        made[PUBLISHED] = old.MultiHeadAttention(size.heads, size.d_model, 0.0)
         made[PUBLISHED].load_state_dict(ours.state_dict())
 
     def call(name: str) -> Callable[..., Tensor]:
@@ -141,11 +140,11 @@ def layers(size: Size) -> dict[str, Candidate]:
     width, mask = size.d_model, subsequent_mask(size.length)
     ours = TransformerLayer(
         d_model=width,
-        self_attn=MultiHeadAttention(size.heads, width, size.dropout),
-        feed_forward=FeedForward(width, 4 * width, size.dropout),
-        dropout_prob=size.dropout,
+        self_attn=MultiHeadAttention(size.heads, width, 0.0),
+        feed_forward=FeedForward(width, 4 * width, 0.0),
+        dropout_prob=0.0,
     )
-    theirs = nn.TransformerEncoderLayer(width, size.heads, 4 * width, size.dropout, norm_first=True)
+    theirs = nn.TransformerEncoderLayer(width, size.heads, 4 * width, 0.0, norm_first=True)
     assert isinstance(ours.self_attn, MultiHeadAttention)
     copy_to_torch(ours.self_attn, theirs.self_attn)
     pairs = {"linear1": "feed_forward.layer1", "linear2": "feed_forward.layer2"}
@@ -157,9 +156,9 @@ def layers(size: Size) -> dict[str, Candidate]:
     mha, models, feed_forward = (published(f"labml_nn.transformers.{name}") for name in names)
     old = models.TransformerLayer(
         d_model=width,
-        self_attn=mha.MultiHeadAttention(size.heads, width, size.dropout),
-        feed_forward=feed_forward.FeedForward(width, 4 * width, size.dropout),
-        dropout_prob=size.dropout,
+        self_attn=mha.MultiHeadAttention(size.heads, width, 0.0),
+        feed_forward=feed_forward.FeedForward(width, 4 * width, 0.0),
+        dropout_prob=0.0,
     )
     old.load_state_dict(ours.state_dict())
     forbidden = nn.Transformer.generate_square_subsequent_mask(size.length)
@@ -208,39 +207,24 @@ def sizes(base: Size, grid: tuple[tuple[int, ...], tuple[int, ...]], rounds: int
     return rows
 
 
-def training(found: dict[str, Candidate], rounds: int, **about: object) -> Rows:
-    """Training steps of all."""
-    runs = {name: one.train() for name, one in found.items()}
-    return compare(runs, rounds=rounds, **about)
-
-
 def measure(quick: bool, rounds: int) -> Tables:
     """All tables."""
     settings = TINY if quick else SETTINGS
-    few, every = max(3, rounds // 2), (PUBLISHED, TORCH, OURS)
     yield "speed", speed(settings, rounds)
     grid = ((12,), (1, 2)) if quick else (LENGTHS, BATCHES)
     yield "sizes", sizes(next(iter(settings.values())), grid, rounds)
-    yield (
-        "dropout",
-        [
-            row
-            for setting, size in settings.items()
-            for row in training(attentions(replace(size, dropout=0.1), every), few, setting=setting)
-        ],
-    )
     rows: Rows = []
     for setting, size in settings.items():
-        check(layers(size))
-        for dropout in (0.0, 0.1):
-            found = layers(replace(size, dropout=dropout))
-            rows += training(found, few, setting=setting, dropout=dropout)
+        found = layers(size)
+        check(found)
+        runs = {name: one.train() for name, one in found.items()}
+        rows += compare(runs, rounds=max(3, rounds // 2), setting=setting)
     yield "layer", rows
     yield (
         "memory",
         [
-            {"setting": setting, "dropout": dropout, "form": name, "mib": peak_memory(one.train())}
-            for (setting, size), dropout in itertools.product(settings.items(), (0.0, 0.1))
-            for name, one in attentions(replace(size, dropout=dropout), every).items()
+            {"setting": setting, "form": name, "mib": peak_memory(one.train())}
+            for setting, size in settings.items()
+            for name, one in attentions(size, (PUBLISHED, TORCH, OURS)).items()
         ],
     )

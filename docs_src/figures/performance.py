@@ -64,8 +64,8 @@ def feedback_memory():
 
 
 def attention_memory():
-    """With dropout and without."""
-    return _memory("attention", {"setting": "{}", "dropout": "dropout {}"})
+    """Of forward and backward pass."""
+    return _memory("attention", {"setting": "{}"})
 
 
 def _beside(name, part, keys):
@@ -95,12 +95,7 @@ def attention():
 
 def attention_layer():
     """Training of a whole layer."""
-    return _beside("attention", "layer", {"setting": "{}", "dropout": "dropout {}"})
-
-
-def attention_dropout():
-    """Training with dropout on the weights."""
-    return _beside("attention", "dropout", {"setting": "{}"})
+    return _beside("attention", "layer", {"setting": "{}"})
 
 
 def attention_sizes():

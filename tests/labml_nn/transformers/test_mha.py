@@ -13,7 +13,6 @@ from torch import nn
 
 from labml_nn import kernels
 from labml_nn.kernels.attention import is_causal
-from labml_nn.kernels.attention_in_blocks import attention_in_blocks, is_for_blocks
 from labml_nn.transformers.mha import KVCache, MultiHeadAttention, PrepareForMultiHeadAttention
 from labml_nn.transformers.utils import subsequent_mask
 
@@ -282,41 +281,6 @@ def test_a_kernel_leaves_no_old_weights(vectors, implementation):
     attention(**vectors)
     assert attention.attn is not old
     assert (attention.attn is None) == (implementation == "kernels")
-
-
-@pytest.mark.parametrize("masked", ["causal", "some", "none"])
-def test_blocks_with_dropout_have_the_gradients_of_the_weights_that_they_used(masked):
-    """The weights that were used are read off with unit vectors, with the same seed."""
-    length, scale = 190, 0.5
-    torch.manual_seed(0)
-    query, key = torch.randn(2, 2, H, length, 4, dtype=torch.double)
-    value = torch.eye(length, dtype=torch.double).expand(2, H, -1, -1)
-    visible = None
-    if masked == "some":
-        visible = torch.rand(2, 1, length, length) < 0.5
-        visible[..., 0] = True
-    assert is_for_blocks(query, key, 0.2) and not is_for_blocks(query, key, 0.0)
-
-    def blocks(*leaves):
-        torch.manual_seed(3)
-        return attention_in_blocks(*leaves, visible, 0.2, masked == "causal", scale=scale)
-
-    kept = blocks(query, key, value) != 0
-    assert abs(kept.double().mean() - {"causal": 0.4, "some": 0.4, "none": 0.8}[masked]) < 0.02
-
-    def by_hand(query, key, value):
-        scores = query @ key.mT * scale
-        if masked == "causal":
-            scores = scores.masked_fill(torch.ones(length, length).triu(1).bool(), -math.inf)
-        if visible is not None:
-            scores = scores.masked_fill(~visible, -math.inf)
-        return (scores.softmax(-1) * kept / 0.8) @ value
-
-    leaves = [x.clone().requires_grad_() for x in (query, key, torch.randn_like(query))]
-    results = [function(*leaves) for function in (blocks, by_hand)]
-    torch.testing.assert_close(*results)
-    cotangent = torch.randn_like(results[0])
-    torch.testing.assert_close(*(torch.autograd.grad(x, leaves, cotangent) for x in results))
 
 
 # The KV cache.
