@@ -20,13 +20,8 @@ LESSONS = {
     "labml_nn/transformers/feedback/__init__.py",
 }
 
-#: Pages that present no paper and are asked all the same.
-ASKED_BESIDES = {
-    "labml_nn/attention_maps/__init__.py",
-    "labml_nn/language_model.py",
-    "labml_nn/transformers/utils.py",
-    "labml_nn/transformers/sliding_window.py",
-}
+#: A page that presents no paper and is asked all the same.
+ASKED_BESIDES = {"labml_nn/transformers/utils.py"}
 EXERCISE = re.compile(r"(?m)^\*\*(\d+)\.\*\*")
 ANSWER = re.compile(r"(?s)<details><summary>Answer</summary>\n(.*?)</details>")
 

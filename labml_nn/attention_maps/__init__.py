@@ -2,8 +2,8 @@ r"""
 ---
 title: Attention visualisation
 summary: >
-  Record the attention weights of every layer and head of a model, as numbers with named
-  axes and as a picture.
+  Record the attention weights of every layer and head of a model, as numbers and as a
+  picture.
 ---
 
 *The nurse told Juliet that she was late.* When a model reads *she*, does it attend to
@@ -23,9 +23,9 @@ model = AutoregressiveTransformer.from_config(config)  # better: a trained one
 
 tokens = torch.tensor([characters.index(c) for c in text])[:, None]  # [T, B]
 maps = attention_maps(model, tokens, vocabulary=characters)
-one = maps[1].pick(batch=0, head=3)
+one = maps[1]
 assert one.title == "layer 2, self"
-assert one.weights.shape == (18, 18)
+assert one.weights.shape == (18, 18, 1, 4)  # [T, S, B, H]
 assert one.queries[0][2] == " "
 ```
 
@@ -152,9 +152,7 @@ def _labelled(
     path = attention.name.split(".")
     queries = source if "encoder" in path else target
     keys = source if path[-1] == "src_attn" else queries
-    sizes = attention.sizes
-    expected = len(queries[0]), len(keys[0]), len(queries)
-    if (sizes["query"], sizes["key"], sizes["batch"]) != expected:
+    if attention.weights.shape[:3] != (len(queries[0]), len(keys[0]), len(queries)):
         return attention  # a window has moved, or keys were cached
     return replace(attention, queries=queries, keys=keys)
 
@@ -267,103 +265,38 @@ class AttentionMap:
     ## The map
 
     * `name` is the name of the attention module in its model, `title` the same in words
-    * `weights` holds $A$, without gradients. In each head the weights of a query sum to
-      one, or to zero if all its keys were masked; `axes` names their axes in order
+    * `weights` holds $A$, `[T, S, B, H]`, without gradients. In each head the weights
+      of a query sum to one, or to zero if all its keys were masked
     * `queries` and `keys` are labels, one row for each sequence; `None` if unknown
-
-    In a bare tensor axes are easily confused: `weights[0, 1]` is a matrix, and looks as
-    plausible if it is the wrong one. Here they have names.
     """
 
     name: str
-    weights: Float[Tensor, "..."]
-    axes: tuple[str, ...] = ("query", "key", "batch", "head")
+    weights: Float[Tensor, "T S B H"]
     title: str = "attention"
     queries: Labels | None = None
     keys: Labels | None = None
 
-    def __post_init__(self) -> None:
-        if len(set(self.axes)) != self.weights.dim():
-            raise ValueError(
-                f"`axes` {self.axes} must give each axis of {list(self.weights.shape)} "
-                "a name of its own"
-            )
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """The length of each axis."""
-        return dict(zip(self.axes, self.weights.shape, strict=True))
-
     def __repr__(self) -> str:
         """Name, title and sizes."""
-        sizes = ", ".join(f"{axis}={size}" for axis, size in self.sizes.items())
-        return f"<AttentionMap {self.name!r} ({self.title}): {sizes}>"
+        return (
+            f"<AttentionMap {self.name!r} ({self.title}): {list(self.weights.shape)}>"
+        )
 
-    def pick(self, **where: int) -> "AttentionMap":
-        """
-        ### Select
-
-        `pick(batch=0, head=2)` returns a map of queries and keys. Negative indices
-        count from the end.
-        """
-        picked = self
-        for axis, index in where.items():
-            place, size = picked._place(axis), picked.sizes[axis]
-            if not -size <= index < size:
-                raise IndexError(f"there is no {axis} {index}: the axis has {size}")
-            picked = replace(
-                picked,
-                weights=picked.weights.select(place, index),
-                axes=picked.axes[:place] + picked.axes[place + 1 :],
-            )
-            if axis == "batch":
-                queries, keys = (x and (x[index],) for x in (self.queries, self.keys))
-                picked = replace(picked, queries=queries, keys=keys)
-        return picked
-
-    def mean(self, axis: str) -> "AttentionMap":
-        """
-        ### Mean over an axis
-
-        `mean("head")` averages over the heads. Sequences of a batch are unrelated.
-        """
-        if axis == "batch":
-            raise ValueError("the batch holds unrelated sequences; use pick(batch=0)")
-        place = self._place(axis)
-        axes = self.axes[:place] + self.axes[place + 1 :]
-        return replace(self, weights=self.weights.mean(place), axes=axes)
-
-    def tensor(self, *axes: str) -> Float[Tensor, "..."]:
-        """`tensor("batch", "head", "query", "key")` is the order of other libraries."""
-        if sorted(axes) != sorted(self.axes):
-            raise ValueError(f"{axes} is not an order of the axes {self.axes}")
-        return self.weights.permute([self.axes.index(axis) for axis in axes])
-
-    def _place(self, axis: str) -> int:
-        if axis not in self.axes:
-            known = ", ".join(self.axes)
-            raise ValueError(f"there is no axis {axis!r}; this map has {known}")
-        return self.axes.index(axis)
-
-    # If axes are missing, notebooks show the text.
-    def _repr_html_(self) -> str | None:
-        try:
-            return picture(self)
-        except ValueError:
-            return None
+    def _repr_html_(self) -> str:
+        return picture(self)
 
 
 def picture(
     attention: AttentionMap,
     *,
+    batch: int = 0,
     heads: Sequence[int] | None = None,
     scale: float | None = None,
 ) -> str:
     r"""
     ## Picture
 
-    * `attention` is a map with axes of queries and keys; of a batch, the first sequence
-      is drawn
+    * `attention` is a map, and `batch` is the number of the sequence to draw
     * `heads` are the indices of the heads to draw; `None` draws all
     * `scale` is the weight that is drawn darkest, as are larger ones. `None` takes the
       99th percentile of the weights; to compare pictures, give the same number
@@ -375,29 +308,19 @@ def picture(
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    if "batch" in attention.axes:
-        attention = attention.pick(batch=0)
-    if not {"query", "key"} <= set(attention.axes):
-        raise ValueError(
-            f"a picture needs the axes query and key, and this map has {attention.axes}"
-        )
-    chosen = {"": attention}
-    if "head" in attention.axes:
-        wanted = range(attention.sizes["head"]) if heads is None else heads
-        chosen = {f"head {head}": attention.pick(head=head) for head in wanted}
+    weights = attention.weights[:, :, batch].float()
+    chosen = range(weights.shape[2]) if heads is None else heads
+    texts = zip((attention.queries, attention.keys), weights.shape, strict=False)
     names = [
-        [visible(label) for label in labels[0]] if labels else list(map(str, range(n)))
-        for labels, n in (
-            (attention.queries, attention.sizes["query"]),
-            (attention.keys, attention.sizes["key"]),
-        )
+        list(map(visible, labels[batch]) if labels else map(str, range(number)))
+        for labels, number in texts
     ]
 
     # The first query of a causal model has one key, with a weight of 1. With the
     # maximum as the scale, this one square would make all others pale.
     if scale is None:
-        weights = torch.cat([one.weights.flatten().float() for one in chosen.values()])
-        scale = float(weights[weights > 0].quantile(0.99)) if weights.any() else 1.0
+        drawn = weights[:, :, list(chosen)]
+        scale = float(drawn[drawn > 0].quantile(0.99)) if drawn.any() else 1.0
 
     # In inches: a square is 0.2 wide, and labels need about one. A font without a
     # character draws an empty box, and a warning would not help.
@@ -406,17 +329,17 @@ def picture(
     lines = math.ceil(len(chosen) / per_line)
     style: Any = {"svg.fonttype": "none", "svg.hashsalt": "labml_nn", "font.size": 8}
     style["text.parse_math"] = False  # dollar signs are not TeX
-    drawn = io.StringIO()
+    file = io.StringIO()
     with rc_context(style), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")
         size = columns * per_line + 1, rows * lines + 0.5
         figure = Figure(size, layout="constrained")
         figure.suptitle(attention.title)
         panels = figure.subplots(lines, per_line, squeeze=False).flatten()
-        for panel, (name, one) in zip(panels, chosen.items(), strict=False):
-            matrix = one.tensor("query", "key").float().cpu().numpy()
+        for panel, head in zip(panels, chosen, strict=False):
+            matrix = weights[:, :, head].cpu().numpy()
             image = panel.imshow(matrix, cmap="Blues", vmin=0, vmax=scale)
-            panel.set_title(name)
+            panel.set_title(f"head {head}")
             panel.set_yticks(range(len(names[0])), names[0])
             panel.set_xticks(range(len(names[1])), names[1], rotation=90)
         for panel in panels[len(chosen) :]:
@@ -424,9 +347,9 @@ def picture(
         figure.colorbar(image, ax=list(panels), shrink=1 / lines, aspect=30)
         metadata = {"Date": None, "Title": attention.title}
         figure.savefig(
-            drawn, format="svg", metadata=metadata, bbox_inches="tight", pad_inches=0.2
+            file, format="svg", metadata=metadata, bbox_inches="tight", pad_inches=0.2
         )
-    svg = drawn.getvalue()
+    svg = file.getvalue()
     return svg[svg.index("<svg") :]
 
 

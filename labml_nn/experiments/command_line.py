@@ -753,7 +753,7 @@ class Attention(RunCommand):
         if not 1 <= layer <= len(maps):
             raise ValueError(f"there is no layer {layer}; expected 1 to {len(maps)}")
         one, head = maps[layer - 1], self.head
-        if head is not None and not 0 <= head < (heads := one.sizes["head"]):
+        if head is not None and not 0 <= head < (heads := one.weights.shape[3]):
             raise ValueError(f"there is no head {head}; expected 0 to {heads - 1}")
         save_picture(one, path, heads=None if head is None else [head])
         print(f"{path}: {one.title}")

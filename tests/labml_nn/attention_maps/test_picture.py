@@ -17,12 +17,11 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def build(size=(T, S, B, H), **fields):
     weights = torch.randn(size, generator=torch.Generator().manual_seed(0)).softmax(1)
-    axes = ("query", "key", "batch", "head")[: len(size)]
-    return AttentionMap("layers.0.attn", weights, axes=axes, title="layer 1, self", **fields)
+    return AttentionMap("layers.0.attn", weights, title="layer 1, self", **fields)
 
 
 def matrix(*rows, **fields):
-    return AttentionMap("", torch.tensor(rows), axes=("query", "key"), **fields)
+    return AttentionMap("", torch.tensor(rows)[..., None, None], **fields)
 
 
 def texts(drawn):
@@ -50,16 +49,18 @@ def test_one_table_for_each_head_of_the_first_sequence(monkeypatch):
     assert shown.count("w00") == H and "w10" not in shown and "layer 1, self" in shown
     drawn = [matrix for matrix, _ in panels(monkeypatch, attention)]
     assert torch.equal(torch.stack(drawn), attention.weights[:, :, 0].permute(2, 0, 1))
-    (one,) = panels(monkeypatch, attention, heads=[2])
-    assert torch.equal(one[0], attention.weights[:, :, 0, 2])
+    (one,) = panels(monkeypatch, attention, heads=[2], batch=1)
+    assert torch.equal(one[0], attention.weights[:, :, 1, 2])
+    shown = texts(picture(attention, batch=1))
+    assert shown.count("w10") == H and "w00" not in shown
 
 
 def test_the_scale(monkeypatch):
     """The largest weight, but one in a hundred may go beyond; or the given one."""
-    weights = torch.full((15, 15), 0.01)
+    weights = torch.full((15, 15, 1, 1), 0.01)
     weights[0, 0] = weights[3, 4] = 1.0
     for attention, options, expected in (
-        (AttentionMap("", weights, axes=("query", "key")), {}, 0.01),
+        (AttentionMap("", weights), {}, 0.01),
         (matrix([0.88]), {}, 0.88),
         (matrix([0.0, 0.0]), {}, 1.0),
         (build(), {"scale": 0.3}, 0.3),
@@ -71,14 +72,12 @@ def test_the_same_map_is_the_same_text(tmp_path):
     save_picture(build(), tmp_path / "map.svg", heads=[0], scale=0.5)
     written = (tmp_path / "map.svg").read_text("utf-8")
     assert written == picture(build(), heads=[0], scale=0.5)
-    turned = AttentionMap(
-        "",
-        build().weights.permute(3, 2, 1, 0).bfloat16(),
-        axes=("head", "batch", "key", "query"),
-        title="layer 1, self",
-    )
-    plain = AttentionMap("", build().weights.bfloat16(), title="layer 1, self")
-    assert picture(turned) == picture(plain)
+
+
+def test_what_a_notebook_shows():
+    one = AttentionMap("decoder.attn", build().weights.bfloat16())
+    assert repr(one) == "<AttentionMap 'decoder.attn' (attention): [5, 7, 2, 3]>"
+    assert one._repr_html_().startswith("<svg")
 
 
 @settings(max_examples=10)
@@ -93,8 +92,3 @@ def test_invisible_characters():
     tokens = (" the", "\r\n", "", "\u200b", "<b>&", "honorificabilitudinitatibus")
     shown = ["␣the", "␍↵", "∅", "\\u200b", "<b>&", "honorificabil…"]
     assert list(map(visible, tokens)) == shown
-
-
-def test_errors():
-    with pytest.raises(ValueError, match=r"needs the axes query and key, .* \('query',\)"):
-        picture(build().pick(batch=0, key=1, head=0))

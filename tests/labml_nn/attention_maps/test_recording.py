@@ -60,7 +60,7 @@ def test_decoder_only_whole_and_in_steps():
     assert [seen.title for seen in whole] == ["layer 1, self", "layer 2, self"]
     for seen in whole:
         sums_to_one(seen)
-        assert seen.tensor("batch", "head", "query", "key").triu(1).count_nonzero() == 0
+        assert seen.weights.permute(2, 3, 0, 1).triu(1).count_nonzero() == 0
         assert list(seen.queries[1]) == ["abcdefghijk"[token] for token in tokens[:, 1]]
         assert seen.keys == seen.queries
     state = None
@@ -102,9 +102,9 @@ def test_feedback_models(fields):
     for seen in maps:
         assert seen.weights.shape == (T, T, B, H)
         sums_to_one(seen, but=1)
-        assert seen.tensor("batch", "head", "query", "key").triu(0).count_nonzero() == 0
+        assert seen.weights.permute(2, 3, 0, 1).triu(0).count_nonzero() == 0
         horizon = fields.get("max_len", T)
-        assert seen.tensor("batch", "head", "query", "key").tril(-horizon - 1).count_nonzero() == 0
+        assert seen.weights.permute(2, 3, 0, 1).tril(-horizon - 1).count_nonzero() == 0
     _, state = model(tokens[:2])
     with record_attention(model) as later:
         model(tokens[2:], state)

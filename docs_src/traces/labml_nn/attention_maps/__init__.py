@@ -16,6 +16,5 @@ def trace_maps(T, B, V, H, D, C):
 def trace_recording(T, S, B, H, D, C):
     """The weights of one call."""
     attention, memory = MultiHeadAttention(H, C), torch.randn(S, B, C)
-    with record_attention(attention) as maps:
+    with record_attention(attention):
         attention(query=torch.randn(T, B, C), key=memory, value=memory)
-    maps[0].pick(batch=0).mean("head")
