@@ -6,7 +6,7 @@ runs at a time. A run whose result is kept is not repeated, as long as its study
 values, and an interrupted one is resumed. ``--check`` repeats the beginnings of four runs, and
 compares their losses with those that are kept.
 
-All models see one text and one order of batches, with three seeds or five. Each has the best of
+All models see one text and one order of batches, with five seeds. Each has the best of
 four learning rates, chosen on a seed that is not used again. Models of different kinds have equal
 parameters, within 2 %, and are compared at equal updates and at equal CPU time of one thread, each
 run in a process of its own.
@@ -132,7 +132,7 @@ def read_result(path: Path | str) -> RunResult:
 
 class Spread(NamedTuple):
     """
-    of several seeds. With three of them a standard deviation would be a guess; where
+    of several seeds. With so few a standard deviation would be a guess; where
     the ranges of two models overlap, their order means nothing.
     """
 
@@ -291,7 +291,6 @@ STUDIES: dict[str, Study] = {
             name: changed(run, **STEADY, learning_rate=BEST_RATE[name])
             for name, run in MODELS.items()
         },
-        seeds=(1, 2, 3, 4, 5),
     ),
     "feedback_depth": Study(
         "Does feedback help, and less with more layers?",

@@ -610,7 +610,7 @@ ELMAN = Experiment(
 # The same transformer with 1, 2, 4 and 8 heads, and with four kinds of positions;
 # `python -m labml_nn train mha` trains all variants and draws their curves in one
 # picture. Differences smaller than those between seeds mean nothing, so the
-# [results](../../docs_src/pages/results.md) have three seeds.
+# [results](../../docs_src/pages/results.md) have five seeds.
 def _ablation(**model: Any) -> dict[str, Preset]:
     sizes = partial(_named, "d_model n_layers dropout_prob", **model)
     return {

@@ -109,7 +109,7 @@ def test_what_the_page_says_of_heads_and_positions():
     assert max(seconds, key=seconds.__getitem__) == "8"
     others = ("sinusoidal", "learned", "none")
     assert all(is_clearly_below("positions", "rotary", other) for other in others)
-    assert mean(seeds("positions", "none")) - mean(seeds("positions", "sinusoidal")) < 0.05
+    assert 0 < mean(seeds("positions", "none")) - mean(seeds("positions", "sinusoidal")) < 0.1
     for one in others:
         assert not any(is_clearly_below("positions", one, other) for other in others)
 
