@@ -15,10 +15,9 @@ from pathlib import Path
 from pylit.diagnostics import Report
 from pylit.notebooks.document import Maker, as_text, document, has_run
 from pylit.notebooks.execution import executed
-from pylit.notebooks.model import Document, NotebookError, Recipe, Surroundings
-from pylit.notebooks.reading import read_document
+from pylit.notebooks.model import Document, NotebookError, Recipe, Surroundings, read_document
 from pylit.notebooks.recipe import read_recipes
-from pylit.site.config import SiteConfig, load_config
+from pylit.site.config import load_config
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -64,12 +63,8 @@ def surroundings(root: Path) -> tuple[Surroundings, Sequence[str]]:
     config = load_config(root / "docs_src" / "site.toml", "docs_src/site.toml", report)
     if config is None:
         raise NotebookError("\n".join(map(str, report)))
-    return around(config, root), config.sources
-
-
-def around(config: SiteConfig, root: Path) -> Surroundings:
-    """What notebooks must know of a site."""
-    return Surroundings(root, config.base_url, config.repository, config.branch)
+    around = Surroundings(root, config.base_url, config.repository, config.branch)
+    return around, config.sources
 
 
 def generated(recipe: Recipe, maker: Maker, around: Surroundings) -> tuple[Document, str]:

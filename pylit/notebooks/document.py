@@ -8,15 +8,23 @@ import ast
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pylit.diagnostics import Report
-from pylit.notebooks.chapters import Chapter
-from pylit.notebooks.model import OWN, Cell, Document, NotebookError, Part, Recipe, Surroundings
-from pylit.notebooks.names import Modules, Namespace, Read
-from pylit.notebooks.reading import source_of
+from pylit.notebooks.chapters import Chapter, Names, Read
+from pylit.notebooks.model import (
+    OWN,
+    Cell,
+    Document,
+    NotebookError,
+    Part,
+    Recipe,
+    Surroundings,
+    code_cells,
+    source_of,
+)
 from pylit.notebooks.recipe import pieces
 from pylit.notebooks.standalone import without_imports
 from pylit.notebooks.wording import Wording, path_url
@@ -37,8 +45,6 @@ PACKAGE = """\
 The same classes are in a package, with kernels that make them faster on a CPU, with checkpoints
 and training on several processes. The next cell installs it, without changing PyTorch, once you
 remove its `#`."""
-#: Where the line about the run stands: after the title.
-_AFTER_TITLE = 1
 
 
 class Maker:
@@ -56,14 +62,14 @@ class Maker:
             around.root / "docs_src" / "references.bib", "docs_src/references.bib", report
         )
         self._wording = Wording(around.root, around.base_url, works)
-        self._modules = Modules(dict(_read(around.root, sources, report)))
+        self._modules = dict(_read(around.root, sources, report))
         if report.failed:
             raise NotebookError("\n".join(map(str, report)))
 
     def cells(self, recipe: Recipe) -> list[Cell]:
         """The cells of a notebook, without the line that says where it ran."""
         found = list(pieces(recipe))
-        names = Namespace(self._modules, [part.module for part in recipe.chapters])
+        names = Names([part.module for part in recipe.chapters], self._modules.keys())
         cells = [Cell("markdown", self._title(recipe))]
         for piece in found:
             if isinstance(piece, Cell):
@@ -73,7 +79,7 @@ class Maker:
                 cells.extend(self._chapter(piece, names).cells())
             else:
                 page = self._chapter(Part(recipe.page), names)
-                text = without_imports(self._exercises(recipe, page), names.defined)
+                text = without_imports(self._exercises(recipe, page), names.origins)
                 cells.append(Cell("markdown", text))
         return [*cells, *self._package()]
 
@@ -84,19 +90,20 @@ class Maker:
         address = f"git+https://github.com/{self._around.repository}"
         return [Cell("markdown", PACKAGE), Cell("code", f'# %pip install "labml-nn @ {address}"')]
 
-    def _chapter(self, part: Part, names: Namespace) -> Chapter:
-        read = self._modules[part.module]
-        return Chapter(read, names, self._wording, self._around.base_url, part.choice)
+    def _chapter(self, part: Part, names: Names) -> Chapter:
+        if part.module not in self._modules:
+            raise NotebookError(f"there is no module `{part.module}`; write its dotted name")
+        return Chapter(self._modules[part.module], names, self._wording, part)
 
     def _title(self, recipe: Recipe) -> str:
         around = self._around
-        path = f"{around.repository}/blob/{around.branch}/notebooks/{recipe.name}.ipynb"
-        links = [f"[Open in Colab](https://colab.research.google.com/github/{path})"]
-        if not around.repository:
-            links.clear()
-        module = self._modules[recipe.page][0].source
+        links = []
         if around.base_url:
-            links.insert(0, f"[The page]({around.base_url}{path_url(module.display)})")
+            module = self._modules[recipe.page][0].source
+            links.append(f"[The page]({around.base_url}{path_url(module.display)})")
+        if around.repository:
+            path = f"{around.repository}/blob/{around.branch}/notebooks/{recipe.name}.ipynb"
+            links.append(f"[Open in Colab](https://colab.research.google.com/github/{path})")
         return f"# {recipe.title}\n\n{recipe.summary}\n\n{' · '.join(links)}".strip()
 
     def _exercises(self, recipe: Recipe, page: Chapter) -> str:
@@ -116,13 +123,14 @@ def _read(root: Path, sources: Sequence[str], report: Report) -> Iterator[tuple[
 
 def document(cells: Sequence[Cell], name: str, old: Document | None = None) -> Document:
     """The notebook of these cells, with the outputs of `old` if it has the same code."""
-    kept = old if old is not None and _codes(old) == _codes_of(cells) else None
-    run: Mapping[str, Any] = _own(kept).get("run", {}) if kept else {}
-    outputs = iter([cell for cell in kept["cells"] if cell["cell_type"] == "code"] if kept else [])
-    shown = [*cells[:_AFTER_TITLE], Cell("markdown", run_line(run)), *cells[_AFTER_TITLE:]]
+    ran = code_cells(old) if old is not None else []
+    kept = [source_of(cell) for cell in ran] == [cell.text for cell in cells if cell.kind == "code"]
+    run: Mapping[str, Any] = old["metadata"].get(OWN, {}).get("run", {}) if old and kept else {}
+    outputs = iter(ran if kept else [])
+    title, *rest = cells
     counted: Counter[str] = Counter()
     result = []
-    for cell in shown:
+    for cell in (title, Cell("markdown", run_line(run)), *rest):
         made = _cell(cell, name, counted)
         if cell.kind == "code":
             before = next(outputs, None)
@@ -139,25 +147,20 @@ def run_line(run: Mapping[str, Any]) -> str:
         return "> **Not run yet.** There are no outputs below."
     minutes, seconds = divmod(round(run["seconds"]), 60)
     took = f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+    preset = f"the preset `{run['preset']}`, " if run["preset"] else ""
+    torch = f", PyTorch {run['torch']}" if run["torch"] else ""
     return (
         f"> **The outputs below** are those of a run on {run['hardware']}, on {run['date']}. The "
-        f"whole notebook took {took}, with {', '.join(_versions(run))}."
+        f"whole notebook took {took}, with {preset}Python {run['python']}{torch}."
     )
-
-
-def _versions(run: Mapping[str, Any]) -> Iterator[str]:
-    if run["preset"]:
-        yield f"the preset `{run['preset']}`"
-    yield f"Python {run['python']}"
-    if run["torch"]:
-        yield f"PyTorch {run['torch']}"
 
 
 def _cell(cell: Cell, name: str, counted: Counter[str]) -> dict[str, Any]:
     key = f"{name} {cell.kind} {cell.text}"
     counted[key] += 1
     digest = hashlib.sha256(f"{key} {counted[key]}".encode()).hexdigest()
-    own = {name: value for name, value in _about(cell) if value}
+    about = (("chapter", cell.chapter), ("alt", cell.alt))
+    own = {name: value for name, value in about if value}
     metadata: dict[str, Any] = {OWN: own} if own else {}
     if cell.tags:
         metadata["tags"] = list(cell.tags)
@@ -169,26 +172,9 @@ def _cell(cell: Cell, name: str, counted: Counter[str]) -> dict[str, Any]:
     }
 
 
-def _about(cell: Cell) -> tuple[tuple[str, str], ...]:
-    return ("chapter", cell.chapter), ("alt", cell.alt)
-
-
-def _codes(document: Document) -> list[str]:
-    return [source_of(cell) for cell in document["cells"] if cell["cell_type"] == "code"]
-
-
-def _codes_of(cells: Iterable[Cell]) -> list[str]:
-    return [cell.text for cell in cells if cell.kind == "code"]
-
-
-def _own(document: Document) -> Mapping[str, Any]:
-    own: Mapping[str, Any] = document["metadata"].get(OWN, {})
-    return own
-
-
 def has_run(document: Document) -> bool:
     """Whether its outputs are those of a run of this code."""
-    return "run" in _own(document)
+    return "run" in document["metadata"].get(OWN, {})
 
 
 def as_text(document: Document) -> str:

@@ -4,17 +4,23 @@ import copy
 import datetime
 import json
 import os
+import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pylit.notebooks.model import OWN, Document, NotebookError
-from pylit.notebooks.outputs import as_seen, tidied
-from pylit.notebooks.reading import source_of
+from pylit.notebooks.model import OWN, Document, NotebookError, code_cells, source_of
 
+#: Of one output, the first of these that it has is kept. A drawing comes as HTML as well, which
+#: follows the theme of a live notebook; of a saved one GitHub shows the drawing alone.
+KEPT = ("image/svg+xml", "image/png", "text/html", "text/plain")
+#: Lines of a text that are kept, from its beginning and from its end.
+FIRST, LAST = 60, 20
+
+_ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 #: The last cell that runs, and is not kept: what only the process of the notebook knows.
 _WHERE = """
 import json, platform, sys
@@ -66,13 +72,11 @@ def executed(
             client.execute(env=variables, cwd=folder, stderr=subprocess.DEVNULL)
         except CellExecutionError as error:
             raise NotebookError(_told(document, str(error))) from error
-        except DeadKernelError as error:
-            name = document["metadata"][OWN]["notebook"]
-            hint = "it may have run out of memory"
-            raise NotebookError(f"{name}: the process of the notebook ended; {hint}") from error
         except RuntimeError as error:
+            ended = "ended; it may have run out of memory"
+            what = ended if isinstance(error, DeadKernelError) else "did not begin"
             name = document["metadata"][OWN]["notebook"]
-            raise NotebookError(f"{name}: the process of the notebook did not begin") from error
+            raise NotebookError(f"{name}: the process of the notebook {what}") from error
         seconds = time.perf_counter() - start
     _, *ran, last = notebook["cells"]
     _take(result, ran)
@@ -87,9 +91,8 @@ def _to_run(document: Document, *, strict: bool) -> Document:
     tells where it ran.
     """
     cells = [{**cell, "source": source_of(cell)} for cell in document["cells"]]
-    for cell in cells:
-        if cell["cell_type"] == "code":
-            cell["outputs"] = []
+    for cell in code_cells({"cells": cells}):
+        cell["outputs"] = []
     first = 'import warnings\nwarnings.simplefilter("error")' if strict else "pass"
     last = 'import warnings\nwarnings.simplefilter("ignore")' + _WHERE
     return {**document, "cells": [_code("first", first), *cells, _code("last", last)]}
@@ -108,11 +111,8 @@ def _code(name: str, source: str) -> dict[str, Any]:
 
 def _take(result: Document, ran: list[Any]) -> None:
     """Outputs of the cells that ran; they are counted from one, whatever ran before them."""
-    count = 0
-    for cell, source in zip(result["cells"], ran, strict=True):
-        if cell["cell_type"] != "code":
-            continue
-        count += 1
+    sources = [cell for cell in ran if cell["cell_type"] == "code"]
+    for count, (cell, source) in enumerate(zip(code_cells(result), sources, strict=True), 1):
         cell["outputs"] = tidied(source["outputs"])
         cell["execution_count"] = count
         for output in cell["outputs"]:
@@ -146,6 +146,55 @@ def _processor() -> str:
     return "a processor"
 
 
-def code_of(document: Document) -> list[str]:
-    """The code cells of a notebook."""
-    return [source_of(cell) for cell in document["cells"] if cell["cell_type"] == "code"]
+def tidied(outputs: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The outputs of a cell as a notebook keeps them."""
+    result: list[dict[str, Any]] = []
+    for output in outputs:
+        kind = output["output_type"]
+        if kind == "stream":
+            text = "".join(output["text"])
+            if result and result[-1].get("name") == output["name"]:
+                text = "".join(result.pop()["text"]) + text
+            result.append({"name": output["name"], "output_type": "stream", "text": text})
+        elif kind in ("display_data", "execute_result"):
+            shown = _shown(output)
+            if shown["data"]:
+                result.append(shown)
+        else:
+            result.append(dict(output))
+    return [output for output in map(_with_lines, result) if output is not None]
+
+
+def as_seen(text: str) -> str:
+    """Text as a terminal shows it in the end: of what was written over, the last."""
+    return "\n".join(_overwritten(_ESCAPE.sub("", text)))
+
+
+def _overwritten(text: str) -> Iterator[str]:
+    for line in text.split("\n"):
+        states = [state for state in line.split("\r") if state.strip()]
+        yield states[-1].rstrip() if states else ""
+
+
+def _with_lines(output: dict[str, Any]) -> dict[str, Any] | None:
+    if output["output_type"] != "stream":
+        return output
+    text = as_seen(output["text"])
+    lines = text.splitlines(keepends=True)
+    if len(lines) > FIRST + LAST + 1:
+        left_out = f"… {len(lines) - FIRST - LAST} lines …\n"
+        lines = [*lines[:FIRST], left_out, *lines[-LAST:]]
+    return {**output, "text": lines} if text.strip() else None
+
+
+def _shown(output: Mapping[str, Any]) -> dict[str, Any]:
+    kept = [kind for kind in KEPT if kind in output["data"]][:1]
+    data = {kind: _lines(output["data"][kind]) for kind in kept}
+    shown = {"data": data, "metadata": {}, "output_type": output["output_type"]}
+    if "execution_count" in output:
+        shown["execution_count"] = output["execution_count"]
+    return shown
+
+
+def _lines(value: Any) -> Any:
+    return value.strip("\n").splitlines(keepends=True) if isinstance(value, str) else value

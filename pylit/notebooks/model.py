@@ -1,5 +1,6 @@
-"""The values of which notebooks are made."""
+"""The values of which notebooks are made, and a notebook as its file holds it."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,8 +8,6 @@ from typing import Any, Literal
 
 #: What of a notebook's and a cell's metadata is ours.
 OWN = "labml_nn"
-#: Cells that a reader, or a test, is meant to change before anything else (papermill's word).
-PARAMETERS = "parameters"
 
 
 class NotebookError(Exception):
@@ -81,3 +80,27 @@ class Surroundings:
 
 #: A notebook as its file holds it.
 Document = dict[str, Any]
+
+
+def source_of(cell: Mapping[str, Any]) -> str:
+    """The text of a cell in a document."""
+    return "".join(cell["source"])
+
+
+def code_cells(document: Document) -> list[dict[str, Any]]:
+    """The code cells of a document."""
+    return [cell for cell in document["cells"] if cell["cell_type"] == "code"]
+
+
+def read_document(path: Path) -> Document | None:
+    """A notebook from its file; None if there is none. Raises `NotebookError` if it is damaged."""
+    try:
+        loaded: Document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        hint = "remove it, and make it anew with `make notebooks`"
+        raise NotebookError(f"{path.name} cannot be read ({error}); {hint}") from error
+    if not isinstance(loaded, dict) or not isinstance(loaded.get("cells"), list):
+        raise NotebookError(f"{path.name} is no notebook; remove it, and run `make notebooks`")
+    return loaded

@@ -16,8 +16,14 @@ from typing import Any
 
 from pylit.diagnostics import Diagnostic, Report
 from pylit.model import Module, Note, Section, SourceFile, Span
-from pylit.notebooks.model import OWN, Document, NotebookError, Surroundings
-from pylit.notebooks.reading import read_document, source_of
+from pylit.notebooks.model import (
+    OWN,
+    Document,
+    NotebookError,
+    Surroundings,
+    read_document,
+    source_of,
+)
 
 FOLDER = "notebooks"
 #: A drawing of more elements becomes a file of its own: a page has room for so many nodes.

@@ -37,6 +37,16 @@ def stand_alone(code: str, dropped: Collection[str]) -> str:
     return "\n".join(map(_commented, text.split("\n")))
 
 
+def dropped_names(tree: ast.Module) -> set[str]:
+    """The names that a module imports of what falls away in a notebook."""
+    return {
+        alias.asname or alias.name
+        for statement in ast.walk(tree)
+        if isinstance(statement, ast.ImportFrom) and statement.module in DROPPED
+        for alias in statement.names
+    }
+
+
 def used_names(code: str) -> set[str]:
     """All names that a piece of code mentions, those in quoted annotations too."""
     tree = ast.parse(code)

@@ -44,7 +44,7 @@ class Wording:
 
     def __init__(self, root: Path, base_url: str, works: Mapping[str, Work]) -> None:
         self._root = root
-        self._base = base_url
+        self.base_url = base_url
         self._works = works
 
     def markdown(self, text: str, source: SourceFile, page: str, *, deeper: int = 1) -> str:
@@ -62,10 +62,10 @@ class Wording:
             )
             part = _FIGURE.sub(lambda m: self._figure(m[1], page), part)
             part = _TARGET.sub(lambda m: f"]({self._address(m[1], source, page)})", part)
-            if not self._base:  # A link to the site would lead nowhere.
+            if not self.base_url:  # A link to the site would lead nowhere.
                 part = INSIDE.sub(r"\1", part)
             return BRACKETS.sub(
-                lambda m: self._citation(m[1], source, linked=bool(self._base)), part
+                lambda m: self._citation(m[1], source, linked=bool(self.base_url)), part
             )
 
         return "\n".join(_outside_code(text, words)).strip("\n")
@@ -89,9 +89,11 @@ class Wording:
         )
 
     def _figure(self, caption: str, page: str) -> str:
-        if not self._base:
+        if not self.base_url:
             return f"*The page of this chapter on the site has a figure:* {caption}"
-        return f"*On [the page of this chapter]({self._base}{page}) there is a figure:* {caption}"
+        return (
+            f"*On [the page of this chapter]({self.base_url}{page}) there is a figure:* {caption}"
+        )
 
     def _citation(self, inside: str, source: SourceFile, *, linked: bool) -> str:
         shown = []
@@ -106,7 +108,7 @@ class Wording:
             name = work.year if match["bare"] else work.name
             place = " ".join((match["place"] or "").split())
             text = f"{name}, {place}" if place else name
-            address = f"{self._base}{BIBLIOGRAPHY}#{work.key}"
+            address = f"{self.base_url}{BIBLIOGRAPHY}#{work.key}"
             shown.append(f"[{text}]({address})" if linked else text)
         return "; ".join(shown)
 
@@ -116,12 +118,12 @@ class Wording:
             return written
         target, mark, anchor = written.partition("#")
         if not target:
-            return f"{self._base}{page}#{anchor}"
+            return f"{self.base_url}{page}#{anchor}"
         found = self._page(unquote(target), source, page)
         if found is None:
             hint = "write the path of a module or of a page of docs_src/pages"
             raise NotebookError(f"{source.display}: the link {written!r} leads nowhere; {hint}")
-        return self._base + found + mark + anchor
+        return self.base_url + found + mark + anchor
 
     def _page(self, target: str, source: SourceFile, page: str) -> str | None:
         for start in (source.display, page):

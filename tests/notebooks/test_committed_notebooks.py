@@ -8,7 +8,8 @@ import nbformat
 import pytest
 
 from pylit.notebooks.command import generated, surroundings
-from pylit.notebooks.document import Maker, as_text, has_run, source_of
+from pylit.notebooks.document import Maker, as_text, has_run
+from pylit.notebooks.model import source_of
 from pylit.notebooks.recipe import read_recipes
 from pylit.source.frontmatter import split
 

@@ -13,9 +13,8 @@ import pytest
 
 from pylit.notebooks.command import surroundings
 from pylit.notebooks.document import Maker, document
-from pylit.notebooks.execution import code_of, executed
-from pylit.notebooks.model import PARAMETERS
-from pylit.notebooks.reading import source_of
+from pylit.notebooks.execution import executed
+from pylit.notebooks.model import code_cells, source_of
 from pylit.notebooks.recipe import read_recipes
 
 ROOT = Path(__file__).parents[2]
@@ -87,7 +86,9 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def small(name: str, maker: Maker) -> dict:
     """The notebook with few updates, and a look at what was trained, at its end."""
     made = copy.deepcopy(document(maker.cells(RECIPES[name]), name))
-    (settings,) = [cell for cell in made["cells"] if PARAMETERS in cell["metadata"].get("tags", ())]
+    (settings,) = [
+        cell for cell in made["cells"] if "parameters" in cell["metadata"].get("tags", ())
+    ]
     settings["source"] = [SMALL]
     extra = {name: {**settings, "id": name, "metadata": {}} for name in ("alone", "look")}
     extra["alone"]["source"], extra["look"]["source"] = [ALONE], [LOOK]
@@ -142,6 +143,6 @@ def test_an_edit_in_a_cell_changes_what_is_trained(maker: Maker, text: Path):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_it_is_python_for_any_version_that_colab_may_have(name: str, maker: Maker):
-    for code in code_of(document(maker.cells(RECIPES[name]), name)):
+    for code in map(source_of, code_cells(document(maker.cells(RECIPES[name]), name))):
         ast.parse(code, feature_version=(3, 11))
         assert "jaxtyping" not in code and "labml_nn." not in code

@@ -8,9 +8,8 @@ import nbformat
 import pytest
 
 from pylit.notebooks.document import as_text, document, has_run
-from pylit.notebooks.model import Cell, NotebookError
-from pylit.notebooks.outputs import tidied
-from pylit.notebooks.reading import read_document
+from pylit.notebooks.execution import tidied
+from pylit.notebooks.model import Cell, NotebookError, read_document
 
 RUN = {
     "date": "2026-11-21",
