@@ -1,17 +1,18 @@
-"""Values that a later build can use again, on disk and in memory.
+"""Values that a later stage or a later build can use again, on disk and in memory.
 
 An entry is kept under a name and carries the key that it was made from; a lookup with another key
 finds nothing. An entry that is damaged, or was written by another version of Python, is a miss:
-the cache may be deleted, cut short or shared at any time without a build noticing more than a
-delay. Entries are pickles, so the folder is as trusted as the source code beside it.
+the cache may be deleted, cut short or shared between builds without one noticing more than a delay.
+Entries are pickles, so the folder is as trusted as the source code beside it.
 """
 
 import hashlib
+import os
 import pickle
 import re
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,32 +35,42 @@ def digest(*parts: str | bytes) -> str:
 
 
 class Cache:
-    """A folder of entries, and what this process has already read of it."""
+    """A folder of entries, and what this process has already read of it.
 
-    def __init__(self, folder: Path | None) -> None:
-        """`folder` is made when something is stored; with None, entries live in memory only."""
-        self._folder = folder
+    Args:
+        folder: It is made when something is stored; with None, entries live in memory only.
+        keep: Whether entries stay in memory too, for the next build of this process. What cannot
+            be written to the folder stays there in any case.
+    """
+
+    def __init__(self, folder: Path | None, *, keep: bool = True) -> None:
+        self.folder = folder
+        self._keep = keep or folder is None
         self._memory: dict[str, tuple[str, Any]] = {}
         self._used: set[str] = set()
 
     def load(self, name: str, key: str) -> Any | None:
         """The value stored under `name`, if it was made from `key`."""
         self.use(name)
-        if name not in self._memory and self._folder is not None:
-            entry = _read(self._path(name))
-            if entry is not None:
-                self._memory[name] = entry
         found = self._memory.get(name)
+        if found is None and self.folder is not None:
+            found = _read(self._path(name))
+            if found is not None and self._keep:
+                self._memory[name] = found
         return found[1] if found is not None and found[0] == key else None
 
-    def store(self, name: str, key: str, value: Any) -> None:
-        """Keep `value`; a folder that cannot be written costs only the next build's time."""
+    def store(self, name: str, key: str, value: Any) -> bool:
+        """Keep `value`; whether it could be written to the folder."""
         self.use(name)
-        self._memory[name] = (key, value)
-        if self._folder is not None:
+        written = False
+        if self.folder is not None:
             with suppress(OSError):
-                self._folder.mkdir(parents=True, exist_ok=True)
+                self.folder.mkdir(parents=True, exist_ok=True)
                 _write(self._path(name), (key, value))
+                written = True
+        if self._keep or not written:
+            self._memory[name] = (key, value)
+        return written
 
     def get(self, name: str, key: str, make: Callable[[], Value]) -> Value:
         """The value stored under `name`, or a new one that is stored."""
@@ -78,16 +89,48 @@ class Cache:
         names, self._used = self._used, set()
         for name in self._memory.keys() - names:
             del self._memory[name]
-        if self._folder is None or not self._folder.is_dir():
+        if self.folder is None or not self.folder.is_dir():
             return
         keep = {self._path(name).name for name in names}
-        for path in self._folder.iterdir():
+        for path in self.folder.iterdir():
             if path.name not in keep:
                 _delete_entry(path)
 
     def _path(self, name: str) -> Path:
-        assert self._folder is not None
-        return self._folder / digest(name)[:32]
+        assert self.folder is not None
+        return self.folder / digest(name)[:32]
+
+
+#: Locked folders. A process that is forked off must not hold a lock longer than this one lives.
+_held: set[int] = set()
+
+
+def _let_go() -> None:
+    for handle in _held:
+        os.close(handle)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Keep a second build that works in the same folder waiting until this one is done."""
+    try:
+        import fcntl
+    except ImportError:  # Windows has no locks on folders; there, builds are not run side by side.
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    _held.add(handle)
+    try:
+        with suppress(OSError):  # Some network file systems know no locks.
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        _held.discard(handle)
+        os.close(handle)
 
 
 def forget_old(folder: Path, days: int) -> None:

@@ -10,7 +10,7 @@ from pylit.cache import Cache, digest
 from pylit.diagnostics import Diagnostic, Report
 from pylit.model import Module, Target
 from pylit.page.previews import preview_path, preview_script
-from pylit.pipeline.stages import Parsed
+from pylit.pipeline.stages import Leaf, Parsed
 from pylit.prose.bibliography import Work, read_bibliography
 from pylit.prose.citations import BIBLIOGRAPHY, work_targets
 from pylit.prose.glossary import GLOSSARY, Term, read_glossary, term_targets
@@ -77,6 +77,7 @@ def _works(path: Path, cache: Cache, generator: str, report: Report) -> dict[str
     return works
 
 
-def as_parsed(page: Gathered) -> Parsed:
+def as_leaf(page: Gathered) -> Leaf:
     """A gathered page as the stages know pages."""
-    return Parsed(page.module, page.draft.url, True, {}, (), page.draft.stamp)
+    source, draft = page.module.source, page.draft
+    return Leaf(source, draft.url, True, draft.stamp, {}, (), 0, Parsed(page.module, {}))

@@ -1,26 +1,28 @@
 """One build, from sources to pages: the order of the pipeline, and nothing else.
 
     discover -> parse -> sections -> markdown, highlight, xref -> shapes -> maths -> pages -> render
-    -> figures -> search, previews, sitemap, feed, inventory -> links (audit) -> write
+    -> figures -> search, previews, sitemap, feed, inventory -> links (audit) -> publish
 
 What runs of a module tell of it comes between drafts and pages: drafts know every line of code, and
 pages are where something can be added to one. The runs begin before the drafts, in a process of
 their own, and so do the figures.
 
-Every stage before the last only computes. A fault anywhere is reported and the rest goes on, so
-that one build finds them all; then the site is written as a whole, or not at all.
+A fault anywhere is reported and the rest goes on, so that one build finds them all. Each file is
+staged beside its place as soon as it is made; in the end all of them move, or none.
 """
 
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
 from jinja2 import TemplateError, TemplateSyntaxError
 
-from pylit.cache import Cache, digest, forget_old
+from pylit.cache import Cache, alone, digest, forget_old
 from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.figures.gallery import Asked, Gallery
 from pylit.model import Module, SiteView, SourceFile
@@ -30,12 +32,12 @@ from pylit.notebooks.model import Surroundings
 from pylit.notebooks.pages import FOLDER, Notebooks, read_notebooks
 from pylit.page.cards import Cards
 from pylit.page.fonts import shelf
-from pylit.pipeline.apparatus import Apparatus, as_parsed, read_apparatus
+from pylit.pipeline.apparatus import Apparatus, as_leaf, read_apparatus
 from pylit.pipeline.companions import Site, companions, generated_pages
 from pylit.pipeline.generator import generator_digest
 from pylit.pipeline.pool import collector_at_rest
 from pylit.pipeline.progress import Progress
-from pylit.pipeline.stages import Page, Parsed, Stages, Tally, Theme
+from pylit.pipeline.stages import Leaf, Page, Press, Stages, Tally, Theme
 from pylit.shapes.trace import Tracing
 from pylit.site.addresses import ALL, HOME, Addresses, file_path, module_url, prose_url
 from pylit.site.catalogue import named_groups, neighbours, package_groups, rest_of
@@ -45,9 +47,9 @@ from pylit.site.links import AuditedPage, audit
 from pylit.site.pages import Place, front_matter_faults, place
 from pylit.site.prose import read_pages, read_static
 from pylit.site.relations import relations
-from pylit.site.search import ALIASES, read_aliases, search_files, search_page
+from pylit.site.search import ALIASES, read_aliases, search_files
 from pylit.site.texts import ARCHIVE, archive
-from pylit.site.write import Written, check_output, publish
+from pylit.site.write import Output, Written
 from pylit.source.cpp import read_cpp
 from pylit.source.discover import discover
 from pylit.tex.maths import MathRenderer
@@ -107,7 +109,7 @@ class Builder:
         folder = options.cache
         #: Where what belongs to these sources is kept between builds.
         self.remembered = folder / "pages" / digest(*roots)[:16] if folder else None
-        self._cache = Cache(self.remembered)
+        self._cache = Cache(self.remembered, keep=options.serving)
         self._maths = MathRenderer(
             folder / "maths" if folder else None, plain=bool(options.lacking)
         )
@@ -146,9 +148,25 @@ class Builder:
         return outcome
 
     def _build(self, outcome: Outcome, progress: Progress) -> None:
+        with ExitStack() as end:
+            if self.remembered is not None:
+                with suppress(OSError):
+                    self.remembered.mkdir(parents=True, exist_ok=True)
+                    end.enter_context(alone(self.remembered))
+            output = Output(self.options.out, outcome.report, check=self.options.check)
+            end.enter_context(output)
+            if not outcome.report.failed:
+                self._make(output, outcome, progress)
+            if not outcome.report.failed:
+                outcome.written = output.publish()
+            if not outcome.report.failed:
+                self._cache.prune()
+                if self.remembered is not None:
+                    forget_old(self.remembered.parent, _MONTH)
+
+    def _make(self, output: Output, outcome: Outcome, progress: Progress) -> None:
+        """Every file of the site, into `output`."""
         report, options = outcome.report, self.options
-        if not options.check:
-            check_output(options.out, report)
         if options.lacking:
             message = f"formulas are shown as TeX, without fonts and search: {options.lacking}"
             hint = "with Node.js 20 or newer and a network once, `python -m pylit.node` sets it up"
@@ -162,68 +180,59 @@ class Builder:
         around = self._apparatus(report)
         notebooks = self._notebooks(config, report)
         extra = [*notebooks.modules, *([around.glossary] if around.glossary else [])]
-        parsed = stages.parse(*self._read(config, extra, report))
-        with self._tracing(parsed) as tracing, self._gallery(parsed) as gallery:
-            drafts = stages.draft(parsed, self._maths, around.targets())
+        leaves = stages.parse(*self._read(config, extra, report))
+        with self._tracing(leaves) as tracing, self._gallery(leaves) as gallery:
+            drafts = stages.draft(leaves, self._maths, around.targets())
             shapes = tracing.finish(report)
-            figures = gallery.finish(_asked(drafts, parsed), report)
+            figures = gallery.finish(_asked(leaves, drafts), report)
         for made in around.pages(config, drafts):
-            parsed.append(as_parsed(made))
+            leaves.append(as_leaf(made))
             drafts.append(made.draft)
-        view = self._view(config, drafts, report)
-        theme = Theme(options.theme, options.docs, view)
-        for draft, source in zip(drafts, parsed, strict=True):
+        for leaf, draft in zip(leaves, drafts, strict=True):
+            report.extend(leaf.diagnostics)
+            report.extend(draft.diagnostics)
             if draft.own:
-                front_matter_faults(draft, source.module.source.lines, options.root, report)
-        places = self._places(config, drafts, parsed, view)
-        pages = stages.finish(
-            drafts, parsed, places, theme, self._maths, shapes, figures, around.works
-        )
-        for stage in (parsed, drafts, pages):
-            for one in stage:
-                report.extend(one.diagnostics)
-        site = Site(config, view, drafts, parsed, pages)
-        generated = generated_pages(site, theme)
-        previews = stages.previews(parsed, self._maths.result, around.works)
-        previews |= around.previews(drafts, self._maths.result)
-        files = self._search(config, drafts, parsed, report)
-        files |= companions(
-            site,
-            options.theme,
-            None if options.lacking else options.node_modules,
-            options.cache,
-            previews,
-            report,
-        )
+                front_matter_faults(draft, leaf.source.lines, options.root, report)
+        view = self._view(config, drafts, report)
+        site = Site(config, view, leaves, drafts)
+        theme = Theme(options.theme, options.docs, view)
+        press = Press(theme, self._maths.result, shapes, figures, around.works)
+        placed = self._places(site)
+        for page in stages.finish(leaves, drafts, placed, press):
+            output.add(file_path(page.url), page.html.encode())
+            output.update(page.previews)
+            report.extend(page.diagnostics)
+            site.pages[page.url] = page.bare()
+        outcome.pages = len(site.pages)
+        previews = around.previews(drafts, self._maths.result)
+        output.update({file_path(url): data for url, data in previews.items()})
+        output.update(self._search(site, report))
         if not (options.sources or options.lacking):
             cards = Cards(options.theme, options.node_modules, shelf(options.node_modules))
-            files |= stages.cards(drafts, places, view, cards, figures)
-        for page in (*pages, *generated):
-            files[file_path(page.url)] = page.html.encode()
-        files = {**self._static(files, report), **notebooks.files, **files}
+            output.update(stages.cards(leaves, drafts, placed, view, cards, figures))
+        generated = generated_pages(site, theme)
+        for page in generated:
+            output.add(file_path(page.url), page.html.encode())
+        modules = None if options.lacking else options.node_modules
+        output.update(companions(site, options.theme, modules, options.cache, report))
+        output.update(self._static({*output, *notebooks.files}, report))
+        output.update(notebooks.files)
         if not options.sources:
-            files[ARCHIVE] = self._archive(files)
-        outcome.pages = len(pages)
-        audit(_audited(site, generated), files, report)
-        if not report.failed and not options.check:
-            outcome.written = publish(options.out, files, report)
-        if not report.failed:
-            self._cache.prune()
-            if self.remembered is not None:
-                forget_old(self.remembered.parent, _MONTH)
+            output.add(ARCHIVE, self._archive(output))
+        audit(_audited(site, generated, self._cache), output, report)
 
-    def _tracing(self, parsed: Sequence[Parsed]) -> Tracing:
+    def _tracing(self, leaves: Sequence[Leaf]) -> Tracing:
         """The runs of the site's own modules, begun. Another's package is never imported."""
         options = self.options
-        own = [] if options.sources else [one.module for one in parsed if not one.prose]
+        own = [] if options.sources else [leaf.module for leaf in leaves if not leaf.prose]
         return Tracing(own, options.docs, options.root, self._cache, self._generator)
 
-    def _gallery(self, parsed: Sequence[Parsed]) -> Gallery:
+    def _gallery(self, leaves: Sequence[Leaf]) -> Gallery:
         """The figures of the site's own pages, begun."""
         options = self.options
-        own = [] if options.sources else parsed
-        modules = [one.module for one in own if not one.prose]
-        texts = [one.module.source.text for one in own]
+        own = [] if options.sources else leaves
+        modules = [leaf.module for leaf in own if not leaf.prose]
+        texts = [leaf.source.text for leaf in own]
         return Gallery(modules, texts, options.docs, options.root, self._cache, self._generator)
 
     def _apparatus(self, report: Report) -> Apparatus:
@@ -257,48 +266,56 @@ class Builder:
 
     def _read(
         self, config: SiteConfig, extra: Sequence[Module], report: Report
-    ) -> tuple[list[SourceFile], list[Module]]:
+    ) -> tuple[Iterator[SourceFile], Iterator[Module]]:
         """Sources and Markdown pages, `extra` ones too, each with an address of its own."""
         options = self.options
         own = not options.sources
         roots = [options.root / name for name in config.sources] if own else options.sources
-        found = [source for root in roots for source in discover(root, own=own, report=report)]
-        # A folder and a package in it may both be named.
-        found = list({(source.path, source.name): source for source in found}.values())
+        addresses = Addresses(report)
         prose = read_pages(options.docs / "pages", "docs_src/pages", report) if own else []
         prose += extra
-        prose += read_cpp(found, report) if own else []
-        addresses = Addresses(report)
-        sources = [source for source in found if addresses.claim(module_url(source), source)]
-        pages = [p for p in prose if addresses.claim(prose_url(p.source.name), p.source)]
+        found: Iterable[SourceFile] = (
+            source for root in roots for source in discover(root, own=own, report=report)
+        )
+        if own:
+            found = list(found)
+            prose += read_cpp(found, report)
+        # A folder and a package in it may both be named.
+        known: set[tuple[Path, str]] = set()
+        new = (s for s in found if (s.path, s.name) not in known)
+
+        def claimed(source: SourceFile) -> bool:
+            known.add((source.path, source.name))
+            return addresses.claim(module_url(source), source)
+
+        sources = filter(claimed, new)
+        pages = (p for p in prose if addresses.claim(prose_url(p.source.name), p.source))
         return sources, pages
 
-    def _search(
-        self,
-        config: SiteConfig,
-        drafts: Sequence[Draft],
-        parsed: Sequence[Parsed],
-        report: Report,
-    ) -> dict[str, bytes]:
+    def _search(self, site: Site, report: Report) -> Mapping[str, bytes]:
         """The texts of all pages for the search dialog."""
+        config = site.config
         aliases: Mapping[str, tuple[str, ...]] = {}
         if not self.options.sources:
-            names = {draft.name for draft in drafts}
+            names = {draft.name for draft in site.drafts}
             aliases = read_aliases(self.options.docs / ALIASES, names, report)
         listed = (config.groups, config.paths)
         ranks = {p.name: n for n, groups in enumerate(listed, 1) for g in groups for p in g.pages}
-        pages = (
-            search_page(draft, one.module, aliases.get(draft.name, ()), ranks.get(draft.name, 0))
-            for draft, one in zip(drafts, parsed, strict=True)
-        )
-        return dict(search_files(pages))
+        pages = []
+        for draft in site.drafts:
+            page = site.pages[draft.url].search
+            called = (*page.names, *aliases.get(draft.name, ()))
+            pages.append(replace(page, names=called, rank=ranks.get(draft.name, 0)))
+        return search_files(pages)
 
     def _archive(self, files: Mapping[str, bytes]) -> bytes:
         """The site in one file. While an author works, that of the last whole build will do."""
         old = self.options.out / ARCHIVE
+        if self.options.check:
+            return b""
         return old.read_bytes() if self.options.serving and old.is_file() else archive(files)
 
-    def _static(self, made: Mapping[str, bytes], report: Report) -> dict[str, bytes]:
+    def _static(self, made: Collection[str], report: Report) -> dict[str, bytes]:
         """Files that the author put beside the Markdown pages; `made` are those of the build."""
         if self.options.sources:
             return {}
@@ -306,7 +323,7 @@ class Builder:
         # Models that run in pages, and their panels: loaded when a reader asks for one.
         live = read_static(self.options.docs / "live", "docs_src/live", report)
         files |= {f"assets/live/{name}": data for name, data in live.items() if name[-3:] != ".py"}
-        for name in sorted(files.keys() & made.keys()):
+        for name in sorted(files.keys() & made):
             message = f"would be written to `{name}`, which the build makes itself"
             path, hint = f"docs_src/pages/{name}", "rename it, or remove it"
             report.add(Diagnostic(path, 0, 0, "page-collision", message, hint))
@@ -334,36 +351,34 @@ class Builder:
             bare=bool(self.options.lacking),
         )
 
-    def _places(
-        self,
-        config: SiteConfig,
-        drafts: Sequence[Draft],
-        parsed: Sequence[Parsed],
-        view: SiteView,
-    ) -> list[Place]:
-        """Where each page stands: the packages around it, and its neighbours in a path or group."""
-        urls = {draft.name: draft.url for draft in drafts if not draft.prose}
-        urls |= {f"{d.name}.ipynb": d.url for d in drafts if d.name.startswith(f"{FOLDER}/")}
-        around = neighbours((*view.paths, *view.catalogue, *view.hood))
-        targets = {name: target for one in parsed for name, target in one.targets.items()}
-        related = relations(drafts, targets)
-        places = []
-        for draft, one in zip(drafts, parsed, strict=True):
-            where = place(draft, one.module.source.path, self.options.root, config, urls)
-            where = replace(where, around=around.get(draft.url, where.around))
-            places.append(replace(where, related=related.get(draft.url, {})))
-        return places
+    def _places(self, site: Site) -> Callable[[Leaf, Draft], Place]:
+        """Where a page stands: the packages around it, and its neighbours in a path or group."""
+        urls = {draft.name: draft.url for draft in site.drafts if not draft.prose}
+        urls |= {f"{d.name}.ipynb": d.url for d in site.drafts if d.name.startswith(f"{FOLDER}/")}
+        around = neighbours((*site.view.paths, *site.view.catalogue, *site.view.hood))
+        related = relations(site.drafts, site.targets())
+
+        def placed(leaf: Leaf, draft: Draft) -> Place:
+            where = place(draft, leaf.source.path, self.options.root, site.config, urls)
+            beside = around.get(draft.url, where.around)
+            return replace(where, around=beside, related=related.get(draft.url, {}))
+
+        return placed
 
 
-def _asked(drafts: Sequence[Draft], parsed: Sequence[Parsed]) -> Iterator[Asked]:
+def _asked(leaves: Sequence[Leaf], drafts: Sequence[Draft]) -> Iterator[Asked]:
     """Every place that asks for a figure."""
-    for draft, one in zip(drafts, parsed, strict=True):
-        lines = one.module.source.lines
+    for leaf, draft in zip(leaves, drafts, strict=True):
+        lines = leaf.source.lines
         for use in draft.figures():
             yield Asked(draft.display, lines[use.line - 1], use)
 
 
-def _audited(site: Site, generated: Sequence[Page]) -> list[AuditedPage]:
+def _lines(leaf: Leaf, cache: Cache) -> Sequence[str]:
+    return leaf.read(cache).module.source.lines
+
+
+def _audited(site: Site, generated: Sequence[Page], cache: Cache) -> list[AuditedPage]:
     """All pages, with what an audit tells of its findings."""
     pages = [
         AuditedPage(
@@ -372,9 +387,10 @@ def _audited(site: Site, generated: Sequence[Page]) -> list[AuditedPage]:
             draft.display,
             page.references,
             draft.own,
-            one.module.source.lines,
+            partial(_lines, leaf, cache),
         )
-        for page, draft, one in zip(site.pages, site.drafts, site.parsed, strict=True)
+        for leaf, draft in zip(site.leaves, site.drafts, strict=True)
+        for page in [site.pages[draft.url]]
     ]
     return pages + [AuditedPage(page.url, page.facts, page.url, (), True) for page in generated]
 

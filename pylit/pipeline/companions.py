@@ -5,7 +5,7 @@ assets, previews, and the files for other programs.
 import datetime
 import html
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pylit.diagnostics import Report
@@ -13,7 +13,7 @@ from pylit.model import Kind, PageView, SiteView, Target
 from pylit.page.assets import assets
 from pylit.page.fonts import shelf
 from pylit.page.render import canonical
-from pylit.pipeline.stages import Page, Parsed, Theme
+from pylit.pipeline.stages import Leaf, Page, Theme
 from pylit.site.addresses import ALL, HOME, HOOD, MISSING, file_path
 from pylit.site.catalogue import find_page, page_link
 from pylit.site.config import SiteConfig
@@ -25,27 +25,27 @@ from pylit.site.sitemap import robots, sitemap
 from pylit.site.texts import llms, page_text, text_url
 from pylit.source.cpp import is_cpp
 from pylit.tex.mathfonts import math_fonts
-from pylit.tex.maths import Rendered, stylesheet
+from pylit.tex.maths import stylesheet
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Site:
-    """A site before it is written. Drafts, parsed sources and pages stand in the same order."""
+    """A site that is being made. Leaves and drafts stand in the same order."""
 
     config: SiteConfig
     view: SiteView
+    leaves: Sequence[Leaf]
     drafts: Sequence[Draft]
-    parsed: Sequence[Parsed]
-    pages: Sequence[Page]
+    #: The pages that are finished, by address, without their HTML.
+    pages: dict[str, Page] = field(default_factory=dict)
 
     def targets(self) -> dict[str, Target]:
         """Everything that a link may lead to, by dotted name."""
-        return {name: target for one in self.parsed for name, target in one.targets.items()}
+        return {name: target for leaf in self.leaves for name, target in leaf.targets.items()}
 
 
 def generated_pages(site: Site, theme: Theme) -> list[Page]:
     """The home page, the lists of pages and the 404 page, where ``docs_src/pages`` has none."""
-    taken = {page.url for page in site.pages}
     made: list[tuple[Kind, str, str, str]] = [
         ("home", HOME, site.config.title, site.config.summary),
         ("missing", MISSING, "Page not found", "There is no page at this address."),
@@ -61,9 +61,9 @@ def generated_pages(site: Site, theme: Theme) -> list[Page]:
     ]
     pages = []
     for view in views:
-        if view.url not in taken:
+        if view.url not in site.pages:
             text = theme.page(view)
-            pages.append(Page(view.url, text, facts(text), (), Rendered(""), (), ""))
+            pages.append(Page(view.url, text, facts(text)))
     return pages
 
 
@@ -72,7 +72,6 @@ def companions(
     theme: Path,
     node_modules: Path | None,
     cache: Path | None,
-    previews: Mapping[str, bytes],
     report: Report,
 ) -> dict[str, bytes]:
     """The files beside the pages, by path."""
@@ -80,7 +79,6 @@ def companions(
     prose = [page_link(draft) for draft in site.drafts if draft.prose]
     files = dict(assets(theme, node_modules, node_modules and shelf(node_modules)))
     files |= _mathematics(site, cache)
-    files |= {file_path(url): data for url, data in previews.items()}
     files |= _for_programs(site, report)
     files |= _texts(site)
     files["objects.inv"] = inventory(site.config.title, targets, prose)
@@ -91,12 +89,12 @@ def companions(
 
 def _texts(site: Site) -> Mapping[str, bytes]:
     """The pages as Markdown, and a list of them."""
-    own = [pair for pair in zip(site.drafts, site.parsed, strict=True) if text_url(pair[0])]
+    own = [pair for pair in zip(site.drafts, site.leaves, strict=True) if text_url(pair[0])]
     if not own:
         return {}
     sources = {draft.display: text_url(draft) for draft, _ in own}
     files = {
-        file_path(text_url(draft)): page_text(draft, one.module, sources) for draft, one in own
+        file_path(text_url(draft)): page_text(draft, leaf.module, sources) for draft, leaf in own
     }
     addresses = {draft.url: text_url(draft) for draft, _ in own}
     return files | {"llms.txt": llms(site.config, site.view.catalogue, addresses)}
@@ -104,7 +102,7 @@ def _texts(site: Site) -> Mapping[str, bytes]:
 
 def _mathematics(site: Site, cache: Path | None) -> dict[str, bytes]:
     """The style sheet of all formulas together, and the fonts that it uses."""
-    formulas = [page.formulas for page in site.pages]
+    formulas = [page.formulas for page in site.pages.values()]
     css, names = stylesheet(formulas)
     fonts = math_fonts(names, formulas, cache / "mathfonts" if cache else None)
     files = {f"assets/fonts/{name}": data for name, data in fonts.items()}
@@ -117,11 +115,7 @@ def _for_programs(site: Site, report: Report) -> Mapping[str, bytes]:
     files = {"robots.txt": robots(config.base_url)}
     if not config.base_url:
         return files
-    urls = (
-        {page.url for page in site.pages} - {MISSING}
-        | {HOME}
-        | ({ALL} if site.view.paths else set())
-    )
+    urls = site.pages.keys() - {MISSING} | {HOME} | ({ALL} if site.view.paths else set())
     files["sitemap.xml"] = sitemap(config.base_url, urls)
     drafts = {draft.name: draft for draft in site.drafts}
     entries = []

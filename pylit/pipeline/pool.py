@@ -9,9 +9,11 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
+from itertools import chain, count, islice
+from multiprocessing import connection
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +22,10 @@ Result = TypeVar("Result")
 
 #: Fewer items than this are done before other processes would have started.
 FEW = 6
+#: Items of each process that are on their way: enough that none waits for another.
+_AHEAD = 8
+#: Items after which circles are collected.
+_COLLECTED = 50
 
 
 def cores() -> int:
@@ -31,41 +37,65 @@ def cores() -> int:
 
 @contextmanager
 def collector_at_rest() -> Iterator[None]:
-    """Keep Python's collector of circles away: what a build makes it needs until its end.
+    """Keep Python's collector of circles away, but for what `run` asks of it between items.
 
-    The collector would look through all of it again and again, and find next to nothing.
+    It would look through all that a build keeps again and again, and find next to nothing.
     """
     was_on = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
+        gc.unfreeze()
         if was_on:
             gc.enable()
 
 
+def _collected(work: Callable[[Item], Result]) -> Callable[[Item], Result]:
+    """The same work; now and then, the circles that it left behind are collected."""
+    # What is there already stays, so it need not be looked through.
+    gc.freeze()
+    turns = count(1)
+
+    def collecting(item: Item) -> Result:
+        result = work(item)
+        if next(turns) % _COLLECTED == 0:
+            gc.collect()
+            gc.freeze()
+        return result
+
+    return collecting
+
+
 def run(
-    make: Callable[[], Callable[[Item], Result]], items: Sequence[Item], jobs: int
+    make: Callable[[], Callable[[Item], Result]], items: Iterable[Item], jobs: int
 ) -> Iterator[tuple[int, Result]]:
     """Call ``make()`` once in each process and its result with every item.
 
-    Results come as they are ready, each with the index of its item. `make` and the items cross
-    between processes, so they can be pickled. Leaving early, by Ctrl-C too, ends the processes.
+    Results come as they are ready, each with the index of its item; items are taken a few at a
+    time, so that neither pile up. `make` and the items cross between processes, so they can be
+    pickled. Leaving early, by Ctrl-C too, ends the processes.
     """
-    jobs = min(jobs, len(items))
-    if jobs <= 1 or len(items) < FEW:
-        work = make()
-        yield from ((index, work(item)) for index, item in enumerate(items))
+    items = iter(items)
+    first = list(islice(items, FEW))
+    numbered = enumerate(chain(first, items))
+    if jobs <= 1 or len(first) < FEW:
+        work = _collected(make())
+        yield from ((index, work(item)) for index, item in numbered)
         return
     context = multiprocessing.get_context("fork" if _may_fork() else "spawn")
     executor = ProcessPoolExecutor(jobs, context, initializer=_start, initargs=(make,))
     finished = False
     try:
-        futures: dict[Future[Result], int] = {
-            executor.submit(_call, item): index for index, item in enumerate(items)
-        }
-        for future in as_completed(futures):
-            yield futures[future], future.result()
+        futures: dict[Future[Result], int] = {}
+        while True:
+            for index, item in islice(numbered, _AHEAD * jobs - len(futures)):
+                with _uninterrupted():
+                    futures[executor.submit(_call, item)] = index
+            if not futures:
+                break
+            for future in wait(futures, return_when=FIRST_COMPLETED).done:
+                yield futures.pop(future), future.result()
         finished = True
     finally:
         if not finished:
@@ -74,16 +104,37 @@ def run(
         executor.shutdown(cancel_futures=True)
 
 
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let Ctrl-C wait while a process starts: what is raised in the hooks of a fork is lost."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    old = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, old)
+
+
 _work: Callable[[Any], Any] | None = None
 
 
 def _start(make: Callable[[], Callable[[Any], Any]]) -> None:
     global _work
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     # Ctrl-C reaches every process of a terminal; the one that started these ends them.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # These processes live for one stage of a build: see `collector_at_rest`.
     gc.disable()
-    _work = make()
+    _work = _collected(make())
+
+
+def _end_with_parent() -> None:
+    """A killed build must leave no processes behind that wait for work."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
 
 
 def _call(item: Any) -> Any:

@@ -14,8 +14,8 @@ class Progress:
         self._title, self._total, self._done = "", 0, 0
         self._shown = 0.0
 
-    def stage(self, title: str, total: int) -> None:
-        """A new stage begins, of `total` steps."""
+    def stage(self, title: str, total: int = 0) -> None:
+        """A new stage begins, of `total` steps if that is known."""
         self._title, self._total, self._done = title, total, 0
         self._show()
 
@@ -31,7 +31,7 @@ class Progress:
 
     def _show(self) -> None:
         self._shown = time.monotonic()
-        self._write(f"{self._title} {self._done}/{self._total}")
+        self._write(f"{self._title} {self._done}" + f"/{self._total}" * bool(self._total))
 
     def _write(self, text: str) -> None:
         if self._out is not None:

@@ -7,7 +7,7 @@ highlighter or a template. Where an author wrote it, the diagnostic names the li
 import html
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
@@ -22,6 +22,8 @@ _TAG = re.compile(
 )
 _ATTRIBUTE = re.compile(r"""\s(href|src|srcset|id)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
 
+#: No page holds it: the highlighter and Markdown show another sign for it.
+_BETWEEN = "\0"
 _LINE = re.compile(r"L\d+")
 #: As many names are compared with a misspelt one; more would take longer than the build.
 _COMPARED = 300
@@ -29,12 +31,13 @@ _COMPARED = 300
 
 @dataclass(frozen=True, slots=True)
 class PageFacts:
-    """What the audit needs of a page."""
+    """What the audit needs of a page, in two texts: those of thousands fit in memory."""
 
     #: Anchors that links may lead to.
-    anchors: frozenset[str]
-    #: Addresses as they are written, each once, in the order of the page.
-    hrefs: tuple[str, ...]
+    anchors: str
+    #: Addresses as they are written, each once, in the order of the page. Those of anchors that the
+    #: page itself has are left out: they lead somewhere.
+    hrefs: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,39 +50,44 @@ class AuditedPage:
     display: str
     references: tuple[Reference, ...]
     own: bool
-    #: The lines of the source.
-    lines: Sequence[str] = ()
+    #: Gives the lines of the source, if it has any.
+    lines: Callable[[], Sequence[str]] = tuple
 
 
 def facts(page: str) -> PageFacts:
     """Anchors and addresses of a page, read off its tags."""
-    anchors: set[str] = set()
+    anchors: dict[str, None] = {}
     hrefs: dict[str, None] = {}
     for tag in _TAG.finditer(page):
         for name, double, single, bare in _ATTRIBUTE.findall(tag[2] or tag[3] or ""):
-            value = html.unescape(double or single or bare)
+            value = html.unescape(double or single or bare).replace(_BETWEEN, "")
             if name == "id":
-                anchors.add(value)
+                anchors.setdefault(value)
             elif name == "srcset":
                 hrefs.update(dict.fromkeys(part.split()[0] for part in value.split(",") if part))
             else:
                 hrefs.setdefault(value)
-    return PageFacts(frozenset(anchors), tuple(hrefs))
+    asked = (href for href in hrefs if not (href[:1] == "#" and href[1:] in anchors))
+    return PageFacts(_BETWEEN.join(anchors), _BETWEEN.join(asked))
 
 
-def audit(pages: Iterable[AuditedPage], files: Iterable[str], report: Report) -> None:
+def audit(pages: Sequence[AuditedPage], files: Iterable[str], report: Report) -> None:
     """Report every relative address that leads to no file, or to an anchor its page lacks."""
-    pages = list(pages)
     anchors = {page.url: page.facts.anchors for page in pages}
-    known = set(files) | anchors.keys()
+    known = {*files, *anchors}
     for page in pages:
-        for href in page.facts.hrefs:
+        for href in page.facts.hrefs.split(_BETWEEN):
             if fault := _fault(page.url, href, known, anchors):
                 report.add(_diagnostic(page, href, *fault))
 
 
+@lru_cache(maxsize=200)
+def _apart(anchors: str) -> frozenset[str]:
+    return frozenset(anchors.split(_BETWEEN))
+
+
 def _fault(
-    url: str, href: str, files: set[str], anchors: Mapping[str, frozenset[str]]
+    url: str, href: str, files: set[str], anchors: Mapping[str, str]
 ) -> tuple[str, str, str] | None:
     """Code, message and hint for an address that leads nowhere, or None."""
     try:
@@ -97,9 +105,12 @@ def _fault(
         return "link-broken", f"`{href}` leads to no page", _nearest(path, target, files)
     anchor = unquote(parts.fragment)
     # The empty fragment is the top of the page; a text fragment is for the browser.
-    if not anchor or anchor.startswith(":~:") or target not in anchors or anchor in anchors[target]:
+    if not anchor or anchor.startswith(":~:") or target not in anchors:
         return None
-    return "anchor-broken", f"`{href}` leads to no anchor", _near(anchor, anchors[target])
+    there = _apart(anchors[target])
+    if anchor in there:
+        return None
+    return "anchor-broken", f"`{href}` leads to no anchor", _near(anchor, there)
 
 
 _split = lru_cache(maxsize=100_000)(urlsplit)
@@ -124,7 +135,8 @@ def _near(word: str, known: Iterable[str]) -> str:
 
 def _diagnostic(page: AuditedPage, href: str, code: str, message: str, hint: str) -> Diagnostic:
     line = next((r.line for r in page.references if r.href == href), 0)
-    source = page.lines[line - 1] if 0 < line <= len(page.lines) else ""
+    lines = page.lines() if line else ()
+    source = lines[line - 1] if 0 < line <= len(lines) else ""
     severity = Severity.ERROR if page.own else Severity.WARNING
     return Diagnostic(
         page.display, line, source.find(href) + 1, code, message, hint, source, severity

@@ -6,7 +6,7 @@ one of these texts sooner than it would have fetched it, and shows the words aro
 
 import json
 import tomllib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path, PurePosixPath
 
@@ -43,7 +43,7 @@ def read_aliases(
     return found
 
 
-def search_page(draft: Draft, module: Module, aliases: Sequence[str], rank: int) -> SearchPage:
+def search_page(draft: Draft, module: Module) -> SearchPage:
     """The page, its headings and its definitions, each with the text that stands under it."""
     texts: dict[str, list[str]] = {"": [draft.summary_note.text]}
     #: Of headings; a definition has none but its anchor.
@@ -66,7 +66,7 @@ def search_page(draft: Draft, module: Module, aliases: Sequence[str], rank: int)
     terms = list(search_terms(draft))
     # The text of a glossary is that of its terms.
     text = _joined(texts[""][:1] if terms else texts[""])
-    return SearchPage(draft.url, draft.title, (name, *aliases), rank, text, (*parts, *terms))
+    return SearchPage(draft.url, draft.title, (name,), 0, text, (*parts, *terms))
 
 
 def _joined(texts: Iterable[str]) -> str:

@@ -65,11 +65,13 @@ def archive(files: Mapping[str, bytes]) -> bytes:
     """The files of the site that a reader offline needs: the same bytes for the same ones."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as packed:
-        for path, data in sorted(files.items()):
+        for path in sorted(files):
             if path.startswith(CARDS):
                 continue
             entry = zipfile.ZipInfo(f"site/{path}")
             entry.external_attr = 0o644 << 16
             small = path.endswith(_PACKED)
-            packed.writestr(entry, data, zipfile.ZIP_STORED if small else zipfile.ZIP_DEFLATED, 6)
+            packed.writestr(
+                entry, files[path], zipfile.ZIP_STORED if small else zipfile.ZIP_DEFLATED, 6
+            )
     return out.getvalue()

@@ -1,20 +1,22 @@
 """The output folder: the only place that a build changes.
 
 A manifest in the folder names the files that builds wrote there, and nothing else is ever replaced
-or deleted. Files are written aside first and then renamed, one quick call each, so a build that is
-killed leaves the old site or, for a few milliseconds' worth of renames, whole files of both; the
-manifest is widened before the first rename, so that the next build knows all of them as its own.
+or deleted. Files are written aside as they are made, and renamed when all are there, one quick call
+each, so a build that is killed leaves the old site or, for a few milliseconds' worth of renames,
+whole files of both; the manifest is widened before the first rename, so that the next build knows
+all of them as its own.
 """
 
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
+from pylit.cache import alone
 from pylit.diagnostics import Diagnostic, Report, Severity
 
 MANIFEST = ".pylit-manifest.json"
@@ -48,83 +50,144 @@ def _holds_others(out: Path) -> bool:
     return any(entry.name not in _BEGUN for entry in out.iterdir())
 
 
-def publish(out: Path, files: Mapping[str, bytes], report: Report) -> Written:
-    """Make the folder hold `files`; what differs is written, what is gone is deleted.
+class Output(Mapping[str, bytes]):
+    """The files of a site, by path, while a build makes them.
 
-    On any fault nothing is renamed: the site that stands stays.
+    Each is staged as soon as it is made, so that only digests stay in memory; `publish` moves all
+    of them to their places. A fault before that leaves the site that stands, and so does the end of
+    the ``with`` statement. A second build of the same folder waits until then.
+
+    Args:
+        out: The folder.
+        report: Where faults go.
+        check: Whether to write nothing.
     """
-    result = Written()
-    check_output(out, report)
-    if report.failed:
-        return result
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        with _alone(out):
-            # What a build left behind that was killed while it wrote.
-            shutil.rmtree(out / _STAGING, ignore_errors=True)
-            (out / _NEW_MANIFEST).unlink(missing_ok=True)
-            _publish(out, files, report, result)
-    except OSError as error:
-        report.add(_unwritable(out, error))
-    return result
 
+    def __init__(self, out: Path, report: Report, *, check: bool = False) -> None:
+        self._out, self._report, self._check = out, report, check
+        self._digests: dict[str, str] = {}
+        #: Files that differ from what stands in their places, and the numbers of staged ones.
+        self._staged: dict[str, int] = {}
+        self._count = 0
+        self._end = ExitStack()
 
-def _publish(out: Path, files: Mapping[str, bytes], report: Report, result: Written) -> None:
-    known = _read_manifest(out)
-    if not _check_collisions(out, files, known, report):
-        return
-    fresh = {path: [sha256(data).hexdigest()] for path, data in files.items()}
-    changed = [path for path, data in files.items() if _content(out / path) != data]
-    stale = sorted(known.keys() - files.keys())
-    if changed or stale or fresh != known:
+    def __enter__(self) -> "Output":
+        if self._check:
+            return self
+        check_output(self._out, self._report)
+        if self._report.failed:
+            return self
         try:
-            _stage(out, files, changed)
-            _write_manifest(out, _union(known, fresh))
-            for number, path in enumerate(changed):
-                (out / path).parent.mkdir(parents=True, exist_ok=True)
-                (out / _STAGING / str(number)).replace(out / path)
-                result.written.append(path)
-        finally:
-            shutil.rmtree(out / _STAGING, ignore_errors=True)
+            new = not self._out.exists()
+            self._out.mkdir(parents=True, exist_ok=True)
+            self._end.callback(_remove_empty, self._out if new else None)
+            self._end.enter_context(alone(self._out))
+            self._end.callback(shutil.rmtree, self._staging, ignore_errors=True)
+            # What a build left behind that was killed.
+            shutil.rmtree(self._staging, ignore_errors=True)
+            (self._out / _NEW_MANIFEST).unlink(missing_ok=True)
+            self._staging.mkdir(parents=True)
+        except OSError as error:
+            self._report.add(_unwritable(self._out, error))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.close()
+
+    def add(self, path: str, data: bytes) -> None:
+        """Make `data` the content of a file, instead of what was added under its path before."""
+        self._digests[path] = sha256(data).hexdigest()
+        if self._check or _content(self._out / path) == data:
+            self._staged.pop(path, None)
+            return
+        self._count += 1
+        number = self._staged.setdefault(path, self._count)
+        try:
+            (self._staging / str(number)).write_bytes(data)
+        except OSError as error:  # A full disk shows here, before anything moved.
+            self._report.add(_unwritable(self._out, error))
+
+    def update(self, files: Mapping[str, bytes] | Iterable[tuple[str, bytes]]) -> None:
+        """Add several."""
+        for path, data in files.items() if isinstance(files, Mapping) else files:
+            self.add(path, data)
+
+    def __getitem__(self, path: str) -> bytes:
+        """The content of a file that was added."""
+        number = self._staged.get(path)
+        place = self._out / path if number is None else self._staging / str(number)
+        return place.read_bytes()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._digests)
+
+    def __len__(self) -> int:
+        return len(self._digests)
+
+    def publish(self) -> Written:
+        """Make the folder hold these files; what differs is replaced, what is gone is deleted.
+
+        On any fault nothing is renamed: the site that stands stays.
+        """
+        result = Written()
+        known = _read_manifest(self._out)
+        if self._check or self._report.failed or not self._check_collisions(known):
+            return result
+        try:
+            self._move(known, result)
+        except OSError as error:
+            self._report.add(_unwritable(self._out, error))
+        return result
+
+    def _move(self, known: Mapping[str, list[str]], result: Written) -> None:
+        fresh = {path: [digest] for path, digest in self._digests.items()}
+        stale = sorted(known.keys() - fresh.keys())
+        if not (self._staged or stale or fresh != known):
+            return
+        _write_manifest(self._out, _union(known, fresh))
+        for path, number in self._staged.items():
+            (self._out / path).parent.mkdir(parents=True, exist_ok=True)
+            (self._staging / str(number)).replace(self._out / path)
+            result.written.append(path)
         for path in stale:
-            _delete(out, path, known[path], report, result)
-        _write_manifest(out, fresh)
+            _delete(self._out, path, known[path], self._report, result)
+        _write_manifest(self._out, fresh)
+
+    @property
+    def _staging(self) -> Path:
+        return self._out / _STAGING
+
+    def _check_collisions(self, known: Collection[str]) -> bool:
+        """Whether every file has a free place, or one that a build filled before."""
+        foreign: set[Path] = set()
+        checked: set[Path] = {self._out}
+        for name in self._digests:
+            path = self._out / name
+            # A file that is already what it should be takes no harm, whoever wrote it.
+            unknown = name not in known and name in self._staged and os.path.lexists(path)
+            if path.is_dir() or unknown:
+                foreign.add(path)
+            for place in (self._out / folder for folder in PurePosixPath(name).parents):
+                if place in checked:
+                    continue
+                checked.add(place)
+                # A link to a folder would lead our files out of the output folder.
+                if place.is_symlink() or (place.exists() and not place.is_dir()):
+                    foreign.add(place)
+        if foreign:
+            first, *others = sorted(foreign)
+            more = f", as are {len(others)} other files" if others else ""
+            hint = "move what is in the way, empty the folder, or choose another one with --out"
+            message = f"is in the way of a page, and no build wrote it{more}"
+            self._report.add(_fault(first, message, hint))
+        return not foreign
 
 
-def _stage(out: Path, files: Mapping[str, bytes], changed: list[str]) -> None:
-    """Write new contents beside their places; a full disk shows here, before anything moved."""
-    staging = out / _STAGING
-    staging.mkdir()
-    for number, path in enumerate(changed):
-        (staging / str(number)).write_bytes(files[path])
-
-
-def _check_collisions(
-    out: Path, files: Mapping[str, bytes], known: Mapping[str, list[str]], report: Report
-) -> bool:
-    """Whether every file has a free place, or one that a build filled before."""
-    foreign: set[Path] = set()
-    checked: set[Path] = set()
-    for name, data in files.items():
-        path = out / name
-        # A file that is already what it should be takes no harm, whoever wrote it.
-        unknown = name not in known and os.path.lexists(path)
-        if path.is_dir() or (unknown and _content(path) != data):
-            foreign.add(path)
-        for folder in path.relative_to(out).parents:
-            place = out / folder
-            if place in checked or place == out:
-                continue
-            checked.add(place)
-            # A link to a folder would lead our files out of the output folder.
-            if place.is_symlink() or (place.exists() and not place.is_dir()):
-                foreign.add(place)
-    if foreign:
-        first, *others = sorted(foreign)
-        more = f", as are {len(others)} other files" if others else ""
-        hint = "move what is in the way, empty the folder, or choose another one with --out"
-        report.add(_fault(first, f"is in the way of a page, and no build wrote it{more}", hint))
-    return not foreign
+def _remove_empty(folder: Path | None) -> None:
+    """Remove the folder of a first build that failed."""
+    if folder is not None:
+        with suppress(OSError):
+            folder.rmdir()
 
 
 def _delete(out: Path, name: str, digests: list[str], report: Report, result: Written) -> None:
@@ -193,23 +256,6 @@ def _union(old: Mapping[str, list[str]], new: Mapping[str, list[str]]) -> dict[s
     return {
         path: sorted({*old.get(path, ()), *new.get(path, ())}) for path in old.keys() | new.keys()
     }
-
-
-@contextmanager
-def _alone(out: Path) -> Iterator[None]:
-    """Keep a second build of the same folder waiting until this one has written."""
-    try:
-        import fcntl
-    except ImportError:  # Windows has no locks on folders; there, builds are not run side by side.
-        yield
-        return
-    handle = os.open(out, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # Some network file systems know no locks.
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 def _unwritable(out: Path, error: OSError) -> Diagnostic:

@@ -99,7 +99,8 @@ def cache(root: Path) -> Path:
 def options(root: Path, **changes: object) -> Options:
     """Build the site at `root` into ``root/site``."""
     values = {"root": root, "out": root / "site", "jobs": 1} | changes
-    values.setdefault("cache", cache(root))
+    if "cache" not in values:
+        values["cache"] = cache(root)
     return Options(**values)  # type: ignore[arg-type]
 
 

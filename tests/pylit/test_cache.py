@@ -28,8 +28,8 @@ def test_damage_is_a_miss(tmp_path: Path, damage: str) -> None:
 
 def test_a_folder_that_cannot_be_written_only_costs_time(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    cache = Cache(tmp_path / "file" / "folder")
-    cache.store("page", "k", 1)
+    cache = Cache(tmp_path / "file" / "folder", keep=False)
+    assert not cache.store("page", "k", 1)
     assert cache.load("page", "k") == 1
     cache.prune()
     cache.prune()

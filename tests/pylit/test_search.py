@@ -1,6 +1,7 @@
 """What search knows of a page; what it finds is tested in the browser, on the built site."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,8 +37,8 @@ class Memory:
 def test_a_text_belongs_to_the_heading_or_the_definition_that_it_stands_under() -> None:
     module = parse(TEXT)
     draft = Drafter(targets(module, "pkg/mod.html"))(Order(module, "pkg/mod.html", False, "key"))
-    page = search_page(draft, module, ["recall"], 2)
-    assert (page.title, page.names, page.text) == ("Memory, m", ("mod", "recall"), "An opening.")
+    page = replace(search_page(draft, module), rank=2)
+    assert (page.title, page.names, page.text) == ("Memory, m", ("mod",), "An opening.")
     assert page.parts == (
         ("decay", "Decay", "By 1/2 each step."),
         ("Memory", "", "What is remembered."),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pylit.diagnostics import Report
-from pylit.site.write import MANIFEST, publish
+from pylit.site.write import MANIFEST, Output, Written
 
 FIRST = {"index.html": b"one", "a/b.html": b"two", "assets/site.css": b"three"}
 
@@ -21,6 +21,13 @@ def tree(folder: Path) -> dict[str, bytes]:
         for path in folder.rglob("*")
         if path.is_file()
     }
+
+
+def publish(out: Path, files: dict[str, bytes], report: Report) -> Written:
+    with Output(out, report) as output:
+        if not report.failed:
+            output.update(files)
+        return output.publish()
 
 
 def write(out: Path, files: dict[str, bytes]) -> tuple[list[str], list[str]]:
@@ -146,11 +153,13 @@ KILLED = """
 import sys
 from pathlib import Path
 from pylit.diagnostics import Report
-from pylit.site.write import publish
+from pylit.site.write import Output
 print("ready", flush=True)
 for turn in range(10**6):
     files = {f"d{i % 7}/p{i}.html": b"%d " % (turn % 2) * 500 for i in range(60)}
-    publish(Path(sys.argv[1]), files, Report())
+    with Output(Path(sys.argv[1]), Report()) as output:
+        output.update(files)
+        output.publish()
 """
 
 
