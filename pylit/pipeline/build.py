@@ -38,6 +38,8 @@ from pylit.pipeline.generator import generator_digest
 from pylit.pipeline.pool import collector_at_rest
 from pylit.pipeline.progress import Progress
 from pylit.pipeline.stages import Leaf, Page, Press, Stages, Tally, Theme
+from pylit.pipeline.unchanged import Traces
+from pylit.runs import versions
 from pylit.shapes.trace import Tracing
 from pylit.site.addresses import ALL, HOME, Addresses, file_path, module_url, prose_url
 from pylit.site.catalogue import named_groups, neighbours, package_groups, rest_of
@@ -49,7 +51,7 @@ from pylit.site.prose import read_pages, read_static
 from pylit.site.relations import relations
 from pylit.site.search import ALIASES, read_aliases, search_files
 from pylit.site.texts import ARCHIVE, archive
-from pylit.site.write import Output, Written
+from pylit.site.write import Output, Written, standing
 from pylit.source.cpp import read_cpp
 from pylit.source.discover import discover
 from pylit.tex.maths import MathRenderer
@@ -97,6 +99,16 @@ class Outcome:
     tally: Tally = field(default_factory=Tally)
     written: Written = field(default_factory=Written)
     seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Last:
+    """A build that nothing was wrong with."""
+
+    pages: int
+    diagnostics: tuple[Diagnostic, ...]
+    #: What stood in the output folder after it.
+    standing: str
 
 
 class Builder:
@@ -148,6 +160,14 @@ class Builder:
         return outcome
 
     def _build(self, outcome: Outcome, progress: Progress) -> None:
+        self._generator = generator_digest()
+        begun, before = time.time_ns(), self._inputs()
+        key, name = digest(self._generator, before.digest), f"last {self.options.out}"
+        last: _Last | None = self._cache.load(name, key)
+        if last is not None and last.standing == standing(self.options.out):
+            outcome.report.extend(last.diagnostics)
+            outcome.pages = last.pages
+            return
         with ExitStack() as end:
             if self.remembered is not None:
                 with suppress(OSError):
@@ -163,6 +183,31 @@ class Builder:
                 self._cache.prune()
                 if self.remembered is not None:
                     forget_old(self.remembered.parent, _MONTH)
+                if before.newest < begun and not (self.options.check or self.options.serving):
+                    said = tuple(outcome.report)
+                    last = _Last(outcome.pages, said, standing(self.options.out))
+                    self._cache.store(name, key, last)
+
+    def _inputs(self) -> Traces:
+        """What the file system says of everything that a build may read."""
+        options, found = self.options, Traces()
+        if options.check or options.serving:
+            return found
+        found.note(repr(replace(options, jobs=0, cache=None)), *versions())
+        found.file(options.node_modules / ".package-lock.json")
+        found.folder(Path(__file__).resolve().parents[1])
+        found.folder(options.theme)
+        for source in options.sources:
+            found.folder(source)
+            # Packages around a source give its modules their names.
+            for folder in source.resolve().parents:
+                found.note(str((folder / "__init__.py").is_file()))
+        if not options.sources:
+            found.note(repr(self._config(Report())))
+            found.folder(
+                options.root, without=[options.out, *([options.cache] * bool(options.cache))]
+            )
+        return found
 
     def _make(self, output: Output, outcome: Outcome, progress: Progress) -> None:
         """Every file of the site, into `output`."""
@@ -174,7 +219,6 @@ class Builder:
         config = self._config(report)
         if config is None or report.failed:
             return
-        self._generator = generator_digest()
         stages = Stages(self._cache, self._generator, options.jobs, progress)
         outcome.tally = stages.tally
         around = self._apparatus(report)

@@ -50,6 +50,19 @@ def _holds_others(out: Path) -> bool:
     return any(entry.name not in _BEGUN for entry in out.iterdir())
 
 
+def standing(out: Path) -> str:
+    """Differs when any of our files was touched since: a digest of what the file system says."""
+    hasher = sha256()
+    for path, digests in _read_manifest(out).items():
+        try:
+            found = (out / path).lstat()
+            told = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        except OSError:
+            return ""
+        hasher.update(f"{path} {digests} {told}\n".encode(errors="surrogatepass"))
+    return hasher.hexdigest()
+
+
 class Output(Mapping[str, bytes]):
     """The files of a site, by path, while a build makes them.
 

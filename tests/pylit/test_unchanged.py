@@ -1,0 +1,95 @@
+"""A build that finds nothing changed does nothing, and finds every change."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from site_tools import build, make_site, succeed, tree
+
+from pylit.pipeline.build import Builder
+from pylit.pipeline.unchanged import Traces
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows with every build that looks at contents."""
+    found: list[int] = []
+    make = Builder._make
+    monkeypatch.setattr(Builder, "_make", lambda *given: (found.append(1), make(*given)))
+    return found
+
+
+def same_time(path: Path, text: str) -> None:
+    """Write a text, and set back the time of the file."""
+    old = path.stat()
+    path.write_text(text)
+    os.utime(path, ns=(old.st_atime_ns, old.st_mtime_ns))
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "an edit": lambda root: (root / "pkg/one.py").write_text("x = 1\n"),
+    "an edit of the same size that hides its time": lambda root: same_time(
+        root / "pkg/two.py", (root / "pkg/two.py").read_text().replace("Twice", "Once!")
+    ),
+    "a new module": lambda root: (root / "pkg/three.py").write_text("x = 1\n"),
+    "a module that is gone": lambda root: (root / "pkg/two.py").unlink(),
+    "another name": lambda root: (root / "pkg/two.py").rename(root / "pkg/zwei.py"),
+    "a page that is gone": lambda root: (root / "site/pkg/one.html").unlink(),
+    "a page edited by hand": lambda root: same_time(root / "site/pkg/one.html", "mine"),
+    "no manifest": lambda root: (root / "site/.pylit-manifest.json").write_text("{}"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_has_changed_is_found(change: str, tmp_path: Path, made: list[int]) -> None:
+    for root in (tmp_path / "warm", tmp_path / "clean"):
+        make_site(root, {"docs_src/site.toml": "", "docs_src/pages/notes.md": ""})
+    time.sleep(0.05)
+    warm = tmp_path / "warm"
+    first = succeed(warm, sources=(warm / "pkg",))
+    assert len(made) == 1
+    again = succeed(warm, sources=(warm / "pkg",))
+    assert (len(made), again.pages, again.tally.rendered) == (1, first.pages, 0)
+    CHANGES[change](warm)
+    build(warm, sources=(warm / "pkg",))
+    assert len(made) == 2
+    if not change.startswith(("a page", "no")):
+        CHANGES[change](tmp_path / "clean")
+    succeed(tmp_path / "clean", sources=(tmp_path / "clean/pkg",))
+    assert tree(warm / "site") == tree(tmp_path / "clean/site")
+
+
+def test_faults_are_told_again(tmp_path: Path, made: list[int]) -> None:
+    make_site(tmp_path, {"pkg/one.py": '"""[x](none.py)"""\ndef x(:\n'})
+    time.sleep(0.05)
+    first, again = (list(build(tmp_path, sources=(tmp_path / "pkg",)).report) for _ in range(2))
+    assert len(made) == 1
+    assert first == again != []
+
+
+def test_what_was_touched_a_moment_ago_may_be_touched_again_unseen(tmp_path: Path) -> None:
+    (tmp_path / "new.py").write_text("x")
+    found = Traces()
+    found.folder(tmp_path)
+    assert found.newest > time.time_ns() - 10_000_000
+
+
+def test_environments_caches_and_what_is_hidden_are_not_looked_at(tmp_path: Path) -> None:
+    def look() -> str:
+        found = Traces()
+        found.folder(tmp_path, without=[tmp_path / "site"])
+        return found.digest
+
+    for name in ("a.py", "b/a.py", "venv/pyvenv.cfg", "site/x.html"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+    (tmp_path / "loop").symlink_to(tmp_path)
+    before = look()
+    for name in (".git/x", "__pycache__/a.pyc", "venv/lib.py", "site/y.html"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+    assert look() == before
+    (tmp_path / "b/c.py").write_text("x")
+    assert look() != before
