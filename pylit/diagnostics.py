@@ -8,51 +8,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
-#: Every code a diagnostic may carry, with what it means. The list is part of the documentation.
-CODES: dict[str, str] = {
-    "config": "`site.toml` is missing, cannot be read, or holds an impossible value",
-    "source-missing": "a source is not there or holds no Python",
-    "source-unreadable": "a file or folder cannot be read",
-    "source-encoding": "a file is not in the encoding it declares (UTF-8 if it declares none)",
-    "source-loop": "a symbolic link leads back to a folder that contains it",
-    "source-link": "a symbolic link leads out of the source; it is not followed",
-    "syntax": "a module does not parse; its page shows the source without notes",
-    "front-matter": "the front matter of a module or page is not `key: value` lines",
-    "note-long": "a note is too long to be read as Markdown; it is shown as plain text",
-    "tex": "a formula is not valid TeX",
-    "slug-duplicate": "two headings of a page have the same anchor",
-    "page-collision": "two sources would be written to the same page",
-    "image-alt": "an image has no text that says what it shows",
-    "link-broken": "a link leads to a page that is not there",
-    "anchor-broken": "a link leads to an anchor that its page does not have",
-    "bibliography": "`docs_src/references.bib` does not parse, or an entry lacks what readers need",
-    "glossary": "an entry of `docs_src/glossary.md` is not whole, or two are written alike",
-    "citation": "a note cites a work that the bibliography does not have",
-    "navigation": "`site.toml` names a page that is not there",
-    "symbol-unknown": "a table of symbols names a variable that the code does not have",
-    "symbol-pairs": "a row of a table of symbols has as many symbols as names, or one of either",
-    "axes": "`docs_src/traces/axes.toml` cannot be read, or holds what it cannot",
-    "trace-file": "a file of traces does not parse, has no run, or no module",
-    "trace-failed": "a run of a module raised an error, or ended its process",
-    "trace-slow": "a run of a module took more than 5 s of processor time",
-    "trace-hungry": "a run of a module asked for more than 1 GiB of memory",
-    "shape-declared": "a shape in a signature is not the one that ran",
-    "shape-note": "a shape in a note, docstring or table of symbols is not the one that ran",
-    "shapes-off": "torch is not installed: pages are built without shapes",
-    "figure-unknown": "a note asks for a figure or table that nobody has written",
-    "figure-failed": "a figure or table raised an error, ended its process, or is none",
-    "figure-kind": "a note asks for a table and its function makes a figure, or the reverse",
-    "figure-slow": "a figure took more than 5 s of processor time",
-    "figure-hungry": "a figure asked for more than 1 GiB of memory",
-    "figure-alt": "a figure has no words for those who do not see it",
-    "figure-caption": "a figure has no caption",
-    "figure-place": "a figure stands inside of a text, and not in a paragraph of its own",
-    "figures-off": "torch is not installed: pages are built without figures",
-    "notebook": "a notebook cannot be read, or is none",
-    "theme": "a template of the theme is not Jinja, or asks for what is not there",
-    "node": "Node.js or MathJax is missing, or failed",
-    "output": "the output folder cannot be written, or holds files that a build did not write",
-}
+#: Every code that a diagnostic may carry; ``docs_src/pages/diagnostics.md`` explains each of them.
+_CODES = """
+    config source-missing source-unreadable source-encoding source-loop source-link syntax
+    front-matter note-long tex slug-duplicate page-collision image-alt link-broken anchor-broken
+    bibliography glossary citation navigation symbol-unknown symbol-pairs axes trace-file
+    trace-failed trace-slow trace-hungry shape-declared shape-note shapes-off figure-unknown
+    figure-failed figure-kind figure-slow figure-hungry figure-alt figure-caption figure-place
+    figures-off notebook theme node output
+"""
+CODES = frozenset(_CODES.split())
 
 
 class Severity(Enum):
@@ -97,16 +62,15 @@ class Report:
     """The diagnostics of one build, each once."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic] = ()) -> None:
-        self._found: dict[Diagnostic, None] = dict.fromkeys(diagnostics)
+        self._found = set(diagnostics)
 
     def add(self, diagnostic: Diagnostic) -> None:
-        """Keep one diagnostic; the same one twice is kept once."""
-        self._found.setdefault(diagnostic)
+        """Keep one diagnostic."""
+        self._found.add(diagnostic)
 
     def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
         """Keep several."""
-        for diagnostic in diagnostics:
-            self.add(diagnostic)
+        self._found.update(diagnostics)
 
     def __iter__(self) -> Iterator[Diagnostic]:
         """Sorted by place, so that the same input is reported in the same order."""

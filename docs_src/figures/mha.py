@@ -81,5 +81,5 @@ def diagram():
         "dropout, and the average of the values, which enter at the top only. Right: three "
         "projections make queries, keys and values of all heads, each head attends by itself, and "
         f"the output projection combines them; with 12 features these have {count} parameters.",
-        Table(["tensor", "shape", "meaning"], shapes),
+        Table(["tensor", "shape", "meaning"], shapes, align="lll"),
     )

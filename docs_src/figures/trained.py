@@ -78,7 +78,7 @@ def surprise():
         panels,
         f"A bar for each letter of “{SAID}”. Letters that begin a word cost {first:.2f} nats on "
         f"average, those inside of words and the spaces behind them {later:.2f}.",
-        Table(["letter", "nats", "the best bet"], rows, title="Each letter"),
+        Table(["letter", "nats", "the best bet"], rows, title="Each letter", align="lrl"),
     )
 
 

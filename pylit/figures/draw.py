@@ -19,6 +19,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import groupby, pairwise
 from typing import Any
 
 #: Width of a panel that fits everywhere.
@@ -27,8 +28,6 @@ WIDTH = 288.0
 GROWTH = 1.25
 #: Height of a line of text, and the width of a letter in it.
 LINE, LETTER = 14.0, 6.0
-
-_CLASSES = re.compile(r' class="([^"]*)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +39,31 @@ class Panel:
     parts: tuple[str, ...]
 
     def svg(self) -> str:
-        """The element."""
+        """The element. Raises `ValueError` for parts that are not well-formed.
+
+        They would swallow the rest of their page.
+        """
         w, h = short(self.width), short(self.height)
         size = f'width="{w}" height="{h}" viewBox="0 0 {w} {h}"'
         grows = f"flex:1 1 {w}px;max-width:{self.width * GROWTH:.0f}px"
         # The page has short names of classes as well, and others mean something else by them.
-        inside = _CLASSES.sub(_prefixed, "".join(self.parts))
-        return f'<svg {size} style="{grows}">{inside}</svg>'
-
-
-def _prefixed(match: re.Match[str]) -> str:
-    names = " ".join(f"p-{name}" for name in match[1].split())
-    return f' class="{names}"'
+        inside = re.sub(
+            r'(?<= class=")[^"]*',
+            lambda names: " ".join(f"p-{name}" for name in names[0].split()),
+            "".join(self.parts),
+        )
+        drawing = f'<svg {size} style="{grows}">{inside}</svg>'
+        try:
+            ET.fromstring(drawing)
+        except ET.ParseError as error:
+            message = str(error).partition(":")[0]
+            raise ValueError(f"the drawing is no SVG: {message}") from None
+        return drawing
 
 
 def short(number: float) -> str:
     """A length to a tenth of a pixel: short, and the same on every machine."""
-    text = f"{_tenths(number) / 10:.1f}".removesuffix(".0")
-    return "0" if text == "-0" else text
+    return f"{_tenths(number) / 10:.1f}".removesuffix(".0")
 
 
 def _tenths(number: float) -> int:
@@ -112,19 +118,20 @@ def arrow(x1: float, y1: float, x2: float, y2: float, classes: str) -> str:
 
 def polyline(points: Iterable[tuple[float, float]]) -> str:
     """The path through some points. What is written of one is its distance to the one before."""
-    written: list[str] = []
-    x, y = 0, 0
-    for point in points:
-        # In tenths of a pixel, so that no error adds up.
-        to = _tenths(point[0]), _tenths(point[1])
-        if not written:
-            written.append(f"M{short(to[0] / 10)} {short(to[1] / 10)}l")
-        else:
-            dx, dy = short((to[0] - x) / 10), short((to[1] - y) / 10)
-            space = "" if dx.startswith("-") or written[-1].endswith("l") else " "
-            written.append(f"{space}{dx}{dy if dy.startswith('-') else ' ' + dy}")
-        x, y = to
-    return "".join(written)
+    # In tenths of a pixel, so that no error adds up.
+    at = [(_tenths(x), _tenths(y)) for x, y in points]
+    if not at:
+        return ""
+    steps = " ".join(
+        f"{short((x - a) / 10)} {short((y - b) / 10)}" for (a, b), (x, y) in pairwise(at)
+    )
+    return f"M{short(at[0][0] / 10)} {short(at[0][1] / 10)}l" + steps.replace(" -", "-")
+
+
+def _heads(title: str, words: str = "") -> list[str]:
+    """The lines above a drawing: its title, and what it measures."""
+    lines = [(line, kind) for line, kind in ((title, "h"), (words, "")) if line]
+    return [text(0, (i + 1) * LINE - 3, line, classes=kind) for i, (line, kind) in enumerate(lines)]
 
 
 Range = tuple[float, float]
@@ -158,17 +165,14 @@ class Plot:
         marks = _powers(y) if log else _ticks(y, 4)
         self._y_ticks = list(marks if y_ticks is None else y_ticks)
         self._x_ticks = list(_ticks(x, 6) if x_ticks is None else x_ticks)
-        heads = [words for words in (title, y_label) if words]
+        heads = _heads(title, y_label)
         self.left = max(len(_shown(tick)) for tick in self._y_ticks) * LETTER + 8
         self.top = len(heads) * LINE + 6
         self.right = WIDTH - 6
         self.bottom = self.top + height
         self._height = self.bottom + LINE + (LINE if x_label else 0) + 2
-        self._parts: list[str] = []
+        self._parts = heads
         self._labels: list[tuple[str, str]] = []
-        for i, words in enumerate(heads):
-            bold = "h" if words == title else ""
-            self._parts.append(text(0, (i + 1) * LINE - 3, words, classes=bold))
         if x_label:
             self._parts.append(text(self.right, self._height - 3, x_label, "end"))
         self._parts += self._grid()
@@ -270,20 +274,18 @@ def bar_list(
     """
     left = max(map(len, labels)) * LETTER + 8
     scale = (WIDTH - left - room) / (most or max(values) or 1)
-    y = LINE + 6 if title else 2.0
-    parts = [text(0, LINE - 3, title, classes="h")] if title else []
-    rows = zip(labels, values, shown, tones or [0] * len(labels), strict=True)
+    parts = _heads(title)
+    top = LINE + 6 if title else 2.0
     hooks: dict[str, str] = {"data_p": hook} if hook else {}
-    for i, (label, value, words, tone) in enumerate(rows):
-        top = y + i * 18
+    for label, value, words, tone in zip(
+        labels, values, shown, tones or [0] * len(labels), strict=True
+    ):
+        size = {"x": left, "y": top + 1, "width": value * scale, "height": 13}
         parts.append(text(left - 6, top + 11, label, "end"))
-        parts.append(
-            element(
-                "rect", f"f t{tone}", x=left, y=top + 1, width=value * scale, height=13, **hooks
-            )
-        )
+        parts.append(element("rect", f"f t{tone}", **size, **hooks))
         parts.append(text(left + value * scale + 5, top + 11, words))
-    return Panel(WIDTH, y + len(labels) * 18 + 2, tuple(parts))
+        top += 18
+    return Panel(WIDTH, top + 2, tuple(parts))
 
 
 def thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -293,17 +295,13 @@ def thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     that far away. (To compare each point with its neighbours is not enough: along a smooth curve of
     many points each lies between its neighbours, and the curve would become a straight line.)
     """
-    kept = {0, len(points) - 1}
-    open_ = [(0, len(points) - 1)]
-    while open_:
-        first, last = open_.pop()
-        between = range(first + 1, last)
-        off = [_distance(points[i], points[first], points[last]) for i in between]
-        if off and max(off) > 0.2:
-            middle = between[off.index(max(off))]
-            kept.add(middle)
-            open_ += [(first, middle), (middle, last)]
-    return [points[i] for i in sorted(kept) if 0 <= i < len(points)]
+    if len(points) < 3:
+        return list(points)
+    off = [_distance(point, points[0], points[-1]) for point in points]
+    middle = off.index(max(off))
+    if off[middle] <= 0.2:
+        return [points[0], points[-1]]
+    return thinned(points[: middle + 1])[:-1] + thinned(points[middle:])
 
 
 def _distance(
@@ -342,7 +340,7 @@ def _shown(value: float) -> str:
     """A number beside an axis."""
     if value and not 1e-3 <= abs(value) < 1e5:
         return "10" + str(round(math.log10(abs(value)))).translate(_SUPER)
-    return f"{value:,.3f}".rstrip("0").rstrip(".").replace("-", "−").replace("−0", "−0")
+    return f"{value:,.3f}".rstrip("0").rstrip(".").replace("-", "−")
 
 
 Matrix = Sequence[Sequence[float]]
@@ -379,30 +377,24 @@ def heat_map(
     left = max(2, *map(len, rows)) * LETTER + 8 if rows else 1
     # To a tenth of a pixel, so that sums of many sides are right.
     side = cell or math.floor(min(22.0, (width - left - 2) / len(matrix[0])) * 10) / 10
-    heads = [(title, "h")] if title else []
     words = ", ".join(filter(None, (down and f"↓ {down}", across and f"→ {across}")))
-    heads += [(words, "")] if words else []
-    parts = [
-        text(0, (i + 1) * LINE - 3, head, classes=kind) for i, (head, kind) in enumerate(heads)
-    ]
+    parts = _heads(title, words)
+    above = len(parts) * LINE
     if any(value < 0 for row in matrix for value in row):
-        parts += _signs(width, len(heads) * LINE - 3)
-    top = len(heads) * LINE + (LINE if any(columns) else 0) + 4
-    parts += [
-        text(left + (j + 0.5) * side, top - 5, label, "middle")
-        for j, label in enumerate(columns)
-        if label
-    ]
+        parts += _signs(width, above - 3)
+    top = above + (LINE if any(columns) else 0) + 4
+    for j, label in enumerate(columns):
+        if label:
+            parts.append(text(left + (j + 0.5) * side, top - 5, label, "middle"))
     for i, label in enumerate(rows):
         if label:
             parts.append(text(left - 5, top + (i + 0.5) * side + 4, label, "end"))
     high = most or max(max(map(abs, row)) for row in matrix) or 1.0
     for (tone, level), d in sorted(_paths(matrix, high, side).items()):
-        more = {"transform": f"translate({short(left)} {short(top)})"}
-        strength = f"{level / LEVELS:.3f}".rstrip("0").rstrip(".")
-        parts.append(
-            element("path", f"c t{tone}", d=d, stroke_width=side, stroke_opacity=strength, **more)
-        )
+        look: dict[str, float | str] = {"d": d, "stroke_width": side}
+        look["stroke_opacity"] = f"{level / LEVELS:g}"
+        look["transform"] = f"translate({short(left)} {short(top)})"
+        parts.append(element("path", f"c t{tone}", **look))
     w, h = len(matrix[0]) * side, len(matrix) * side
     if frames:
         parts.append(_grid(left, top, w, h, side))
@@ -423,24 +415,21 @@ def _signs(right: float, y: float) -> list[str]:
 
 def _paths(matrix: Matrix, most: float, side: float) -> dict[tuple[int, int], str]:
     """For each tone and strength the dashes of all rows; cells without ink are in none."""
-    paths: dict[tuple[int, int], list[str]] = {}
+    paths: dict[tuple[int, int], str] = {}
     for i, row in enumerate(matrix):
-        kinds = [_kind(value, most) for value in row] + [(0, 0)]
-        start = 0
+        j = 0
         #: How far each path has come in this row.
         reached: dict[tuple[int, int], int] = {}
-        for j in range(1, len(kinds)):
-            if kinds[j] == kinds[start] and j < len(row):
+        for kind, cells in groupby(_kind(value, most) for value in row):
+            start, j = j, j + len(list(cells))
+            if not kind[1]:
                 continue
-            kind = kinds[start]
-            if kind[1]:
-                move = f"M{short(start * side)} {short((i + 0.5) * side)}"
-                if kind in reached:
-                    move = f"m{short((start - reached[kind]) * side)} 0"
-                paths.setdefault(kind, []).append(f"{move}h{short((j - start) * side)}")
-                reached[kind] = j
-            start = j
-    return {kind: "".join(dashes) for kind, dashes in paths.items()}
+            move = f"M{short(start * side)} {short((i + 0.5) * side)}"
+            if kind in reached:
+                move = f"m{short((start - reached[kind]) * side)} 0"
+            paths[kind] = f"{paths.get(kind, '')}{move}h{short((j - start) * side)}"
+            reached[kind] = j
+    return paths
 
 
 def _kind(value: float, most: float) -> tuple[int, int]:
@@ -481,14 +470,19 @@ class Table:
 
         Raises `ValueError` for rows that are not as long as the head.
         """
-        columns = self._columns()
+        looks = self._looks()
+        # An empty header is no header of anything.
         head = "".join(
-            f'<th scope="col"{look}>{escape(cell)}</th>'
-            if cell
-            else "<td></td>"  # an empty header is no header of anything
-            for cell, look in zip(self.head, columns, strict=True)
+            f'<th scope="col"{look}>{escape(cell)}</th>' if cell else "<td></td>"
+            for cell, look in zip(self.head, looks, strict=True)
         )
-        rows = "".join(f"<tr>{self._row(row, columns)}</tr>" for row in self.rows)
+        rows = ""
+        for row in self.rows:
+            first, *others = (
+                f"{look}>{escape(cell)}" for cell, look in zip(row, looks, strict=True)
+            )
+            rows += f'<tr><th scope="row"{first}</th>'
+            rows += "".join(f"<td{other}</td>" for other in others) + "</tr>"
         return f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody>"
 
     def below(self) -> str:
@@ -497,25 +491,13 @@ class Table:
 
     def folded(self) -> str:
         """The HTML of the numbers of a figure, which open when asked."""
-        head = "".join(f"<th>{escape(cell)}</th>" for cell in self.head)
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in self.rows
-        )
         return (
             f"<details><summary>{escape(self.title)}</summary>"
-            f'<div class="table-scroll"><table><thead><tr>{head}</tr></thead>'
-            f"<tbody>{rows}</tbody></table></div></details>"
+            f'<div class="table-scroll"><table>{self.cells()}</table></div></details>'
         )
 
-    @staticmethod
-    def _row(row: Sequence[str], columns: Sequence[str]) -> str:
-        first, *others = zip(row, columns, strict=True)
-        return f'<th scope="row"{first[1]}>{escape(first[0])}</th>' + "".join(
-            f"<td{look}>{escape(cell)}</td>" for cell, look in others
-        )
-
-    def _columns(self) -> list[str]:
+    def _looks(self) -> list[str]:
+        """The class of each column."""
         count = len(self.head)
         align = self.align or "l" + "r" * (count - 1)
         if not count or not self.rows:
@@ -573,8 +555,6 @@ class Figure:
     def picture(self) -> str:
         """The HTML of its drawings and of its knobs."""
         drawings = [panel.svg() for panel in self.panels]
-        for drawing in drawings:
-            _check(drawing)
         # What is inside of an image cannot be reached, so links make it a group.
         role = "group" if any("<a " in drawing for drawing in drawings) else "img"
         label = f'role="{role}" aria-label="{escape(" ".join(self.alt.split()))}"'
@@ -588,15 +568,6 @@ class Figure:
     def below(self) -> str:
         """The HTML of its numbers."""
         return self.table.folded() if self.table else ""
-
-
-def _check(drawing: str) -> None:
-    """What is not well-formed would swallow the rest of its page."""
-    try:
-        ET.fromstring(drawing)
-    except ET.ParseError as error:
-        message = str(error).partition(":")[0]
-        raise ValueError(f"the drawing is no SVG: {message}") from None
 
 
 def _knobs(demo: Demo) -> str:

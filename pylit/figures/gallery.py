@@ -9,8 +9,8 @@ and PyTorch, and other files that were opened.
 
 import ast
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
@@ -30,38 +30,36 @@ _ASKED = re.compile(r"\((?:figure|table):([\w.]+)")
 class FigureFile:
     """A file of figures."""
 
-    #: As notes write it: ``masks``, or ``feedback.chains`` for one in a folder.
-    name: str
     path: Path
     #: For messages.
     shown: str
-    text: str
+    text: str = ""
     #: Its figures, each with the line that defines it.
-    functions: Mapping[str, int]
+    functions: Mapping[str, int] = field(default_factory=dict)
     #: Why it cannot be read.
     problem: str = ""
 
 
 def read_files(folder: Path, shown: str) -> dict[str, FigureFile]:
-    """All files of figures, by their names."""
-    paths = sorted(folder.rglob("*.py")) if folder.is_dir() else []
-    files = [_read(path, folder, shown) for path in paths]
-    return {file.name: file for file in files}
+    """All files of figures by name: ``masks``, or ``deep.masks`` for one in a folder."""
+    files = {}
+    for path in sorted(folder.rglob("*.py")) if folder.is_dir() else []:
+        place = path.relative_to(folder)
+        name = ".".join(place.with_suffix("").parts)
+        files[name] = _read(path, f"{shown}/{place.as_posix()}")
+    return files
 
 
-def _read(path: Path, folder: Path, shown: str) -> FigureFile:
-    relative = path.relative_to(folder)
-    name = ".".join(relative.with_suffix("").parts)
-    display = f"{shown}/{relative.as_posix()}"
+def _read(path: Path, shown: str) -> FigureFile:
     try:
         text = path.read_text(encoding="utf-8")
-        found = _functions(text)
+        return FigureFile(path, shown, text, _functions(text))
     except SyntaxError as error:
         place = f", line {error.lineno}" if error.lineno else ""
-        return FigureFile(name, path, display, "", {}, f"does not parse{place}: {error.msg}")
+        problem = f"does not parse{place}: {error.msg}"
     except (OSError, ValueError) as error:
-        return FigureFile(name, path, display, "", {}, f"cannot be read: {error}")
-    return FigureFile(name, path, display, text, found)
+        problem = f"cannot be read: {error}"
+    return FigureFile(path, shown, problem=problem)
 
 
 @lru_cache(maxsize=1000)
@@ -95,43 +93,33 @@ class Asked:
 
 
 @dataclass(slots=True)
-class _Kept:
-    """The figures of one file, and what they read besides what its imports say."""
-
-    drawn: dict[str, Drawn]
-    #: Paths of the site -> their digest.
-    extra: dict[str, str]
-
-
-@dataclass(slots=True)
 class _Job:
     """A file of figures of which some have to run."""
 
     key: str
     closure: Closure
-    kept: _Kept
-    reads: Reads
+    #: Its figures, kept or new.
+    drawn: dict[str, Drawn]
+    #: What they read besides what imports say: paths of the site -> their digest.
+    extra: dict[str, str]
+    #: What those that ran now have read.
+    reads: Reads = field(default_factory=Reads)
 
 
 def hang(html: str, uses: Iterable[FigureUse], figures: Mapping[str, Drawn]) -> str:
     """The HTML of a page with its figures in their places; one that failed leaves its caption."""
-    for name, kind in dict.fromkeys((use.name, use.kind) for use in uses):
-        drawn = figures.get(name, Drawn("", "", ""))
-        if drawn.kind != kind:
+    for use in uses:
+        drawn = figures.get(use.name)
+        if drawn is None or drawn.kind != use.kind:
             drawn = Drawn("", "", "")
-        html = html.replace(figure_slot(name, "picture"), drawn.picture)
-        html = html.replace(figure_slot(name, "below"), drawn.below)
+        html = html.replace(figure_slot(use.name, "picture"), drawn.picture)
+        html = html.replace(figure_slot(use.name, "below"), drawn.below)
     return html
 
 
 def stamp(uses: Iterable[FigureUse], figures: Mapping[str, Drawn]) -> str:
     """Text that differs when the figures of a page do."""
     return repr([figures.get(use.name) for use in uses])
-
-
-def _kept_as(file: str) -> str:
-    """The name in the cache of the figures of a file."""
-    return f"figures {file}"
 
 
 class Gallery:
@@ -159,26 +147,24 @@ class Gallery:
     ) -> None:
         self._modules = [module for module in modules if module.parsed]
         self._asked = {name for text in texts for name in _ASKED.findall(text)}
-        self._folder = docs / FOLDER
-        self._shown = self._folder.relative_to(root).as_posix()
-        self._root = root
-        self._cache = cache
-        self._generator = generator
+        self._docs, self._root = docs, root
+        self._cache, self._generator = cache, generator
         self._limits = limits or Limits()
+        self._shown = (docs / FOLDER).relative_to(root).as_posix()
+        self._files: Mapping[str, FigureFile] = {}
+        self._jobs: dict[str, _Job] = {}
         self._drawn: dict[str, Drawn] = {}
         self._failures: dict[str, Failure] = {}
-        self._files: dict[str, FigureFile] = {}
-        self._jobs: dict[str, _Job] = {}
         self._runner = Runner("pylit.figures.child", roots(self._modules), self._limits)
 
     def __enter__(self) -> "Gallery":
         """See what is kept, and begin with the rest."""
         if self._asked:
-            self._files = read_files(self._folder, self._shown)
+            self._files = read_files(self._docs / FOLDER, self._shown)
             self._imports = Imports(
                 self._modules, self._root, self._cache, _IMPORTS, self._generator
             )
-            tasks = [task for file in self._files.values() for task in self._tasks(file)]
+            tasks = [task for name in self._files for task in self._tasks(name)]
             self._imports.keep()
             self._runner.start(tasks)
         return self
@@ -186,25 +172,25 @@ class Gallery:
     def __exit__(self, *_: object) -> None:
         self._runner.close()
 
-    def _tasks(self, file: FigureFile) -> list[Task]:
+    def _tasks(self, name: str) -> Iterator[Task]:
         """What of a file has to run."""
-        wanted = [name for name in file.functions if f"{file.name}.{name}" in self._asked]
-        if not wanted or file.problem:
-            return []
+        file = self._files[name]
+        wanted = [one for one in file.functions if f"{name}.{one}" in self._asked]
+        if not wanted:
+            return
         closure = self._imports.closure(file.text)
-        parts = (file.name, file.text, repr(self._limits), *closure.digests())
+        parts = (name, file.text, repr(self._limits), *closure.digests())
         key = digest(self._generator, *versions(), *parts)
-        kept: _Kept | None = self._cache.load(_kept_as(file.name), key)
-        if kept is None or not self._imports.hold(kept.extra):
-            kept = _Kept({}, {})
-        self._drawn |= {f"{file.name}.{name}": one for name, one in kept.drawn.items()}
-        missing = [name for name in wanted if name not in kept.drawn]
-        if missing:
-            self._jobs[file.name] = _Job(
-                key, closure, _Kept(dict(kept.drawn), dict(kept.extra)), Reads()
-            )
-        lines = file.functions
-        return [Task(file.path, n, lines[n], file.name, closure.heavy) for n in missing]
+        drawn: dict[str, Drawn] = {}
+        extra: dict[str, str] = {}
+        kept = self._cache.load(_kept_as(name), key)
+        if kept is not None and self._imports.hold(kept[1]):
+            drawn, extra = kept
+        self._drawn |= {f"{name}.{one}": figure for one, figure in drawn.items()}
+        for function in wanted:
+            if function not in drawn:
+                self._jobs.setdefault(name, _Job(key, closure, {**drawn}, {**extra}))
+                yield Task(file.path, function, file.functions[function], name, closure.heavy)
 
     def finish(self, asked: Iterable[Asked], report: Report) -> Mapping[str, Drawn]:
         """The figures by their names. Faults go to the report, at each place that asks for one."""
@@ -215,28 +201,26 @@ class Gallery:
                 continue
             drawn = Drawn(told["picture"], told["below"], told["alt"], told["kind"])
             job = self._jobs[task.owner]
-            self._drawn[name] = job.kept.drawn[task.function] = drawn
+            self._drawn[name] = job.drawn[task.function] = drawn
             job.reads |= reads
         for name, job in self._jobs.items():
-            job.kept.extra |= self._imports.extra(job.closure, self._folder.parent, job.reads)
-            self._cache.store(_kept_as(name), job.key, job.kept)
+            extra = job.extra | self._imports.extra(job.closure, self._docs, job.reads)
+            self._cache.store(_kept_as(name), job.key, (job.drawn, extra))
         if any(failure.missing == "torch" for failure in self._failures.values()):
             message = "torch is not installed, so pages are built without figures"
             hint = "`pip install torch`, and build again"
-            off = Diagnostic(self._shown, 0, 0, "figures-off", message, hint)
-            report.add(replace(off, severity=Severity.WARNING))
+            weight = Severity.WARNING
+            off = Diagnostic(self._shown, 0, 0, "figures-off", message, hint, severity=weight)
+            report.add(off)
             return self._drawn
         for one in asked:
-            code, message, hint = self._fault(one.use)
-            if code:
-                use = one.use
-                report.add(
-                    Diagnostic(one.path, use.line, use.column, code, message, hint, one.source_line)
-                )
+            if fault := self._fault(one.use):
+                line, column = one.use.line, one.use.column
+                report.add(Diagnostic(one.path, line, column, *fault, one.source_line))
         return self._drawn
 
-    def _fault(self, use: FigureUse) -> tuple[str, str, str]:
-        """What is wrong with a figure: a code, a message and a hint; empty if nothing is."""
+    def _fault(self, use: FigureUse) -> tuple[str, str, str] | None:
+        """What is wrong with a figure: a code, a message and a hint."""
         file, _, function = use.name.rpartition(".")
         found = self._files.get(file)
         if found is not None and found.problem:
@@ -259,14 +243,20 @@ class Gallery:
         if drawn.kind == "figure" and not drawn.alt:
             message = f"`{use.name}` has no words for those who do not see it, at {place}"
             return "figure-alt", message, "give its `Figure` an `alt` that says what it shows"
-        return "", "", ""
+        return None
 
     def _nearest(self, name: str) -> str:
-        known = [f"{file.name}.{f}" for file in self._files.values() for f in file.functions]
+        """What may have been meant by the name of a figure that is not there."""
         file, _, function = name.rpartition(".")
         if function.startswith("_"):
             return "a function whose name begins with an underscore is no figure"
-        near = get_close_matches(name, known, n=1)
+        known = [f"{name}.{one}" for name, found in self._files.items() for one in found.functions]
+        if near := get_close_matches(name, known, n=1):
+            return f"did you mean `{near[0]}`?"
         path = file.replace(".", "/") or "file"
-        where = f"write `def {function}()` in {self._shown}/{path}.py"
-        return f"did you mean `{near[0]}`?" if near else where
+        return f"write `def {function}()` in {self._shown}/{path}.py"
+
+
+def _kept_as(file: str) -> str:
+    """The name in the cache of the figures of a file."""
+    return f"figures {file}"

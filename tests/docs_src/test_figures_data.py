@@ -13,7 +13,7 @@ from pylit.figures.gallery import read_files
 
 ROOT = Path(__file__).parents[2]
 FILES = read_files(ROOT / "docs_src/figures", "docs_src/figures")
-NAMES = [f"{file.name}.{function}" for file in FILES.values() for function in file.functions]
+NAMES = [f"{name}.{function}" for name, file in FILES.items() for function in file.functions]
 
 
 def load(name: str) -> ModuleType:

@@ -1,4 +1,11 @@
-from pylit.diagnostics import Diagnostic, Report, Severity
+"""How faults read, when they fail a build, and that each code is explained to its readers."""
+
+import re
+from pathlib import Path
+
+from pylit.diagnostics import CODES, Diagnostic, Report, Severity
+
+PAGE = Path(__file__).parents[2] / "docs_src/pages/diagnostics.md"
 
 
 def diagnostic(line: int = 3, column: int = 5, **changes: object) -> Diagnostic:
@@ -36,3 +43,8 @@ def test_only_errors_fail_a_build() -> None:
     assert not report.failed
     report.extend([diagnostic(line=4)])
     assert report.failed
+
+
+def test_each_code_has_a_paragraph_on_the_page_of_errors() -> None:
+    heading = re.compile(r"^### `([a-z-]+)` \{#\1\}\n\n(?!#)", re.MULTILINE)
+    assert set(heading.findall(PAGE.read_text(encoding="utf-8"))) == CODES

@@ -33,13 +33,6 @@ def page(root: Path, name: str = "notes.html") -> str:
     return (root / "site" / name).read_text(encoding="utf-8")
 
 
-def edit(root: Path, name: str, old: str, new: str) -> None:
-    path = root / name
-    text = path.read_text(encoding="utf-8")
-    assert old in text
-    path.write_text(text.replace(old, new), encoding="utf-8")
-
-
 @pytest.fixture
 def children(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The figures that each child process was given."""
@@ -59,73 +52,112 @@ def test_a_page_shows_what_the_function_drew(tmp_path: Path):
     assert "<mjx-container" in figure
     assert figure.index("</svg>") < figure.index("<figcaption>Up to")
     assert "<details><summary>The numbers</summary>" in figure
-    assert "<td>2</td>" in figure
+    assert '<th scope="row">2</th>' in figure
     assert "\ue002" not in text
 
 
-def test_only_what_has_changed_runs_again(tmp_path: Path, children: list[list[str]]):
-    other = FIGURES.replace("from pkg.two import two", "two = int").replace("two()", "2")
-    files = SITE | {
-        "docs_src/figures/deep/other.py": other,
-        "pkg/one.py": '"""Has one.\n\n![None.](figure:deep.other.bare)\n"""\n\n\nclass One:\n'
-        "    def say(self):\n        return 1\n",
-    }
-    succeed(make_site(tmp_path, files))
-    assert children.pop() == ["deep.other.bare", "growth.twice"]
-    assert succeed(tmp_path).tally.rendered == 0
-    assert children == []
+#: Figures that read what no import names: a module, a file, a folder, and a file yet to be made.
+READERS = """\
+import json
+from importlib import import_module
+from pathlib import Path
 
-    # A module that a figure reads by way of another: the page with the figure is made anew.
-    edit(tmp_path, "pkg/one.py", "return 1", "return 1.5")
-    assert succeed(tmp_path).tally.rendered == 2
-    assert children.pop() == ["growth.twice"]
-    assert "It ends at 3.0." in page(tmp_path)
+from pylit.figures.draw import Figure, Plot, Table
 
-    # What a figure reads changes, and what it shows does not: no page is made anew but its own.
-    edit(tmp_path, "pkg/two.py", "2 * One", "1 * 2 * One")
-    assert succeed(tmp_path).tally.rendered == 1
-    assert children.pop() == ["growth.twice"]
-    edit(tmp_path, "pkg/two.py", "Twice one", "Two times one")
-    assert succeed(tmp_path).tally.rendered == 1
-    assert children == []
-
-    edit(tmp_path, "docs_src/figures/growth.py", "Nothing.", "None.")
-    assert succeed(tmp_path).tally.rendered == 0
-    assert children.pop() == ["growth.twice"]
-
-    # One more figure of a file that is kept: only that one runs.
-    edit(tmp_path, "docs_src/pages/notes.md", "# Notes\n", "# Notes\n\n![B.](figure:growth.bare)\n")
-    succeed(tmp_path)
-    assert children.pop() == ["growth.bare"]
-    assert children == []
+HERE = Path(__file__)
+RESULTS = HERE.parents[1] / "results"
 
 
-def test_what_is_imported_by_name_and_files_that_are_opened_count_too(
-    tmp_path: Path, children: list[list[str]]
+def hidden():
+    import_module("pkg.hidden").here()
+    plot = Plot((0, 1), (0, 1), title=HERE.with_name("data.txt").read_text())
+    return Figure([plot.panel()], "It.")
+
+
+def results():
+    rows = [[path.stem, json.loads(path.read_text())] for path in sorted(RESULTS.glob("*.json"))]
+    return Table(["run", "loss"], [[name, str(loss)] for name, loss in rows], notes=["In nats."])
+
+
+def study():
+    try:
+        loss = (RESULTS / "of/a/study.json").read_text()
+    except FileNotFoundError:
+        loss = "still to be made"
+    return Table(["run", "loss"], [["study", loss]])
+"""
+CHANGING = SITE | {
+    "docs_src/figures/deep/readers.py": READERS,
+    "docs_src/figures/data.txt": "",
+    "docs_src/figures/deep/data.txt": "Alpha",
+    "docs_src/results/first.json": "1.5",
+    "docs_src/pages/more.md": "# More\n\n![H.](figure:deep.readers.hidden)\n",
+    "docs_src/pages/sums.md": "# Sums\n\n![R.](table:sums.results)\n",
+    "docs_src/pages/study.md": "# Study\n\n![S.](table:study.study)\n",
+    "pkg/hidden.py": "def here():\n    return 1\n",
+}
+for _name in ("sums", "study"):
+    CHANGING[f"docs_src/figures/{_name}.py"] = READERS
+ONE, TWO, GROWTH = "pkg/one.py", "pkg/two.py", "docs_src/figures/growth.py"
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "ran", "rendered", "shown"),
+    [
+        # A module that a figure imports by way of another: the page with the figure is new, too.
+        (ONE, "return 1", "return 1.5", ["growth.twice"], 2, "It ends at 3.0."),
+        # What a figure reads changes, and what it shows does not.
+        (TWO, "2 * One", "1 * 2 * One", ["growth.twice"], 1, "It ends at 2."),
+        (TWO, "Twice one", "Two times one", [], 1, "It ends at 2."),
+        (GROWTH, "Nothing.", "None.", ["growth.twice"], 0, "It ends at 2."),
+        # One more figure of a file whose others are kept.
+        (
+            "docs_src/pages/notes.md",
+            "# Notes\n",
+            "# Notes\n\n![B.](figure:growth.bare)\n",
+            ["growth.bare"],
+            2,
+            'aria-label="Nothing."',
+        ),
+        ("pkg/hidden.py", "1", "2", ["deep.readers.hidden"], 1, ""),
+        ("docs_src/figures/deep/data.txt", "Alpha", "Beta", ["deep.readers.hidden"], 1, ">Beta<"),
+        ("docs_src/results/first.json", "1.5", "1.25", ["sums.results"], 1, '<td class="r">1.25<'),
+        ("docs_src/results/second.json", "", "1.75", ["sums.results"], 1, '<th scope="row">second'),
+        # In a folder that was not there either; and one more entry in a folder that was listed.
+        (
+            "docs_src/results/of/a/study.json",
+            "",
+            "1.5",
+            ["study.study", "sums.results"],
+            1,
+            '<th scope="row">study</th><td class="r">1.5<',
+        ),
+    ],
+)
+def test_only_what_reads_a_change_runs_again(
+    tmp_path: Path,
+    children: list[list[str]],
+    name: str,
+    old: str,
+    new: str,
+    ran: list[str],
+    rendered: int,
+    shown: str,
 ):
-    figures = FIGURES.replace(
-        "    plot = Plot((0, 2), (0, 4))",
-        '    import_module("pkg.hidden").here()\n'
-        "    data = Path(__file__).with_name('data.txt').read_text()\n"
-        "    plot = Plot((0, 2), (0, 4), title=data)",
-    ).replace('"""Figures."""', "from importlib import import_module\nfrom pathlib import Path\n")
-    files = {
-        "docs_src/figures/growth.py": figures,
-        "docs_src/figures/data.txt": "Alpha",
-        "pkg/hidden.py": "def here():\n    return 1\n",
-    }
-    succeed(make_site(tmp_path, SITE | files))
-    succeed(tmp_path)
-    assert len(children) == 1
-    edit(tmp_path, "pkg/hidden.py", "1", "2")
-    succeed(tmp_path)
-    assert len(children) == 2
-    edit(tmp_path, "docs_src/figures/data.txt", "Alpha", "Beta")
-    succeed(tmp_path)
-    assert len(children) == 3
-    assert ">Beta</text>" in page(tmp_path)
-    succeed(tmp_path)
-    assert len(children) == 3
+    succeed(make_site(tmp_path, CHANGING))
+    assert children.pop() == ["deep.readers.hidden", "growth.twice", "study.study", "sums.results"]
+    path = tmp_path / name
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    assert old in text
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    assert succeed(tmp_path).tally.rendered == rendered
+    assert children == ([ran] if ran else [])
+    site = (tmp_path / "site").rglob("*.html")
+    assert any(shown in page.read_text(encoding="utf-8") for page in site)
+    children.clear()
+    assert succeed(tmp_path).tally.rendered == 0
+    assert children == []
 
 
 def test_without_figures_there_is_no_child(tmp_path: Path, children: list[list[str]]):
@@ -249,70 +281,3 @@ def test_the_child_ends_with_a_build_that_does_not_come_so_far(
     with pytest.raises(KeyboardInterrupt):
         build(make_site(tmp_path, SITE))
     assert started[-1]._process.returncode is not None
-
-
-TABLES = """\
-import json
-from pathlib import Path
-
-from pylit.figures.draw import Table
-
-FOLDER = Path(__file__).parents[1] / "results"
-
-
-def every():
-    found = sorted(FOLDER.glob("*.json"))
-    rows = [[path.stem, str(json.loads(path.read_text())["loss"])] for path in found]
-    return Table(["run", "loss"], rows, notes=["In nats."])
-
-
-def named():
-    try:
-        loss = json.loads((FOLDER / "of/a/study.json").read_text())["loss"]
-    except FileNotFoundError:
-        loss = "still to be made"
-    return Table(["run", "loss"], [["study", str(loss)]])
-
-
-"""
-RESULTS = {
-    "docs_src/figures/sums.py": TABLES,
-    "docs_src/pages/notes.md": "# Notes\n\n![Every run.](table:sums.every)\n",
-    "docs_src/results/first.json": '{"loss": 1.5}',
-}
-
-
-def test_a_table_is_made_anew_when_a_result_changes_or_is_added(
-    tmp_path: Path, children: list[list[str]]
-):
-    succeed(make_site(tmp_path, RESULTS))
-    assert '<th scope="row">first</th><td class="r">1.5</td></tr></tbody></table></div>' in page(
-        tmp_path
-    )
-    assert "<p>In nats.</p></figure>" in page(tmp_path)
-    assert succeed(tmp_path).tally.rendered == 0
-    assert children == [["sums.every"]]
-
-    (tmp_path / "docs_src/results/first.json").write_text('{"loss": 1.25}')
-    succeed(tmp_path)
-    assert '<td class="r">1.25</td>' in page(tmp_path)
-
-    (tmp_path / "docs_src/results/second.json").write_text('{"loss": 1.75}')
-    succeed(tmp_path)
-    assert '<th scope="row">second</th><td class="r">1.75</td>' in page(tmp_path)
-    assert children == [["sums.every"]] * 3
-    assert succeed(tmp_path).tally.rendered == 0
-    assert children == [["sums.every"]] * 3
-
-
-def test_a_table_is_made_anew_when_a_file_is_there_that_it_had_asked_for(tmp_path: Path):
-    """In folders, too, that were not there either."""
-    notes = "# Notes\n\n![It.](table:sums.named)\n"
-    succeed(make_site(tmp_path, RESULTS | {"docs_src/pages/notes.md": notes}))
-    page = tmp_path / "site/notes.html"
-    assert "still to be made" in page.read_text(encoding="utf-8")
-    result = tmp_path / "docs_src/results/of/a/study.json"
-    result.parent.mkdir(parents=True)
-    result.write_text('{"loss": 1.5}')
-    succeed(tmp_path)
-    assert '<td class="r">1.5</td>' in page.read_text(encoding="utf-8")
