@@ -1,6 +1,7 @@
 """Who depends on whom in a transformer and in a feedback transformer, measured with gradients."""
 
 import torch
+import torch.fx.experimental.symbolic_shapes  # `autograd.grad` imports it, in a figure's time
 
 from labml_nn.transformers.feed_forward import FeedForward
 from labml_nn.transformers.feedback import (

@@ -81,11 +81,13 @@ def encoder_decoder():
         if part := _named(name):
             parameters[part] += parameter.numel()
     # One layer of each, which costs as much as another.
-    encoder, decoder = (_half(stack, 1, size, hidden) for stack in (Encoder, Decoder))
-    x, mask = torch.zeros(length, 1, size), subsequent_mask(length)
+    mask = subsequent_mask(length).to("meta")
+    with _without_numbers():
+        encoder, decoder = (_half(stack, 1, size, hidden) for stack in (Encoder, Decoder))
+        x = torch.empty(length, 1, size)
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         decoder(x, encoder(x, None), None, mask)
-        model.generator(x.to("meta"))
+        model.generator(x)
     for name, operations in counter.get_flop_counts().items():
         # Those of a module include what is in it.
         if name == "Generator.projection":
@@ -135,25 +137,29 @@ def _without_numbers():
 
 
 def _parameters(config):
-    # To compute sinusoids without numbers would import the compiler as well.
-    with _without_numbers() if config.positions == "learned" else nullcontext():
-        model = AutoregressiveTransformer(config)
     counts = dict.fromkeys(PARTS, 0)
-    for name, parameter in model.named_parameters():
+    for name, parameter in _model(config).named_parameters():
         counts[_part(name)] += parameter.numel()
     return counts
+
+
+def _model(config):
+    # To compute sinusoids without numbers would import the compiler as well.
+    with _without_numbers() if config.positions == "learned" else nullcontext():
+        return AutoregressiveTransformer(config).to("meta")
 
 
 def _work(config):
     """FLOP of a full context, divided by its tokens, as PyTorch's counter sees them."""
     # One layer costs as much as another.
-    model = AutoregressiveTransformer(replace(config, n_layers=1, n_vocab=2)).eval()
-    layer, rows = model.stack.layers[0], torch.zeros(config.max_len, 1, config.d_model)
+    layer = _model(replace(config, n_layers=1, n_vocab=2)).stack.layers[0].eval()
+    mask = subsequent_mask(config.max_len).to("meta")
     with _without_numbers():
+        rows = torch.empty(config.max_len, 1, config.d_model)
         generator = Generator(config.n_vocab, config.d_model)
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        layer(x=rows, mask=subsequent_mask(config.max_len))
-        generator(rows.to("meta"))
+        layer(x=rows, mask=mask)
+        generator(rows)
     counts = counter.get_flop_counts()
     of = {name: sum(ops.values()) for name, ops in counts.items()}
     attention = "TransformerLayer.self_attn"
