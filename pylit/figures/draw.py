@@ -100,9 +100,9 @@ def box(
     return f'<a href="{escape(to)}">{drawn}</a>' if to else drawn
 
 
-def line(x1: float, y1: float, x2: float, y2: float, classes: str) -> str:
+def line(x1: float, y1: float, x2: float, y2: float, classes: str, head: str = "") -> str:
     """A straight line."""
-    d = f"M{short(x1)} {short(y1)}L{short(x2)} {short(y2)}"
+    d = f"M{short(x1)} {short(y1)}L{short(x2)} {short(y2)}{head}"
     return element("path", classes, d=d)
 
 
@@ -110,10 +110,9 @@ def arrow(x1: float, y1: float, x2: float, y2: float, classes: str) -> str:
     """A straight line with a head at its end."""
     length = math.hypot(x2 - x1, y2 - y1) or 1.0
     x, y = 4 * (x2 - x1) / length, 4 * (y2 - y1) / length
-    d = f"M{short(x1)} {short(y1)}L{short(x2)} {short(y2)}"
-    for side in (1, -1):
-        d += f"M{short(x2)} {short(y2)}l{short(-x - side * y)} {short(-y + side * x)}"
-    return element("path", classes, d=d)
+    sides = ((-x - y, -y + x), (-x + y, -y - x))
+    head = "".join(f"M{short(x2)} {short(y2)}l{short(a)} {short(b)}" for a, b in sides)
+    return line(x1, y1, x2, y2, classes, head)
 
 
 def polyline(points: Iterable[tuple[float, float]]) -> str:
@@ -226,10 +225,9 @@ class Plot:
             cx, cy = self.at(x, y)
             self._parts.append(element("circle", f"f t{tone}", cx=cx, cy=cy, r=2.5))
 
-    def note(self, x: float, y: float, words: str, at: str = "start", classes: str = "") -> None:
+    def note(self, x: float, y: float, words: str, at: str = "start") -> None:
         """Words at a point of the plot."""
-        px, py = self.at(x, y)
-        self._parts.append(text(px, py, words, at, classes))
+        self._parts.append(text(*self.at(x, y), words, at))
 
     def add(self, part: str) -> None:
         """An element of one's own, placed with `at`."""
@@ -257,7 +255,6 @@ def bar_list(
     shown: Sequence[str],
     *,
     title: str = "",
-    tones: Sequence[int] | None = None,
     most: float | None = None,
     room: float = 64.0,
     hook: str = "",
@@ -267,7 +264,6 @@ def bar_list(
     Args:
         labels, values, shown: Of each bar; `shown` is its value in words.
         title: Above it.
-        tones: Of each bar.
         most: The value that takes all the width.
         room: Pixels that the values in words take.
         hook: By which a script finds the bars; the values follow them.
@@ -277,12 +273,10 @@ def bar_list(
     parts = _heads(title)
     top = LINE + 6 if title else 2.0
     hooks: dict[str, str] = {"data_p": hook} if hook else {}
-    for label, value, words, tone in zip(
-        labels, values, shown, tones or [0] * len(labels), strict=True
-    ):
+    for label, value, words in zip(labels, values, shown, strict=True):
         size = {"x": left, "y": top + 1, "width": value * scale, "height": 13}
         parts.append(text(left - 6, top + 11, label, "end"))
-        parts.append(element("rect", f"f t{tone}", **size, **hooks))
+        parts.append(element("rect", "f t0", **size, **hooks))
         parts.append(text(left + value * scale + 5, top + 11, words))
         top += 18
     return Panel(WIDTH, top + 2, tuple(parts))
