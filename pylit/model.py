@@ -6,7 +6,7 @@
     xref     -> Target, Link
     shapes   -> ModuleShapes (in `pylit.shapes.lines`)
     figures  -> Drawn (in `pylit.figures.gallery`)
-    pages    -> PageView (what a template shows), SearchPage
+    pages    -> PageView (what a template shows), SearchPage (in `pylit.site.search`)
 
 Lines count from 1 everywhere; columns count from 1 in what a person reads and from 0 in offsets.
 """
@@ -335,22 +335,6 @@ class PageView:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchPage:
-    """A page as readers find it, by its own words and by those of its parts."""
-
-    url: str
-    title: str
-    #: Other names of the page: of its module, and those that the author gives.
-    names: tuple[str, ...]
-    #: 2 for a page of a reading path, 1 for one that `site.toml` lists, 0 for any other.
-    rank: int
-    text: str
-    #: Its headings and definitions, in order: anchor, title and the text under each. A definition
-    #: has no title but its anchor.
-    parts: tuple[tuple[str, str, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
 class PageGroup:
     """Pages under one title: a part of the catalogue, or a reading path in its order."""
 
@@ -375,5 +359,5 @@ class SiteView:
     hood: tuple[PageGroup, ...] = ()
     #: Where all pages are listed: a page of its own beside the home page of a site with lessons.
     index: str = "index.html"
-    #: Whether it has to do without what comes from npm: fonts, search, the pictures of pages.
+    #: Whether it has to do without what comes from npm: fonts, and the pictures of pages.
     bare: bool = False

@@ -41,7 +41,7 @@ MODULES = FOLDER / "node_modules"
 
 def is_set_up(*, tests: bool = False) -> bool:
     """Whether the packages are there, those of the tests as well with `tests`."""
-    return (MODULES / ("axe-core" if tests else "minisearch")).is_dir()
+    return (MODULES / ("axe-core" if tests else "@mathjax")).is_dir()
 
 
 def set_up(*, tests: bool = False) -> None:
@@ -53,7 +53,7 @@ def set_up(*, tests: bool = False) -> None:
     if is_set_up(tests=tests):
         return
     npm = npm_command()
-    print(f"Setting up mathematics, fonts and search in {FOLDER}, once …", file=sys.stderr)
+    print(f"Setting up mathematics and fonts in {FOLDER}, once …", file=sys.stderr)
     start = time.monotonic()
     FOLDER.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=FOLDER.parent, prefix="new-") as name:

@@ -18,8 +18,6 @@ SCRIPTS: Mapping[str, str] = {
     "previews.js": "previews",
     "figures.js": "figures",
 }
-#: What the search needs of npm, in front of its own files.
-MINISEARCH = "minisearch/dist/umd/index.js"
 
 _BLOCK_COMMENT = re.compile(r"^[ \t]*/\*.*?\*/[ \t]*\n", re.MULTILINE | re.DOTALL)
 _LINE_COMMENT = re.compile(r"^[ \t]*//.*\n", re.MULTILINE)
@@ -34,7 +32,7 @@ def assets(theme: Path, node_modules: Path | None, cache: Path | None) -> Mappin
 
     Args:
         theme: Folder of the theme.
-        node_modules: Folder of the npm packages: fonts and MiniSearch; None for neither.
+        node_modules: Folder of the npm packages: fonts; None for none.
         cache: Folder in which fonts are kept once they are cut, or None.
     """
     faces, declarations = fonts(node_modules, cache) if node_modules else ({}, "")
@@ -43,11 +41,6 @@ def assets(theme: Path, node_modules: Path | None, cache: Path | None) -> Mappin
     for name, folder in SCRIPTS.items():
         parts = sorted((theme / "js" / folder).glob("*.js"))
         files[f"assets/{name}"] = script(parts).encode()
-    if node_modules is None:
-        del files["assets/search.js"]
-        return files
-    library = compact(node_modules.joinpath(MINISEARCH).read_text(encoding="utf-8"))
-    files["assets/search.js"] = library.encode() + files["assets/search.js"]
     return files
 
 

@@ -49,7 +49,7 @@ from pylit.site.links import AuditedPage, audit
 from pylit.site.pages import Place, front_matter_faults, place
 from pylit.site.prose import read_pages, read_static
 from pylit.site.relations import relations
-from pylit.site.search import ALIASES, read_aliases, search_files
+from pylit.site.search import ALIASES, SearchIndex, SearchPage, counted, read_aliases
 from pylit.site.texts import ARCHIVE, archive
 from pylit.site.write import Output, Written, standing
 from pylit.source.cpp import read_cpp
@@ -204,16 +204,14 @@ class Builder:
                 found.note(str((folder / "__init__.py").is_file()))
         if not options.sources:
             found.note(repr(self._config(Report())))
-            found.folder(
-                options.root, without=[options.out, *([options.cache] * bool(options.cache))]
-            )
+            found.folder(options.root, without=[options.out, options.cache or options.out])
         return found
 
     def _make(self, output: Output, outcome: Outcome, progress: Progress) -> None:
         """Every file of the site, into `output`."""
         report, options = outcome.report, self.options
         if options.lacking:
-            message = f"formulas are shown as TeX, without fonts and search: {options.lacking}"
+            message = f"formulas are shown as TeX, without fonts: {options.lacking}"
             hint = "with Node.js 20 or newer and a network once, `python -m pylit.node` sets it up"
             report.add(Diagnostic("node", 0, 0, "node", message, hint, severity=Severity.WARNING))
         config = self._config(report)
@@ -242,15 +240,18 @@ class Builder:
         theme = Theme(options.theme, options.docs, view)
         press = Press(theme, self._maths.result, shapes, figures, around.works)
         placed = self._places(site)
-        for page in stages.finish(leaves, drafts, placed, press):
-            output.add(file_path(page.url), page.html.encode())
-            output.update(page.previews)
-            report.extend(page.diagnostics)
-            site.pages[page.url] = page.bare()
+        with SearchIndex() as search:
+            searched = self._searched(site, report)
+            for number, page in stages.finish(leaves, drafts, placed, press):
+                output.add(file_path(page.url), page.html.encode())
+                output.update(page.previews)
+                search.add(number, *searched(page))
+                report.extend(page.diagnostics)
+                site.pages[page.url] = page.bare()
+            output.update(search.files())
         outcome.pages = len(site.pages)
         previews = around.previews(drafts, self._maths.result)
         output.update({file_path(url): data for url, data in previews.items()})
-        output.update(self._search(site, report))
         if not (options.sources or options.lacking):
             cards = Cards(options.theme, options.node_modules, shelf(options.node_modules))
             output.update(stages.cards(leaves, drafts, placed, view, cards, figures))
@@ -336,21 +337,24 @@ class Builder:
         pages = (p for p in prose if addresses.claim(prose_url(p.source.name), p.source))
         return sources, pages
 
-    def _search(self, site: Site, report: Report) -> Mapping[str, bytes]:
-        """The texts of all pages for the search dialog."""
+    def _searched(self, site: Site, report: Report) -> Callable[[Page], tuple[SearchPage, int]]:
+        """How search finds a page: by which other names, and how it ranks among others."""
         config = site.config
         aliases: Mapping[str, tuple[str, ...]] = {}
+        names = {draft.url: draft.name for draft in site.drafts}
         if not self.options.sources:
-            names = {draft.name for draft in site.drafts}
-            aliases = read_aliases(self.options.docs / ALIASES, names, report)
+            aliases = read_aliases(self.options.docs / ALIASES, names.values(), report)
         listed = (config.groups, config.paths)
         ranks = {p.name: n for n, groups in enumerate(listed, 1) for g in groups for p in g.pages}
-        pages = []
-        for draft in site.drafts:
-            page = site.pages[draft.url].search
-            called = (*page.names, *aliases.get(draft.name, ()))
-            pages.append(replace(page, names=called, rank=ranks.get(draft.name, 0)))
-        return search_files(pages)
+
+        def searched(page: Page) -> tuple[SearchPage, int]:
+            name, found = names[page.url], page.search
+            assert found is not None
+            if name in aliases:
+                found = counted(replace(found, names=(*found.names, *aliases[name])))
+            return found, ranks.get(name, 0)
+
+        return searched
 
     def _archive(self, files: Mapping[str, bytes]) -> bytes:
         """The site in one file. While an author works, that of the last whole build will do."""

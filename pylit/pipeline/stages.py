@@ -18,7 +18,7 @@ from pylit.cache import Cache, digest
 from pylit.code.scopes import targets
 from pylit.diagnostics import Diagnostic, Report
 from pylit.figures.gallery import Drawn, hang, stamp
-from pylit.model import Module, PageView, Reference, SearchPage, SiteView, SourceFile, Target
+from pylit.model import Module, PageView, Reference, SiteView, SourceFile, Target
 from pylit.page.cards import Cards
 from pylit.page.previews import preview_files
 from pylit.page.render import Renderer
@@ -31,7 +31,7 @@ from pylit.site.addresses import HOME, file_path, module_url, prose_url
 from pylit.site.drafts import Draft, Drafter, DraftSection, Order, prose_target
 from pylit.site.links import PageFacts, facts
 from pylit.site.pages import Place, card_of, page_view, tex_faults
-from pylit.site.search import search_page
+from pylit.site.search import SearchPage, search_page
 from pylit.source.cpp import is_cpp
 from pylit.source.discover import read_source
 from pylit.source.parse import parse_module
@@ -62,11 +62,11 @@ class Page:
     #: What links to it show before they are followed, by path.
     previews: Mapping[str, bytes] = field(default_factory=dict)
     #: How search finds it.
-    search: SearchPage = SearchPage("", "", (), 0, "", ())  # noqa: RUF009
+    search: SearchPage | None = None
 
     def bare(self) -> "Page":
         """What the files beside the pages and the audit take of it."""
-        return replace(self, html="", diagnostics=(), previews={})
+        return replace(self, html="", diagnostics=(), previews={}, search=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,8 +226,8 @@ class Stages:
         drafts: Sequence[Draft],
         places: Callable[[Leaf, Draft], Place],
         press: "Press",
-    ) -> Iterator[Page]:
-        """Pages, formulas filled in and templates applied.
+    ) -> Iterator[tuple[int, Page]]:
+        """Pages, each with its number, formulas filled in and templates applied.
 
         They come in the order in which Node sets their formulas, their previews with them, so that
         neither waits for the other longer than it must.
@@ -244,7 +244,7 @@ class Stages:
                 page = press.page(leaf.read(self._cache), self.whole(leaf, draft), where)
                 self._cache.store(name, key, page)
                 self.tally.rendered += 1
-            yield page
+            yield index, page
             self._progress.step()
 
     def cards(

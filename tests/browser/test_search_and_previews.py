@@ -52,8 +52,9 @@ performance.html: benchmark
 
 
 def test_feedback_attention_is_found_by_keyboard(visit: Callable[..., Visit]):
-    page = visit("index.html").page
-    assert not page.evaluate("'MiniSearch' in window")
+    window = visit("index.html")
+    page = window.page
+    assert not [address for address in window.requests if "search" in address]
     page.keyboard.press("/")
     page.keyboard.type("FeedbackAttention")
     chosen = page.locator("#results [aria-selected=true]")
@@ -72,15 +73,17 @@ def test_what_readers_type_finds_its_page_first(visit: Callable[..., Visit]):
     page = visit("index.html").page
     page.keyboard.press("/")
     field, status = page.locator("#search input"), page.locator("#search [role=status]")
+    results = page.locator("#results")
     missed = []
     for expected, queries in (line.split(": ") for line in QUERIES.strip().splitlines()):
         for text in queries.split(", "):
             field.fill(text)
+            expect(results).to_have_attribute("data-query", text)
             expect(status).to_contain_text("result")
             first = page.locator("#results a").first.evaluate("link => link.href")
             if not first.endswith(f"/{expected}"):
                 missed.append((text, expected, first))
-    assert not missed
+    assert not missed, "\n".join(map(str, missed))
     field.fill("variance of a dot product")
     expect(page.locator("#results small mark").first).to_be_visible()
     assert "\\" not in page.locator("#results").inner_text()

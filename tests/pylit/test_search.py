@@ -1,17 +1,23 @@
 """What search knows of a page; what it finds is tested in the browser, on the built site."""
 
 import json
-from dataclasses import replace
+import re
+import subprocess
+from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pylit_sources import parse
 
 from pylit.code.scopes import targets
 from pylit.diagnostics import Report
+from pylit.node.executable import NodeError, find_node
+from pylit.pipeline.build import THEME
 from pylit.prose.plaintex import plain_tex
 from pylit.site.drafts import Drafter, Order
-from pylit.site.search import read_aliases, search_files, search_page
+from pylit.site.search import SearchIndex, SearchPage, counted, read_aliases, search_page, terms
 
 TEXT = '''"""
 # Memory, $\\hat{m}$
@@ -37,21 +43,77 @@ class Memory:
 def test_a_text_belongs_to_the_heading_or_the_definition_that_it_stands_under() -> None:
     module = parse(TEXT)
     draft = Drafter(targets(module, "pkg/mod.html"))(Order(module, "pkg/mod.html", False, "key"))
-    page = replace(search_page(draft, module), rank=2)
+    page = search_page(draft, module)
     assert (page.title, page.names, page.text) == ("Memory, m", ("mod",), "An opening.")
     assert page.parts == (
         ("decay", "Decay", "By 1/2 each step."),
         ("Memory", "", "What is remembered."),
         ("Memory.read", "", "Read it. All of it."),
     )
-    (name, data), *rest = search_files([page]).items()
-    assert (name, rest) == ("assets/search-index.js", [])
-    read = json.loads(data.decode().removeprefix("pylit.index(").removesuffix(");\n"))
-    assert read[0][:3] == ["pkg/mod.html", 2, "Memory, m"]
-    assert read[0][5][:2] == [
-        ["decay", "By 1/2 each step.", "Decay"],
-        ["Memory", "What is remembered."],
-    ]
+
+
+def page(number: int) -> SearchPage:
+    parts = (("decay", "Decay", "An ant."), (f"Net{number}.forward", "", "Ants at work."))
+    text = "An ant" + " that works" * (number % 3)
+    return counted(SearchPage(f"p{number}.html", f"Page {number}", ("net",), text, parts))
+
+
+def scripts(numbers: Sequence[int]) -> dict[str, Any]:
+    """What each script hands over, of an index to which pages are added in some order."""
+    with SearchIndex() as index:
+        for number in numbers:
+            index.add(number, page(number), number % 2)
+        files = dict(index.files())
+    found = {}
+    for path, data in files.items():
+        name = path.removeprefix("assets/").removesuffix(".js")
+        text = data.decode().removeprefix(f'pylit.found("{name}",').removesuffix(");\n")
+        found[name] = json.loads(re.sub(r"(shards|chunks):", r'"\1":', text))
+    return found
+
+
+def test_terms_lead_to_entries_and_entries_to_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pylit.site.search._TERMS", 100)
+    monkeypatch.setattr("pylit.site.search._TEXTS", 300)
+    found = scripts(range(10))
+    shards, chunks = found["search-index"]["shards"], found["search-index"]["chunks"]
+    terms = {t: told for n in range(len(shards)) for t, told in found[f"search/terms-{n}"].items()}
+    assert [next(iter(found[f"search/terms-{n}"])) for n in range(len(shards))] == shards
+    assert len(shards) > 3 and list(terms) == sorted(terms)
+    # Steps from entry to entry, each followed by a score: of three entries a page is the first.
+    assert terms["=page4"][0] == 12 and terms["=net4forward"][0] == 14
+    titled = terms["decay"]
+    assert list(accumulate(titled[::2])) == list(range(1, 30, 3))
+    assert titled[3] == pytest.approx(1.5 * titled[1], abs=1), "a rank tells"
+    assert "ants" in found["search/words"].split() and "=net" not in found["search/words"]
+    texts = [one for n in range(len(chunks)) for one in found[f"search/texts-{n}"]]
+    assert [one[:3] for one in texts] == [[3 * n, f"p{n}.html", f"Page {n}"] for n in range(10)]
+    assert len(chunks) > 2 and set(chunks) <= {one[0] for one in texts}
+    assert texts[0][4] == [["decay", "An ant.", "Decay"], ["Net0.forward", "Ants at work."]]
+
+
+def test_the_index_is_the_same_in_any_order_and_in_little_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = scripts(range(20))
+    assert scripts([*range(7, 20), *range(7)]) == whole
+    monkeypatch.setattr("pylit.site.search._ROOM", 50)
+    assert scripts(range(20)) == whole
+    monkeypatch.setattr("pylit.site.search._MOST", 4)
+    cut = scripts(range(20))["search/terms-0"]["page"]
+    assert len(cut) == 8 < len(whole["search/terms-0"]["page"])
+
+
+def test_queries_and_texts_have_the_same_terms() -> None:
+    texts = ["FeedbackAttention's kv_cache2, GPT-2", "naïve Über-Maß ﬁne ½ x² ℝ", "__init__ a__b"]
+    texts += ["日本語のテキスト Ελλάς", "HTTPServer2Go i18n ÅngströmUnit", "_x 1e-3 d_k"]
+    code = (THEME / "js/search/10-terms.js").read_text(encoding="utf-8")
+    code += f"console.log(JSON.stringify({json.dumps(texts)}.map(terms)))"
+    try:
+        done = subprocess.run([find_node(), "-e", code], capture_output=True, check=True)
+    except NodeError as error:
+        pytest.skip(str(error))
+    assert json.loads(done.stdout) == [terms(text) for text in texts]
 
 
 @pytest.mark.parametrize(

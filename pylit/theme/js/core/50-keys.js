@@ -5,7 +5,7 @@ singleKeys.checked = settings.get("keys") !== "off";
 singleKeys.addEventListener("change", () => settings.set("keys", singleKeys.checked ? "on" : "off"));
 find("#help-button").addEventListener("click", () => help.showModal());
 
-// Search is a script of its own, and its index another; the field can be typed into at once.
+// Search is a script of its own, and its index others; the field can be typed into at once.
 const search = find("#search");
 const prepareSearch = () => load("search.js").then(() => load("search-index.js"));
 const openSearch = () => {

@@ -1,66 +1,126 @@
-// The texts come as a script, because a page opened from a disk may load nothing else; the index is
-// made of them here.
+// The index of a site, in scripts of which a query loads a few: a page opened from a disk may load
+// nothing else. `pylit/site/search.py` tells what they hold.
 const MOST = 30;
+// So many scripts of terms are looked through for what begins like a word.
+const REACH = 3;
+// A term that only begins like the word, or is a slip away from it, answers it less.
+const BEGINS = 0.375, SLIP = 0.45;
 // So much of a text is shown under a result, and so much of that before the word that was found.
 const EXCERPT = 160, BEFORE = 50;
 const SMALL = new Set("a an and are can do does for how i in is it its my of on or the to use what with why".split(" "));
-let entries = [];
-let index;
 
-// A page before a class, a class before its methods, and what is public before what is not.
-const weigh = ({ kind, title }) => {
-  if (kind !== "definition") return kind === "page" ? 3 : 1;
-  if (/(^|\.)_/.test(title)) return 0.4;
-  return /(Config|Error)$/.test(title) ? 0.6 : title.includes(".") ? 0.8 : 1.8;
+const held = new Map();
+window.pylit.found = (name, data) => held.set(name, data);
+const get = async (name) => {
+  if (!held.has(name)) await window.pylit.load(`${name}.js`);
+  return held.get(name);
 };
 
 // However it is written: KVCache, kv_cache and "KV cache" are one name.
 const spelt = (text) => text.toLowerCase().replace(/[^\p{L}\p{N}]/gu, "");
 
-window.pylit.index = (pages) => {
-  entries = pages.flatMap(([url, rank, page, names, text, parts]) => [
-    { url, rank, kind: "page", title: page, page: "", names, text },
-    ...parts.map(([anchor, text, title]) => ({
-      url: `${url}#${anchor}`, rank, page, names: [], text,
-      ...(title ? { kind: "heading", title } : { kind: "definition", title: anchor }),
-    })),
-  ]);
-  entries.forEach((entry, id) => {
-    const exact = new Set([entry.title, ...entry.names].map(spelt));
-    Object.assign(entry, { id, exact, weight: weigh(entry) * (1 + entry.rank / 2) });
-  });
-  const made = new MiniSearch({
-    fields: ["title", "names", "page", "text"],
-    tokenize: terms,
-    processTerm: (term) => term,
-    searchOptions: {
-      boost: { title: 6, names: 6, page: 1.5 },
-      boostDocument: (id) => entries[id].weight,
-      // One slip in a word of five letters, two in one of ten; none in a short one.
-      fuzzy: (term) => (term.length > 3 ? 0.2 : false),
-      prefix: (term) => term.length > 1,
-    },
-  });
-  // In pieces, between which a reader can type.
-  made.addAllAsync(entries, { chunkSize: 250 }).then(() => {
-    index = made;
-    window.pylit.search();
-  });
+// The last of some sorted values that is not above one.
+const place = (values, value) => {
+  let low = 0, high = values.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (values[middle] > value) high = middle;
+    else low = middle + 1;
+  }
+  return Math.max(low - 1, 0);
+};
+
+// Terms from a word on, each with the entries that hold it and their scores.
+const shelf = async (word, reach) => {
+  const { shards } = await get("search-index");
+  const at = place(shards, word);
+  const near = shards.slice(at, at + reach).filter((first, n) => !n || first.startsWith(word));
+  const parts = await Promise.all(near.map((_, n) => get(`search/terms-${at + n}`)));
+  return parts.flatMap(Object.entries);
+};
+const entries = ([term, told]) => {
+  if (told instanceof Map) return told;
+  const found = new Map();
+  for (let n = 0, id = 0; n < told.length; n += 2) found.set(id += told[n], told[n + 1]);
+  return found;
+};
+
+// How many slips are between two words: letters that are missing, too many, wrong or swapped.
+const slips = (a, b, most) => {
+  let before = [], last = [...Array(b.length + 1).keys()];
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      row[j] = Math.min(row[j - 1] + 1, last[j] + 1, last[j - 1] + (a[i - 1] !== b[j - 1]));
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) row[j] = Math.min(row[j], before[j - 2] + 1);
+    }
+    if (Math.min(...row) > most) return most + 1;
+    before = last;
+    last = row;
+  }
+  return last[b.length];
+};
+
+// What a word may stand for: each term, with how well it does and the entries that hold it.
+const meant = async (word) => {
+  // One slip in a word of five letters, two in one of ten; none in a short one.
+  const most = word.length > 3 ? Math.round(0.2 * word.length) : 0;
+  const alike = (term) => {
+    const more = term.length - word.length;
+    if (!more && term === word) return 1;
+    if (word.length > 1 && term.startsWith(word)) return (BEGINS * term.length) / (term.length + 0.3 * more);
+    const wrong = Math.abs(more) > most ? most + 1 : slips(word, term, most);
+    return wrong > most ? 0 : (SLIP * term.length) / (term.length + 2 * wrong);
+  };
+  const read = (items) => items.map((item) => [item[0], alike(item[0]), item]).filter(([, weight]) => weight);
+  let found = read(await shelf(word.slice(0, word.length - most), word.length > 1 ? REACH : 1));
+  if (most && !found.some(([term]) => term.startsWith(word))) {
+    const near = (await get("search/words")).split(" ").filter(alike);
+    found = read((await Promise.all(near.map((term) => shelf(term, 1)))).flat());
+    found = [...new Map(found.map((one) => [one[0], one])).values()];
+  }
+  return found.map(([term, weight, item]) => [term, weight, entries(item)]);
+};
+
+// Entries with the sum of what their terms score, for one word.
+const scored = (terms) => {
+  const sums = new Map();
+  for (const [, weight, ids] of terms) {
+    for (const [id, score] of ids) sums.set(id, (sums.get(id) ?? 0) + weight * score);
+  }
+  return sums;
+};
+
+// The texts of an entry.
+const show = async (id) => {
+  const { chunks } = await get("search-index");
+  const chunk = await get(`search/texts-${place(chunks, id)}`);
+  const [first, url, page, text, parts] = chunk[place(chunk.map(([first]) => first), id)];
+  if (id === first) return { url, kind: "page", title: page, page: "", text };
+  const [anchor, under, title] = parts[id - first - 1];
+  return { url: `${url}#${anchor}`, page, text: under, kind: title ? "heading" : "definition", title: title ?? anchor };
 };
 
 // What holds all of the words, or where nothing does, what holds any of them; before both, what is
 // called exactly so.
-const query = (text) => {
-  if (!index || !text.trim()) return [];
-  const asked = spelt(text);
-  const telling = terms(text).filter((term) => !SMALL.has(term)).join(" ") || text;
-  const all = index.search(telling, { combineWith: "AND" });
-  const found = all.length ? all : index.search(telling);
-  const named = (id) => entries[id].exact.has(asked) * entries[id].weight;
-  return found
-    .sort((a, b) => named(b.id) - named(a.id) || b.score - a.score)
-    .slice(0, MOST)
-    .map(({ id, terms }) => ({ ...entries[id], terms }));
+const query = async (text) => {
+  if (!text.trim()) return [];
+  const asked = `=${spelt(text)}`;
+  const telling = terms(text).filter((term) => !SMALL.has(term));
+  const words = [...new Set(telling.length ? telling : terms(text))];
+  const [named, ...found] = await Promise.all([shelf(asked, 1), ...words.map(meant)]);
+  const sums = found.map(scored);
+  const held = (id) => sums.reduce((count, sum) => count + sum.has(id), 0);
+  const any = [...new Set(sums.flatMap((sum) => [...sum.keys()]))];
+  const all = any.filter((id) => held(id) === sums.length);
+  const exact = entries(named.find(([term]) => term === asked) ?? [asked, []]);
+  const total = (id) => held(id) * sums.reduce((score, sum) => score + (sum.get(id) ?? 0), 0);
+  const best = (all.length ? all : any)
+    .map((id) => [id, exact.get(id) ?? 0, total(id)])
+    .sort((a, b) => b[1] - a[1] || b[2] - a[2] || a[0] - b[0])
+    .slice(0, MOST);
+  const marks = (id) => found.flat().filter(([, , ids]) => ids.has(id)).map(([term]) => term);
+  return Promise.all(best.map(async ([id]) => ({ ...(await show(id)), terms: marks(id) })));
 };
 
 // The words of a text around the first that was found.

@@ -36,18 +36,20 @@ const select = (link) => {
   input.setAttribute("aria-activedescendant", link?.id ?? "");
 };
 
-const update = () => {
-  const results = query(input.value);
+// Results come when their scripts have; those of a query that was typed over are not shown.
+const update = async () => {
+  const asked = input.value;
+  const results = await query(asked);
+  if (asked !== input.value) return;
   list.replaceChildren(...results.map(option));
   list.scrollTop = 0;
   for (const link of list.children) link.ariaSelected = "false";
   input.ariaExpanded = String(results.length > 0);
   select(list.firstElementChild);
   const count = results.length === MOST ? `${MOST} or more` : results.length;
-  const hint = index ? "Type the name of a class, or a word of a note." : "Loading…";
-  const told = index && input.value.trim();
   const found = count ? `${count} result${count === 1 ? "" : "s"}` : "No results. Try the start of a word, or another word.";
-  status.textContent = told ? found : hint;
+  status.textContent = asked.trim() ? found : "Type the name of a class, or a word of a note.";
+  list.dataset.query = asked;
 };
 
 const move = (by) => {
