@@ -28,10 +28,8 @@ def cpp_links(source: SourceFile, lookup: Lookup) -> Mapping[tuple[int, int], Li
         definition, text = target.definition, source.lines[line - 1]
         if definition.module == source.name and target.url.endswith(f"#L{line}"):
             continue
-        if definition.kind == "function" and text[offset + len(name) :].lstrip()[:1] not in (
-            "(",
-            "<",
-        ):
+        behind = text[offset + len(name) :].lstrip()
+        if definition.kind == "function" and not behind.startswith(("(", "<")):
             continue
         found[line, offset] = Link(target.url, definition.dotted)
     return found

@@ -195,11 +195,9 @@ class Stages:
         known = {dotted: t for leaf in leaves for dotted, t in leaf.targets.items()}
         # Links name Markdown pages by their file, or as if they lay where the page will lie.
         for leaf in leaves:
-            if leaf.prose:
-                target, name = prose_target(leaf.source, leaf.url), leaf.source.name
-                if name in known:  # a file of C++, with what it includes
-                    target = replace(target, attributes=known[name].attributes)
-                known |= {leaf.source.display: target, name + ".md": target}
+            if leaf.prose and not leaf.targets:
+                target = prose_target(leaf.source, leaf.url)
+                known |= {leaf.source.display: target, f"{leaf.source.name}.md": target}
         known |= around
         drafter = Drafter(known)
         found: list[Draft | None] = []
