@@ -10,7 +10,7 @@ from enum import Enum
 
 #: Every code that a diagnostic may carry; ``docs_src/pages/diagnostics.md`` explains each of them.
 _CODES = """
-    config source-missing source-unreadable source-encoding source-loop source-link syntax
+    config source-missing source-unreadable source-encoding source-link syntax
     front-matter note-long tex slug-duplicate page-collision image-alt link-broken anchor-broken
     bibliography glossary citation navigation symbol-unknown symbol-pairs axes trace-file
     trace-failed trace-slow trace-hungry shape-declared shape-note shapes-off figure-unknown

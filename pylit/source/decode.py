@@ -7,49 +7,45 @@ other byte as the Windows-1252 character it most likely was, so that its page sh
 import codecs
 import io
 import tokenize
-from dataclasses import dataclass
+from typing import NamedTuple
 
-_SAVE = "save the file as UTF-8"
 # What `surrogateescape` makes of the bytes that are not UTF-8, and how they are shown.
 _STRAY_BYTES = {
     0xDC00 + byte: bytes([byte]).decode("cp1252", "replace") for byte in range(0x80, 0x100)
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(NamedTuple):
     """What is wrong with the bytes of a file, and where; line and column count from 1."""
 
     line: int
     column: int
     message: str
-    hint: str
 
 
 def decode(raw: bytes) -> tuple[str, Fault | None]:
     """The text of a file, lines ended by ``\\n`` and no byte order mark, and its first fault."""
     if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         text = _unix(raw.decode("utf-16", "replace"))
-        return text, Fault(1, 1, "it is UTF-16, which Python cannot read", _SAVE)
-    encoding, place, message = "utf-8", (1, 1), ""
+        return text, Fault(1, 1, "it is UTF-16, which Python cannot read")
+    encoding = "utf-8"
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
-    except SyntaxError as error:
-        message = f"Python cannot read it: {error.msg}"
-    try:
         text = raw.decode(encoding)
         # Encodings such as `unicode_escape` can make what is no text at all.
         text.encode("utf-8")
-        if not message:
-            return _unix(text), None
+        return _unix(text), None
+    except SyntaxError as error:
+        fault = Fault(1, 1, f"Python cannot read it: {error.msg}")
     except UnicodeDecodeError as error:
         before = _unix(raw[: error.start].decode(encoding, "replace"))
-        place = before.count("\n") + 1, len(before) - before.rfind("\n")
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         message = f"byte 0x{raw[error.start]:02X} is not {encoding.upper()}"
+        fault = Fault(line, column, message)
     except ValueError as error:
-        message = f"it is not {encoding}, which it declares: {error}"
+        fault = Fault(1, 1, f"it is not {encoding}, which it declares: {error}")
     lenient = raw.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
-    return _unix(lenient.translate(_STRAY_BYTES)), Fault(*place, message, _SAVE)
+    return _unix(lenient.translate(_STRAY_BYTES)), fault
 
 
 def _unix(text: str) -> str:

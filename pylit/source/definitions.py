@@ -4,8 +4,9 @@ Functions inside functions are not definitions: nothing outside can name them.
 """
 
 import ast
+import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +16,8 @@ _Definer = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 # Module level goes on inside these; inside loops names only pass through.
 _BRANCHES = ast.If | ast.Try | ast.TryStar | ast.With | ast.ExceptHandler
 _CONSTANT_WIDTH = 80
+# A line break in a signature goes without trace at brackets, with the comma that may end a list.
+_BREAK_AT_BRACKET = re.compile(r"(?<=[(\[{])\n|,?\n(?=[)\]}])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +29,6 @@ class Header:
     #: Name inside the module; empty for what a function keeps to itself.
     qualname: str
     kind: Literal["class", "function", "method"]
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """A module-level name bound by an assignment."""
-
-    name: str
-    line: int
-    signature: str
 
 
 def headers(tree: ast.Module, lines: Sequence[str], quiet_lines: frozenset[int]) -> list[Header]:
@@ -96,136 +90,78 @@ def first_line(node: ast.stmt, lines: Sequence[str]) -> int:
     return line
 
 
-def is_overload(node: _Definer) -> bool:
-    """Whether a function is only a typed variant of another, by ``@overload``."""
-    return any(
-        (isinstance(d, ast.Name) and d.id == "overload")
-        or (isinstance(d, ast.Attribute) and d.attr == "overload")
-        for d in node.decorator_list
-    )
-
-
 def preferred(found: Iterable[Header]) -> dict[str, Header]:
-    """The header that stands for each name: the first one that is not an overload."""
+    """The header that stands for each name: the first one that is not an ``@overload``."""
     chosen: dict[str, Header] = {}
     for header in found:
-        if not header.qualname:
-            continue
         earlier = chosen.get(header.qualname)
-        if earlier is None or (is_overload(earlier.node) and not is_overload(header.node)):
+        if earlier is None or (_is_overload(earlier.node) and not _is_overload(header.node)):
             chosen[header.qualname] = header
+    chosen.pop("", None)
     return chosen
 
 
-def signature(node: _Definer, lines: Sequence[str]) -> str:
-    """The header as one line, as written: ``forward(self, *, query: Tensor) -> Tensor``."""
-    if isinstance(node, ast.ClassDef):
-        inside = [expression_source(base, lines) for base in node.bases]
-        inside += [_keyword(keyword, lines) for keyword in node.keywords]
-        bases = f"({', '.join(inside)})" if inside else ""
-        return f"{node.name}{_type_parameters(node, lines)}{bases}"
-    prefix = "async " if isinstance(node, ast.AsyncFunctionDef) else ""
-    arguments = ", ".join(_arguments(node.args, lines))
-    returns = f" -> {expression_source(node.returns, lines)}" if node.returns else ""
-    return f"{prefix}{node.name}{_type_parameters(node, lines)}({arguments}){returns}"
+def _is_overload(node: _Definer) -> bool:
+    names = (getattr(d, "attr", getattr(d, "id", "")) for d in node.decorator_list)
+    return "overload" in names
 
 
-def _arguments(arguments: ast.arguments, lines: Sequence[str]) -> Iterator[str]:
-    """The arguments of a function, with annotations and defaults, and the `/` and `*` between."""
-    positional = [*arguments.posonlyargs, *arguments.args]
-    defaults: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
-    defaults += arguments.defaults
-    for index, (argument, default) in enumerate(zip(positional, defaults, strict=True)):
-        yield _argument(argument, default, lines)
-        if index + 1 == len(arguments.posonlyargs):
-            yield "/"
-    if arguments.vararg:
-        yield "*" + _argument(arguments.vararg, None, lines)
-    elif arguments.kwonlyargs:
-        yield "*"
-    for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        yield _argument(argument, default, lines)
-    if arguments.kwarg:
-        yield "**" + _argument(arguments.kwarg, None, lines)
+def signature(header: Header, lines: Sequence[str], comments: Mapping[int, int]) -> str:
+    """The header as one line, as written: ``forward(self, *, query: Tensor) -> Tensor``.
+
+    `comments` are the columns of comments by line.
+    """
+    body = header.node.body[0]
+    parts = []
+    for number in range(header.node.lineno, header.span.last + 1):
+        line = lines[number - 1]
+        if number == body.lineno:
+            line = cut(line, 0, body.col_offset)
+        parts.append(line[: comments.get(number)].strip().removesuffix("\\").rstrip())
+    text = _BREAK_AT_BRACKET.sub("", "\n".join(filter(None, parts))).replace("\n", " ")
+    return text.removesuffix(":").removeprefix("class ").replace("def ", "", 1).strip()
 
 
-def _argument(argument: ast.arg, default: ast.expr | None, lines: Sequence[str]) -> str:
-    text = argument.arg
-    if argument.annotation:
-        text += f": {expression_source(argument.annotation, lines)}"
-    if default is None:
-        return text
-    equals = " = " if argument.annotation else "="
-    return f"{text}{equals}{expression_source(default, lines)}"
+def cut(line: str, start: int, stop: int | None) -> str:
+    """A stretch of a line by the columns of the ast, which count bytes of UTF-8."""
+    return line[start:stop] if line.isascii() else line.encode()[start:stop].decode()
 
 
-def _keyword(keyword: ast.keyword, lines: Sequence[str]) -> str:
-    value = expression_source(keyword.value, lines)
-    return f"{keyword.arg}={value}" if keyword.arg else f"**{value}"
-
-
-def _type_parameters(node: _Definer, lines: Sequence[str]) -> str:
-    """``[T]``, which Python has from 3.12 on."""
-    parameters: list[ast.expr] = getattr(node, "type_params", [])
-    if not parameters:
-        return ""
-    return f"[{', '.join(expression_source(parameter, lines) for parameter in parameters)}]"
-
-
-def expression_source(node: ast.expr, lines: Sequence[str]) -> str:
-    """An expression as one line: as written if it is on one, else as ``ast`` writes it."""
-    if node.lineno == node.end_lineno:
-        line = lines[node.lineno - 1]
-        if line.isascii():
-            return line[node.col_offset : node.end_col_offset]
-        return line.encode()[node.col_offset : node.end_col_offset].decode()
-    try:
-        return ast.unparse(node)
-    except RecursionError:
-        return "…"
-
-
-def constants(tree: ast.Module, lines: Sequence[str]) -> dict[str, Constant]:
-    """The names that assignments at module level bind, loops aside; the first one of each."""
-    found: dict[str, Constant] = {}
-    stack: list[ast.AST] = [tree]
-    while stack:
-        node = stack.pop()
-        for statement in _statements(node):
+def constants(tree: ast.Module, lines: Sequence[str]) -> dict[str, tuple[int, str]]:
+    """The names that assignments at module level bind, loops aside: first line, and assignment."""
+    found: dict[str, tuple[int, str]] = {}
+    # An explicit stack, as above.
+    pending: list[ast.AST] = [tree]
+    while pending:
+        for statement in _statements(pending.pop()):
             if isinstance(statement, _BRANCHES):
-                stack.append(statement)
-                continue
-            for target, text in _bindings(statement, lines):
-                if target.id.startswith("__"):
-                    continue
-                constant = Constant(target.id, target.lineno, text)
-                earlier = found.get(target.id)
-                if earlier is None or constant.line < earlier.line:
-                    found[target.id] = constant
+                pending.append(statement)
+            for name in _bound(statement):
+                line = found.get(name.id, (name.lineno + 1,))[0]
+                if name.lineno < line and not name.id.startswith("__"):
+                    found[name.id] = name.lineno, _assignment(statement, lines)
     return found
 
 
-def _bindings(statement: ast.AST, lines: Sequence[str]) -> Iterator[tuple[ast.Name, str]]:
-    """The names that one assignment binds, each with its assignment as one line."""
-    if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-        text = f"{statement.target.id}: {expression_source(statement.annotation, lines)}"
-        yield statement.target, text + _value(text, statement.value, lines)
-    elif isinstance(statement, ast.Assign):
-        for target in statement.targets:
-            if isinstance(target, ast.Name):
-                yield target, target.id + _value(target.id, statement.value, lines)
-            elif isinstance(target, ast.Tuple | ast.List):
-                names = [e for e in target.elts if isinstance(e, ast.Name)]
-                yield from ((name, name.id) for name in names)
+def _bound(statement: ast.AST) -> Iterator[ast.Name]:
+    """The names that an assignment binds."""
+    targets: list[ast.expr] = []
+    if isinstance(statement, ast.Assign):
+        targets = statement.targets
+    elif isinstance(statement, ast.AnnAssign):
+        targets = [statement.target]
     elif sys.version_info >= (3, 12) and isinstance(statement, ast.TypeAlias):
-        yield statement.name, statement.name.id + _value(statement.name.id, statement.value, lines)
+        targets = [statement.name]
+    for target in targets:
+        names = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
+        yield from (name for name in names if isinstance(name, ast.Name))
 
 
-def _value(before: str, value: ast.expr | None, lines: Sequence[str]) -> str:
-    """`` = value``, cut short where it is long."""
-    if value is None:
-        return ""
-    text = " = …"
-    if value.lineno == value.end_lineno:
-        text = f" = {expression_source(value, lines)}"
-    return text if len(before) + len(text) <= _CONSTANT_WIDTH else " = …"
+def _assignment(node: ast.AST, lines: Sequence[str]) -> str:
+    """As written; of a long value, or one on several lines, only that there is one."""
+    assert isinstance(node, ast.stmt)
+    several = node.end_lineno != node.lineno
+    text = cut(lines[node.lineno - 1], node.col_offset, None if several else node.end_col_offset)
+    if several or len(text) > _CONSTANT_WIDTH:
+        return f"{text.partition('=')[0].rstrip()} = …"
+    return text

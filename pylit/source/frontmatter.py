@@ -29,15 +29,18 @@ def split(
 ) -> tuple[dict[str, str], str, int]:
     """Take the front matter off `text`: its values, the rest, and how many lines were taken.
 
-    Line 0 of the rest is line `n` of `text`. Blank lines may stand before the opening ``---``.
+    Line 0 of the rest is line `n` of `text`. Blank lines may stand before the opening ``---``,
+    which may also be a horizontal rule: it opens front matter only if a key follows it.
     Without front matter the result is ``({}, text, 0)``. Faults go to `report`, placed at `path`
     as if line 0 of `text` stood on `first_line`, `column` characters from the left.
     """
     lines = text.split("\n")
-    fences = _fences(lines)
-    if fences is None:
+    opening = next((i for i, line in enumerate(lines) if line.strip()), 0)
+    below = range(opening + 1, len(lines))
+    key = next((lines[i] for i in below if lines[i] and not lines[i].startswith("#")), "")
+    if lines[opening].rstrip() != "---" or not _KEY.match(key):
         return {}, text, 0
-    opening, closing = fences
+    closing = next((i for i in below if lines[i].rstrip() in ("---", "...")), -1)
     values: dict[str, str] = {}
     fault = None
     if closing < 0:
@@ -62,18 +65,3 @@ def split(
         shown = " " * column + lines[index]
         report.add(Diagnostic(*place, "front-matter", message, hint, shown, severity=severity))
     return values, "\n".join(lines[closing + 1 :]), closing + 1
-
-
-def _fences(lines: list[str]) -> tuple[int, int] | None:
-    """Where the block opens and closes; closing is -1 when nothing closes it.
-
-    A first ``---`` may also be a horizontal rule: it opens front matter only if a key follows it.
-    """
-    opening = next((i for i, line in enumerate(lines) if line.strip()), -1)
-    if opening < 0 or lines[opening].rstrip() != "---":
-        return None
-    below = enumerate(lines[opening + 1 :], start=opening + 1)
-    closing = next((i for i, line in below if line.rstrip() in ("---", "...")), -1)
-    inside = [line for line in lines[opening + 1 : closing if closing > 0 else None] if line]
-    keys = (line for line in inside if not line.startswith("#"))
-    return (opening, closing) if _KEY.match(next(keys, "")) else None

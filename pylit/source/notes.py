@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from pylit.model import Note, Span
+from pylit.source.definitions import cut
 
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -47,14 +48,9 @@ _MARK = re.compile(r"#:(?=\s|$)|#+")
 _HASH_RULE = re.compile(r"#{3,}$")
 _OPENING_RULE = re.compile(r"\s*([=*~+_/-])\1{3,}\s*$")
 # One string literal; what follows a backslash never ends it, in raw strings either.
+# Possessive (`++`): a docstring may be long, and nothing is gained by trying again.
 _LITERAL = re.compile(
-    # Possessive (`++`, `*+`): a docstring may be long, and nothing is gained by trying again.
-    r"[rRuU]?(?:"
-    r'(?P<q1>""")(?:[^"\\]++|\\.|"(?!""))*+"""'
-    r"|(?P<q2>''')(?:[^'\\]++|\\.|'(?!''))*+'''"
-    r'|(?P<q3>")(?:[^"\\\n]++|\\.)*+"'
-    r"|(?P<q4>')(?:[^'\\\n]++|\\.)*+'"
-    r")",
+    r"""[rRuU]?(?P<quote>\"{3}|'{3}|["'])(?P<text>(?:[^\\"']++|\\.|(?!(?P=quote)).)*+)(?P=quote)""",
     re.DOTALL,
 )
 
@@ -130,68 +126,38 @@ def _comment_note(block: Sequence[Comment]) -> Note:
 
 def docstring_note(
     node: Documented, lines: Sequence[str], comments: Mapping[int, Comment]
-) -> Note | None:
-    """The docstring of `node`, if it is one literal that has its lines for itself.
+) -> tuple[Note | None, str]:
+    """The docstring of `node` as a note, if it has its lines for itself; and its text in any case.
 
     A docstring on the header's line, one with code behind it, one put together from several
     literals, one without text: each stays in the code, where nothing of it is lost. Behind a
     docstring a comment for tools may stand (``# noqa``).
     """
-    literal = _docstring_literal(node)
-    if literal is None:
-        return None
-    before, source, behind = _cut_out(literal, lines)
-    last = literal.end_lineno or literal.lineno
-    if before.strip():
-        return None
-    if behind.strip() and not (last in comments and is_pragma(comments[last])):
-        return None
-    note = _docstring(source, Span(literal.lineno, last), len(before))
-    return replace(note, behind=behind.strip()) if note and note.text else None
-
-
-def docstring_text(node: Documented, lines: Sequence[str]) -> str:
-    """The text of the docstring of `node`, wherever it stands; empty if it is not one literal."""
-    literal = _docstring_literal(node)
-    if literal is None:
-        return ""
-    _, source, _ = _cut_out(literal, lines)
-    note = _docstring(source, Span(literal.lineno, literal.lineno), 0)
-    return note.text if note else ""
-
-
-def _docstring_literal(node: Documented) -> ast.Constant | None:
-    """The literal that Python takes for the docstring of `node`, unless parentheses hold it."""
     statement = node.body[0] if node.body else None
-    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Constant):
-        return None
-    literal = statement.value
-    start = (statement.lineno, statement.col_offset)
-    if not isinstance(literal.value, str) or start != (literal.lineno, literal.col_offset):
-        return None
-    return literal
+    literal = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(literal, ast.Constant) or not isinstance(literal.value, str):
+        return None, ""
+    first, last = literal.lineno, literal.end_lineno or literal.lineno
+    before = cut(lines[first - 1], 0, literal.col_offset)
+    behind = cut(lines[last - 1], literal.end_col_offset or 0, None)
+    source = "\n".join(lines[first - 1 : last])[len(before) :].removesuffix(behind)
+    match = _LITERAL.fullmatch(source)
+    # Parentheses around it begin before it does.
+    begins = (node.body[0].lineno, node.body[0].col_offset) == (first, literal.col_offset)
+    if match is None or not begins:
+        return None, ""
+    note = _docstring(match, Span(first, last), len(before))
+    alone = not before.strip() and (
+        not behind.strip() or (last in comments and is_pragma(comments[last]))
+    )
+    shown = replace(note, behind=behind.strip()) if alone and note.text else None
+    return shown, note.text
 
 
-def _cut_out(node: ast.expr, lines: Sequence[str]) -> tuple[str, str, str]:
-    """What stands before `node` on its first line, its source, and what is behind on its last."""
-    first, last = node.lineno, node.end_lineno or node.lineno
-    # The ast counts columns in bytes of UTF-8.
-    head, tail = lines[first - 1].encode(), lines[last - 1].encode()
-    before, behind = head[: node.col_offset].decode(), tail[node.end_col_offset :].decode()
-    if first == last:
-        return before, head[node.col_offset : node.end_col_offset].decode(), behind
-    begin, end = head[node.col_offset :].decode(), tail[: node.end_col_offset].decode()
-    return before, "\n".join([begin, *lines[first : last - 1], end]), behind
-
-
-def _docstring(source: str, span: Span, column: int) -> Note | None:
-    """The note of the string literal `source` that begins at `column`; None if it is several."""
-    match = _LITERAL.match(source)
-    if match is None or match.end() != len(source):
-        return None
-    quote = next(name for name, found in match.groupdict().items() if found)
-    column += match.end(quote)
-    first, *more = source[match.end(quote) : -len(match[quote])].split("\n")
+def _docstring(literal: re.Match[str], span: Span, column: int) -> Note:
+    """The note of a string literal that begins at `column`."""
+    column += literal.start("text")
+    first, *more = literal["text"].split("\n")
     if first.strip() == "\\":
         # A backslash after the opening quotes only keeps the first line empty.
         first = ""

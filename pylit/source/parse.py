@@ -20,7 +20,6 @@ from pylit.source.notes import (
     Comment,
     comment_notes,
     docstring_note,
-    docstring_text,
     first_paragraph,
     is_pragma,
     trimmed_note,
@@ -38,23 +37,54 @@ def parse_module(source: SourceFile, report: Report) -> Module:
     alone = frozenset(comment.line for comment in comments.values() if comment.alone)
     headers = definitions.headers(tree, lines, alone)
     docstrings: dict[ast.AST, Note] = {}
+    texts: dict[ast.AST, str] = {}
     for node in (tree, *(header.node for header in headers)):
-        docstring = docstring_note(node, lines, comments)
-        if docstring is not None:
-            docstrings[node] = docstring
+        note, texts[node] = docstring_note(node, lines, comments)
+        if note is not None:
+            docstrings[node] = note
     values: Mapping[str, str] = {}
     if tree in docstrings:
         values, docstrings[tree] = _front_matter(docstrings[tree], source, report)
+        texts[tree] = docstrings[tree].text
     blocks = comment_notes(comments.values(), [_unsplit(h, docstrings) for h in headers])
     openings = _openings(headers, docstrings, comments)
-    sections = build_sections(lines, [*docstrings.values(), *blocks], openings)
     above = {block.span.last + 1: block.text for block in blocks}
+
+    found = {
+        name: Definition(
+            "constant", source.name, name, line, text, first_paragraph(above.get(line, ""))
+        )
+        for name, (line, text) in definitions.constants(tree, lines).items()
+    }
+    columns = {comment.line: comment.column for comment in comments.values()}
+    for header, opening in zip(headers, openings, strict=True):
+        if opening.definition:
+            found[header.qualname] = Definition(
+                header.kind,
+                source.name,
+                header.qualname,
+                header.node.lineno,
+                definitions.signature(header, lines, columns),
+                first_paragraph(texts[header.node] or above.get(opening.line, "")),
+            )
+    summary = values.get("summary") or first_paragraph(texts[tree])
     return Module(
         source=source,
         front_matter=values,
-        definitions=tuple(_definitions(source, tree, headers, openings, values, above)),
-        sections=sections,
+        definitions=(
+            Definition("module", source.name, "", 1, "", summary),
+            *sorted(found.values(), key=lambda definition: definition.line),
+        ),
+        sections=build_sections(lines, [*docstrings.values(), *blocks], openings),
     )
+
+
+def syntax_tree(text: str) -> ast.Module:
+    """The syntax tree of a source; fails as Python does where there is none."""
+    with warnings.catch_warnings():
+        # `"\d"` in someone's string is theirs to mend.
+        warnings.simplefilter("ignore")
+        return ast.parse(text)
 
 
 def _tree(source: SourceFile, lines: Sequence[str], report: Report) -> ast.Module | None:
@@ -62,10 +92,7 @@ def _tree(source: SourceFile, lines: Sequence[str], report: Report) -> ast.Modul
     line, column = 0, 0
     nul = source.text.find("\0")
     try:
-        with warnings.catch_warnings():
-            # `"\d"` in someone's string is theirs to mend.
-            warnings.simplefilter("ignore")
-            return ast.parse(source.text)
+        return syntax_tree(source.text)
     except SyntaxError as error:
         message = error.msg
         line = min(error.lineno or 0, len(lines))
@@ -172,43 +199,3 @@ def _openings(
         docstring = docstrings.get(header.node)
         openings.append(Opening(line, name, docstring.span.first if docstring else 0))
     return openings
-
-
-def _definitions(
-    source: SourceFile,
-    tree: ast.Module,
-    headers: Sequence[Header],
-    openings: Sequence[Opening],
-    values: Mapping[str, str],
-    above: Mapping[int, str],
-) -> Iterator[Definition]:
-    """The module, then what it defines in the order of lines; each name once.
-
-    `above` maps a line to the text of the comment block that ends on the line before it.
-    """
-    lines = source.lines
-    summary = values.get("summary") or first_paragraph(_body(docstring_text(tree, lines)))
-    yield Definition("module", source.name, "", 1, "", summary)
-    found: dict[str, Definition] = {}
-    for constant in definitions.constants(tree, lines).values():
-        note = first_paragraph(above.get(constant.line, ""))
-        found[constant.name] = Definition(
-            "constant", source.name, constant.name, constant.line, constant.signature, note
-        )
-    for header, opening in zip(headers, openings, strict=True):
-        if opening.definition:
-            text = docstring_text(header.node, lines) or above.get(opening.line, "")
-            found[header.qualname] = Definition(
-                header.kind,
-                source.name,
-                header.qualname,
-                header.node.lineno,
-                definitions.signature(header.node, lines),
-                first_paragraph(text),
-            )
-    yield from sorted(found.values(), key=lambda definition: definition.line)
-
-
-def _body(docstring: str) -> str:
-    """A module's docstring without its front matter."""
-    return frontmatter.split(docstring)[1]

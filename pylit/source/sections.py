@@ -11,22 +11,13 @@ The rules that authors of this style rely on:
    split expressions too.
 5. A lone ``#`` opens a section with no note: "unannotated from here".
 6. Trailing comments stay in the code. Blank lines around a section are trimmed.
-7. Nothing is lost: `line_faults` of a module is empty.
+7. Nothing is lost: notes and code, put together, are the file, line by line.
 """
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from pylit.model import Module, Note, Section, Span
-from pylit.source.notes import RULE
-
-# What may stand on a note's line beside its text.
-_MARKS = {
-    "comment": re.compile(r"[\s#:]*"),
-    "docstring": re.compile(r"\s*[rRuU]?[\"']*\\?\s*[\"']*\s*"),
-}
-_BANNER = re.compile(r"[\s#=*~+_/-]*")
+from pylit.model import Note, Section, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,54 +95,3 @@ def build_sections(
             draft.take(number)
         number += 1
     return tuple(draft.finish() for draft in drafts if draft.notes or draft.first)
-
-
-def put_together(sections: Iterable[Section]) -> Iterator[int]:
-    """The numbers of all lines that notes and code take, in the order in which they are shown."""
-    for section in sections:
-        spans = [note.span for note in section.notes]
-        if section.code is not None:
-            spans.append(section.code)
-        for span in sorted(spans, key=lambda span: span.first):
-            yield from range(span.first, span.last + 1)
-
-
-def line_faults(module: Module) -> list[str]:
-    """What the sections of a module lose, repeat or misplace; empty, or the generator is wrong."""
-    faults: list[str] = []
-    previous = 0
-    seen: set[int] = set()
-    for number in put_together(module.sections):
-        if number <= previous:
-            faults.append(f"line {number} is shown after line {previous}")
-        previous = number
-        seen.add(number)
-    lines = module.source.lines
-    for number, line in enumerate(lines, start=1):
-        if line.strip() and number not in seen:
-            faults.append(f"line {number} is in no section: {line.strip()[:60]!r}")
-    faults.extend(f"line {n} is not in the file" for n in seen if not 1 <= n <= len(lines))
-    for section in module.sections:
-        if not section.notes and section.code is None:
-            faults.append("a section has neither note nor code")
-        for note in section.notes:
-            faults.extend(_note_faults(note, lines, bool(module.front_matter)))
-    return faults
-
-
-def _note_faults(note: Note, lines: Sequence[str], front_matter: bool) -> Iterator[str]:
-    """Where a note is not what stands on its lines, less its quotes and ``#``."""
-    texts = dict(enumerate(note.text.split("\n"), start=note.first_line))
-    for number in sorted(texts.keys() - range(note.span.first, note.span.last + 1)):
-        yield f"a note reaches line {number}, outside its lines {note.span}"
-    for number in range(note.span.first, note.span.last + 1):
-        line, text = lines[number - 1], texts.get(number, "")
-        if note.behind and number == note.span.last:
-            line = line.rstrip().removesuffix(note.behind)
-        left = line.replace(text, "", 1) if text else line
-        if front_matter and number < note.first_line:
-            continue
-        if text == RULE and _BANNER.fullmatch(line):
-            continue
-        if text not in line or not _MARKS[note.kind].fullmatch(left):
-            yield f"line {number} reads {line!r}, but its note {text!r}"

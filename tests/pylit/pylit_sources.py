@@ -1,6 +1,7 @@
 """What the tests of the generator's first stages share: sources from strings, readable listings."""
 
 import hashlib
+import re
 from pathlib import Path
 
 from pylit.diagnostics import Report
@@ -33,3 +34,38 @@ def listing(module: Module) -> str:
             for number in range(section.code.first, section.code.last + 1):
                 shown.append(f"{number:3} > {lines[number - 1]}".rstrip())
     return "\n".join(shown)
+
+
+#: What may stand on a note's line beside its text.
+MARKS = {
+    "comment": re.compile(r"[\s#:/]*"),
+    "docstring": re.compile(r"\s*[rRuU]?[\"']*\\?\s*[\"']*\s*"),
+}
+BANNER = re.compile(r"[\s#=*~+_/-]*")
+
+
+def check_whole(module: Module) -> None:
+    """Fail unless notes and code, put together, give every line of the file, once and in order."""
+    lines = ["", *module.source.lines]
+    shown: list[int] = []
+    for section in module.sections:
+        assert section.notes or section.code
+        spans = [note.span for note in section.notes] + ([section.code] if section.code else [])
+        for span in sorted(spans, key=lambda span: span.first):
+            shown += range(span.first, span.last + 1)
+        for note in section.notes:
+            texts = dict(enumerate(note.text.split("\n"), start=note.first_line))
+            assert texts.keys() <= set(range(note.span.first, note.span.last + 1))
+            for number in range(note.span.first, note.span.last + 1):
+                line, text = lines[number], texts.get(number, "")
+                if note.behind and number == note.span.last:
+                    line = line.rstrip().removesuffix(note.behind)
+                if text == "***" and BANNER.fullmatch(line):
+                    continue
+                if not (module.front_matter and number < note.first_line):
+                    # What is not shown of a line is quotes and hashes.
+                    assert text in line, (number, line, text)
+                    assert MARKS[note.kind].fullmatch(line.replace(text, "", 1)), (number, line)
+    assert shown == sorted(set(shown)) and all(1 <= number < len(lines) for number in shown)
+    filled = {number for number, line in enumerate(lines) if line.strip()}
+    assert filled <= set(shown), filled - set(shown)

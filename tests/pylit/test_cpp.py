@@ -6,12 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pylit_sources import listing, source
+from pylit_sources import check_whole, listing, source
 from site_tools import build, faults, make_site, pages, succeed
 
 from pylit.code.highlight import highlight
 from pylit.source.cpp import parse_cpp
-from pylit.source.sections import put_together
 
 KERNEL = """\
 // Doubling
@@ -61,9 +60,7 @@ def test_comments_with_lines_of_their_own_are_notes():
 
 @pytest.mark.parametrize("text", ["", "\n", "int x;", "// a\n    // b\n// c\n", "//\n//\nint x;\n"])
 def test_no_line_is_lost(text):
-    module = cpp(text)
-    filled = [number for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-    assert [n for n in put_together(module.sections) if n in filled] == filled
+    check_whole(cpp(text))
 
 
 def test_code_is_that_of_c():

@@ -1,11 +1,10 @@
 """Whole modules: what Python cannot parse, sizes, and packages that nobody here wrote."""
 
 import pytest
-from pylit_sources import parse
+from pylit_sources import check_whole, parse
 
 from pylit.diagnostics import Report, Severity
 from pylit.model import Section, Span
-from pylit.source.sections import line_faults
 
 
 @pytest.mark.parametrize(
@@ -26,7 +25,7 @@ def test_a_syntax_error(text: str, line: int, column: int | None, said: str, own
     last = max(n for n, content in enumerate(text.split("\n"), start=1) if content.strip())
     assert not module.parsed
     assert module.sections == (Section((), Span(1, last)),)
-    assert line_faults(module) == []
+    check_whole(module)
     assert [d.kind for d in module.definitions] == ["module"]
     (diagnostic,) = report
     assert (diagnostic.path, diagnostic.code) == ("pkg/mod.py", "syntax")
@@ -64,7 +63,7 @@ def test_nothing_to_show() -> None:
 def test_extremes_never_crash(text: str) -> None:
     report = Report()
     module = parse(text, report=report)
-    assert line_faults(module) == []
+    check_whole(module)
     assert module.parsed == (not len(report))
     assert all(d.code == "syntax" for d in report)
 
@@ -74,7 +73,7 @@ def test_20_000_lines() -> None:
                    for i in range(2000))  # fmt: skip
     assert text.count("\n") == 20_000
     module = parse(text)
-    assert line_faults(module) == []
+    check_whole(module)
     assert len(module.sections) == 6000
     assert len(module.definitions) == 2001
 
@@ -84,11 +83,12 @@ def test_a_line_of_100_000_characters() -> None:
     text = f"# before\nx = [{numbers}]  # behind\n# {'long ' * 20_000}\ny = 1\n"
     assert len(text.split("\n")[1]) > 99_999
     module = parse(text)
-    assert line_faults(module) == []
+    check_whole(module)
     assert [len(section.notes) for section in module.sections] == [1, 1]
     report = Report()
     broken = parse(text.replace("# before", "("), report=report)
-    assert not broken.parsed and line_faults(broken) == []
+    assert not broken.parsed
+    check_whole(broken)
     assert len(str(next(iter(report)))) < 600
 
 

@@ -3,17 +3,14 @@
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from pylit_sources import listing, parse
+from pylit_sources import check_whole, listing, parse
 
 from pylit.diagnostics import Report
-from pylit.model import Module, Note, Section, Span
-from pylit.source.sections import line_faults, put_together
 
 GOLDEN = Path(__file__).parent / "golden" / "sections"
 
@@ -33,21 +30,7 @@ def test_golden(text: str, expected: str) -> None:
     module = parse(text, report=report)
     assert module.parsed and not len(report)
     assert listing(module) == expected.rstrip("\n")
-    assert line_faults(module) == []
-
-
-@pytest.mark.parametrize(
-    ("sections", "fault"),
-    [
-        ([Section((), Span(1, 1)), Section((), Span(3, 3))], "line 2 is in no section"),
-        ([Section((), Span(1, 3)), Section((), Span(3, 3))], "line 3 is shown after line 3"),
-        ([Section((), Span(1, 4))], "line 4 is not in the file"),
-        ([Section((Note("comment", Span(1, 1), "other", 1, 2),), Span(2, 3))], "its note 'other'"),
-    ],
-)
-def test_faults_are_found(sections: list[Section], fault: str) -> None:
-    module = replace(parse("# note\nx = 1\ny = 2"), sections=tuple(sections))
-    assert any(fault in found for found in line_faults(module))
+    check_whole(module)
 
 
 # --- arbitrary Python -----------------------------------------------------------------------------
@@ -138,21 +121,6 @@ def compounds(draw: st.DrawFn, indent: str, depth: int) -> str:
     return f"{header}\n{between}{draw(blocks(inner, depth + 1))}"
 
 
-def reassembled(module: Module) -> dict[int, str]:
-    """Line numbers to what is shown of them, put together with no help of the generator."""
-    shown: dict[int, str] = {}
-    for section in module.sections:
-        for note in section.notes:
-            for number, text in enumerate(note.text.split("\n"), start=note.first_line):
-                assert number not in shown
-                shown[number] = text
-        if section.code is not None:
-            for number in range(section.code.first, section.code.last + 1):
-                assert number not in shown
-                shown[number] = module.source.text.split("\n")[number - 1]
-    return shown
-
-
 @settings(deadline=None, max_examples=150)
 @given(blocks())
 def test_arbitrary_python_round_trips(text: str) -> None:
@@ -162,26 +130,13 @@ def test_arbitrary_python_round_trips(text: str) -> None:
         assume(False)
     module = parse(text)
     assert module.parsed
-    assert line_faults(module) == []
-    shown = reassembled(module)
-    behind = {n.span.last: n.behind for section in module.sections for n in section.notes}
-    for number, line in enumerate(text.split("\n"), start=1):
-        content = shown.get(number, "")
-        if content == "***":
-            continue
-        assert content in line
-        # What is not shown of a line is quotes and hashes.
-        hidden = line.replace(content, "", 1) if content else line
-        hidden = hidden.rstrip().removesuffix(behind.get(number, ""))
-        assert not hidden.strip(" \t\f#:'\"rU"), (number, line, content)
+    check_whole(module)
 
 
 @settings(deadline=None, max_examples=60)
 @given(blocks())
-def test_sections_are_in_order_and_names_are_defined_once(text: str) -> None:
+def test_names_are_defined_once(text: str) -> None:
     module = parse(text)
-    numbers = list(put_together(module.sections))
-    assert numbers == sorted(set(numbers))
     names = [section.definition for section in module.sections if section.definition]
     assert len(names) == len(set(names))
     defined = {d.qualname for d in module.definitions if d.kind not in ("module", "constant")}
@@ -195,7 +150,7 @@ def test_any_text_is_shown_whole(text: str) -> None:
     text = text.replace("\r", "\n")
     report = Report()
     module = parse(text, report=report)
-    assert line_faults(module) == []
+    check_whole(module)
     assert module.parsed == (not len(report))
     assert not report.failed
 
@@ -207,4 +162,4 @@ def test_a_real_module_with_any_line_changed(data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(lines) - 1))
     change = data.draw(st.sampled_from(["", "#", "# note", '"""', "    # note", "@x", "x = ("]))
     module = parse("\n".join([*lines[:at], change, *lines[at + data.draw(st.integers(0, 1)) :]]))
-    assert line_faults(module) == []
+    check_whole(module)
