@@ -215,7 +215,7 @@ class Plot:
         points = [self.at(x, y) for x, y in zip(xs, ys, strict=True)]
         classes = f"l t{tone}" + (" d" if dashed else "")
         more: dict[str, str] = {"data_p": hook} if hook else {}
-        self._parts.append(element("path", classes, d=polyline(thinned(points)), **more))
+        self._parts.append(element("path", classes, d=polyline(points), **more))
         if label:
             self._labels.append((label, classes))
 
@@ -280,34 +280,6 @@ def bar_list(
         parts.append(text(left + value * scale + 5, top + 11, words))
         top += 18
     return Panel(WIDTH, top + 2, tuple(parts))
-
-
-def thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Fewer points whose line is nowhere further from the others than a fifth of a pixel.
-
-    Between two points that are kept, the one that is farthest from their line is kept too, if it is
-    that far away. (To compare each point with its neighbours is not enough: along a smooth curve of
-    many points each lies between its neighbours, and the curve would become a straight line.)
-    """
-    if len(points) < 3:
-        return list(points)
-    off = [_distance(point, points[0], points[-1]) for point in points]
-    middle = off.index(max(off))
-    if off[middle] <= 0.2:
-        return [points[0], points[-1]]
-    return thinned(points[: middle + 1])[:-1] + thinned(points[middle:])
-
-
-def _distance(
-    point: tuple[float, float], start: tuple[float, float], end: tuple[float, float]
-) -> float:
-    """How far a point is from the straight line between two others."""
-    (x, y), (x0, y0), (x1, y1) = point, start, end
-    across, up = x1 - x0, y1 - y0
-    length = across**2 + up**2
-    part = ((x - x0) * across + (y - y0) * up) / length if length else 0.0
-    part = min(max(part, 0.0), 1.0)
-    return math.hypot(x - x0 - part * across, y - y0 - part * up)
 
 
 def _ticks(ends: Range, about: int) -> list[float]:
