@@ -41,6 +41,8 @@ class Axes:
     derived: Mapping[str, str] = field(default_factory=dict)
     #: Letters of which one may stand for another: the length of some sequence.
     lengths: frozenset[str] = frozenset()
+    #: Letters that get small sizes: a run of many layers takes long.
+    small: frozenset[str] = frozenset()
     #: The page that explains the letters, from the site's root.
     page: str = ""
     #: The file as it was read, for digests.

@@ -12,7 +12,7 @@ import math
 import operator
 import random
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -94,27 +94,33 @@ _SMALL = 5
 UNKNOWN = "?"
 
 
-def assign(axes: Sequence[str], derived: Derived) -> tuple[dict[str, int], ...]:
-    """Two sizes for each axis. Derived axes, ``C = H*K``, get what follows for them."""
+def assign(
+    axes: Sequence[str], derived: Derived, small: Collection[str] = ()
+) -> tuple[dict[str, int], ...]:
+    """Two sizes for each axis: small primes for those of `small`, such as a number of layers.
+
+    Derived axes, ``C = H*K``, get what follows for them.
+    """
     free = tuple(axis for axis in axes if axis not in derived)
-    return tuple(map(dict, _assigned(free, tuple(derived.items()))))
+    # Factors of others get small primes: their product is as large as it is slow.
+    factors = set(small).union(*map(names, derived.values()))
+    first = tuple(axis for axis in free if axis in factors)
+    others = tuple(axis for axis in free if axis not in factors)
+    return tuple(map(dict, _assigned(first, others, tuple(derived.items()))))
 
 
 @lru_cache
 def _assigned(
-    free: tuple[str, ...], derived: tuple[tuple[str, str], ...]
+    factors: tuple[str, ...], others: tuple[str, ...], derived: tuple[tuple[str, str], ...]
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Of many orders of the primes two in which simple names are told apart, and small ones."""
-    # Factors of others get small primes: their product is as large as it is slow.
-    factors = [axis for axis in free if any(axis in names(text) for _, text in derived)]
-    others = [axis for axis in free if axis not in factors]
     shuffle = random.Random(1)
     best: tuple[tuple[int, int], dict[str, int], dict[str, int]] | None = None
     for _ in range(_TRIES):
         runs = []
         for _ in range(2):
             small = shuffle.sample(_PRIMES[: len(factors) + 3], len(factors)) if factors else []
-            rest = [n for n in _PRIMES[1 : len(free) + 3] if n not in small]
+            rest = [n for n in _PRIMES[1 : len(factors) + len(others) + 3] if n not in small]
             primes = [*small, *shuffle.sample(rest, len(others))]
             sizes = dict(zip([*factors, *others], primes, strict=True))
             for axis, text in derived:

@@ -39,6 +39,7 @@ _KEYS: Mapping[str, type] = {
     "words": dict,
     "derived": dict,
     "lengths": list,
+    "small": list,
     "page": str,
     "environment": dict,
 }
@@ -72,6 +73,7 @@ def read_axes(folder: Path, shown: str, report: Report) -> Axes:
         data.get("words", {}),
         data.get("derived", {}),
         frozenset(data.get("lengths", ())),
+        frozenset(data.get("small", ())),
         data.get("page", ""),
         text,
         {name: str(value) for name, value in data.get("environment", {}).items()},
@@ -139,7 +141,7 @@ def _function(
         for letter, text in axes.derived.items()
         if letter in letters and names(text) <= set(letters)
     }
-    return TraceFunction(node.name, node.lineno, assign(letters, derived))
+    return TraceFunction(node.name, node.lineno, assign(letters, derived, axes.small))
 
 
 @dataclass(frozen=True, slots=True)
