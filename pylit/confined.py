@@ -1,8 +1,9 @@
 """Inside a child process: how code of a package is imported and run, each run within limits.
 
-Traced shapes and figures both call `serve` with what they do of one function. It imports the files
-that declare runs, watches what each run reads, and answers a line of JSON for each task: what came
-of it, or what went wrong.
+Traced shapes and figures both call `serve` with what they do of one function. The process imports
+libraries that take long, and waits for orders. Each order is worked off by a process that it forks,
+so that packages are imported anew; and each task by one more, which begins with what was imported
+and nothing else: no run knows what another has done, and one that crashes harms no other.
 """
 
 import importlib
@@ -10,14 +11,15 @@ import importlib.util
 import json
 import os
 import resource
+import select
 import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 #: A run that waits instead of working ends after so many times its limit. To wait for a processor
@@ -30,6 +32,7 @@ _GENERATOR = str(Path(__file__).resolve().parent)
 Order = dict[str, Any]
 #: A context in which a function may run: within limits, and watched.
 Within = Callable[[], AbstractContextManager["Watch"]]
+Run = Callable[[Callable[..., object], dict[str, Any], Within], dict[str, Any]]
 
 
 class TooSlow(BaseException):
@@ -41,31 +44,41 @@ class TooLong(TooSlow):
 
 
 class Watch:
-    """What runs read: sources by running them, other files by opening them, folders by listing."""
+    """What a run reads: code by running it, other files by opening them, folders by listing."""
 
     def __init__(self) -> None:
-        self.sources: set[str] = set()
+        #: Code that ran, by its identity: to compare two takes longer than to call them.
+        self.codes: dict[int, CodeType] = {}
+        #: That which ran when packages were imported, for this run or for an earlier one.
+        self.imported: dict[int, CodeType] = {}
         self.files: set[str] = set()
         #: One more file in them may change what a run shows.
         self.folders: set[str] = set()
-        #: Sources that were opened as texts. What one run has read may be kept by a module and
-        #: reach the next from there, so this set only grows.
-        self.texts: set[str] = set()
         self._on = False
 
     @contextmanager
     def watching(self) -> Iterator["Watch"]:
-        """Watch what runs inside."""
-        self.sources, self.files, self.folders, self._on = set(), set(), set(), True
+        """Watch which files and folders are read inside. Of code `call` is told."""
+        self._on = True
         try:
             yield self
         finally:
             self._on = False
 
+    @contextmanager
+    def calls(self) -> Iterator[None]:
+        """Watch which code runs inside."""
+        before = sys.getprofile()
+        sys.setprofile(self.call)
+        try:
+            yield
+        finally:
+            sys.setprofile(before)
+
     def call(self, frame: FrameType, event: str, argument: object) -> None:
         """For `sys.setprofile`."""
         if event == "call":
-            self.sources.add(frame.f_code.co_filename)
+            self.codes[id(frame.f_code)] = frame.f_code
 
     def event(self, name: str, arguments: tuple[Any, ...]) -> None:
         """For `sys.addaudithook`."""
@@ -78,29 +91,71 @@ class Watch:
             if self._on:
                 self.folders.add(path)
         elif path.endswith(".py"):
-            # The frame above this one is the caller of `open`.
+            # The frame above this one is the caller of `open`. A source that was read as a text,
+            # at whatever time, may be kept by a module and reach a run from there.
             if not sys._getframe(1).f_code.co_filename.startswith("<frozen importlib"):
-                self.texts.add(path)
+                self.files.add(path)
         # Without a mode it is a file descriptor of `os.open`; read or not, it counts.
         elif self._on and (not isinstance(arguments[1], str) or set(arguments[1]) & set("r+")):
             self.files.add(path)
 
-    def told(self) -> dict[str, list[str]]:
-        """For an answer."""
+    def told(self, roots: tuple[str, ...]) -> dict[str, Any]:
+        """For an answer; of code in `roots` the files, and the functions of each."""
+
+        def functions(codes: Mapping[int, CodeType]) -> dict[str, list[str]]:
+            found: dict[str, set[str]] = {}
+            for code in codes.values():
+                if code.co_filename.startswith(roots):
+                    name = code.co_qualname.partition(".<locals>")[0]
+                    found.setdefault(code.co_filename, set()).add(name)
+            return {file: sorted(names) for file, names in sorted(found.items())}
+
         return {
-            "sources": sorted(self.sources),
-            "files": sorted(self.files | self.texts),
+            "ran": functions(self.codes),
+            "imported": functions(self.imported),
+            "files": sorted(self.files),
             "folders": sorted(self.folders),
         }
 
 
-def serve(run: Callable[[Callable[..., object], dict[str, Any], Within], dict[str, Any]]) -> None:
-    """Answer every task of the order on standard input, and end the process.
+def serve(run: Run) -> None:
+    """Work off orders, whose files are named on lines of standard input, until it ends.
 
     Args:
         run: Gets a function, its task, and the context in which to call the function.
     """
-    order, answer = _ordered()
+    ends = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    # What a run prints goes nowhere.
+    with Path(os.devnull).open("w") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+    for line in sys.stdin:
+        path = Path(line.rstrip("\n"))
+        order = json.loads(path.read_bytes())
+        for name in order["heavy"]:
+            with suppress(ImportError):
+                importlib.import_module(name)
+        process = os.fork()
+        if not process:
+            # A group of its own: what a run leaves behind, a fork that never ends, goes with it.
+            os.setpgid(0, 0)
+            _work(order, run, path)
+            os._exit(0)
+        with suppress(OSError):
+            os.setpgid(process, process)
+        print(process, file=ends, flush=True)
+        _, status = os.waitpid(process, 0)
+        with suppress(OSError):
+            os.killpg(process, signal.SIGKILL)
+        print(os.waitstatus_to_exitcode(status), file=ends, flush=True)
+
+
+def _work(order: Order, run: Run, file: Path) -> None:
+    """Answer every task of an order, on a line of the file each."""
+    # What is read from here on is read from its source: compiled files may be a second old.
+    sys.dont_write_bytecode = True
+    sys.pycache_prefix = os.devnull
+    sys.path[:0] = order["roots"]
+    roots = tuple(f"{root}{os.sep}" for root in order["roots"])
     watch = Watch()
     sys.addaudithook(watch.event)
 
@@ -111,50 +166,62 @@ def serve(run: Callable[[Callable[..., object], dict[str, Any], Within], dict[st
             yield watch
 
     modules: dict[Path, ModuleType | dict[str, Any]] = {}
-    for task in order["tasks"]:
-        path = Path(task["file"])
-        if path not in modules:
-            modules[path] = _load(path, order)
-        module = modules[path]
-        if isinstance(module, dict):
-            answer(module)
-            continue
-        try:
-            answer(run(getattr(module, task["function"]), task, within) | watch.told())
-        except BaseException as error:
-            answer({"error": told(error, path, order)})
-    _leave()
+    with file.open("wb", buffering=0) as answers:
+        for task in order["tasks"]:
+            path = Path(task["file"])
+            if path not in modules:
+                with watch.calls(), watch.watching():
+                    modules[path] = _load(path, order)
+                watch.imported |= watch.codes
+                watch.codes = {}
+            module = modules[path]
+            if isinstance(module, dict):
+                answers.write(f"{json.dumps(module)}\n".encode())
+                continue
+
+            def answered(
+                task: dict[str, Any] = task, module: ModuleType = module, path: Path = path
+            ) -> dict[str, Any]:
+                try:
+                    found = run(getattr(module, task["function"]), task, within)
+                    return found | watch.told(roots)
+                except BaseException as error:
+                    return {"error": told(error, path, order)}
+
+            answers.write(_apart(answered, 2 * _PATIENCE * order["seconds"] + 30))
 
 
-def _ordered() -> tuple[Order, Callable[[dict[str, Any]], None]]:
-    """The order, and how to answer. From here on packages are found in the order's roots."""
-    order = json.loads(sys.stdin.buffer.read())
-    # The answers go where standard output went; what a run prints goes nowhere.
-    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    with Path(os.devnull).open("w") as nowhere:
-        os.dup2(nowhere.fileno(), 1)
-    for name in order["heavy"]:
-        with suppress(ImportError):
-            importlib.import_module(name)
-    # What is read from here on is read from its source: compiled files may be a second old.
-    sys.dont_write_bytecode = True
-    sys.pycache_prefix = os.devnull
-    sys.path[:0] = order["roots"]
-    process = os.getpid()
-
-    def answer(data: dict[str, Any]) -> None:
+def _apart(work: Callable[[], dict[str, Any]], seconds: float) -> bytes:
+    """The answer of a process of its own, as a line."""
+    reader, writer = os.pipe()
+    process = os.fork()
+    if not process:
+        own = os.getpid()
+        line = f"{json.dumps(work())}\n".encode()
         # What a run has forked off comes by here as well.
-        if os.getpid() != process:
-            _leave()
-        out.write(f"{json.dumps(data)}\n")
-        out.flush()
+        if os.getpid() == own:
+            with os.fdopen(writer, "wb") as pipe:
+                pipe.write(line)
+        os._exit(0)
+    os.close(writer)
+    line, end = b"", time.monotonic() + seconds
+    while not line.endswith(b"\n") and _ready(reader, end):
+        part = os.read(reader, 2**20)
+        line += part
+        if not part:
+            break
+    os.close(reader)
+    if not line.endswith(b"\n") and time.monotonic() >= end:
+        os.kill(process, signal.SIGKILL)
+    _, status = os.waitpid(process, 0)
+    if line.endswith(b"\n"):
+        return line
+    message = f"failed: the process ended with status {os.waitstatus_to_exitcode(status)}"
+    return f"{json.dumps({'error': failure('failed', message)})}\n".encode()
 
-    return order, answer
 
-
-def _leave() -> None:
-    """End at once: what runs have left behind, such as threads, keeps nobody waiting."""
-    os._exit(0)
+def _ready(reader: int, end: float) -> bool:
+    return bool(select.select([reader], [], [], max(0.0, end - time.monotonic()))[0])
 
 
 def _load(path: Path, order: Order) -> ModuleType | dict[str, Any]:
@@ -243,14 +310,17 @@ def told(error: BaseException, file: Path, order: Order) -> dict[str, Any]:
         line = error.lineno or 0
     kind, message = _said(error, order)
     below = inner[-1] if inner and kind == "failed" else None
-    return {
-        "kind": kind,
-        "message": message,
-        "line": line,
-        "file": below.filename if below else "",
-        "file_line": (below.lineno or 0) if below else 0,
-        "missing": error.name if isinstance(error, ModuleNotFoundError) else None,
-    }
+    found = failure(kind, message, line)
+    if below is not None:
+        found |= {"file": below.filename, "file_line": below.lineno or 0}
+    if isinstance(error, ModuleNotFoundError):
+        found["missing"] = error.name or ""
+    return found
+
+
+def failure(kind: str, message: str, line: int = 0) -> dict[str, Any]:
+    """Fields of `pylit.runs.Failure`."""
+    return {"kind": kind, "message": message, "line": line}
 
 
 def _said(error: BaseException, order: Order) -> tuple[str, str]:

@@ -1,11 +1,13 @@
 """Figures of `labml_nn.sampling`."""
 
+import ast
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 
 import torch
 
-import labml_nn.sampling
+from labml_nn import sampling
 from labml_nn.sampling import Temperature
 from pylit.figures.draw import WIDTH, Demo, Figure, Knob, Table, bar_list
 
@@ -58,7 +60,8 @@ def temperature():
 
 def _followers():
     """Letters and spaces that follow the letter in the introduction of the page, most first."""
-    text = " ".join(labml_nn.sampling.__doc__.lower().split())
+    module = ast.parse(Path(sampling.__file__).read_text(encoding="utf-8"))
+    text = " ".join((ast.get_docstring(module) or "").lower().split())
     pairs = pairwise(text)
     after = Counter(b for a, b in pairs if a == LETTER and (b.isalpha() or b == " "))
     return sorted(after.items(), key=lambda item: (-item[1], item[0]))

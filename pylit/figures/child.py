@@ -1,6 +1,5 @@
 """The child process that draws: ``python -P -m pylit.figures.child``, see `pylit.confined`."""
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -10,13 +9,8 @@ from pylit.figures.draw import Figure, Table
 
 def _draw(function: Callable[[], object], task: dict[str, Any], within: Within) -> dict[str, Any]:
     """What pages show of what a function returned."""
-    with within() as watch:
-        before = sys.getprofile()
-        sys.setprofile(watch.call)
-        try:
-            figure = function()
-        finally:
-            sys.setprofile(before)
+    with within() as watch, watch.calls():
+        figure = function()
     if isinstance(figure, Figure):
         alt = figure.alt.strip()
         shown = {"kind": "figure", "picture": figure.picture(), "below": figure.below(), "alt": alt}

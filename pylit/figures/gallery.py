@@ -1,27 +1,23 @@
 """All figures of a site: which of them have to run, and what pages show of them.
 
 ``figure:masks.causal`` is the function `causal` of ``docs_src/figures/masks.py``. Functions whose
-name begins with an underscore are no figures. What they drew is kept, for each file of theirs,
-under a digest of everything that they read: the file, the modules of the site that it imports, by
-way of others too, those that ran although nobody had imported them by name, the versions of Python
-and PyTorch, and other files that were opened.
+name begins with an underscore are no figures. What they drew is kept (`pylit.runs`).
 """
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 
-from pylit.cache import Cache, digest
+from pylit.cache import Cache
 from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.model import FigureKind, FigureUse, Module, figure_slot
-from pylit.runs import Closure, Failure, Imports, Limits, Reads, Runner, Task, roots, versions
+from pylit.runs import Failure, Limits, Runs, Task
 
 FOLDER = "figures"
-_IMPORTS = "imports of figures"
 #: Where a text asks for a figure; in code that only shows how, too, which does no harm.
 _ASKED = re.compile(r"\((?:figure|table):([\w.]+)")
 
@@ -92,20 +88,6 @@ class Asked:
     use: FigureUse
 
 
-@dataclass(slots=True)
-class _Job:
-    """A file of figures of which some have to run."""
-
-    key: str
-    closure: Closure
-    #: Its figures, kept or new.
-    drawn: dict[str, Drawn]
-    #: What they read besides what imports say: paths of the site -> their digest.
-    extra: dict[str, str]
-    #: What those that ran now have read.
-    reads: Reads = field(default_factory=Reads)
-
-
 def hang(html: str, uses: Iterable[FigureUse], figures: Mapping[str, Drawn]) -> str:
     """The HTML of a page with its figures in their places; one that failed leaves its caption."""
     for use in uses:
@@ -133,6 +115,7 @@ class Gallery:
         cache: What earlier builds left.
         generator: Digest of the code of the generator.
         limits: What a figure may take.
+        stays: Whether the child waits for the next build.
     """
 
     def __init__(
@@ -144,68 +127,48 @@ class Gallery:
         cache: Cache,
         generator: str,
         limits: Limits | None = None,
+        *,
+        stays: bool = False,
     ) -> None:
         self._modules = [module for module in modules if module.parsed]
         self._asked = {name for text in texts for name in _ASKED.findall(text)}
-        self._docs, self._root = docs, root
-        self._cache, self._generator = cache, generator
-        self._limits = limits or Limits()
-        self._shown = (docs / FOLDER).relative_to(root).as_posix()
-        self._files: Mapping[str, FigureFile] = {}
-        self._jobs: dict[str, _Job] = {}
+        self._folder = docs / FOLDER
+        self._shown = self._folder.relative_to(root).as_posix()
         self._drawn: dict[str, Drawn] = {}
         self._failures: dict[str, Failure] = {}
-        self._runner = Runner("pylit.figures.child", roots(self._modules), self._limits)
+        self._files: dict[str, FigureFile] = {}
+        limits = limits or Limits()
+        self._runs = Runs(
+            *("pylit.figures.child", self._modules, docs, root, cache, generator, limits),
+            stays=stays,
+        )
 
     def __enter__(self) -> "Gallery":
-        """See what is kept, and begin with the rest."""
+        """Begin with the figures of which nothing is kept."""
         if self._asked:
-            self._files = read_files(self._docs / FOLDER, self._shown)
-            self._imports = Imports(
-                self._modules, self._root, self._cache, _IMPORTS, self._generator
-            )
-            tasks = [task for name in self._files for task in self._tasks(name)]
-            self._imports.keep()
-            self._runner.start(tasks)
+            self._files = read_files(self._folder, self._shown)
+            for name, file in self._files.items():
+                tasks = [
+                    Task(file.path, function, line, name)
+                    for function, line in file.functions.items()
+                    if f"{name}.{function}" in self._asked
+                ]
+                if tasks:
+                    self._runs.order(tasks, file.text)
+            self._runs.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._runner.close()
-
-    def _tasks(self, name: str) -> Iterator[Task]:
-        """What of a file has to run."""
-        file = self._files[name]
-        wanted = [one for one in file.functions if f"{name}.{one}" in self._asked]
-        if not wanted:
-            return
-        closure = self._imports.closure(file.text)
-        parts = (name, file.text, repr(self._limits), *closure.digests())
-        key = digest(self._generator, *versions(), *parts)
-        drawn: dict[str, Drawn] = {}
-        extra: dict[str, str] = {}
-        kept = self._cache.load(_kept_as(name), key)
-        if kept is not None and self._imports.hold(kept[1]):
-            drawn, extra = kept
-        self._drawn |= {f"{name}.{one}": figure for one, figure in drawn.items()}
-        for function in wanted:
-            if function not in drawn:
-                self._jobs.setdefault(name, _Job(key, closure, {**drawn}, {**extra}))
-                yield Task(file.path, function, file.functions[function], name, closure.heavy)
+        self._runs.close()
 
     def finish(self, asked: Iterable[Asked], report: Report) -> Mapping[str, Drawn]:
         """The figures by their names. Faults go to the report, at each place that asks for one."""
-        for task, told, reads in self._runner.answers():
+        for task, told in self._runs.answers():
             name = f"{task.owner}.{task.function}"
             if isinstance(told, Failure):
                 self._failures[name] = told
-                continue
-            drawn = Drawn(told["picture"], told["below"], told["alt"], told["kind"])
-            job = self._jobs[task.owner]
-            self._drawn[name] = job.drawn[task.function] = drawn
-            job.reads |= reads
-        for name, job in self._jobs.items():
-            extra = job.extra | self._imports.extra(job.closure, self._docs, job.reads)
-            self._cache.store(_kept_as(name), job.key, (job.drawn, extra))
+            else:
+                self._drawn[name] = Drawn(told["picture"], told["below"], told["alt"], told["kind"])
         if any(failure.missing == "torch" for failure in self._failures.values()):
             message = "torch is not installed, so pages are built without figures"
             hint = "`pip install torch`, and build again"
@@ -255,8 +218,3 @@ class Gallery:
             return f"did you mean `{near[0]}`?"
         path = file.replace(".", "/") or "file"
         return f"write `def {function}()` in {self._shown}/{path}.py"
-
-
-def _kept_as(file: str) -> str:
-    """The name in the cache of the figures of a file."""
-    return f"figures {file}"

@@ -39,7 +39,7 @@ from pylit.pipeline.pool import collector_at_rest
 from pylit.pipeline.progress import Progress
 from pylit.pipeline.stages import Leaf, Page, Press, Stages, Tally, Theme
 from pylit.pipeline.unchanged import Traces
-from pylit.runs import versions
+from pylit.runs import end_workers, versions
 from pylit.shapes.trace import Tracing
 from pylit.site.addresses import ALL, HOME, Addresses, file_path, module_url, prose_url
 from pylit.site.catalogue import named_groups, neighbours, package_groups, rest_of
@@ -140,8 +140,9 @@ class Builder:
         self.close()
 
     def close(self) -> None:
-        """End Node."""
+        """End Node, and the processes that wait for runs."""
         self._maths.close()
+        end_workers()
 
     def build(self, progress: Progress | None = None) -> Outcome:
         """Build the site once. What is wrong is in the outcome; nothing is raised for it."""
@@ -270,7 +271,8 @@ class Builder:
         """The runs of the site's own modules, begun. Another's package is never imported."""
         options = self.options
         own = [] if options.sources else [leaf.module for leaf in leaves if not leaf.prose]
-        return Tracing(own, options.docs, options.root, self._cache, self._generator)
+        where = (options.docs, options.root, self._cache, self._generator)
+        return Tracing(own, *where, stays=options.serving)
 
     def _gallery(self, leaves: Sequence[Leaf]) -> Gallery:
         """The figures of the site's own pages, begun."""
@@ -278,7 +280,8 @@ class Builder:
         own = [] if options.sources else leaves
         modules = [leaf.module for leaf in own if not leaf.prose]
         texts = [leaf.source.text for leaf in own]
-        return Gallery(modules, texts, options.docs, options.root, self._cache, self._generator)
+        where = (options.docs, options.root, self._cache, self._generator)
+        return Gallery(modules, texts, *where, stays=options.serving)
 
     def _apparatus(self, report: Report) -> Apparatus:
         """What the site's own pages cite. Another's package has nothing of the kind."""

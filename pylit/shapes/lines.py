@@ -1,22 +1,17 @@
 """From runs to the lines of a page: the chip at a line's end, and lines that nothing came to.
 
-A run is told in numbers; two of them together are told in names. What runs told is kept by line,
-and outlives an edit to the notes around the code that ran: its lines move, and nothing else. So the
-lines of a module that hold code are counted, notes and comments left out. As long as they say the
-same in the same order, the tenth of them is the tenth of the day when it ran.
+A run is told in numbers; two of them together are told in names. What runs told outlives an edit to
+the notes around the code that ran: its lines move, and nothing else. As long as the lines of code
+say the same in the same order, the tenth of them is the tenth of the day when it ran.
 """
 
-import ast
 import html
-import io
 import math
-import tokenize
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
-from pylit.cache import digest
 from pylit.diagnostics import Diagnostic
 from pylit.shapes.names import (
     MORE,
@@ -93,20 +88,26 @@ class ModuleShapes:
         return repr((sorted(self.chips.items()), sorted(self.unreached), self.page))
 
 
-def read_run(data: dict[str, Any], sizes: Mapping[str, int]) -> Run:
-    """A run out of JSON."""
+def read_run(data: dict[str, Any], sizes: Mapping[str, int], now: Mapping[int, int]) -> Run:
+    """A run out of JSON.
+
+    `now` says where the lines of code are that were there when it ran. Others tell nothing: a
+    function that is all docstring runs the line of that.
+    """
     return Run(
         sizes,
         {
-            (line, kind, name): tuple(map(_value, values))
+            (now[line], kind, name): tuple(map(_value, values))
             for line, kind, name, values in data["values"]
+            if line in now
         },
         {
-            line: tuple({name: _value(v) for name, v in call.items()} for call in calls)
+            now[line]: tuple({name: _value(v) for name, v in call.items()} for call in calls)
             for line, calls in data["calls"]
+            if line in now
         },
         {(name, part): tuple(map(_value, seen)) for name, part, seen in data["fields"]},
-        frozenset(data["lines"]),
+        frozenset(now[line] for line in data["lines"] if line in now),
     )
 
 
@@ -234,66 +235,3 @@ def _code_lines(code: CodeType, *, inside: bool) -> set[int]:
             is_class = "__module__" in constant.co_names and "__qualname__" in constant.co_names
             found |= _code_lines(constant, inside=function and not is_class)
     return found
-
-
-_SILENT = frozenset({tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER})
-_SILENT |= {tokenize.INDENT, tokenize.DEDENT}
-
-
-@dataclass(frozen=True, slots=True)
-class CodeLines:
-    """The lines of a module that hold code."""
-
-    #: Their numbers, in order.
-    numbers: tuple[int, ...]
-    #: Digest of what stands on them.
-    content: str
-
-
-def code_lines(text: str) -> CodeLines:
-    """The lines of a source that parses. A text that is a statement, as docstrings are, is none."""
-    notes = {
-        (node.lineno, node.col_offset)
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    }
-    found: dict[int, list[str]] = {}
-    within = False
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        # A docstring may be several texts side by side: the statement ends where its line does.
-        within = token.type != tokenize.NEWLINE and (within or token.start in notes)
-        if within or token.type in _SILENT:
-            continue
-        for line in range(token.start[0], token.end[0] + 1):
-            found.setdefault(line, [])
-        found[token.start[0]].append(token.string)
-    numbers = tuple(sorted(found))
-    return CodeLines(numbers, digest(*("\0".join(found[line]) for line in numbers)))
-
-
-def moved(
-    traced: Sequence[Traced], before: CodeLines, after: CodeLines
-) -> tuple[Traced, ...] | None:
-    """Runs with the lines of today; None where one of theirs was no line of code."""
-    if before.content != after.content:
-        return None
-    now = dict(zip(before.numbers, after.numbers, strict=True))
-    try:
-        return tuple(
-            replace(one, runs=(_moved(one.runs[0], now), _moved(one.runs[1], now)))
-            for one in traced
-        )
-    except KeyError:
-        return None
-
-
-def _moved(run: Run, now: Mapping[int, int]) -> Run:
-    return replace(
-        run,
-        values={(now[line], kind, name): v for (line, kind, name), v in run.values.items()},
-        calls={now[line]: calls for line, calls in run.calls.items()},
-        # A function that is all docstring runs the line of that: nobody asks whether it did.
-        lines=frozenset(now[line] for line in run.lines if line in now),
-    )

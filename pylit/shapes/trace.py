@@ -2,37 +2,33 @@
 
 A file of traces mirrors the path of its module, ``docs_src/traces/pkg/mod.py`` for ``pkg/mod.py``.
 Each of its functions whose name begins with ``trace`` is a run, and its parameters are axes. What
-a module's runs told is kept under a digest of everything that they read: the file of traces, and
-the code of the module and of every module of the site that these import, by way of others too.
-What its page shows of them depends on its notes as well, and is made anew when they change.
+runs told is kept (`pylit.runs`). What a page shows of them depends on its notes as well, and is
+made anew when they change.
 """
 
 import ast
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pylit.cache import Cache, digest
 from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.model import Module
-from pylit.runs import Closure, Failure, Imports, Limits, Reads, Runner, Task, roots, versions
+from pylit.runs import Failure, Limits, Runs, Task
 from pylit.shapes.check import check
 from pylit.shapes.lines import (
     Axes,
-    CodeLines,
     ModuleShapes,
     Traced,
-    code_lines,
     module_lines,
-    moved,
     read_run,
 )
 from pylit.shapes.names import MOST_AXES, assign, names
 from pylit.shapes.plan import read_plan
 
-_IMPORTS = "imports of traces"
 FOLDER = "traces"
 AXES = "axes.toml"
 _KEYS: Mapping[str, type] = {
@@ -144,40 +140,6 @@ def _function(
     return TraceFunction(node.name, node.lineno, assign(letters, derived, axes.small))
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """What the runs of a module told, where its code was, and what its page shows of them."""
-
-    traced: tuple[Traced, ...]
-    lines: CodeLines
-    #: What ran or was read besides what the key says: paths of the site -> their digest.
-    extra: Mapping[str, str]
-    #: Digest of the source with the notes that pages and checks took from it.
-    source: str
-    shapes: ModuleShapes
-
-
-@dataclass(slots=True)
-class _Job:
-    """A module whose runs are needed."""
-
-    module: Module
-    #: Its file of traces: the path, the path for messages, the text.
-    file: Path
-    shown: str
-    text: str
-    key: str
-    closure: Closure
-    traced: list[Traced] = field(default_factory=list)
-    reads: Reads = field(default_factory=Reads)
-    failed: bool = False
-
-
-def _kept_as(name: str) -> str:
-    """The name in the cache of what the runs of a module told."""
-    return f"shapes {name}"
-
-
 class Tracing:
     """The runs of one build. On entering it a child begins to work; `finish` waits for it.
 
@@ -188,6 +150,7 @@ class Tracing:
         cache: What earlier builds left.
         generator: Digest of the code of the generator.
         limits: What a run may take.
+        stays: Whether the child waits for the next build.
     """
 
     def __init__(
@@ -198,122 +161,135 @@ class Tracing:
         cache: Cache,
         generator: str,
         limits: Limits | None = None,
+        *,
+        stays: bool = False,
     ) -> None:
         self._modules = {module.source.display: module for module in modules if module.parsed}
         #: A module that does not parse has been reported, and cannot run.
         self._broken = {module.source.display for module in modules if not module.parsed}
-        self._folder, self._root = docs / FOLDER, root
+        self._docs, self._root, self._folder = docs, root, docs / FOLDER
         self._shown = self._folder.relative_to(root).as_posix()
-        self._cache = cache
-        self._generator = generator
-        self._limits = limits or Limits()
+        self._cache, self._generator = cache, generator
+        self._limits, self._stays = limits or Limits(), stays
         self._report = Report()
-        self._jobs: dict[str, _Job] = {}
-        self._found: dict[str, ModuleShapes] = {}
-        self._runner: Runner | None = None
+        self._traced: list[Module] = []
+        self._runs: Runs | None = None
 
     def __enter__(self) -> "Tracing":
-        """See what is kept, and begin with the rest."""
+        """Begin with the runs of which nothing is kept."""
         files = trace_files(self._folder)
         self._axes = axes = read_axes(self._folder, self._shown, self._report)
         if files and self._modules and not self._report.failed:
-            modules = list(self._modules.values())
-            self._imports = Imports(modules, self._root, self._cache, _IMPORTS, self._generator)
-            tasks = [task for path in files for task in self._tasks(path)]
-            self._imports.keep()
-            where = roots(modules)
-            self._runner = Runner("pylit.shapes.tracer", where, self._limits, axes.environment)
-            self._runner.start(tasks)
+            self._runs = Runs(
+                "pylit.shapes.tracer",
+                list(self._modules.values()),
+                self._docs,
+                self._root,
+                self._cache,
+                self._generator,
+                self._limits,
+                axes.environment,
+                stays=self._stays,
+            )
+            for path in files:
+                self._order(path, self._runs)
+            self._runs.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._runner is not None:
-            self._runner.close()
+        if self._runs is not None:
+            self._runs.close()
 
-    def _tasks(self, path: str) -> list[Task]:
-        """What of a file of traces has to run."""
-        shown = f"{self._shown}/{path}"
-        module = self._modules.get(path)
+    def _order(self, path: str, runs: Runs) -> None:
+        """Order the runs of a file of traces."""
+        shown, module = f"{self._shown}/{path}", self._modules.get(path)
         try:
             text = (self._folder / path).read_text(encoding="utf-8")
         except (OSError, ValueError) as error:
             self._report.add(Diagnostic(shown, 0, 0, "trace-file", f"cannot be read: {error}"))
-            return []
+            return
         if module is None:
             if path not in self._broken:
                 message = f"there is no module `{path}` that it could run"
                 hint = "a file of traces has the path of its module"
                 self._report.add(Diagnostic(shown, 0, 0, "trace-file", message, hint))
-            return []
-        name, source = module.source.name, module.source
-        closure = self._imports.closure(text, name)
-        parts = (self._axes.text, path, text, repr(self._limits), *closure.digests())
-        key = digest(self._generator, *versions(), *parts)
-        if self._again(module, key):
-            return []
-        report = Report()
-        functions = read_traces(text, shown, self._axes, report)
-        self._report.extend(report)
-        if report.failed:
-            return []
-        file = self._folder / path
-        self._jobs[name] = _Job(module, file, shown, text, key, closure)
+            return
+        functions = self._functions(path, text, shown)
+        if not functions:
+            return
+        self._traced.append(module)
+        source = module.source
         more = {"source": str(source.path), "text": source.text}
-        return [
-            Task(file, f.name, f.line, name, closure.heavy, {**more, "sizes": f.sizes})
+        # What is told is told of lines: other code means other lines.
+        key = digest(self._axes.text, runs.code(source.name).content)
+        tasks = [
+            Task(self._folder / path, f.name, f.line, source.name, {**more, "sizes": f.sizes}, key)
             for f in functions
         ]
+        runs.order(tasks, text, source.name)
 
-    def _again(self, module: Module, key: str) -> bool:
-        """Show runs that are kept, on lines that have moved if only notes have changed."""
-        name, source = module.source.name, module.source
-        kept: _Kept | None = self._cache.load(_kept_as(name), key)
-        if kept is None or not self._imports.hold(kept.extra):
-            return False
-        if kept.source == source.digest:
-            self._found[name] = kept.shapes
-            return True
-        traced = moved(kept.traced, kept.lines, code_lines(source.text))
-        if traced is not None:
-            self._keep(module, key, traced, kept.extra)
-        return traced is not None
+    def _functions(self, path: str, text: str, shown: str) -> tuple[TraceFunction, ...]:
+        """The functions of a file of traces; to find sizes for them takes time."""
+        name, key = f"functions of {shown}", digest(self._generator, self._axes.text, text)
+        found: tuple[TraceFunction, ...] | None = self._cache.load(name, key)
+        if found is None:
+            report = Report()
+            found = read_traces(text, shown, self._axes, report)
+            self._report.extend(report)
+            if report.failed:
+                return ()
+            self._cache.store(name, key, found)
+        return found
 
     def finish(self, report: Report) -> dict[str, ModuleShapes]:
         """Shapes by the names of modules; faults go to the report."""
-        for task, told, reads in self._runner.answers() if self._runner else ():
-            job = self._jobs[task.owner]
-            if isinstance(told, Failure):
-                job.failed = True
-                self._report.add(self._fault(job, told))
-                continue
-            job.reads |= reads
-            pairs = zip(told["runs"], task.more["sizes"], strict=True)
-            first, second = (read_run(run, sizes) for run, sizes in pairs)
-            job.traced.append(Traced(f"{job.shown}:{task.line}", (first, second)))
-        for job in self._jobs.values():
-            if not job.failed:
-                extra = self._imports.extra(job.closure, self._folder.parent, job.reads)
-                self._keep(job.module, job.key, tuple(job.traced), extra)
-        for shapes in self._found.values():
-            report.extend(shapes.diagnostics)
+        told: dict[str, list[tuple[Task, dict[str, Any]]]] = {}
+        failed = set()
+        for task, answer in self._runs.answers() if self._runs else ():
+            if isinstance(answer, Failure):
+                failed.add(task.owner)
+                self._report.add(self._fault(task, answer))
+            else:
+                answer.setdefault("numbers", self._numbers(task.owner))
+                told.setdefault(task.owner, []).append((task, answer))
+        found = {}
+        for module in self._traced:
+            name, source = module.source.name, module.source
+            if name in told and name not in failed:
+                stamps = (f"{task.line} {answer['stamp']}" for task, answer in told[name])
+                key = digest(self._generator, self._axes.text, source.digest, *stamps)
+                make = partial(self._shapes, module, told[name])
+                found[name] = shapes = self._cache.get(f"shapes {name}", key, make)
+                report.extend(shapes.diagnostics)
         report.extend(self._report)
-        return self._found
+        return found
 
-    def _keep(
-        self, module: Module, key: str, traced: tuple[Traced, ...], extra: Mapping[str, str]
-    ) -> None:
-        """Keep what came of runs, for pages and for builds to come."""
-        name, source = module.source.name, module.source
-        plan = read_plan(source.text)
-        self._found[name] = shapes = replace(
-            module_lines(source.text, plan, traced),
+    def _numbers(self, name: str) -> tuple[int, ...]:
+        assert self._runs is not None
+        return self._runs.code(name).numbers
+
+    def _shapes(
+        self, module: Module, told: Sequence[tuple[Task, Mapping[str, Any]]]
+    ) -> ModuleShapes:
+        """What the page of a module shows of its runs."""
+        lines = self._numbers(module.source.name)
+        traced = []
+        for task, answer in told:
+            now = dict(zip(answer["numbers"], lines, strict=True))
+            pairs = zip(answer["runs"], task.more["sizes"], strict=True)
+            first, second = (read_run(run, sizes, now) for run, sizes in pairs)
+            traced.append(Traced(f"{self._place(task)}:{task.line}", (first, second)))
+        plan = read_plan(module.source.text)
+        return replace(
+            module_lines(module.source.text, plan, traced),
             page=self._axes.page,
             diagnostics=check(module, plan, traced, self._axes),
         )
-        kept = _Kept(traced, code_lines(source.text), extra, source.digest, shapes)
-        self._cache.store(_kept_as(name), key, kept)
 
-    def _fault(self, job: _Job, failure: Failure) -> Diagnostic:
+    def _place(self, task: Task) -> str:
+        return f"{self._shown}/{task.file.relative_to(self._folder).as_posix()}"
+
+    def _fault(self, task: Task, failure: Failure) -> Diagnostic:
         """What went wrong with a run, at its line in the file of traces."""
         if failure.missing == "torch":
             message = "torch is not installed, so pages are built without shapes"
@@ -326,5 +302,6 @@ class Tracing:
             files = {str(m.source.path.resolve()): m.source.display for m in self._modules.values()}
             below = files.get(failure.file, Path(failure.file).name)
             message += f", at {below}:{failure.file_line}"
-        line = job.text.split("\n")[failure.line - 1]
-        return Diagnostic(job.shown, failure.line, 1, f"trace-{failure.kind}", message, hint, line)
+        line = task.file.read_text(encoding="utf-8").split("\n")[failure.line - 1]
+        code, place = f"trace-{failure.kind}", self._place(task)
+        return Diagnostic(place, failure.line, 1, code, message, hint, line)

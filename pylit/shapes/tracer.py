@@ -191,13 +191,13 @@ class Tracer:
         self.calls: dict[int, list[dict[str, Value]]] = {}
         #: Class -> field -> values of it that were seen in instances.
         self.fields: dict[str, dict[str, dict[Value, None]]] = {}
-        #: Files of which code ran.
-        self.files: set[str] = set()
+        #: Code that ran, by its identity.
+        self.codes: dict[int, CodeType] = {}
 
     def __call__(self, frame: FrameType, event: str, arg: Any) -> Any:
         """The tracer of new frames; one of the module's own gets a tracer of its lines."""
         code = frame.f_code
-        self.files.add(code.co_filename)
+        self.codes[id(code)] = code
         if not self._is_source(code.co_filename) or code.co_name == "<module>":
             return None
         if frame not in self._frames:
@@ -330,7 +330,7 @@ def _trace(function: Callable[..., object], task: dict[str, Any], within: Within
     """Two runs, and what they made of each line."""
     source = os.path.realpath(task["source"])
     is_source = cache(lambda name: os.path.realpath(name) == source)
-    runs, files = [], set()
+    runs = []
     for sizes in task["sizes"]:
         tracer = Tracer(read_plan(task["text"]), is_source)
         with within() as watch:
@@ -340,7 +340,7 @@ def _trace(function: Callable[..., object], task: dict[str, Any], within: Within
                 function(**sizes)
             finally:
                 sys.settrace(before)
-        files |= tracer.files
+        watch.codes |= tracer.codes
         runs.append(
             {
                 "values": [[*key, list(found)] for key, found in tracer.values.items()],
@@ -353,7 +353,6 @@ def _trace(function: Callable[..., object], task: dict[str, Any], within: Within
                 "lines": sorted(tracer.lines),
             }
         )
-    watch.sources |= files
     return {"runs": runs}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pylit.pipeline.build import Builder, Options, Outcome
-from pylit.runs import Runner, Task
+from pylit.runs import Runs, Task
 from pylit.site.write import MANIFEST
 
 REPOSITORY = Path(__file__).parents[2]
@@ -147,11 +147,11 @@ def count(
     monkeypatch: pytest.MonkeyPatch, started: list[list[str]], named: Callable[[Task], str]
 ) -> None:
     """Note down the tasks that each child process is given, each name once."""
-    start = Runner.start
+    begin = Runs.begin
 
-    def counted(self: Runner, tasks: Sequence[Task]) -> None:
+    def counted(self: Runs, tasks: Sequence[Task]) -> None:
         if tasks:
             started.append(list(dict.fromkeys(map(named, tasks))))
-        start(self, tasks)
+        begin(self, tasks)
 
-    monkeypatch.setattr(Runner, "start", counted)
+    monkeypatch.setattr(Runs, "begin", counted)

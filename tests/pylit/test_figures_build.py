@@ -7,7 +7,7 @@ import pytest
 from site_tools import build, count, faults, make_site, succeed
 
 from pylit.figures import gallery
-from pylit.runs import Limits, Runner
+from pylit.runs import Limits, Worker
 
 FIGURES = '''\
 """Figures."""
@@ -266,18 +266,18 @@ def test_processes_that_a_figure_leaves_behind_end_with_it(tmp_path: Path):
 def test_the_child_ends_with_a_build_that_does_not_come_so_far(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    started: list[Runner] = []
-    real = Runner.start
+    started: list[Worker] = []
+    real = Worker.begin
 
-    def kept(self, tasks):
-        real(self, tasks)
+    def kept(self, order):
+        real(self, order)
         started.append(self)
 
     def fail(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Runner, "start", kept)
+    monkeypatch.setattr(Worker, "begin", kept)
     monkeypatch.setattr("pylit.pipeline.stages.Stages.draft", fail)
     with pytest.raises(KeyboardInterrupt):
         build(make_site(tmp_path, SITE))
-    assert started[-1]._process.returncode is not None
+    assert started[-1].process.returncode is not None

@@ -119,6 +119,96 @@ def test_a_build_starts_a_child_for_what_has_changed_and_nothing_else(
     assert edit("docs_src/traces/axes.toml", "C =", "D =") == [["pkg.more", "pkg.work"]]
 
 
+BASE = """\
+from functools import lru_cache
+
+WIDTH = 2
+
+
+def decorated(function):
+    return function
+
+
+@lru_cache
+def called(x, n=1):
+    def inner():
+        return WIDTH * n
+
+    return inner()
+
+
+def never(x):
+    return 3
+
+
+class Base:
+    size = 4
+
+    @decorated
+    def grow(self, x):
+        return self.size * called(1)
+
+    def shrink(self, x):
+        return 1
+"""
+MORE = """\
+import numpy as np
+from pkg.base import Base, called
+
+
+def more(x):
+    return np.ones(called(1) + Base().grow(x), dtype="float32")
+
+
+def less(x):
+    return np.ones(called(1), dtype="float32")
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "again"),
+    [
+        ("return 3", "return 4", []),
+        ("return 1\n", "return 2\n", []),
+        ("return self.size * called(1)", "return called(1)", ["trace_more"]),
+        ("size = 4", "size = 5", ["trace_less", "trace_more"]),
+        ("WIDTH = 2", "WIDTH = 3", ["trace_less", "trace_more"]),
+        ("n=1", "n=2", ["trace_less", "trace_more"]),
+        ("WIDTH * n", "WIDTH + n", ["trace_less", "trace_more"]),
+        (
+            "    return function",
+            "    function.x = 1\n    return function",
+            ["trace_less", "trace_more"],
+        ),
+        ("def never(x)", "def never(x, y)", ["trace_less", "trace_more"]),
+        ("    @decorated\n", "", ["trace_less", "trace_more"]),
+        ("import lru_cache", "import cache as lru_cache", ["trace_less", "trace_more"]),
+    ],
+)
+def test_a_function_that_changes_runs_what_has_called_it(
+    old: str, new: str, again: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """What it shows then is what a first build shows."""
+    started: list[list[str]] = []
+    count(monkeypatch, started, lambda task: task.function)
+    run = "import numpy as np\nfrom pkg import more\n\n\n"
+    run += "".join(f"def trace_{n}(T):\n    more.{n}(np.ones(T))\n\n\n" for n in ("less", "more"))
+    files = SITE | {
+        "pkg/base.py": BASE,
+        "pkg/more.py": MORE,
+        "docs_src/traces/pkg/more.py": run,
+    }
+    assert old in BASE
+    changed = files | {"pkg/base.py": BASE.replace(old, new, 1)}
+    succeed(make_site(tmp_path / "one", files))
+    started.clear()
+    succeed(make_site(tmp_path / "one", changed))
+    assert started == ([again] if again else [])
+    succeed(make_site(tmp_path / "two", changed))
+    pages = [(tmp_path / root / "site/pkg/more.html").read_bytes() for root in ("one", "two")]
+    assert pages[0] == pages[1]
+
+
 @pytest.mark.parametrize(
     "asks",
     [
