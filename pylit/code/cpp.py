@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pygments.lexers import CppLexer
 from pygments.token import Comment, Keyword, Name
 
-from pylit.code.resolve import Lookup
+from pylit.code.values import Lookup
 from pylit.model import Link, SourceFile
 from pylit.source.cpp import includes
 

@@ -7,24 +7,26 @@ what uses the parameter is the module that holds it.
 """
 
 import ast
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal
 
-from pylit.code.resolve import Resolver, Value
-from pylit.code.scopes import Defined, Definer, Imported, Receiver, Scope
-
-#: Line from 1, offset in the line from 0.
-Position = tuple[int, int]
+from pylit.code.resolve import Resolver
+from pylit.code.scopes import (
+    Defined,
+    Definer,
+    Imported,
+    Position,
+    Receiver,
+    Scope,
+    name_of,
+    place,
+)
+from pylit.code.values import Value
 
 #: Bases outside of the project that give an instance no attribute that a table would name.
 _PLAIN_BASES = frozenset({"builtins.object", "typing.NamedTuple", "typing.Generic", "abc.ABC"})
-#: What comprehensions bind is of the function around them; lambdas are functions of their own.
-_INNER = ".<comprehension>"
-_HEADER = re.compile(r"(?:async\s+)?(?:def|class)\s+")
-
 _NOWHERE = (0, 0)
 
 Kind = Literal["variable", "attribute", "definition"]
@@ -72,14 +74,14 @@ class Variables:
         self._above = {n.value: n for n, _ in uses if isinstance(n, ast.Attribute)}
         self._uses: dict[str, list[tuple[ast.AST, Scope]]] = {}
         for node, scope in uses:
-            self._uses.setdefault(_name(node), []).append((node, scope))
+            self._uses.setdefault(name_of(node), []).append((node, scope))
 
     def find(self, path: tuple[str, ...], within: str = "") -> Found:
         """The places of a name, of a function or class if `within` names one."""
         if within:
             return self._within(path, within)
         # Of other modules' classes only what is defined here is meant without their names.
-        own = {self._name, *self._scopes.bodies}
+        own = {self._name, *self._scopes.classes}
 
         def known(name: str) -> list[_Written]:
             return [w for w in self._written(name) if w.kind == "variable" or w.owner in own]
@@ -136,11 +138,9 @@ class Variables:
 
     def _has(self, owner: str, name: str) -> bool:
         """Whether a class of the project has an attribute, whatever it is."""
-        for place in self._values.order(owner):
-            target = self._values.target(place) if place else None
-            if target is not None and (
-                name in target.attributes or self._values.target(f"{place}.{name}") is not None
-            ):
+        for base in filter(None, self._values.order(owner)):
+            target = self._values.target(base)
+            if target and (name in target.attributes or self._values.target(f"{base}.{name}")):
                 return True
         return False
 
@@ -211,15 +211,15 @@ class Variables:
             if found is not None:
                 owner, kind, value = found
                 chain = _chain(node, self._above)
-                places = tuple(self._place(part) for part in chain)
-                yield _Written(tuple(_name(part) for part in chain), places, owner, kind, value)
+                places = tuple(place(part, self._lines) or _NOWHERE for part in chain)
+                yield _Written(tuple(name_of(part) for part in chain), places, owner, kind, value)
 
     def _attribute(self, node: ast.Attribute, scope: Scope) -> _Of | None:
         """The class that an attribute is of, and whether it is a method."""
         owner = self._values.value(node.value, scope)
         if owner is None or not owner.of:
             return None
-        bodies = [self._scopes.bodies.get(place) for place in self._values.order(owner.of)]
+        bodies = [self._scopes.classes.get(place) for place in self._values.order(owner.of)]
         body = next((b for b in bodies if b is not None and node.attr in b.bindings), None)
         method = body is not None and _is_definition(body, node.attr)
         value = self._values.attribute(owner, node.attr)
@@ -230,27 +230,10 @@ class Variables:
         home = scope.find(name)
         if home is None or any(isinstance(b, Receiver) for b in home.bindings[name]):
             return None
-        owner = home.dotted.partition(_INNER)[0]
         value = self._values.named(name, scope)
         if _is_definition(home, name):
-            return owner, "definition", value
-        return owner, "attribute" if home.kind == "class" else "variable", value
-
-    def _place(self, node: ast.AST) -> Position:
-        """Where the name of a node stands; what is before it on its line may be any text."""
-        assert isinstance(node, ast.Name | ast.Attribute | ast.arg | Definer)
-        line, column = node.lineno, node.col_offset
-        if isinstance(node, ast.Attribute):
-            assert node.end_lineno is not None and node.end_col_offset is not None
-            line, column = node.end_lineno, node.end_col_offset - len(node.attr.encode())
-        text = self._lines[line - 1]
-        if not text.isascii():
-            column = len(text.encode()[:column].decode(errors="ignore"))
-        if isinstance(node, Definer):
-            header = _HEADER.match(text, column)
-            column = header.end() if header else column
-        # Python's own columns inside of an f-string are not always right.
-        return (line, column) if text.startswith(_name(node), column) else _NOWHERE
+            return home.dotted, "definition", value
+        return home.dotted, "attribute" if home.kind == "class" else "variable", value
 
 
 def _chain(node: ast.AST, above: dict[ast.expr, ast.Attribute]) -> list[ast.AST]:
@@ -259,17 +242,6 @@ def _chain(node: ast.AST, above: dict[ast.expr, ast.Attribute]) -> list[ast.AST]
     while isinstance(chain[-1], ast.expr) and chain[-1] in above:
         chain.append(above[chain[-1]])
     return chain
-
-
-def _name(node: ast.AST) -> str:
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    if isinstance(node, ast.arg):
-        return node.arg
-    assert isinstance(node, Definer)
-    return node.name
 
 
 def _is_definition(home: Scope, name: str) -> bool:

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from pylit.cache import Cache, digest
-from pylit.code.scopes import targets
+from pylit.code.values import targets
 from pylit.diagnostics import Diagnostic, Report
 from pylit.figures.gallery import Drawn, hang, stamp
 from pylit.model import Module, PageView, Reference, SiteView, SourceFile, Target

@@ -15,7 +15,8 @@ from functools import partial
 from pylit.cache import digest
 from pylit.code.cpp import cpp_links
 from pylit.code.highlight import highlight
-from pylit.code.resolve import Index, Kernels, Lookup, Resolver, Uses
+from pylit.code.resolve import Kernels, Resolver, Uses
+from pylit.code.values import Index, Lookup
 from pylit.diagnostics import Diagnostic, Report
 from pylit.model import (
     CodeLine,

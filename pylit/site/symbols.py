@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from html import escape
 
 from pylit.code.resolve import Resolver
-from pylit.code.variables import Found, Position, Variables
+from pylit.code.scopes import Position
+from pylit.code.variables import Found, Variables
 from pylit.diagnostics import Diagnostic, Report
 from pylit.model import Module, Note, NoteHtml
 from pylit.prose.symboltable import Name, Row, mark_codes, symbol_note, symbol_rows

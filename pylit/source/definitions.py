@@ -124,7 +124,9 @@ def signature(header: Header, lines: Sequence[str], comments: Mapping[int, int])
 
 def cut(line: str, start: int, stop: int | None) -> str:
     """A stretch of a line by the columns of the ast, which count bytes of UTF-8."""
-    return line[start:stop] if line.isascii() else line.encode()[start:stop].decode()
+    if line.isascii():
+        return line[start:stop]
+    return line.encode()[start:stop].decode(errors="ignore")
 
 
 def constants(tree: ast.Module, lines: Sequence[str]) -> dict[str, tuple[int, str]]:

@@ -4,8 +4,8 @@ import re
 import textwrap
 from pathlib import Path
 
-from pylit.code.resolve import Index, Resolver
-from pylit.code.scopes import targets
+from pylit.code.resolve import Resolver
+from pylit.code.values import Index, targets
 from pylit.diagnostics import Report
 from pylit.model import Link, Module, SourceFile
 from pylit.source.parse import parse_module

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pylit.code.resolve import Index, Resolver
-from pylit.code.scopes import targets
+from pylit.code.resolve import Resolver
+from pylit.code.values import Index, targets
 from pylit.diagnostics import Report
 from pylit.model import SourceFile
 from pylit.source.parse import parse_module

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pylit.code.scopes import targets
+from pylit.code.values import targets
 from pylit.diagnostics import Report
 from pylit.model import Crumb, Module, PageLink, SourceFile, Target
 from pylit.pipeline.build import THEME

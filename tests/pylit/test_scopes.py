@@ -3,7 +3,7 @@
 import pytest
 from linked_sources import Project, links, module
 
-from pylit.code.scopes import PUBLIC, targets
+from pylit.code.values import PUBLIC, targets
 
 TEXT = """
     import torch.nn as nn

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pylit_sources import parse
 
-from pylit.code.scopes import targets
+from pylit.code.values import targets
 from pylit.diagnostics import Report
 from pylit.node.executable import NodeError, find_node
 from pylit.pipeline.build import THEME
