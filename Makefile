@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: site serve test notebooks results live bench check clean install
+.PHONY: site serve test soak notebooks results live bench check clean install
 
 site: install
 	$(BIN)/python build_site.py
@@ -12,6 +12,12 @@ serve: install
 
 test: install check
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+# What takes too long for the tests, at most ten minutes on two cores: 3,000 files that nobody here
+# wrote, 200 edits, 50 killed builds, builds side by side, 50 odd files; `PARTS="edits kills"` runs
+# these.
+soak: install
+	$(BIN)/python tests/soak.py $(PARTS)
 
 # Makes the notebooks of notebooks/ anew, and runs those whose code has changed; `NAMES=feedback`
 # takes one, `FLAGS=--execute` runs it in any case.

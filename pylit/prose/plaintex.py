@@ -31,7 +31,10 @@ _SPACED = frozenset("=<>+←→⇒≤≥≠≈∼∈∝")
 def plain_tex(tex: str) -> str:
     """A formula as a line of text."""
     tokens = iter(_TOKEN.finditer(re.sub(r"\\(?:begin|end)\{[^}]*\}|\\q?quad", " ", tex)))
-    text = "".join(_words(tokens)).replace("&", "")
+    try:
+        text = "".join(_words(tokens)).replace("&", "")
+    except RecursionError:  # Hundreds of groups inside each other, which nobody would read out.
+        return "…"
     return " ".join(re.sub(r"\s+([,.;)])|(?<=[a-z])\s+(?=\()", r"\1", text).split())
 
 

@@ -1,0 +1,396 @@
+"""What takes too long for the tests: thousands of files, hundreds of edits, builds that are killed.
+
+``make soak`` runs it, at most ten minutes on two cores: 3,000 files of the standard library and of
+installed packages, read again off their pages by a parser that shares nothing with the generator;
+200 random edits, after each of which the site is that of a clean build, byte for byte; 50 builds
+killed at random moments; builds side by side; 50 files that nobody should write.
+"""
+
+import argparse
+import hashlib
+import io
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+import tokenize
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+from pylit.diagnostics import Report, Severity
+from pylit.pipeline.build import Builder, Options, Outcome
+from pylit.pipeline.pool import cores
+from pylit.site.addresses import module_url
+from pylit.source.decode import decode
+from pylit.source.discover import discover
+
+ROOT = Path(__file__).parents[1]
+WORD = re.compile(r"[A-Za-z]{4,}")
+#: In notes these are more than words: formulas, addresses, raw HTML, fields of reStructuredText.
+MORE = re.compile(r"[$\\<>`\]]|://|^\s*[.:]|&\w+;|^\s*[-=~^\"'+*#|]{2,}")
+
+
+class Read(HTMLParser):
+    """A page as a reader has it: lines of code by their numbers, and every word."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.lines: list[tuple[int, str]] = []
+        self.text: list[str] = []
+        self._skip = 0
+        self._line = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        found = re.fullmatch(r"L(\d+)", given.get("id") or "")
+        if tag == "a" and found:
+            self.lines.append((int(found[1]), ""))
+            self._line, self._skip = True, 1
+        elif self._skip or tag == "samp":
+            self._skip += 1
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._skip:
+            self._skip -= 1
+        elif tag in ("code", "pre"):
+            self._line = False
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+        if self._line and not self._skip:
+            number, text = self.lines[-1]
+            self.lines[-1] = (number, text + data)
+
+
+#: Behind these a string that stands alone is a note.
+BEGINS = {tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT}
+
+
+def notes(text: str) -> set[int]:
+    """The lines that may be notes: comments and strings that stand alone; all if Python fails."""
+    found: set[int] = set()
+    begins = True
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            string = token.type == tokenize.STRING and begins
+            if token.type == tokenize.COMMENT or string:
+                found.update(range(token.start[0], token.end[0] + 1))
+            begins = token.type in BEGINS or string or token.string == ":"
+    except (tokenize.TokenError, SyntaxError):
+        return set(range(text.count("\n") + 2))
+    return found
+
+
+def check_page(text: str, page: str) -> list[str]:
+    """What is wrong with the page of a source."""
+    read = Read()
+    read.feed(page)
+    read.close()
+    faults = []
+    numbers = [number for number, _ in read.lines]
+    if numbers != sorted(set(numbers)):
+        faults.append("lines are doubled or out of order")
+    lines = text.split("\n")
+    for number, shown in read.lines:
+        # HTML has no null, and a browser would turn a lone carriage return into a line's end.
+        if shown.removesuffix("\n") != lines[number - 1].replace("\0", "\u2400"):
+            faults.append(f"line {number} is {shown!r}")
+    missing = {n for n, line in enumerate(lines, 1) if line.strip()} - set(numbers)
+    if lost := missing - notes(text):
+        faults.append(f"lines {sorted(lost)[:5]} are code and are lost")
+    words = set(WORD.findall(" ".join(read.text)))
+    for number in sorted(missing):
+        line = lines[number - 1]
+        if not MORE.search(line) and not set(WORD.findall(line)) <= words:
+            faults.append(f"words of line {number} are lost: {line.strip()!r}")
+    return faults
+
+
+def built(sources: list[Path], folder: Path, **more: object) -> Outcome:
+    """One build without errors."""
+    with Builder(settings(sources, folder, **more)) as builder:
+        return finished(builder)
+
+
+def settings(sources: list[Path], folder: Path, **more: object) -> Options:
+    given = {"out": folder / "site", "cache": folder / "cache", "jobs": cores()} | more
+    return Options(root=ROOT, sources=tuple(sources), **given)  # type: ignore[arg-type]
+
+
+def finished(builder: Builder) -> Outcome:
+    outcome = builder.build()
+    errors = [str(d) for d in outcome.report if d.severity is Severity.ERROR]
+    assert not errors, "\n".join(errors[:5])
+    return outcome
+
+
+def tree(folder: Path) -> dict[str, str]:
+    """Every file with a digest of its content."""
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def check_site(source: Path, site: Path) -> int:
+    """Check the pages of a source against it; how many lines there are."""
+    lines, faults = 0, []
+    for one in discover(source, own=False, report=Report()):
+        page = site / module_url(one)
+        text, _ = decode(one.path.read_bytes())
+        lines += text.count("\n")
+        if os.path.isfile(page):  # noqa: PTH113 - False for a name that no file can have
+            faults += [f"{one.display}: {f}" for f in check_page(text, page.read_text("utf-8"))]
+    assert not faults, "\n".join(faults[:20])
+    return lines
+
+
+def library(count: int, choose: random.Random, into: Path) -> None:
+    """Copy so many files of the standard library and of what is installed."""
+    paths = sysconfig.get_paths()
+    found = []
+    for top in (Path(paths["stdlib"]), Path(paths["purelib"])):
+        for path in sorted(top.rglob("*.py")):
+            inside = path.relative_to(top)
+            if top.name == "site-packages" or "site-packages" not in inside.parts:
+                found.append((path, Path(top.name) / inside))
+    for path, place in choose.sample(found, min(count, len(found))):
+        (into / place).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, into / place)
+
+
+def many_files(folder: Path, choose: random.Random, count: int) -> str:
+    """Thousands of files that nobody here wrote: each line is on its page, once, in order."""
+    library(count, choose, folder / "source")
+    outcome = built([folder / "source"], folder)
+    lines = check_site(folder / "source", folder / "site")
+    return f"{outcome.pages:,} pages with {lines:,} lines: none is lost, doubled or out of order"
+
+
+def edit(package: Path, choose: random.Random) -> None:
+    """Something that an author might do, or an editor."""
+    files = sorted(package.rglob("*.py"))
+    path = choose.choice(files)
+    lines = path.read_text("utf-8").split("\n")
+    at = choose.randrange(len(lines))
+    kind = choose.randrange(9)
+    if kind == 0:
+        lines.insert(at, "# A note, with `JSONDecoder` and $x^2$.")
+    elif kind == 1:
+        del lines[at : at + choose.randrange(1, 4)]
+    elif kind == 2:
+        lines[at] += "  # behind"
+    elif kind == 3:
+        lines[at:at] = [f"def added_{at}(x):", f'    """Return {at}."""', f"    return {at}", ""]
+    elif kind == 4:
+        lines = [line.replace("decode", choose.choice(["decode", "read"])) for line in lines]
+    elif kind == 5:
+        lines[at:at] = ['"""', f"## A heading {at}", '"""']
+    elif kind == 6 and len(files) > 4:
+        path.unlink()
+        return
+    elif kind == 7:
+        path = path.with_name(f"new_{at}.py")
+    path.write_text("\n".join(lines), encoding="utf-8")
+
+
+def edits(folder: Path, choose: random.Random, count: int) -> str:
+    """After each of many edits the site is that of a clean build."""
+    package = folder / "json"
+    shutil.copytree(Path(sysconfig.get_path("stdlib"), "json"), package)
+    with Builder(settings([package], folder, jobs=1, serving=True)) as warm:
+        for turn in range(count):
+            edit(package, choose)
+            # In the process of a server, and in one of its own.
+            if turn % 2:
+                finished(warm)
+            else:
+                built([package], folder, jobs=1)
+            shutil.rmtree(folder / "clean/cache/pages", ignore_errors=True)
+            shutil.rmtree(folder / "clean/site", ignore_errors=True)
+            built([package], folder / "clean", jobs=1)
+            assert tree(folder / "site") == tree(folder / "clean/site"), (
+                f"edit {turn} leaves traces"
+            )
+    return f"{count} edits: each site is that of a clean build, byte for byte"
+
+
+def command(package: Path, folder: Path) -> "subprocess.Popen[bytes]":
+    given: list[str | Path] = [
+        "--source",
+        package,
+        "--out",
+        folder / "site",
+        "--cache",
+        folder / "cache",
+    ]
+    return subprocess.Popen(
+        [sys.executable, ROOT / "build_site.py", *given, "--jobs", "2"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def kills(folder: Path, choose: random.Random, count: int) -> str:
+    """Builds that are killed leave the old site, or whole files of the old and the new one."""
+    package = folder / "wsgiref"
+    shutil.copytree(Path(sysconfig.get_path("stdlib"), "wsgiref"), package)
+    start = time.monotonic()
+    assert command(package, folder).wait() == 0
+    seconds, mixed = time.monotonic() - start, 0
+    old = {name: {digest} for name, digest in tree(folder / "site").items()}
+    for turn in range(count):
+        for path in sorted(package.glob("*.py")):
+            path.write_text(f"{path.read_text('utf-8')}\n# Turn {turn}.\n", encoding="utf-8")
+        built([package], folder / "clean", jobs=1)
+        new = tree(folder / "clean/site")
+        shutil.rmtree(folder / "cache", ignore_errors=turn % 2 == 0)
+        child = command(package, folder)
+        time.sleep(choose.random() * seconds)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        left = {p: d for p, d in tree(folder / "site").items() if not p.startswith(".pylit-")}
+        for name, digest in left.items():
+            assert digest in {*old.get(name, ()), new.get(name)}, f"{name} is neither old nor new"
+        mixed += len({digest == new.get(name) for name, digest in left.items()}) == 2
+        if choose.random() < 0.3:
+            assert command(package, folder).wait() == 0
+            assert tree(folder / "site") == new, "a build after a kill is not that of a clean one"
+            old = {name: {digest} for name, digest in new.items()}
+        else:
+            for name, digest in left.items():
+                old.setdefault(name, set()).add(digest)
+    assert command(package, folder).wait() == 0
+    assert tree(folder / "site") == tree(folder / "clean/site")
+    return (
+        f"{count} kills: every file was whole, {mixed} while files moved; the next build is right"
+    )
+
+
+def side_by_side(folder: Path, choose: random.Random, count: int) -> str:
+    """Builds of the same folder at the same time."""
+    package = folder / "email"
+    shutil.copytree(Path(sysconfig.get_path("stdlib"), "email"), package)
+    for turn in range(count):
+        edit(package, choose)
+        children = [command(package, folder) for _ in range(2)]
+        assert [child.wait() for child in children] == [0, 0]
+        built([package], folder / "clean")
+        assert tree(folder / "site") == tree(folder / "clean/site"), f"turn {turn}"
+    return f"{count} times two builds at once: the site is that of one"
+
+
+def odd_files() -> Iterator[tuple[str, str | bytes]]:
+    """Files that nobody should write, by name."""
+    note = '"""\n{}\n"""\nx = 1\n'
+    formulas = [
+        r"\toggle{a}{b}\endtoggle",
+        r"\mathtip{a}{b}",
+        r'\char"110000',
+        r"\frac{",
+        r"\unknown",
+    ]
+    formulas += ["{" * 400 + "}" * 400, r"\sqrt{" * 1000 + "}" * 1000, r"\def\a{\a\a}\a"]
+    formulas += [r"\begin{array}{*{100000000}{c}}\end{array}", r"\class{NCM-x}{x}"]
+    for number, formula in enumerate([*formulas, r"\href{javascript:alert(1)}{x}"]):
+        yield f"formula{number}", note.format(f"A formula ${formula}$ in a note.")
+    yield "empty", ""
+    yield "blank", "\n\n \n\t\n"
+    yield "no_newline", "x = 1"
+    yield "nulls", "x = 1\n# null\0\ny = 2\n"
+    yield "mark", b"\xef\xbb\xbfx = 1\n# A note.\n"
+    yield "latin", b"# coding: latin-1\n# caf\xe9 au lait\nx = '\xe9'\n"
+    yield "lies", b"# coding: utf-8\n# caf\xe9 au lait\nx = 1\n"
+    yield "unknown_coding", b"# coding: klingon\nx = 1\n"
+    yield "utf16", "x = 1\n".encode("utf-16")
+    yield "crlf", b"x = 1\r\n# A note.\r\ny = 2\r\n"
+    yield "returns", b"x = 1\r# A note.\ry = 2\r"
+    yield "feeds", "x = 1\n\f\n# A note.\x0b\ny = '\u2028\u2029\x85'\n"
+    yield "long_line", f"x = '{'a' * 1_000_000}'\ny = 2\n"
+    yield "long_list", f"x = [{', '.join('1' * 50_000)}]\n"
+    yield "many_lines", "x = 1\n" * 60_000
+    yield "many_comments", "# A note.\n\nx = 1\n" * 5_000
+    yield "comments_only", "# One.\n#\n# Two.\n" * 2_000
+    yield "headings", note.format("## Same\n\n" * 5_000)
+    yield "details", note.format("<details>\n" * 4_000)
+    yield "paragraph", note.format("word " * 300_000)
+    yield "emphasis", note.format("*a **b _c " * 20_000)
+    yield "links", note.format("[a](" * 10_000 + "[" * 10_000)
+    yield "quotes", note.format("> " * 5_000 + "deep")
+    yield "lists", note.format("\n".join("  " * n + "- deep" for n in range(500)))
+    yield "table", note.format("|a" * 2_000 + "|\n" + "|-" * 2_000 + "|\n" + "|1" * 2_000 + "|")
+    yield "scripts", note.format("<script>alert(1)</script> <img src=x onerror=alert(1)>")
+    yield "entities", "x = '</code></pre><script>alert(1)</script>&amp;&lt;'\n# </div> --> ]]>\n"
+    yield "unclosed", '"""A note that never ends\nx = 1\n'
+    yield "brackets", "x = " + "(" * 5_000 + "\n"
+    yield "nested", "x = " + "[" * 90 + "]" * 90 + "\n"
+    yield "sums", "x = " + "+".join(["1"] * 20_000) + "\n"
+    yield "deep", "\n".join(" " * n + "if 1:" for n in range(99)) + "\n" + " " * 99 + "x = 1\n"
+    yield "elifs", "if a: pass\n" + "elif b: pass\n" * 2_000
+    yield "tabs", "if 1:\n\tx = 1\n        y = 2\n"
+    yield "indent", "  x = 1\n y = 2\n"
+    yield "names", "def ünïcödé(ａ, ª):\n    # A note.\n    return 𝕏\n" + f"{'n' * 5_000} = 1\n"
+    yield "strings", "x = f'{f\"{1!r:>{2}}\"}' rb'\\x00' '''\n# no note\n''' # behind\n"
+    yield "match", "match x:\n    case {'a': [1, *_]} | None if y: # behind\n        pass\n"
+    yield "python2", "print 'hello'\nexec 'x'\n# A note.\n"
+    yield "continued", "x = 1 + \\\n    2\n# A note \\\ny = 3\n" * 100
+    yield "decorators", "@a\n" * 2_000 + "class A:\n    '''A note.'''\n"
+    yield "private_use", note.format("\ue0000\ue001 \ue002picture x\ue003 \ud7ff")
+
+
+def odd(folder: Path, _: random.Random, __: int) -> str:
+    """Files that nobody should write have pages with all their lines, in bounded time."""
+    package = folder / "odd"
+    package.mkdir(parents=True)
+    files = dict(odd_files())
+    for name, text in files.items():
+        data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+        (package / f"{name}.py").write_bytes(data)
+    (package / f"{'n' * 251}.py").write_text("x = 1\n")
+    (package / "v1..2").mkdir()
+    (package / "v1..2/a.py").write_text("x = 1\n")
+    (package / "loop").symlink_to(package)
+    start = time.monotonic()
+    outcome = built([package], folder)
+    assert outcome.pages >= len(files)
+    check_site(package, folder / "site")
+    for page in (folder / "site").rglob("*.html"):
+        assert "<script>alert" not in page.read_text("utf-8"), f"{page} runs a script of its source"
+    return f"{len(files)} odd files in {time.monotonic() - start:.0f} s: all lines are there"
+
+
+PARTS: dict[str, tuple[Callable[[Path, random.Random, int], str], int]] = {
+    "odd": (odd, 0),
+    "edits": (edits, 200),
+    "kills": (kills, 50),
+    "together": (side_by_side, 5),
+    "files": (many_files, 3000),
+}
+
+
+def main() -> None:
+    """Run all parts, or those that are named."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--count", type=int, help="how often, or how many files")
+    given = parser.parse_args()
+    for name in given.parts or PARTS:
+        run, count = PARTS[name]
+        start = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="soak-") as folder:
+            os.environ.setdefault("OMP_NUM_THREADS", "1")
+            said = run(Path(folder), random.Random(given.seed), given.count or count)
+        print(f"{name}: {said} ({time.monotonic() - start:.0f} s)", flush=True)
+
+
+if __name__ == "__main__":
+    main()
