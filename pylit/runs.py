@@ -286,6 +286,13 @@ class Runs:
         self._worker.begin(self._answers)
         self._is_through = False
 
+    def kept(self) -> Iterator[tuple[Task, dict[str, Any]]]:
+        """What came of the tasks that need not run, before the others are through."""
+        for task, _, _ in self._tasks:
+            record = self._records[task.file].get(task.function)
+            if record is not None:
+                yield task, record.told
+
     def answers(self) -> Iterator[tuple[Task, dict[str, Any] | Failure]]:
         """What came of each task, in order. What is put into an answer is kept with it."""
         fresh = self._told()

@@ -252,7 +252,8 @@ def kills(folder: Path, choose: random.Random, count: int) -> str:
             path.write_text(f"{path.read_text('utf-8')}\n# Turn {turn}.\n", encoding="utf-8")
         built([package], folder / "clean", jobs=1)
         new = tree(folder / "clean/site")
-        shutil.rmtree(folder / "cache", ignore_errors=turn % 2 == 0)
+        if turn % 2:
+            shutil.rmtree(folder / "cache", ignore_errors=True)
         child = command(package, folder)
         time.sleep(choose.random() * seconds)
         child.send_signal(signal.SIGKILL)

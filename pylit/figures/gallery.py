@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from pylit.cache import Cache
 from pylit.diagnostics import Diagnostic, Report, Severity
@@ -104,6 +105,10 @@ def stamp(uses: Iterable[FigureUse], figures: Mapping[str, Drawn]) -> str:
     return repr([figures.get(use.name) for use in uses])
 
 
+def _drawn(told: Mapping[str, Any]) -> Drawn:
+    return Drawn(told["picture"], told["below"], told["alt"], told["kind"])
+
+
 class Gallery:
     """The figures of one build. On entering it a child begins to draw; `finish` waits for it.
 
@@ -161,6 +166,10 @@ class Gallery:
     def __exit__(self, *_: object) -> None:
         self._runs.close()
 
+    def kept(self) -> Mapping[str, Drawn]:
+        """The figures that need no run, before the others are drawn."""
+        return {f"{t.owner}.{t.function}": _drawn(told) for t, told in self._runs.kept()}
+
     def finish(self, asked: Iterable[Asked], report: Report) -> Mapping[str, Drawn]:
         """The figures by their names. Faults go to the report, at each place that asks for one."""
         for task, told in self._runs.answers():
@@ -168,7 +177,7 @@ class Gallery:
             if isinstance(told, Failure):
                 self._failures[name] = told
             else:
-                self._drawn[name] = Drawn(told["picture"], told["below"], told["alt"], told["kind"])
+                self._drawn[name] = _drawn(told)
         if any(failure.missing == "torch" for failure in self._failures.values()):
             message = "torch is not installed, so pages are built without figures"
             hint = "`pip install torch`, and build again"

@@ -24,7 +24,7 @@ from jinja2 import TemplateError, TemplateSyntaxError
 
 from pylit.cache import Cache, alone, digest, forget_old
 from pylit.diagnostics import Diagnostic, Report, Severity
-from pylit.figures.gallery import Asked, Gallery
+from pylit.figures.gallery import Asked, Drawn, Gallery
 from pylit.model import Module, SiteView, SourceFile
 from pylit.node.executable import NodeError
 from pylit.node.packages import MODULES
@@ -40,6 +40,7 @@ from pylit.pipeline.progress import Progress
 from pylit.pipeline.stages import Leaf, Page, Press, Stages, Tally, Theme
 from pylit.pipeline.unchanged import Traces
 from pylit.runs import end_workers, versions
+from pylit.shapes.lines import ModuleShapes
 from pylit.shapes.trace import Tracing
 from pylit.site.addresses import ALL, HOME, Addresses, file_path, module_url, prose_url
 from pylit.site.catalogue import named_groups, neighbours, package_groups, rest_of
@@ -56,6 +57,10 @@ from pylit.source.cpp import read_cpp
 from pylit.source.discover import discover
 from pylit.tex.maths import MathRenderer
 
+#: Told what was written.
+Shown = Callable[[Written], None]
+#: Files that are made last while an author works: until then, those of the build before stay.
+SEARCH = ("assets/search/", "assets/search-index.js")
 THEME = Path(__file__).resolve().parents[1] / "theme"
 #: Days after which what was kept for a package that is not built any more is deleted.
 _MONTH = 30
@@ -111,6 +116,34 @@ class _Last:
     standing: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """What runs told in the build before."""
+
+    figures: Mapping[str, Drawn] = field(default_factory=dict)
+    #: Of each module, with the digest of its source.
+    found: Mapping[str, tuple[str, ModuleShapes]] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        leaves: Iterable[Leaf],
+        shapes: Mapping[str, ModuleShapes],
+        figures: Mapping[str, Drawn],
+    ) -> "_Runs":
+        sources = [leaf.source for leaf in leaves if leaf.source.name in shapes]
+        return cls(figures, {one.name: (one.digest, shapes[one.name]) for one in sources})
+
+    def shapes(self, leaves: Iterable[Leaf]) -> dict[str, ModuleShapes]:
+        """Those of modules whose lines are where they were."""
+        digests = {leaf.source.name: leaf.source.digest for leaf in leaves}
+        return {
+            name: shapes
+            for name, (source, shapes) in self.found.items()
+            if digests.get(name) == source
+        }
+
+
 class Builder:
     """Builds one site, again and again: Node and what is in memory serve every build."""
 
@@ -125,6 +158,7 @@ class Builder:
         self._maths = MathRenderer(
             folder / "maths" if folder else None, plain=bool(options.lacking)
         )
+        self._last = _Runs()
         #: Digest of the code of the generator, as the build that runs found it.
         self._generator = ""
 
@@ -144,13 +178,18 @@ class Builder:
         self._maths.close()
         end_workers()
 
-    def build(self, progress: Progress | None = None) -> Outcome:
-        """Build the site once. What is wrong is in the outcome; nothing is raised for it."""
+    def build(self, progress: Progress | None = None, shown: Shown | None = None) -> Outcome:
+        """Build the site once. What is wrong is in the outcome; nothing is raised for it.
+
+        `shown` is told when the pages stand, before runs whose code has changed and the index of
+        the search are done: then with the figures and, where lines are as they were, the shapes of
+        the build before.
+        """
         start = time.perf_counter()
         outcome = Outcome(Report())
         try:
             with collector_at_rest():
-                self._build(outcome, progress or Progress())
+                self._build(outcome, progress or Progress(), shown)
         except NodeError as error:
             hint = "install Node.js 20 or newer, then run `python -m pylit.node`"
             outcome.report.add(Diagnostic("node", 0, 0, "node", str(error), hint))
@@ -160,7 +199,7 @@ class Builder:
         outcome.seconds = time.perf_counter() - start
         return outcome
 
-    def _build(self, outcome: Outcome, progress: Progress) -> None:
+    def _build(self, outcome: Outcome, progress: Progress, shown: Shown | None) -> None:
         self._generator = generator_digest()
         begun, before = time.time_ns(), self._inputs()
         key, name = digest(self._generator, before.digest), f"last {self.options.out}"
@@ -177,7 +216,7 @@ class Builder:
             output = Output(self.options.out, outcome.report, check=self.options.check)
             end.enter_context(output)
             if not outcome.report.failed:
-                self._make(output, outcome, progress)
+                self._make(output, outcome, progress, shown)
             if not outcome.report.failed:
                 outcome.written = output.publish()
             if not outcome.report.failed:
@@ -208,7 +247,9 @@ class Builder:
             found.folder(options.root, without=[options.out, options.cache or options.out])
         return found
 
-    def _make(self, output: Output, outcome: Outcome, progress: Progress) -> None:
+    def _make(
+        self, output: Output, outcome: Outcome, progress: Progress, shown: Shown | None
+    ) -> None:
         """Every file of the site, into `output`."""
         report, options = outcome.report, self.options
         if options.lacking:
@@ -226,11 +267,39 @@ class Builder:
         leaves = stages.parse(*self._read(config, extra, report))
         with self._tracing(leaves) as tracing, self._gallery(leaves) as gallery:
             drafts = stages.draft(leaves, self._maths, around.targets())
+            pages = partial(self._pages, config, around, notebooks, stages, leaves, drafts, output)
+            if shown is not None:
+                early = Report(report)
+                known = {**self._last.shapes(leaves), **tracing.kept()}
+                drawn = {**self._last.figures, **gallery.kept()}
+                pages(known, drawn, early, search=False)
+                if not early.failed:
+                    shown(output.publish(keep=SEARCH))
             shapes = tracing.finish(report)
             figures = gallery.finish(_asked(leaves, drafts), report)
-        for made in around.pages(config, drafts):
-            leaves.append(as_leaf(made))
-            drafts.append(made.draft)
+        outcome.pages = pages(shapes, figures, report)
+        self._last = _Runs.of(leaves, shapes, figures)
+
+    def _pages(
+        self,
+        config: SiteConfig,
+        around: Apparatus,
+        notebooks: Notebooks,
+        stages: Stages,
+        leaves: Sequence[Leaf],
+        drafts: Sequence[Draft],
+        output: Output,
+        shapes: Mapping[str, ModuleShapes],
+        figures: Mapping[str, Drawn],
+        report: Report,
+        *,
+        search: bool = True,
+    ) -> int:
+        """The pages and the files beside them, into `output`; how many pages there are."""
+        options = self.options
+        made = around.pages(config, drafts)
+        leaves = [*leaves, *map(as_leaf, made)]
+        drafts = [*drafts, *(page.draft for page in made)]
         for leaf, draft in zip(leaves, drafts, strict=True):
             report.extend(leaf.diagnostics)
             report.extend(draft.diagnostics)
@@ -241,16 +310,17 @@ class Builder:
         theme = Theme(options.theme, options.docs, view)
         press = Press(theme, self._maths.result, shapes, figures, around.works)
         placed = self._places(site)
-        with SearchIndex() as search:
+        with SearchIndex() as index:
             searched = self._searched(site, report)
             for number, page in stages.finish(leaves, drafts, placed, press):
                 output.add(file_path(page.url), page.html.encode())
                 output.update(page.previews)
-                search.add(number, *searched(page))
+                if search:
+                    index.add(number, *searched(page))
                 report.extend(page.diagnostics)
                 site.pages[page.url] = page.bare()
-            output.update(search.files())
-        outcome.pages = len(site.pages)
+            if search:
+                output.update(index.files())
         previews = around.previews(drafts, self._maths.result)
         output.update({file_path(url): data for url, data in previews.items()})
         if not (options.sources or options.lacking):
@@ -266,6 +336,7 @@ class Builder:
         if not options.sources:
             output.add(ARCHIVE, self._archive(output))
         audit(_audited(site, generated, self._cache), output, report)
+        return len(site.pages)
 
     def _tracing(self, leaves: Sequence[Leaf]) -> Tracing:
         """The runs of the site's own modules, begun. Another's package is never imported."""

@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import uvicorn
@@ -20,10 +21,11 @@ from watchfiles import Change, awatch
 
 from pylit.diagnostics import Report, Severity
 from pylit.notebooks.pages import FOLDER
-from pylit.pipeline.build import Builder, Options
+from pylit.pipeline.build import SEARCH, Builder, Options
 from pylit.pipeline.summary import tell
 from pylit.serving.live import Live
 from pylit.site.config import load_config
+from pylit.site.write import Written
 from pylit.source.cpp import SUFFIXES as CPP
 
 _SUFFIXES = {"", ".py", *CPP, ".md", ".toml", ".html", ".css", ".js", ".mjs", ".json", ".svg"}
@@ -111,7 +113,7 @@ class _Server:
                             following = self._follow(folder, edited)
                             followers[folder] = asyncio.create_task(following)
                     await asyncio.sleep(0)
-                    self._live.tell(await loop.run_in_executor(thread, self._build))
+                    await loop.run_in_executor(thread, self._build, loop)
                     await edited.wait()
             finally:
                 for follower in followers.values():
@@ -124,19 +126,34 @@ class _Server:
         async for _ in changes:
             edited.set()
 
-    def _build(self) -> str:
-        """Build, tell the terminal, and return what is wrong, for the browser."""
+    def _build(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Build, tell the terminal, and show browsers the pages or what is wrong."""
         if self._builder is None:
             self._builder = Builder(self._options)
+        early: list[Written] = []
+
+        def show(fault: str) -> None:
+            loop.call_soon_threadsafe(partial(self._live.tell, fault))
+
+        def shown(written: Written) -> None:
+            early.append(written)
+            show("")
+
         try:
-            outcome = self._builder.build()
+            outcome = self._builder.build(shown=shown)
         except Exception:  # A stage that met what nobody has thought of.
             fault = traceback.format_exc()
             print(fault, file=sys.stderr, flush=True)
-            return fault
-        tell(outcome, self._options)
+            show(fault)
+            return
         errors = [d for d in outcome.report if d.severity is Severity.ERROR]
-        return "\n\n".join(map(str, errors)) if outcome.report.failed else ""
+        late = (*outcome.written.written, *outcome.written.deleted)
+        # What only search has new is no reason to load a page again.
+        if errors or not early or not all(path.startswith(SEARCH) for path in late):
+            show("\n\n".join(map(str, errors)))
+        for written in early:
+            outcome.written.written[:0] = written.written
+        tell(outcome, self._options)
 
     def _close(self) -> None:
         if self._builder is not None:

@@ -173,6 +173,8 @@ class Tracing:
         self._limits, self._stays = limits or Limits(), stays
         self._report = Report()
         self._traced: list[Module] = []
+        #: How many runs each of them has.
+        self._ordered: dict[str, int] = {}
         self._runs: Runs | None = None
 
     def __enter__(self) -> "Tracing":
@@ -226,6 +228,7 @@ class Tracing:
             Task(self._folder / path, f.name, f.line, source.name, {**more, "sizes": f.sizes}, key)
             for f in functions
         ]
+        self._ordered[source.name] = len(tasks)
         runs.order(tasks, text, source.name)
 
     def _functions(self, path: str, text: str, shown: str) -> tuple[TraceFunction, ...]:
@@ -241,6 +244,13 @@ class Tracing:
             self._cache.store(name, key, found)
         return found
 
+    def kept(self) -> Mapping[str, ModuleShapes]:
+        """Shapes of the modules that need no run, before the others have theirs."""
+        told: dict[str, list[tuple[Task, dict[str, Any]]]] = {}
+        for task, answer in self._runs.kept() if self._runs else ():
+            told.setdefault(task.owner, []).append((task, answer))
+        return self._found({n: of for n, of in told.items() if len(of) == self._ordered[n]})
+
     def finish(self, report: Report) -> dict[str, ModuleShapes]:
         """Shapes by the names of modules; faults go to the report."""
         told: dict[str, list[tuple[Task, dict[str, Any]]]] = {}
@@ -252,16 +262,24 @@ class Tracing:
             else:
                 answer.setdefault("numbers", self._numbers(task.owner))
                 told.setdefault(task.owner, []).append((task, answer))
+        found = self._found({name: of for name, of in told.items() if name not in failed})
+        for shapes in found.values():
+            report.extend(shapes.diagnostics)
+        report.extend(self._report)
+        return found
+
+    def _found(
+        self, told: Mapping[str, Sequence[tuple[Task, Mapping[str, Any]]]]
+    ) -> dict[str, ModuleShapes]:
+        """Shapes by the names of modules, of what their runs told."""
         found = {}
         for module in self._traced:
             name, source = module.source.name, module.source
-            if name in told and name not in failed:
+            if name in told:
                 stamps = (f"{task.line} {answer['stamp']}" for task, answer in told[name])
                 key = digest(self._generator, self._axes.text, source.digest, *stamps)
                 make = partial(self._shapes, module, told[name])
-                found[name] = shapes = self._cache.get(f"shapes {name}", key, make)
-                report.extend(shapes.diagnostics)
-        report.extend(self._report)
+                found[name] = self._cache.get(f"shapes {name}", key, make)
         return found
 
     def _numbers(self, name: str) -> tuple[int, ...]:

@@ -137,23 +137,26 @@ class Output(Mapping[str, bytes]):
     def __len__(self) -> int:
         return len(self._digests)
 
-    def publish(self) -> Written:
+    def publish(self, keep: tuple[str, ...] = ()) -> Written:
         """Make the folder hold these files; what differs is replaced, what is gone is deleted.
 
-        On any fault nothing is renamed: the site that stands stays.
+        On any fault nothing is renamed: the site that stands stays. Files of ours whose paths begin
+        as one of `keep` are not gone yet. Afterwards all files can be added and published again.
         """
         result = Written()
         known = _read_manifest(self._out)
         if self._check or self._report.failed or not self._check_collisions(known):
             return result
         try:
-            self._move(known, result)
+            self._move(known, keep, result)
+            self._digests, self._staged = {}, {}
         except OSError as error:
             self._report.add(_unwritable(self._out, error))
         return result
 
-    def _move(self, known: Mapping[str, list[str]], result: Written) -> None:
-        fresh = {path: [digest] for path, digest in self._digests.items()}
+    def _move(self, known: Mapping[str, list[str]], keep: tuple[str, ...], result: Written) -> None:
+        fresh = {path: digests for path, digests in known.items() if path.startswith(keep)}
+        fresh |= {path: [digest] for path, digest in self._digests.items()}
         stale = sorted(known.keys() - fresh.keys())
         if not (self._staged or stale or fresh != known):
             return

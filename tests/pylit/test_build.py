@@ -10,13 +10,15 @@ from site_tools import (
     build,
     faults,
     make_site,
+    options,
     pages,
     pages_cache,
     succeed,
     tree,
 )
 
-from pylit.pipeline.build import THEME
+from pylit.pipeline.build import THEME, Builder
+from pylit.site.write import MANIFEST
 
 
 def edit(root: Path, name: str, old: str, new: str) -> None:
@@ -90,6 +92,41 @@ def test_an_edit_makes_its_page_and_no_other(tmp_path: Path) -> None:
     )
     # Lines move, and nobody links to lines.
     assert changed_by(tmp_path, "pkg/one.py", "\n\n\nclass", "\n\n\n\nclass")[0] == 1
+
+
+def test_an_author_sees_the_page_before_runs_and_search_are_done(tmp_path: Path) -> None:
+    trace = (
+        "import numpy as np\nfrom pkg.two import two\n\n\ndef trace_it(T):\n    two(np.ones(T))\n"
+    )
+    code = '"""Two."""\n\n\ndef two(x=1):\n    """Twice."""\n    return 2 * x\n'
+    make_site(tmp_path, {"docs_src/traces/pkg/two.py": trace, "pkg/two.py": code})
+    page, index = tmp_path / "site/pkg/two.html", tmp_path / "site/assets/search"
+    seen: list[tuple[bool, bool, dict[str, str]]] = []
+
+    def shown(_: object) -> None:
+        text = page.read_text()
+        seen.append(("Thrice" in text, "<samp" in text, tree(index)))
+
+    with Builder(options(tmp_path, serving=True)) as builder:
+        assert not builder.build().report.failed
+        before = tree(index)
+        edit(tmp_path, "pkg/two.py", "Twice", "Thrice")
+        assert not builder.build(shown=shown).report.failed
+        # Only a note was edited, so the shapes are known.
+        assert seen.pop() == (True, True, before)
+        assert tree(index) != before
+        edit(tmp_path, "pkg/two.py", "2 * x", "3 * x")
+        assert not builder.build(shown=shown).report.failed
+    assert seen.pop()[:2] == (True, False)
+    assert "<samp" in page.read_text()
+    clean = make_site(tmp_path / "clean")
+    for name in ("pkg/two.py", "docs_src/traces/pkg/two.py"):
+        (clean / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(tmp_path / name, clean / name)
+    succeed(clean)
+    mine, theirs = tree(tmp_path / "site"), tree(clean / "site")
+    changed = {name for name in mine | theirs if mine.get(name) != theirs.get(name)}
+    assert changed <= {"site.zip", MANIFEST}
 
 
 def test_an_edit_makes_the_pages_whose_links_it_changes(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -128,6 +129,11 @@ def test_a_site_while_it_is_written(site: Site) -> None:
     until(states, after=first["version"])
     assert "Fewer than two" in site.get("pkg/one.html")[2]
 
+    # The index of the search comes after the page.
+    terms = site.root / "site/assets/search"
+    while not any(b'"fewer"' in path.read_bytes() for path in terms.glob("terms-*.js")):
+        time.sleep(0.02)
+    time.sleep(0.2)
     good = tree(site.root / "site")
     one.rename(site.root / "pkg/one.txt")
     (site.root / "pkg/sub").mkdir()
