@@ -5,10 +5,9 @@ known to be documented, and a build neither imports PyTorch nor asks the network
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pylit.model import Link
 
@@ -19,14 +18,14 @@ _SITES = {
 }
 
 #: Attributes that a class has from its base are documented with the base.
-_BASES = (
-    ("torch.nn.parameter.", "torch.Tensor."),
-    ("torch.nn.", "torch.nn.Module."),
-    ("torch.optim.lr_scheduler.", "torch.optim.lr_scheduler.LRScheduler."),
-    ("torch.optim.", "torch.optim.Optimizer."),
-    ("torch.distributions.", "torch.distributions.distribution.Distribution."),
-    ("pathlib.", "pathlib.PurePath."),
-)
+_BASES = {
+    "torch.nn.parameter.": "torch.Tensor.",
+    "torch.nn.": "torch.nn.Module.",
+    "torch.optim.lr_scheduler.": "torch.optim.lr_scheduler.LRScheduler.",
+    "torch.optim.": "torch.optim.Optimizer.",
+    "torch.distributions.": "torch.distributions.distribution.Distribution.",
+    "pathlib.": "pathlib.PurePath.",
+}
 #: Public names of things that are documented under a longer one.
 _ALIASES = {
     "torch.inference_mode": "torch.autograd.grad_mode.inference_mode",
@@ -42,8 +41,7 @@ Kind = Literal["module", "class", ""]
 _MARKS: dict[str, Kind] = {"/": "module", "^": "class"}
 
 
-@dataclass(frozen=True, slots=True)
-class Documented:
+class _Documented(NamedTuple):
     """A name that a documentation site has an entry for."""
 
     url: str
@@ -52,27 +50,17 @@ class Documented:
 
 def external_link(dotted: str) -> Link | None:
     """Link to the documentation of a full dotted name, or None where there may be no entry."""
-    name = dotted.removeprefix("builtins.")
-    for candidate in _candidates(name):
-        found = _documented().get(candidate)
+    for candidate in _candidates(dotted.removeprefix("builtins.")):
+        found = documented().get(candidate)
         if found is not None:
             return Link(found.url, candidate, external=True)
     return None
 
 
-def is_external_class(dotted: str) -> bool:
-    """Whether a documented name is that of a class."""
-    return _kind(dotted) == "class"
-
-
-def is_external_module(dotted: str) -> bool:
-    """Whether a documented name is that of a module."""
-    return _kind(dotted) == "module"
-
-
-def _kind(dotted: str) -> str:
+def external_kind(dotted: str) -> Kind:
+    """Whether a documented name is that of a module or of a class; else empty."""
     name = dotted.removeprefix("builtins.")
-    found = _documented().get(_ALIASES.get(name, name))
+    found = documented().get(_ALIASES.get(name, name))
     return found.kind if found is not None else ""
 
 
@@ -80,16 +68,17 @@ def _candidates(name: str) -> Iterator[str]:
     """The names under which a thing may be documented."""
     yield _ALIASES.get(name, name)
     owner, _, attribute = name.rpartition(".")
-    if owner in _ALIASES:
-        owner = _ALIASES[owner]
-        yield f"{owner}.{attribute}"
-    if is_external_class(owner):
-        yield from (base + attribute for prefix, base in _BASES if owner.startswith(prefix))
+    owner = _ALIASES.get(owner, owner)
+    yield f"{owner}.{attribute}"
+    if external_kind(owner) == "class":
+        bases = (base for prefix, base in _BASES.items() if owner.startswith(prefix))
+        yield from (base + attribute for base in bases)
 
 
 @cache
-def _documented() -> dict[str, Documented]:
-    found: dict[str, Documented] = {}
+def documented() -> dict[str, _Documented]:
+    """Everything that there is an entry for, by its full name."""
+    found: dict[str, _Documented] = {}
     for site, root in _SITES.items():
         found.update(_read((_NAMES / f"{site}.txt").read_text(encoding="utf-8"), root))
     for name, entry in list(found.items()):
@@ -100,7 +89,7 @@ def _documented() -> dict[str, Documented]:
     return found
 
 
-def _read(table: str, root: str) -> Iterator[tuple[str, Documented]]:
+def _read(table: str, root: str) -> Iterator[tuple[str, _Documented]]:
     """The entries of a table of names; `table` itself says how it is written."""
     page = owner = ""
     for line in table.splitlines():
@@ -111,19 +100,15 @@ def _read(table: str, root: str) -> Iterator[tuple[str, Documented]]:
             page = line
             continue
         if not line.startswith("    "):
-            owner = "" if words[0] == "-" else f"{words[0]}."
-            del words[0]
+            owner = words.pop(0).removeprefix("-")
         for word in words:
-            name = owner + word.rstrip("/^")
+            name = f"{owner}.{word.rstrip('/^')}".lstrip(".")
             kind = _MARKS.get(word[-1], "")
-            yield name, Documented(root + _address(page, owner.rstrip("."), name, kind), kind)
-
-
-def _address(page: str, owner: str, name: str, kind: Kind) -> str:
-    if page == "generated/":
-        return f"{page}{name}.html"
-    if page == "generated/#":
-        return f"generated/{owner}.html#{name}"
-    if "#" in page:
-        return page
-    return f"{page}#module-{name}" if kind == "module" else f"{page}#{name}"
+            address = f"{page}#module-{name}" if kind == "module" else f"{page}#{name}"
+            if page == "generated/":
+                address = f"{page}{name}.html"
+            elif page == "generated/#":
+                address = f"generated/{owner}.html#{name}"
+            elif "#" in page:
+                address = page
+            yield name, _Documented(root + address, kind)

@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 
-from pylit.code.external import external_link, is_external_module
+from pylit.code.external import external_kind, external_link
 from pylit.code.scopes import (
     Defined,
     Definer,
@@ -115,7 +115,7 @@ class Resolver:
 
     def _is_module(self, dotted: str) -> bool:
         target = self.values.target(dotted)
-        return target.definition.kind == "module" if target else is_external_module(dotted)
+        return (target.definition.kind if target else external_kind(dotted)) == "module"
 
     def _use(self, node: ast.Name | ast.Attribute, scope: Scope) -> Link | None:
         """Link of a name or attribute that is read in `scope`."""

@@ -13,7 +13,7 @@ import builtins
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pylit.code.external import external_link, is_external_class
+from pylit.code.external import external_kind, external_link
 from pylit.code.scopes import (
     Assigned,
     Binding,
@@ -169,7 +169,7 @@ class Values:
         target = self.target(dotted)
         if target is not None:
             return target.definition.kind == "class"
-        return self._lookup is None or is_external_class(dotted)
+        return self._lookup is None or external_kind(dotted) == "class"
 
     def _canonical(self, dotted: str, depth: int = _DEPTH) -> str:
         """The name under which a thing is defined, through re-exports out of the project too."""

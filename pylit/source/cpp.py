@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from pylit.diagnostics import Report
-from pylit.model import Definition, Module, Note, SourceFile, Span
+from pylit.model import Definition, Module, SourceFile
 from pylit.source.discover import read_source
-from pylit.source.notes import trimmed_note
+from pylit.source.notes import Comment, comment_notes
 from pylit.source.sections import build_sections
 
 SUFFIXES = (".cpp", ".h")
@@ -21,7 +21,7 @@ SUFFIXES = (".cpp", ".h")
 #: ``#include "name"``; what stands in angle brackets is not of the project.
 INCLUDE = re.compile(r'\s*#\s*include\s*"(?P<path>[^"]+)"')
 
-_COMMENT = re.compile(r"(?P<indent>\s*)//+ ?(?P<text>.*)")
+_COMMENT = re.compile(r"(?P<indent>\s*)(?P<marks>//+)(?P<text>.*)")
 _TYPE = re.compile(
     r"(?:struct|class|union|enum(?: class| struct)?) (?P<name>\w+)(?! *;)|using (?P<alias>\w+) ="
 )
@@ -50,7 +50,7 @@ def read_cpp(sources: Sequence[SourceFile], report: Report) -> list[Module]:
 def parse_cpp(source: SourceFile) -> Module:
     """One file as notes and code."""
     lines = source.lines
-    sections = build_sections(lines, _notes(lines), [])
+    sections = build_sections(lines, comment_notes(_comments(lines), []), [])
     return Module(source, {}, tuple(_definitions(source)), sections, parsed=False)
 
 
@@ -87,19 +87,10 @@ def _definitions(source: SourceFile) -> Iterator[Definition]:
             yield Definition("function", source.name, function["name"], number, signature, "")
 
 
-def _notes(lines: Sequence[str]) -> Iterator[Note]:
-    """Runs of comments on adjacent lines and in one column."""
-    block: list[re.Match[str]] = []
-    for number, line in enumerate([*lines, ""], start=1):
+def _comments(lines: Sequence[str]) -> Iterator[Comment]:
+    """The comments that have their lines for themselves, as Python would write them."""
+    for number, line in enumerate(lines, start=1):
         comment = _COMMENT.fullmatch(line)
-        if block and not (comment and comment["indent"] == block[-1]["indent"]):
-            yield _note(number - len(block), block)
-            block = []
         if comment:
-            block.append(comment)
-
-
-def _note(first: int, block: Sequence[re.Match[str]]) -> Note:
-    texts = [comment["text"] for comment in block]
-    span = Span(first, first + len(block) - 1)
-    return trimmed_note("comment", span, texts, first, block[0].start("text"))
+            text = "#" * len(comment["marks"]) + comment["text"]
+            yield Comment(number, len(comment["indent"]), text, alone=True)

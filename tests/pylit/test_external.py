@@ -1,7 +1,6 @@
 import pytest
 
-from pylit.code import external
-from pylit.code.external import external_link, is_external_class, is_external_module
+from pylit.code.external import documented, external_kind, external_link
 
 PYTHON = "https://docs.python.org/3/"
 PYTORCH = "https://docs.pytorch.org/docs/stable/"
@@ -61,20 +60,24 @@ def test_what_is_not_known_to_be_documented_has_no_link(dotted):
     assert external_link(dotted) is None
 
 
-def test_classes_and_modules_are_known():
-    assert is_external_class("torch.nn.Linear") and is_external_class("torch.nn.Parameter")
-    assert is_external_class("builtins.dict") and is_external_class("collections.deque")
-    assert not is_external_class("torch.einsum") and not is_external_class("len")
-    assert is_external_module("torch.nn") and is_external_module("math")
-    assert not is_external_module("torch.nn.Linear") and not is_external_module("nonsense")
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("class", "torch.nn.Linear torch.nn.Parameter builtins.dict collections.deque"),
+        ("module", "torch.nn math"),
+        ("", "torch.einsum len nonsense"),
+    ],
+)
+def test_classes_and_modules_are_known(kind, names):
+    assert {external_kind(name) for name in names.split()} == {kind}
 
 
 def test_torch_has_what_its_table_names():
     torch = pytest.importorskip("torch")
     for name in ("torch.nn.Linear", "torch.einsum", "torch.Tensor.masked_fill"):
-        assert name in external._documented()
+        assert name in documented()
     missing = []
-    for name in external._documented():
+    for name in documented():
         owner, _, attribute = name.rpartition(".")
         if owner in ("torch", "torch.nn", "torch.nn.functional", "torch.Tensor", "torch.optim"):
             thing = torch
