@@ -11,6 +11,7 @@ import tokenize
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.model import Definition, Module, Note, Section, SourceFile, Span
@@ -79,8 +80,12 @@ def parse_module(source: SourceFile, report: Report) -> Module:
     )
 
 
+@lru_cache(maxsize=1)
 def syntax_tree(text: str) -> ast.Module:
-    """The syntax tree of a source; fails as Python does where there is none."""
+    """The syntax tree of a source; fails as Python does where there is none.
+
+    A source is parsed for its sections and then for its names: the last tree is kept.
+    """
     with warnings.catch_warnings():
         # `"\d"` in someone's string is theirs to mend.
         warnings.simplefilter("ignore")
