@@ -108,14 +108,16 @@ class Scope:
     def find(self, name: str) -> "Scope | None":
         """The scope whose binding a use of `name` here sees; None for built-in or star names."""
         inside = True
-        for scope in self.around():
+        scope: Scope | None = self
+        while scope is not None:
             in_sight = scope.kind != "class" or inside
-            if name in self.module_names:
+            if self.module_names and name in self.module_names:
                 in_sight = scope.parent is None
             if in_sight and name in scope.bindings:
                 return scope
             # ``def f[T](x: Size)`` in a class: behind its type parameters the class is in sight.
             inside = inside and scope.kind == "type parameters"
+            scope = scope.parent
         return None
 
 
@@ -209,7 +211,7 @@ class _Walk:
         self.pending: list[tuple[ast.AST, Scope]] = []
 
     def push(self, nodes: Iterable[ast.AST | None], scope: Scope) -> None:
-        self.pending += [(node, scope) for node in reversed([*nodes]) if node is not None]
+        self.pending += [(node, scope) for node in [*nodes][::-1] if node is not None]
 
     def bind(self, target: ast.expr, scope: Scope, how: Binding) -> None:
         """Record what a name is set to, or an attribute of a method's first parameter."""
@@ -228,6 +230,11 @@ class _Walk:
         else:
             # Of the names in a tuple nothing is known.
             self.push([target], scope)
+
+    def Constant(self, node: ast.AST, scope: Scope) -> None:
+        """Nothing is in it to be visited; so it is with most nodes, which saves time."""
+
+    Load = Store = Constant
 
     def Name(self, node: ast.Name, scope: Scope) -> None:
         if isinstance(node.ctx, ast.Load):
@@ -391,7 +398,7 @@ def _decorators(node: FunctionNode) -> Iterator[str]:
 
 def _receiver(node: FunctionNode, scope: Scope) -> Receiver | None:
     """What the first parameter of a function is, when the function is a method."""
-    names = {*_decorators(node)}
-    if scope.kind != "class" or "staticmethod" in names:
+    names = {*_decorators(node)} if scope.kind == "class" else {"staticmethod"}
+    if "staticmethod" in names:
         return None
     return Receiver(scope.dotted, "classmethod" not in names and node.name not in _OF_CLASS)
