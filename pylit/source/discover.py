@@ -22,7 +22,7 @@ import hashlib
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pylit.diagnostics import Diagnostic, Report, Severity
@@ -42,8 +42,8 @@ _WHAT_TO_NAME = "name a package, a folder of modules or a `.py` file"
 _Parts = tuple[str, ...]
 
 
-def discover(root: Path, *, own: bool, report: Report) -> tuple[SourceFile, ...]:
-    """The modules of the package, folder or file `root`, sorted by name.
+def discover(root: Path, *, own: bool, report: Report) -> Iterator[SourceFile]:
+    """The modules of the package, folder or file `root`, sorted by name, read one by one.
 
     Dotted names come from the packages around: ``torch/nn/modules`` gives
     ``torch.nn.modules.linear``. Missing or without Python, `root` is an error; other faults are
@@ -63,20 +63,23 @@ def discover(root: Path, *, own: bool, report: Report) -> tuple[SourceFile, ...]
         found = [(top, parts)] if os.path.lexists(top) and top.suffix == ".py" else []
         missing, hint = _what_is_missing(top)
     names = Counter(_name(*each) for each in found)
-    sources = []
+    ordered = []
     for path, parts in found:
         inside, name = path.relative_to(base), _name(path, parts)
         if names[name] > 1:
             name = _name(path, inside.parent.parts)
-        display = _text(inside.as_posix())
-        sources.append(read_source(path, name=name, display=display, own=own, report=report))
-    read = [source for source in sources if source is not None]
-    if not read:
+        ordered.append((name, _text(inside.as_posix()), path))
+    readable = False
+    for name, display, path in sorted(ordered):
+        source = read_source(path, name=name, display=display, own=own, report=report)
+        if source is not None:
+            readable = True
+            yield source
+    if not readable:
         code = "source-missing"
         if found or len(report) > known:
             code, missing, hint = "source-unreadable", "none of its Python can be read", _UNREADABLE
         _complain(report, _text(str(root)), code, missing, hint, own=True)
-    return tuple(sorted(read, key=lambda source: (source.name, source.display)))
 
 
 def read_source(

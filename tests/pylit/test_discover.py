@@ -23,7 +23,7 @@ def write(root: Path, files: Mapping[str, str | bytes]) -> None:
 def found(root: Path, *, own: bool = False) -> tuple[dict[str, SourceFile], list[Diagnostic]]:
     """What `discover` finds, by name, and what it reports."""
     report = Report()
-    sources = discover(root, own=own, report=report)
+    sources = list(discover(root, own=own, report=report))
     assert len({source.name for source in sources}) == len(sources)
     assert [source.name for source in sources] == sorted(source.name for source in sources)
     return {source.name: source for source in sources}, list(report)
