@@ -59,3 +59,11 @@ def test_it_writes_the_same_text_again(visit: Callable[..., Visit]):
 
 def test_from_a_disk(visit: Callable[..., Visit], site):
     opened(visit, (site / MHA).as_uri(), 1440, "light")
+
+
+def test_a_model_that_does_not_load_gets_a_sentence(visit: Callable[..., Visit]):
+    window = visit(MHA)
+    window.page.route("**/live/panel.js", lambda route: route.abort())
+    window.page.locator("[data-live]").click()
+    assert "did not load" in window.page.get_by_role("alert").inner_text()
+    window.faults = [fault for fault in window.faults if "Failed to load" not in fault]

@@ -5,4 +5,7 @@ for (const form of findAll("[data-demo]")) {
 }
 // A model that runs in the page is loaded when a reader presses its button.
 for (const one of findAll("[data-live]"))
-  one.onclick = () => load("live/panel.js").then(() => window.pylit.live.open(one));
+  one.onclick = () => load("live/panel.js").then(
+    () => window.pylit.live.open(one),
+    () => { one.outerHTML = '<p role="alert">The model did not load. Reload the page to try again.</p>'; },
+  );
