@@ -70,7 +70,7 @@ __all__ = ["Elman", "ElmanCell", "ElmanConfig", "ElmanLanguageModel", "ElmanLaye
 # ## Activation functions
 #
 # The paper's $f$ is the logistic sigmoid, between 0 and 1. Tanh is the same curve from
-# -1 to 1, $\tanh(z) = 2 \sigma(2 z) - 1$, with a slope at zero of 1, not 1/4, so that
+# $-1$ to 1, $\tanh(z) = 2 \sigma(2 z) - 1$, with a slope at zero of 1, not 1/4, so that
 # gradients shrink less. ReLU has the slope 1 for all $z > 0$, and unbounded states.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
