@@ -62,6 +62,7 @@ Shown = Callable[[Written], None]
 #: Files that are made last while an author works: until then, those of the build before stay.
 SEARCH = ("assets/search/", "assets/search-index.js")
 THEME = Path(__file__).resolve().parents[1] / "theme"
+_NOWHERE = Path(__file__).parent / "nowhere"
 #: Days after which what was kept for a package that is not built any more is deleted.
 _MONTH = 30
 
@@ -91,8 +92,8 @@ class Options:
 
     @property
     def docs(self) -> Path:
-        """Where what is not Python source lies."""
-        return self.root / "docs_src"
+        """Where what is not Python source lies; somebody else's package has nothing of the kind."""
+        return self.root / "docs_src" if not self.sources else _NOWHERE / "docs_src"
 
 
 @dataclass(slots=True)
@@ -155,9 +156,7 @@ class Builder:
         #: Where what belongs to these sources is kept between builds.
         self.remembered = folder / "pages" / digest(*roots)[:16] if folder else None
         self._cache = Cache(self.remembered, keep=options.serving)
-        self._maths = MathRenderer(
-            folder / "maths" if folder else None, plain=bool(options.lacking)
-        )
+        self.maths = MathRenderer(folder / "maths" if folder else None, plain=bool(options.lacking))
         self._last = _Runs()
         #: Digest of the code of the generator, as the build that runs found it.
         self._generator = ""
@@ -175,7 +174,7 @@ class Builder:
 
     def close(self) -> None:
         """End Node, and the processes that wait for runs."""
-        self._maths.close()
+        self.maths.close()
         end_workers()
 
     def build(self, progress: Progress | None = None, shown: Shown | None = None) -> Outcome:
@@ -195,7 +194,7 @@ class Builder:
             outcome.report.add(Diagnostic("node", 0, 0, "node", str(error), hint))
         except TemplateError as error:
             outcome.report.add(_theme_fault(error, self.options.theme))
-        self._maths.keep()
+        self.maths.keep()
         outcome.seconds = time.perf_counter() - start
         return outcome
 
@@ -247,6 +246,14 @@ class Builder:
             found.folder(options.root, without=[options.out, options.cache or options.out])
         return found
 
+    def _config(self, report: Report) -> SiteConfig | None:
+        options = self.options
+        if not options.sources:
+            return load_config(options.docs / "site.toml", "docs_src/site.toml", report)
+        names = ", ".join(path.resolve().name for path in options.sources)
+        summary = f"The source of {names}: notes beside the code that they speak about."
+        return SiteConfig(options.title or names, summary, options.base_url, "", "", "en", ())
+
     def _make(
         self, output: Output, outcome: Outcome, progress: Progress, shown: Shown | None
     ) -> None:
@@ -259,233 +266,200 @@ class Builder:
         config = self._config(report)
         if config is None or report.failed:
             return
-        stages = Stages(self._cache, self._generator, options.jobs, progress)
-        outcome.tally = stages.tally
-        around = self._apparatus(report)
-        notebooks = self._notebooks(config, report)
+        around = read_apparatus(options.docs, self._cache, self._generator, report)
+        named = (config.base_url, config.repository, config.branch)
+        notebooks = read_notebooks(Surroundings(options.docs.parent, *named), report)
         extra = [*notebooks.modules, *([around.glossary] if around.glossary else [])]
-        leaves = stages.parse(*self._read(config, extra, report))
-        with self._tracing(leaves) as tracing, self._gallery(leaves) as gallery:
-            drafts = stages.draft(leaves, self._maths, around.targets())
-            pages = partial(self._pages, config, around, notebooks, stages, leaves, drafts, output)
+        stages = Stages(self._cache, self._generator, options.jobs, progress)
+        leaves = stages.parse(*_read(options, config, extra, report))
+        own = [leaf for leaf in leaves if leaf.source.own]
+        # Another's package is never imported.
+        modules = [leaf.module for leaf in own if not leaf.prose]
+        where = (options.docs, options.docs.parent, self._cache, self._generator)
+        texts = [leaf.source.text for leaf in own]
+        with (
+            Tracing(modules, *where, stays=options.serving) as tracing,
+            Gallery(modules, texts, *where, stays=options.serving) as gallery,
+        ):
+            drafts = stages.draft(leaves, self.maths, around.targets())
+            making = _Making(self, config, around, notebooks, stages, leaves, drafts, output)
             if shown is not None:
                 early = Report(report)
                 known = {**self._last.shapes(leaves), **tracing.kept()}
-                drawn = {**self._last.figures, **gallery.kept()}
-                pages(known, drawn, early, search=False)
+                making.pages(known, {**self._last.figures, **gallery.kept()}, early, search=False)
                 if not early.failed:
                     shown(output.publish(keep=SEARCH))
             shapes = tracing.finish(report)
             figures = gallery.finish(_asked(leaves, drafts), report)
-        outcome.pages = pages(shapes, figures, report)
+        outcome.tally, outcome.pages = stages.tally, making.pages(shapes, figures, report)
         self._last = _Runs.of(leaves, shapes, figures)
 
-    def _pages(
+
+@dataclass(frozen=True, slots=True)
+class _Making:
+    """A site of which all is known but what its runs tell."""
+
+    builder: Builder
+    config: SiteConfig
+    around: Apparatus
+    notebooks: Notebooks
+    stages: Stages
+    leaves: Sequence[Leaf]
+    drafts: Sequence[Draft]
+    output: Output
+
+    def pages(
         self,
-        config: SiteConfig,
-        around: Apparatus,
-        notebooks: Notebooks,
-        stages: Stages,
-        leaves: Sequence[Leaf],
-        drafts: Sequence[Draft],
-        output: Output,
         shapes: Mapping[str, ModuleShapes],
         figures: Mapping[str, Drawn],
         report: Report,
         *,
         search: bool = True,
     ) -> int:
-        """The pages and the files beside them, into `output`; how many pages there are."""
-        options = self.options
-        made = around.pages(config, drafts)
-        leaves = [*leaves, *map(as_leaf, made)]
-        drafts = [*drafts, *(page.draft for page in made)]
+        """The pages and the files beside them, into the output; how many pages there are."""
+        options, output, around = self.builder.options, self.output, self.around
+        typeset, modules = self.builder.maths.result, options.node_modules
+        made = around.pages(self.config, self.drafts)
+        leaves = [*self.leaves, *map(as_leaf, made)]
+        drafts = [*self.drafts, *(page.draft for page in made)]
         for leaf, draft in zip(leaves, drafts, strict=True):
-            report.extend(leaf.diagnostics)
-            report.extend(draft.diagnostics)
+            report.extend((*leaf.diagnostics, *draft.diagnostics))
             if draft.own:
                 front_matter_faults(draft, leaf.source.lines, options.root, report)
-        view = self._view(config, drafts, report)
-        site = Site(config, view, leaves, drafts)
+        view = _view(options, self.config, drafts, report)
+        site = Site(self.config, view, leaves, drafts)
         theme = Theme(options.theme, options.docs, view)
-        press = Press(theme, self._maths.result, shapes, figures, around.works)
-        placed = self._places(site)
+        press = Press(theme, typeset, shapes, figures, around.works)
+        placed, searched = _places(options, site), _searched(options, site, report)
         with SearchIndex() as index:
-            searched = self._searched(site, report)
-            for number, page in stages.finish(leaves, drafts, placed, press):
+            for number, page in self.stages.finish(leaves, drafts, placed, press):
                 output.add(file_path(page.url), page.html.encode())
                 output.update(page.previews)
+                report.extend(page.diagnostics)
                 if search:
                     index.add(number, *searched(page))
-                report.extend(page.diagnostics)
                 site.pages[page.url] = page.bare()
             if search:
                 output.update(index.files())
-        previews = around.previews(drafts, self._maths.result)
-        output.update({file_path(url): data for url, data in previews.items()})
+        output.update(around.previews(drafts, typeset))
         if not (options.sources or options.lacking):
-            cards = Cards(options.theme, options.node_modules, shelf(options.node_modules))
-            output.update(stages.cards(leaves, drafts, placed, view, cards, figures))
+            cards = Cards(options.theme, modules, shelf(modules))
+            output.update(self.stages.cards(leaves, drafts, placed, view, cards, figures))
         generated = generated_pages(site, theme)
-        for page in generated:
-            output.add(file_path(page.url), page.html.encode())
-        modules = None if options.lacking else options.node_modules
-        output.update(companions(site, options.theme, modules, options.cache, report))
-        output.update(self._static({*output, *notebooks.files}, report))
-        output.update(notebooks.files)
+        output.update((file_path(page.url), page.html.encode()) for page in generated)
+        installed = None if options.lacking else modules
+        output.update(companions(site, options.theme, installed, options.cache, report))
+        output.update(_static(options.docs, {*output, *self.notebooks.files}, report))
+        output.update(self.notebooks.files)
         if not options.sources:
-            output.add(ARCHIVE, self._archive(output))
-        audit(_audited(site, generated, self._cache), output, report)
+            output.add(ARCHIVE, _archive(options, output))
+        audit(_audited(site, generated, self.stages), output, report)
         return len(site.pages)
 
-    def _tracing(self, leaves: Sequence[Leaf]) -> Tracing:
-        """The runs of the site's own modules, begun. Another's package is never imported."""
-        options = self.options
-        own = [] if options.sources else [leaf.module for leaf in leaves if not leaf.prose]
-        where = (options.docs, options.root, self._cache, self._generator)
-        return Tracing(own, *where, stays=options.serving)
 
-    def _gallery(self, leaves: Sequence[Leaf]) -> Gallery:
-        """The figures of the site's own pages, begun."""
-        options = self.options
-        own = [] if options.sources else leaves
-        modules = [leaf.module for leaf in own if not leaf.prose]
-        texts = [leaf.source.text for leaf in own]
-        where = (options.docs, options.root, self._cache, self._generator)
-        return Gallery(modules, texts, *where, stays=options.serving)
+def _read(
+    options: Options, config: SiteConfig, extra: Sequence[Module], report: Report
+) -> tuple[Iterator[SourceFile], Iterator[Module]]:
+    """Sources and Markdown pages, `extra` ones too, each with an address of its own."""
+    own, roots = not options.sources, options.sources
+    roots = roots or tuple(options.root / name for name in config.sources)
+    prose = [*read_pages(options.docs / "pages", "docs_src/pages", report), *extra]
+    found: Iterable[SourceFile] = (
+        source for root in roots for source in discover(root, own=own, report=report)
+    )
+    if own:
+        found = list(found)
+        prose += read_cpp(found, report)
+    addresses = Addresses(report)
+    known: set[tuple[Path, str]] = set()
 
-    def _apparatus(self, report: Report) -> Apparatus:
-        """What the site's own pages cite. Another's package has nothing of the kind."""
-        if self.options.sources:
-            return Apparatus({})
-        return read_apparatus(self.options.docs, self._cache, self._generator, report)
-
-    def _config(self, report: Report) -> SiteConfig | None:
-        if not self.options.sources:
-            path = self.options.docs / "site.toml"
-            return load_config(path, "docs_src/site.toml", report)
-        names = ", ".join(path.resolve().name for path in self.options.sources)
-        return SiteConfig(
-            title=self.options.title or names,
-            summary=f"The source of {names}: notes beside the code that they speak about.",
-            base_url=self.options.base_url,
-            repository="",
-            branch="",
-            language="en",
-            sources=(),
-        )
-
-    def _notebooks(self, config: SiteConfig, report: Report) -> Notebooks:
-        """The notebooks of the site. Another's package has none."""
-        if self.options.sources:
-            return Notebooks()
-        root = self.options.root
-        around = Surroundings(root, config.base_url, config.repository, config.branch)
-        return read_notebooks(around, report)
-
-    def _read(
-        self, config: SiteConfig, extra: Sequence[Module], report: Report
-    ) -> tuple[Iterator[SourceFile], Iterator[Module]]:
-        """Sources and Markdown pages, `extra` ones too, each with an address of its own."""
-        options = self.options
-        own = not options.sources
-        roots = [options.root / name for name in config.sources] if own else options.sources
-        addresses = Addresses(report)
-        prose = read_pages(options.docs / "pages", "docs_src/pages", report) if own else []
-        prose += extra
-        found: Iterable[SourceFile] = (
-            source for root in roots for source in discover(root, own=own, report=report)
-        )
-        if own:
-            found = list(found)
-            prose += read_cpp(found, report)
+    def claimed(source: SourceFile) -> bool:
         # A folder and a package in it may both be named.
-        known: set[tuple[Path, str]] = set()
-        new = (s for s in found if (s.path, s.name) not in known)
+        if (source.path, source.name) in known:
+            return False
+        known.add((source.path, source.name))
+        return addresses.claim(module_url(source), source)
 
-        def claimed(source: SourceFile) -> bool:
-            known.add((source.path, source.name))
-            return addresses.claim(module_url(source), source)
+    pages = (p for p in prose if addresses.claim(prose_url(p.source.name), p.source))
+    return filter(claimed, found), pages
 
-        sources = filter(claimed, new)
-        pages = (p for p in prose if addresses.claim(prose_url(p.source.name), p.source))
-        return sources, pages
 
-    def _searched(self, site: Site, report: Report) -> Callable[[Page], tuple[SearchPage, int]]:
-        """How search finds a page: by which other names, and how it ranks among others."""
-        config = site.config
-        aliases: Mapping[str, tuple[str, ...]] = {}
-        names = {draft.url: draft.name for draft in site.drafts}
-        if not self.options.sources:
-            aliases = read_aliases(self.options.docs / ALIASES, names.values(), report)
-        listed = (config.groups, config.paths)
-        ranks = {p.name: n for n, groups in enumerate(listed, 1) for g in groups for p in g.pages}
+def _view(
+    options: Options, config: SiteConfig, drafts: Sequence[Draft], report: Report
+) -> SiteView:
+    """The site as templates see it, its catalogue and reading paths with it."""
+    named = {draft.name: draft for draft in drafts}
+    own = not options.sources
+    groups = named_groups(config, config.groups, named, report) if own else package_groups(drafts)
+    paths = named_groups(config, config.paths, named, report)
+    rest = rest_of((*paths, *groups), drafts) if own else ()
+    return SiteView(
+        title=config.title,
+        summary=config.summary,
+        base_url=config.base_url,
+        repository_url=f"https://github.com/{config.repository}" if config.repository else "",
+        language=config.language,
+        catalogue=groups if paths else groups + rest,
+        paths=paths,
+        hood=rest if paths else (),
+        index=ALL if paths else HOME,
+        bare=bool(options.lacking),
+    )
 
-        def searched(page: Page) -> tuple[SearchPage, int]:
-            name, found = names[page.url], page.search
-            assert found is not None
-            if name in aliases:
-                found = counted(replace(found, names=(*found.names, *aliases[name])))
-            return found, ranks.get(name, 0)
 
-        return searched
+def _places(options: Options, site: Site) -> Callable[[Leaf, Draft], Place]:
+    """Where a page stands: the packages around it, and its neighbours in a path or group."""
+    urls = {draft.name: draft.url for draft in site.drafts if not draft.prose}
+    urls |= {f"{d.name}.ipynb": d.url for d in site.drafts if d.name.startswith(f"{FOLDER}/")}
+    around = neighbours((*site.view.paths, *site.view.catalogue, *site.view.hood))
+    related = relations(site.drafts, site.targets())
 
-    def _archive(self, files: Mapping[str, bytes]) -> bytes:
-        """The site in one file. While an author works, that of the last whole build will do."""
-        old = self.options.out / ARCHIVE
-        if self.options.check:
-            return b""
-        return old.read_bytes() if self.options.serving and old.is_file() else archive(files)
+    def placed(leaf: Leaf, draft: Draft) -> Place:
+        where = place(draft, leaf.source.path, options.root, site.config, urls)
+        beside = around.get(draft.url, where.around)
+        return replace(where, around=beside, related=related.get(draft.url, {}))
 
-    def _static(self, made: Collection[str], report: Report) -> dict[str, bytes]:
-        """Files that the author put beside the Markdown pages; `made` are those of the build."""
-        if self.options.sources:
-            return {}
-        files = read_static(self.options.docs / "pages", "docs_src/pages", report)
-        # Models that run in pages, and their panels: loaded when a reader asks for one.
-        live = read_static(self.options.docs / "live", "docs_src/live", report)
-        files |= {f"assets/live/{name}": data for name, data in live.items() if name[-3:] != ".py"}
-        for name in sorted(files.keys() & made):
-            message = f"would be written to `{name}`, which the build makes itself"
-            path, hint = f"docs_src/pages/{name}", "rename it, or remove it"
-            report.add(Diagnostic(path, 0, 0, "page-collision", message, hint))
-        return files
+    return placed
 
-    def _view(self, config: SiteConfig, drafts: Sequence[Draft], report: Report) -> SiteView:
-        """The site as templates see it, its catalogue and reading paths with it."""
-        named = {draft.name: draft for draft in drafts}
-        if self.options.sources:
-            groups = package_groups(drafts)
-        else:
-            groups = named_groups(config, config.groups, named, report)
-        paths = named_groups(config, config.paths, named, report)
-        rest = () if self.options.sources else rest_of((*paths, *groups), drafts)
-        return SiteView(
-            title=config.title,
-            summary=config.summary,
-            base_url=config.base_url,
-            repository_url=f"https://github.com/{config.repository}" if config.repository else "",
-            language=config.language,
-            catalogue=groups if paths else groups + rest,
-            paths=paths,
-            hood=rest if paths else (),
-            index=ALL if paths else HOME,
-            bare=bool(self.options.lacking),
-        )
 
-    def _places(self, site: Site) -> Callable[[Leaf, Draft], Place]:
-        """Where a page stands: the packages around it, and its neighbours in a path or group."""
-        urls = {draft.name: draft.url for draft in site.drafts if not draft.prose}
-        urls |= {f"{d.name}.ipynb": d.url for d in site.drafts if d.name.startswith(f"{FOLDER}/")}
-        around = neighbours((*site.view.paths, *site.view.catalogue, *site.view.hood))
-        related = relations(site.drafts, site.targets())
+def _searched(
+    options: Options, site: Site, report: Report
+) -> Callable[[Page], tuple[SearchPage, int]]:
+    """How search finds a page: by which other names, and how it ranks among others."""
+    names = {draft.url: draft.name for draft in site.drafts}
+    aliases = read_aliases(options.docs / ALIASES, names.values(), report)
+    listed = (site.config.groups, site.config.paths)
+    ranks = {p.name: n for n, groups in enumerate(listed, 1) for g in groups for p in g.pages}
 
-        def placed(leaf: Leaf, draft: Draft) -> Place:
-            where = place(draft, leaf.source.path, self.options.root, site.config, urls)
-            beside = around.get(draft.url, where.around)
-            return replace(where, around=beside, related=related.get(draft.url, {}))
+    def searched(page: Page) -> tuple[SearchPage, int]:
+        name, found = names[page.url], page.search
+        assert found is not None
+        if name in aliases:
+            found = counted(replace(found, names=(*found.names, *aliases[name])))
+        return found, ranks.get(name, 0)
 
-        return placed
+    return searched
+
+
+def _static(docs: Path, made: Collection[str], report: Report) -> dict[str, bytes]:
+    """Files that the author put beside the Markdown pages; `made` are those of the build."""
+    files = read_static(docs / "pages", "docs_src/pages", report)
+    # Models that run in pages, and their panels: loaded when a reader asks for one.
+    live = read_static(docs / "live", "docs_src/live", report)
+    files |= {f"assets/live/{name}": data for name, data in live.items() if name[-3:] != ".py"}
+    for name in sorted(files.keys() & made):
+        message = f"would be written to `{name}`, which the build makes itself"
+        path, hint = f"docs_src/pages/{name}", "rename it, or remove it"
+        report.add(Diagnostic(path, 0, 0, "page-collision", message, hint))
+    return files
+
+
+def _archive(options: Options, files: Mapping[str, bytes]) -> bytes:
+    """The site in one file. While an author works, that of the last whole build will do."""
+    old = options.out / ARCHIVE
+    if options.check:
+        return b""
+    return old.read_bytes() if options.serving and old.is_file() else archive(files)
 
 
 def _asked(leaves: Sequence[Leaf], drafts: Sequence[Draft]) -> Iterator[Asked]:
@@ -496,24 +470,15 @@ def _asked(leaves: Sequence[Leaf], drafts: Sequence[Draft]) -> Iterator[Asked]:
             yield Asked(draft.display, lines[use.line - 1], use)
 
 
-def _lines(leaf: Leaf, cache: Cache) -> Sequence[str]:
-    return leaf.read(cache).module.source.lines
-
-
-def _audited(site: Site, generated: Sequence[Page], cache: Cache) -> list[AuditedPage]:
+def _audited(site: Site, generated: Sequence[Page], stages: Stages) -> list[AuditedPage]:
     """All pages, with what an audit tells of its findings."""
-    pages = [
-        AuditedPage(
-            file_path(page.url),
-            page.facts,
-            draft.display,
-            page.references,
-            draft.own,
-            partial(_lines, leaf, cache),
+    pages = []
+    for leaf, draft in zip(site.leaves, site.drafts, strict=True):
+        page, lines = site.pages[draft.url], partial(stages.lines, leaf)
+        path = file_path(page.url)
+        pages.append(
+            AuditedPage(path, page.facts, draft.display, page.references, draft.own, lines)
         )
-        for leaf, draft in zip(site.leaves, site.drafts, strict=True)
-        for page in [site.pages[draft.url]]
-    ]
     return pages + [AuditedPage(page.url, page.facts, page.url, (), True) for page in generated]
 
 

@@ -239,7 +239,7 @@ class Stages:
             name, key = f"page {draft.url}", digest(self._generator, press.key(leaf, draft, where))
             page: Page | None = self._cache.load(name, key)
             if page is None:
-                page = press.page(leaf.read(self._cache), self.whole(leaf, draft), where)
+                page = press.page(leaf.read(self._cache), self._whole(leaf, draft), where)
                 self._cache.store(name, key, page)
                 self.tally.rendered += 1
             yield index, page
@@ -265,7 +265,11 @@ class Stages:
             make = partial(cards.png, svg)
             yield file_path(url), self._cache.get(f"card {draft.url}", key, make)
 
-    def whole(self, leaf: Leaf, draft: Draft) -> Draft:
+    def lines(self, leaf: Leaf) -> Sequence[str]:
+        """The lines of a source."""
+        return leaf.read(self._cache).module.source.lines
+
+    def _whole(self, leaf: Leaf, draft: Draft) -> Draft:
         """All of a draft."""
         kept: Draft | None = None if draft.own else self._cache.load(f"draft {leaf.url}", leaf.key)
         return kept if kept and kept.stamp == draft.stamp else draft
