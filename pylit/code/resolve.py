@@ -9,7 +9,6 @@ from pylit.code.scopes import (
     Defined,
     Definer,
     Position,
-    Receiver,
     Scope,
     name_of,
     place,
@@ -254,8 +253,8 @@ def _is_telling(node: ast.Name, scope: Scope) -> bool:
     A body runs from top to bottom: above ``def list(self)``, `list` is still the built-in one.
     """
     home = scope.find(node.id)
-    bindings = home.bindings[node.id] if home is not None else []
     if scope.kind == "class" and home is scope:
+        bindings = home.bindings[node.id]
         lines = [b.line for b in bindings if isinstance(b, Defined)]
         return len(lines) == len(bindings) and min(lines) < node.lineno
-    return not any(isinstance(b, Receiver) for b in bindings)
+    return scope.receiver(node.id) is None

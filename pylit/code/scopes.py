@@ -120,6 +120,13 @@ class Scope:
             scope = scope.parent
         return None
 
+    def receiver(self, name: str) -> Receiver | None:
+        """What `name` is here, if it is the first parameter of a method."""
+        home = self.find(name)
+        # A parameter is bound before anything else binds its name.
+        first = home.bindings[name][0] if home else None
+        return first if isinstance(first, Receiver) else None
+
 
 #: A statement that defines a thing with a name.
 Definer = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -222,11 +229,10 @@ class _Walk:
             self.scopes.stored.append((target, scope))
             self.push([target.value], scope)
             name = target.value.id if isinstance(target.value, ast.Name) else ""
-            home = scope.find(name)
-            for binding in home.bindings[name] if home else ():
-                if isinstance(binding, Receiver):
-                    attributes = self.scopes.classes[binding.dotted].attributes
-                    attributes.setdefault(target.attr, []).append(how)
+            receiver = scope.receiver(name)
+            if receiver is not None:
+                attributes = self.scopes.classes[receiver.dotted].attributes
+                attributes.setdefault(target.attr, []).append(how)
         else:
             # Of the names in a tuple nothing is known.
             self.push([target], scope)

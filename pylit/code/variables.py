@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from typing import Literal
 
 from pylit.code.resolve import Resolver
-from pylit.code.scopes import Defined, Imported, Position, Receiver, Scope, name_of, place
+from pylit.code.scopes import Defined, Imported, Position, Scope, name_of, place
 from pylit.code.values import Value
 
 #: Bases outside of the project that give an instance no attribute that a table would name.
@@ -152,7 +152,7 @@ class Variables:
                     yield _Written(parts, places, of.of, self._kind(of.of, node.attr), value)
                 continue
             home = scope.find(name)
-            if home and not any(isinstance(b, Receiver) for b in home.bindings[name]):
+            if home and not scope.receiver(name):
                 kind: Kind = "attribute" if home.kind == "class" else "variable"
                 kind = "definition" if _is_definition(home, name) else kind
                 value = self._values.named(name, scope)

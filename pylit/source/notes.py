@@ -8,6 +8,7 @@ on line ``first_line + i`` of its file.
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -118,8 +119,8 @@ def _comment_note(block: Sequence[Comment]) -> Note:
         texts.append(text)
     margin = len(_margin(texts))
     texts = [RULE if index in rules else text[margin:] for index, text in enumerate(texts)]
-    width = _most_common([len(comment.text) - len(comment.text.lstrip("#:")) for comment in block])
-    column = block[0].column + width + margin
+    widths = Counter(len(comment.text) - len(comment.text.lstrip("#:")) for comment in block)
+    column = block[0].column + widths.most_common(1)[0][0] + margin
     span = Span(block[0].line, block[-1].line)
     return trimmed_note("comment", span, texts, span.first, column)
 
@@ -209,8 +210,3 @@ def _margin(lines: Iterable[str]) -> str:
     first, last = min(indents), max(indents)
     width = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), None)
     return first[:width]
-
-
-def _most_common(values: Sequence[int]) -> int:
-    """The value met most often; the first of several."""
-    return max(values, key=values.count)

@@ -1,6 +1,7 @@
 """Names followed to where they are defined: through imports, classes, values, and from notes."""
 
 import builtins
+import time
 
 import pytest
 from linked_sources import LAYERS, Project, links, named
@@ -160,6 +161,13 @@ class TestPositions:
     @pytest.mark.parametrize("text", ["def f(:", "x = '\0'", "(" * 500, "a" + ".a" * 5000, ""])
     def test_source_that_does_not_parse_or_is_too_deep_has_no_links(self, text):
         assert links(text) == []
+
+
+def test_time_is_linear_in_the_bindings_of_a_name():
+    project = Project({"m.py": "x = 1\n" + "x = f(x)\nx.a = x.b\n" * 10_000})
+    before = time.process_time()
+    assert len(project.resolver("m.py").tokens()) == 30_000
+    assert time.process_time() - before < 5
 
 
 class TestInline:
