@@ -16,7 +16,7 @@ from pylit.code.scopes import (
 )
 from pylit.code.values import BUILTINS, Lookup, Value, Values
 from pylit.model import Link, Module
-from pylit.source.definitions import cut
+from pylit.source.decode import cut
 
 #: Links of code by the position of the names that have them.
 Links = Mapping[Position, Link]

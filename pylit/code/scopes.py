@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from pylit.model import SourceFile
-from pylit.source.definitions import cut
+from pylit.source.decode import cut
 from pylit.source.parse import syntax_tree
 
 

@@ -51,3 +51,10 @@ def decode(raw: bytes) -> tuple[str, Fault | None]:
 def _unix(text: str) -> str:
     """`text` with every line ended by ``\\n``."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def cut(line: str, start: int, stop: int | None) -> str:
+    """A stretch of a line by the columns of the ast, which count bytes of UTF-8."""
+    if line.isascii():
+        return line[start:stop]
+    return line.encode()[start:stop].decode(errors="ignore")

@@ -6,11 +6,13 @@ Functions inside functions are not definitions: nothing outside can name them.
 import ast
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from pylit.model import Span
+from pylit.source.decode import cut
+from pylit.source.notes import Comment
 
 _Definer = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 # Module level goes on inside these; inside loops names only pass through.
@@ -20,21 +22,23 @@ _CONSTANT_WIDTH = 80
 _BREAK_AT_BRACKET = re.compile(r"(?<=[(\[{])\n|,?\n(?=[)\]}])")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Header:
     """A ``class`` or ``def`` statement up to its colon, decorators included."""
 
     node: _Definer
     span: Span
-    #: Name inside the module; empty for what a function keeps to itself.
-    qualname: str
+    #: Name inside the module, if this is the definition that stands for it.
+    name: str
     kind: Literal["class", "function", "method"]
 
 
-def headers(tree: ast.Module, lines: Sequence[str], quiet_lines: frozenset[int]) -> list[Header]:
+def headers(tree: ast.Module, lines: Sequence[str], quiet_lines: set[int]) -> list[Header]:
     """Every class and function of a module, nested ones too, in the order of their lines.
 
-    `quiet_lines` are those with only a comment, which a header may be followed by.
+    `quiet_lines` are those with only a comment, which a header may be followed by. What a function
+    keeps to itself has no name. A name that is defined several times is that of the first one that
+    is not an ``@overload``.
     """
     found: list[Header] = []
     # An explicit stack: `elif` nests as deeply as a chain is long.
@@ -45,15 +49,20 @@ def headers(tree: ast.Module, lines: Sequence[str], quiet_lines: frozenset[int])
             if not isinstance(statement, _Definer):
                 stack.append((statement, prefix, public))
                 continue
-            qualname = f"{prefix}.{statement.name}" if prefix else statement.name
+            name = f"{prefix}.{statement.name}" if prefix else statement.name
             is_class = isinstance(statement, ast.ClassDef)
             span = _header_span(statement, lines, quiet_lines)
             kind: Literal["class", "function", "method"] = (
                 "class" if is_class else "method" if prefix else "function"
             )
-            found.append(Header(statement, span, qualname if public else "", kind))
-            stack.append((statement, qualname, public and is_class))
-    return sorted(found, key=lambda header: header.span.first)
+            found.append(Header(statement, span, name if public else "", kind))
+            stack.append((statement, name, public and is_class))
+    found.sort(key=lambda header: header.span.first)
+    chosen: dict[str, Header] = {}
+    for header in sorted(found, key=lambda header: _is_overload(header.node)):
+        if chosen.setdefault(header.name, header) is not header:
+            header.name = ""
+    return found
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
@@ -65,7 +74,7 @@ def _statements(node: ast.AST) -> Iterator[ast.AST]:
             yield from inside
 
 
-def _header_span(node: _Definer, lines: Sequence[str], quiet_lines: frozenset[int]) -> Span:
+def _header_span(node: _Definer, lines: Sequence[str], quiet_lines: set[int]) -> Span:
     """The lines of a header: from its first decorator to the line with its colon."""
     body = node.body[0]
     last = first_line(body, lines)
@@ -90,43 +99,24 @@ def first_line(node: ast.stmt, lines: Sequence[str]) -> int:
     return line
 
 
-def preferred(found: Iterable[Header]) -> dict[str, Header]:
-    """The header that stands for each name: the first one that is not an ``@overload``."""
-    chosen: dict[str, Header] = {}
-    for header in found:
-        earlier = chosen.get(header.qualname)
-        if earlier is None or (_is_overload(earlier.node) and not _is_overload(header.node)):
-            chosen[header.qualname] = header
-    chosen.pop("", None)
-    return chosen
-
-
 def _is_overload(node: _Definer) -> bool:
     names = (getattr(d, "attr", getattr(d, "id", "")) for d in node.decorator_list)
     return "overload" in names
 
 
-def signature(header: Header, lines: Sequence[str], comments: Mapping[int, int]) -> str:
-    """The header as one line, as written: ``forward(self, *, query: Tensor) -> Tensor``.
-
-    `comments` are the columns of comments by line.
-    """
+def signature(header: Header, lines: Sequence[str], comments: Mapping[int, Comment]) -> str:
+    """The header as one line, as written: ``forward(self, *, query: Tensor) -> Tensor``."""
     body = header.node.body[0]
     parts = []
     for number in range(header.node.lineno, header.span.last + 1):
         line = lines[number - 1]
         if number == body.lineno:
             line = cut(line, 0, body.col_offset)
-        parts.append(line[: comments.get(number)].strip().removesuffix("\\").rstrip())
+        if number in comments:
+            line = line[: comments[number].column]
+        parts.append(line.strip().removesuffix("\\").rstrip())
     text = _BREAK_AT_BRACKET.sub("", "\n".join(filter(None, parts))).replace("\n", " ")
     return text.removesuffix(":").removeprefix("class ").replace("def ", "", 1).strip()
-
-
-def cut(line: str, start: int, stop: int | None) -> str:
-    """A stretch of a line by the columns of the ast, which count bytes of UTF-8."""
-    if line.isascii():
-        return line[start:stop]
-    return line.encode()[start:stop].decode(errors="ignore")
 
 
 def constants(tree: ast.Module, lines: Sequence[str]) -> dict[str, tuple[int, str]]:

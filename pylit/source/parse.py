@@ -16,7 +16,6 @@ from functools import lru_cache
 from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.model import Definition, Module, Note, Section, SourceFile, Span
 from pylit.source import definitions, frontmatter
-from pylit.source.definitions import Header
 from pylit.source.notes import (
     Comment,
     comment_notes,
@@ -35,20 +34,32 @@ def parse_module(source: SourceFile, report: Report) -> Module:
     if tree is None:
         return _plain(source, lines)
     comments = {comment.line: comment for comment in _comments(source.text, lines)}
-    alone = frozenset(comment.line for comment in comments.values() if comment.alone)
-    headers = definitions.headers(tree, lines, alone)
-    docstrings: dict[ast.AST, Note] = {}
-    texts: dict[ast.AST, str] = {}
-    for node in (tree, *(header.node for header in headers)):
-        note, texts[node] = docstring_note(node, lines, comments)
-        if note is not None:
-            docstrings[node] = note
     values: Mapping[str, str] = {}
-    if tree in docstrings:
-        values, docstrings[tree] = _front_matter(docstrings[tree], source, report)
-        texts[tree] = docstrings[tree].text
-    blocks = comment_notes(comments.values(), [_unsplit(h, docstrings) for h in headers])
-    openings = _openings(headers, docstrings, comments)
+    docstring, text = docstring_note(tree, lines, comments)
+    if docstring is not None:
+        values, docstring = _front_matter(docstring, source, report)
+        text = docstring.text
+    module = Definition(
+        "module", source.name, "", 1, "", values.get("summary") or first_paragraph(text)
+    )
+    notes = [docstring] if docstring else []
+    openings: list[Opening] = []
+    #: Lines that comments do not split. With a docstring the whole signature stands beside it;
+    #: without one, comments may annotate single arguments.
+    whole: list[Span] = []
+    texts: list[str] = []
+    headers = definitions.headers(tree, lines, {n for n, c in comments.items() if c.alone})
+    for header in headers:
+        docstring, text = docstring_note(header.node, lines, comments)
+        texts.append(text)
+        notes += [docstring] if docstring else []
+        whole.append(header.span if docstring else Span(header.span.first, header.node.lineno))
+        line = header.span.first
+        # Words to tools directly above a header open it too.
+        while line - 1 in comments and comments[line - 1].alone and is_pragma(comments[line - 1]):
+            line -= 1
+        openings.append(Opening(line, header.name, docstring.span.first if docstring else 0))
+    blocks = comment_notes(comments.values(), whole)
     above = {block.span.last + 1: block.text for block in blocks}
 
     found = {
@@ -57,26 +68,21 @@ def parse_module(source: SourceFile, report: Report) -> Module:
         )
         for name, (line, text) in definitions.constants(tree, lines).items()
     }
-    columns = {comment.line: comment.column for comment in comments.values()}
-    for header, opening in zip(headers, openings, strict=True):
-        if opening.definition:
-            found[header.qualname] = Definition(
+    for header, opening, text in zip(headers, openings, texts, strict=True):
+        if header.name:
+            found[header.name] = Definition(
                 header.kind,
                 source.name,
-                header.qualname,
+                header.name,
                 header.node.lineno,
-                definitions.signature(header, lines, columns),
-                first_paragraph(texts[header.node] or above.get(opening.line, "")),
+                definitions.signature(header, lines, comments),
+                first_paragraph(text or above.get(opening.line, "")),
             )
-    summary = values.get("summary") or first_paragraph(texts[tree])
     return Module(
         source=source,
         front_matter=values,
-        definitions=(
-            Definition("module", source.name, "", 1, "", summary),
-            *sorted(found.values(), key=lambda definition: definition.line),
-        ),
-        sections=build_sections(lines, [*docstrings.values(), *blocks], openings),
+        definitions=(module, *sorted(found.values(), key=lambda definition: definition.line)),
+        sections=build_sections(lines, [*notes, *blocks], openings),
     )
 
 
@@ -172,35 +178,6 @@ def _front_matter(note: Note, source: SourceFile, report: Report) -> tuple[Mappi
         own=source.own,
         report=report,
     )
-    if not taken:
-        return values, note
     first_line = note.first_line + taken
     rest_of_it = trimmed_note(note.kind, note.span, rest.split("\n"), first_line, note.column)
     return values, replace(rest_of_it, behind=note.behind)
-
-
-def _unsplit(header: Header, docstrings: Mapping[ast.AST, Note]) -> Span:
-    """The lines of a header that comments do not split.
-
-    With a docstring the whole signature stands beside it; without one, comments may annotate
-    single arguments, and only what leads to the ``def`` holds together.
-    """
-    if header.node in docstrings:
-        return header.span
-    return Span(header.span.first, header.node.lineno)
-
-
-def _openings(
-    headers: Sequence[Header], docstrings: Mapping[ast.AST, Note], comments: Mapping[int, Comment]
-) -> list[Opening]:
-    """Where headers open sections: words to tools directly above a header open it too."""
-    chosen = definitions.preferred(headers)
-    openings: list[Opening] = []
-    for header in headers:
-        line = header.span.first
-        while line - 1 in comments and comments[line - 1].alone and is_pragma(comments[line - 1]):
-            line -= 1
-        name = header.qualname if chosen.get(header.qualname) is header else ""
-        docstring = docstrings.get(header.node)
-        openings.append(Opening(line, name, docstring.span.first if docstring else 0))
-    return openings
