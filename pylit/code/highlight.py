@@ -65,20 +65,17 @@ def highlight(
     for number, offset in sorted({*links, *marks}):
         place = (number, offset)
         by_line.setdefault(number, []).append((offset, links.get(place), marks.get(place, "")))
+    lexer = _lexer(language)
+    assert lexer is not None
+    tokens = _lex(lexer, "\n".join(shown))
+    pieces_of_lines = _lines(_python(tokens) if language == "python" else tokens)
     result: list[str] = []
-    pieces_of_lines = _lines(_tokens("\n".join(shown), language))
     for number, (line, pieces) in enumerate(zip(lines, pieces_of_lines, strict=True), start=1):
         if _opaque(line):
             result.append(escape(line))
         else:
-            result.append("".join(_emit(_merged(pieces), by_line.get(number, []), href)))
+            result.append("".join(_emit(pieces, by_line.get(number, []), href)))
     return tuple(result)
-
-
-def _tokens(text: str, language: str) -> Iterator[tuple[_TokenType, str]]:
-    lexer = _lexer(language)
-    assert lexer is not None
-    return _python(_lex(lexer, text)) if language == "python" else _lex(lexer, text)
 
 
 def highlight_block(code: str, language: str) -> str:
@@ -90,7 +87,7 @@ def highlight_block(code: str, language: str) -> str:
     lines = list(_lines(_lex(lexer, f"{code}\n")))
     if "\n".join("".join(text for _, text in line) for line in lines) != f"{code}\n":
         return escape(code)  # a lexer that loses text
-    return "\n".join("".join(_emit(_merged(pieces), [], str)) for pieces in lines[:-1])
+    return "\n".join("".join(_emit(pieces, [], str)) for pieces in lines[:-1])
 
 
 def escape(text: str) -> str:
@@ -138,33 +135,23 @@ def _class(kind: _TokenType) -> str:
 
 
 def _lines(tokens: Iterable[tuple[_TokenType, str]]) -> Iterator[list[Piece]]:
-    """The pieces of each line."""
+    """The pieces of each line: neighbours of one class are one, across the blanks between them."""
     pieces: list[Piece] = []
     for kind, value in tokens:
         name = _class(kind)
-        first, *rest = value.split("\n")
-        pieces.append((name, first))
-        for part in rest:
-            yield pieces
-            pieces = [(name, part)]
+        for number, text in enumerate(value.split("\n")):
+            if number:
+                yield pieces
+                pieces = []
+            blank = not text or text.isspace()
+            across = len(pieces) > 1 and pieces[-2][0] == name and pieces[-1][1].isspace()
+            if across and not blank:
+                text = pieces.pop()[1] + text
+            known = "" if blank else name
+            if pieces and pieces[-1][0] == known:
+                text = pieces.pop()[1] + text
+            pieces.append((known, text))
     yield pieces
-
-
-def _merged(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Fewer pieces: neighbours of one class become one, across the blanks between them."""
-    name, text, blanks = "", "", ""
-    for kind, value in pieces:
-        if value.isspace() or not value:
-            blanks += value
-        elif kind == name:
-            text += blanks + value
-            blanks = ""
-        else:
-            yield name, text
-            yield "", blanks
-            name, text, blanks = kind, value, ""
-    yield name, text
-    yield "", blanks
 
 
 def _emit(
