@@ -28,7 +28,7 @@ from pylit.prose.bibliography import Work
 from pylit.prose.citations import Cited, unknown
 from pylit.shapes.lines import ModuleShapes
 from pylit.site.addresses import HOME, file_path, module_url, prose_url
-from pylit.site.drafts import Draft, Drafter, DraftSection, Order, prose_target
+from pylit.site.drafts import Draft, Drafter, DraftSection, Order, fingerprint, prose_target
 from pylit.site.links import PageFacts, facts
 from pylit.site.pages import Place, card_of, page_view, tex_faults
 from pylit.site.search import SearchPage, search_page
@@ -200,11 +200,15 @@ class Stages:
                 known |= {leaf.source.display: target, f"{leaf.source.name}.md": target}
         known |= around
         drafter = Drafter(known)
+        # Where all names lead to what they led to, so do those that a draft asked for.
+        names = digest(*(f"{dotted} {fingerprint(target)}" for dotted, target in known.items()))
+        held: Mapping[str, str] = self._cache.load("held", names) or {}
         found: list[Draft | None] = []
         for leaf in leaves:
             draft: Draft | None = self._cache.load(f"draft {leaf.url}", leaf.key)
-            held = draft is not None and drafter.answers.hold(draft.answers)
-            found.append(_slim(draft) if draft and held else None)
+            if draft is not None and held.get(leaf.url) != draft.stamp:
+                draft = draft if drafter.answers.hold(draft.answers) else None
+            found.append(_slim(draft) if draft else None)
         missing = [index for index, draft in enumerate(found) if draft is None]
         # The longest first, so that no process is left alone with one at the end.
         missing.sort(key=lambda index: -leaves[index].size)
@@ -216,7 +220,9 @@ class Stages:
             self._awaited.append(draft.url)
             self._progress.step()
         self.tally.drafted = len(missing)
-        return [draft for draft in found if draft is not None]
+        drafts = [draft for draft in found if draft is not None]
+        self._cache.store("held", names, {draft.url: draft.stamp for draft in drafts})
+        return drafts
 
     def finish(
         self,
