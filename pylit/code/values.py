@@ -61,6 +61,10 @@ _LITERALS: dict[type[ast.AST], str] = {
 }
 
 
+#: Names whose targets are remembered; in the next ten thousand modules most names are others.
+MOST_FOUND = 50_000
+
+
 class Index:
     """The targets of all modules, found by any name that they can be imported by."""
 
@@ -83,6 +87,8 @@ class Index:
             candidates = self._bare.get(dotted[2:], [])
             return self._targets[candidates[0]] if len(candidates) == 1 else None
         if dotted not in self._found:
+            if len(self._found) > MOST_FOUND:
+                self._found.clear()
             self._found[dotted] = self._find(dotted, {})
         return self._found[dotted]
 

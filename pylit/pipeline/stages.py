@@ -327,7 +327,8 @@ def _bare(target: Target) -> Target:
     definition = target.definition
     # Relations leave out what returns nothing.
     signature = "-> None" if definition.signature.endswith("-> None") else ""
-    return replace(target, definition=replace(definition, signature=signature, summary=""))
+    bare = replace(definition, line=0, signature=signature, summary="")
+    return replace(target, definition=bare)
 
 
 class _Annotator:

@@ -37,6 +37,8 @@ from pylit.site.addresses import HOME
 from pylit.site.symbols import page_symbols
 from pylit.source.cpp import is_cpp
 
+#: Answers that are remembered; in the next ten thousand modules most names are others.
+MOST_ANSWERS = 50_000
 #: Characters of the text that stands for a summary.
 LONGEST_OPENING = 200
 #: Element ids of the templates, which headings must not take.
@@ -136,10 +138,12 @@ class Answers:
 
     def _answer(self, dotted: str) -> tuple[Target | None, str]:
         if dotted not in self._known:
+            if len(self._known) > MOST_ANSWERS:
+                self._known.clear()
             found = self._lookup(dotted)
             if found is not None:
                 bare = replace(found.definition, line=0, signature="", summary="")
-                found = replace(found, definition=bare)
+                found = replace(found, definition=bare) if bare != found.definition else found
             self._known[dotted] = (found, "" if found is None else fingerprint(found))
         return self._known[dotted]
 
