@@ -10,6 +10,7 @@ import hashlib
 import os
 import pickle
 import re
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -126,7 +127,11 @@ def alone(folder: Path) -> Iterator[None]:
     _held.add(handle)
     try:
         with suppress(OSError):  # Some network file systems know no locks.
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                print(f"Waiting for another build that works in {folder} …", file=sys.stderr)
+                fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
         _held.discard(handle)

@@ -1,10 +1,11 @@
 import os
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from pylit.cache import Cache, forget_old
+from pylit.cache import Cache, alone, forget_old
 
 
 def test_a_value_comes_back_for_its_key_and_for_no_other(tmp_path: Path) -> None:
@@ -59,6 +60,25 @@ def test_what_nobody_builds_any_more_is_forgotten(tmp_path: Path) -> None:
     forget_old(tmp_path, days=30)
     assert {path.name for path in tmp_path.iterdir()} == {"new", "file"}
     forget_old(tmp_path / "none", days=30)
+
+
+def test_of_two_builds_in_one_folder_one_waits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    order: list[int] = []
+
+    def work() -> None:
+        with alone(tmp_path):
+            order.append(2)
+
+    with alone(tmp_path):
+        other = threading.Thread(target=work)
+        other.start()
+        while "Waiting for another build" not in capsys.readouterr().err:
+            time.sleep(0.01)
+        order.append(1)
+    other.join()
+    assert order == [1, 2]
 
 
 def test_files_that_are_no_entries_are_the_users_and_stay(tmp_path: Path) -> None:
