@@ -15,6 +15,7 @@ from html import escape
 from typing import cast
 
 from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
 from markdown_it.rules_block import html_block
 from markdown_it.rules_inline import html_inline
 from markdown_it.token import Token
@@ -26,8 +27,7 @@ from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.model import Link, NoteHtml
 from pylit.prose.citations import Cite, citation, unknown
 from pylit.prose.glossary import Terms
-from pylit.prose.mdfigures import take_figures
-from pylit.prose.mdhtml import NoteRenderer
+from pylit.prose.mdhtml import add_rules
 from pylit.prose.mdmath import BLOCK_END, math_plugin
 from pylit.prose.mdresolve import NoteContext, resolve
 from pylit.prose.mdrules import anchor, details, doctest, known_block, known_inline, located
@@ -79,6 +79,7 @@ class MarkdownRenderer:
         text = RESERVED.sub("", text)
         if len(text) > LONGEST:
             return as_it_is(text, path, first_line, report)
+        env: dict[str, object] = {}
         context = NoteContext(
             own=self._own,
             path=path,
@@ -91,12 +92,10 @@ class MarkdownRenderer:
             report=report,
             cite=cite,
             terms=terms,
+            parse=lambda text: self._md.parseInline(text, env),
             inline=self._inline,
         )
-        env: dict[str, object] = {}
-        parsed = self._md.parse(text, env)
-        tokens = take_figures(parsed, context, lambda text: self._md.parseInline(text, env))
-        tokens = resolve(tokens, env, context)
+        tokens = resolve(self._md.parse(text, env), env, context)
         html = self._md.renderer.render(tokens, self._md.options, {"note": context.footnotes})
         return NoteHtml(
             html=str(html),
@@ -109,9 +108,8 @@ class MarkdownRenderer:
         )
 
     def _inline(self, tokens: Sequence[Token]) -> str:
-        return cast(NoteRenderer, self._md.renderer).renderInline(
-            tokens, self._md.options, {"note": 0}
-        )
+        renderer = cast(RendererHTML, self._md.renderer)
+        return renderer.renderInline(tokens, self._md.options, {"note": 0})
 
 
 def as_it_is(text: str, path: str, line: int, report: Report) -> NoteHtml:
@@ -128,7 +126,7 @@ def parser(own: bool) -> MarkdownIt:
     """The Markdown parser with everything that notes may hold; it remembers no note."""
     options = {"html": own, "xhtmlOut": False, "tasklists": True, "alerts": True}
     options["typographer"] = own
-    md = MarkdownIt("commonmark", options, renderer_cls=NoteRenderer)
+    md = MarkdownIt("commonmark", options)
     md.enable(["table", "strikethrough"])
     if own:
         # Another's notes may hold code outside of backticks, where a straight quote is meant.
@@ -136,8 +134,7 @@ def parser(own: bool) -> MarkdownIt:
     md.use(deflist_plugin)
     # Notes in brackets at the end of a word, x^[1], are mathematics more often than footnotes.
     md.use(footnote_plugin, inline=False)
-    # The plugin brings its own way to show them; ours is the renderer's.
-    cast(NoteRenderer, md.renderer).rules.update(NoteRenderer().rules)
+    add_rules(cast(RendererHTML, md.renderer))
     md.use(gfm_autolink_plugin)
     math_plugin(md)
     md.inline.ruler.before("html_inline", "anchor", anchor)

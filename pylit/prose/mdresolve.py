@@ -9,14 +9,15 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from html import escape
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from markdown_it.common.normalize_url import normalizeLinkText
 from markdown_it.token import Token
 
 from pylit.diagnostics import Diagnostic, Report, Severity
-from pylit.model import Citation, FigureUse, Formula, Heading, Link, Reference
+from pylit.model import Citation, FigureKind, FigureUse, Formula, Heading, Link, Reference
 from pylit.prose.citations import Cite, resolve_citation
 from pylit.prose.exercises import mark_exercises
 from pylit.prose.glossary import Terms, link_terms
@@ -29,10 +30,19 @@ RAW_ADDRESS = re.compile(r"""\b(?:href|src)\s*=\s*(["'])(.*?)\1""", re.IGNORECAS
 RAW_ID = re.compile(r"""<[^>]*?\bid\s*=\s*(["'])(.*?)\1""", re.IGNORECASE | re.DOTALL)
 FOOTNOTE = re.compile(r"\[\^([^\]\s]+)\]")
 
+#: Schemes of the addresses of figures and tables that run.
+FIGURES: dict[str, FigureKind] = {"figure": "figure", "table": "table"}
 #: In the text of a note, the place of a heading: what follows stands under it.
 HEADING = "\f"
 #: What an entry of the outline, which is a link, cannot hold.
 NO_OUTLINE = ("link_open", "link_close", "footnote_ref")
+
+
+class Place(NamedTuple):
+    """A line and a column of a note, both from 0."""
+
+    line: int
+    column: int = 0
 
 
 @dataclass
@@ -50,7 +60,8 @@ class NoteContext:
     report: Report
     cite: Cite
     terms: Terms | None
-    #: Renders inline tokens.
+    #: Parses a line of text, and renders one.
+    parse: Callable[[str], list[Token]]
     inline: Callable[[Sequence[Token]], str]
     formulas: list[Formula] = field(default_factory=list)
     headings: list[Heading] = field(default_factory=list)
@@ -61,29 +72,17 @@ class NoteContext:
     #: Number of this note among those of its page that have footnotes; 0 when it has none.
     footnotes: int = 0
 
-    def fault(self, code: str, message: str, hint: str, line: int, column: int = 0) -> None:
-        """Report a fault at a line and column of the note, both from 0."""
-        source = self.lines[line] if line < len(self.lines) else ""
-        self.report.add(
-            Diagnostic(
-                path=self.path,
-                line=self.first_line + line,
-                column=self.column + column + 1,
-                code=code,
-                message=message,
-                hint=hint,
-                source_line=" " * self.column + source,
-                severity=Severity.ERROR if self.own else Severity.WARNING,
-            )
-        )
+    def at(self, place: Place) -> tuple[int, int]:
+        """A place as the file's line and column, both from 1."""
+        return self.first_line + place.line, self.column + place.column + 1
 
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A line and a column of a note, both from 0."""
-
-    line: int
-    column: int
+    def fault(self, code: str, message: str, hint: str, place: Place) -> None:
+        """Report a fault."""
+        lines = self.lines[place.line : place.line + 1]
+        source = " " * self.column + "".join(lines)
+        severity = Severity.ERROR if self.own else Severity.WARNING
+        at = self.at(place)
+        self.report.add(Diagnostic(self.path, *at, code, message, hint, source, severity))
 
 
 def resolve(
@@ -92,16 +91,21 @@ def resolve(
     """Fill in the tokens of a note, and return those to render."""
     for line, opened in env.get("unclosed", {}).items():
         closing = opened.replace("begin", "end")
-        column = max(context.lines[line].find(opened), 0)
+        place = Place(line, max(context.lines[line].find(opened), 0))
         hint = f"write `{closing}` where the formula ends"
-        context.fault("tex", f"`{opened}` is not closed", hint, line, column)
+        context.fault("tex", f"`{opened}` is not closed", hint, place)
     tokens = take_anchors(tokens)
     for index, token in enumerate(tokens):
         if token.type == "math_block":
             block_formula(token, context)
         elif token.type == "html_block":
             raw_html(token.content, (token.map or [0])[0], context)
+        elif token.type == "th_open" and not tokens[index + 1].content.strip():
+            # An empty one is no header of anything.
+            token.tag = tokens[index + 2].tag = "td"
         elif token.type == "inline":
+            if context.own:
+                take_figure(tokens[index - 1], token, tokens[index + 1], context)
             heading = tokens[index - 1].type == "heading_open"
             resolve_inline(token, context, heading=heading)
             if heading:
@@ -156,6 +160,42 @@ def take_heading_anchor(heading: Token, inline: Token) -> None:
         last.content = last.content.rstrip()
 
 
+def take_figure(opening: Token, inline: Token, closing: Token, context: NoteContext) -> None:
+    """Make a figure, or a table that runs, of a paragraph that asks for it.
+
+    ``![caption](figure:masks.causal)``; what is between the brackets may hold all that a line of
+    text may. Only a site's own sources have figures: in another's the address is one like others.
+    """
+    children = inline.children or []
+    alone = len(children) == 1 and opening.type == "paragraph_open"
+    for image in children:
+        address = str(image.attrs.get("src", "")) if image.type == "image" else ""
+        scheme, _, name = address.partition(":")
+        if scheme not in FIGURES:
+            continue
+        place = place_of(image, inline, context)
+        if not alone:
+            message = f"a {scheme} stands in a paragraph of its own"
+            context.fault("figure-place", message, "leave an empty line before and after it", place)
+        if not image.content.strip():
+            hint = f"write what to look for in it, ![No query sees a later key.]({address})"
+            context.fault("figure-caption", f"`{address}` has no caption", hint, place)
+        if not alone:
+            continue
+        # What is no name is asked for as it is, and not found.
+        name = escape(name)
+        # Of a table, the anchor of its caption, by which it is named.
+        anchor = (
+            context.slugs.slug(f"table {name.replace('.', ' ')}")[0] if scheme == "table" else ""
+        )
+        for token, kind in ((opening, "figure_open"), (closing, "figure_close")):
+            token.type, token.tag, token.hidden = kind, "figure", False
+            token.meta |= {"figure": name, "anchor": anchor}
+        context.figures.append(FigureUse(name, *context.at(place), FIGURES[scheme]))
+        caption = context.parse(image.content)[0]
+        inline.content, inline.children, inline.meta = caption.content, caption.children, {}
+
+
 def resolve_heading(opening: Token, inline: Token, closing: Token, context: NoteContext) -> None:
     """Set a heading's level and anchor, and keep it for the outline."""
     children = inline.children or []
@@ -174,7 +214,7 @@ def resolve_heading(opening: Token, inline: Token, closing: Token, context: Note
             "slug-duplicate",
             f"another heading of this page has the anchor of “{text}”; this one became `{anchor}`",
             "reword one of them, or end it with an anchor of its own, `{#name}`",
-            line,
+            Place(line),
         )
     opening.attrs = {"id": anchor}
     html = context.inline([child for child in children if child.type not in NO_OUTLINE])
@@ -194,8 +234,7 @@ def block_formula(token: Token, context: NoteContext) -> None:
 def add_formula(token: Token, tex: str, display: bool, place: Place, context: NoteContext) -> None:
     """Number a formula."""
     token.meta["formula"] = len(context.formulas)
-    line, column = context.first_line + place.line, context.column + place.column + 1
-    context.formulas.append(Formula(tex, display, line, column))
+    context.formulas.append(Formula(tex, display, *context.at(place)))
 
 
 def resolve_inline(inline: Token, context: NoteContext, *, heading: bool) -> None:
@@ -296,27 +335,21 @@ def resolve_image(token: Token, place: Place, context: NoteContext, *, linked: b
     token.meta["absent"] = not (context.own or token.meta["elsewhere"])
     if token.meta["absent"]:
         hint = "pictures beside a package's modules are not copied; a full address becomes a link"
-        context.fault(
-            "link-broken",
-            f"image `{address}` is not shown, only its words are",
-            hint,
-            place.line,
-            place.column,
-        )
+        message = f"image `{address}` is not shown, only its words are"
+        context.fault("link-broken", message, hint, place)
         return
     context.references.append(Reference(address, context.first_line + place.line))
     if not alt:
         hint = f"say in words what it shows, ![a curve that falls]({address})"
-        context.fault("image-alt", f"image `{address}` has no text", hint, place.line, place.column)
+        context.fault("image-alt", f"image `{address}` has no text", hint, place)
 
 
 def cite_works(token: Token, place: Place, context: NoteContext, *, linked: bool) -> None:
     """Find the works that a citation names, and keep it for the bibliography."""
     for key, hint in resolve_citation(token, context.cite, linked=linked):
         if hint:
-            at = place.column + token.meta["written"].find(f"@{key}")
-            message = f"no work `{key}` in the bibliography"
-            context.fault("citation", message, hint, place.line, at)
+            at = Place(place.line, place.column + token.meta["written"].find(f"@{key}"))
+            context.fault("citation", f"no work `{key}` in the bibliography", hint, at)
         else:
             context.citations.append(Citation(key, context.first_line + place.line))
 
@@ -324,13 +357,8 @@ def cite_works(token: Token, place: Place, context: NoteContext, *, linked: bool
 def claim_anchor(anchor: str, place: Place, context: NoteContext) -> None:
     """Report an anchor that the page has already."""
     if not context.slugs.claim(anchor):
-        context.fault(
-            "slug-duplicate",
-            f"this page already has the anchor `{anchor}`",
-            "give one of them another name",
-            place.line,
-            place.column,
-        )
+        message = f"this page already has the anchor `{anchor}`"
+        context.fault("slug-duplicate", message, "give one of them another name", place)
 
 
 def raw_html(html: str, line: int, context: NoteContext) -> None:
@@ -340,7 +368,7 @@ def raw_html(html: str, line: int, context: NoteContext) -> None:
         context.references.append(Reference(match[2], context.first_line + at))
     for match in RAW_ID.finditer(html):
         at = line + html[: match.start(2)].count("\n")
-        claim_anchor(match[2], Place(at, 0), context)
+        claim_anchor(match[2], Place(at), context)
 
 
 def missing_footnotes(text: str, place: Place, context: NoteContext) -> None:
@@ -348,6 +376,6 @@ def missing_footnotes(text: str, place: Place, context: NoteContext) -> None:
     for match in FOOTNOTE.finditer(text):
         places = (i for i in range(place.line, len(context.lines)) if match[0] in context.lines[i])
         line = next(places, place.line)
-        column = max(context.lines[line].find(match[0]), 0)
+        at = Place(line, max(context.lines[line].find(match[0]), 0))
         hint = f"add a line `[^{match[1]}]: …` to this note"
-        context.fault("anchor-broken", f"no footnote `{match[1]}`", hint, line, column)
+        context.fault("anchor-broken", f"no footnote `{match[1]}`", hint, at)
