@@ -2,6 +2,7 @@
 
 import html
 import re
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import pytest
 from pylit_sources import check_whole, listing, source
 from site_tools import build, faults, make_site, pages, succeed
 
+from pylit.code.cpp import cpp_links
 from pylit.code.highlight import highlight
+from pylit.code.values import targets
 from pylit.source.cpp import parse_cpp
 
 KERNEL = """\
@@ -68,6 +71,15 @@ def test_code_is_that_of_c():
     text = [html.unescape(re.sub(r"<[^>]*>", "", line)) for line in lines]
     assert "\n".join(text) == KERNEL
     assert '<span class="hk">static inline int</span>' in lines[9]
+
+
+def test_time_is_linear_in_the_names():
+    module = cpp("int f(int x) { return f(x); }\n" * 8_000)
+    known = targets(module, "twice.h.html")
+    before = time.process_time()
+    # All but that on the line of the definition itself.
+    assert len(cpp_links(module.source, known.get)) == 2 * 7_999
+    assert time.process_time() - before < 5
 
 
 @pytest.fixture
