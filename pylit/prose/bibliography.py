@@ -50,97 +50,92 @@ class Work:
 
 
 def read_bibliography(path: Path, display: str, report: Report) -> dict[str, Work]:
-    """The works of a file by key; without the file there are none."""
+    """The works of a file by key; without the file there are none. Faults go to the report."""
+
+    def fault(line: int, message: str, hint: str) -> None:
+        source = lines[line - 1] if 0 < line <= len(lines) else ""
+        report.add(Diagnostic(display, line, 0, "bibliography", message, hint, source))
+
+    lines: list[str] = []
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        raw = path.read_bytes()
+        text = raw.decode("utf-8-sig").replace("\r\n", "\n")
     except FileNotFoundError:
         return {}
     except OSError as error:
-        message = f"cannot be read: {error.strerror}"
-        report.add(Diagnostic(display, 0, 0, "bibliography", message, "check its permissions"))
+        fault(0, f"cannot be read: {error.strerror}", "check its permissions")
         return {}
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        message, hint = f"byte {error.start} is not UTF-8", "save it as UTF-8"
-        report.add(Diagnostic(display, line, 0, "bibliography", message, hint))
+        fault(line, f"byte {error.start} is not UTF-8", "save it as UTF-8")
         return {}
-    return _Reader(text.replace("\r\n", "\n"), display, report).works()
-
-
-class _Reader:
-    def __init__(self, text: str, display: str, report: Report) -> None:
-        self.text = text
-        self.lines = text.split("\n")
-        self.display = display
-        self.report = report
-        self.places: dict[str, int] = {}
-        self.broken = False
-
-    def works(self) -> dict[str, Work]:
-        """All entries in the order of the file; what is wrong with one is reported."""
-        # Here, because it takes as long as a build in which nothing has changed.
-        from pybtex import errors
-        from pybtex.database import parse_string
-
-        for match in _BEGIN.finditer(self.text):
-            line = self.text.count("\n", 0, match.start(1)) + 1
-            if match[2].lower() in self.places:
-                first = self.places[match[2].lower()]
-                self._fault(line, f"`{match[2]}` is there twice, first in line {first}")
-            self.places.setdefault(match[2].lower(), line)
-        with errors.capture() as faults:
-            entries = parse_string(self.text, "bibtex").entries
-        for fault in faults:
-            # Repeated keys, which have no line, have been told already.
-            at: int | None = getattr(fault, "lineno", None)
-            if at is not None:
-                message = str(fault).partition(": ")[2] or str(fault)
-                self.broken = True
-                self._fault(at, f"is not BibTeX: {message}", "close every brace, end each field")
-        # Where braces are not closed, what seems to be missing may be there.
-        whole = entries if not self.broken else {}
-        works = {key: self._work(key, entry) for key, entry in whole.items()}
-        # What could not be read is known all the same: citing it is no second fault.
-        for match in _BEGIN.finditer(self.text):
-            works.setdefault(match[2], None)
-        return _told_apart(
-            {key: work or Work(key, key, "", (), (), key, "", (), 0) for key, work in works.items()}
-        )
-
-    def _work(self, key: str, entry: "Entry") -> Work | None:
-        line = self.places.get(key.lower(), 0)
-        fields = {name.lower(): _plain(value) for name, value in entry.fields.items()}
-        people: Sequence[Person] = entry.persons.get("author") or entry.persons.get("editor") or ()
-        missing = [name for name in ("title", "year") if not fields.get(name)]
-        missing += [] if people else ["author"]
-        links = tuple(_links(fields))
-        if not _KEY.fullmatch(key):
-            self._fault(line, f"`{key}` is no key", "letters, digits, and `.:-_`")
-        elif missing:
-            names = " and ".join(f"`{name}`" for name in sorted(missing))
-            self._fault(line, f"`{key}` has no {names}", "readers want to know who, what and when")
-        elif not links:
-            hint = "add `eprint` with its arXiv number, `doi`, or `url`"
-            self._fault(line, f"`{key}` says not where it can be read", hint)
+    lines = text.split("\n")
+    begun = [(match[2], text.count("\n", 0, match.start(1)) + 1) for match in _BEGIN.finditer(text)]
+    places: dict[str, int] = {}
+    for key, line in begun:
+        if places.setdefault(key.lower(), line) != line:
+            message = f"`{key}` is there twice, first in line {places[key.lower()]}"
+            fault(line, message, "give each of them a key of its own")
+    entries, broken = _parsed(text)
+    for line, message in broken:
+        fault(line, f"is not BibTeX: {message}", "close every brace, end each field")
+    works: dict[str, Work] = {}
+    # Where braces are not closed, what seems to be missing may be there.
+    for key, entry in entries.items() if not broken else ():
+        line = places.get(key.lower(), 0)
+        made = _work(key, entry, line)
+        if isinstance(made, Work):
+            works[key] = made
         else:
-            last = tuple(_last(person) for person in people)
-            return Work(
-                key=key,
-                short=_short(last),
-                year=fields["year"],
-                authors=tuple(_full(person) for person in people),
-                sorting=(*(name.casefold() for name in last), fields["year"], key),
-                title=fields["title"],
-                venue=_venue(fields),
-                links=links,
-                line=line,
-            )
-        return None
+            fault(line, *made)
+    # What could not be read is known all the same: citing it is no second fault.
+    for key, _ in begun:
+        works.setdefault(key, Work(key, key, "", (), (), key, "", (), 0))
+    return _told_apart(works)
 
-    def _fault(self, line: int, message: str, hint: str = "") -> None:
-        source = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
-        hint = hint or "give each of them a key of its own"
-        self.report.add(Diagnostic(self.display, line, 0, "bibliography", message, hint, source))
+
+def _parsed(text: str) -> tuple[Mapping[str, "Entry"], list[tuple[int, str]]]:
+    """The entries, and what is not BibTeX: line and message."""
+    # Here, because it takes as long as a build in which nothing has changed.
+    from pybtex import errors
+    from pybtex.database import parse_string
+
+    with errors.capture() as faults:
+        entries = parse_string(text, "bibtex").entries
+    # Repeated keys, which have no line, are found without it.
+    told = [(getattr(fault, "lineno", None), str(fault)) for fault in faults]
+    return entries, [(at, said.partition(": ")[2] or said) for at, said in told if at is not None]
+
+
+def _work(key: str, entry: "Entry", line: int) -> Work | tuple[str, str]:
+    """An entry, or what is wrong with it, and a hint."""
+    fields = {name.lower(): _plain(value) for name, value in entry.fields.items()}
+    people: Sequence[Person] = entry.persons.get("author") or entry.persons.get("editor") or ()
+    needed = {"author": people, "title": fields.get("title"), "year": fields.get("year")}
+    missing = [f"`{name}`" for name, given in needed.items() if not given]
+    links = tuple(_links(fields))
+    if not _KEY.fullmatch(key):
+        return f"`{key}` is no key", "letters, digits, and `.:-_`"
+    if missing:
+        return f"`{key}` has no {' and '.join(missing)}", "readers want to know who, what and when"
+    if not links:
+        hint = "add `eprint` with its arXiv number, `doi`, or `url`"
+        return f"`{key}` says not where it can be read", hint
+    last = tuple(_words(person.prelast_names, person.last_names) for person in people)
+    return Work(
+        key=key,
+        short=_short(last),
+        year=fields["year"],
+        authors=tuple(
+            _words(p.first_names, p.middle_names, p.prelast_names, p.last_names, p.lineage_names)
+            for p in people
+        ),
+        sorting=(*(name.casefold() for name in last), fields["year"], key),
+        title=fields["title"],
+        venue=_venue(fields),
+        links=links,
+        line=line,
+    )
 
 
 def _told_apart(works: Mapping[str, Work]) -> dict[str, Work]:
@@ -163,14 +158,9 @@ def _plain(latex: str) -> str:
     return " ".join(text.split())
 
 
-def _full(person: "Person") -> str:
-    given = (*person.first_names, *person.middle_names, *person.prelast_names)
-    names = (*given, *person.last_names, *person.lineage_names)
-    return " ".join(_plain(name) for name in names)
-
-
-def _last(person: "Person") -> str:
-    return " ".join(_plain(part) for part in (*person.prelast_names, *person.last_names))
+def _words(*names: Sequence[str]) -> str:
+    """Parts of the name of a person."""
+    return " ".join(_plain(word) for part in names for word in part)
 
 
 def _short(last: Sequence[str]) -> str:
