@@ -12,7 +12,7 @@ from pylit.code.highlight import highlight_block
 from pylit.diagnostics import Report
 from pylit.model import Target
 from pylit.prose.citations import Cite
-from pylit.prose.markdown import MarkdownRenderer, Slugs
+from pylit.prose.markdown import MarkdownRenderer, NoteContext, Slugs
 from pylit.tex.maths import Rendered, fill
 
 Typeset = Callable[[str, bool], Rendered]
@@ -69,8 +69,7 @@ def _signature(target: Target) -> str:
 def _summary(target: Target, markdown: MarkdownRenderer, typeset: Typeset, cite: Cite) -> str:
     if not target.definition.summary:
         return ""
-    note = markdown.render(
-        target.definition.summary,
+    context = NoteContext(
         path="",
         first_line=1,
         column=0,
@@ -80,5 +79,6 @@ def _summary(target: Target, markdown: MarkdownRenderer, typeset: Typeset, cite:
         report=Report(),
         cite=cite,
     )
+    note = markdown.render(target.definition.summary, context)
     formulas = [typeset(f.tex, f.display) for f in note.formulas]
     return _ID.sub("", _LINK.sub("", fill(note.html, formulas))).strip()

@@ -9,7 +9,6 @@ where every other renderer shows a quotation and nothing breaks.
 """
 
 import re
-from collections.abc import Callable, Sequence
 from functools import cache
 from html import escape
 from typing import cast
@@ -18,22 +17,20 @@ from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.rules_block import html_block
 from markdown_it.rules_inline import html_inline
-from markdown_it.token import Token
 from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.gfm_autolink import gfm_autolink_plugin
 
-from pylit.diagnostics import Diagnostic, Report, Severity
-from pylit.model import Link, NoteHtml
-from pylit.prose.citations import Cite, citation, unknown
-from pylit.prose.glossary import Terms
+from pylit.diagnostics import Diagnostic, Severity
+from pylit.model import NoteHtml
+from pylit.prose.citations import citation
 from pylit.prose.mdhtml import add_rules
-from pylit.prose.mdmath import BLOCK_END, math_plugin
+from pylit.prose.mdmath import BLOCK_END, math_block, math_inline
 from pylit.prose.mdresolve import NoteContext, resolve
 from pylit.prose.mdrules import anchor, details, doctest, known_block, known_inline, located
 from pylit.prose.slugs import Slugs
 
-__all__ = ["MarkdownRenderer", "Slugs"]
+__all__ = ["MarkdownRenderer", "NoteContext", "Slugs"]
 
 #: Mark the places of formulas and figures (`pylit.model.formula_slot`, `figure_slot`); authors
 #: cannot write them.
@@ -55,50 +52,19 @@ class MarkdownRenderer:
         self._own = own
         self._md = parser(own)
 
-    def render(
-        self,
-        text: str,
-        *,
-        path: str,
-        first_line: int,
-        column: int,
-        slugs: Slugs,
-        link: Callable[[str], Link | None],
-        href: Callable[[Link], str],
-        report: Report,
-        cite: Cite = unknown,
-        terms: Terms | None = None,
-    ) -> NoteHtml:
-        """Render one note: Markdown from `path`, from `first_line` on, indented by `column`.
-
-        `link` finds what inline code names, and what a link's address names: a dotted name or the
-        path of a source file. `href` makes an address for this page of what was found, and `cite`
-        finds works of the bibliography. The notes of a page share `slugs` and the `terms` of the
-        glossary that they may link to, and are rendered in the page's order.
-        """
+    def render(self, text: str, context: NoteContext) -> NoteHtml:
+        """Render one note: Markdown that stands where the context says."""
         text = RESERVED.sub("", text)
         if len(text) > LONGEST:
-            return as_it_is(text, path, first_line, report)
+            return as_it_is(text, context)
         env: dict[str, object] = {}
-        context = NoteContext(
-            own=self._own,
-            path=path,
-            first_line=first_line,
-            column=column,
-            lines=text.split("\n"),
-            slugs=slugs,
-            link=link,
-            href=href,
-            report=report,
-            cite=cite,
-            terms=terms,
-            parse=lambda text: self._md.parseInline(text, env),
-            inline=self._inline,
-        )
+        renderer, options = cast(RendererHTML, self._md.renderer), self._md.options
+        context.own, context.lines = self._own, text.split("\n")
+        context.parse = lambda text: self._md.parseInline(text, env)
+        context.inline = lambda tokens: renderer.renderInline(tokens, options, {"note": 0})
         tokens = resolve(self._md.parse(text, env), env, context)
-        html = self._md.renderer.render(tokens, self._md.options, {"note": context.footnotes})
         return NoteHtml(
-            html=str(html),
+            html=renderer.render(tokens, options, {"note": context.footnotes}),
             formulas=tuple(context.formulas),
             headings=tuple(context.headings),
             references=tuple(context.references),
@@ -107,17 +73,13 @@ class MarkdownRenderer:
             citations=tuple(context.citations),
         )
 
-    def _inline(self, tokens: Sequence[Token]) -> str:
-        renderer = cast(RendererHTML, self._md.renderer)
-        return renderer.renderInline(tokens, self._md.options, {"note": 0})
 
-
-def as_it_is(text: str, path: str, line: int, report: Report) -> NoteHtml:
+def as_it_is(text: str, context: NoteContext) -> NoteHtml:
     """A note too long for Markdown, such as data in a docstring, as plain text."""
     message = f"a note of {len(text):,} characters is shown as plain text"
     hint = f"notes of more than {LONGEST:,} characters are not read as Markdown; split it"
-    severity = Severity.WARNING
-    report.add(Diagnostic(path, line, 0, "note-long", message, hint, severity=severity))
+    place, severity = (context.path, context.first_line, 0), Severity.WARNING
+    context.report.add(Diagnostic(*place, "note-long", message, hint, severity=severity))
     return NoteHtml(f'<pre class="fence"><code>{escape(text, quote=False)}</code></pre>\n')
 
 
@@ -136,7 +98,8 @@ def parser(own: bool) -> MarkdownIt:
     md.use(footnote_plugin, inline=False)
     add_rules(cast(RendererHTML, md.renderer))
     md.use(gfm_autolink_plugin)
-    math_plugin(md)
+    md.inline.ruler.before("escape", "math_inline", math_inline)
+    md.block.ruler.before("fence", "math_block", math_block, {"alt": list(BLOCK_END)})
     md.inline.ruler.before("html_inline", "anchor", anchor)
     if own:
         md.inline.ruler.before("link", "citation", citation)

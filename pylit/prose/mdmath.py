@@ -10,7 +10,6 @@ where in the text of the block it begins, and ``meta["display"]`` how it is show
 
 import re
 
-from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
 
@@ -24,12 +23,6 @@ DOLLAR = re.compile(r"(?<!\\)(?:\\\\)*\$")
 #: ``$HOME/`` before ``$PATH``: capitals like a shell variable's, and then another name.
 SHELL = re.compile(r"\{?[A-Z_][A-Z0-9_]+\}?[^\s\\{}^=]*")
 BLOCK_END = ("paragraph", "reference", "blockquote", "list", "footnote_def")
-
-
-def math_plugin(md: MarkdownIt) -> None:
-    """Add the rules to a parser."""
-    md.inline.ruler.before("escape", "math_inline", math_inline)
-    md.block.ruler.before("fence", "math_block", math_block, {"alt": list(BLOCK_END)})
 
 
 def math_inline(state: StateInline, silent: bool) -> bool:

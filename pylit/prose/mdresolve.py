@@ -18,7 +18,7 @@ from markdown_it.token import Token
 
 from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.model import Citation, FigureKind, FigureUse, Formula, Heading, Link, Reference
-from pylit.prose.citations import Cite, resolve_citation
+from pylit.prose.citations import Cite, resolve_citation, unknown
 from pylit.prose.exercises import mark_exercises
 from pylit.prose.glossary import Terms, link_terms
 from pylit.prose.mdhtml import plain_text
@@ -49,20 +49,27 @@ class Place(NamedTuple):
 class NoteContext:
     """Where a note stands, what it may ask, and what is found in it."""
 
-    own: bool
+    #: The source, and the line and the columns of indentation at which the note begins in it.
     path: str
     first_line: int
     column: int
-    lines: list[str]
+    #: Shared by the notes of a page, which are rendered in the page's order.
     slugs: Slugs
+    #: Finds what inline code names, and what a link's address names: a dotted name or the path of
+    #: a source file.
     link: Callable[[str], Link | None]
+    #: Makes an address for this page of what was found.
     href: Callable[[Link], str]
     report: Report
-    cite: Cite
-    terms: Terms | None
-    #: Parses a line of text, and renders one.
-    parse: Callable[[str], list[Token]]
-    inline: Callable[[Sequence[Token]], str]
+    #: Finds works of the bibliography.
+    cite: Cite = unknown
+    #: What of the glossary the page may still link to.
+    terms: Terms | None = None
+    #: From here on, the renderer's: the note, and how it parses and renders a line of text.
+    own: bool = field(init=False)
+    lines: list[str] = field(init=False)
+    parse: Callable[[str], list[Token]] = field(init=False)
+    inline: Callable[[Sequence[Token]], str] = field(init=False)
     formulas: list[Formula] = field(default_factory=list)
     headings: list[Heading] = field(default_factory=list)
     references: list[Reference] = field(default_factory=list)

@@ -32,7 +32,7 @@ from pylit.model import (
 from pylit.page.render import relative
 from pylit.prose.citations import find_work
 from pylit.prose.glossary import GLOSSARY, SIGN, Terms
-from pylit.prose.markdown import MarkdownRenderer, Slugs
+from pylit.prose.markdown import MarkdownRenderer, NoteContext, Slugs
 from pylit.site.addresses import HOME
 from pylit.site.symbols import page_symbols
 from pylit.source.cpp import is_cpp
@@ -322,8 +322,7 @@ class _Page:
     def _render(
         self, text: str, first_line: int, column: int, within: str, slugs: Slugs | None = None
     ) -> NoteHtml:
-        note = self.markdown.render(
-            text,
+        context = NoteContext(
             path=self.source.display,
             first_line=first_line,
             column=column,
@@ -336,7 +335,7 @@ class _Page:
             terms=None if slugs else self.terms,
             cite=lambda key: find_work(key, self.lookup, partial(relative, self.order.url)),
         )
-        return self.symbols.mark(note)
+        return self.symbols.mark(self.markdown.render(text, context))
 
     def _file(self, written: str) -> Link | None:
         """The page of a source file, by its path as seen from this source or from this page."""

@@ -2,7 +2,9 @@
 
 from pylit.diagnostics import Report
 from pylit.model import Link, NoteHtml, formula_slot
-from pylit.prose.markdown import MarkdownRenderer
+from pylit.prose.citations import Cite, unknown
+from pylit.prose.glossary import Terms
+from pylit.prose.markdown import MarkdownRenderer, NoteContext
 from pylit.prose.slugs import Slugs
 
 PAGE = "labml_nn/transformers/mha.html"
@@ -23,9 +25,10 @@ def render(
     column: int = 0,
     slugs: Slugs | None = None,
     report: Report | None = None,
+    cite: Cite = unknown,
+    terms: Terms | None = None,
 ) -> NoteHtml:
-    return RENDERERS[own].render(
-        text,
+    context = NoteContext(
         path="notes.md",
         first_line=first_line,
         column=column,
@@ -33,7 +36,10 @@ def render(
         link=LINKS.get,
         href=lambda link: link.url if link.external else f"../../{link.url}",
         report=Report() if report is None else report,
+        cite=cite,
+        terms=terms,
     )
+    return RENDERERS[own].render(text, context)
 
 
 def readable(note: NoteHtml) -> str:

@@ -3,13 +3,12 @@
 from pathlib import Path
 
 import pytest
-from note_tools import RENDERERS
+from note_tools import render
 from site_tools import build, faults, make_site, succeed
 
 from pylit.diagnostics import Report
 from pylit.prose.bibliography import Work, read_bibliography
 from pylit.prose.citations import Cited
-from pylit.prose.slugs import Slugs
 
 BIB = r"""% What is cited.
 @inproceedings{first2017thing,
@@ -57,21 +56,7 @@ def cite(key: str) -> Cited | str:
 
 
 def shown(text: str, *, own: bool = True, report: Report | None = None) -> str:
-    return (
-        RENDERERS[own]
-        .render(
-            text,
-            path="notes.md",
-            first_line=1,
-            column=0,
-            slugs=Slugs(),
-            link=lambda name: None,
-            href=lambda link: link.url,
-            report=Report() if report is None else report,
-            cite=cite,
-        )
-        .html.strip()
-    )
+    return render(text, own=own, report=report, cite=cite).html.strip()
 
 
 A = '<a class="x" href="b.html#a2017" data-x>'
@@ -99,17 +84,7 @@ def test_a_citation_is_a_link_to_its_work(text: str, html: str) -> None:
 
 
 def test_it_is_words_in_headings_and_in_the_text_for_the_search() -> None:
-    note = RENDERERS[True].render(
-        "## As in [@a2017]\n\nSee [@b1990, p. 2].",
-        path="notes.md",
-        first_line=7,
-        column=0,
-        slugs=Slugs(),
-        link=lambda name: None,
-        href=lambda link: link.url,
-        report=Report(),
-        cite=cite,
-    )
+    note = render("## As in [@a2017]\n\nSee [@b1990, p. 2].", first_line=7, cite=cite)
     assert note.headings[0].html == "As in A et al. 2017"
     assert note.text == "\f\nSee B 1990, p. 2."
     assert [(c.key, c.line) for c in note.citations] == [("a2017", 7), ("b1990", 9)]

@@ -4,13 +4,12 @@ import re
 from pathlib import Path
 
 import pytest
-from note_tools import RENDERERS
+from note_tools import render
 from site_tools import build, faults, make_site, succeed
 
 from pylit.diagnostics import Report
 from pylit.model import NoteHtml
 from pylit.prose.glossary import SIGN, Term, Terms, read_glossary, term_targets
-from pylit.prose.slugs import Slugs
 from pylit.site.prose import read_page
 
 REPOSITORY = Path(__file__).parents[2]
@@ -61,17 +60,7 @@ def shown(text: str, page: str = "pkg/x.py", own: bool = True) -> NoteHtml:
         Term("state", ("state",), "", 2),
         Term("C++", ("C++",), "", 3),
     )
-    return RENDERERS[own].render(
-        text,
-        path=page,
-        first_line=1,
-        column=0,
-        slugs=Slugs(),
-        link=lambda name: None,
-        href=lambda link: link.url,
-        report=Report(),
-        terms=Terms(term_targets(terms)[SIGN], page, "g.html"),
-    )
+    return render(text, own=own, terms=Terms(term_targets(terms)[SIGN], page, "g.html"))
 
 
 def linked(text: str, page: str = "pkg/x.py") -> list[tuple[str, str]]:
