@@ -60,6 +60,10 @@ class NodeProcess:
         except OSError as error:
             self._stderr.close()
             raise NodeError(f"{script} cannot be started: {error}") from error
+        pipes = self._process.stdin, self._process.stdout
+        if pipes[0] is None or pipes[1] is None:
+            raise AssertionError("the process was started with pipes")
+        self._stdin, self._stdout = pipes[0], pipes[1]
         self._threads = [
             threading.Thread(target=self._write, daemon=True),
             threading.Thread(target=self._read, daemon=True),
@@ -111,11 +115,10 @@ class NodeProcess:
             self._process.wait()
         for thread in self._threads:
             thread.join()
-        for pipe in (self._process.stdin, self._process.stdout):
+        for pipe in (self._stdin, self._stdout):
             # What could not be written any more is tried again here, and fails again.
             with contextlib.suppress(OSError):
-                if pipe is not None:
-                    pipe.close()
+                pipe.close()
         self._stderr.close()
 
     def __enter__(self) -> "NodeProcess":
@@ -125,22 +128,16 @@ class NodeProcess:
         self.close()
 
     def _write(self) -> None:
-        pipe = self._process.stdin
-        if pipe is None:
-            raise AssertionError("the process was started with a pipe")
         # When writing fails the process has ended; the reader sees that too and says so.
         with contextlib.suppress(OSError):
             while (line := self._outbox.get()) is not None:
-                pipe.write(line + "\n")
+                self._stdin.write(line + "\n")
                 if self._outbox.empty():
-                    pipe.flush()
-            pipe.close()
+                    self._stdin.flush()
+            self._stdin.close()
 
     def _read(self) -> None:
-        pipe = self._process.stdout
-        if pipe is None:
-            raise AssertionError("the process was started with a pipe")
-        for line in pipe:
+        for line in self._stdout:
             try:
                 answer: dict[str, Any] = json.loads(line)
             except ValueError:

@@ -99,8 +99,8 @@ def test_symbols_are_marked_where_they_are_seen_and_no_other_class_is_given(
         (r"\toggle{a}{b}\endtoggle", 0, r"Undefined control sequence \toggle"),
         (r"x\mathtip{a}{b}", 1, r"Undefined control sequence \mathtip"),
         ('\\char"110000', 0, "MathJax cannot typeset it: Invalid code point 1114112"),
-        ("{" * 400 + "x" + "}" * 400, 0, "MathJax cannot typeset it: nested too deeply"),
-        (r"\sqrt{" * 1000 + "x" + "}" * 1000, 0, "MathJax cannot typeset it: nested too deeply"),
+        ("{" * 2000 + "x" + "}" * 2000, 0, "MathJax cannot typeset it: nested too deeply"),
+        (r"\sqrt{" * 2000 + "x" + "}" * 2000, 0, "MathJax cannot typeset it: nested too deeply"),
     ],
 )
 def test_errors_say_what_and_where(
