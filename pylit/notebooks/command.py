@@ -7,7 +7,6 @@ not what its sources say; 2 for a command that cannot be, 130 after Ctrl-C.
 import argparse
 import os
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -117,9 +116,6 @@ def _make(recipe: Recipe, maker: Maker, around: Surroundings, *, force: bool, ru
 def _write(path: Path, text: str) -> None:
     """Whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-    temporary = Path(name)
-    temporary.chmod(0o644)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)

@@ -5,7 +5,6 @@ page, beside every line and with the shapes, one link away.
 """
 
 import base64
-import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pylit.diagnostics import Diagnostic, Report
-from pylit.model import Module, Note, Section, SourceFile, Span
+from pylit.model import Module, SourceFile
 from pylit.notebooks.model import (
     OWN,
     Document,
@@ -24,6 +23,7 @@ from pylit.notebooks.model import (
     read_document,
     source_of,
 )
+from pylit.site.prose import text_module
 
 FOLDER = "notebooks"
 #: A drawing of more elements becomes a file of its own: a page has room for so many nodes.
@@ -68,19 +68,10 @@ def notebook_page(
     name = f"{FOLDER}/{path.stem}"
     writer = _Writer(name, around)
     text, head = writer.text(document["cells"])
-    source = SourceFile(
-        path=path,
-        name=name,
-        display=f"{FOLDER}/{path.name}",
-        is_package=False,
-        own=True,
-        text=text,
-        digest=hashlib.sha256(text.encode()).hexdigest(),
-    )
+    source = SourceFile(path, name, f"{FOLDER}/{path.name}", False, True, text, "")
     values = {"title": head["title"], "summary": head["summary"]}
-    note = Note("docstring", Span(1, text.count("\n") + 1), text, 1, 0)
     files = {f"{name}.ipynb": path.read_bytes(), **writer.files}
-    return Module(source, values, (), (Section((note,), None),)), files
+    return text_module(source, values, text, 1), files
 
 
 class _Writer:

@@ -18,10 +18,8 @@ from pylit.site.addresses import ALL, HOME, HOOD, MISSING, file_path
 from pylit.site.catalogue import find_page, page_link
 from pylit.site.config import SiteConfig
 from pylit.site.drafts import Draft
-from pylit.site.feed import Entry, feed
-from pylit.site.inventory import inventory
+from pylit.site.indexes import Entry, feed, inventory, robots, sitemap
 from pylit.site.links import facts
-from pylit.site.sitemap import robots, sitemap
 from pylit.site.texts import llms, page_text, text_url
 from pylit.source.cpp import is_cpp
 from pylit.tex.mathfonts import math_fonts

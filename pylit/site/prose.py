@@ -4,6 +4,8 @@ A Markdown page is read as a module that is one note and no code.
 """
 
 import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from pylit.diagnostics import Diagnostic, Report
@@ -55,15 +57,13 @@ def read_page(path: Path, folder: Path, display: str, report: Report) -> Module 
         message = f"byte {error.start} is not UTF-8"
         report.add(Diagnostic(shown, line, 0, "source-encoding", message, "save it as UTF-8"))
         return None
-    source = SourceFile(
-        path=path,
-        name=relative.removesuffix(".md"),
-        display=shown,
-        is_package=False,
-        own=True,
-        text=text,
-        digest=hashlib.sha256(data).hexdigest(),
-    )
     values, rest, taken = frontmatter.split(text, path=shown, report=report)
-    note = Note("docstring", Span(1, text.count("\n") + 1), rest, taken + 1, 0)
+    source = SourceFile(path, relative.removesuffix(".md"), shown, False, True, text, "")
+    return text_module(source, values, rest, taken + 1)
+
+
+def text_module(source: SourceFile, values: Mapping[str, str], text: str, first: int) -> Module:
+    """A source that is one note and no code: `text`, which begins on its line `first`."""
+    source = replace(source, digest=hashlib.sha256(source.text.encode()).hexdigest())
+    note = Note("docstring", Span(1, source.text.count("\n") + 1), text, first, 0)
     return Module(source, values, (), (Section((note,), None),))

@@ -34,55 +34,42 @@ Relations = Mapping[str, Mapping[str, Related]]
 
 
 def relations(drafts: Sequence[Draft], targets: Mapping[str, Target]) -> Relations:
-    """How the public classes and functions of a site stand to each other."""
-    shown = {t.url: t.definition for t in targets.values() if _is_shown(t.definition)}
-    built: dict[str, list[str]] = {}
+    """How the public classes and functions of a site are related, and methods and kernels."""
+    definitions = {target.url: target.definition for target in targets.values()}
+    shown = {address for address, definition in definitions.items() if _is_shown(definition)}
+    #: Address -> field of `Related` -> addresses.
+    links: dict[str, dict[str, list[str]]] = {}
+
+    def link(address: str, field: str, other: str) -> None:
+        links.setdefault(address, {}).setdefault(field, []).append(other)
+
     for draft in drafts:
         for name in draft.uses:
             address = f"{draft.url}#{name}"
-            if address in shown:
-                parts = _used(name, draft.url, draft.uses)
-                built[address] = [a for a in parts if a in shown and a != address]
-    reverse: dict[str, list[str]] = {}
-    for address, used in built.items():
-        for other in used:
-            reverse.setdefault(other, []).append(address)
-
-    def named(addresses: Sequence[str]) -> tuple[tuple[str, str, str], ...]:
-        return tuple((a, shown[a].qualname, shown[a].dotted) for a in addresses)
-
-    found: dict[str, dict[str, Related]] = {}
-    for address in {**built, **reverse}:
-        related = Related(named(built.get(address, ())), named(sorted(reverse.get(address, ()))))
-        if related != Related():
-            page, _, name = address.partition("#")
-            found.setdefault(page, {})[name] = related
-    _add_kernels(found, drafts, targets)
-    return found
-
-
-def _add_kernels(
-    found: dict[str, dict[str, Related]], drafts: Sequence[Draft], targets: Mapping[str, Target]
-) -> None:
-    """A method and the kernels that are attached to it link to each other."""
-    definitions = {target.url: target.definition for target in targets.values()}
-
-    def named(address: str) -> tuple[str, str, str]:
-        return address, definitions[address].qualname, definitions[address].dotted
-
-    def related(address: str) -> tuple[dict[str, Related], str, Related]:
-        page, _, name = address.partition("#")
-        on_page = found.setdefault(page, {})
-        return on_page, name, on_page.get(name, Related())
-
-    for draft in drafts:
+            for other in _used(name, draft.url, draft.uses) if address in shown else ():
+                if other in shown and other != address:
+                    link(address, "built_from", other)
+                    link(other, "used_by", address)
         for function, reference in draft.kernels.items():
             kernel = f"{draft.url}#{function}"
             if kernel in definitions and reference in definitions:
-                on_page, name, old = related(reference)
-                on_page[name] = replace(old, kernels=(*old.kernels, named(kernel)))
-                on_page, name, old = related(kernel)
-                on_page[name] = replace(old, references=(named(reference),))
+                link(reference, "kernels", kernel)
+                link(kernel, "references", reference)
+    for fields in links.values():
+        fields.get("used_by", []).sort()
+
+    def named(addresses: Sequence[str]) -> tuple[tuple[str, str, str], ...]:
+        return tuple((a, definitions[a].qualname, definitions[a].dotted) for a in addresses)
+
+    found: dict[str, dict[str, Related]] = {}
+    # A page lists its definitions in the order of its code.
+    in_order = dict.fromkeys(f"{draft.url}#{name}" for draft in drafts for name in draft.uses)
+    for address in {**in_order, **links}:
+        if address in links:
+            page, _, name = address.partition("#")
+            fields = links[address]
+            found.setdefault(page, {})[name] = Related(**{k: named(v) for k, v in fields.items()})
+    return found
 
 
 def _is_shown(definition: Definition) -> bool:
