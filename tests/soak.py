@@ -22,6 +22,7 @@ import time
 import tokenize
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
+from itertools import groupby
 from pathlib import Path
 
 from pylit.diagnostics import Report, Severity
@@ -106,11 +107,20 @@ def check_page(text: str, page: str) -> list[str]:
     if lost := missing - notes(text):
         faults.append(f"lines {sorted(lost)[:5]} are code and are lost")
     words = set(WORD.findall(" ".join(read.text)))
-    for number in sorted(missing):
-        line = lines[number - 1]
-        if not MORE.search(line) and not set(WORD.findall(line)) <= words:
-            faults.append(f"words of line {number} are lost: {line.strip()!r}")
+    for numbers_of_note in together(sorted(missing)):
+        note = [lines[number - 1] for number in numbers_of_note]
+        for number, line in zip(numbers_of_note, note, strict=True):
+            # Between two dollar signs, words are a formula.
+            left = not MORE.search(line) and not any("$" in other for other in note)
+            if left and not set(WORD.findall(line)) <= words:
+                faults.append(f"words of line {number} are lost: {line.strip()!r}")
     return faults
+
+
+def together(numbers: list[int]) -> Iterator[list[int]]:
+    """Numbers that follow each other."""
+    for _, group in groupby(enumerate(numbers), lambda one: one[1] - one[0]):
+        yield [number for _, number in group]
 
 
 def built(sources: list[Path], folder: Path, **more: object) -> Outcome:

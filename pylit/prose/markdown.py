@@ -37,6 +37,8 @@ __all__ = ["MarkdownRenderer", "NoteContext", "Slugs"]
 RESERVED = re.compile("[\ue000-\ue003]")
 #: Characters of a note; some rules of Markdown take time that grows with the square of it.
 LONGEST = 300_000
+#: Levels of lists and quotes; each list has two.
+DEEPEST = 100
 #: Inline rules whose tokens must know where in the source they stand.
 LOCATED = ("link", "image", "autolink", "html_inline", "math_inline", "anchor")
 
@@ -56,13 +58,16 @@ class MarkdownRenderer:
         """Render one note: Markdown that stands where the context says."""
         text = RESERVED.sub("", text)
         if len(text) > LONGEST:
-            return as_it_is(text, context)
+            return as_it_is(text, f"of {len(text):,} characters", context)
         env: dict[str, object] = {}
         renderer, options = cast(RendererHTML, self._md.renderer), self._md.options
         context.own, context.lines = self._own, text.split("\n")
         context.parse = lambda text: self._md.parseInline(text, env)
         context.inline = lambda tokens: renderer.renderInline(tokens, options, {"note": 0})
-        tokens = resolve(self._md.parse(text, env), env, context)
+        parsed = self._md.parse(text, env)
+        if any(token.level >= DEEPEST - 1 for token in parsed):  # The parser leaves out the rest.
+            return as_it_is(text, "with lists in lists without end", context)
+        tokens = resolve(parsed, env, context)
         return NoteHtml(
             html=renderer.render(tokens, options, {"note": context.footnotes}),
             formulas=tuple(context.formulas),
@@ -74,10 +79,10 @@ class MarkdownRenderer:
         )
 
 
-def as_it_is(text: str, context: NoteContext) -> NoteHtml:
-    """A note too long for Markdown, such as data in a docstring, as plain text."""
-    message = f"a note of {len(text):,} characters is shown as plain text"
-    hint = f"notes of more than {LONGEST:,} characters are not read as Markdown; split it"
+def as_it_is(text: str, what: str, context: NoteContext) -> NoteHtml:
+    """A note that is too much for Markdown, such as data in a docstring, as plain text."""
+    message = f"a note {what} is shown as plain text"
+    hint = f"more than {LONGEST:,} characters, or {DEEPEST} levels, are not read as Markdown"
     place, severity = (context.path, context.first_line, 0), Severity.WARNING
     context.report.add(Diagnostic(*place, "note-long", message, hint, severity=severity))
     return NoteHtml(f'<pre class="fence"><code>{escape(text, quote=False)}</code></pre>\n')
@@ -89,6 +94,7 @@ def parser(own: bool) -> MarkdownIt:
     options = {"html": own, "xhtmlOut": False, "tasklists": True, "alerts": True}
     options["typographer"] = own
     md = MarkdownIt("commonmark", options)
+    md.options["maxNesting"] = DEEPEST
     md.enable(["table", "strikethrough"])
     if own:
         # Another's notes may hold code outside of backticks, where a straight quote is meant.

@@ -210,3 +210,12 @@ def test_whatever_is_written_is_rendered(text: str, own: bool) -> None:
 )
 def test_text_that_only_looks_like_mathematics(text: str) -> None:
     assert not render(text).formulas
+
+
+@pytest.mark.parametrize(("deep", "told"), [(30, []), (60, ["note-long"])])
+def test_lists_in_lists_lose_nothing(deep: int, told: list[str]) -> None:
+    lines = [f"{'  ' * n}- word{n}" for n in range(deep)]
+    report = Report()
+    note = render("\n".join(lines), report=report)
+    assert [d.code for d in report] == told
+    assert all(f"word{n}" in note.html for n in range(deep))
