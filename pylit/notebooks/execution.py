@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pylit.notebooks.model import OWN, Document, NotebookError, code_cells, source_of
+from pylit.notebooks.model import OWN, Document, NotebookError, code_cells
 
 #: Of one output, the first of these that it has is kept. A drawing comes as HTML as well, which
 #: follows the theme of a live notebook; of a saved one GitHub shows the drawing alone.
@@ -49,13 +49,12 @@ def executed(
     Raises `NotebookError` with the cell and the end of its traceback, if a cell fails.
     """
     # Only here: who builds the site needs none of them.
-    import nbformat
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, DeadKernelError
 
     variables = {**os.environ, **(environment or {})}
     result = copy.deepcopy(document)
-    notebook = nbformat.from_dict(_to_run(result, strict=strict))  # type: ignore[no-untyped-call]
+    notebook = _to_run(result, strict=strict)
     with tempfile.TemporaryDirectory() as folder:
         client = NotebookClient(
             notebook,
@@ -84,29 +83,22 @@ def executed(
     return result
 
 
-def _to_run(document: Document, *, strict: bool) -> Document:
-    """A copy with the texts of cells in one piece, as nbclient wants them, between two cells more.
+def _to_run(document: Document, *, strict: bool) -> Any:
+    """The notebook as nbclient wants it, without outputs, between two cells more.
 
     The first decides what a warning is; the last lets the kernel warn as it likes when it ends, and
     tells where it ran.
     """
-    cells = [{**cell, "source": source_of(cell)} for cell in document["cells"]]
-    for cell in code_cells({"cells": cells}):
+    import nbformat
+    from nbformat.v4 import new_code_cell
+
+    notebook = nbformat.reads(json.dumps(document), as_version=4)  # type: ignore[no-untyped-call]
+    for cell in code_cells(notebook):
         cell["outputs"] = []
     first = 'import warnings\nwarnings.simplefilter("error")' if strict else "pass"
     last = 'import warnings\nwarnings.simplefilter("ignore")' + _WHERE
-    return {**document, "cells": [_code("first", first), *cells, _code("last", last)]}
-
-
-def _code(name: str, source: str) -> dict[str, Any]:
-    return {
-        "cell_type": "code",
-        "execution_count": None,
-        "id": name,
-        "metadata": {},
-        "outputs": [],
-        "source": source,
-    }
+    notebook["cells"] = [new_code_cell(first), *notebook["cells"], new_code_cell(last)]  # type: ignore[no-untyped-call]
+    return notebook
 
 
 def _take(result: Document, ran: list[Any]) -> None:
