@@ -6,16 +6,15 @@ leads there: a page opened from a disk may load scripts, but not data.
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from pylit.code.highlight import highlight_block
 from pylit.diagnostics import Report
 from pylit.model import Target
 from pylit.prose.citations import Cite
 from pylit.prose.markdown import MarkdownRenderer, NoteContext, Slugs
-from pylit.tex.maths import Rendered, fill
-
-Typeset = Callable[[str, bool], Rendered]
+from pylit.tex.maths import fill
+from pylit.tex.symbols import Typeset
 
 #: Longer signatures are cut: a preview is a glance.
 LONGEST = 400
