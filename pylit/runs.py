@@ -484,7 +484,7 @@ def _read(text: str, name: str, is_package: bool) -> _Source:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
         return _Source(CodeLines((), digest(text)))
-    lines = _code_lines(text, tree)
+    lines = code_lines(text, tree)
     imports = tuple(dict.fromkeys(_imported(tree, name, is_package)))
     split = _Split()
     split.visit(tree)
@@ -562,8 +562,8 @@ _SILENT = frozenset({tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.E
 _SILENT |= {tokenize.INDENT, tokenize.DEDENT}
 
 
-def _code_lines(text: str, tree: ast.Module) -> CodeLines:
-    """A text that is a statement, as docstrings are, is no code."""
+def code_lines(text: str, tree: ast.Module) -> CodeLines:
+    """The lines of a source that hold code. A text that is a statement is a docstring, and none."""
     statements = [node for node in ast.walk(tree) if isinstance(node, ast.Expr)]
     notes = {(node.lineno, node.col_offset) for node in statements if _is_text(node)}
     found: dict[int, list[str]] = {}

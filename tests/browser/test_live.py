@@ -50,9 +50,11 @@ def test_it_writes_the_same_text_again(visit: Callable[..., Visit]):
     written = []
     for _ in range(2):
         page.get_by_role("button", name="Write on").click()
-        page.wait_for_function("document.querySelector('.written').value.length > 30")
-        page.get_by_role("button", name="Stop").click()
-        written.append(page.locator(".written").inner_text()[:30])
+        page.wait_for_function(
+            "document.querySelector('.written').value.length > 30 && "
+            "[...document.querySelectorAll('.writer button')].at(-1).textContent === 'Write on'"
+        )
+        written.append(page.locator(".written").inner_text())
         page.evaluate("document.querySelector('.written').value = ''")
     assert written[0] == written[1]
 

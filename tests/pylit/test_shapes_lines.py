@@ -1,13 +1,15 @@
 """Lines of a page: a whole module with its chips, and runs that move with the lines of code."""
 
+import ast
 from pathlib import Path
 
 import pytest
 from shape_tools import AXES, module_of, plain
 from shape_tools import run as run_traces
 
+from pylit import runs
 from pylit.shapes.check import check
-from pylit.shapes.lines import Run, Traced, code_lines, module_lines, moved
+from pylit.shapes.lines import module_lines, read_run
 from pylit.shapes.plan import read_plan
 
 GOLDEN = Path(__file__).with_name("golden") / "shapes"
@@ -48,6 +50,10 @@ def f(x):
 '''
 
 
+def code_lines(text: str) -> runs.CodeLines:
+    return runs.code_lines(text, ast.parse(text))
+
+
 def test_lines_that_hold_code():
     assert code_lines(TEXT).numbers == (3, 7, 11, 13, 14, 16)
 
@@ -86,25 +92,18 @@ def test_code_is(old: str, new: str):
     assert code_lines(TEXT.replace(old, new)).content != code_lines(TEXT).content
 
 
-def run(line: int) -> Run:
-    values = {(line, "set", "y"): ((("T",),),)}
-    return Run({"T": 5}, values, {7: ({},)}, {}, frozenset({7, 8, line}))  # type: ignore
-
-
-def test_runs_move_with_their_lines():
+def test_what_ran_moves_with_its_lines():
     edited = code_lines("# One more.\n" + TEXT.replace("        # between\n", ""))
-    traced = [Traced("here:1", (run(14), run(11)))]
-    (found,) = moved(traced, code_lines(TEXT), edited) or ()
-    first, second = found.runs
-    assert list(first.values) == [(14, "set", "y")]
-    assert list(second.values) == [(12, "set", "y")]
-    assert first.calls == {8: ({},)}
+    now = dict(zip(code_lines(TEXT).numbers, edited.numbers, strict=True))
+    value = [["", [5], "float32", None]]
+    told = {
+        "values": [[14, "set", "y", [value]], [11, "set", "x", [value]]],
+        "calls": [[7, [{"x": value}]]],
+        "fields": [],
+        "lines": [7, 8, 14],
+    }
+    found = read_run(told, {"T": 5}, now)
+    assert list(found.values) == [(14, "set", "y"), (12, "set", "x")]
+    assert list(found.calls) == [8]
     # Line 8 was a docstring.
-    assert first.lines == {8, 14}
-    assert found.place == "here:1"
-
-
-def test_runs_of_other_code_or_other_lines_do_not():
-    lines = code_lines(TEXT)
-    assert moved([Traced("here:1", (run(14), run(14)))], lines, code_lines("x = 1\n")) is None
-    assert moved([Traced("here:1", (run(14), run(12)))], lines, lines) is None
+    assert found.lines == {8, 14}
