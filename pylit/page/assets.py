@@ -24,7 +24,7 @@ _LINE_COMMENT = re.compile(r"^[ \t]*//.*\n", re.MULTILINE)
 _INDENTATION = re.compile(r"^[ \t]+|\n(?=\n)", re.MULTILINE)
 _CSS_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _CSS_SPACE = re.compile(r"\s+")
-_CSS_TIGHT = re.compile(r"\s*([{};,])\s*")
+_CSS_TIGHT = re.compile(r"\s*([{};,>])\s*|(?<=:)\s+")
 
 
 def assets(theme: Path, node_modules: Path | None, cache: Path | None) -> Mapping[str, bytes]:
@@ -49,7 +49,7 @@ def style_sheet(theme: Path) -> str:
     parts = sorted((theme / "css").glob("*.css"))
     text = "".join(path.read_text(encoding="utf-8") for path in parts)
     text = _CSS_SPACE.sub(" ", _CSS_COMMENT.sub("", text))
-    return _CSS_TIGHT.sub(r"\1", text).replace(";}", "}").strip() + "\n"
+    return _CSS_TIGHT.sub(lambda found: found[1] or "", text).replace(";}", "}").strip() + "\n"
 
 
 def script(parts: Iterable[Path]) -> str:

@@ -16,6 +16,9 @@ FLAGS = [
     "--disable-sync",
 ]
 HEIGHTS = {320: 640, 390: 844, 1024: 768, 1440: 900, 1920: 1080}
+#: Far sections are laid out after those near the window; without scripts, when they come near.
+LAID_OUT = """() => document.documentElement.dataset.js === undefined ||
+  [...document.querySelectorAll(".s")].every((section) => section.style.contentVisibility)"""
 MHA = "labml_nn/transformers/mha.html"
 FEEDBACK = "labml_nn/transformers/feedback/index.html"
 
@@ -40,6 +43,7 @@ class Visit:
     def open(self, url: str) -> None:
         """Go to a page of the site, or to an address of its own."""
         self.page.goto(url if ":" in url else self.server + url)
+        self.page.wait_for_function(LAID_OUT)
 
     def unfold(self) -> Page:
         """The page, with all imports, tables of symbols and answers open."""

@@ -53,6 +53,19 @@ def test_the_outline_opens_from_the_bar_and_closes_when_it_has_been_used(
     assert window.page.url.endswith(str(anchor))
 
 
+@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("anchor", ["cost", "MultiHeadAttention.forward", "exercise-2"])
+def test_what_a_link_leads_to_stays_in_place_while_the_rest_is_laid_out(
+    anchor: str, width: int, visit: Callable[..., Visit]
+):
+    window = visit(f"{MHA}#{anchor}", width)
+    target = window.page.locator(f"[id='{anchor}']")
+    top, bar = box(window, f"[id='{anchor}']")["y"], box(window, ".bar")
+    assert bar["height"] <= top <= bar["height"] + 60
+    target.evaluate("element => element.scrollIntoView()")
+    assert box(window, f"[id='{anchor}']")["y"] == pytest.approx(top, abs=2)
+
+
 def test_a_line_that_a_link_leads_to_is_marked_and_in_sight(visit: Callable[..., Visit]):
     window = visit(MHA)
     line = some_line(window)

@@ -58,7 +58,7 @@ def test_style_sheets_ask_for_nothing_outside(made: dict[str, bytes]):
     assert b"@import" not in made["assets/site.css"]
 
 
-COLOURS = dict(re.findall(r"--(\w+): light-dark\((#\w+,#\w+)\)", style_sheet(THEME)))
+COLOURS = dict(re.findall(r"--(\w+):light-dark\((#\w+,#\w+)\)", style_sheet(THEME)))
 #: Where each colour of text stands.
 GROUNDS = {
     "page": "text muted link good bad number definition line",

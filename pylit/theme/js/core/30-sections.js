@@ -1,7 +1,10 @@
 // Where the reader is: marked on the page and in the outline.
 const sections = findAll(".s");
 const outline = find("#outline");
-const entries = findAll("#outline a").map((link) => [link, document.getElementById(decodeURIComponent(link.hash.slice(1)))]);
+const entries = findAll("#outline a").map((link) => {
+  const target = document.getElementById(decodeURIComponent(link.hash.slice(1)));
+  return [link, target, sections.indexOf(target.closest(".s"))];
+});
 let current = -1;
 let entry;
 
@@ -19,15 +22,17 @@ const markSection = (line) => {
   current = index;
 };
 
-// The rail follows the reader, but must not move the page: so no `scrollIntoView`.
+// The rail follows the reader, but must not move the page: so no `scrollIntoView`. What is far from the
+// window is not laid out, and would be if it were asked where it is; so only the current section is.
 const markEntry = (line) => {
-  const last = entries.findLast(([, target]) => target?.getBoundingClientRect().top < line)?.[0];
+  const last = entries.findLast(
+    ([, target, at]) => at < current || (at === current && target.getBoundingClientRect().top < line),
+  )?.[0];
   if (last === entry) return;
   entry?.removeAttribute("aria-current");
   last?.setAttribute("aria-current", "location");
   entry = last;
-  const middle = (last?.offsetTop ?? 0) - outline.clientHeight / 2;
-  outline.scrollTop = middle;
+  outline.scrollTop = (last?.offsetTop ?? 0) - outline.clientHeight / 2;
 };
 
 let waiting = false;
@@ -43,7 +48,19 @@ const lookSoon = () => {
 };
 addEventListener("scroll", lookSoon, { passive: true });
 addEventListener("resize", lookSoon);
-look();
+lookSoon();
+
+// A page is shown when what is near the window is laid out. The rest follows, a section in each frame:
+// from then on heights are true, and all of it can be selected. (Of two that change in one frame, one
+// above the window could move what is in it.)
+const later = [...sections];
+const layOut = () => {
+  const section = later.shift();
+  if (!section) return;
+  section.style.contentVisibility = "visible";
+  requestAnimationFrame(layOut);
+};
+addEventListener("load", layOut);
 
 // A section back or ahead, with the focus, so that Tab goes on from there.
 const step = (by) => {

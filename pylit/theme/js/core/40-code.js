@@ -8,22 +8,13 @@ const codeOf = (block) =>
     })
     .join("\n");
 
-const copyText = async (text) => {
-  if (navigator.clipboard) return navigator.clipboard.writeText(text);
-  // Without a secure connection there is only the old way.
-  const area = Object.assign(document.createElement("textarea"), { value: text });
-  document.body.append(area);
-  area.select();
-  document.execCommand("copy");
-  area.remove();
-};
-
 const copyButton = (block) => {
   const button = Object.assign(document.createElement("button"), { type: "button", textContent: "Copy" });
   button.ariaLabel = "Copy the code";
   button.addEventListener("click", async () => {
-    const done = await copyText(codeOf(block)).then(() => "Copied", () => "Not copied");
-    button.textContent = button.ariaLabel = done;
+    // Without a secure connection there is no clipboard.
+    const done = await navigator.clipboard?.writeText(codeOf(block)).then(() => "Copied", () => "");
+    button.textContent = button.ariaLabel = done || "Not copied";
     setTimeout(() => {
       button.textContent = "Copy";
       button.ariaLabel = "Copy the code";
@@ -56,8 +47,8 @@ importLine?.append(copyButton(importLine));
 // What scrolls sideways can be reached with Tab while it does.
 const NAMES = { PRE: "Code", CODE: "Code", DIV: "Table" };
 const watchWidth = new ResizeObserver((changes) => {
-  for (const { target } of changes) {
-    const wide = target.scrollWidth > target.clientWidth;
+  const found = changes.map(({ target }) => [target, target.scrollWidth > target.clientWidth]);
+  for (const [target, wide] of found) {
     target.toggleAttribute("tabindex", wide);
     if (wide) target.tabIndex = 0;
     if (NAMES[target.tagName]) {
