@@ -16,9 +16,8 @@ from pylit.diagnostics import Report
 from pylit.node.executable import NodeError, find_node
 from pylit.node.packages import set_up, user_cache
 from pylit.pipeline.build import Builder, Options
+from pylit.pipeline.outcome import Progress, tell
 from pylit.pipeline.pool import cores
-from pylit.pipeline.progress import progress
-from pylit.pipeline.summary import tell
 from pylit.site.config import load_config
 from pylit.skeleton import SkeletonError, begin_page, begin_site
 
@@ -193,7 +192,7 @@ def _lacking() -> str:
 
 def build(options: Options, *, verbose: bool) -> int:
     """Build once and tell what came of it; the result is the exit status."""
-    line = progress()
+    line = Progress(sys.stderr)
     with Builder(options) as builder:
         outcome = builder.build(line)
     line.end()

@@ -30,9 +30,7 @@ _COLLECTED = 50
 
 def cores() -> int:
     """The cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 @contextmanager
@@ -68,26 +66,26 @@ def _collected(work: Callable[[Item], Result]) -> Callable[[Item], Result]:
 
 
 def run(
-    make: Callable[[], Callable[[Item], Result]], items: Iterable[Item], jobs: int
+    work: Callable[[Item], Result], items: Iterable[Item], jobs: int
 ) -> Iterator[tuple[int, Result]]:
-    """Call ``make()`` once in each process and its result with every item.
+    """Call `work` with every item, in `jobs` processes.
 
     Results come as they are ready, each with the index of its item; items are taken a few at a
-    time, so that neither pile up. `make` and the items cross between processes, so they can be
+    time, so that neither pile up. `work` and the items cross between processes, so they can be
     pickled. Leaving early, by Ctrl-C too, ends the processes.
     """
     items = iter(items)
     first = list(islice(items, FEW))
     numbered = enumerate(chain(first, items))
     if jobs <= 1 or len(first) < FEW:
-        work = _collected(make())
-        yield from ((index, work(item)) for index, item in numbered)
+        here = _collected(work)
+        yield from ((index, here(item)) for index, item in numbered)
         return
     context = multiprocessing.get_context("fork" if _may_fork() else "spawn")
-    executor = ProcessPoolExecutor(jobs, context, initializer=_start, initargs=(make,))
+    executor = ProcessPoolExecutor(jobs, context, initializer=_start, initargs=(work,))
+    futures: dict[Future[Result], int] = {}
     finished = False
     try:
-        futures: dict[Future[Result], int] = {}
         while True:
             for index, item in islice(numbered, _AHEAD * jobs - len(futures)):
                 with _uninterrupted():
@@ -98,16 +96,15 @@ def run(
                 yield futures.pop(future), future.result()
         finished = True
     finally:
-        if not finished:
-            for child in multiprocessing.active_children():
-                child.terminate()
+        for child in () if finished else multiprocessing.active_children():
+            child.terminate()
         executor.shutdown(cancel_futures=True)
 
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
     """Let Ctrl-C wait while a process starts: what is raised in the hooks of a fork is lost."""
-    if not hasattr(signal, "pthread_sigmask"):
+    if sys.platform == "win32":
         yield
         return
     old = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -120,13 +117,13 @@ def _uninterrupted() -> Iterator[None]:
 _work: Callable[[Any], Any] | None = None
 
 
-def _start(make: Callable[[], Callable[[Any], Any]]) -> None:
+def _start(work: Callable[[Any], Any]) -> None:
     global _work
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # Ctrl-C reaches every process of a terminal; the one that started these ends them.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.disable()
-    _work = _collected(make())
+    _work = _collected(work)
 
 
 def _end_with_parent() -> None:
@@ -144,9 +141,4 @@ def _call(item: Any) -> Any:
 
 def _may_fork() -> bool:
     """Whether this process has a single thread: a lock held by another would stay held for ever."""
-    if sys.platform != "linux":
-        return False
-    try:
-        return len(list(Path("/proc/self/task").iterdir())) == 1
-    except OSError:
-        return threading.active_count() == 1
+    return sys.platform == "linux" and len(list(Path("/proc/self/task").iterdir())) == 1

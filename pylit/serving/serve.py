@@ -22,7 +22,7 @@ from watchfiles import Change, awatch
 from pylit.diagnostics import Report, Severity
 from pylit.notebooks.pages import FOLDER
 from pylit.pipeline.build import SEARCH, Builder, Options
-from pylit.pipeline.summary import tell
+from pylit.pipeline.outcome import tell
 from pylit.serving.live import Live
 from pylit.site.config import load_config
 from pylit.site.write import Written

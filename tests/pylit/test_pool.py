@@ -1,6 +1,5 @@
 import multiprocessing
 import os
-from functools import partial
 
 import pytest
 
@@ -22,7 +21,7 @@ class Power:
 @pytest.mark.parametrize("jobs", [1, 2, 5])
 def test_every_item_is_worked_on_once(jobs: int) -> None:
     items = list(range(2 * FEW))
-    results = dict(run(partial(Power, 3), items, jobs))
+    results = dict(run(Power(3), items, jobs))
     assert {index: value for index, (value, _) in results.items()} == {n: n**3 for n in items}
     processes = {process for _, process in results.values()}
     assert (os.getpid() in processes) == (jobs == 1)
@@ -30,11 +29,11 @@ def test_every_item_is_worked_on_once(jobs: int) -> None:
 
 def test_a_fault_in_another_process_arrives_here() -> None:
     with pytest.raises(ValueError, match="-1 is negative"):
-        list(run(partial(Power, 2), [*range(FEW), -1], 2))
+        list(run(Power(2), [*range(FEW), -1], 2))
 
 
 def test_leaving_early_ends_the_processes() -> None:
-    results = run(partial(Power, 2), list(range(50)), 2)
+    results = run(Power(2), list(range(50)), 2)
     next(results)
     results.close()  # type: ignore[attr-defined]
     assert not multiprocessing.active_children()

@@ -9,7 +9,7 @@ import pytest
 from site_tools import build, make_site, succeed, tree
 
 from pylit.pipeline.build import Builder
-from pylit.pipeline.unchanged import Traces
+from pylit.pipeline.remembered import Traces
 
 
 @pytest.fixture

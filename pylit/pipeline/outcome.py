@@ -1,0 +1,125 @@
+"""What a build is asked for, and what it tells: how far it is, what it found, what it did."""
+
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+from pylit.diagnostics import Report, Severity
+from pylit.node.packages import MODULES
+from pylit.site.write import Written
+
+THEME = Path(__file__).resolve().parents[1] / "theme"
+#: Warnings shown without --verbose; a foreign package can have thousands.
+SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to build, where to, and how."""
+
+    #: The folder that holds ``docs_src``.
+    root: Path
+    out: Path
+    #: Packages to render instead of the site's own sources.
+    sources: tuple[Path, ...] = ()
+    #: None keeps nothing between processes.
+    cache: Path | None = None
+    jobs: int = 1
+    #: Do everything but write.
+    check: bool = False
+    #: Whether builds follow each other while an author works.
+    serving: bool = False
+    title: str = ""
+    base_url: str = ""
+    theme: Path = THEME
+    node_modules: Path = MODULES
+    #: Why there is no Node, or nothing from npm; empty when there is both.
+    lacking: str = ""
+
+    @property
+    def docs(self) -> Path:
+        """Where what is not Python source lies; somebody else's package has nothing of the kind."""
+        return (Path(__file__).parent / "nowhere" if self.sources else self.root) / "docs_src"
+
+
+@dataclass(slots=True)
+class Tally:
+    """How much of a build was made and how much was there already."""
+
+    drafted: int = 0
+    rendered: int = 0
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a build."""
+
+    report: Report
+    pages: int = 0
+    tally: Tally = field(default_factory=Tally)
+    written: Written = field(default_factory=Written)
+    seconds: float = 0.0
+
+
+class Progress:
+    """How far a build is: a line in a terminal `out`, gone in the end; nothing elsewhere."""
+
+    def __init__(self, out: TextIO | None = None) -> None:
+        self._out = out if out and out.isatty() else None
+        self._title, self._total, self._done, self._shown = "", 0, 0, 0.0
+
+    def stage(self, title: str, total: int = 0) -> None:
+        """A new stage begins, of `total` steps if that is known."""
+        self._title, self._total, self._done, self._shown = title, total, -1, 0.0
+        self.step()
+
+    def step(self) -> None:
+        """One step of the stage is done."""
+        self._done += 1
+        if time.monotonic() - self._shown > 0.05:
+            self._shown = time.monotonic()
+            self._write(f"{self._title} {self._done}" + f"/{self._total}" * bool(self._total))
+
+    def end(self) -> None:
+        """Remove the line."""
+        self._write("")
+
+    def _write(self, text: str) -> None:
+        if self._out is not None:
+            # Back to the first column, and clear what stands to the right.
+            self._out.write(f"\r\x1b[K{text}")
+            self._out.flush()
+
+
+def tell(outcome: Outcome, options: Options, *, verbose: bool = False) -> None:
+    """Print the diagnostics, and in one line what was made and reused, or how many faults."""
+    errors = [d for d in outcome.report if d.severity is Severity.ERROR]
+    warnings = [d for d in outcome.report if d.severity is Severity.WARNING]
+    shown = warnings if verbose else warnings[:SHOWN]
+    for diagnostic in (*shown, *errors):
+        print(diagnostic, file=sys.stderr)
+    if len(shown) < len(warnings):
+        rest = len(warnings) - len(shown)
+        print(f"… and {_count(rest, 'more warning')}; --verbose shows all", file=sys.stderr)
+    faults = [_count(len(errors), "error")] * bool(errors)
+    faults += [_count(len(warnings), "warning")] * bool(warnings)
+    seconds = f"{outcome.seconds:.{0 if outcome.seconds >= 10 else 2}f} s"
+    if errors:
+        print(f"{', '.join(faults)} in {seconds}; the site is as it was.", file=sys.stderr)
+        return
+    made, written = outcome.tally.rendered, outcome.written
+    changed = _count(len(written.written) + len(written.deleted), "file")
+    out = options.out.absolute()
+    out = out.relative_to(Path.cwd()) if out.is_relative_to(Path.cwd()) else out
+    parts = [
+        f"{_count(outcome.pages, 'page')} in {seconds}",
+        f"{made} made, {outcome.pages - made} reused",
+        "checked, nothing written" if options.check else f"{changed} changed in {out}/",
+    ]
+    print("; ".join([*parts, ", ".join(faults)] if faults else parts) + ".")
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
