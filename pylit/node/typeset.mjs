@@ -74,13 +74,13 @@ const MARK = /^y\d+$/;
 // Where \newcommand and its kin put what they define.
 const DEFINITIONS = ["new-Command", "new-Delimiter", "new-Environment"];
 
-// A typesetter for one site: `macros` maps names to TeX, `{"R": "\\mathbb{R}"}`.
-export function typesetter(macros = {}) {
+// A typesetter that is used for one formula after the other.
+export function typesetter() {
   const adaptor = liteAdaptor();
   const handler = SafeHandler(RegisterHTMLHandler(adaptor));
   const tex = new TeX({
     packages: PACKAGES,
-    macros: { ...COMMON, ...macros },
+    macros: COMMON,
     formatError: (_jax, error) => { throw error; },
   });
   let compiled = null;

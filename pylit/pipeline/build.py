@@ -22,7 +22,7 @@ from jinja2 import TemplateError, TemplateSyntaxError
 from pylit.cache import Cache, alone, digest, forget_old
 from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.figures.gallery import Drawn, Gallery
-from pylit.node.executable import NodeError
+from pylit.node.packages import NodeError
 from pylit.pipeline.outcome import THEME, Options, Outcome, Progress
 from pylit.pipeline.pool import collector_at_rest
 from pylit.pipeline.remembered import generator_digest, inputs

@@ -34,7 +34,7 @@ _SKIPPED_IF_HOLDING = {"pyvenv.cfg", "conda-meta", "CACHEDIR.TAG"}
 def generator_digest() -> str:
     """Changes with every edit to this package, to the Node scripts, and with every new version."""
     code = [path for path in sorted(_PYLIT.rglob("*")) if path.suffix in (".py", ".txt")]
-    return digest(*_versions(), versions_of_formulas({}), *(path.read_bytes() for path in code))
+    return digest(*_versions(), versions_of_formulas(), *(path.read_bytes() for path in code))
 
 
 @cache

@@ -57,8 +57,7 @@ from pylit.site.search import ALIASES, SearchPage, counted, read_aliases
 from pylit.site.texts import ARCHIVE, archive, llms, page_text, text_url
 from pylit.source.cpp import is_cpp, read_cpp
 from pylit.source.discover import discover
-from pylit.tex.mathfonts import math_fonts
-from pylit.tex.maths import stylesheet
+from pylit.tex.maths import math_fonts, stylesheet
 from pylit.tex.symbols import Typeset
 
 

@@ -1,28 +1,40 @@
 """Mathematics: TeX in, HTML and style rules out, by MathJax in a Node process, with a cache.
 
 Node is started for the first formula that the cache does not hold, so that a build that changes no
-formula does not wait for it. A formula's result depends on its TeX and on versions only; results
-may be made in any order, by any number of processes, and shared by builds that run side by side.
+formula does not wait for it. A formula's result depends on its TeX and on versions only, so builds
+that run side by side may share results.
 """
 
-import hashlib
-import html as html_escape
-import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections import deque
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
+from html import escape
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any
 
-from pylit.cache import Cache
-from pylit.node.executable import NodeError
-from pylit.node.packages import MODULES, SCRIPTS, staged
+from pylit.cache import Cache, digest
+from pylit.node.packages import MODULES, SCRIPTS, NodeError, staged
 from pylit.node.process import NodeProcess
 
 FONTS = MODULES / "@mathjax" / "mathjax-newcm-font" / "chtml" / "woff2"
+#: Characters of a formula, and of those that Node is given before it answers: few enough that no
+#: pipe is ever full on both sides.
+LONGEST = 20_000
+AHEAD = 10_000
+#: MathJax's text font holds every letter of mathematics, 94 KB for a site that uses two hundred of
+#: them; cut down, it has about 20 KB. Smaller fonts stay as they are.
+LARGE = 32_000
 
-SLOT = re.compile("\ue000([0-9]+)\ue001")
+_SLOT = re.compile("\ue000([0-9]+)\ue001")
+#: TeX, and whether it stands on a line of its own.
+_Formula = tuple[str, bool]
+_Answer = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +52,10 @@ class Rendered:
 
 
 class MathRenderer:
-    """Renders formulas in Node processes. Close it, or use it in a ``with`` statement.
+    """Renders formulas in a Node process. Close it, or use it in a ``with`` statement.
 
     Args:
         cache: Folder for the cache; None for a cache in memory.
-        processes: How many Node processes may work side by side.
-        macros: Name -> TeX, for the whole site: ``{"R": r"\\mathbb{R}"}``. A macro with arguments
-            is a pair, ``{"norm": (r"\\lVert #1 \\rVert", 1)}``.
         script: What to run in Node; None for MathJax.
         plain: Whether formulas stay TeX, because there is no Node.
         patience: Seconds for one formula after which Node is started anew without it.
@@ -55,74 +64,87 @@ class MathRenderer:
     def __init__(
         self,
         cache: Path | None,
-        processes: int = 1,
         *,
-        macros: Mapping[str, str | tuple[str, int]] | None = None,
         script: Path | None = None,
         plain: bool = False,
         patience: float = 30.0,
     ) -> None:
-        if processes < 1:
-            raise ValueError(f"`processes` ({processes}) must be at least 1")
-        self._macros = dict(macros or {})
+        self._cache = Cache(cache)
         self._script = script
         self._plain = plain
         self._patience = patience
-        self._wanted = processes
-        self._cache, self._version = Cache(cache), versions(self._macros)
-        #: What Node has answered, here or in an earlier process; read when it is first needed.
-        self._answers: dict[tuple[str, bool], Mapping[str, Any]] | None = None
-        self._answered = 0
-        self._nodes: list[NodeProcess] = []
-        self._next = 0
-        self._pending: dict[tuple[str, bool], tuple[NodeProcess, Future[dict[str, Any]]]] = {}
-        self._done: dict[tuple[str, bool], Rendered] = {}
+        #: Results; the cache is read when one is first needed.
+        self._done: dict[_Formula, Rendered] | None = None
+        #: How many of them the cache holds, and those that it shall not hold.
+        self._kept = 0
+        self._stuck: set[_Formula] = set()
+        self._due: dict[_Formula, Future[_Answer]] = {}
+        self._queue: SimpleQueue[tuple[_Formula, Future[_Answer]] | None] = SimpleQueue()
+        self._thread: Thread | None = None
+        self._node: NodeProcess | None = None
+        self._closing = False
 
-    def submit(self, formulas: Iterable[tuple[str, bool]]) -> None:
-        """Begin with formulas, each ``(tex, display)``; returns at once.
-
-        Raises:
-            NodeError: Node is missing, or MathJax is not installed.
-        """
-        new = [f for f in dict.fromkeys(formulas) if f not in self._done and f not in self._pending]
-        if self._plain:
-            shown = {f: f'<code class="tex">{html_escape.escape(f[0])}</code>' for f in new}
-            self._done |= {formula: Rendered(html) for formula, html in shown.items()}
-            return
-        if new and self._answers is None:
-            self._answers = self._cache.load("formulas", self._version) or {}
-            self._answered = len(self._answers)
-        for formula in new:
-            if self._answers and formula in self._answers:
-                self._done[formula] = self._finish(formula[0], self._answers[formula])
+    def submit(self, formulas: Iterable[_Formula]) -> None:
+        """Begin with formulas, each ``(tex, display)``; returns at once."""
+        for formula in dict.fromkeys(formulas):
+            if self._done is None:
+                known = None if self._plain else self._cache.load("formulas", versions())
+                self._done = known or {}
+                self._kept = len(self._done)
+            if formula in self._done or formula in self._due:
+                continue
+            if self._plain:
+                self._done[formula] = Rendered(f'<code class="tex">{escape(formula[0])}</code>')
+            elif len(formula[0]) > LONGEST:
+                error = f"a formula of more than {LONGEST:,} characters"
+                self._done[formula] = _finish(formula[0], {"error": error})
             else:
-                self._request(self._node(), formula)
+                self._due[formula] = Future()
+                self._queue.put((formula, self._due[formula]))
+                if self._thread is None:
+                    self._thread = Thread(target=self._typeset, daemon=True)
+                    self._thread.start()
 
     def result(self, tex: str, display: bool) -> Rendered:
         """The result for one formula, submitted before or not; waits for it.
 
         Raises:
-            NodeError: Node ended or does not answer.
+            NodeError: Node is missing, or fails whatever it is given.
         """
         formula = (tex, display)
-        if formula not in self._done:
-            self.submit([formula])
-        while formula in self._pending:
-            self._await(formula)
+        self.submit([formula])
+        assert self._done is not None
+        future = self._due.pop(formula, None)
+        while future is not None and formula not in self._done:
+            try:
+                answer = future.result(timeout=min(1.0, self._patience))
+            except TimeoutError:
+                node = self._node
+                if node is not None and time.monotonic() - node.since > self._patience:
+                    node.kill()
+            else:
+                self._done[formula] = _finish(tex, answer)
+                if "stuck" in answer:
+                    self._stuck.add(formula)
         return self._done[formula]
-
-    def close(self) -> None:
-        """End the Node processes; results not asked for are lost."""
-        for node in self._nodes:
-            node.close()
-        self._nodes.clear()
-        self.keep()
 
     def keep(self) -> None:
         """Store what Node has answered since it was last stored."""
-        if self._answers and len(self._answers) > self._answered:
-            self._cache.store("formulas", self._version, self._answers)
-            self._answered = len(self._answers)
+        lasting = {f: done for f, done in (self._done or {}).items() if f not in self._stuck}
+        if len(lasting) > self._kept and not self._plain:
+            self._cache.store("formulas", versions(), lasting)
+            self._kept = len(lasting)
+
+    def close(self) -> None:
+        """End Node; results not asked for are lost."""
+        if self._thread is not None:
+            self._closing = True
+            self._queue.put(None)
+            if self._node is not None:
+                self._node.kill()
+            self._thread.join()
+            self._thread, self._closing = None, False
+        self.keep()
 
     def __enter__(self) -> "MathRenderer":
         return self
@@ -130,105 +152,114 @@ class MathRenderer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _await(self, formula: tuple[str, bool]) -> None:
-        """Wait for a formula, or for the end of the process that has it."""
-        node, future = self._pending[formula]
-        try:
-            answer = node.wait(future)
-        except NodeError as error:
-            self._replace(node, error)
-        else:
-            del self._pending[formula]
-            if self._answers is not None:
-                self._answers[formula] = answer
-            self._done[formula] = self._finish(formula[0], answer)
+    def _typeset(self) -> None:
+        """Have Node set what is in the queue, until None is; in a thread of its own."""
+        sent: deque[tuple[_Formula, Future[_Answer]]] = deque()
+        while not self._closing:
+            ahead = sum(len(tex) for (tex, _), _ in sent)
+            try:
+                if not sent or (ahead < AHEAD and not self._queue.empty()):
+                    if asked := self._queue.get():
+                        sent.append(asked)
+                        self._node = self._node or self._start()
+                        self._node.send(asked[0])
+                else:
+                    assert self._node is not None
+                    answer = self._node.receive()
+                    sent.popleft()[1].set_result(answer)
+            except NodeError as error:
+                if not self._closing:
+                    self._start_anew(sent, error)
+        self._end()
 
-    def _replace(self, ended: NodeProcess, error: NodeError) -> None:
+    def _start_anew(self, sent: deque[tuple[_Formula, Future[_Answer]]], error: NodeError) -> None:
         """Start another process for one that ended; the formula that it ended at gets the blame.
 
         A process answers in the order of its requests, so that is the first one without an answer.
         """
-        self._nodes.remove(ended)
-        ended.close()
-        lost = [
-            formula
-            for formula, (node, future) in self._pending.items()
-            if node is ended and not (future.done() and future.exception() is None)
-        ]
-        culprit, *innocent = lost
-        node = self._start()
+        culprit = sent[0][0][0]
+        self._end()
         try:
+            self._node = self._start()
             # A new process that cannot set this either has another fault than the formula.
-            node.wait(node.request({"tex": "x", "display": False}))
+            self._node.send(("x", False))
+            self._node.receive()
         except NodeError:
-            raise NodeError(f"mathematics failed at or before `{culprit[0]}`: {error}") from error
-        del self._pending[culprit]
+            fault = NodeError(f"mathematics failed at or before `{culprit}`: {error}")
+            while sent:
+                sent.popleft()[1].set_exception(fault)
+            self._end()
+            return
         said = f"MathJax ran out of memory on it, or took more than {self._patience:g} s"
-        self._done[culprit] = self._finish(culprit[0], {"error": said, "offset": 0})
-        for formula in innocent:
-            self._request(node, formula)
+        sent.popleft()[1].set_result({"error": said, "stuck": True})
+        for formula, _ in sent:
+            self._node.send(formula)
 
-    def _request(self, node: NodeProcess, formula: tuple[str, bool]) -> None:
-        message = {"tex": formula[0], "display": formula[1]}
-        self._pending[formula] = (node, node.request(message))
-
-    def _finish(self, tex: str, answer: Mapping[str, Any]) -> Rendered:
-        if "error" in answer:
-            shown = f'<code class="math-error">{html_escape.escape(tex)}</code>'
-            return Rendered(shown, error=answer["error"], offset=answer["offset"])
-        return Rendered(answer["html"], tuple(answer["css"]))
-
-    def _node(self) -> NodeProcess:
-        if len(self._nodes) < self._wanted:
-            self._start()
-        self._next += 1
-        return self._nodes[self._next % len(self._nodes)]
+    def _end(self) -> None:
+        if self._node is not None:
+            self._node.close()
+            self._node = None
 
     def _start(self) -> NodeProcess:
         if not FONTS.is_dir():
             raise NodeError(f"MathJax is not installed in {MODULES}; run `python -m pylit.node`")
-        script = self._script or staged("serve.mjs")
-        node = NodeProcess(script, {"macros": self._macros}, patience=self._patience)
-        self._nodes.append(node)
-        return node
+        return NodeProcess(self._script or staged("serve.mjs"))
 
 
-def versions(macros: Mapping[str, Any]) -> str:
+def _finish(tex: str, answer: _Answer) -> Rendered:
+    if "error" in answer:
+        shown = f'<code class="math-error">{escape(tex)}</code>'
+        return Rendered(shown, error=answer["error"], offset=answer.get("offset", 0))
+    return Rendered(answer["html"], tuple(answer["css"]))
+
+
+def versions() -> str:
     """Digest of everything besides the TeX that a result depends on."""
-    digest = hashlib.sha256()
     files = [*sorted(SCRIPTS.glob("*.mjs")), *sorted(MODULES.glob("@mathjax/*/package.json"))]
-    for file in files:
-        digest.update(file.read_bytes())
-    digest.update(json.dumps(macros, sort_keys=True).encode())
-    return digest.hexdigest()
+    return digest(*(file.read_bytes() for file in files))
 
 
 def fill(html: str, rendered: Sequence[Rendered]) -> str:
     """Put formulas where `pylit.model.formula_slot` left their places."""
-    return SLOT.sub(lambda match: rendered[int(match[1])].html, html)
+    return _SLOT.sub(lambda match: rendered[int(match[1])].html, html)
 
 
 def stylesheet(rendered: Iterable[Rendered]) -> tuple[str, frozenset[str]]:
     """The style sheet for a set of formulas, and the names of the font files that it refers to.
 
     The same formulas in any order give the same text. The fonts are addressed as ``fonts/NAME``
-    beside the sheet; `font_file` says where each comes from. Without formulas the sheet is empty.
+    beside the sheet, and lie in `FONTS`. Without formulas the sheet is empty.
     """
     rules = {rule for one in rendered for rule in one.css if rule[0] != "0"}
     if not rules:
         return "", frozenset()
-    css = minified((SCRIPTS / "base.css").read_text(encoding="utf-8"))
+    css = re.sub(r"/\*.*?\*/", "", (SCRIPTS / "base.css").read_text("utf-8"), flags=re.DOTALL)
+    css = re.sub(r" ?([{};,>]) ?", r"\1", re.sub(r"\s+", " ", css))
+    css = css.replace(": ", ":").replace(";}", "}").strip()
     css += "".join(rule[1:] for rule in sorted(rules))
     return css + "\n", frozenset(re.findall(r"url\(fonts/([a-z0-9-]+\.woff2)\)", css))
 
 
-def font_file(name: str) -> Path:
-    """Where a font file named by `stylesheet` lies."""
-    return FONTS / name
+def math_fonts(
+    names: Iterable[str], rendered: Iterable[Rendered], cache: Path | None
+) -> dict[str, bytes]:
+    """The font files that `stylesheet` named, by name, with what the same formulas need of them.
+
+    Fonts are kept in `cache` once they are cut.
+    """
+    written = {rule[1:] for one in rendered for rule in one.css if rule[0] == "0"}
+    characters = sorted({ord(character) for text in written for character in text})
+    kept = Cache(cache)
+    files = {name: (FONTS / name).read_bytes() for name in sorted(names)}
+    cutter = (Path(__file__).parents[1] / "fontcut.py").read_bytes()
+    for name, source in files.items():
+        if len(source) >= LARGE:
+            key = digest(cutter, source, repr(characters))
+            files[name] = kept.get(name, key, partial(_cut, source, characters))
+    return files
 
 
-def minified(css: str) -> str:
-    """A style sheet of our own without comments and needless white space."""
-    css = re.sub(r"/\*.*?\*/", "", css, flags=re.DOTALL)
-    css = re.sub(r"\s+", " ", css)
-    return re.sub(r" ?([{};,>]) ?", r"\1", css).replace(": ", ":").replace(";}", "}").strip()
+def _cut(source: bytes, characters: list[int]) -> bytes:
+    from pylit import fontcut  # Slow to import, and rarely needed.
+
+    return fontcut.cut(source, characters, drop_tables=["FFTM", "ltag"])

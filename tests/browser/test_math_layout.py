@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from pylit.node.executable import find_node
-from pylit.node.packages import MODULES
+from pylit.node.packages import MODULES, find_node
 from pylit.tex.maths import FONTS, MathRenderer, stylesheet
 
 pytestmark = pytest.mark.browser

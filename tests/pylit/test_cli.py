@@ -11,7 +11,7 @@ import pytest
 from site_tools import FILES, REPOSITORY, cache, make_site, pages, tree
 
 from pylit.cli import build_site, main
-from pylit.node.executable import NodeError
+from pylit.node.packages import NodeError
 
 Run = Callable[..., int]
 

@@ -1,15 +1,18 @@
-"""Formulas typeset by MathJax: what comes out, what is wrong and where, and the style sheet."""
+"""Formulas typeset by MathJax: what comes out, what is wrong and where, style sheet and fonts."""
 
+import io
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from fontTools.ttLib import TTFont
 
+from pylit import fontcut
 from pylit.model import formula_slot
-from pylit.node.executable import NodeError
-from pylit.tex.maths import MathRenderer, Rendered, fill, font_file, stylesheet
+from pylit.node.packages import NodeError
+from pylit.tex.maths import FONTS, MathRenderer, Rendered, fill, math_fonts, stylesheet
 
 INLINE = False
 DISPLAY = True
@@ -17,7 +20,7 @@ DISPLAY = True
 
 @pytest.fixture(scope="module")
 def maths() -> Iterator[MathRenderer]:
-    with MathRenderer(None, macros={"R": r"\mathbb{R}", "norm": (r"\lVert #1 \rVert", 1)}) as it:
+    with MathRenderer(None) as it:
         yield it
 
 
@@ -83,7 +86,7 @@ def test_symbols_are_marked_where_they_are_seen_and_no_other_class_is_given(
     for name in ("y1", "y22"):
         assert sum(name in given.split() for given in classes) == 1
     assert "NCM-x" not in rendered.html.replace(r"\class{NCM-x}", "")
-    assert all(font_file(name).is_file() for name in stylesheet([rendered])[1])
+    assert all((FONTS / name).is_file() for name in stylesheet([rendered])[1])
 
 
 @pytest.mark.parametrize(
@@ -95,12 +98,13 @@ def test_symbols_are_marked_where_they_are_seen_and_no_other_class_is_given(
         (r"a+\sqrt{x_1_2}", 11, "Double subscripts: use braces to clarify"),
         ("a &= b", 2, "Misplaced &"),
         ("\\begin{align}\na &= b \\\\\nc &= \\frac{1\n\\end{align}", 29, "Missing close brace"),
-        (r"x \R \norm{y_1_2} z", 5, "Double subscripts: use braces to clarify"),
+        (r"x \bm{R} \bm{y_1_2} z", 9, "Double subscripts: use braces to clarify"),
         (r"\toggle{a}{b}\endtoggle", 0, r"Undefined control sequence \toggle"),
         (r"x\mathtip{a}{b}", 1, r"Undefined control sequence \mathtip"),
         ('\\char"110000', 0, "MathJax cannot typeset it: Invalid code point 1114112"),
         ("{" * 2000 + "x" + "}" * 2000, 0, "MathJax cannot typeset it: nested too deeply"),
         (r"\sqrt{" * 2000 + "x" + "}" * 2000, 0, "MathJax cannot typeset it: nested too deeply"),
+        ("x" * 20_001, 0, "a formula of more than 20,000 characters"),
     ],
 )
 def test_errors_say_what_and_where(
@@ -113,12 +117,13 @@ def test_errors_say_what_and_where(
 
 
 def test_formulas_know_nothing_of_one_another(maths: MathRenderer) -> None:
-    alone = maths.result(r"\R_1", INLINE)
-    assert not maths.result(r"\newcommand{\z}{z}\def\R{r}\z \R", INLINE).error
+    alone = maths.result(r"\bm{R}_1", INLINE)
+    assert not maths.result(r"\newcommand{\z}{z}\def\bm{r}\z \bm", INLINE).error
     assert not maths.result(r"\newenvironment{zz}{(}{)}\begin{zz}x\end{zz}", INLINE).error
     assert maths.result(r"\z", INLINE).error
     assert maths.result(r"\begin{zz}x\end{zz}", INLINE).error
-    assert maths.result(r"\R_1 ", INLINE).html.replace(r"\R_1 ", r"\R_1") == alone.html
+    again = maths.result(r"\bm{R}_1 ", INLINE).html
+    assert again.replace(r"\bm{R}_1 ", r"\bm{R}_1") == alone.html
     for number in "12":
         assert not maths.result(rf"x\tag{{{number}}}\label{{same}}", DISPLAY).error
 
@@ -159,25 +164,36 @@ def test_the_style_sheet_does_not_depend_on_the_order(maths: MathRenderer) -> No
     assert css.count("{") == css.count("}")
 
 
-def test_the_fonts_of_a_style_sheet_are_files(maths: MathRenderer) -> None:
-    css, fonts = stylesheet([maths.result(r"\mathcal{L} a = \mathbb{R} \sum", INLINE)])
-    assert {"mjx-ncm-n.woff2", "mjx-ncm-c.woff2", "mjx-ncm-brk.woff2"} <= fonts
+def test_fonts_are_files_and_the_large_one_is_cut_once(
+    maths: MathRenderer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rendered = [maths.result(tex, INLINE) for tex in (r"\sqrt{x_1}", r"\mathcal{L} = \mathbb{R}")]
+    css, fonts = stylesheet(rendered)
+    large = "mjx-ncm-n.woff2"
+    assert {large, "mjx-ncm-c.woff2"} <= fonts
     assert set(re.findall(r"url\(fonts/([^)]*)\)", css)) == fonts
-    for name in fonts:
-        assert font_file(name).read_bytes()[:4] == b"wOF2"
+    files = math_fonts(fonts, rendered, tmp_path)
+    assert files.keys() == fonts
+    assert {data[:4] for data in files.values()} == {b"wOF2"}
+    used = {rule[1] for one in rendered for rule in one.css if rule[0] == "0"}
+    assert {"𝑥", "√", "1"} <= used
+    whole = (FONTS / large).read_bytes()
+    held, all_of_it = (
+        set(TTFont(io.BytesIO(font)).getBestCmap()) for font in (files[large], whole)
+    )
+    assert {ord(character) for character in used} & all_of_it <= held
+    assert len(held) < len(used) + 5 and len(files[large]) < len(whole) / 4
+    with monkeypatch.context() as patch:
+        patch.delattr(fontcut, "cut")
+        assert math_fonts(fonts, rendered, tmp_path) == files
+        with pytest.raises(AttributeError):
+            math_fonts(fonts, rendered[:1], tmp_path)
 
 
 def test_formulas_go_where_their_slots_are() -> None:
     html = f"<p>{formula_slot(1)} and {formula_slot(0)} and {formula_slot(1)}</p>"
     rendered = [Rendered("<i>0</i>"), Rendered(r"<i>\1</i>")]
     assert fill(html, rendered) == r"<p><i>\1</i> and <i>0</i> and <i>\1</i></p>"
-
-
-def test_several_processes_give_the_same(maths: MathRenderer) -> None:
-    formulas = [(f"x_{{{i}}}^2", INLINE) for i in range(20)]
-    with MathRenderer(None, 2) as two:
-        two.submit(formulas)
-        assert [two.result(*f) for f in formulas] == [maths.result(*f) for f in formulas]
 
 
 def test_node_is_not_started_for_what_the_cache_holds(tmp_path: Path) -> None:
@@ -197,21 +213,26 @@ def test_a_formula_that_ends_or_occupies_node_is_marked_and_no_other(tmp_path: P
         """
         import { createInterface } from "node:readline";
         for await (const line of createInterface({ input: process.stdin })) {
-          const { id, tex } = JSON.parse(line);
+          const [tex] = JSON.parse(line);
           if (tex === "end") process.exit(9);
           if (tex === "forever") for (;;);
-          if (tex) console.log(JSON.stringify({ id, html: `<i>${tex}</i>`, css: [] }));
+          console.log(JSON.stringify({ html: `<i>${tex}</i>`, css: [] }));
         }
         """,
         encoding="utf-8",
     )
     formulas = [(tex, INLINE) for tex in ("a", "end", "b", "forever", "end ", "c")]
-    with MathRenderer(None, script=script, patience=1.5) as fragile:
+    with MathRenderer(tmp_path, script=script, patience=1.5) as fragile:
         fragile.submit(formulas)
         failed = [tex for tex, display in formulas if fragile.result(tex, display).error]
         assert failed == ["end", "forever"]
         assert "1.5 s" in fragile.result("forever", INLINE).error
         assert fragile.result("d", INLINE).html == "<i>d</i>"
+    # Another day, or another machine, may have the time.
+    with MathRenderer(tmp_path, script=tmp_path / "missing.mjs") as later:
+        assert later.result("d", INLINE).html == "<i>d</i>"
+        with pytest.raises(NodeError):
+            later.result("forever", INLINE)
 
 
 def test_when_node_dies_the_error_names_the_formula(tmp_path: Path) -> None:

