@@ -7,6 +7,10 @@ What is the same symbol? The table's ``Q`` is also ``Q_{tbhk}`` and ``Q^\top``, 
 transpose makes no other thing of it. It is not ``Q'``, ``\hat{Q}``, ``W^Q`` or ``Q^K``, for those
 are names. An index that the table writes stands for any: ``x_t^l`` is also ``x^{l-1}_{t+1}``, but
 never ``x_t``.
+
+Only what is surely mathematics is read. Names of operators, words, and the arguments of commands
+that nobody here knows are left out, and a formula that defines commands of its own is not read at
+all: a letter that is taken for a symbol by mistake would light up the wrong variable.
 """
 
 import html
@@ -15,10 +19,66 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from pylit.model import Formula
-from pylit.tex.atoms import FUNCTIONS, Atom, Tokens, runs
 from pylit.tex.maths import Rendered
 
 Typeset = Callable[[str, bool], Rendered]
+
+_TOKEN = re.compile(r"(?:\s|%[^\n]*\n?)+|(\\[A-Za-z]+|\\.|[0-9]+|.)", re.DOTALL)
+
+
+def _commands(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+#: With one argument they are a nucleus of their own: accents, typefaces, words.
+_WRAPS = _commands(
+    r"""
+    \hat \bar \tilde \vec \dot \ddot \check \breve \acute \grave \mathring \widehat \widetilde
+    \overline \underline \overrightarrow \overleftarrow \mathbf \mathrm \mathit \mathsf \mathtt
+    \mathcal \mathbb \mathfrak \mathscr \boldsymbol \bm \pmb \mathbbm \mathds \operatorname
+    \text \textbf \textit \textrm \textsf \texttt \textnormal \mbox \hbox \mathop \mathord
+    """
+)
+#: How many arguments of these are mathematics like any other.
+_READ = {r"\\": 0} | {
+    name: count
+    for count, names in (
+        (1, r"\sqrt \boxed \substack \overbrace \underbrace \cancel \bcancel \xcancel \mathrel"),
+        (2, r"\frac \dfrac \tfrac \cfrac \binom \dbinom \tbinom \overset \underset \stackrel"),
+    )
+    for name in names.split()
+}
+#: Names of functions; space stands around them.
+_FUNCTIONS = _commands(
+    r"\max \min \sup \inf \lim \argmax \argmin \log \ln \exp \sin \cos \tan \tanh \det \Pr \ker"
+)
+#: Commands without arguments that may stand right before a group.
+_PLAIN = _FUNCTIONS | _commands(
+    r"""
+    \sum \prod \int \oint \cdot \times \odot \otimes \oplus \circ \pm \in \to \mapsto \le \leq
+    \ge \geq \lt \gt \ne \neq \sim \approx \equiv \propto \mid \quad \qquad \dots \ldots \cdots
+    \left \right \big \Big \bigl \bigr \Bigl \Bigr \top \partial \nabla \infty
+    """
+)
+#: What stands above and below these is read as well.
+_OPERATORS = _commands(
+    r"\sum \prod \int \oint \max \min \sup \inf \lim \argmax \argmin \operatorname"
+)
+#: A formula with one of these means what only TeX knows.
+_REFUSED = _commands(
+    r"""
+    \def \let \newcommand \renewcommand \newenvironment \DeclareMathOperator \verb \kern \hskip
+    \mkern \mskip \class \cssId \style \begingroup \char \mathchoice \unicode \genfrac \bbox
+    \raise \lower \moveleft \moveright \rule \above \abovewithdelims
+    """
+)
+#: They have an argument besides their name; in the last one, a letter may be an arrow.
+_ENVIRONMENT = re.compile(r"array|alignat\*?|alignedat|tabular|subarray")
+_DIAGRAM = "CD"
+
+Tokens = tuple[str, ...]
+#: The nucleus of what is no symbol but may hold some: a group, a fraction.
+_NOTHING: Tokens = ("{",)
 
 #: What an index is made of: small letters, numbers, and how they are put together.
 _INDEX = re.compile(
@@ -32,6 +92,21 @@ _NUCLEUS = re.compile(r"[A-Za-z]|\\[A-Za-z]+")
 
 #: How well a symbol fits, the greater the better: atoms, scripts that are equal, indices.
 _Fit = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """A nucleus such as ``Q`` or ``\\hat{x}``, with its primes and its scripts without braces."""
+
+    core: Tokens
+    primes: int
+    sub: Tokens
+    sup: Tokens
+    #: Where the nucleus stands in the TeX.
+    start: int
+    stop: int
+    #: Whether it is an argument without braces, which a mark must bring.
+    bare: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +141,7 @@ class Symbol:
 
 def read_symbol(tex: str, name: str, variables: Iterable[str] = ()) -> Symbol | None:
     """A symbol as a table writes it; None for what is an expression and no symbol."""
-    found = runs(tex)
+    found = _runs(tex)
     atoms = tuple(found[-1]) if found else ()
     if not atoms or not all(_NUCLEUS.fullmatch(atom.core[0]) for atom in atoms):
         return None
@@ -79,25 +154,22 @@ def read_symbol(tex: str, name: str, variables: Iterable[str] = ()) -> Symbol | 
 def marked(tex: str, symbols: Sequence[Symbol]) -> str:
     """A formula with the classes of the symbols in it; empty if there are none."""
     places: list[tuple[int, int, str, bool]] = []
-    for atoms in runs(tex):
+    for atoms in _runs(tex):
         index = 0
         while index < len(atoms):
             symbol = _best(atoms[index:], symbols)
             found = atoms[index : index + len(symbol.atoms)] if symbol else []
-            if symbol:
+            places += [
+                (atom.start, atom.stop, symbol.name, atom.bare)
+                for atom in found
                 # A mark would take the space after the name of a function, `\log x`.
-                places += [
-                    (atom.start, atom.stop, symbol.name, atom.bare)
-                    for atom in found
-                    if atom.core[0] not in FUNCTIONS
-                ]
+                if symbol and atom.core[0] not in _FUNCTIONS
+            ]
             index += len(found) or 1
-    result, end = [], 0
-    for start, stop, name, bare in sorted(places):
+    for start, stop, name, bare in sorted(places, reverse=True):
         mark = rf"\class{{{name}}}{{{tex[start:stop]}}}"
-        result += [tex[end:start], f"{{{mark}}}" if bare else mark]
-        end = stop
-    return "".join([*result, tex[end:]]) if places else ""
+        tex = tex[:start] + (f"{{{mark}}}" if bare else mark) + tex[stop:]
+    return tex if places else ""
 
 
 def _best(atoms: Sequence[Atom], symbols: Sequence[Symbol]) -> Symbol | None:
@@ -145,3 +217,123 @@ def typeset_formula(formula: Formula, typeset: Typeset) -> Rendered:
 
 def _escape(text: str) -> str:
     return html.escape(text, quote=False).replace('"', "&quot;")
+
+
+def _runs(tex: str) -> list[list[Atom]]:
+    """The atoms of a formula, those of each group apart, the outermost last.
+
+    Nothing where the braces do not match.
+    """
+    try:
+        return _Reader(tex).runs
+    except (IndexError, KeyError, RecursionError):
+        return []
+
+
+class _Reader:
+    def __init__(self, tex: str) -> None:
+        found = [match for match in _TOKEN.finditer(tex) if match[1]]
+        #: The whole ends as each group does.
+        self._tokens = [*(match[1] for match in found), "}"]
+        self._spans = [match.span(1) for match in found]
+        #: Index of each opening brace -> that of its closing one.
+        self._closing: dict[int, int] = {}
+        self.runs: list[list[Atom]] = []
+        opened = [-1]
+        for index, token in enumerate(self._tokens):
+            if token == "{":
+                opened.append(index)
+            elif token == "}":
+                self._closing[opened.pop()] = index
+        if not opened and _REFUSED.isdisjoint(self._tokens):
+            self._run(0)
+
+    def _run(self, index: int) -> None:
+        """Read a group, from its first token to its end."""
+        atoms: list[Atom] = []
+        while self._tokens[index] != "}":
+            index, atom = self._atom(index)
+            atoms.append(atom)
+        self.runs.append(atoms)
+
+    def _atom(self, first: int) -> tuple[int, Atom]:
+        index, core = self._nucleus(first)
+        start, stop = self._spans[first][0], self._spans[index - 1][1]
+        while self._tokens[index] in (r"\limits", r"\nolimits"):
+            index += 1
+        primes = 0
+        scripts: dict[str, Tokens] = {"_": (), "^": ()}
+        while (token := self._tokens[index]) in ("_", "^", "'"):
+            index += 1
+            if token == "'":
+                primes += 1
+                continue
+            end = self._argument(index)
+            scripts[token] = self._inside(index, end)
+            if core[0] in _OPERATORS or (token == "^" and (core == ("e",) or core[0].isdigit())):
+                self._script(index, end)
+            index = end
+        return index, Atom(core, primes, scripts["_"], scripts["^"], start, stop)
+
+    def _script(self, index: int, end: int) -> None:
+        """Read a script that is mathematics like any other."""
+        if self._tokens[index] == "{":
+            self._run(index + 1)
+            return
+        after, core = self._nucleus(index)
+        if after == end:
+            place = self._spans[index][0], self._spans[end - 1][1]
+            self.runs.append([Atom(core, 0, (), (), *place, bare=True)])
+
+    def _nucleus(self, index: int) -> tuple[int, Tokens]:
+        """The index after a nucleus, and the tokens that name it; groups are read on the way."""
+        token, after = self._tokens[index], index + 1
+        if token == "{":
+            self._run(after)
+            return self._closing[index] + 1, _NOTHING
+        if token in _WRAPS:
+            after += self._tokens[after] == "*"
+            end = self._argument(after)
+            return end, (token, *self._inside(after, end))
+        if token in (r"\begin", r"\end"):
+            end = self._closing[after] + 1
+            name = "".join(self._inside(after, end))
+            if name == _DIAGRAM:
+                raise KeyError(name)
+            if token == r"\begin":
+                end = self._optional(end)
+                if _ENVIRONMENT.fullmatch(name):
+                    end = self._closing[end] + 1
+            return end, _NOTHING
+        if token in _READ:
+            after = self._optional(after)
+            for _ in range(_READ[token] if self._tokens[after] != "}" else 0):
+                if self._tokens[after] == "{":
+                    self._run(after + 1)
+                after = self._argument(after)
+            return after, _NOTHING
+        if re.fullmatch(r"\\[A-Za-z]+", token) and token not in _PLAIN:
+            while self._tokens[after] == "{":
+                after = self._closing[after] + 1
+        return after, tuple(self._tokens[index:after])
+
+    def _argument(self, index: int) -> int:
+        """The index after an argument: a group, a command with its own, or one token."""
+        token = self._tokens[index]
+        if token == "}":
+            raise IndexError(index)
+        if token == "{":
+            return self._closing[index] + 1
+        return self._argument(index + 1) if token in _WRAPS else index + 1
+
+    def _inside(self, index: int, end: int) -> Tokens:
+        """The tokens of an argument without the braces around it."""
+        braces = self._tokens[index] == "{"
+        return tuple(self._tokens[index + braces : end - braces])
+
+    def _optional(self, index: int) -> int:
+        """The index after ``[…]``, if that is what stands there."""
+        for end in range(index, len(self._tokens) if self._tokens[index] == "[" else index):
+            if self._tokens[end] in ("]", "}"):
+                return end + 1 if self._tokens[end] == "]" else index
+        return index
