@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from pylit.cli import build_site
+from pylit.cli import main
 
 if __name__ == "__main__":
-    sys.exit(build_site(Path(__file__).resolve().parent))
+    sys.exit(main(home=Path(__file__).resolve().parent))

@@ -12,7 +12,7 @@ Frozen values (`pylit.model`) flow through plain functions, from room to room:
 `page`      what a reader's browser gets, by the templates, styles and scripts of `theme`
 `site`      pages together: settings, addresses, neighbours, the files beside the pages, the folder
 `pipeline`  one build: the stages in their order, what is remembered, the processes
-`serving`   the site over HTTP while its author works
+`serve`     the site over HTTP while its author works
 =========== =====================================================================================
 
 A room imports those above it and none below. Faults in the input are `pylit.diagnostics`; the

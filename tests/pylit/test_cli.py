@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from site_tools import FILES, REPOSITORY, cache, make_site, pages, tree
 
-from pylit.cli import build_site, main
+from pylit.cli import main
 from pylit.node.packages import NodeError
 
 Run = Callable[..., int]
@@ -19,9 +19,8 @@ Run = Callable[..., int]
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """The command, in this process."""
-    return lambda *given: build_site(
-        REPOSITORY, [str(a) for a in (*given, "--cache", cache(tmp_path))]
-    )
+    kept = ("--cache", cache(tmp_path))
+    return lambda *given: main([str(a) for a in (*given, *kept)], REPOSITORY)
 
 
 @pytest.fixture
@@ -74,7 +73,7 @@ def test_somebody_elses_html_is_text_and_faults_are_warnings(
         (["--jobs", "0"], "'0': expected a whole number from 1 on\n"),
         (["--port", "99999", "--serve"], "0 to 65535"),
         (["--check", "--serve"], "choose one"),
-        (["--title", "x"], "site.toml says them"),
+        (["--title", "x"], "site.toml, which says them"),
         (["--source", "x"], "--source needs --out DIR"),
     ],
 )
@@ -82,7 +81,7 @@ def test_a_wrong_command_exits_with_2_and_says_what_was_meant(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as stop:
-        build_site(REPOSITORY, arguments)
+        main(arguments, REPOSITORY)
     assert stop.value.code == 2
     message = capsys.readouterr().err
     assert said in message and "--help" in message

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from site_tools import REPOSITORY, cache, make_site, options, tree
 
-from pylit.serving.serve import serve
+from pylit.serve import serve
 
 
 class Site:

@@ -9,16 +9,15 @@ from site_tools import REPOSITORY, build, make_site
 
 from pylit.skeleton import SkeletonError, begin_page
 
-TEMPLATE = REPOSITORY / "docs_src/skeleton.py.jinja"
-
 
 def begin(root: Path, name: str) -> Path:
-    return begin_page(root / name, root=root, sources=["pkg"], template=TEMPLATE)
+    return begin_page(root / name, root)
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    return make_site(tmp_path)
+    template = REPOSITORY / "docs_src/skeleton.py.jinja"
+    return make_site(tmp_path, {"docs_src/skeleton.py.jinja": template.read_text()})
 
 
 def test_linters_and_types_have_nothing_to_say(site: Path) -> None:
@@ -61,7 +60,7 @@ def test_the_site_with_it_has_no_fault(site: Path) -> None:
         ("pkg/notes.md", "notes.md is no Python file"),
         ("elsewhere.py", "its sources are in pkg/"),
         ("pkg/half-done.py", "'half-done' cannot be imported in Python; try 'half_done'"),
-        ("pkg/deep/down.py", "deep is no package; begin with --new"),
+        ("pkg/deep/down.py", "deep is no package; begin with /"),
     ],
 )
 def test_a_place_where_no_page_can_be_is_refused(site: Path, name: str, said: str) -> None:

@@ -1,0 +1,214 @@
+"""``pylit serve``: build, show over HTTP, watch, and build again what an edit touches.
+
+One process, warm: what a build has read of the cache and Node stay for the next one. A thread
+watches and builds; the server shows what stands, and tells a script in its pages of each build.
+"""
+
+import asyncio
+import html
+import json
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+from watchfiles import Change, watch
+
+from pylit.cache import digest
+from pylit.diagnostics import Report, Severity
+from pylit.notebooks.pages import FOLDER
+from pylit.pipeline.build import SEARCH, Builder
+from pylit.pipeline.outcome import Options, tell
+from pylit.site.config import load_config
+from pylit.site.write import MANIFEST, Written
+from pylit.source.cpp import SUFFIXES as CPP
+
+_SCRIPT = Path(__file__).with_name("reload.js")
+_EVENTS, _RELOAD = "/__pylit__/events", "/__pylit__/reload.js"
+#: A page elsewhere whose name was made to lead here must not read drafts.
+_HOSTS = ["localhost", "127.0.0.1"]
+_SUFFIXES = {"", ".py", *CPP, ".md", ".toml", ".html", ".css", ".js", ".mjs", ".json", ".svg"}
+_SUFFIXES |= {".ipynb"}
+#: Milliseconds: an editor writes a file in several steps, which are one edit; and between two looks
+#: at what is to be watched.
+_DEBOUNCE, _STEP, _LOOK = 40, 10, 200
+#: Seconds between two looks at whether a build is done.
+_TICK = 0.02
+
+
+def serve(options: Options, port: int, first: Callable[[], int]) -> int:
+    """Serve until Ctrl-C. `first` builds the site before anything is shown."""
+    with socket.socket() as listening:
+        try:
+            if sys.platform != "win32":
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            # This machine only: drafts are nobody else's business.
+            listening.bind(("127.0.0.1", port))
+            listening.listen(128)
+        except OSError as error:
+            other = port + 1 if 1024 <= port < 65535 else 8000
+            way = f"Try --port {other}, or --port 0 for any free one."
+            print(f"Port {port} cannot be used: {error.strerror}. {way}", file=sys.stderr)
+            return 1
+        first()
+        host, actual = listening.getsockname()[:2]
+        print(f"http://{host}:{actual}/ shows {options.out}; Ctrl-C ends it.", flush=True)
+        # Other processes would have to be started from a process with threads; one edit needs none.
+        live = Live(replace(options, jobs=1, serving=True))
+        thread = threading.Thread(target=live.watch)
+        thread.start()
+        try:
+            with suppress(KeyboardInterrupt):
+                live.server.run(sockets=[listening])
+        finally:
+            live.stop.set()
+            thread.join()
+    return 0
+
+
+class Live(StaticFiles):
+    """One output folder, kept up to date, and what is wrong with its last build."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(directory=options.out, html=True, check_dir=False)
+        # There may be no site yet.
+        self.config_checked = True
+        self.options = options
+        self.stop = threading.Event()
+        self._show("")
+        self.server = uvicorn.Server(
+            uvicorn.Config(
+                self._app(), log_level="warning", lifespan="off", timeout_graceful_shutdown=2
+            )
+        )
+
+    def watch(self) -> None:
+        """Build, and again after each edit, until `stop` is set."""
+        with Builder(self.options) as builder:
+            folders: list[Path] = []
+            while not self.stop.is_set():
+                stale, folders = True, self._watched()
+                # Watching begins before the build, so that no edit falls between the two.
+                for edits in watch(
+                    *folders,
+                    watch_filter=self._concerns,
+                    debounce=_DEBOUNCE,
+                    step=_STEP,
+                    rust_timeout=_LOOK,
+                    yield_on_timeout=True,
+                    stop_event=self.stop,
+                ):
+                    if edits or stale:
+                        self._build(builder)
+                        stale = False
+                    # An edit to the settings may have named another folder.
+                    if edits and self._watched() != folders:
+                        break
+
+    def _build(self, builder: Builder) -> None:
+        """Build, tell the terminal, and show browsers the pages or what is wrong."""
+        early: list[Written] = []
+
+        def shown(written: Written) -> None:
+            early.append(written)
+            self._show("")
+
+        try:
+            outcome = builder.build(shown=shown)
+        except Exception:  # A stage that met what nobody has thought of.
+            fault = traceback.format_exc()
+            print(fault, file=sys.stderr, flush=True)
+            self._show(fault)
+            return
+        errors = [d for d in outcome.report if d.severity is Severity.ERROR]
+        late = (*outcome.written.written, *outcome.written.deleted)
+        # What only search has new is no reason to load a page again.
+        if errors or not early or not all(path.startswith(SEARCH) for path in late):
+            self._show("\n\n".join(map(str, errors)))
+        for written in early:
+            outcome.written.written[:0] = written.written
+        tell(outcome, self.options)
+
+    def _show(self, fault: str) -> None:
+        """Browsers hear of the version that stands, and what is wrong with the next."""
+        manifest = self.options.out / MANIFEST
+        # It holds a digest of every file, so its own digest is that of the site.
+        version = digest(manifest.read_bytes())[:16] if manifest.is_file() else "none"
+        self._state = (version, fault)
+
+    def _watched(self) -> list[Path]:
+        """Folders, each watched with all that is below it."""
+        options, sources = self.options, list(self.options.sources)
+        if not sources:
+            config = load_config(options.docs / "site.toml", "site.toml", Report())
+            sources = [options.root / name for name in config.sources] if config else []
+        folders = {p.resolve() if p.is_dir() else p.resolve().parent for p in sources}
+        folders |= {options.theme, options.docs, options.root / FOLDER}
+        folders = {path for path in folders if path.is_dir()}
+        return sorted(p for p in folders if not any(f in folders for f in p.parents))
+
+    def _concerns(self, _: Change, path: str) -> bool:
+        changed = Path(path)
+        outputs = [folder for folder in (self.options.out, self.options.cache) if folder]
+        if any(changed.is_relative_to(folder.resolve()) for folder in outputs):
+            return False
+        return changed.suffix in _SUFFIXES and not changed.name.startswith((".", "__pycache__"))
+
+    async def _events(self, _: Request) -> Response:
+        """Server-sent events: the state now, and at each change."""
+
+        async def stream() -> AsyncIterator[str]:
+            told = None
+            while not self.server.should_exit:
+                if told != self._state:
+                    told = self._state
+                    state = json.dumps({"version": told[0], "fault": told[1]})
+                    yield f"retry: 300\ndata: {state}\n\n"
+                await asyncio.sleep(_TICK)
+
+        headers = {"Cache-Control": "no-store"}
+        return StreamingResponse(stream(), media_type="text/event-stream", headers=headers)
+
+    def _app(self) -> Starlette:
+        return Starlette(
+            routes=[
+                Route(_EVENTS, self._events),
+                Route(_RELOAD, lambda _: FileResponse(_SCRIPT, media_type="text/javascript")),
+                Mount("/", self),
+            ],
+            middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=_HOSTS)],
+        )
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """A file of the site: a page with the script, its 404 page, or what is wrong."""
+        try:
+            # Hidden files are ours alone.
+            response = await super().get_response(path.lstrip(".") or ".", scope)
+        except HTTPException:
+            fault = html.escape(self._state[1])
+            text = f"<!doctype html><title>No page</title><pre>{fault}</pre>"
+            return self._page(text.encode(), 404)
+        if isinstance(response, FileResponse) and response.media_type == "text/html":
+            return self._page(Path(response.path).read_bytes(), response.status_code)
+        response.headers["Cache-Control"] = "no-cache"
+        return response
+
+    def _page(self, data: bytes, status: int) -> Response:
+        script = f'<script src="{_RELOAD}" data-version="{self._state[0]}"></script>'.encode()
+        body, end, rest = data.rpartition(b"</body>")
+        data = body + script + end + rest if end else data + script
+        return Response(data, status, {"Cache-Control": "no-store"}, "text/html")

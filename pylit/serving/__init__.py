@@ -1,1 +1,0 @@
-"""The site over HTTP while its author works."""
