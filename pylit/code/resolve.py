@@ -5,15 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from pylit.code.external import external_kind, external_link
-from pylit.code.scopes import (
-    Defined,
-    Definer,
-    Position,
-    Scope,
-    name_of,
-    place,
-    read_scopes,
-)
+from pylit.code.scopes import Definer, Position, Scope, name_of, place, read_scopes
 from pylit.code.values import BUILTINS, Lookup, Value, Values
 from pylit.model import Link, Module
 from pylit.source.decode import cut
@@ -45,31 +37,32 @@ class Resolver:
 
     def tokens(self) -> Links:
         """Links of the module's code."""
-        if self.scopes is None:
-            return {}
         found: dict[Position, Link] = {}
-        linked = [(node, self._use(node, scope)) for node, scope in self.scopes.uses]
-        # In `torch.nn.Linear` the last name has the link; three would only be more to tab through.
-        covered = {node.value for node, link in linked if link and isinstance(node, ast.Attribute)}
-        for node, link in linked:
+        covered: set[ast.AST] = set()
+        for node, scope in self.scopes.names if self.scopes else ():
+            if not (isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)):
+                continue
+            link = self._use(node, scope)
             where = place(node, self._lines) if link else None
+            if link and isinstance(node, ast.Attribute):
+                covered.add(node.value)
+            # In `torch.nn.Linear` the last name has the link; three would be more to tab through.
             if link and where and not (node in covered and self._is_module(link.name)):
                 found[where] = link
-        for statement in self.scopes.imports:
+        for statement in self.scopes.imports if self.scopes else ():
             found.update(self._import_links(statement))
         return found
 
     def uses(self, links: Links) -> Uses:
         """What the classes and functions at the top of the module use, by its `tokens`."""
         by_line: dict[int, list[str]] = {}
-        for where, link in sorted(links.items()):
-            if not link.external and "#" in link.url:
-                page, _, anchor = link.url.partition("#")
-                top = f"{page}#{anchor.partition('.')[0]}"
-                by_line.setdefault(where[0], []).append(top)
+        for (line, _), link in sorted(links.items(), key=lambda item: item[0]):
+            page, anchor, name = link.url.partition("#")
+            if anchor and not link.external:
+                by_line.setdefault(line, []).append(f"{page}#{name.partition('.')[0]}")
         found: dict[str, dict[str, None]] = {}
         for node in self._tops():
-            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            first = min(each.lineno for each in (node, *node.decorator_list))
             lines = range(first, (node.end_lineno or node.lineno) + 1)
             used = (address for line in lines for address in by_line.get(line, ()))
             # One that is defined twice, for two systems say, uses what either does.
@@ -85,19 +78,19 @@ class Resolver:
         found = {}
         for node in self._tops():
             for call in node.decorator_list:
-                if not isinstance(call, ast.Call) or not call.args:
-                    continue
-                method = call.args[0]
-                if name_of(call.func) == "kernel_for" and isinstance(method, ast.Attribute):
-                    link = links.get(place(method, self._lines) or (0, 0))
+                if isinstance(call, ast.Call) and call.args and name_of(call.func) == "kernel_for":
+                    where = isinstance(call.args[0], ast.Attribute) and place(
+                        call.args[0], self._lines
+                    )
+                    link = links.get(where) if where else None
                     if link and not link.external and "#" in link.url:
                         found[node.name] = link.url
         return found
 
     def _tops(self) -> Iterator[Definer]:
         """The classes and functions at the top of the module."""
-        for node, scope in self.scopes.stored if self.scopes else ():
-            if scope.kind == "module" and isinstance(node, Definer):
+        for node, scope in self.scopes.names if self.scopes else ():
+            if isinstance(node, Definer) and scope.kind == "module":
                 yield node
 
     def _link(self, value: Value | None) -> Link | None:
@@ -107,9 +100,9 @@ class Resolver:
         target = self.values.target(value.name)
         if target is not None:
             return Link(target.url, target.definition.dotted)
-        if value.line:
-            page = self.values.target(self.module.source.name)
-            return Link(f"{page.url}#L{value.line}", value.name) if page else None
+        page = self.values.target(self.module.source.name)
+        if value.line and page:
+            return Link(f"{page.url}#L{value.line}", value.name)
         return external_link(value.name)
 
     def _is_module(self, dotted: str) -> bool:
@@ -118,15 +111,15 @@ class Resolver:
 
     def _use(self, node: ast.Name | ast.Attribute, scope: Scope) -> Link | None:
         """Link of a name or attribute that is read in `scope`."""
-        if isinstance(node, ast.Name) and not _is_telling(node, scope):
+        if isinstance(node, ast.Name) and scope.receiver(node.id):
             return None
         value = self.values.value(node, scope)
-        if value is None or value.name:
-            return self._link(value)
-        shown = self._telling(value.of) if isinstance(node, ast.Attribute) else None
-        if self.scopes and node in self.scopes.called:
-            shown = self.values.call(value.of) or self._telling(value.of)
-        return self._link(shown)
+        if value is not None and not value.name:
+            called = self.scopes is not None and node in self.scopes.called
+            method = self.values.call(value.of) if called else None
+            named = called or isinstance(node, ast.Attribute)
+            value = method or (self._telling(value.of) if named else None)
+        return self._link(value)
 
     def _telling(self, dotted: str) -> Value | None:
         """The class of an instance, where that says more than `int` or `Tensor`."""
@@ -134,39 +127,33 @@ class Resolver:
         return Value(dotted) if known or self.values.target(dotted) is not None else None
 
     def _import_links(self, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[Position, Link]]:
+        """Links of an import: each part of ``a.b.c`` leads to its module."""
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                column = len(cut(self._lines[alias.lineno - 1], 0, alias.col_offset))
-                yield from self._path_links("", alias.name, alias.lineno, column)
-            return
-        assert self.scopes is not None
-        origin = self.scopes.origin(node)
-        line = self._lines[node.lineno - 1]
-        written = _FROM.match(line, len(cut(line, 0, node.col_offset)))
-        if origin and node.module and written:
-            package = origin.removesuffix(node.module)
-            yield from self._path_links(package, node.module, node.lineno, written.end())
-        for alias in node.names:
-            if origin and alias.name != "*":
+            paths = [("", each.name, each.lineno, each.col_offset) for each in node.names]
+        else:
+            assert self.scopes is not None
+            origin = self.scopes.origin(node)
+            line = self._lines[node.lineno - 1]
+            written = _FROM.match(line, len(cut(line, 0, node.col_offset)))
+            path = node.module or ""
+            column = len(line[: written.end()].encode()) if written and origin else -1
+            paths = [(origin.removesuffix(path), path, node.lineno, column)]
+            for alias in node.names if origin and node.names[0].name != "*" else ():
                 link = self._link(self.values.described(f"{origin}.{alias.name}"))
                 where = place(alias, self._lines)
                 if link and where:
                     yield where, link
-
-    def _path_links(
-        self, package: str, path: str, line: int, column: int
-    ) -> Iterator[tuple[Position, Link]]:
-        """Links of the parts of ``a.b.c``, which begin in a column, each to its module."""
-        dotted = package
-        for part in path.split("."):
-            dotted += part
-            target = self.values.target(dotted)
-            is_module = target is None or target.definition.kind == "module"
-            link = self._link(Value(dotted)) if is_module else None
-            if link is not None and self._lines[line - 1].startswith(part, column):
-                yield (line, column), link
-            dotted += "."
-            column += len(part) + 1
+        for dotted, path, number, start in paths:
+            column = len(cut(self._lines[number - 1], 0, start))
+            for part in path.split(".") if path and start >= 0 else ():
+                dotted += part
+                target = self.values.target(dotted)
+                is_module = target is None or target.definition.kind == "module"
+                link = self._link(Value(dotted)) if is_module else None
+                if link and self._lines[number - 1].startswith(part, column):
+                    yield (number, column), link
+                dotted += "."
+                column += len(part) + 1
 
     def inline(self, code: str, *, within: str = "") -> Link | None:
         """Link of inline code in a note, if it names a thing.
@@ -174,14 +161,11 @@ class Resolver:
         `within` is the qualified name of the definition that the note belongs to: there, `self`
         and the names of the class's methods are known.
         """
-        file = _PATH.fullmatch(code.strip())
-        if file is not None:
+        if file := _PATH.fullmatch(code.strip()):
             path = file["path"].removesuffix("/__init__").replace("/", ".")
-            for start in ("", *self._packages()):
-                target = self.values.target(f"{start}{path}")
-                if target is not None and target.definition.kind == "module":
-                    return Link(target.url, target.definition.dotted)
-            return None
+            found = (self.values.target(f"{start}{path}") for start in ("", *self._packages()))
+            modules = (each for each in found if each and each.definition.kind == "module")
+            return next((Link(each.url, each.definition.dotted) for each in modules), None)
         written = _DOTTED.fullmatch(code.strip())
         if written is None:
             return None
@@ -203,9 +187,15 @@ class Resolver:
         """What a name in a note may mean, the nearest meaning first."""
         values = self.values
         head, *rest = name.split(".")
-        for owner in self._classes_around(within):
-            receiver = head in ("self", "cls")
-            yield self._follow(Value(of=owner) if receiver else values.member(owner, head), rest)
+        while within:
+            owner = f"{self.module.source.name}.{within}"
+            target = values.target(owner)
+            if target is not None and target.definition.kind == "class":
+                receiver = head in ("self", "cls")
+                yield self._follow(
+                    Value(of=owner) if receiver else values.member(owner, head), rest
+                )
+            within = within.rpartition(".")[0]
         if self.scopes is not None:
             yield self._follow(values.named(head, self.scopes.module), rest)
             if head in self.scopes.module.bindings:
@@ -219,15 +209,6 @@ class Resolver:
         if rest or head[0].isupper() or "_" in head:
             yield self._follow(self._existing(f"*.{head}"), rest)
 
-    def _classes_around(self, within: str) -> Iterator[str]:
-        """The classes that a definition of this module is in, itself first if it is one."""
-        while within:
-            dotted = f"{self.module.source.name}.{within}"
-            target = self.values.target(dotted)
-            if target is not None and target.definition.kind == "class":
-                yield dotted
-            within = within.rpartition(".")[0]
-
     def _existing(self, dotted: str) -> Value | None:
         target = self.values.target(dotted)
         return self.values.described(target.definition.dotted) if target else None
@@ -235,9 +216,7 @@ class Resolver:
     def _follow(self, value: Value | None, attributes: list[str]) -> Value | None:
         for name in attributes:
             value = self.values.attribute(value, name)
-        if value is not None and attributes and not value.name:
-            return self._telling(value.of)
-        return value
+        return self._telling(value.of) if value and attributes and not value.name else value
 
     def _is_distinct(self, name: str, link: Link) -> bool:
         """Whether a word without dots or parentheses is more than an ordinary word in code."""
@@ -245,16 +224,3 @@ class Resolver:
         if target is not None:
             return target.definition.kind != "constant" or not name.islower()
         return name not in BUILTINS or (name[0].isupper() and name.endswith(_EXCEPTIONS))
-
-
-def _is_telling(node: ast.Name, scope: Scope) -> bool:
-    """Whether a name may be linked: not `cls`, and not what a class body may yet rebind.
-
-    A body runs from top to bottom: above ``def list(self)``, `list` is still the built-in one.
-    """
-    home = scope.find(node.id)
-    if scope.kind == "class" and home is scope:
-        bindings = home.bindings[node.id]
-        lines = [b.line for b in bindings if isinstance(b, Defined)]
-        return len(lines) == len(bindings) and min(lines) < node.lineno
-    return scope.receiver(node.id) is None

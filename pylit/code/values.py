@@ -10,22 +10,12 @@ room for doubt a name stands for nothing.
 
 import ast
 import builtins
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from pylit.code.external import external_kind, external_link
-from pylit.code.scopes import (
-    Assigned,
-    Binding,
-    Declared,
-    Defined,
-    Imported,
-    Receiver,
-    Scope,
-    Scopes,
-    read_scopes,
-)
-from pylit.model import Definition, Module, Target
+from pylit.code.scopes import Binding, Scope, Scopes, read_scopes
+from pylit.model import Module, Target
 from pylit.source.cpp import includes, is_cpp
 
 #: Answers what a dotted name stands for in the project; None for what is not of the project.
@@ -36,18 +26,12 @@ Lookup = Callable[[str], Target | None]
 STARS = "*"
 PUBLIC = "__all__"
 
-BUILTINS = frozenset(n for n in vars(builtins) if not n.startswith("_"))
+BUILTINS = frozenset(name for name in vars(builtins) if not name.startswith("_"))
 
-#: How many aliases are followed before they are taken for a circle.
-_DEPTH = 20
 #: Bases that add no attribute worth a link: a search for one goes on behind them.
-_EMPTY_BASES = frozenset({"builtins.object", "typing.Generic", "typing.Protocol", "abc.ABC"})
+_EMPTY_BASES = ("builtins.object", "typing.Generic", "typing.Protocol", "abc.ABC")
 #: Subscripted forms of which an instance is an instance of their first argument.
-_TRANSPARENT = frozenset(
-    f"{module}.{name}"
-    for module in ("typing", "typing_extensions")
-    for name in ("Optional", "Annotated", "Final", "ClassVar")
-)
+_TRANSPARENT = ("Optional", "Annotated", "Final", "ClassVar")
 _OPAQUE = ("typing.Type", "builtins.type", "typing.Union")
 _LITERALS: dict[type[ast.AST], str] = {
     ast.List: "builtins.list",
@@ -59,8 +43,6 @@ _LITERALS: dict[type[ast.AST], str] = {
     ast.Tuple: "builtins.tuple",
     ast.JoinedStr: "builtins.str",
 }
-
-
 #: Names whose targets are remembered; in the next ten thousand modules most names are others.
 MOST_FOUND = 50_000
 
@@ -97,39 +79,37 @@ class Index:
 
         They serve one question only: what a circle of re-exports finds depends on where it began.
         """
-        if dotted in answers:
-            return answers[dotted]
-        answers[dotted] = None
-        head, _, name = dotted.rpartition(".")
-        owner = self._find(head, answers) if head else None
-        found = self._member(owner, name, answers) if owner is not None else None
-        if found is None and (owner is None or owner.definition.dotted != head):
-            # A package that re-exports a name of its submodule `b` as `b` hides the submodule.
-            found = self._targets.get(dotted)
-        answers[dotted] = found
-        return found
+        if dotted not in answers:
+            answers[dotted] = None
+            head, _, name = dotted.rpartition(".")
+            owner = self._find(head, answers) if head else None
+            found = self._member(owner, name, answers) if owner else None
+            if found is None and (owner is None or owner.definition.dotted != head):
+                # A package that re-exports a name of its submodule `b` as `b` hides the submodule.
+                found = self._targets.get(dotted)
+            answers[dotted] = found
+        return answers[dotted]
 
     def _member(self, owner: Target, name: str, answers: dict[str, Target | None]) -> Target | None:
         own = f"{owner.definition.dotted}.{name}"
         if owner.definition.kind != "module":
             return self._targets.get(own) if owner.definition.kind == "class" else None
-        alias = owner.attributes.get(name)
-        if alias is not None and alias != own:
+        alias = owner.attributes.get(name, own)
+        if alias != own:
             return self._find(alias, answers) if alias else None
         if own in self._targets:
             return self._targets[own]
         for star in reversed(owner.attributes.get(STARS, "").split()):
             module = self._find(star, answers)
-            if module is not None and _exports(module, name):
-                target = self._find(f"{star}.{name}", answers)
-                if target is not None:
-                    return target
+            target = self._find(f"{star}.{name}", answers) if _exports(module, name) else None
+            if target is not None:
+                return target
         return None
 
 
-def _exports(module: Target, name: str) -> bool:
+def _exports(module: Target | None, name: str) -> bool:
     """Whether ``from module import *`` may bind `name`."""
-    public = module.attributes.get(PUBLIC)
+    public = module.attributes.get(PUBLIC) if module else ""
     return name in public.split() if public is not None else not name.startswith("_")
 
 
@@ -158,60 +138,41 @@ class Values:
     def __init__(self, scopes: Scopes | None, lookup: Lookup | None = None) -> None:
         self._module = scopes.module.dotted if scopes else ""
         self._stars = scopes.stars if scopes else []
-        self._lookup = lookup
-        self._written = Values(scopes) if lookup else self
-        self._targets: dict[str, Target | None] = {}
+        self._at_word = lookup is None
+        self.target: Lookup = lookup or (lambda _: None)
         self._orders: dict[str, tuple[str, ...]] = {}
         self._names: dict[tuple[Scope, str], Value | None] = {}
-
-    def target(self, dotted: str) -> Target | None:
-        """What the project defines under a dotted name."""
-        if self._lookup and dotted not in self._targets:
-            self._targets[dotted] = self._lookup(dotted)
-        return self._targets.get(dotted)
 
     def is_class(self, dotted: str) -> bool:
         """Whether calling `dotted` makes an instance of it."""
         target = self.target(dotted)
-        if target is not None:
-            return target.definition.kind == "class"
-        return self._lookup is None or external_kind(dotted) == "class"
+        kind = target.definition.kind if target else external_kind(dotted)
+        return self._at_word or kind == "class"
 
-    def _canonical(self, dotted: str, depth: int = _DEPTH) -> str:
-        """The name under which a thing is defined, through re-exports out of the project too."""
+    def _canonical(self, dotted: str) -> str:
+        """The name under which a thing is defined."""
         target = self.target(dotted)
-        if target is not None:
-            return target.definition.dotted
-        parts = dotted.split(".") if self._lookup else []
-        for cut in range(len(parts) - 1, 0, -1):
-            owner = self.target(".".join(parts[:cut]))
-            if owner is not None:
-                alias = owner.attributes.get(parts[cut], "")
-                known = owner.definition.kind == "module" and alias and depth
-                rest = [alias, *parts[cut + 1 :]]
-                return self._canonical(".".join(rest), depth - 1) if known else ""
-        return dotted
+        return target.definition.dotted if target else dotted
 
     def order(self, dotted: str) -> tuple[str, ...]:
         """The classes in which an attribute of class `dotted` is searched; ``""`` is unknown."""
         if dotted not in self._orders:
             self._orders[dotted] = (dotted, "")  # what a class among its own bases gets
             target = self.target(dotted)
-            if target is None:
-                self._orders[dotted] = (dotted,)
-            else:
-                bases = [self._canonical(base) if base else "" for base in target.bases]
-                chains = [self.order(base) if base else ("",) for base in bases]
-                self._orders[dotted] = (dotted, *_merge([*chains, tuple(bases)]))
+            found = [dotted]
+            for base in target.bases if target else ():
+                found += self.order(self._canonical(base)) if base else [""]
+            # What several bases have for a base comes behind all of them.
+            self._orders[dotted] = tuple(dict.fromkeys(found[::-1]))[::-1]
         return self._orders[dotted]
 
     def member(self, dotted: str, name: str, *, above: bool = False) -> Value | None:
         """The attribute `name` of class `dotted`, or of an instance of it."""
-        for place in self.order(dotted)[1 if above else 0 :]:
+        for place in self.order(dotted)[above:]:
             target = self.target(place) if place else None
             if target is not None:
                 if name in target.attributes:
-                    return self._instance(target.attributes[name])
+                    return self.instance(target.attributes[name])
                 defined = self.target(f"{place}.{name}")
                 if defined is not None:
                     return Value(defined.definition.dotted)
@@ -220,7 +181,7 @@ class Values:
                 return Value(outside) if place and external_link(outside) else None
         return None
 
-    def _instance(self, dotted: str) -> Value | None:
+    def instance(self, dotted: str) -> Value | None:
         """An instance of class `dotted`, if it is one."""
         dotted = self._canonical(dotted) if dotted else ""
         return Value(of=dotted) if dotted and self.is_class(dotted) else None
@@ -229,10 +190,9 @@ class Values:
         """The thing with a dotted name."""
         name = self._canonical(dotted)
         target = self.target(name) if name else None
-        if target is not None and target.definition.kind == "constant" and target.bases:
-            held = self._instance(target.bases[0])
-            return Value(name, held.of if held else "")
-        return Value(name) if name else None
+        constant = target is not None and target.definition.kind == "constant"
+        held = self.instance(target.bases[0]) if target and constant and target.bases else None
+        return Value(name, held.of if held else "") if name else None
 
     def value(self, node: ast.expr, scope: Scope) -> Value | None:
         """What is known of an expression in a scope."""
@@ -264,24 +224,19 @@ class Values:
         if isinstance(node.func, ast.Subscript):
             # ``Stack[int]()`` makes a stack, but ``layers[0]()`` calls what nobody knows.
             held = self.value(node.func.value, scope)
-            return self._instance(held.name) if held and not held.of else None
+            return self.instance(held.name) if held and not held.of else None
         function = self.value(node.func, scope)
+        if function is not None and not function.name:
+            function = self.call(function.of)
         if function is None:
             return None
-        if not function.name:
-            function = self.call(function.of)
-            return self._returned(function.name) if function is not None else None
         if function.name == "builtins.super":
             home = self.value(node.args[0], scope) if node.args else Value(scope.owner)
             return Value(of=home.name, above=True) if home and home.name else None
-        return self._instance(function.name) or self._returned(function.name)
-
-    def _returned(self, dotted: str) -> Value | None:
-        """What a function of the project is declared to return."""
-        target = self.target(dotted)
+        target = self.target(function.name)
         if target is None or target.definition.kind not in ("function", "method"):
-            return None
-        return self._instance(target.bases[0]) if target.bases else None
+            return self.instance(function.name)
+        return self.instance(target.bases[0]) if target.bases else None
 
     def call(self, dotted: str) -> Value | None:
         """The method that a call of an instance runs; in a PyTorch module it is ``forward``."""
@@ -291,50 +246,48 @@ class Values:
         return special if special is not None and self.target(special.name) else None
 
     def named(self, name: str, scope: Scope) -> Value | None:
-        """What a plain name stands for in a scope."""
+        """What a plain name stands for in a scope: only what all of its bindings say."""
         home = scope.find(name)
         if home is None:
             return self._global(name)
         if (home, name) not in self._names:
             self._names[home, name] = None  # what ``x = x`` finds
             values = {self._bound(binding, name, home) for binding in home.bindings[name]}
-            self._names[home, name] = _common(values)
+            names = {value.name if value else "" for value in values}
+            if len(values) > 1:
+                values = {Value(names.pop()) if len(names) == 1 and "" not in names else None}
+            self._names[home, name] = values.pop()
         return self._names[home, name]
 
     def _global(self, name: str) -> Value | None:
         """A name that the module does not bind itself: from a star import, or built in."""
         built_in = Value(f"builtins.{name}") if name in BUILTINS else None
-        if self._stars and self._lookup is None:
+        if self._stars and self._at_word:
             return None if built_in else Value(f"{self._module}.{name}")
         for star in reversed(self._stars):
             source = self.target(star)
             if source is None:
                 return None
-            value = self.described(f"{star}.{name}") if _exports(source, name) else None
-            if value is not None:
-                return value
+            if _exports(source, name) and self.target(f"{star}.{name}"):
+                return self.described(f"{star}.{name}")
         return built_in
 
     def _bound(self, binding: Binding, name: str, home: Scope) -> Value | None:
         """What one binding makes of a name of scope `home`."""
-        match binding:
-            case Imported():
-                return self.described(binding.dotted)
-            case Defined():
-                hidden = self._lookup is not None and self.target(binding.dotted) is None
-                if hidden:
-                    return Value(binding.dotted, line=binding.line)
-                return self.described(binding.dotted)
-            case Receiver():
-                if self.target(binding.dotted) is None:
-                    return None
-                return Value(of=binding.dotted) if binding.instance else Value(binding.dotted)
-            case Declared():
-                known = self._instance(self._written.declared(binding.annotation, binding.scope))
-            case Assigned():
-                known = self._assigned(binding.value, binding.scope)
-            case None:
-                known = None
+        dotted, known = binding.dotted, None
+        if binding.how == "import":
+            return self.described(dotted)
+        if binding.how == "definition":
+            hidden = not self._at_word and self.target(dotted) is None
+            return Value(dotted, line=binding.line) if hidden else self.described(dotted)
+        if binding.how in ("self", "cls"):
+            receiver = Value(of=dotted) if binding.how == "self" else Value(dotted)
+            return receiver if self.target(dotted) else None
+        assert binding.scope or binding.how == "unknown"
+        if binding.scope and binding.how == "annotation":
+            known = self.instance(self.declared(binding.node, binding.scope))
+        elif binding.scope:
+            known = self._assigned(binding.node, binding.scope)
         own = self.target(f"{home.dotted}.{name}") if home.kind in ("module", "class") else None
         if own is not None:
             constant = own.definition.kind == "constant"
@@ -367,26 +320,27 @@ class Values:
             sides = [side for side in (node.left, node.right) if not _is_none(side)]
             return self.declared(sides[0], scope) if len(sides) == 1 else ""
         name = self.name(node, scope)
-        if isinstance(node, ast.Subscript):
-            if name in _TRANSPARENT or name.startswith("jaxtyping."):
-                parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-                return self.declared(parts[0], scope) if parts else ""
-            return "" if name in _OPAQUE else name
-        return name
+        if not isinstance(node, ast.Subscript):
+            return name
+        if name.startswith("jaxtyping.") or name.rpartition(".")[2] in _TRANSPARENT:
+            return self.declared(getattr(node.slice, "elts", [node.slice])[0], scope)
+        return "" if name in _OPAQUE else name
 
-    def held(self, bindings: Sequence[Binding]) -> str:
+    def held(self, bindings: Iterable[Binding]) -> str:
         """The one class that all bindings agree on; a declared type outweighs what is assigned.
 
         ``self.memory = None`` in a constructor says "not yet", not "nothing else ever".
         """
-        declared = [b for b in bindings if isinstance(b, Declared)]
-        classes = {self.declared(b.annotation, b.scope) for b in declared}
-        for binding in () if declared else bindings:
-            if not isinstance(binding, Assigned):
-                classes.add("")
-            elif not _is_none(binding.value):
-                value = self.value(binding.value, binding.scope)
-                classes.add(value.of if value and not value.above else "")
+        bindings = [b for b in bindings if b.how != "value" or not _is_none(b.node)]
+        declared = [b for b in bindings if b.how == "annotation"]
+        classes = set()
+        for binding in declared or bindings:
+            value = None
+            if binding.how == "annotation" and binding.scope:
+                value = Value(of=self.declared(binding.node, binding.scope))
+            elif binding.how == "value" and binding.scope:
+                value = self.value(binding.node, binding.scope)
+            classes.add(value.of if value and not value.above else "")
         return classes.pop() if len(classes) == 1 else ""
 
 
@@ -394,106 +348,56 @@ def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
 
-def _common(values: set[Value | None]) -> Value | None:
-    """What a name stands for that is bound in several places: only what all of them say."""
-    if len(values) == 1:
-        return values.pop()
-    names = {value.name if value else "" for value in values}
-    return Value(names.pop()) if len(names) == 1 and "" not in names else None
-
-
-def _merge(chains: list[tuple[str, ...]]) -> Iterator[str]:
-    """Python's method resolution order (C3) of the chains of a class's bases and the bases."""
-    while chains := [chain for chain in chains if chain]:
-        for head in (chain[0] for chain in chains):
-            if not any(head in chain[1:] for chain in chains):
-                break
-        else:
-            yield ""
-            return
-        yield head
-        chains = [chain[1:] if chain[0] == head else chain for chain in chains]
-
-
 def targets(module: Module, url: str) -> dict[str, Target]:
     """The definitions of a module by dotted name, with their addresses on the page at `url`."""
     source = module.source
-    scopes = read_scopes(source) if not is_cpp(source.name) else None
+    scopes = None if is_cpp(source.name) else read_scopes(source)
     values = Values(scopes)
     anchored = {section.definition for section in module.sections}
     found: dict[str, Target] = {}
     for definition in module.definitions:
-        place = url
-        if definition.qualname:
-            anchor = definition.qualname
-            place += f"#{anchor}" if anchor in anchored else f"#L{definition.line}"
+        name, dotted, place = definition.qualname, definition.dotted, url
+        if name:
+            place += f"#{name}" if name in anchored else f"#L{definition.line}"
         bases: tuple[str, ...] = ()
         attributes: Mapping[str, str] = {}
-        if scopes is not None:
-            bases, attributes = _facts(definition, module, scopes, values)
-        elif is_cpp(source.name) and definition.kind == "module":
-            # An included file is like one of which everything is imported.
-            attributes = {STARS: " ".join(name for names in includes(source) for name in names)}
+        if scopes is None:
+            if is_cpp(source.name) and not name:
+                # An included file is like one of which everything is imported.
+                attributes = {STARS: " ".join(sum(includes(source), ()))}
+        elif not name:
+            attributes = _module_names(module, scopes, values)
+        elif definition.kind == "class":
+            body = scopes.classes[dotted]
+            bases = tuple(values.name(base, body.parent or scopes.module) for base in body.bases)
+            attributes = _attributes(body, values)
+        else:
+            bindings = scopes.returns.get(dotted) or scopes.module.bindings.get(name, [])
+            bases = tuple(filter(None, [values.held(bindings)]))
         # The first of several definitions of a name owns its anchor.
-        found.setdefault(definition.dotted, Target(definition, place, bases, attributes))
+        found.setdefault(dotted, Target(definition, place, bases, attributes))
     return found
-
-
-def _facts(
-    definition: Definition, module: Module, scopes: Scopes, values: Values
-) -> tuple[tuple[str, ...], Mapping[str, str]]:
-    """What a `Target` tells of a definition: its bases and its attributes."""
-    held = ""
-    if definition.kind == "module":
-        return (), _module_names(module, scopes, values)
-    if definition.kind == "class":
-        body = scopes.classes[definition.dotted]
-        assert body.parent is not None
-        return tuple(values.name(base, body.parent) for base in body.bases), _attributes(
-            body, values
-        )
-    if definition.kind == "constant":
-        held = values.held(scopes.module.bindings.get(definition.qualname, []))
-    else:
-        held = values.held(scopes.returns.get(definition.dotted, []))
-    return ((held,) if held else ()), {}
 
 
 def _module_names(module: Module, scopes: Scopes, values: Values) -> dict[str, str]:
     """Names that a module has from elsewhere; those of which nothing is known lead to ``""``."""
-    defined = {definition.qualname for definition in module.definitions}
-    names: dict[str, str] = {}
-    for name, bindings in scopes.module.bindings.items():
-        if name == PUBLIC:
-            public = _literal_names(bindings)
-            if public is not None:
-                names[PUBLIC] = " ".join(public)
-        elif name not in defined:
-            value = values.named(name, scopes.module)
-            names[name] = value.name if value else ""
-    if scopes.stars:
-        names[STARS] = " ".join(scopes.stars)
-    return names
-
-
-def _literal_names(bindings: Sequence[Binding]) -> list[str] | None:
-    """The names in ``__all__ = [...]``, or None when it is not one plain list of strings."""
-    if len(bindings) != 1 or not isinstance(bindings[0], Assigned):
-        return None
+    names = {STARS: " ".join(scopes.stars)} if scopes.stars else {}
+    for name in scopes.module.bindings.keys() - {each.qualname for each in module.definitions}:
+        value = values.named(name, scopes.module)
+        names[name] = value.name if value else ""
     try:
-        value = ast.literal_eval(bindings[0].value)
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-        return None
-    if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
-        return list(value)
-    return None
+        (binding,) = scopes.module.bindings[PUBLIC]
+        names[PUBLIC] = " ".join(ast.literal_eval(binding.node))
+    except (KeyError, ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        names.pop(PUBLIC, None)
+    return names
 
 
 def _attributes(body: Scope, values: Values) -> dict[str, str]:
     """Attribute -> class it holds; ``""`` for one that is set but holds something unknown."""
     known = {name: [*bindings] for name, bindings in body.attributes.items()}
     for name, bindings in body.bindings.items():
-        own = [b for b in bindings if not isinstance(b, Defined | Imported)]
+        own = [b for b in bindings if b.how not in ("definition", "import")]
         if own:
             known[name] = own + known.get(name, [])
     return {name: values.held(bindings) for name, bindings in known.items()}

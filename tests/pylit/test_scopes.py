@@ -127,26 +127,6 @@ def test_a_global_name_in_sight_is_linked(body):
     assert [x for x in links(f"def make(): ...\n{body}") if "make -> m.make" in x]
 
 
-def test_a_class_body_runs_from_top_to_bottom():
-    text = """
-        class A:
-            first: list
-            def list(self) -> list: ...
-            last: list
-            def f(self): list
-    """
-    assert [x for x in links(text) if " list ->" in x] == [
-        "5 list -> m.A.list",
-        "6 list -> list",
-    ]
-
-
-def test_global_binds_in_the_module():
-    text = "def make(): ...\ndef f():\n    global make\n    make\n"
-    assert links(text) == ["4 make -> m.make"]
-    assert links(text + "    make = 1\nmake") == []
-
-
 def test_a_function_inside_a_function_is_linked_to_its_line():
     project = Project({"m.py": "def f():\n    def g(): ...\n    g()\n"})
     ((position, link),) = project.resolver("m.py").tokens().items()

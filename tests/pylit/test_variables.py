@@ -112,7 +112,6 @@ def test_a_name_of_a_class_is_an_attribute_of_its_instances() -> None:
         "past.«keys»[step] += key",
         'if (n := len(past.«keys»)) and "query" in f"{query}":',
     ]
-    assert places("values", "Pair") == []
     assert places("scale", "Attention")[-1] == "return self.«scale»"
     assert places("scale", "Deep") == ["return self.«scale»"]
 
@@ -132,8 +131,6 @@ def test_a_path_is_where_it_is_written_or_what_holds_it() -> None:
         ("scores", "forward", ("`forward` has no `scores`", "rest")),
         ("keyz", "attend", ("`attend` has no `keyz`", "key")),
         ("query", "atend", ("`m` has no function or class `atend`", "attend")),
-        ("query.lineal.weight", "", ("`query` has no `lineal`", "query.linear")),
-        ("past.kees", "", ("`past` has no `kees`", "past.keys")),
     ],
 )
 def test_what_is_not_there(name: str, within: str, expected: tuple[str, str]) -> None:
