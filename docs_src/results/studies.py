@@ -435,7 +435,7 @@ def make(job: Job, folders: Path, text: str | None) -> bool:
         model=run.model,
         training={**run.training, "seed": job.seed},
     )
-    about = {"experiment": run.experiment, "preset": run.preset, "variant": None}
+    about = {"experiment": run.experiment, "preset": run.preset}
     trainer = Trainer(model, task, config, folder, about=about)
     if begun:
         trainer.resume()

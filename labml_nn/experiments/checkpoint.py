@@ -302,7 +302,7 @@ def load_run(path: str | PathLike[str]) -> Run:
     about = read_json(folder.run_file)
     with intact(folder.run_file):
         _ = about["training"].items(), about["model"]["config"].items()
-        _ = [about[name] for name in ("experiment", "variant", "preset")]
+        _ = [about[name] for name in ("experiment", "preset")]
         _ = [about["corpus"][name].lower() for name in ("name", "sha256")]
         models()[about["model"]["name"]]
         check_known("task", about["task"], TASKS)
@@ -448,13 +448,13 @@ def describe(
 ) -> dict[str, Any]:
     """
     Everything that is needed to repeat a run: the content of `run.json`. `about` names
-    its `experiment`, `variant` and `preset`.
+    its `experiment` and `preset`.
     """
     path, version = task.corpus.path, None
     with suppress(metadata.PackageNotFoundError):
         version = metadata.version("labml-nn")
     return {
-        **{name: about.get(name) for name in ("experiment", "variant", "preset")},
+        **{name: about.get(name) for name in ("experiment", "preset")},
         "model": {"name": model.name, "config": asdict(model.config)},
         "training": config.values(),
         "task": task.name,

@@ -14,8 +14,7 @@ python -m labml_nn attention runs/feedback --text "To be, or not to be"
 ```
 
 `train` continues a run with `--resume`, and trains on several processes under
-`torchrun`. An experiment with variants trains all of them, each in a folder of its own,
-and compares their curves. `--help` explains the flags of a command.
+`torchrun`. `--help` explains the flags of a command.
 
 Every field of a dataclass is a flag. Its type, default and help come from the class and
 from the list in its docstring, so that the command line knows what the library knows:
@@ -42,7 +41,7 @@ import shlex
 import sys
 import traceback
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields
 from difflib import get_close_matches
 from functools import partial
 from importlib.metadata import version
@@ -73,7 +72,6 @@ from labml_nn.experiments.reporters import (
     Progress,
     Reporter,
     Result,
-    curve_svg,
 )
 from labml_nn.experiments.trainer import (
     Trainer,
@@ -339,8 +337,6 @@ class Train(Command):
     ### Train a model, or continue a run
 
     * `preset` is the set of hyperparameters
-    * `variant` is one of the experiment's; with none all are trained, each in a folder
-      of its own
     * `text` is a text file in UTF-8 to train on; none is Tiny Shakespeare
     * `tokenizer` splits it into characters or words
     * `min_count` is how often a word occurs at least; other words are unknown
@@ -359,7 +355,6 @@ class Train(Command):
     model: Mapping[str, Any]
     training: Mapping[str, Any]
     preset: str
-    variant: str | None = None
     text: str | None = None
     tokenizer: Literal["characters", "words"] = "characters"
     min_count: Size = 1
@@ -389,19 +384,16 @@ class Train(Command):
             typed = parser.parse_known_args(words)[0].NAME
             check_known("experiment", typed, known)
         experiment = known[name]
-        chosen, variants = experiment.preset(preset), experiment.variants
+        chosen = experiment.preset(preset)
         lines = [f"  {each:<7}{one.about}" for each, one in experiment.presets.items()]
-        lines += [f"variants: {', '.join(variants)}"] if variants else []
         about = f"{experiment.title}: {experiment.summary}."
         parser = Parser(f"train {name}", about, epilog="\n".join(["presets:", *lines]))
         parser.add_argument("experiment", choices=[name], help=argparse.SUPPRESS)
         parts = {"experiment", "model", "training"}
         parser.add_fields("the run", cls, parts, preset=preset)
-        # What the text determines is no flag, and the variants determine what they
-        # differ in.
         config = models()[experiment.model].load_class().Config
-        varied = {one: "by variant" for v in variants.values() for one in v}
-        shown = {"max_len": "seq_len", **chosen.model, **varied}
+        shown = {"max_len": "seq_len", **chosen.model}
+        # What the text determines is no flag.
         tokens = {"n_vocab", *TASKS["replies"].special}
         parser.add_fields("the model", config, tokens, **shown)
         parser.add_fields("the training", TrainingConfig, **chosen.training)
@@ -409,16 +401,12 @@ class Train(Command):
         for part, kind in (("model", config), ("training", TrainingConfig)):
             names = values.keys() & {one.name for one in fields(kind)}
             values[part] = {one: values.pop(one) for one in names}
-        order = cls(**values)
-        for one in order.runs:
-            experiment.model_fields(preset, one.variant, one.model)
-        return order
+        return cls(**values)
 
     @property
     def folder(self) -> RunFolder:
-        """The run folder, or that of all variants."""
-        named_ = [self.experiment.name, *filter(None, [self.variant])]
-        return RunFolder(self.out or Path("runs", *named_))
+        """The run folder."""
+        return RunFolder(self.out or Path("runs", self.experiment.name))
 
     @property
     def config(self) -> TrainingConfig:
@@ -428,40 +416,14 @@ class Train(Command):
             return TrainingConfig.of({**known, **self.training})
         return self.experiment.training(self.preset, self.training)
 
-    @property
-    def runs(self) -> "list[Train]":
-        """A training for each variant, if all are to be trained."""
-        if self.variant is not None or not self.experiment.variants:
-            return [self]
-        path, several = self.folder.path, []
-        for variant in self.experiment.variants:
-            one = replace(self, variant=variant, out=str(path / variant))
-            there = self.resume and one.folder.run_file.is_file()
-            several.append(replace(one, resume=there))
-        return several
-
     def __call__(self) -> int:
-        """
-        Everything that can be refused is refused before the first training starts. Of
-        several variants, those that have finished are left alone on resuming.
-        """
-        config, runs = self.runs[0].config, self.runs
-        World.announced().share(config.batch_size, config.accumulate)
-        world = World.join(pick_device(config.device))
-        if world.main:
-            for one in runs:
-                if not one.resume:
-                    one.folder.check_new()
-        for one in runs:
-            if one is not self and one.resume and one.folder.result.is_file():
-                before = load_run(one.folder.path).result()["result"]
-                if before["stopped"] == "finished":
-                    continue
-            if one.train(world).stopped == "interrupted":
-                return INTERRUPTED
-        if world.main and len(runs) > 1:
-            print(self.compared())
-        return 0
+        """Everything that can be refused is refused before the training starts."""
+        World.announced().share(self.config.batch_size, self.config.accumulate)
+        world = World.join(pick_device(self.config.device))
+        if world.main and not self.resume:
+            self.folder.check_new()
+        stopped = self.train(world).stopped
+        return INTERRUPTED if stopped == "interrupted" else 0
 
     def setup(self) -> Setup:
         """
@@ -478,12 +440,11 @@ class Train(Command):
                 self.preset,
                 corpus=corpus,
                 vocabulary=vocabulary,
-                variant=self.variant,
                 model=self.model,
                 training=self.training,
             )
-        run, mine = load_run(self.folder.path), (self.experiment.name, self.variant)
-        if (run.about["experiment"], run.about["variant"]) != mine:
+        run = load_run(self.folder.path)
+        if run.about["experiment"] != self.experiment.name:
             raise RunError(
                 f"the run in {run.folder.path} is another one ({title_of(run.about)}); "
                 "continue that, or start a new run in another folder (--out)"
@@ -501,11 +462,7 @@ class Train(Command):
                 Warnings() if self.quiet else Progress(),
                 LabmlRecord(path / "labml", self.tracking_url),
             ],
-            about={
-                "experiment": self.experiment.name,
-                "variant": self.variant,
-                "preset": self.preset,
-            },
+            about={"experiment": self.experiment.name, "preset": self.preset},
         )
         if self.resume:
             trainer.resume()
@@ -548,21 +505,10 @@ class Train(Command):
             print(said)
         return result
 
-    def compared(self) -> str:
-        """The best losses of all variants, lowest first, and their curves."""
-        ends = {str(o.variant): load_run(o.folder.path).result() for o in self.runs}
-        picture = self.folder.path / "curves.svg"
-        curves = {variant: end["curve"] for variant, end in ends.items()}
-        drawn = curve_svg(curves, self.experiment.title)
-        picture.write_text(drawn, encoding="utf-8")
-        best = {v: end["result"]["best_validation_loss"] for v, end in ends.items()}
-        table = [f"  {best[v]:.4f}  {v}" for v in sorted(best, key=best.__getitem__)]
-        return "\n".join(["best validation loss:", *table, f"curves: {picture}"])
-
 
 def title_of(about: Mapping[str, Any]) -> str:
-    """Experiment, variant and preset of a run."""
-    parts = (about[part] for part in ("experiment", "variant", "preset"))
+    """Experiment and preset of a run."""
+    parts = (about[part] for part in ("experiment", "preset"))
     return ", ".join(part for part in parts if part)
 
 
@@ -593,16 +539,8 @@ class RunCommand(Command):
         check_fields(self)
 
     def load(self) -> tuple[Run, torch.device]:
-        """
-        The run, and the device. An experiment with variants has a run in each
-        subfolder: the error names them.
-        """
-        path = Path(self.run)
-        below = sorted(str(file.parent) for file in path.glob("*/run.json"))
-        if below and not RunFolder(path).run_file.is_file():
-            listed = ", ".join(below)
-            raise RunError(f"{path} is not a run, but contains some: {listed}")
-        return load_run(path), pick_device(self.device)
+        """The run, and the device."""
+        return load_run(self.run), pick_device(self.device)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@ r"""
 ---
 title: "Experiments, presets and hyperparameters"
 summary: >
-  Six experiments on Tiny Shakespeare, each with a model, a task and four presets; the
+  Four experiments on Tiny Shakespeare, each with a model, a task and four presets; the
   hyperparameters of a training, its learning-rate schedule and its curriculum.
 ---
 
@@ -15,8 +15,7 @@ An **experiment** names a model, a task and four **presets** of hyperparameters:
 | `colab` | a free GPU, a T4 | under ten minutes, by estimate |
 | `gpu` | a large GPU | as long as it takes |
 
-The presets for GPUs have not been run: there was no GPU. **Variants** are the same
-experiment with one field of the model changed, for ablations.
+The presets for GPUs have not been run: there was no GPU.
 
 The validation loss shows what a model of characters has learned:
 
@@ -58,7 +57,7 @@ $$r_s = \begin{cases}
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import partial
 from types import NoneType
 from typing import (
@@ -317,7 +316,6 @@ class Experiment:
     * `model` is a name in the [registry](../registry.py)
     * `task` is `"text"` or `"replies"`
     * `presets` are its four presets
-    * `variants` are fields of the model, by the name of the variant
     """
 
     name: str
@@ -326,31 +324,12 @@ class Experiment:
     model: str
     task: str
     presets: Mapping[str, Preset]
-    variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def preset(self, name: str | None = None) -> Preset:
         """The preset `name`; `None` is the one for this machine."""
         name = default_preset() if name is None else name
         check_known(f"preset of {self.name}", name, self.presets)
         return self.presets[name]
-
-    def model_fields(
-        self,
-        preset: str | None = None,
-        variant: str | None = None,
-        model: Mapping[str, Any] | None = None,
-    ) -> dict[str, Any]:
-        """
-        The fields of the model: those of the preset, overridden by `model` and by the
-        variant. Raises `ValueError` for unknown names, and for a field in `model` that
-        the variant determines otherwise.
-        """
-        decided: Mapping[str, Any] = {}
-        if variant is not None:
-            check_known(f"variant of {self.name}", variant, self.variants)
-            decided = self.variants[variant]
-        given = _merged(model or {}, decided, f"the variant {variant}")
-        return {**self.preset(preset).model, **given}
 
     def training(
         self, preset: str | None = None, training: Mapping[str, Any] | None = None
@@ -379,7 +358,6 @@ class Experiment:
         *,
         corpus: Corpus | None = None,
         vocabulary: Vocabulary | None = None,
-        variant: str | None = None,
         model: Mapping[str, Any] | None = None,
         training: Mapping[str, Any] | None = None,
     ) -> Setup:
@@ -389,7 +367,6 @@ class Experiment:
         * `preset` is one of the four; `None` is the one for this machine
         * `corpus` is the text; `None` reads Tiny Shakespeare
         * `vocabulary` has its tokens; `None` takes all its characters
-        * `variant` is one of `variants`
         * `model`, `training` override fields by name
 
         Raises `ValueError` for unknown names, with the nearest match, and for values
@@ -403,8 +380,13 @@ class Experiment:
             seed=config.seed,
             vocabulary=vocabulary,
         )
-        fields = self.model_fields(preset, variant, model)
-        fields = _merged(fields, task.model_fields, "the text")
+        fields = {**self.preset(preset).model, **(model or {})}
+        for name, value in task.model_fields.items():
+            if fields.setdefault(name, value) != value:
+                raise ValueError(
+                    f"`{name}` ({fields[name]!r}) is determined by the text, which "
+                    f"needs {value!r}; leave it out"
+                )
         for name, value in fields.items():
             if name.endswith("dropout_prob") and value == 1:
                 raise ValueError(
@@ -422,18 +404,6 @@ class Experiment:
         return Setup(built, task, config)
 
 
-def _merged(
-    fields: Mapping[str, Any], decided: Mapping[str, Any], by: str
-) -> dict[str, Any]:
-    for name, value in decided.items():
-        if fields.get(name, value) != value:
-            raise ValueError(
-                f"`{name}` ({fields[name]!r}) is determined by {by}, which needs "
-                f"{value!r}; leave it out"
-            )
-    return {**fields, **decided}
-
-
 def default_preset() -> str:
     """The preset for this machine: `colab` with a GPU, else `tiny`."""
     return "colab" if torch.cuda.is_available() else "tiny"
@@ -443,7 +413,7 @@ class ExperimentTable(dict[str, Experiment]):
     """
     ## Table of experiments
 
-    `print(experiments())` shows them, `experiments()["mha"]` is one of them.
+    `print(experiments())` shows them, `experiments()["elman"]` is one of them.
     """
 
     def __missing__(self, name: str) -> Experiment:
@@ -453,12 +423,7 @@ class ExperimentTable(dict[str, Experiment]):
 
     def __repr__(self) -> str:
         width = max(map(len, self)) + 2
-        lines = []
-        for name, one in self.items():
-            lines.append(f"{name:<{width}}{one.summary}")
-            if one.variants:
-                lines.append(" " * width + "variants: " + ", ".join(one.variants))
-        return "\n".join(lines)
+        return "\n".join(f"{n:<{width}}{one.summary}" for n, one in self.items())
 
 
 def experiments() -> ExperimentTable:
@@ -605,43 +570,5 @@ ELMAN = Experiment(
 )
 
 
-# ## Ablations: heads and positions
-#
-# The same transformer with 1, 2, 4 and 8 heads, and with four kinds of positions;
-# `python -m labml_nn train mha` trains all variants and draws their curves in one
-# picture. Differences smaller than those between seeds mean nothing, so the
-# [results](../../docs_src/pages/results.md) have five seeds.
-def _ablation(**model: Any) -> dict[str, Preset]:
-    sizes = partial(_named, "d_model n_layers dropout_prob", **model)
-    return {
-        "tiny": Preset(sizes(64, 2, 0.0), adamw(600, 16, 64, 3e-3, 50)),
-        "cpu": Preset(sizes(96, 3, 0.0), adamw(800, 32, 64, 3e-3, 50)),
-        "colab": Preset(sizes(256, 4, 0.1), adamw(1500, 64, 128, 1e-3, 100, **HALF)),
-        "gpu": Preset(sizes(384, 6, 0.2), adamw(5000, 64, 256, 1e-3, 100)),
-    }
-
-
-HEADS = Experiment(
-    name="mha",
-    title="Number of heads",
-    summary="the same transformer with 1, 2, 4 and 8 heads at equal width",
-    model="autoregressive",
-    task="text",
-    presets=_ablation(**ROTARY),
-    variants={f"heads-{heads}": {"heads": heads} for heads in (1, 2, 4, 8)},
-)
-POSITIONS = Experiment(
-    name="positional_encoding",
-    title="Positional encodings",
-    summary="the same transformer with sinusoidal, learned, rotary and no positions",
-    model="autoregressive",
-    task="text",
-    presets=_ablation(),
-    variants={
-        positions: {"positions": positions}
-        for positions in ("sinusoidal", "learned", "rotary", "none")
-    },
-)
-
-ALL = (AUTOREGRESSIVE, ENCODER_DECODER, FEEDBACK, ELMAN, HEADS, POSITIONS)
+ALL = (AUTOREGRESSIVE, ENCODER_DECODER, FEEDBACK, ELMAN)
 EXPERIMENTS = ExperimentTable({one.name: one for one in ALL})

@@ -114,10 +114,10 @@ class Reporter:
 # The training loss is measured on the batches of the updates, with dropout, and is
 # noisy. The validation loss is measured on held-out text. Where the first falls and the
 # second rises, the model overfits.
-def curve_svg(curves: Mapping[str, Mapping[str, Any]], title: str) -> str:
+def curve_svg(curve: Mapping[str, Any], title: str) -> str:
     """
-    The curves of some runs by name, from their `result.json`, as an `<svg>` element
-    drawn by matplotlib. The training loss is thin and pale.
+    The curves of a run, from its `result.json`, as an `<svg>` element drawn by
+    matplotlib. The training loss is thin and pale.
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -126,18 +126,12 @@ def curve_svg(curves: Mapping[str, Mapping[str, Any]], title: str) -> str:
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "labml_nn"}):
         figure = Figure(figsize=(7.2, 4), layout="constrained")
         axes = figure.subplots()
-        for i, (name, curve) in enumerate(curves.items()):
-            for kind in ("train", "validation"):
-                points = [point[:2] for point in curve[kind] if point[1] is not None]
-                if points:
-                    pale = kind == "train"
-                    axes.plot(
-                        *zip(*points, strict=True),
-                        color=f"C{i}",
-                        linewidth=1 if pale else 2,
-                        alpha=0.5 if pale else 1,
-                        label="_" if pale else f"{name} {points[-1][1]:.3f}",
-                    )
+        for kind, width, alpha in (("train", 1, 0.5), ("validation", 2, 1)):
+            points = [point[:2] for point in curve[kind] if point[1] is not None]
+            if points:
+                label = "_" if kind == "train" else f"{kind} {points[-1][1]:.3f}"
+                (line,) = axes.plot(*zip(*points, strict=True), "C0", label=label)
+                line.set(linewidth=width, alpha=alpha)
         axes.set(title=title, xlabel="updates", ylabel="nats per token")
         axes.grid(alpha=0.3)
         if axes.get_legend_handles_labels()[1]:
@@ -183,7 +177,7 @@ class RunFiles(Reporter):
         write_json(self.folder.result, outcome)
         title = trainer.about["experiment"] or trainer.model.name
         title = f"{title} on {trainer.task.corpus.name}"
-        drawn = curve_svg({"validation": curve}, title)
+        drawn = curve_svg(curve, title)
         self.folder.curve.write_text(drawn, encoding="utf-8", newline="\n")
 
 

@@ -433,7 +433,7 @@ class Trainer:
         * `folder` is the run folder; without one nothing is written
         * `world` are the processes that train together; `None`: this one
         * `reporters` are told what happens
-        * `about` names `experiment`, `variant` and `preset` for `run.json`
+        * `about` names `experiment` and `preset` for `run.json`
 
         Raises `ValueError` for a device that is missing, and for a batch that the
         processes cannot share.

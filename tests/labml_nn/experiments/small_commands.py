@@ -25,7 +25,6 @@ SMALL = {
     "encoder_decoder": (*TRAINING, *WIDTH, "--heads", "3", "--d-ff", "20"),
     "feedback": (*TRAINING, *WIDTH, "--heads", "3", "--initial-seq-len", "5", "--grow-steps", "3"),
     "elman": (*TRAINING, *WIDTH, "--d-hidden", "10"),
-    "positional_encoding": (*TRAINING, *WIDTH, "--heads", "3"),
 }
 
 

@@ -123,7 +123,7 @@ def test_overview_version_and_list(capsys):
         assert all(f"\n  {name} " in shown for name in COMMANDS)
     assert main(["list"]) == 0
     shown = capsys.readouterr().out
-    assert all(name in shown for name in experiments()) and "heads-4" in shown
+    assert all(name in shown for name in experiments())
     assert main(["train", "--help"]) == 0 and str(experiments()) in capsys.readouterr().out
     assert main(["--version"]) == 0 and "labml-nn" in capsys.readouterr().out
     assert main(["train", "--debug", "nonsense"]) == 2
@@ -162,28 +162,22 @@ def test_help_shows_every_flag_with_the_preset(capsys, monkeypatch, name):
     assert main(["train", name, "--preset", "gpu", "--help"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "SUPPRESS" not in shown and "--n-vocab" not in shown
-    varied = {one for changed in experiment.variants.values() for one in changed}
     preset = experiment.presets["gpu"]
     values = TrainingConfig(**preset.training).values() | preset.model
-    for one, value in (values | dict.fromkeys(varied, "by variant")).items():
+    for one, value in values.items():
         about = shown.partition(f"--{one.replace('_', '-')} ")[2].partition(" --")[0]
         assert f"(default: {'none' if value is None else value})" in about, one
-    for part in (*(each.about for each in experiment.presets.values()), *experiment.variants):
-        assert part in shown
+    assert all(each.about in shown for each in experiment.presets.values())
 
 
 def test_words_become_an_order():
     got = Train.read(
         ["--steps", "7", "feedback", "--preset=cpu", "--no-tied", "--d_model", "24", "--resume"]
     )
-    assert (got.experiment.name, got.preset, got.variant) == ("feedback", "cpu", None)
+    assert (got.experiment.name, got.preset) == ("feedback", "cpu")
     assert got.model == {"d_model": 24, "tied": False} and got.training == {"steps": 7}
     assert got.resume and not got.quiet and got.text is None
     assert str(got.folder.path) == "runs/feedback"
-    every, one = Train.read(["mha", "--out", "x"]), Train.read(["mha", "--variant", "heads-2"])
-    assert [each.variant for each in every.runs] == ["heads-1", "heads-2", "heads-4", "heads-8"]
-    assert str(every.runs[1].folder.path) == "x/heads-2"
-    assert one.runs == [one] and str(one.folder.path) == "runs/mha/heads-2"
 
 
 def test_a_run_is_trained_and_reported(capfd, tmp_path, text_file):
@@ -202,31 +196,17 @@ def test_a_run_is_trained_and_reported(capfd, tmp_path, text_file):
     assert captured.out.startswith("6 updates in ") and captured.err == ""
 
 
-def test_all_variants_are_trained_and_compared(capsys, monkeypatch, tmp_path, text_file):
-    """After Ctrl-C the same command continues; what is finished is left alone."""
-    name, out = "positional_encoding", tmp_path / "all"
-    variants = list(experiments()[name].variants)
-
+def test_ctrl_c_saves_and_the_same_command_continues(capsys, monkeypatch, tmp_path, text_file):
     def press_ctrl_c(self, step, *args, **more):
         if step == 2:
             signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(command_line.Warnings, "update", press_ctrl_c)
-    assert train(name, out, text_file, "--quiet") == 130
-    assert [path.name for path in out.iterdir()] == variants[:1]
+    assert train("elman", tmp_path / "run", text_file, "--quiet") == 130
     assert "interrupted after 2 updates, and saved; continue with" in capsys.readouterr().out
     monkeypatch.undo()
-    for _ in range(2):
-        assert train(name, out, text_file, "--quiet", "--resume") == 0
-    said = capsys.readouterr().out
-    assert said.count(" updates in ") == len(variants)  # each of them once
-    table = said.rpartition("best validation loss:\n")[2].splitlines()
-    losses = {line.split()[1]: float(line.split()[0]) for line in table[: len(variants)]}
-    assert set(losses) == set(variants) and list(losses.values()) == sorted(losses.values())
-    for variant in variants:
-        assert f">{variant} " in (out / "curves.svg").read_text()
-        best = load_run(out / variant).result()["result"]["best_validation_loss"]
-        assert losses[variant] == pytest.approx(best, abs=1e-4)
+    assert train("elman", tmp_path / "run", text_file, "--quiet", "--resume") == 0
+    assert "6 updates in " in capsys.readouterr().out
 
 
 REFUSED = """
@@ -235,8 +215,6 @@ list all | 2 | unexpected word 'all'
 train | 2 | are required: NAME
 train fedback | 2 | there is no experiment 'fedback'; did you mean 'feedback'?
 train feedback --preset tinny | 2 | there is no preset of feedback 'tinny'; did you mean
-train mha --variant heads-3 | 2 | there is no variant of mha 'heads-3'; did you mean
-train mha --heads=3 | 2 | `heads` (3) is determined by the variant heads-1, which needs 1
 train elman --d-hiden 70 | 2 | there is no flag --d-hiden; did you mean --d-hidden?
 train elman --backend torch | 2 | there is no flag --backend
 train elman feedback | 2 | unexpected word 'feedback'
@@ -253,7 +231,7 @@ train elman --seq-len 5000 | 2 | `seq_len` (5000) needs 5001
 train elman --dropout-prob 1 | 2 | `dropout_prob` (1.0) must be below 1
 train elman --tracking-url localhost:5005 | 2 | ('localhost:5005') must be an address without a
 train elman --tokenizer words --max-words 0 | 2 | `max_words` (0) must be at least 1
-train mha --out full | 1 | full/heads-8 is not empty and holds no run
+train elman --out full | 1 | full is not empty and holds no run
 train elman --out taken | 1 | is a file; choose another folder (--out)
 train elman --resume | 1 | runs/elman does not exist; expected the folder
 train feedback --resume --out ELMAN | 1 | is another one (elman, tiny); continue that
@@ -272,7 +250,7 @@ generate ELMAN more words | 2 | unexpected word 'more'
 generate REPLIES | 2 | this model replies to a text; try --prompt
 evaluate nowhere | 1 | nowhere does not exist; expected the folder
 evaluate . | 1 | has no run in it
-evaluate RUNS | 1 | is not a run, but contains some:
+evaluate RUNS | 1 | has no run in it; expected the folder that a training wrote
 evaluate ELMAN --text nowhere | 2 | nowhere cannot be read
 evaluate ELMAN --text short | 2 | take a longer text
 evaluate ELMAN --device gpu | 2 | `device` ('gpu') must be auto, cpu
@@ -299,14 +277,14 @@ def test_what_is_not_possible(capsys, tmp_path, monkeypatch, text_file, trained,
         words += [] if "--text" in words else ["--text", str(text_file)]
         words += [] if "--preset" in words else ["--preset", "tiny"]
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "full" / "heads-8").mkdir(parents=True)
-    (tmp_path / "full" / "heads-8" / "mine").touch()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").touch()
     capsys.readouterr()
     assert main(words) == int(code)
     captured = capsys.readouterr()
     assert captured.err.startswith("error: ") and message in captured.err
     assert "Traceback" not in captured.err and captured.out == ""
-    assert {p.name for p in tmp_path.rglob("*")} == {*files, "full", "heads-8", "mine"}
+    assert {p.name for p in tmp_path.rglob("*")} == {*files, "full", "mine"}
     assert all((tmp_path / name).read_bytes() == content for name, content in files.items())
     assert (trained("elman") / "checkpoint.pt").read_bytes() == before
 

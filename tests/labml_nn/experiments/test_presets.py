@@ -1,4 +1,4 @@
-"""Experiments: presets that build and train, variants, overrides."""
+"""Experiments: presets that build and train, overrides."""
 
 import pytest
 import torch
@@ -26,13 +26,9 @@ def test_every_preset_builds_and_trains(name, preset):
     assert tuple(experiment.presets) == PRESETS
     config_class = labml_nn.models()[experiment.model].load_class().Config
     special = SPECIAL if experiment.task == "replies" else {}
-    whole = config_class(n_vocab=70, **special, **experiment.model_fields(preset))
-    variant = next(iter(experiment.variants), None)
-    varied = experiment.variants.get(variant, {})
-    sizes = {n: v for n, v in SMALL.items() if n not in varied and hasattr(whole, n)}
-    model, task, config = build(
-        name, preset, variant=variant, model=sizes, training={"precision": "float32"}
-    )
+    whole = config_class(n_vocab=70, **special, **experiment.preset(preset).model)
+    sizes = {n: v for n, v in SMALL.items() if hasattr(whole, n)}
+    model, task, config = build(name, preset, model=sizes, training={"precision": "float32"})
     assert config.optimizer == experiment.training(preset).optimizer
     assert config.warmup_steps == 2  # shortened with the run
     assert model.config.n_vocab == task.model_fields["n_vocab"]
@@ -58,12 +54,11 @@ def test_parameters_are_drawn_with_the_seed_and_nothing_else_is():
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_variants_and_overrides(monkeypatch):
-    mha = experiments()["mha"]
-    assert [mha.model_fields("tiny", v)["heads"] for v in mha.variants] == [1, 2, 4, 8]
-    assert mha.model_fields("tiny", "heads-2", {"heads": 2, "d_model": 9})["d_model"] == 9
+def test_overrides(monkeypatch):
+    built = build("elman", model={"d_hidden": 7, "d_model": 6, "n_layers": 3})
+    assert built.model.config.n_layers == 3 and built.config.steps == QUICK["steps"]
     with pytest.raises(ValueError, match=r"`n_vocab` \(5\) is determined by the text"):
-        build("mha", model={"n_vocab": 5})
+        build("elman", model={"n_vocab": 5})
     with pytest.raises(ValueError, match="did you mean 'feedback'"):
         experiments()["fedback"]
     for gpu, preset in ((True, "colab"), (False, "tiny")):

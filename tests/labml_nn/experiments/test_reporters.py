@@ -56,15 +56,14 @@ def test_samples_are_kept_in_a_file(tmp_path):
     assert task_for(corpus=line).sample_prompt == "t"  # where there is no new line
 
 
-def test_curves_of_several_runs():
+def test_curves_of_a_run():
     curve = {"train": [[1, 3.0, 0], [2, None, 0]], "validation": [[2, 2.5, 0], [3, 2.25, 0]]}
-    curves = {"first": curve, "other": {"train": [], "validation": []}}
-    drawn = curve_svg(curves, "a & b")
+    drawn = curve_svg(curve, "a & b")
     assert drawn.startswith("<svg") and drawn.rstrip().endswith("</svg>")
-    for part in ("a &amp; b", "first 2.250", "updates", "nats per token"):
+    for part in ("a &amp; b", "validation 2.250", "updates", "nats per token"):
         assert part in drawn
-    assert "other" not in drawn  # which has no points
-    assert drawn == curve_svg(curves, "a & b")  # the same bytes every time
+    assert drawn == curve_svg(curve, "a & b")  # the same bytes every time
+    assert "validation" not in curve_svg({"train": [], "validation": []}, "no points")
 
 
 # labml.

@@ -357,7 +357,7 @@ def test_the_run_folder(tmp_path):
     assert values["result"]["validation_loss"] == pytest.approx(result.validation_loss, rel=1e-6)
     assert [point[0] for point in values["curve"]["validation"]] == [3, 6]
     assert [each["step"] for each in values["samples"]] == [3, 6]
-    assert run.about["experiment"] == "elman" and run.about["variant"] is None
+    assert run.about["experiment"] == "elman"
     assert run.training == trainer.config and run.vocabulary == trainer.task.vocabulary
     assert {f.name for f in fields(TrainingConfig)} == set(run.about["training"])
     assert run.wording.prompt("so")[:, 0].tolist() == trainer.task.prompt("so")[:, 0].tolist()
