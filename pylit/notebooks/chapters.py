@@ -207,9 +207,7 @@ class Chapter:
         """Statements, and the notes between them, in order."""
         body = self._tree.body
         body = body[1:] if ast.get_docstring(self._tree, clean=False) is not None else body
-        found: dict[int, Note | ast.stmt] = {
-            first_line(one, self._source.lines): one for one in body
-        }
+        found: dict[int, Note | ast.stmt] = {first_line(one): one for one in body}
         inside = {line for at, one in found.items() for line in range(at, _last(one) + 1)}
         found |= {at: note for at, note in self._notes.items() if note.text and at not in inside}
         return [found[line] for line in sorted(found)]
@@ -243,7 +241,7 @@ class Chapter:
         self, node: Definition, dropped: Collection[str]
     ) -> tuple[str, list[tuple[str, Note]]]:
         """The code of a definition, and the notes taken out of it, with what they explain."""
-        first, last = first_line(node, self._source.lines), _last(node)
+        first, last = first_line(node), _last(node)
         notes: list[tuple[str, Note]] = []
         replaced: dict[int, tuple[int, list[str]]] = {}
         for owner, name in _documented(node, ""):

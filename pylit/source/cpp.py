@@ -50,7 +50,7 @@ def read_cpp(sources: Sequence[SourceFile], report: Report) -> list[Module]:
 def parse_cpp(source: SourceFile) -> Module:
     """One file as notes and code."""
     lines = source.lines
-    sections = build_sections(lines, comment_notes(_comments(lines), []), [])
+    sections = build_sections(lines, comment_notes(_comments(lines), ()), [])
     return Module(source, {}, tuple(_definitions(source)), sections, parsed=False)
 
 

@@ -5,7 +5,6 @@ Functions inside functions are not definitions: nothing outside can name them.
 
 import ast
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -33,36 +32,43 @@ class Header:
     kind: Literal["class", "function", "method"]
 
 
-def headers(tree: ast.Module, lines: Sequence[str], quiet_lines: set[int]) -> list[Header]:
-    """Every class and function of a module, nested ones too, in the order of their lines.
+def definitions(
+    tree: ast.Module, lines: Sequence[str]
+) -> tuple[list[Header], dict[str, tuple[int, str]]]:
+    """Every class and function, nested ones too, by line; and the constants: line and assignment.
 
-    `quiet_lines` are those with only a comment, which a header may be followed by. What a function
-    keeps to itself has no name. A name that is defined several times is that of the first one that
-    is not an ``@overload``.
+    What a function keeps to itself has no name. A name that is defined several times is that of the
+    first one that is not an ``@overload``. A constant is what assignments at module level bind,
+    loops aside.
     """
     found: list[Header] = []
+    constants: dict[str, tuple[int, str]] = {}
     # An explicit stack: `elif` nests as deeply as a chain is long.
-    stack: list[tuple[ast.AST, str, bool]] = [(tree, "", True)]
+    stack: list[tuple[ast.AST, str, bool, bool]] = [(tree, "", True, True)]
     while stack:
-        node, prefix, public = stack.pop()
+        node, prefix, public, top = stack.pop()
         for statement in _statements(node):
-            if not isinstance(statement, _Definer):
-                stack.append((statement, prefix, public))
+            if isinstance(statement, _Definer):
+                name = f"{prefix}.{statement.name}" if prefix else statement.name
+                is_class = isinstance(statement, ast.ClassDef)
+                kind: Literal["class", "function", "method"] = "method" if prefix else "function"
+                kind = "class" if is_class else kind
+                span = _header_span(statement, lines)
+                found.append(Header(statement, span, name if public else "", kind))
+                stack.append((statement, name, public and is_class, False))
                 continue
-            name = f"{prefix}.{statement.name}" if prefix else statement.name
-            is_class = isinstance(statement, ast.ClassDef)
-            span = _header_span(statement, lines, quiet_lines)
-            kind: Literal["class", "function", "method"] = (
-                "class" if is_class else "method" if prefix else "function"
-            )
-            found.append(Header(statement, span, name if public else "", kind))
-            stack.append((statement, name, public and is_class))
+            branch = top and isinstance(statement, _BRANCHES)
+            stack.append((statement, prefix, public, branch))
+            for each in _bound(statement) if top else ():
+                line = constants.get(each.id, (each.lineno + 1,))[0]
+                if each.lineno < line and not each.id.startswith("__"):
+                    constants[each.id] = each.lineno, _assignment(statement, lines)
     found.sort(key=lambda header: header.span.first)
     chosen: dict[str, Header] = {}
     for header in sorted(found, key=lambda header: _is_overload(header.node)):
         if chosen.setdefault(header.name, header) is not header:
             header.name = ""
-    return found
+    return found, constants
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
@@ -74,29 +80,22 @@ def _statements(node: ast.AST) -> Iterator[ast.AST]:
             yield from inside
 
 
-def _header_span(node: _Definer, lines: Sequence[str], quiet_lines: set[int]) -> Span:
+def _header_span(node: _Definer, lines: Sequence[str]) -> Span:
     """The lines of a header: from its first decorator to the line with its colon."""
     body = node.body[0]
-    last = first_line(body, lines)
-    shares_line = last == body.lineno and lines[last - 1].encode()[: body.col_offset].strip()
-    if not shares_line:
+    last = first_line(body)
+    if last != body.lineno or not cut(lines[last - 1], 0, body.col_offset).strip():
         # Between the colon and the body there is nothing but blank lines and comments.
         last -= 1
-        while not lines[last - 1].strip() or last in quiet_lines:
+        while lines[last - 1].lstrip()[:1] in ("", "#"):
             last -= 1
-    return Span(first_line(node, lines), last)
+    return Span(first_line(node), last)
 
 
-def first_line(node: ast.stmt, lines: Sequence[str]) -> int:
+def first_line(node: ast.stmt) -> int:
     """The line on which a statement begins, decorators included."""
-    decorators = node.decorator_list if isinstance(node, _Definer) else []
-    if not decorators:
-        return node.lineno
-    # The ast knows where the expression begins; `@(` may stand on a line above it.
-    line = decorators[0].lineno
-    while not lines[line - 1].lstrip().startswith("@"):
-        line -= 1
-    return line
+    decorators = node.decorator_list if isinstance(node, _Definer) else ()
+    return min([node.lineno, *(each.lineno for each in decorators)])
 
 
 def _is_overload(node: _Definer) -> bool:
@@ -119,34 +118,13 @@ def signature(header: Header, lines: Sequence[str], comments: Mapping[int, Comme
     return text.removesuffix(":").removeprefix("class ").replace("def ", "", 1).strip()
 
 
-def constants(tree: ast.Module, lines: Sequence[str]) -> dict[str, tuple[int, str]]:
-    """The names that assignments at module level bind, loops aside: first line, and assignment."""
-    found: dict[str, tuple[int, str]] = {}
-    # An explicit stack, as above.
-    pending: list[ast.AST] = [tree]
-    while pending:
-        for statement in _statements(pending.pop()):
-            if isinstance(statement, _BRANCHES):
-                pending.append(statement)
-            for name in _bound(statement):
-                line = found.get(name.id, (name.lineno + 1,))[0]
-                if name.lineno < line and not name.id.startswith("__"):
-                    found[name.id] = name.lineno, _assignment(statement, lines)
-    return found
-
-
 def _bound(statement: ast.AST) -> Iterator[ast.Name]:
-    """The names that an assignment binds."""
-    targets: list[ast.expr] = []
-    if isinstance(statement, ast.Assign):
-        targets = statement.targets
-    elif isinstance(statement, ast.AnnAssign):
-        targets = [statement.target]
-    elif sys.version_info >= (3, 12) and isinstance(statement, ast.TypeAlias):
-        targets = [statement.name]
-    for target in targets:
-        names = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
-        yield from (name for name in names if isinstance(name, ast.Name))
+    """The names that an assignment binds, or a ``type`` statement of newer Pythons."""
+    if type(statement).__name__ in ("Assign", "AnnAssign", "TypeAlias"):
+        target = getattr(statement, "target", None) or getattr(statement, "name", None)
+        for each in getattr(statement, "targets", [target]):
+            names = getattr(each, "elts", [each])
+            yield from (name for name in names if isinstance(name, ast.Name))
 
 
 def _assignment(node: ast.AST, lines: Sequence[str]) -> str:

@@ -8,30 +8,16 @@ on line ``first_line + i`` of its file.
 
 import ast
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal, NamedTuple
 
 from pylit.model import Note, Span
 from pylit.source.decode import cut
 
-Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-
 #: What a banner of ``#####`` becomes: a thematic break. ``---`` would make a heading of the line
 #: above it.
 RULE = "***"
-
-
-@dataclass(frozen=True, slots=True)
-class Comment:
-    """A ``#`` comment, with its column and whether it has its line for itself."""
-
-    line: int
-    column: int
-    text: str
-    alone: bool
-
 
 # Words of tools. They tell readers nothing, and moved out of the code they would mislead.
 _PRAGMA = re.compile(
@@ -43,10 +29,10 @@ _PRAGMA = re.compile(
     r")"
 )
 # PEP 263: an encoding declaration, on line 1 or 2.
-_CODING = re.compile(r"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)", re.ASCII)
+_CODING = re.compile(r"#.*?coding[:=][ \t]*([-\w.]+)", re.ASCII)
 # The mark of a comment: `#`, Sphinx's `#:`, or as many `#` as a decorator of comments liked.
 _MARK = re.compile(r"#:(?=\s|$)|#+")
-_HASH_RULE = re.compile(r"#{3,}$")
+_HASH_RULE = re.compile(r"#{3,}\s*$")
 _OPENING_RULE = re.compile(r"\s*([=*~+_/-])\1{3,}\s*$")
 # One string literal; what follows a backslash never ends it, in raw strings either.
 # Possessive (`++`): a docstring may be long, and nothing is gained by trying again.
@@ -54,7 +40,6 @@ _LITERAL = re.compile(
     r"""[rRuU]?(?P<quote>\"{3}|'{3}|["'])(?P<text>(?:[^\\"']++|\\.|(?!(?P=quote)).)*+)(?P=quote)""",
     re.DOTALL,
 )
-
 _HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
 # Blocks a summary cannot be: anchors and other HTML, code, mathematics, tables, images, rules.
@@ -63,70 +48,63 @@ _NO_PROSE = re.compile(
 )
 
 
+class Comment(NamedTuple):
+    """A ``#`` comment, with its column and whether it has its line for itself."""
+
+    line: int
+    column: int
+    text: str
+    alone: bool
+
+
 def is_pragma(comment: Comment) -> bool:
     """Whether a comment speaks to a tool (``# noqa``, ``# fmt: off``, ``#!``), not to readers."""
-    if comment.line == 1 and comment.text.startswith("#!"):
-        return True
-    if comment.line <= 2 and _CODING.match(comment.text):
-        return True
-    return _PRAGMA.match(comment.text) is not None
+    shebang = comment.line == 1 and comment.text.startswith("#!")
+    coding = comment.line <= 2 and _CODING.match(comment.text)
+    return bool(shebang or coding or _PRAGMA.match(comment.text))
 
 
-def comment_notes(comments: Iterable[Comment], code: Iterable[Span]) -> list[Note]:
-    """The comment blocks of a module, in order; comments inside the spans of `code` stay there.
+def comment_notes(comments: Iterable[Comment], code: Collection[int]) -> list[Note]:
+    """The comment blocks of a module, in order; comments on the lines of `code` stay there.
 
     A block is a run of comments on adjacent lines and in one column. A comment that goes on below
     a trailing one, in its column, belongs to the code as the trailing one does.
     """
-    kept_lines = {line for span in code for line in range(span.first, span.last + 1)}
-    notes: list[Note] = []
-    block: list[Comment] = []
-    trailing: Comment | None = None
+    blocks: list[list[Comment]] = []
+    trailing = (-1, -1)
     for comment in comments:
-        if (
-            trailing is not None
-            and comment.line == trailing.line + 1
-            and comment.column == trailing.column
-        ) or not comment.alone:
-            trailing = comment
-            continue
-        trailing = None
-        if comment.line in kept_lines or is_pragma(comment):
-            continue
-        if block and (comment.line, comment.column) != (block[-1].line + 1, block[-1].column):
-            notes.append(_comment_note(block))
-            block = []
-        block.append(comment)
-    if block:
-        notes.append(_comment_note(block))
-    return notes
+        if not comment.alone or trailing == (comment.line - 1, comment.column):
+            trailing = comment[:2]
+        elif comment.line not in code and not is_pragma(comment):
+            if blocks and blocks[-1][-1][:2] == (comment.line - 1, comment.column):
+                blocks[-1].append(comment)
+            else:
+                blocks.append([comment])
+    return [_comment_note(block) for block in blocks]
 
 
 def _comment_note(block: Sequence[Comment]) -> Note:
     """Adjacent comments as one note; only ``#`` in them gives a note without text."""
     texts: list[str] = []
     rules: set[int] = set()
-    for index, comment in enumerate(block):
-        mark = _MARK.match(comment.text)
-        assert mark is not None
-        text = comment.text[mark.end() :]
-        if _HASH_RULE.match(comment.text.rstrip()) or (not index and _OPENING_RULE.match(text)):
+    marks = [mark[0] for mark in (_MARK.match(comment.text) for comment in block) if mark]
+    for index, (comment, mark) in enumerate(zip(block, marks, strict=True)):
+        text = comment.text[len(mark) :]
+        if _HASH_RULE.match(comment.text) or (not index and _OPENING_RULE.match(text)):
             # `=====` above a title would join its paragraph; below one it underlines a heading.
             rules.add(index)
             text = ""
-        elif len(mark[0]) > 1 and mark[0][-1] == "#":
-            text = text.rstrip("# \t")
-        texts.append(text)
-    margin = len(_margin(texts))
+        texts.append(text.rstrip("# \t") if mark.endswith("##") else text)
+    margin = _margin(texts)
     texts = [RULE if index in rules else text[margin:] for index, text in enumerate(texts)]
-    widths = Counter(len(comment.text) - len(comment.text.lstrip("#:")) for comment in block)
-    column = block[0].column + widths.most_common(1)[0][0] + margin
-    span = Span(block[0].line, block[-1].line)
-    return trimmed_note("comment", span, texts, span.first, column)
+    first, column = block[0].line, block[0].column + len(marks[0]) + margin
+    return trimmed_note("comment", Span(first, block[-1].line), texts, first, column)
 
 
 def docstring_note(
-    node: Documented, lines: Sequence[str], comments: Mapping[int, Comment]
+    node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef,
+    lines: Sequence[str],
+    comments: Mapping[int, Comment],
 ) -> tuple[Note | None, str]:
     """The docstring of `node` as a note, if it has its lines for itself; and its text in any case.
 
@@ -141,34 +119,25 @@ def docstring_note(
     first, last = literal.lineno, literal.end_lineno or literal.lineno
     before = cut(lines[first - 1], 0, literal.col_offset)
     behind = cut(lines[last - 1], literal.end_col_offset or 0, None)
-    source = "\n".join(lines[first - 1 : last])[len(before) :].removesuffix(behind)
-    match = _LITERAL.fullmatch(source)
-    # Parentheses around it begin before it does.
-    begins = (node.body[0].lineno, node.body[0].col_offset) == (first, literal.col_offset)
-    if match is None or not begins:
-        return None, ""
-    note = _docstring(match, Span(first, last), len(before))
-    alone = not before.strip() and (
-        not behind.strip() or (last in comments and is_pragma(comments[last]))
+    written = _LITERAL.fullmatch(
+        "\n".join(lines[first - 1 : last])[len(before) :].removesuffix(behind)
     )
-    shown = replace(note, behind=behind.strip()) if alone and note.text else None
-    return shown, note.text
-
-
-def _docstring(literal: re.Match[str], span: Span, column: int) -> Note:
-    """The note of a string literal that begins at `column`."""
-    column += literal.start("text")
-    first, *more = literal["text"].split("\n")
-    if first.strip() == "\\":
+    # Parentheses around it begin before it does.
+    bracketed = node.body[0].lineno < first or node.body[0].col_offset < literal.col_offset
+    if written is None or bracketed:
+        return None, ""
+    opening, *more = written["text"].split("\n")
+    if opening.strip() == "\\":
         # A backslash after the opening quotes only keeps the first line empty.
-        first = ""
+        opening = ""
     margin = _margin(more)
-    if any(line.strip() for line in more):
-        column = len(margin)
-    else:
-        column += len(first) - len(first.lstrip())
-    texts = [first.lstrip(), *(line[len(margin) :] for line in more)]
-    return trimmed_note("docstring", span, texts, span.first, column)
+    column = len(before) + written.start("text") + len(opening) - len(opening.lstrip())
+    texts = [opening.lstrip(), *(line[margin:] for line in more)]
+    column = margin if any(line.strip() for line in more) else column
+    note = trimmed_note("docstring", Span(first, last), texts, first, column)
+    told = not behind.strip() or (last in comments and is_pragma(comments[last]))
+    alone = told and not before.strip() and note.text
+    return replace(note, behind=behind.strip()) if alone else None, note.text
 
 
 def trimmed_note(
@@ -179,11 +148,10 @@ def trimmed_note(
     column: int,
 ) -> Note:
     """A note of the lines `texts`, the first one on `first_line`, without blank ones around it."""
-    filled = [index for index, text in enumerate(texts) if text.strip()]
-    if not filled:
-        return Note(kind, span, "", first_line, column)
-    inner = [text if text.strip() else "" for text in texts[filled[0] : filled[-1] + 1]]
-    return Note(kind, span, "\n".join(inner), first_line + filled[0], column)
+    inner = "\n".join(text if text.strip() else "" for text in texts).rstrip("\n")
+    text = inner.lstrip("\n")
+    skipped = len(inner) - len(text) if text else 0
+    return Note(kind, span, text, first_line + skipped, column)
 
 
 def first_paragraph(text: str) -> str:
@@ -201,12 +169,10 @@ def first_paragraph(text: str) -> str:
     return headings[0] if headings else ""
 
 
-def _margin(lines: Iterable[str]) -> str:
-    """The whitespace that all lines begin with, blank ones aside."""
+def _margin(lines: Iterable[str]) -> int:
+    """How many characters of whitespace all lines begin with, blank ones aside."""
     indents = [line[: len(line) - len(line.lstrip())] for line in lines if line.strip()]
-    if not indents:
-        return ""
     # What the first and the last in alphabetical order share, all between them share.
-    first, last = min(indents), max(indents)
-    width = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), None)
-    return first[:width]
+    first, last = min(indents, default=""), max(indents, default="")
+    pairs = enumerate(zip(first, last, strict=False))
+    return next((index for index, (a, b) in pairs if a != b), len(first))

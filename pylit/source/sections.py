@@ -16,12 +16,12 @@ The rules that authors of this style rely on:
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pylit.model import Note, Section, Span
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
+class Opening(NamedTuple):
     """Where a class or function begins, and the name its section carries."""
 
     line: int
@@ -46,14 +46,8 @@ class _Draft:
 
     def annotates(self, line: int) -> bool:
         """Whether it is so far a comment block that ends directly above `line`."""
-        if self.first or not self.notes:
-            return False
-        return self.notes[-1].kind == "comment" and self.notes[-1].span.last == line - 1
-
-    def take(self, line: int) -> None:
-        """Add one line of code."""
-        self.first = self.first or line
-        self.last = line
+        note = self.notes[-1] if self.notes and not self.first else None
+        return note is not None and note.kind == "comment" and note.span.last == line - 1
 
     def finish(self) -> Section:
         """The section; a lone ``#`` that nothing follows is shown as the code it is."""
@@ -70,28 +64,22 @@ def build_sections(
     """Pair the notes of a module with its code, line after line."""
     note_at = {note.span.first: note for note in notes}
     opening_at = {opening.line: opening for opening in openings}
-    drafts = [_Draft()]
-    waiting_for = 0
-    number = 1
-    while number <= len(lines):
-        draft = drafts[-1]
+    drafts = [draft := _Draft()]
+    waiting_for = number = 0
+    while number < len(lines):
+        number += 1
         note = note_at.get(number)
         if note is not None:
             if number > waiting_for and not draft.empty():
-                draft = _Draft()
-                drafts.append(draft)
+                drafts.append(draft := _Draft())
             draft.notes.append(note)
             draft.closed = bool(draft.first)
-            number = note.span.last + 1
-            continue
-        if lines[number - 1].strip():
+            number = note.span.last
+        elif lines[number - 1].strip():
             opening = opening_at.get(number)
-            if (opening and not draft.annotates(number) and not draft.empty()) or draft.closed:
-                draft = _Draft()
-                drafts.append(draft)
+            if draft.closed or (opening and not draft.empty() and not draft.annotates(number)):
+                drafts.append(draft := _Draft())
             if opening:
-                draft.definition = opening.definition
-                waiting_for = opening.docstring
-            draft.take(number)
-        number += 1
+                _, draft.definition, waiting_for = opening
+            draft.first, draft.last = draft.first or number, number
     return tuple(draft.finish() for draft in drafts if draft.notes or draft.first)

@@ -13,7 +13,6 @@ from pylit.model import Section, Span
         ("x = 1\ny = (\n", 2, 5, "'(' was never closed"),
         ("def f():\nx = 1\n", 2, 1, "expected an indented block after function definition"),
         ("if x:\n\ty = 1\n        z = 2\n", 3, None, "inconsistent use of tabs"),
-        ("x = 1\ny = 'a\0b'\n", 2, 7, "a NUL character"),
         ("print 'x'\n", 1, 1, "Missing parentheses"),
         ('"""\n\nnever closed\n', 1, 1, "unterminated triple-quoted string literal"),
     ],
