@@ -12,7 +12,7 @@ import pickle
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,7 +22,6 @@ Value = TypeVar("Value")
 _MAGIC = b"pylit-cache-1\n"
 #: What the file of an entry is called. Files of other names are never touched.
 _ENTRY = re.compile(r"[0-9a-f]{32}")
-_DIGEST = hashlib.sha256().digest_size
 
 
 def digest(*parts: str | bytes) -> str:
@@ -52,22 +51,28 @@ class Cache:
 
     def load(self, name: str, key: str) -> Any | None:
         """The value stored under `name`, if it was made from `key`."""
-        self.use(name)
+        self._used.add(name)
         found = self._memory.get(name)
         if found is None and self.folder is not None:
-            found = _read(self._path(name))
+            # Damage is a miss; and a whole pickle of classes that have changed can raise anything.
+            with suppress(Exception):
+                data = (self.folder / _file(name)).read_bytes()
+                body = data[len(_MAGIC) + hashlib.sha256().digest_size :]
+                found = pickle.loads(body) if data == _entry(body) else None
             if found is not None and self._keep:
                 self._memory[name] = found
         return found[1] if found is not None and found[0] == key else None
 
     def store(self, name: str, key: str, value: Any) -> bool:
         """Keep `value`; whether it could be written to the folder."""
-        self.use(name)
+        self._used.add(name)
         written = False
         if self.folder is not None:
+            body = pickle.dumps((key, value), protocol=pickle.HIGHEST_PROTOCOL)
             with suppress(OSError):
                 self.folder.mkdir(parents=True, exist_ok=True)
-                _write(self._path(name), (key, value))
+                # In place: who reads half of it, or what two wrote at once, sees another digest.
+                (self.folder / _file(name)).write_bytes(_entry(body))
                 written = True
         if self._keep or not written:
             self._memory[name] = (key, value)
@@ -81,25 +86,20 @@ class Cache:
             self.store(name, key, value)
         return value
 
-    def use(self, name: str) -> None:
-        """Say that an entry is wanted, although nobody asks for it now."""
-        self._used.add(name)
-
     def prune(self) -> None:
         """Forget the entries that nobody has asked for since the last time."""
         names, self._used = self._used, set()
-        for name in self._memory.keys() - names:
-            del self._memory[name]
-        if self.folder is None or not self.folder.is_dir():
-            return
-        keep = {self._path(name).name for name in names}
-        for path in self.folder.iterdir():
-            if path.name not in keep:
-                _delete_entry(path)
+        self._memory = {name: entry for name, entry in self._memory.items() if name in names}
+        if self.folder is not None:
+            _delete_entries(self.folder, keep={_file(name) for name in names})
 
-    def _path(self, name: str) -> Path:
-        assert self.folder is not None
-        return self.folder / digest(name)[:32]
+
+def _file(name: str) -> str:
+    return digest(name)[:32]
+
+
+def _entry(body: bytes) -> bytes:
+    return _MAGIC + hashlib.sha256(body).digest() + body
 
 
 #: Locked folders. A process that is forked off must not hold a lock longer than this one lives.
@@ -111,18 +111,18 @@ def _let_go() -> None:
         os.close(handle)
 
 
-if hasattr(os, "register_at_fork"):
+if sys.platform != "win32":
     os.register_at_fork(after_in_child=_let_go)
 
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """Keep a second build that works in the same folder waiting until this one is done."""
-    try:
-        import fcntl
-    except ImportError:  # Windows has no locks on folders; there, builds are not run side by side.
+    if sys.platform == "win32":  # It has no locks on folders; builds are not run side by side.
         yield
         return
+    import fcntl
+
     handle = os.open(folder, os.O_RDONLY)
     _held.add(handle)
     try:
@@ -143,43 +143,20 @@ def forget_old(folder: Path, days: int) -> None:
 
     Only entries are deleted, and a folder that is empty then: what else stands there is the user's.
     """
-    if not folder.is_dir():
-        return
     oldest = time.time() - days * 86_400
-    for path in folder.iterdir():
+    for path in folder.iterdir() if folder.is_dir() else ():
         with suppress(OSError):
             if path.is_dir() and not path.is_symlink() and path.stat().st_mtime < oldest:
-                for entry in path.iterdir():
-                    _delete_entry(entry)
+                _delete_entries(path)
                 path.rmdir()
 
 
-def _delete_entry(path: Path) -> None:
-    """Delete a file if it is an entry: by its name, and by how it begins."""
-    with suppress(OSError):
-        if _ENTRY.fullmatch(path.name) and path.is_file():
-            with path.open("rb") as file:
-                begins = file.read(len(_MAGIC))
-            if _MAGIC.startswith(begins):
-                path.unlink()
-
-
-def _read(path: Path) -> tuple[str, Any] | None:
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return None
-    body = data[len(_MAGIC) + _DIGEST :]
-    if data[: len(_MAGIC) + _DIGEST] != _MAGIC + hashlib.sha256(body).digest():
-        return None
-    try:
-        key, value = pickle.loads(body)
-    except Exception:  # A whole pickle of classes that have since changed can raise anything.
-        return None
-    return key, value
-
-
-def _write(path: Path, entry: tuple[str, Any]) -> None:
-    body = pickle.dumps(entry, protocol=pickle.HIGHEST_PROTOCOL)
-    # In place: who reads half of it, or what two wrote at once, sees that the digest differs.
-    path.write_bytes(_MAGIC + hashlib.sha256(body).digest() + body)
+def _delete_entries(folder: Path, keep: Collection[str] = ()) -> None:
+    """Delete the files that are entries: by their names, and by how they begin."""
+    for path in folder.iterdir() if folder.is_dir() else ():
+        with suppress(OSError):
+            if path.name not in keep and _ENTRY.fullmatch(path.name) and path.is_file():
+                with path.open("rb") as file:
+                    begins = file.read(len(_MAGIC))
+                if _MAGIC.startswith(begins):
+                    path.unlink()

@@ -58,28 +58,17 @@ class Diagnostic:
         return "\n".join(lines)
 
 
-class Report:
-    """The diagnostics of one build, each once."""
-
-    def __init__(self, diagnostics: Iterable[Diagnostic] = ()) -> None:
-        self._found = set(diagnostics)
-
-    def add(self, diagnostic: Diagnostic) -> None:
-        """Keep one diagnostic."""
-        self._found.add(diagnostic)
+class Report(set[Diagnostic]):
+    """The diagnostics of one build, each once, sorted by place."""
 
     def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
         """Keep several."""
-        self._found.update(diagnostics)
+        self.update(diagnostics)
 
     def __iter__(self) -> Iterator[Diagnostic]:
-        """Sorted by place, so that the same input is reported in the same order."""
-        return iter(sorted(self._found))
-
-    def __len__(self) -> int:
-        return len(self._found)
+        return iter(sorted(super().__iter__()))
 
     @property
     def failed(self) -> bool:
         """Whether any diagnostic is an error."""
-        return any(d.severity is Severity.ERROR for d in self._found)
+        return any(d.severity is Severity.ERROR for d in super().__iter__())

@@ -34,15 +34,10 @@ def cut(
     weights: tuple[int, int] | None = None,
     flavor: str | None = "woff2",
 ) -> bytes:
-    """A font with only some characters: the same bytes for the same ones.
+    """A font with only some characters, code points: the same bytes for the same ones.
 
-    Args:
-        source: The font file.
-        characters: Code points to keep.
-        features: OpenType features to keep.
-        drop_tables: Tables to leave out besides those that fontTools leaves out.
-        weights: Of a variable font, the weight or the range of weights to keep.
-        flavor: The kind of file; None for one that is not packed.
+    `features` of OpenType are kept, `drop_tables` left out besides those that fontTools leaves out;
+    of a variable font only `weights`, one or a range. `flavor` None is a file that is not packed.
     """
     # Some tables name characters that their font does not hold; nobody can act on that.
     logging.getLogger("fontTools").setLevel(logging.ERROR)

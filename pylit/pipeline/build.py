@@ -11,6 +11,7 @@ A fault anywhere is reported and the rest goes on, so that one build finds them 
 staged beside its place as soon as it is made; in the end all of them move, or none.
 """
 
+import gc
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -24,9 +25,8 @@ from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.figures.gallery import Drawn, Gallery
 from pylit.node.packages import NodeError
 from pylit.pipeline.outcome import THEME, Options, Outcome, Progress
-from pylit.pipeline.pool import collector_at_rest
 from pylit.pipeline.remembered import generator_digest, inputs
-from pylit.pipeline.site import Site, read_around, read_config, read_sources
+from pylit.pipeline.site import Site, read_config
 from pylit.pipeline.stages import Page, Press, Stages
 from pylit.runs import end_workers
 from pylit.shapes.lines import ModuleShapes
@@ -50,6 +50,8 @@ class Builder:
 
     def __init__(self, options: Options) -> None:
         self.options = options
+        # Nearly all that a build makes stays: Python need not look for garbage so often.
+        gc.set_threshold(100_000, 20, 20)
         roots = [str(path.resolve()) for path in options.sources or (options.root,)]
         roots += ["lacking"] if options.lacking else []
         folder = options.cache
@@ -84,8 +86,7 @@ class Builder:
         start = time.perf_counter()
         outcome = Outcome(Report())
         try:
-            with collector_at_rest():
-                self._build(outcome, progress or Progress(), shown)
+            self._build(outcome, progress or Progress(), shown)
         except NodeError as error:
             hint = "install Node.js 20 or newer, then run `python -m pylit.node`"
             outcome.report.add(Diagnostic("node", 0, 0, "node", str(error), hint))
@@ -103,8 +104,8 @@ class Builder:
         stages = Stages(self._cache, generator, options.jobs, progress)
         once, begun = not (options.check or options.serving), time.time_ns()
         if once:
-            before = inputs(options, read_config(options, Report()))
-            name, key = f"last {options.out}", digest(generator, before.digest)
+            before, newest = inputs(options, read_config(options, Report()))
+            name, key = f"last {options.out}", digest(generator, before)
             pages, said, stood = self._cache.load(name, key) or (0, (), None)
             if stood == standing(options.out):
                 report.extend(said)
@@ -124,7 +125,7 @@ class Builder:
                 self._cache.prune()
                 if self.remembered is not None:
                     forget_old(self.remembered.parent, _MONTH)
-                if once and before.newest < begun:
+                if once and newest < begun:
                     last = (outcome.pages, tuple(report), standing(options.out))
                     self._cache.store(name, key, last)
 
@@ -144,8 +145,8 @@ class Builder:
         config = read_config(options, report)
         if config is None or report.failed:
             return
-        around = read_around(options, config, stages, report)
-        leaves = stages.parse(*read_sources(options, around, report))
+        site = Site(options, config, stages, report)
+        leaves = stages.parse(*site.sources(report))
         own = [leaf for leaf in leaves if leaf.source.own]
         # Another's package is never imported.
         modules = [leaf.module for leaf in own if not leaf.prose]
@@ -155,8 +156,7 @@ class Builder:
             Tracing(modules, *where, stays=options.serving) as tracing,
             Gallery(modules, texts, *where, stays=options.serving) as gallery,
         ):
-            drafts = stages.draft(leaves, self.maths, around.targets())
-            site = Site(options, around, drafts, report)
+            site.gather(stages.draft(leaves, self.maths, site.around), report)
             digests = {leaf.source.name: leaf.source.digest for leaf in leaves}
             if shown is not None:
                 early = Report(report)
@@ -184,8 +184,8 @@ class Builder:
         search: bool = True,
     ) -> None:
         """The pages and the files beside them, into the output."""
-        typeset = self.maths.result
-        press = Press(self.options, site.view, typeset, shapes, figures, site.around.works)
+        typeset, works = self.maths.result, site.works
+        press = Press(self.options, site.view, typeset, shapes, figures, works)
         pages: dict[str, Page] = {}
         with SearchIndex() as index:
             for number, page in stages.finish(site.pairs, site.place, press):
@@ -200,11 +200,8 @@ class Builder:
         for page in site.generated(press):
             output.add(file_path(page.url), page.html.encode())
             pages[page.url] = page.bare()
-        output.update(site.files(pages, press, stages, typeset))
-        output.update(site.feed(report))
-        output.update(site.static(output, report))
-        output.update(site.archive(output))
-        audit(site.audited(pages, stages), output, report)
+        output.update(site.files(pages.values(), press, output, report))
+        audit(site.audited(pages.values()), output, report)
 
 
 def _theme_fault(error: TemplateError, theme: Path) -> Diagnostic:

@@ -2,13 +2,16 @@
 
 import sys
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, TypeVar
 
 from pylit.diagnostics import Report, Severity
 from pylit.node.packages import MODULES
 from pylit.site.write import Written
+
+Item = TypeVar("Item")
 
 THEME = Path(__file__).resolve().parents[1] / "theme"
 #: Warnings shown without --verbose; a foreign package can have thousands.
@@ -64,33 +67,23 @@ class Outcome:
 
 
 class Progress:
-    """How far a build is: a line in a terminal `out`, gone in the end; nothing elsewhere."""
+    """How far a build is: a line in a terminal `out`, gone when a stage is done."""
 
     def __init__(self, out: TextIO | None = None) -> None:
         self._out = out if out and out.isatty() else None
-        self._title, self._total, self._done, self._shown = "", 0, 0, 0.0
 
-    def stage(self, title: str, total: int = 0) -> None:
-        """A new stage begins, of `total` steps if that is known."""
-        self._title, self._total, self._done, self._shown = title, total, -1, 0.0
-        self.step()
-
-    def step(self) -> None:
-        """One step of the stage is done."""
-        self._done += 1
-        if time.monotonic() - self._shown > 0.05:
-            self._shown = time.monotonic()
-            self._write(f"{self._title} {self._done}" + f"/{self._total}" * bool(self._total))
-
-    def end(self) -> None:
-        """Remove the line."""
-        self._write("")
-
-    def _write(self, text: str) -> None:
-        if self._out is not None:
-            # Back to the first column, and clear what stands to the right.
-            self._out.write(f"\r\x1b[K{text}")
-            self._out.flush()
+    def of(self, title: str, items: Iterable[Item], total: int = 0) -> Iterator[Item]:
+        """The items of a stage, told as they come; of `total`, if that is known."""
+        shown = 0.0
+        for done, item in enumerate(items, 1):
+            if self._out and time.monotonic() - shown > 0.05:
+                shown = time.monotonic()
+                # Back to the first column, and clear what stands to the right.
+                print(f"\r\x1b[K{title} {done}" + f"/{total}" * bool(total), end="", file=self._out)
+                self._out.flush()
+            yield item
+        if shown:
+            print("\r\x1b[K", end="", file=self._out)
 
 
 def tell(outcome: Outcome, options: Options, *, verbose: bool = False) -> None:

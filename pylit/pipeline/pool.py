@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
-from itertools import chain, count, islice
+from itertools import chain, islice
 from multiprocessing import connection
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,45 +24,11 @@ Result = TypeVar("Result")
 FEW = 6
 #: Items of each process that are on their way: enough that none waits for another.
 _AHEAD = 8
-#: Items after which circles are collected.
-_COLLECTED = 50
 
 
 def cores() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-
-
-@contextmanager
-def collector_at_rest() -> Iterator[None]:
-    """Keep Python's collector of circles away, but for what `run` asks of it between items.
-
-    It would look through all that a build keeps again and again, and find next to nothing.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-        if was_on:
-            gc.enable()
-
-
-def _collected(work: Callable[[Item], Result]) -> Callable[[Item], Result]:
-    """The same work; now and then, the circles that it left behind are collected."""
-    # What is there already stays, so it need not be looked through.
-    gc.freeze()
-    turns = count(1)
-
-    def collecting(item: Item) -> Result:
-        result = work(item)
-        if next(turns) % _COLLECTED == 0:
-            gc.collect()
-            gc.freeze()
-        return result
-
-    return collecting
 
 
 def run(
@@ -78,8 +44,7 @@ def run(
     first = list(islice(items, FEW))
     numbered = enumerate(chain(first, items))
     if jobs <= 1 or len(first) < FEW:
-        here = _collected(work)
-        yield from ((index, here(item)) for index, item in numbered)
+        yield from ((index, work(item)) for index, item in numbered)
         return
     context = multiprocessing.get_context("fork" if _may_fork() else "spawn")
     executor = ProcessPoolExecutor(jobs, context, initializer=_start, initargs=(work,))
@@ -122,8 +87,9 @@ def _start(work: Callable[[Any], Any]) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # Ctrl-C reaches every process of a terminal; the one that started these ends them.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    gc.disable()
-    _work = _collected(work)
+    # What is there already stays, so it need not be looked through.
+    gc.freeze()
+    _work = work
 
 
 def _end_with_parent() -> None:

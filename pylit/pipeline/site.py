@@ -5,16 +5,16 @@ other, the pages that are put together of others, and the files beside all of th
 import datetime
 import html
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from pylit.cache import digest
 from pylit.diagnostics import Diagnostic, Report
 from pylit.figures.gallery import Asked
-from pylit.model import Kind, Module, PageView, SiteView, SourceFile, Target
+from pylit.model import Kind, Module, PageView, SiteView, SourceFile
 from pylit.notebooks.model import Surroundings
-from pylit.notebooks.pages import FOLDER, Notebooks, read_notebooks
+from pylit.notebooks.pages import FOLDER, read_notebooks
 from pylit.page.assets import assets
 from pylit.page.cards import Cards
 from pylit.page.fonts import shelf
@@ -25,6 +25,7 @@ from pylit.pipeline.stages import Leaf, Page, Pairs, Parsed, Press, Stages
 from pylit.prose.bibliography import Work, read_bibliography
 from pylit.prose.citations import BIBLIOGRAPHY, work_targets
 from pylit.prose.glossary import GLOSSARY, Term, read_glossary, term_targets
+from pylit.site import catalogue, indexes
 from pylit.site.addresses import (
     ALL,
     HOME,
@@ -36,19 +37,10 @@ from pylit.site.addresses import (
     prose_url,
 )
 from pylit.site.bibliography import bibliography_page, work_previews
-from pylit.site.catalogue import (
-    find_page,
-    named_groups,
-    neighbours,
-    package_groups,
-    page_link,
-    rest_of,
-)
 from pylit.site.config import SiteConfig, load_config
 from pylit.site.drafts import Draft
 from pylit.site.exercises import exercises_page
 from pylit.site.glossary import term_previews
-from pylit.site.indexes import Entry, feed, inventory, robots, sitemap
 from pylit.site.links import AuditedPage, facts
 from pylit.site.pages import Place, card_of, front_matter_faults, place
 from pylit.site.prose import read_page, read_pages, read_static
@@ -58,7 +50,6 @@ from pylit.site.texts import ARCHIVE, archive, llms, page_text, text_url
 from pylit.source.cpp import is_cpp, read_cpp
 from pylit.source.discover import discover
 from pylit.tex.maths import math_fonts, stylesheet
-from pylit.tex.symbols import Typeset
 
 
 def read_config(options: Options, report: Report) -> SiteConfig | None:
@@ -70,116 +61,94 @@ def read_config(options: Options, report: Report) -> SiteConfig | None:
     return SiteConfig(options.title or names, summary, options.base_url, "", "", "en", ())
 
 
-@dataclass(frozen=True, slots=True)
-class Around:
-    """What stands around the text of a site's modules; another's package has none of it."""
-
-    config: SiteConfig
-    works: Mapping[str, Work]
-    terms: tuple[Term, ...]
-    notebooks: Notebooks
-    #: Pages of Markdown.
-    prose: tuple[Module, ...]
-
-    def targets(self) -> dict[str, Target]:
-        """What drafts may ask of it, by the name that they ask for."""
-        return work_targets(self.works) | term_targets(self.terms)
-
-
-def read_around(options: Options, config: SiteConfig, stages: Stages, report: Report) -> Around:
-    """All that is read beside the modules."""
-    docs = options.docs
-    path, found = docs / "references.bib", Report()
-    key = digest(stages.generator, path.read_bytes() if path.is_file() else b"")
-
-    def read() -> tuple[dict[str, Work], tuple[Diagnostic, ...]]:
-        return read_bibliography(path, f"docs_src/{path.name}", found), tuple(found)
-
-    works, faults = stages.cache.get("works", key, read)
-    report.extend(faults)
-    named = (config.base_url, config.repository, config.branch)
-    notebooks = read_notebooks(Surroundings(docs.parent, *named), report)
-    prose = [*read_pages(docs / "pages", "docs_src/pages", report), *notebooks.modules]
-    terms: tuple[Term, ...] = ()
-    path = docs / "glossary.md"
-    page = read_page(path, docs, "docs_src", report) if path.is_file() else None
-    if page:
-        glossary, terms = read_glossary(page, report)
-        prose.append(glossary)
-    return Around(config, works, terms, notebooks, tuple(prose))
-
-
-def read_sources(
-    options: Options, around: Around, report: Report
-) -> tuple[Iterator[SourceFile], Iterator[Module]]:
-    """Sources and pages of Markdown, each with an address of its own."""
-    own, roots = not options.sources, options.sources
-    roots = roots or tuple(options.root / name for name in around.config.sources)
-    found: Iterable[SourceFile] = (
-        source for root in roots for source in discover(root, own=own, report=report)
-    )
-    prose = [*around.prose]
-    if own:
-        found = list(found)
-        prose += read_cpp(found, report)
-    addresses = Addresses(report)
-    known: set[tuple[Path, str]] = set()
-
-    def claimed(source: SourceFile) -> bool:
-        # A folder and a package in it may both be named.
-        if (source.path, source.name) in known:
-            return False
-        known.add((source.path, source.name))
-        return addresses.claim(module_url(source), source)
-
-    pages = (p for p in prose if addresses.claim(prose_url(p.source.name), p.source))
-    return filter(claimed, found), pages
-
-
 class Site:
-    """All pages, drafted, and how they stand to each other."""
+    """A site that is being made: first what is read beside its modules, then all of its pages.
 
-    def __init__(self, options: Options, around: Around, pairs: Pairs, report: Report) -> None:
-        self.options, self.around, self.config = options, around, around.config
-        self.pairs = [*pairs]
-        self.drafts = [draft for _, draft in pairs]
-        taken = {draft.url for draft in self.drafts}
-        gathered = (
-            exercises_page(self.config, self.drafts),
-            bibliography_page(around.works, self.drafts),
+    Somebody else's package has neither works nor terms, nor pages of Markdown.
+    """
+
+    def __init__(
+        self, options: Options, config: SiteConfig, stages: Stages, report: Report
+    ) -> None:
+        self.options, self.config, self._stages = options, config, stages
+        docs, faults = options.docs, Report()
+        path = docs / "references.bib"
+        key = digest(stages.generator, path.read_bytes() if path.is_file() else b"")
+
+        def read() -> tuple[dict[str, Work], tuple[Diagnostic, ...]]:
+            return read_bibliography(path, "docs_src/references.bib", faults), tuple(faults)
+
+        self.works, found = stages.cache.get("works", key, read)
+        report.extend(found)
+        named = (config.base_url, config.repository, config.branch)
+        self._notebooks = read_notebooks(Surroundings(docs.parent, *named), report)
+        self._prose = read_pages(docs / "pages", "docs_src/pages", report)
+        self._prose += self._notebooks.modules
+        self._terms: tuple[Term, ...] = ()
+        words = docs / "glossary.md"
+        page = read_page(words, docs, "docs_src", report) if words.is_file() else None
+        if page:
+            glossary, self._terms = read_glossary(page, report)
+            self._prose.append(glossary)
+        #: What drafts may ask for besides the definitions of modules, by the name they ask for.
+        self.around = work_targets(self.works) | term_targets(self._terms)
+
+    def sources(self, report: Report) -> tuple[Iterator[SourceFile], Iterator[Module]]:
+        """Sources and pages of Markdown, each with an address of its own."""
+        options, own = self.options, not self.options.sources
+        roots = options.sources or tuple(options.root / name for name in self.config.sources)
+        found: Iterable[SourceFile] = (
+            source for root in roots for source in discover(root, own=own, report=report)
         )
-        for page in gathered:
+        if own:
+            found = list(found)
+            self._prose += read_cpp(found, report)
+        taken, known = Addresses(report), set[tuple[Path, str]]()
+
+        def claimed(source: SourceFile) -> bool:
+            # A folder and a package in it may both be named.
+            if (source.path, source.name) in known:
+                return False
+            known.add((source.path, source.name))
+            return taken.claim(module_url(source), source)
+
+        pages = (p for p in self._prose if taken.claim(prose_url(p.source.name), p.source))
+        return filter(claimed, found), pages
+
+    def gather(self, pairs: Pairs, report: Report) -> None:
+        """Take the pages, make those that are put together of them, and see how they stand."""
+        options, config = self.options, self.config
+        self.pairs, drafts = [*pairs], [draft for _, draft in pairs]
+        taken = {draft.url for draft in drafts}
+        for page in (exercises_page(config, drafts), bibliography_page(self.works, drafts)):
             if page is not None and page.draft.url not in taken:
-                draft, whole = page.draft, Parsed(page.module, {})
-                leaf = Leaf(page.module.source, draft.url, True, draft.stamp, whole=whole)
-                self.pairs.append((leaf, draft))
-                self.drafts.append(draft)
+                source, whole = page.module.source, Parsed(page.module, {})
+                leaf = Leaf(source, page.draft.url, True, page.draft.stamp, whole=whole)
+                self.pairs.append((leaf, page.draft))
+        self.drafts = drafts = [draft for _, draft in self.pairs]
         for leaf, draft in self.pairs:
             report.extend((*leaf.diagnostics, *draft.diagnostics))
             if draft.own:
                 front_matter_faults(draft, leaf.source.lines, options.root, report)
-        #: Everything that a link may lead to, by dotted name.
-        self.targets = {name: t for leaf, _ in self.pairs for name, t in leaf.targets.items()}
-        self.view = self._view(report)
-        view = self.view
-        self._urls = {draft.name: draft.url for draft in self.drafts if not draft.prose}
-        notebooks = (d for d in self.drafts if d.name.startswith(f"{FOLDER}/"))
+        self._named = {draft.name: draft for draft in drafts}
+        self._targets = {name: t for leaf, _ in self.pairs for name, t in leaf.targets.items()}
+        self.view = view = self._view(report)
+        self._urls = {draft.name: draft.url for draft in drafts if not draft.prose}
+        notebooks = (draft for draft in drafts if draft.name.startswith(f"{FOLDER}/"))
         self._urls |= {f"{draft.name}.ipynb": draft.url for draft in notebooks}
-        self._neighbours = neighbours((*view.paths, *view.catalogue, *view.hood))
-        self._related = relations(self.drafts, self.targets)
-        names = [draft.name for draft in self.drafts]
-        self._aliases = read_aliases(options.docs / ALIASES, names, report)
-        listed = (self.config.groups, self.config.paths)
+        self._beside = catalogue.neighbours((*view.paths, *view.catalogue, *view.hood))
+        self._related = relations(drafts, self._targets)
+        self._aliases = read_aliases(options.docs / ALIASES, self._named, report)
+        listed = (config.groups, config.paths)
         self._ranks = {p.name: n for n, of in enumerate(listed, 1) for g in of for p in g.pages}
 
     def _view(self, report: Report) -> SiteView:
         """The site as templates see it, its catalogue and reading paths with it."""
-        config, drafts = self.config, self.drafts
-        named, own = {draft.name: draft for draft in drafts}, not self.options.sources
-        paths = named_groups(config, config.paths, named, report)
-        groups = named_groups(config, config.groups, named, report)
-        groups = groups if own else package_groups(drafts)
-        rest = rest_of((*paths, *groups), drafts) if own else ()
+        config, own = self.config, not self.options.sources
+        paths = catalogue.named_groups(config, config.paths, self._named, report)
+        groups = catalogue.named_groups(config, config.groups, self._named, report)
+        groups = groups if own else catalogue.package_groups(self.drafts)
+        rest = catalogue.rest_of((*paths, *groups), self.drafts) if own else ()
         return SiteView(
             title=config.title,
             summary=config.summary,
@@ -196,8 +165,8 @@ class Site:
     def place(self, leaf: Leaf, draft: Draft) -> Place:
         """Where a page stands: the packages around it, and its neighbours in a path or group."""
         where = place(draft, leaf.source.path, self.options.root, self.config, self._urls)
-        around = self._neighbours.get(draft.url, where.around)
-        return replace(where, around=around, related=self._related.get(draft.url, {}))
+        beside = self._beside.get(draft.url, where.around)
+        return replace(where, around=beside, related=self._related.get(draft.url, {}))
 
     def found(self, number: int, page: Page) -> tuple[SearchPage, int]:
         """How search finds a page: by which other names, and how it ranks among others."""
@@ -210,9 +179,8 @@ class Site:
     def asked(self) -> Iterator[Asked]:
         """Every place that asks for a figure."""
         for leaf, draft in self.pairs:
-            lines = leaf.source.lines if draft.figures() else ()
             for use in draft.figures():
-                yield Asked(draft.display, lines[use.line - 1], use)
+                yield Asked(draft.display, leaf.source.lines[use.line - 1], use)
 
     def generated(self, press: Press) -> Iterator[Page]:
         """The home page, the lists of pages and the 404 page, where no source has made one."""
@@ -230,76 +198,84 @@ class Site:
             if url not in taken:
                 escaped = (html.escape(title), html.escape(summary))
                 text = press.html(PageView(kind, url, title, summary, *escaped))
-                yield Page(url, text, facts(text))
+                yield Page(url, text, facts(text), url)
 
-    def audited(self, pages: Mapping[str, Page], stages: Stages) -> list[AuditedPage]:
+    def audited(self, pages: Iterable[Page]) -> list[AuditedPage]:
         """All pages, with what an audit tells of its findings."""
-        found = {}
-        for leaf, draft in self.pairs:
-            page, lines = pages[draft.url], partial(_lines, leaf, stages)
-            told = (draft.display, page.references, draft.own, lines)
-            found[page.url] = AuditedPage(file_path(page.url), page.facts, *told)
-        rest = (page for url, page in pages.items() if url not in found)
-        return [*found.values(), *(AuditedPage(p.url, p.facts, p.url, (), True) for p in rest)]
+        leaves = {leaf.url: leaf for leaf, _ in self.pairs}
+
+        def lines(url: str) -> Sequence[str]:
+            return leaves[url].read(self._stages.cache).module.source.lines
+
+        return [
+            AuditedPage(
+                file_path(p.url), p.facts, p.display, p.references, p.own, partial(lines, p.url)
+            )
+            for p in pages
+        ]
 
     def files(
-        self, pages: Mapping[str, Page], press: Press, stages: Stages, typeset: Typeset
+        self, pages: Collection[Page], press: Press, output: Mapping[str, bytes], report: Report
     ) -> Iterator[tuple[str, bytes]]:
-        """The files that the build makes beside the pages, each with its path."""
-        options, config, drafts = self.options, self.config, self.drafts
-        if self.around.works:
-            yield preview_path(BIBLIOGRAPHY), preview_script(work_previews(self.around.works))
-        for draft in drafts if self.around.terms else ():
+        """The files beside the pages, each with its path; `output` is what there is so far."""
+        options, config = self.options, self.config
+        if self.works:
+            yield preview_path(BIBLIOGRAPHY), preview_script(work_previews(self.works))
+        for draft in self.drafts if self._terms else ():
             if draft.url == GLOSSARY:
-                yield preview_path(GLOSSARY), preview_script(term_previews(draft, typeset))
+                yield preview_path(GLOSSARY), preview_script(term_previews(draft, press.typeset))
         if not (options.sources or options.lacking):
-            yield from self._cards(press, stages)
+            yield from self._cards(press)
         modules = None if options.lacking else options.node_modules
         yield from assets(options.theme, modules, modules and shelf(modules)).items()
-        css, names = stylesheet([page.formulas for page in pages.values()])
+        formulas = [page.formulas for page in pages]
+        css, names = stylesheet(formulas)
         yield "assets/math.css", css.encode()
         kept = options.cache / "mathfonts" if options.cache else None
-        for name, data in math_fonts(names, [p.formulas for p in pages.values()], kept).items():
+        for name, data in math_fonts(names, formulas, kept).items():
             yield f"assets/fonts/{name}", data
-        texts = {draft.url: text_url(draft) for draft in drafts if text_url(draft)}
-        sources = {draft.display: texts[draft.url] for draft in drafts if draft.url in texts}
+        texts = {draft.url: text_url(draft) for draft in self.drafts if text_url(draft)}
+        sources = {draft.display: texts[draft.url] for draft in self.drafts if draft.url in texts}
         for leaf, draft in self.pairs:
             if draft.url in texts:
                 yield file_path(texts[draft.url]), page_text(draft, leaf.module, sources)
         if texts:
             yield "llms.txt", llms(config, self.view.catalogue, texts)
-        listed = [t for t in self.targets.values() if not is_cpp(t.definition.module)]
-        prose = [page_link(draft) for draft in drafts if draft.prose]
-        yield "objects.inv", inventory(config.title, listed, prose)
+        listed = [t for t in self._targets.values() if not is_cpp(t.definition.module)]
+        prose = [catalogue.page_link(draft) for draft in self.drafts if draft.prose]
+        yield "objects.inv", indexes.inventory(config.title, listed, prose)
         # GitHub's pages leave out files such as `_base.html` unless this one is there.
         yield ".nojekyll", b""
-        yield "robots.txt", robots(config.base_url)
+        yield "robots.txt", indexes.robots(config.base_url)
         if config.base_url:
-            urls = {draft.url for draft in drafts} - {MISSING} | {HOME}
+            urls = {draft.url for draft in self.drafts} - {MISSING} | {HOME}
             urls |= {ALL} if self.view.paths else set()
-            yield "sitemap.xml", sitemap(config.base_url, urls)
+            yield "sitemap.xml", indexes.sitemap(config.base_url, urls)
+            entries = self._entries(config.base_url, report)
+            feed = indexes.feed(config.base_url, config.title, config.summary, [*entries])
+            yield "feed.xml", feed
+        yield from self._static({*output, *self._notebooks.files}, report)
+        yield from self._notebooks.files.items()
+        if not options.sources:
+            # While an author works, that of the last whole build will do.
+            old = options.out / ARCHIVE
+            known = options.serving and old.is_file()
+            yield ARCHIVE, b"" if options.check else old.read_bytes() if known else archive(output)
 
-    def feed(self, report: Report) -> Iterator[tuple[str, bytes]]:
-        """The news and the lessons, for those who follow the site; they need its address."""
-        config, drafts = self.config, {draft.name: draft for draft in self.drafts}
-        if not config.base_url:
-            return
-        entries = []
-        for news in config.news:
-            url = find_page(news.page, config, drafts, report)
+    def _entries(self, base: str, report: Report) -> Iterator[indexes.Entry]:
+        """The news and the lessons, for those who follow the site."""
+        for news in self.config.news:
+            url = catalogue.find_page(news.page, self.config, self._named, report)
             if url is not None:
-                address = canonical(config.base_url, url)
-                entries.append(Entry(news.date, news.title, news.summary, address))
+                yield indexes.Entry(news.date, news.title, news.summary, canonical(base, url))
         # Lessons come after the news: they are as old as the site.
-        oldest = min((news.date for news in config.news), default=datetime.date(1970, 1, 1))
+        oldest = min((news.date for news in self.config.news), default=datetime.date(1970, 1, 1))
         for link in (link for path in self.view.paths for link in path.pages):
-            address = canonical(config.base_url, link.url)
-            entries.append(Entry(oldest, link.title, link.summary, address))
-        yield "feed.xml", feed(config.base_url, config.title, config.summary, entries)
+            yield indexes.Entry(oldest, link.title, link.summary, canonical(base, link.url))
 
-    def _cards(self, press: Press, stages: Stages) -> Iterator[tuple[str, bytes]]:
+    def _cards(self, press: Press) -> Iterator[tuple[str, bytes]]:
         """The pictures of own pages for those who link to them."""
-        modules = self.options.node_modules
+        modules, stages = self.options.node_modules, self._stages
         cards = Cards(self.options.theme, modules, shelf(modules))
         for leaf, draft in self.pairs:
             if url := card_of(draft):
@@ -310,29 +286,15 @@ class Site:
                 key, make = digest(stages.generator, svg), partial(cards.png, svg)
                 yield file_path(url), stages.cache.get(f"card {draft.url}", key, make)
 
-    def static(self, made: Collection[str], report: Report) -> dict[str, bytes]:
+    def _static(self, made: Collection[str], report: Report) -> Iterator[tuple[str, bytes]]:
         """Files that the author put beside the Markdown pages; `made` are those of the build."""
-        docs, notebooks = self.options.docs, self.around.notebooks.files
+        docs = self.options.docs
         files = read_static(docs / "pages", "docs_src/pages", report)
         # Models that run in pages, and their panels: loaded when a reader asks for one.
         live = read_static(docs / "live", "docs_src/live", report)
         files |= {f"assets/live/{name}": data for name, data in live.items() if name[-3:] != ".py"}
-        for name in sorted(files.keys() & {*made, *notebooks}):
+        for name in sorted(files.keys() & made):
             message = f"would be written to `{name}`, which the build makes itself"
             path, hint = f"docs_src/pages/{name}", "rename it, or remove it"
             report.add(Diagnostic(path, 0, 0, "page-collision", message, hint))
-        return {**files, **notebooks}
-
-    def archive(self, files: Mapping[str, bytes]) -> dict[str, bytes]:
-        """The site in one file. While an author works, that of the last whole build will do."""
-        old = self.options.out / ARCHIVE
-        if self.options.sources:
-            return {}
-        if self.options.check:
-            return {ARCHIVE: b""}
-        known = self.options.serving and old.is_file()
-        return {ARCHIVE: old.read_bytes() if known else archive(files)}
-
-
-def _lines(leaf: Leaf, stages: Stages) -> Sequence[str]:
-    return leaf.read(stages.cache).module.source.lines
+        yield from files.items()

@@ -92,6 +92,9 @@ class Page:
     url: str
     html: str
     facts: PageFacts
+    #: Its source, as diagnostics name it.
+    display: str
+    own: bool = True
     references: tuple[Reference, ...] = ()
     #: Its formulas without their HTML: the rules they want in the site's style sheet.
     formulas: Rendered = Rendered("")  # noqa: RUF009 - a value that never changes
@@ -137,10 +140,9 @@ class Stages:
                     missing.append(len(leaves) - 1)
                     yield leaf
 
-        self._progress.stage("Reading")
-        for number, leaf in run(partial(_parse, self.cache), unparsed(), self._jobs):
+        parsing = run(partial(_parse, self.cache), unparsed(), self._jobs)
+        for number, leaf in self._progress.of("Reading", parsing):
             leaves[missing[number]] = leaf
-            self._progress.step()
         for page in prose:
             url = prose_url(page.source.name)
             known = targets(page, url) if is_cpp(page.source.name) else {}
@@ -174,13 +176,12 @@ class Stages:
         missing = [number for number in range(len(leaves)) if number not in found]
         # The longest first, so that no process is left alone with one at the end.
         missing.sort(key=lambda number: -leaves[number].size)
-        self._progress.stage("Annotating", len(missing))
         work = partial(_annotate, self.cache, drafter)
-        for turn, (draft, formulas) in run(work, (leaves[i] for i in missing), self._jobs):
+        drafting = run(work, (leaves[number] for number in missing), self._jobs)
+        for turn, (draft, formulas) in self._progress.of("Annotating", drafting, len(missing)):
             found[missing[turn]] = draft
             maths.submit(formulas)
             self._awaited.append(draft.url)
-            self._progress.step()
         self.tally.drafted = len(missing)
         self.cache.store("held", names, {draft.url: draft.stamp for draft in found.values()})
         return [(leaf, found[number]) for number, leaf in enumerate(leaves)]
@@ -194,8 +195,8 @@ class Stages:
         neither waits for the other longer than it must.
         """
         turn = {url: number for number, url in enumerate(self._awaited)}
-        self._progress.stage("Rendering", len(pairs))
-        for number in sorted(range(len(pairs)), key=lambda n: turn.get(pairs[n][1].url, -1)):
+        order = sorted(range(len(pairs)), key=lambda number: turn.get(pairs[number][1].url, -1))
+        for number in self._progress.of("Rendering", order, len(order)):
             leaf, draft = pairs[number]
             where = place(leaf, draft)
             name, key = f"page {draft.url}", digest(self.generator, press.key(leaf, draft, where))
@@ -209,7 +210,6 @@ class Stages:
                 self.cache.store(name, key, page)
                 self.tally.rendered += 1
             yield number, page
-            self._progress.step()
 
     def _key(self, source: SourceFile) -> str:
         kind = f"{source.is_package} {source.own}"
@@ -287,7 +287,7 @@ class Press:
         figures: Mapping[str, Drawn],
         works: Mapping[str, Work],
     ) -> None:
-        self._typeset, self._shapes, self.figures = typeset, shapes, figures
+        self.typeset, self._shapes, self.figures = typeset, shapes, figures
         self._works = {work.key: Cited(work.short, work.year, "") for work in works.values()}
         self._cited = repr(sorted(self._works.items()))
         theme, docs = options.theme, options.docs
@@ -314,7 +314,7 @@ class Press:
 
     def page(self, parsed: Parsed, draft: Draft, where: Place) -> Page:
         """The page, once its formulas are there."""
-        report, typeset, module = Report(), self._typeset, parsed.module
+        report, typeset, module = Report(), self.typeset, parsed.module
         tex_faults(draft, module.source.lines, typeset, report)
         view = page_view(draft, module, where, typeset, self._shapes_of(draft))
         html = hang(self.html(view), draft.figures(), self.figures)
@@ -331,6 +331,8 @@ class Press:
             draft.url,
             html,
             facts(html),
+            draft.display,
+            draft.own,
             tuple(reference for note in draft.notes() for reference in note.references),
             Rendered("", tuple(sorted(rules))),
             tuple(report),

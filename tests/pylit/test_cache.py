@@ -44,7 +44,7 @@ def test_pruning_keeps_what_was_asked_for(tmp_path: Path) -> None:
     assert cache.get("page", "k", lambda: 2) == cache.get("page", "k", lambda: 3) == 2
     half = tmp_path / ("0" * 32)
     half.write_bytes(b"pylit-ca")
-    cache.use("kept")
+    cache.load("kept", "k")
     cache.prune()
     assert len(list(tmp_path.iterdir())) == 2
     assert Cache(tmp_path).load("page", "k") == 2
