@@ -3,5 +3,5 @@ or a table.
 
 `draw` is what their authors import, `child` runs them, and `gallery` knows which of them have to
 run, and what pages show of them. Notes ask for a figure as for an image, see
-`pylit.prose.mdresolve`.
+`pylit.prose.notehtml`.
 """

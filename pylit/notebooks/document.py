@@ -28,7 +28,7 @@ from pylit.notebooks.model import (
 from pylit.notebooks.recipe import pieces
 from pylit.notebooks.standalone import without_imports
 from pylit.notebooks.wording import Wording, path_url
-from pylit.prose.bibliography import read_bibliography
+from pylit.prose.works import read_bibliography
 from pylit.source.discover import discover
 from pylit.source.parse import parse_module
 

@@ -14,8 +14,8 @@ from urllib.parse import unquote
 
 from pylit.model import SourceFile
 from pylit.notebooks.model import NotebookError
-from pylit.prose.bibliography import Work
-from pylit.prose.citations import BIBLIOGRAPHY, BRACKETS, PART
+from pylit.prose.syntax import BRACKETS, PART
+from pylit.prose.works import BIBLIOGRAPHY, Work
 from pylit.site.addresses import HOME, prose_url
 
 _FENCE = re.compile(r"^ *(```+|~~~+)")

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from pylit.code.highlight import highlight_block
 from pylit.diagnostics import Report
 from pylit.model import Target
-from pylit.prose.citations import Cite
 from pylit.prose.markdown import MarkdownRenderer, NoteContext, Slugs
+from pylit.prose.works import Cite
 from pylit.tex.maths import fill
 from pylit.tex.symbols import Typeset
 

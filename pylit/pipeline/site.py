@@ -22,9 +22,8 @@ from pylit.page.previews import preview_path, preview_script
 from pylit.page.render import canonical
 from pylit.pipeline.outcome import Options
 from pylit.pipeline.stages import Leaf, Page, Pairs, Parsed, Press, Stages
-from pylit.prose.bibliography import Work, read_bibliography
-from pylit.prose.citations import BIBLIOGRAPHY, work_targets
 from pylit.prose.glossary import GLOSSARY, Term, read_glossary, term_targets
+from pylit.prose.works import BIBLIOGRAPHY, Work, read_bibliography, work_targets
 from pylit.site import catalogue, indexes
 from pylit.site.addresses import (
     ALL,

@@ -21,8 +21,7 @@ from pylit.page.previews import preview_files
 from pylit.page.render import Renderer
 from pylit.pipeline.outcome import Options, Progress, Tally
 from pylit.pipeline.pool import run
-from pylit.prose.bibliography import Work
-from pylit.prose.citations import Cited, unknown
+from pylit.prose.works import Cited, Work, unknown
 from pylit.shapes.lines import ModuleShapes
 from pylit.site.addresses import HOME, module_url, prose_url
 from pylit.site.drafts import Draft, Drafter, DraftSection, Order, fingerprint, prose_target

@@ -5,11 +5,8 @@ A question may have a hint and has an answer, both folded away:
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-
-from markdown_it.token import Token
 
 from pylit.model import NoteHtml
 from pylit.prose.slugs import Slugs
@@ -19,6 +16,32 @@ HEADING = "Exercises"
 _NUMBER = re.compile(r"\*\*(\d+)\.\*\*")
 _BEGIN = re.compile(r'<p id="(exercise-\d+)">')
 _DETAILS = re.compile(r"<details>\s*<summary>(Hint|Answer)</summary>.*?</details>", re.DOTALL)
+
+
+class Exercises:
+    """Gives each exercise of a note an anchor, so that other pages can lead to it."""
+
+    def __init__(self, slugs: Slugs) -> None:
+        self._slugs = slugs
+        self._inside = ""
+        self._folded = 0
+
+    def heading(self, tag: str, text: str) -> None:
+        """A heading comes."""
+        if text.strip() == HEADING:
+            self._inside = tag
+        elif tag <= self._inside:
+            self._inside = ""
+
+    def fold(self, html: str) -> None:
+        """Raw HTML comes, which may fold away what follows."""
+        self._folded += html.count("<details") - html.count("</details")
+
+    def anchor(self, paragraph: str) -> str:
+        """The anchor of a paragraph, if it begins an exercise."""
+        number = _NUMBER.match(paragraph) if self._inside and not self._folded else None
+        anchor = f"exercise-{number[1]}" if number else ""
+        return anchor if anchor and self._slugs.claim(anchor) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,37 +55,15 @@ class Exercise:
     answered: bool
 
 
-def mark_exercises(tokens: Sequence[Token], slugs: Slugs) -> None:
-    """Give each exercise an anchor, so that other pages can lead to it."""
-    inside = ""
-    folded = 0
-    for opening, inline in pairwise(tokens):
-        if opening.type == "html_block":
-            folded += opening.content.count("<details") - opening.content.count("</details")
-        elif opening.type == "heading_open":
-            if inline.content.strip() == HEADING:
-                inside = opening.tag
-            elif opening.tag <= inside:
-                inside = ""
-        elif inside and not folded and opening.type == "paragraph_open" and not opening.level:
-            number = _NUMBER.match(inline.content)
-            if number and slugs.claim(f"exercise-{number[1]}"):
-                opening.attrs = {"id": f"exercise-{number[1]}"}
-
-
 def exercises(note: NoteHtml) -> list[Exercise]:
     """The exercises of a note."""
+    found = []
     begins = [(match.start(), match[1]) for match in _BEGIN.finditer(note.html)]
-    return [
-        _exercise(anchor, note.html[start:end])
-        for (start, anchor), (end, _) in pairwise([*begins, (len(note.html), "")])
-    ]
-
-
-def _exercise(anchor: str, html: str) -> Exercise:
-    folded = {match[1]: match for match in _DETAILS.finditer(html)}
-    ends = [match.start() for match in folded.values()]
-    # What comes after the last answer is no part of the question.
-    question = html[: min(ends)] if ends else html
-    hint = folded["Hint"][0] if "Hint" in folded else ""
-    return Exercise(anchor, question.strip(), hint, "Answer" in folded)
+    for (start, anchor), (end, _) in pairwise([*begins, (len(note.html), "")]):
+        html = note.html[start:end]
+        folded = {match[1]: match for match in _DETAILS.finditer(html)}
+        # What comes after the last answer is no part of the question.
+        question = html[: min((match.start() for match in folded.values()), default=None)].strip()
+        hint = folded["Hint"][0] if "Hint" in folded else ""
+        found.append(Exercise(anchor, question, hint, "Answer" in folded))
+    return found

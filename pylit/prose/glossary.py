@@ -15,8 +15,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
+from itertools import takewhile
 
-from markdown_it.token import Token
+from markdown_it import MarkdownIt
+from mdit_py_plugins.deflist import deflist_plugin
 
 from pylit.diagnostics import Diagnostic, Report
 from pylit.model import Definition, Module, NoteHtml, Section, Target
@@ -26,8 +28,6 @@ GLOSSARY = "glossary.html"
 #: What a page asks the index of definitions for.
 SIGN = "~terms"
 
-_DEFINED = re.compile(r":[ \t]+\S")
-_LINK = re.compile(r"\]\(([^)#\s]+)")
 _ENTRY = re.compile(r'<dt><span id="([^"]+)"></span>(.*?)</dt>\s*<dd>(.*?)</dd>', re.DOTALL)
 
 
@@ -50,63 +50,40 @@ class Term:
 
 def read_glossary(module: Module, report: Report) -> tuple[Module, tuple[Term, ...]]:
     """The glossary as a page, with an anchor for each term, and its terms."""
+
+    def fault(line: int, message: str, hint: str) -> None:
+        source = module.source.lines[line - 1]
+        report.add(Diagnostic(module.source.display, line, 0, "glossary", message, hint, source))
+
     (note,) = module.sections[0].notes
-    display = module.source.display
     lines = note.text.split("\n")
-    terms = []
-    for index, line in enumerate(lines):
-        if not _is_term(lines, index):
+    tokens = MarkdownIt("commonmark").use(deflist_plugin).parse(note.text)
+    terms: list[Term] = []
+    taken: dict[str, Term] = {}
+    for index, inline in enumerate(tokens):
+        opening = tokens[index - 1] if inline.type == "inline" else inline
+        name, bar, forms = (part.strip() for part in inline.content.partition("|"))
+        line = (inline.map or [0])[0]
+        at = note.first_line + line
+        if opening.type == "paragraph_open" and bar and not opening.level:
+            fault(at, f"“{name}” is not defined", "write `: …` on the next line")
+        if opening.type != "dt_open" or opening is inline:
             continue
-        name, bar, forms = (part.strip() for part in line.partition("|"))
+        meaning = takewhile(lambda token: token.type != "dt_open", tokens[index:])
+        links = (child for token in meaning for child in token.children or ())
+        found = next((str(link.attrs["href"]) for link in links if link.type == "link_open"), "")
+        path = posixpath.join(posixpath.dirname(module.source.display), found.partition("#")[0])
         written = tuple(form.strip() for form in forms.split(",") if form.strip())
-        defined = _definition(lines, index + 1)
-        at = note.first_line + index
-        terms.append(Term(name, written if bar else (name,), _explained(defined, display), at))
-        lines[index] = f'<a id="{escape(slugify(name))}"></a>{name}'
-        if not _DEFINED.match(defined):
-            hint = "write `: …` on the next line"
-            _fault(report, module, at, f"“{name}” is not defined", hint)
-    _unique(terms, module, report)
+        explained = posixpath.normpath(path) if found else ""
+        terms.append(Term(name, written if bar else (name,), explained, at))
+        lines[line] = f'<a id="{escape(slugify(name))}"></a>{name}'
+        for form in terms[-1].forms:
+            other = taken.setdefault(form.lower(), terms[-1])
+            if other is not terms[-1]:
+                message = f"“{form}” is how “{other.name}” is written too, in line {other.line}"
+                fault(at, message, "let it lead to one of them")
     section = Section((replace(note, text="\n".join(lines)),), None)
     return replace(module, sections=(section,)), tuple(terms)
-
-
-def _is_term(lines: Sequence[str], index: int) -> bool:
-    """Whether a line is one of text after a blank one, and says what the next lines define."""
-    line = lines[index]
-    if not line or line[0].isspace() or line.startswith((":", "#")):
-        return False
-    following = lines[index + 1] if index + 1 < len(lines) else ""
-    return (index == 0 or not lines[index - 1].strip()) and (
-        "|" in line or following.startswith(":")
-    )
-
-
-def _definition(lines: Sequence[str], first: int) -> str:
-    until = next((i for i in range(first, len(lines)) if not lines[i].strip()), len(lines))
-    return "\n".join(lines[first:until])
-
-
-def _explained(definition: str, display: str) -> str:
-    link = _LINK.search(definition)
-    folder = posixpath.dirname(display)
-    return posixpath.normpath(posixpath.join(folder, link[1])) if link else ""
-
-
-def _unique(terms: Sequence[Term], module: Module, report: Report) -> None:
-    """Report what would lead to two terms."""
-    taken: dict[str, Term] = {}
-    for term in terms:
-        for form in term.forms:
-            other = taken.setdefault(form.lower(), term)
-            if other is not term:
-                message = f"“{form}” is how “{other.name}” is written too, in line {other.line}"
-                _fault(report, module, term.line, message, "let it lead to one of them")
-
-
-def _fault(report: Report, module: Module, line: int, message: str, hint: str) -> None:
-    source = module.source.lines[line - 1]
-    report.add(Diagnostic(module.source.display, line, 0, "glossary", message, hint, source))
 
 
 def term_targets(terms: Sequence[Term]) -> dict[str, Target]:
@@ -127,8 +104,7 @@ class Terms:
         self._address = address
         self._anchors = {form.lower(): entry.split(" ")[0] for form, entry in forms.items()}
         # On the page that explains a term, it is explained.
-        own = {entry.split(" ")[0] for entry in forms.values() if entry.split(" ")[1] == page}
-        self._done = own
+        self._done = {e.split(" ")[0] for e in forms.values() if e.split(" ")[1] == page}
         longest = sorted(forms, key=lambda form: (-len(form), form))
         words = "|".join(_written(form) for form in longest)
         self._pattern = re.compile(rf"(?<![\w\-/’'.])(?:{words})(?![\w\-/’'])") if forms else None
@@ -150,34 +126,6 @@ class Terms:
 def _written(form: str) -> str:
     first, rest = form[0], re.escape(form[1:])
     return f"[{first.lower()}{first.upper()}]{rest}" if first.isalpha() else re.escape(form)
-
-
-def link_terms(children: Sequence[Token], terms: Terms) -> list[Token]:
-    """Inline tokens with links where a term is used for the first time on its page.
-
-    Not in links, and not in lines with raw HTML, of which nobody knows what they are in.
-    """
-    if any(token.type == "html_inline" for token in children):
-        return list(children)
-    linked: list[Token] = []
-    depth = 0
-    for token in children:
-        depth += (token.type == "link_open") - (token.type == "link_close")
-        if token.type != "text" or depth:
-            linked.append(token)
-            continue
-        for text, href in terms.pieces(token.content):
-            if text:
-                piece = Token("term" if href else "text", "", 0, content=text, level=token.level)
-                piece.meta = {**token.meta, "href": href}
-                linked.append(piece)
-    return linked
-
-
-def term_html(token: Token) -> str:
-    """A link to a term."""
-    words = escape(token.content, quote=False)
-    return f'<a class="x g" href="{escape(token.meta["href"])}" data-x>{words}</a>'
 
 
 def definitions(note: NoteHtml) -> Mapping[str, tuple[str, str]]:

@@ -11,23 +11,17 @@ where every other renderer shows a quotation and nothing breaks.
 import re
 from functools import cache
 from html import escape
-from typing import cast
+from typing import Any, cast
 
 from markdown_it import MarkdownIt
-from markdown_it.renderer import RendererHTML
-from markdown_it.rules_block import html_block
-from markdown_it.rules_inline import html_inline
 from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.gfm_autolink import gfm_autolink_plugin
 
 from pylit.diagnostics import Diagnostic, Severity
 from pylit.model import NoteHtml
-from pylit.prose.citations import citation
-from pylit.prose.mdhtml import add_rules
-from pylit.prose.mdmath import BLOCK_END, math_block, math_inline
-from pylit.prose.mdresolve import NoteContext, resolve
-from pylit.prose.mdrules import anchor, details, doctest, known_block, known_inline, located
+from pylit.prose import syntax
+from pylit.prose.notehtml import NoteContext, NoteRenderer
 from pylit.prose.slugs import Slugs
 
 __all__ = ["MarkdownRenderer", "NoteContext", "Slugs"]
@@ -40,18 +34,30 @@ LONGEST = 300_000
 #: Levels of lists and quotes; each list has two.
 DEEPEST = 100
 #: Inline rules whose tokens must know where in the source they stand.
-LOCATED = ("link", "image", "autolink", "html_inline", "math_inline", "anchor")
+LOCATED = ("link", "image", "autolink", "html_inline", "math_inline", "citation", "anchor")
+#: Our rules, each with the one that it stands before.
+INLINE = (
+    ("escape", "math_inline", syntax.math_inline),
+    ("html_inline", "anchor", syntax.anchor),
+    ("link", "citation", syntax.citation),
+)
+#: Our rules for blocks, and which other blocks they may end.
+BLOCKS = (
+    ("fence", syntax.math_block, ["paragraph", "reference", "blockquote", "list", "footnote_def"]),
+    ("blockquote", syntax.doctest, ["paragraph", "reference", "blockquote"]),
+    ("html_block", syntax.details, ["paragraph", "reference", "blockquote"]),
+)
 
 
 class MarkdownRenderer:
     """Renders the notes of the site's own sources (`own`), or those of another package.
 
-    In another's notes raw HTML, all but ``<details>``, is shown as text, and ``data:`` addresses
-    are refused as well as ``javascript:`` ones, which never become links.
+    In another's notes raw HTML, all but ``<details>``, is shown as text, ``data:`` addresses are
+    refused as well as ``javascript:`` ones, which never become links, nothing is cited, and quotes
+    stay straight: code may stand there outside of backticks.
     """
 
     def __init__(self, own: bool) -> None:
-        self._own = own
         self._md = parser(own)
 
     def render(self, text: str, context: NoteContext) -> NoteHtml:
@@ -59,24 +65,11 @@ class MarkdownRenderer:
         text = RESERVED.sub("", text)
         if len(text) > LONGEST:
             return as_it_is(text, f"of {len(text):,} characters", context)
-        env: dict[str, object] = {}
-        renderer, options = cast(RendererHTML, self._md.renderer), self._md.options
-        context.own, context.lines = self._own, text.split("\n")
-        context.parse = lambda text: self._md.parseInline(text, env)
-        context.inline = lambda tokens: renderer.renderInline(tokens, options, {"note": 0})
-        parsed = self._md.parse(text, env)
-        if any(token.level >= DEEPEST - 1 for token in parsed):  # The parser leaves out the rest.
+        env: dict[str, Any] = {}
+        tokens = self._md.parse(text, env)
+        if any(token.level >= DEEPEST - 1 for token in tokens):  # The parser leaves out the rest.
             return as_it_is(text, "with lists in lists without end", context)
-        tokens = resolve(parsed, env, context)
-        return NoteHtml(
-            html=renderer.render(tokens, options, {"note": context.footnotes}),
-            formulas=tuple(context.formulas),
-            headings=tuple(context.headings),
-            references=tuple(context.references),
-            figures=tuple(context.figures),
-            text="\n".join(context.text),
-            citations=tuple(context.citations),
-        )
+        return cast(NoteRenderer, self._md.renderer).note(tokens, text, context, self._md, env)
 
 
 def as_it_is(text: str, what: str, context: NoteContext) -> NoteHtml:
@@ -91,35 +84,29 @@ def as_it_is(text: str, what: str, context: NoteContext) -> NoteHtml:
 @cache
 def parser(own: bool) -> MarkdownIt:
     """The Markdown parser with everything that notes may hold; it remembers no note."""
-    options = {"html": own, "xhtmlOut": False, "tasklists": True, "alerts": True}
-    options["typographer"] = own
-    md = MarkdownIt("commonmark", options)
+    options: dict[str, Any] = {"html": own, "typographer": own, "tasklists": True, "alerts": True}
+    options |= {"xhtmlOut": False}
+    md = MarkdownIt("commonmark", options, renderer_cls=NoteRenderer)
     md.options["maxNesting"] = DEEPEST
     md.enable(["table", "strikethrough"])
-    if own:
-        # Another's notes may hold code outside of backticks, where a straight quote is meant.
-        md.enable("smartquotes")
     md.use(deflist_plugin)
     # Notes in brackets at the end of a word, x^[1], are mathematics more often than footnotes.
     md.use(footnote_plugin, inline=False)
-    add_rules(cast(RendererHTML, md.renderer))
     md.use(gfm_autolink_plugin)
-    md.inline.ruler.before("escape", "math_inline", math_inline)
-    md.block.ruler.before("fence", "math_block", math_block, {"alt": list(BLOCK_END)})
-    md.inline.ruler.before("html_inline", "anchor", anchor)
+    for before, name, inline in INLINE:
+        md.inline.ruler.before(before, name, inline)
+    for before, block, ends in BLOCKS:
+        md.block.ruler.before(before, block.__name__, block, {"alt": ends})
+    md.core.ruler.push("pair_details", syntax.pair_details)
     if own:
-        md.inline.ruler.before("link", "citation", citation)
-    if not own:
+        md.enable("smartquotes").disable("details")
+    else:
+        md.disable("citation")
         validate = md.validateLink
         md.validateLink = lambda url: (  # type: ignore[method-assign]
             validate(url) and not url.strip().lower().startswith("data:")
         )
-    md.block.ruler.before("blockquote", "doctest", doctest, {"alt": list(BLOCK_END[:3])})
-    if not own:
-        md.block.ruler.before("html_block", "details", details, {"alt": list(BLOCK_END[:3])})
-    md.block.ruler.at("html_block", known_block(html_block), {"alt": list(BLOCK_END[:3])})
-    md.inline.ruler.at("html_inline", known_inline(html_inline))
-    rules = {rule.name: rule.fn for rule in md.inline.ruler.__rules__}
-    for name in LOCATED:
-        md.inline.ruler.at(name, located(rules[name]))
+    for rule in md.inline.ruler.__rules__:
+        if rule.name in LOCATED:
+            md.inline.ruler.at(rule.name, syntax.located(rule.fn))
     return md

@@ -8,17 +8,16 @@ the symbols. ``of `f` and `g` `` says whose the names before it are. Other words
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from pylit.model import Module, Note
+from pylit.prose.syntax import math_inline
 
-_CELL = re.compile(r"(?<!\\)\|")
-_TEX = re.compile(r"\$([^$]+)\$")
-_CODE = re.compile(r"(?:\b(of|and)\s+)?`([^`\n]+)`")
-_NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
-_SUFFIX = re.compile(r"(?:\[[^`]*\]|\([^`]*\))*")
-_TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
-_ROW = re.compile(r"<tr>.*?</tr>", re.DOTALL)
-_HTML_CELL = re.compile(r"<t[hd][^>]*>(.*?)</t[hd]>", re.DOTALL)
+_OWNED = re.compile(r"\b(of|and)\s+$")
+_NAME = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*)(?:\[[^`]*\]|\([^`]*\))*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,89 +63,48 @@ def symbol_note(module: Module) -> Note | None:
 
 def symbol_rows(note: Note) -> Iterator[Row]:
     """The rows of the tables of symbols in a note."""
+    if not re.search(r"\|\s*symbol\s*\|", note.text, re.IGNORECASE):
+        return
+    parser = MarkdownIt("commonmark").enable("table")
+    parser.inline.ruler.before("escape", "math_inline", math_inline)
+    lines, tokens = note.text.split("\n"), parser.parse(note.text)
     columns: list[str] = []
-    for number, line in enumerate(note.text.split("\n"), start=note.first_line):
-        if not line.strip().startswith("|"):
-            columns = []
+    cells: list[Token] = []
+    for opening, cell in pairwise(tokens):
+        if opening.type == "tr_open":
+            cells = []
+        if opening.type in ("th_open", "td_open"):
+            cells.append(cell)
+        if cell.type != "tr_close":
             continue
-        spans = _cells(line)
-        cells = [line[start:stop] for start, stop in spans]
-        if not columns:
-            columns = [cell.strip().lower() for cell in cells]
-        elif _is_table(columns) and len(cells) == len(columns) and not _is_rule(cells):
-            start, stop = spans[columns.index("code")]
-            symbols = tuple(t.strip() for t in _TEX.findall(cells[columns.index("symbol")]))
-            names = tuple(_names(line, start, stop, number, note.column))
-            yield Row(number, symbols, names)
+        if opening.type == "th_close":
+            columns = [token.content.strip().lower() for token in cells]
+        elif {"symbol", "code"} <= set(columns):
+            symbol, code = (cells[columns.index(column)] for column in ("symbol", "code"))
+            line, _ = code.map or (0, 0)
+            found = [t.content for t in symbol.children or () if t.type == "math_inline"]
+            names = tuple(_names(code, lines[line], note.first_line + line, note.column))
+            yield Row(note.first_line + line, tuple(found), names)
 
 
-def mark_codes(html: str, rows: list[dict[str, str]]) -> str:
-    """The HTML of the note with classes on the names in its tables.
-
-    `rows` are those of `symbol_rows`, each with the text of its names and their classes.
-    """
-    remaining = iter(rows)
-
-    def table(match: re.Match[str]) -> str:
-        head, *body = _ROW.findall(match[0])
-        columns = [
-            re.sub(r"<[^>]*>", "", cell).strip().lower() for cell in _HTML_CELL.findall(head)
-        ]
-        if not _is_table(columns):
-            return match[0]
-        result = match[0]
-        for row in body:
-            result = result.replace(
-                row, _marked_row(row, columns.index("code"), next(remaining, {})), 1
-            )
-        return result
-
-    return _TABLE.sub(table, html)
-
-
-def _marked_row(row: str, column: int, classes: dict[str, str]) -> str:
-    cells = list(_HTML_CELL.finditer(row))
-    if column >= len(cells):
-        return row
-    start, stop = cells[column].span(1)
-    cell = row[start:stop]
-    for text, name in classes.items():
-        cell = cell.replace(f"<code>{text}</code>", f'<code class="{name}">{text}</code>')
-    return row[:start] + cell + row[stop:]
-
-
-def _is_table(columns: list[str]) -> bool:
-    return {"symbol", "code"} <= set(columns)
-
-
-def _is_rule(cells: list[str]) -> bool:
-    return all(re.fullmatch(r"\s*:?-+:?\s*", cell) for cell in cells)
-
-
-def _cells(line: str) -> list[tuple[int, int]]:
-    """Where the cells of a row begin and end."""
-    bars = [match.start() for match in _CELL.finditer(line)]
-    end = len(line.rstrip())
-    stops = [*bars[1:], *([end] if bars[-1] + 1 < end else [])]
-    return [(start + 1, stop) for start, stop in zip(bars, stops, strict=False)]
-
-
-def _names(line: str, start: int, stop: int, number: int, indent: int) -> Iterator[Name]:
+def _names(cell: Token, written: str, line: int, indent: int) -> Iterator[Name]:
     waiting: list[Name] = []
     owned: list[Name] = []
-    for match in _CODE.finditer(line, start, stop):
-        word, text = match[1], match[2]
-        if word == "of" and waiting:
-            owned, waiting = waiting, []
+    at, before = max(written.find(cell.content), 0), ""
+    for token in cell.children or ():
+        text, word = token.content, _OWNED.search(before)
+        before = text
+        if token.type != "code_inline":
+            continue
+        at = max(written.find(text, at), at)
+        if word and (waiting if word[1] == "of" else owned and not waiting):
+            owned, waiting = waiting or owned, []
             yield from (replace(name, within=text) for name in owned)
             continue
-        if word == "and" and owned and not waiting:
-            yield from (replace(name, within=text) for name in owned)
-            continue
+        path = text
         if text.startswith(".") and waiting:
-            text = ".".join([*waiting[-1].path[:-1], text[1:]])
-        written = _NAME.match(text)
-        if written and _SUFFIX.fullmatch(text, written.end()):
-            path = tuple(written[0].removeprefix("self.").split("."))
-            waiting.append(Name(path, "", number, indent + match.start(2) + 1, match[2]))
+            path = ".".join([*waiting[-1].path[:-1], text[1:]])
+        if match := _NAME.fullmatch(path):
+            parts = tuple(match[1].removeprefix("self.").split("."))
+            waiting.append(Name(parts, "", line, indent + at + 1, text))
     yield from waiting

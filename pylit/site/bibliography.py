@@ -6,9 +6,8 @@ from html import escape
 
 from pylit.model import Heading, NoteHtml
 from pylit.page.render import relative
-from pylit.prose.bibliography import OTHERS, Work
-from pylit.prose.citations import BIBLIOGRAPHY
-from pylit.prose.mdresolve import HEADING
+from pylit.prose.notehtml import HEADING
+from pylit.prose.works import BIBLIOGRAPHY, OTHERS, Work
 from pylit.site.drafts import Draft
 from pylit.site.gathered import Gathered, gathered
 

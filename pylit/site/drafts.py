@@ -30,9 +30,9 @@ from pylit.model import (
     Target,
 )
 from pylit.page.render import relative
-from pylit.prose.citations import find_work
 from pylit.prose.glossary import GLOSSARY, SIGN, Terms
 from pylit.prose.markdown import MarkdownRenderer, NoteContext, Slugs
+from pylit.prose.works import find_work
 from pylit.site.addresses import HOME
 from pylit.site.symbols import page_symbols
 from pylit.source.cpp import is_cpp
@@ -255,7 +255,7 @@ class _Page:
         if note.behind:
             behind = f'<p class="behind"><code>{html.escape(note.behind, quote=False)}</code></p>\n'
             shown = replace(shown, html=shown.html + behind)
-        return self.symbols.mark_table(note, shown)
+        return shown
 
     def _draft(self, sections: list[DraftSection]) -> Draft:
         front_matter = self.order.module.front_matter
@@ -333,6 +333,7 @@ class _Page:
             href=self._href,
             report=self.report,
             terms=None if slugs else self.terms,
+            classes=self.symbols.names,
             cite=lambda key: find_work(key, self.lookup, partial(relative, self.order.url)),
         )
         return self.symbols.mark(self.markdown.render(text, context))

@@ -13,7 +13,7 @@ from html import escape
 from pylit.model import Formula, Heading, NoteHtml, formula_slot
 from pylit.page.render import relative
 from pylit.prose.exercises import Exercise, exercises
-from pylit.prose.mdresolve import HEADING
+from pylit.prose.notehtml import HEADING
 from pylit.prose.slugs import Slugs
 from pylit.site.config import SiteConfig
 from pylit.site.drafts import TEMPLATE_IDS, Draft

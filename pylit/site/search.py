@@ -34,7 +34,7 @@ from typing import IO, TypeVar
 
 from pylit.diagnostics import Diagnostic, Report
 from pylit.model import Module
-from pylit.prose.mdresolve import HEADING
+from pylit.prose.notehtml import HEADING
 from pylit.site.drafts import Draft
 from pylit.site.glossary import search_terms
 

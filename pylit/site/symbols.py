@@ -7,14 +7,13 @@ code, and on the table's own names. What happens with the marks is the script's 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from html import escape
 
 from pylit.code.resolve import Resolver
 from pylit.code.scopes import Position
 from pylit.code.variables import Found, Variables
 from pylit.diagnostics import Diagnostic, Report
 from pylit.model import Module, Note, NoteHtml
-from pylit.prose.symboltable import Name, Row, mark_codes, symbol_note, symbol_rows
+from pylit.prose.symboltable import Name, Row, symbol_note, symbol_rows
 from pylit.tex.symbols import Symbol, marked, read_symbol
 
 
@@ -25,9 +24,8 @@ class PageSymbols:
     symbols: tuple[Symbol, ...] = ()
     #: Position in the code -> classes.
     code: Mapping[Position, str] = field(default_factory=dict)
-    #: Where the table is, and for each of its rows the HTML of its names with their classes.
-    note: Note | None = None
-    rows: tuple[dict[str, str], ...] = ()
+    #: Line and text of a name in the table -> classes.
+    names: Mapping[tuple[int, str], str] = field(default_factory=dict)
 
     def mark(self, note: NoteHtml) -> NoteHtml:
         """A note whose formulas have their symbols marked."""
@@ -35,12 +33,6 @@ class PageSymbols:
             return note
         found = (replace(f, marked=marked(f.tex, self.symbols)) for f in note.formulas)
         return replace(note, formulas=tuple(found))
-
-    def mark_table(self, written: Note, note: NoteHtml) -> NoteHtml:
-        """The note that has the table, with marks on the names in it."""
-        if written is not self.note:
-            return note
-        return replace(note, html=mark_codes(note.html, list(self.rows)))
 
 
 def page_symbols(module: Module, resolver: Resolver, report: Report) -> PageSymbols:
@@ -61,37 +53,37 @@ class _Reading:
         #: Names without an owner, which stand wherever no other row has said otherwise.
         self._free: list[tuple[Found, str]] = []
         self._places: dict[Position, set[str]] = {}
-        self._classes: dict[str, str] = {}
+        self._names: dict[tuple[int, str], set[str]] = {}
         self._symbols: dict[str, Symbol] = {}
 
     def read(self, note: Note) -> PageSymbols:
-        rows = tuple(self._row(row) for row in symbol_rows(note))
+        for row in symbol_rows(note):
+            self._row(row)
         owned = set(self._places)
         for found, name in self._free:
             for place in found.places - owned:
                 self._places.setdefault(place, set()).add(name)
         code = {place: _joined(names) for place, names in self._places.items()}
-        return PageSymbols(tuple(self._symbols.values()), code, note, rows)
+        names = {place: _joined(names) for place, names in self._names.items()}
+        return PageSymbols(tuple(self._symbols.values()), code, names)
 
-    def _row(self, row: Row) -> dict[str, str]:
+    def _row(self, row: Row) -> None:
         found = {name: self._find(name) for name in row.names}
         pairs = row.pairs()
         if pairs is None:
             self._miscounted(row)
-        classes: dict[str, set[str]] = {}
         for tex, names in pairs or ():
             known = [name for name in names if not found[name].fault]
             symbol = self._symbol(tex, known)
             for name in known if symbol else ():
                 assert symbol is not None
                 if found[name].places:
-                    classes.setdefault(escape(name.text, quote=False), set()).add(symbol.name)
+                    self._names.setdefault((row.line, name.text), set()).add(symbol.name)
                 if name.within:
                     for place in found[name].places:
                         self._places.setdefault(place, set()).add(symbol.name)
                 else:
                     self._free.append((found[name], symbol.name))
-        return {text: _joined(names) for text, names in classes.items()}
 
     def _symbol(self, tex: str, names: Sequence[Name]) -> Symbol | None:
         """The symbol of a row; one that an earlier row had keeps its class."""

@@ -2,10 +2,10 @@
 
 from pylit.diagnostics import Report
 from pylit.model import Link, NoteHtml, formula_slot
-from pylit.prose.citations import Cite, unknown
 from pylit.prose.glossary import Terms
 from pylit.prose.markdown import MarkdownRenderer, NoteContext
 from pylit.prose.slugs import Slugs
+from pylit.prose.works import Cite, unknown
 
 PAGE = "labml_nn/transformers/mha.html"
 LINKS = {

@@ -7,8 +7,7 @@ from note_tools import render
 from site_tools import build, faults, make_site, succeed
 
 from pylit.diagnostics import Report
-from pylit.prose.bibliography import Work, read_bibliography
-from pylit.prose.citations import Cited
+from pylit.prose.works import Cited, Work, read_bibliography
 
 BIB = r"""% What is cited.
 @inproceedings{first2017thing,

@@ -4,7 +4,7 @@ import json
 
 from pylit.model import Definition, Target
 from pylit.page.previews import preview_files
-from pylit.prose.citations import unknown
+from pylit.prose.works import unknown
 from pylit.tex.maths import Rendered
 
 

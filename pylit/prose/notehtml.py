@@ -1,0 +1,545 @@
+"""A note's tokens as HTML, in one walk that asks the rest of the site for what it knows.
+
+On the way formulas get their numbers, headings their anchors and levels, links their addresses,
+and everything that an author may have got wrong is reported with its true line.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from markdown_it import MarkdownIt
+from markdown_it.common.normalize_url import normalizeLinkText
+from markdown_it.common.utils import escapeHtml
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+
+from pylit.diagnostics import Diagnostic, Report, Severity
+from pylit.model import (
+    Citation,
+    FigureKind,
+    FigureUse,
+    Formula,
+    Heading,
+    Link,
+    NoteHtml,
+    Reference,
+    figure_slot,
+    formula_slot,
+)
+from pylit.prose.exercises import Exercises
+from pylit.prose.glossary import Terms
+from pylit.prose.plaintex import plain_tex
+from pylit.prose.slugs import Slugs
+from pylit.prose.works import Cite, Cited, unknown
+
+#: In the text of a note, the place of a heading: what follows stands under it.
+HEADING = "\f"
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
+_EXPLICIT = re.compile(r"\s*\{#([^\s{}]+)\}\s*$")
+_ADDRESS_OR_ID = re.compile(
+    r"""\b(?:href|src)\s*=\s*(["'])(?P<address>.*?)\1|<[^>]*?\bid\s*=\s*(["'])(?P<id>.*?)\3""",
+    re.IGNORECASE | re.DOTALL,
+)
+_FOOTNOTE = re.compile(r"\[\^([^\]\s]+)\]")
+#: What an entry of the outline, which is a link, cannot hold.
+_NO_OUTLINE = re.compile(r'<sup class="footnote">.*?</sup>|</?a\b[^>]*>', re.DOTALL)
+_TAG = re.compile(r"</?([A-Za-z][A-Za-z0-9-]*)")
+#: Elements of HTML and of pictures inside it. `<T>` and `<module>` are words of a programmer.
+_ELEMENTS = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        a abbr address article aside audio b bdi bdo blockquote br button canvas caption circle
+        cite code col colgroup data dd defs del desc details dfn div dl dt ellipse em figcaption
+        figure footer g h1 h2 h3 h4 h5 h6 header hr i img input ins kbd label li line
+        lineargradient main mark marker math meter nav ol option output p path picture polygon
+        polyline pre progress q rect rp rt ruby s samp section select small source span stop
+        strong style sub summary sup svg symbol table tbody td template text textpath tfoot th
+        thead time title tr track tspan u ul use var video wbr
+        """,
+    )
+)
+#: Schemes of the addresses of figures and tables that run.
+_FIGURES: dict[str, FigureKind] = {"figure": "figure", "table": "table"}
+_Tokens = Sequence[Token]
+
+
+class Place(NamedTuple):
+    """A line and a column of a note, both from 0."""
+
+    line: int
+    column: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NoteContext:
+    """Where a note stands, and what it may ask."""
+
+    #: The source, and the line and the columns of indentation at which the note begins in it.
+    path: str
+    first_line: int
+    column: int
+    #: Shared by the notes of a page, which are rendered in the page's order.
+    slugs: Slugs
+    #: Finds what inline code names, and what a link's address names: a dotted name or the path of
+    #: a source file.
+    link: Callable[[str], Link | None]
+    #: Makes an address for this page of what was found.
+    href: Callable[[Link], str]
+    report: Report
+    #: Finds works of the bibliography.
+    cite: Cite = unknown
+    #: What of the glossary the page may still link to.
+    terms: Terms | None = None
+    #: Line and text of inline code -> the classes that mark it.
+    classes: Mapping[tuple[int, str], str] = field(default_factory=dict)
+
+
+class NoteRenderer(RendererHTML):
+    """Writes the HTML of one note after the other."""
+
+    def __init__(self, parser: Any = None) -> None:
+        super().__init__(parser)
+        #: Kind of token -> its HTML, or what makes it. Others are written as CommonMark has it.
+        self._rules: dict[str, str | Callable[[_Tokens, int], str]] = {
+            "inline": self._line,
+            "text": self._text,
+            "code_inline": self._code,
+            "math_inline": self._math_inline,
+            "math_block": self._math_block,
+            "link_open": self._link_open,
+            "link_close": self._link_close,
+            "image": self._image,
+            "anchor": self._anchor,
+            "citation": self._citation,
+            "html_inline": self._html,
+            "html_block": self._html,
+            "heading_open": self._heading,
+            "paragraph_open": self._paragraph,
+            "figure_close": lambda tokens, idx: tokens[idx].content,
+            "fence": self._fence,
+            "code_block": self._fence,
+            # In a box that scrolls sideways where the window is narrow.
+            "table_open": '<div class="table-scroll"><table>\n',
+            "table_close": "</table></div>\n",
+            "th_open": self._table_header,
+            "list_item_open": self._list_item,
+            "bullet_list_open": self._bullet_list,
+            "details_open": self._details,
+            "details_close": self._details,
+            # An admonition says its kind as a word as well: colour alone tells too little.
+            "alert_open": lambda tokens, idx: (
+                f'<div class="admonition {str(tokens[idx].meta["kind"]).lower()}" role="note">\n'
+            ),
+            "alert_title_open": '<p class="admonition-title">',
+            "footnote_ref": self._footnote_ref,
+            "footnote_block_open": '<ol class="footnotes">\n',
+            "footnote_block_close": "</ol>\n",
+            "footnote_open": lambda tokens, idx: f'<li id="{self._footnote(tokens[idx])[0]}">',
+            "footnote_close": "</li>\n",
+            "footnote_anchor": self._footnote_anchor,
+        }
+
+    def note(
+        self, tokens: _Tokens, text: str, note: NoteContext, md: MarkdownIt, env: dict[str, Any]
+    ) -> NoteHtml:
+        """The HTML of a note, and what was found in it."""
+        self._md, self._note, self._own = md, note, bool(md.options["html"])
+        self._lines = text.split("\n")
+        self._env = env
+        self._formulas: list[Formula] = []
+        self._headings: list[Heading] = []
+        self._references: list[Reference] = []
+        self._figures: list[FigureUse] = []
+        self._citations: list[Citation] = []
+        self._said: list[str] = []
+        self._exercises = Exercises(note.slugs)
+        self._footnotes = 0
+        #: Of the line of text: its token, and what it stands in.
+        self._block = Token("inline", "", 0)
+        self._in_heading = False
+        self._in_links = 0
+        for line, opened in env.get("unclosed", {}).items():
+            closing = opened.replace("begin", "end")
+            place = Place(line, max(self._lines[line].find(opened), 0))
+            hint = f"write `{closing}` where the formula ends"
+            self._fault("tex", f"`{opened}` is not closed", hint, place)
+        return NoteHtml(
+            html=self.render(tokens, md.options, env),
+            formulas=tuple(self._formulas),
+            headings=tuple(self._headings),
+            references=tuple(self._references),
+            figures=tuple(self._figures),
+            text="\n".join(said for said in self._said if said.strip() or said == HEADING),
+            citations=tuple(self._citations),
+        )
+
+    def render(self, tokens: _Tokens, options: Any, env: Any) -> str:
+        """Blocks, or what a line of text is made of."""
+        html = []
+        for index, token in enumerate(tokens):
+            rule = self._rules.get(token.type)
+            if rule is None:
+                kept = self.rules.get(token.type, self.renderToken)
+                html.append(kept(tokens, index, options, env))
+            else:
+                html.append(rule if isinstance(rule, str) else rule(tokens, index))
+        return "".join(html)
+
+    def _line(self, tokens: _Tokens, idx: int) -> str:
+        self._block = tokens[idx]
+        children = self._block.children or []
+        for child in children:
+            if child.type == "html_inline" and not _is_element(child.content):
+                child.type = "text"
+        # Of a line with raw HTML, nobody knows what its words are in.
+        self._raw = any(child.type == "html_inline" for child in children)
+        html = self.render(children, self._md.options, self._env)
+        self._said.append(HEADING if self._in_heading else plain_text(children))
+        return html
+
+    def _plainly(self, tokens: _Tokens, idx: int) -> str:
+        return self.renderToken(tokens, idx, self._md.options, self._env)
+
+    def _place(self, token: Token) -> Place:
+        """Where a token begins. Some do not know, and are placed at the start of the block."""
+        at, text = token.meta.get("at", 0), self._block.content
+        start = text.rfind("\n", 0, at) + 1
+        number = (self._block.map or [0])[0] + text.count("\n", 0, at)
+        line = min(number, len(self._lines) - 1)
+        written = text[start:].split("\n", 1)[0]
+        found = max(self._lines[line].find(written.strip()), 0)
+        indent = len(written) - len(written.lstrip())
+        return Place(line, found + max(at - start - indent, 0))
+
+    def _at(self, place: Place) -> tuple[int, int]:
+        """A place as the file's line and column, both from 1."""
+        return self._note.first_line + place.line, self._note.column + place.column + 1
+
+    def _fault(self, code: str, message: str, hint: str, place: Place) -> None:
+        source = " " * self._note.column + "".join(self._lines[place.line : place.line + 1])
+        severity = Severity.ERROR if self._own else Severity.WARNING
+        fault = Diagnostic(self._note.path, *self._at(place), code, message, hint, source, severity)
+        self._note.report.add(fault)
+
+    def _text(self, tokens: _Tokens, idx: int) -> str:
+        """Words, with links where a term is used for the first time on its page."""
+        token, terms = tokens[idx], self._note.terms
+        if self._own and "[^" in token.content:
+            self._missing_footnotes(token.content, self._place(token))
+        if terms is None or self._in_heading or self._in_links or self._raw:
+            return escapeHtml(token.content)
+        return "".join(
+            f'<a class="x g" href="{escape(href)}" data-x>{escape(text, quote=False)}</a>'
+            if href
+            else escapeHtml(text)
+            for text, href in terms.pieces(token.content)
+        )
+
+    def _missing_footnotes(self, text: str, place: Place) -> None:
+        """Report references to footnotes that the note does not define: they stay plain text."""
+        for match in _FOOTNOTE.finditer(text):
+            numbers = range(place.line, len(self._lines))
+            line = next((n for n in numbers if match[0] in self._lines[n]), place.line)
+            at = Place(line, max(self._lines[line].find(match[0]), 0))
+            hint = f"add a line `[^{match[1]}]: …` to this note"
+            self._fault("anchor-broken", f"no footnote `{match[1]}`", hint, at)
+
+    def _code(self, tokens: _Tokens, idx: int) -> str:
+        """Inline code; a link when it names something. The same link as in the code column."""
+        text = tokens[idx].content
+        line = self._note.first_line + (self._block.map or [0])[0]
+        mark = self._note.classes.get((line, text))
+        name = f' class="{mark}"' if mark else ""
+        code = f"<code{name}>{escape(text, quote=False)}</code>"
+        link = None if self._in_heading or self._in_links else self._note.link(text)
+        if link is None:
+            return code
+        kind, told = ("x e", "title") if link.external else ("x", "data-x")
+        address = escape(self._note.href(link))
+        return f'<a class="{kind}" href="{address}" {told}="{escape(link.name)}">{code}</a>'
+
+    def _fence(self, tokens: _Tokens, idx: int) -> str:
+        """Fenced code, with colours where the language is known."""
+        from pylit.code.highlight import highlight_block
+
+        language, *_rest = [*tokens[idx].info.split(), ""]
+        name = f' class="language-{escape(language)}"' if language else ""
+        inner = highlight_block(tokens[idx].content, language)
+        return f'<pre class="fence"><code{name}>{inner}</code></pre>\n'
+
+    def _formula(self, tex: str, display: bool, place: Place) -> str:
+        self._formulas.append(Formula(tex, display, *self._at(place)))
+        return formula_slot(len(self._formulas) - 1)
+
+    def _math_inline(self, tokens: _Tokens, idx: int) -> str:
+        token = tokens[idx]
+        return self._formula(token.content, bool(token.meta["display"]), self._place(token))
+
+    def _math_block(self, tokens: _Tokens, idx: int) -> str:
+        token = tokens[idx]
+        tex = token.content.strip()
+        skipped = token.content[: token.content.index(tex)]
+        line = (token.map or [0])[0] + skipped.count("\n")
+        column = max(self._lines[line].find(tex.split("\n", 1)[0]), 0)
+        return self._formula(tex, True, Place(line, column)) + "\n"
+
+    def _link_open(self, tokens: _Tokens, idx: int) -> str:
+        """A link whose address works on this page; the audit sees it.
+
+        In another's notes `kernel[grid](*args)` is a call, and shown as it is written.
+        """
+        token = tokens[idx]
+        written = str(token.attrs["href"])
+        if token.info != "auto" and not _SCHEME.match(written) and not written.startswith("#"):
+            target, mark, fragment = written.partition("#")
+            found = self._note.link(unquote(target)) if target else None
+            if found is not None:
+                address = self._note.href(found)
+                whole = address.split("#")[0] + mark + fragment if fragment else address
+                token.attrs["href"] = whole
+            elif not self._own and not mark:
+                title = f' "{token.attrs["title"]}"' if "title" in token.attrs else ""
+                levels = (n for n in range(idx, len(tokens)) if tokens[n].level == token.level)
+                closing = next(tokens[n] for n in levels if tokens[n].type == "link_close")
+                for end, text in (
+                    (token, "["),
+                    (closing, f"]({normalizeLinkText(written)}{title})"),
+                ):
+                    end.type, end.content = "text", text
+                return "["
+        self._in_links += 1
+        self._refer(str(token.attrs["href"]), self._place(token).line)
+        return self._plainly(tokens, idx)
+
+    def _link_close(self, tokens: _Tokens, idx: int) -> str:
+        self._in_links -= 1
+        return self._plainly(tokens, idx)
+
+    def _refer(self, address: str, line: int) -> None:
+        self._references.append(Reference(address, self._note.first_line + line))
+
+    def _image(self, tokens: _Tokens, idx: int) -> str:
+        """An image of the site. One from elsewhere is not fetched: its text links to it."""
+        token = tokens[idx]
+        address, place = str(token.attrs["src"]), self._place(token)
+        words = plain_text(token.children or []).strip()
+        text = escape(words or address)
+        scheme = address.partition(":")[0]
+        elsewhere = bool(_SCHEME.match(address)) and scheme != "data"
+        if self._own and scheme in _FIGURES:
+            message = f"a {scheme} stands in a paragraph of its own"
+            self._fault("figure-place", message, "leave an empty line before and after it", place)
+        if not (self._own or elsewhere):
+            # Only the site's own pictures are part of it: another's would be a hole in the page.
+            hint = (
+                "pictures beside a package's modules are not copied; a full address becomes a link"
+            )
+            message = f"image `{address}` is not shown, only its words are"
+            self._fault("link-broken", message, hint, place)
+            return text
+        self._refer(address, place.line)
+        if not words:
+            hint = f"say in words what it shows, ![a curve that falls]({address})"
+            self._fault("image-alt", f"image `{address}` has no text", hint, place)
+        if elsewhere:
+            return text if self._in_links else f'<a href="{escape(address)}">{text}</a>'
+        title = escape(str(token.attrs.get("title", "")))
+        title = f' title="{title}"' if title else ""
+        return f'<img src="{escape(address)}" alt="{escape(words)}"{title} loading="lazy">'
+
+    def _anchor(self, tokens: _Tokens, idx: int) -> str:
+        self._claim(tokens[idx].content, self._place(tokens[idx]))
+        return f'<span id="{escape(tokens[idx].content)}"></span>'
+
+    def _claim(self, anchor: str, place: Place) -> None:
+        if not self._note.slugs.claim(anchor):
+            message = f"this page already has the anchor `{anchor}`"
+            self._fault("slug-duplicate", message, "give one of them another name", place)
+
+    def _citation(self, tokens: _Tokens, idx: int) -> str:
+        """Links to works; in a heading, which the outline links to, words alone."""
+        token, place = tokens[idx], self._place(tokens[idx])
+        shown: list[tuple[str, str]] = []
+        for part in token.meta["parts"]:
+            key, work = part["key"], self._note.cite(part["key"])
+            if isinstance(work, str):
+                at = Place(place.line, place.column + token.content.find(f"@{key}"))
+                self._fault("citation", f"no work `{key}` in the bibliography", work, at)
+                work = Cited(key, "", "")
+            else:
+                self._citations.append(Citation(key, self._note.first_line + place.line))
+            name = work.year if part["bare"] else f"{work.short} {work.year}".rstrip()
+            where = " ".join((part["place"] or "").split())
+            shown.append((f"{name}, {where}" if where else name, work.href))
+        token.content = "; ".join(text for text, _ in shown)
+        return "; ".join(
+            f'<a class="x" href="{escape(href)}" data-x>{escape(text, quote=False)}</a>'
+            if href and not self._in_heading
+            else escape(text, quote=False)
+            for text, href in shown
+        )
+
+    def _html(self, tokens: _Tokens, idx: int) -> str:
+        """Raw HTML, whose addresses and anchors the audit sees; text, if it is no element."""
+        html, inline = tokens[idx].content, tokens[idx].type == "html_inline"
+        if not _is_element(html):
+            return f"<p>{escape(html.rstrip(), quote=False)}</p>\n"
+        first = self._place(tokens[idx]).line if inline else (tokens[idx].map or [0])[0]
+        for match in _ADDRESS_OR_ID.finditer(html):
+            line = first + html[: match.start(match.lastgroup or 0)].count("\n")
+            if match["address"] is not None:
+                self._refer(match["address"], line)
+            else:
+                self._claim(match["id"], Place(line))
+        self._exercises.fold(html)
+        return html
+
+    def _heading(self, tokens: _Tokens, idx: int) -> str:
+        """A heading with its words; its anchor may be written in it, or stand before it."""
+        opening, inline, closing = tokens[idx : idx + 3]
+        children = inline.children or []
+        chosen = [opening.meta["id"]] if opening.meta else []
+        chosen += [child.content for child in children if child.type == "anchor"]
+        inline.children = children = [child for child in children if child.type != "anchor"]
+        if children and children[-1].type == "text":
+            last = children[-1]
+            if match := _EXPLICIT.search(last.content):
+                chosen.insert(0, match[1])
+                last.content = last.content[: match.start()]
+            last.content = last.content.rstrip()
+        self._in_heading = True
+        html = self._line(tokens, idx + 1)
+        self._in_heading = False
+        text, line = plain_text(children).strip(), (opening.map or [0])[0]
+        level = self._note.slugs.level(int(opening.tag[1]))
+        opening.tag = closing.tag = f"h{level}"
+        anchor, unique = chosen[0] if chosen else "", bool(chosen)
+        if not chosen or not self._note.slugs.claim(anchor):
+            anchor, unique = self._note.slugs.slug(anchor or text)
+            unique = unique and not chosen
+        if not unique:
+            message = f"another heading of this page has the anchor of “{text}”"
+            self._fault(
+                "slug-duplicate",
+                f"{message}; this one became `{anchor}`",
+                "reword one of them, or end it with an anchor of its own, `{#name}`",
+                Place(line),
+            )
+        opening.attrs, inline.children = {"id": anchor}, []
+        outline = _NO_OUTLINE.sub("", html)
+        self._headings.append(Heading(level, anchor, text, outline, self._note.first_line + line))
+        self._exercises.heading(opening.tag, inline.content)
+        return self._plainly(tokens, idx) + html
+
+    def _paragraph(self, tokens: _Tokens, idx: int) -> str:
+        """A paragraph, unless it is a figure, or the anchor of the heading that follows."""
+        opening, inline, closing = tokens[idx : idx + 3]
+        children = inline.children or []
+        only = children[0] if len(children) == 1 else Token("", "", 0)
+        following = tokens[idx + 3] if idx + 3 < len(tokens) else None
+        if only.type == "anchor" and following and following.type == "heading_open":
+            following.meta["id"], inline.children, closing.type = only.content, [], "text"
+            return ""
+        if self._own and only.type == "image":
+            scheme, _, name = str(only.attrs["src"]).partition(":")
+            if scheme in _FIGURES:
+                # What is no name is asked for as it is, and not found.
+                return self._figure(only, scheme, escape(name), inline, closing)
+        if self._own and not opening.level and (anchor := self._exercises.anchor(inline.content)):
+            opening.attrs = {"id": anchor}
+        return self._plainly(tokens, idx)
+
+    def _figure(self, image: Token, scheme: str, name: str, inline: Token, closing: Token) -> str:
+        """A figure that runs, ``![caption](figure:masks.causal)``, up to its caption, which may
+        hold all that a line of text may; a table comes after it and is named by it.
+        """
+        self._block = inline
+        place = self._place(image)
+        if not image.content.strip():
+            address = image.attrs["src"]
+            hint = f"write what to look for in it, ![No query sees a later key.]({address})"
+            self._fault("figure-caption", f"`{address}` has no caption", hint, place)
+        self._figures.append(FigureUse(name, *self._at(place), _FIGURES[scheme]))
+        caption = self._md.parseInline(image.content, self._env)[0]
+        inline.content, inline.children = caption.content, caption.children
+        below, picture = figure_slot(name, "below"), figure_slot(name, "picture")
+        closing.type, closing.content = "figure_close", f"{below}</figcaption></figure>\n"
+        if scheme == "figure":
+            return f'<figure class="fig">{picture}<figcaption>'
+        anchor, _ = self._note.slugs.slug(f"table {name.replace('.', ' ')}")
+        table = f'<table aria-labelledby="{anchor}">{picture}</table>'
+        closing.content = f'</figcaption><div class="table-scroll">{table}</div>{below}</figure>\n'
+        return f'<figure class="tab"><figcaption id="{anchor}">'
+
+    def _table_header(self, tokens: _Tokens, idx: int) -> str:
+        """A cell in the first row; an empty one is no header of anything."""
+        if not tokens[idx + 1].content.strip():
+            tokens[idx].tag = tokens[idx + 2].tag = "td"
+        return self._plainly(tokens, idx)
+
+    def _list_item(self, tokens: _Tokens, idx: int) -> str:
+        """A list item; a task says in words whether it is done, because nobody can tick it."""
+        checked = tokens[idx].meta.get("checked")
+        if checked is None:
+            return self._plainly(tokens, idx)
+        state, sign = ("Done", "☑") if checked else ("To do", "☐")
+        return f'<li class="task"><span role="img" aria-label="{state}">{sign}</span> '
+
+    def _bullet_list(self, tokens: _Tokens, idx: int) -> str:
+        """A list; one of tasks has its own signs instead of bullets."""
+        tasks = "contains-task-list" in str(tokens[idx].attrs.get("class", ""))
+        return '<ul class="tasks">\n' if tasks else "<ul>\n"
+
+    def _details(self, tokens: _Tokens, idx: int) -> str:
+        """One end of what is folded away, in notes without raw HTML."""
+        token = tokens[idx]
+        if "paired" not in token.meta:
+            return f"<p>{escape(token.content, quote=False)}</p>\n"
+        if token.type == "details_close":
+            return "</details>\n"
+        summary = self._md.parseInline(token.meta["summary"], self._env)
+        summary[0].map = token.map
+        opened = " open" * token.meta["open"]
+        return f"<details{opened}>\n<summary>{self._line(summary, 0)}</summary>\n"
+
+    def _footnote(self, token: Token) -> tuple[str, int, str]:
+        """The anchor of a footnote, its number in its note, and the anchor of a call of it."""
+        self._footnotes = self._footnotes or self._note.slugs.note()
+        number, again = token.meta["id"] + 1, token.meta.get("subId", 0)
+        name = f"{self._footnotes}-{number}"
+        return f"fn-{name}", number, f"fnref-{name}" + (f"-{again + 1}" if again else "")
+
+    def _footnote_ref(self, tokens: _Tokens, idx: int) -> str:
+        anchor, number, place = self._footnote(tokens[idx])
+        return f'<sup class="footnote"><a href="#{anchor}" id="{place}">{number}</a></sup>'
+
+    def _footnote_anchor(self, tokens: _Tokens, idx: int) -> str:
+        _, number, place = self._footnote(tokens[idx])
+        return f' <a class="footnote-back" href="#{place}" aria-label="Back to {number}">↩</a>'
+
+
+def _is_element(html: str) -> bool:
+    """Whether raw HTML begins with an element that exists, or has a hyphen, and so is meant."""
+    tag = _TAG.match(html)
+    return not tag or tag[1].lower() in _ELEMENTS or "-" in tag[1]
+
+
+def plain_text(children: _Tokens) -> str:
+    """What inline tokens say, without markup, and formulas in words."""
+    parts: list[str] = []
+    for token in children:
+        if token.type in ("text", "code_inline", "citation"):
+            parts.append(token.content)
+        elif token.type == "math_inline":
+            parts.append(plain_tex(token.content))
+        elif token.type in ("softbreak", "hardbreak"):
+            parts.append(" ")
+        elif token.type == "image":
+            parts.append(plain_text(token.children or []))
+    return "".join(parts)

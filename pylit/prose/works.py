@@ -1,0 +1,231 @@
+"""``docs_src/references.bib``: the works that notes may cite, read with pybtex and checked.
+
+BibTeX is what every list of references can be exported to. Of an entry, what a reader wants is
+kept, as plain text: who, when, what, where it came out, and where it can be read.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pylit.diagnostics import Diagnostic, Report
+from pylit.model import Definition, Target
+
+if TYPE_CHECKING:
+    from pybtex.database import Entry
+
+#: The page of all works. What a preview shows of one is found by the anchor of the link to it.
+BIBLIOGRAPHY = "bibliography.html"
+#: What a page asks the index of definitions for stands behind this sign; alone, for all keys.
+SIGN = "@"
+#: What stands in the place of the authors that are not named.
+OTHERS = "others"
+
+_KEY = re.compile(r"[A-Za-z][\w.:-]*")
+_BEGIN = re.compile(r"^[ \t]*@(\w+)\s*\{\s*([^\s,{}]+)\s*,", re.MULTILINE)
+#: Fields that name where a work came out, the first that there is.
+_VENUES = ("journal", "booktitle", "institution", "publisher", "howpublished")
+#: Fields that name where it can be read: the text and the address of a link.
+_LINKS = {
+    "eprint": ("arXiv:{}", "https://arxiv.org/abs/{}"),
+    "doi": ("doi:{}", "https://doi.org/{}"),
+    "url": ("{}", "{}"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """An entry."""
+
+    key: str
+    #: As a text names it: ``Press and Wolf``, ``Vaswani et al.``
+    short: str
+    #: With a letter where another work would be named alike: ``2019b``.
+    year: str
+    #: In full; the last one may be `OTHERS`.
+    authors: tuple[str, ...]
+    #: What the list of all works is sorted by.
+    sorting: tuple[str, ...]
+    title: str
+    venue: str
+    #: Where it can be read: the text of each link, and its address.
+    links: tuple[tuple[str, str], ...]
+    line: int
+
+    @property
+    def name(self) -> str:
+        """How a text cites it: ``Vaswani et al. 2017``."""
+        return f"{self.short} {self.year}"
+
+
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """A work as a note shows it."""
+
+    short: str
+    year: str
+    #: Its address, for the page of the note.
+    href: str
+
+
+#: Finds a work by its key, or says what an author might do about it.
+Cite = Callable[[str], Cited | str]
+
+
+def unknown(key: str) -> str:
+    """Knows no work: for notes that are shown where there is no bibliography."""
+    return "write `docs_src/references.bib`, with an entry of this key"
+
+
+def read_bibliography(path: Path, display: str, report: Report) -> dict[str, Work]:
+    """The works of a file by key; without the file there are none. Faults go to the report."""
+
+    def fault(line: int, message: str, hint: str) -> None:
+        source = lines[line - 1] if 0 < line <= len(lines) else ""
+        report.add(Diagnostic(display, line, 0, "bibliography", message, hint, source))
+
+    lines: list[str] = []
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        fault(0, f"cannot be read: {error}", "save it as UTF-8, where everybody may read it")
+        return {}
+    lines = text.split("\n")
+    places: dict[str, int] = {}
+    works: dict[str, Work] = {}
+    for match in _BEGIN.finditer(text):
+        key, line = match[2], text.count("\n", 0, match.start(1)) + 1
+        if places.setdefault(key.lower(), line) != line:
+            message = f"`{key}` is there twice, first in line {places[key.lower()]}"
+            fault(line, message, "give each of them a key of its own")
+        # What cannot be read is known all the same: citing it is no second fault.
+        works.setdefault(key, Work(key, key, "", (), (), key, "", (), 0))
+    entries, broken = _parsed(text)
+    for line, message in broken:
+        fault(line, f"is not BibTeX: {message}", "close every brace, end each field")
+    # Where braces are not closed, what seems to be missing may be there.
+    for key, entry in entries.items() if not broken else ():
+        line = places.get(key.lower(), 0)
+        works[key] = _work(key, entry, line)
+        for message, hint in _faults(works[key]):
+            fault(line, f"`{key}` {message}", hint)
+    return _told_apart(works)
+
+
+def _parsed(text: str) -> tuple[Mapping[str, "Entry"], list[tuple[int, str]]]:
+    """The entries, and what is not BibTeX: line and message."""
+    # Here, because it takes as long as a build in which nothing has changed.
+    from pybtex import errors
+    from pybtex.database import parse_string
+
+    with errors.capture() as faults:
+        entries = parse_string(text, "bibtex").entries
+    # Repeated keys, which have no line, are found without it.
+    told = [(getattr(fault, "lineno", None), str(fault)) for fault in faults]
+    return entries, [(at, said.partition(": ")[2] or said) for at, said in told if at is not None]
+
+
+def _work(key: str, entry: "Entry", line: int) -> Work:
+    fields = {name.lower(): _plain(value) for name, value in entry.fields.items()}
+    people = entry.persons.get("author") or entry.persons.get("editor") or ()
+    last = [_words(person.prelast_names, person.last_names) for person in people]
+    short = last[0] if last else ""
+    if len(last) == 2 and last[1] != OTHERS:
+        short += f" and {last[1]}"
+    elif len(last) > 1:
+        short += " et al."
+    venue = next((fields[name] for name in _VENUES if fields.get(name)), "")
+    if venue and fields.get("volume"):
+        venue += f" {fields['volume']}"
+        venue += f"({fields['number']})" if fields.get("number") else ""
+    if venue and fields.get("pages"):
+        venue += f", {fields['pages']}"
+    site = re.sub(r"^https?://(?:www\.)?([^/]+).*", r"\1", fields.get("url", ""))
+    return Work(
+        key=key,
+        short=short,
+        year=fields.get("year", ""),
+        authors=tuple(
+            _words(p.first_names, p.middle_names, p.prelast_names, p.last_names, p.lineage_names)
+            for p in people
+        ),
+        sorting=(*(name.casefold() for name in last), fields.get("year", ""), key),
+        title=fields.get("title", ""),
+        venue=venue,
+        links=tuple(
+            (text.format(site if name == "url" else fields[name]), address.format(fields[name]))
+            for name, (text, address) in _LINKS.items()
+            if fields.get(name)
+        ),
+        line=line,
+    )
+
+
+def _faults(work: Work) -> Iterator[tuple[str, str]]:
+    """What is wrong with an entry, and hints."""
+    if not _KEY.fullmatch(work.key):
+        yield "is no key", "letters, digits, and `.:-_`"
+    needed = {"author": work.authors, "title": work.title, "year": work.year}
+    missing = [f"`{name}`" for name, given in needed.items() if not given]
+    if missing:
+        yield f"has no {' and '.join(missing)}", "readers want to know who, what and when"
+    if not work.links:
+        yield "says not where it can be read", "add `eprint` (its arXiv number), `doi`, or `url`"
+
+
+def _told_apart(works: Mapping[str, Work]) -> dict[str, Work]:
+    """The works with a letter after the year of those that would be named alike."""
+    alike: dict[str, list[str]] = {}
+    for work in works.values():
+        alike.setdefault(work.name, []).append(work.key)
+    letters = {
+        key: chr(ord("a") + number)
+        for keys in alike.values()
+        for number, key in enumerate(keys if len(keys) > 1 else ())
+    }
+    return {k: replace(work, year=work.year + letters.get(k, "")) for k, work in works.items()}
+
+
+def _plain(latex: str) -> str:
+    """What TeX would print, on one line."""
+    from pybtex.richtext import Text
+
+    text = str(Text.from_latex(latex)).replace("---", "—").replace("--", "–")
+    return " ".join(text.split())
+
+
+def _words(*names: Sequence[str]) -> str:
+    """Parts of the name of a person."""
+    return " ".join(_plain(word) for part in names for word in part)
+
+
+def work_targets(works: Mapping[str, Work]) -> dict[str, Target]:
+    """What an index of definitions must hold for `find_work` to find these works."""
+    targets = {SIGN: _target("", {"keys": " ".join(works)})} if works else {}
+    for key, work in works.items():
+        targets[SIGN + key] = _target(key, {"short": work.short, "year": work.year})
+    return targets
+
+
+def _target(key: str, attributes: Mapping[str, str]) -> Target:
+    definition = Definition("constant", SIGN, key, 0, "", "")
+    return Target(definition, f"{BIBLIOGRAPHY}#{key}", attributes=attributes)
+
+
+def find_work(
+    key: str, lookup: Callable[[str], Target | None], href: Callable[[str], str]
+) -> Cited | str:
+    """The work with a key, in an index of definitions."""
+    target = lookup(SIGN + key)
+    if target is not None:
+        return Cited(target.attributes["short"], target.attributes["year"], href(target.url))
+    every = lookup(SIGN)
+    if every is None:
+        return unknown(key)
+    near = get_close_matches(key, every.attributes["keys"].split(), n=1)
+    return f"did you mean `{near[0]}`?" if near else "add it to `docs_src/references.bib`"
