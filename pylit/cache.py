@@ -11,8 +11,7 @@ import os
 import pickle
 import re
 import sys
-import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -88,10 +87,16 @@ class Cache:
 
     def prune(self) -> None:
         """Forget the entries that nobody has asked for since the last time."""
-        names, self._used = self._used, set()
-        self._memory = {name: entry for name, entry in self._memory.items() if name in names}
-        if self.folder is not None:
-            _delete_entries(self.folder, keep={_file(name) for name in names})
+        self._memory = {name: entry for name, entry in self._memory.items() if name in self._used}
+        keep, self._used = {_file(name) for name in self._used}, set()
+        for path in self.folder.iterdir() if self.folder and self.folder.is_dir() else ():
+            # An entry is known by its name, and by how it begins: all else here is the user's.
+            if path.name not in keep and _ENTRY.fullmatch(path.name) and path.is_file():
+                with suppress(OSError):
+                    with path.open("rb") as file:
+                        begins = file.read(len(_MAGIC))
+                    if _MAGIC.startswith(begins):
+                        path.unlink()
 
 
 def _file(name: str) -> str:
@@ -136,27 +141,3 @@ def alone(folder: Path) -> Iterator[None]:
     finally:
         _held.discard(handle)
         os.close(handle)
-
-
-def forget_old(folder: Path, days: int) -> None:
-    """Delete the caches in `folder` in which nothing was written for so long.
-
-    Only entries are deleted, and a folder that is empty then: what else stands there is the user's.
-    """
-    oldest = time.time() - days * 86_400
-    for path in folder.iterdir() if folder.is_dir() else ():
-        with suppress(OSError):
-            if path.is_dir() and not path.is_symlink() and path.stat().st_mtime < oldest:
-                _delete_entries(path)
-                path.rmdir()
-
-
-def _delete_entries(folder: Path, keep: Collection[str] = ()) -> None:
-    """Delete the files that are entries: by their names, and by how they begin."""
-    for path in folder.iterdir() if folder.is_dir() else ():
-        with suppress(OSError):
-            if path.name not in keep and _ENTRY.fullmatch(path.name) and path.is_file():
-                with path.open("rb") as file:
-                    begins = file.read(len(_MAGIC))
-                if _MAGIC.startswith(begins):
-                    path.unlink()

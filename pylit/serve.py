@@ -7,6 +7,7 @@ watches and builds; the server shows what stands, and tells a script in its page
 import asyncio
 import html
 import json
+import os
 import socket
 import sys
 import threading
@@ -26,7 +27,7 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
-from watchfiles import Change, watch
+from watchfiles import DefaultFilter, watch
 
 from pylit.cache import digest
 from pylit.diagnostics import Report, Severity
@@ -35,14 +36,11 @@ from pylit.pipeline.build import SEARCH, Builder
 from pylit.pipeline.outcome import Options, tell
 from pylit.site.config import load_config
 from pylit.site.write import MANIFEST, Written
-from pylit.source.cpp import SUFFIXES as CPP
 
 _SCRIPT = Path(__file__).with_name("reload.js")
 _EVENTS, _RELOAD = "/__pylit__/events", "/__pylit__/reload.js"
 #: A page elsewhere whose name was made to lead here must not read drafts.
 _HOSTS = ["localhost", "127.0.0.1"]
-_SUFFIXES = {"", ".py", *CPP, ".md", ".toml", ".html", ".css", ".js", ".mjs", ".json", ".svg"}
-_SUFFIXES |= {".ipynb"}
 #: Milliseconds: an editor writes a file in several steps, which are one edit; and between two looks
 #: at what is to be watched.
 _DEBOUNCE, _STEP, _LOOK = 40, 10, 200
@@ -98,14 +96,16 @@ class Live(StaticFiles):
 
     def watch(self) -> None:
         """Build, and again after each edit, until `stop` is set."""
-        with Builder(self.options) as builder:
+        options = self.options
+        ours = [f"{path.resolve()}{os.sep}" for path in (options.out, options.cache) if path]
+        with Builder(options) as builder:
             folders: list[Path] = []
             while not self.stop.is_set():
                 stale, folders = True, self._watched()
                 # Watching begins before the build, so that no edit falls between the two.
                 for edits in watch(
                     *folders,
-                    watch_filter=self._concerns,
+                    watch_filter=DefaultFilter(ignore_paths=ours),
                     debounce=_DEBOUNCE,
                     step=_STEP,
                     rust_timeout=_LOOK,
@@ -151,22 +151,13 @@ class Live(StaticFiles):
         self._state = (version, fault)
 
     def _watched(self) -> list[Path]:
-        """Folders, each watched with all that is below it."""
+        """Files and folders, each with all that is below it."""
         options, sources = self.options, list(self.options.sources)
         if not sources:
             config = load_config(options.docs / "site.toml", "site.toml", Report())
             sources = [options.root / name for name in config.sources] if config else []
-        folders = {p.resolve() if p.is_dir() else p.resolve().parent for p in sources}
-        folders |= {options.theme, options.docs, options.root / FOLDER}
-        folders = {path for path in folders if path.is_dir()}
-        return sorted(p for p in folders if not any(f in folders for f in p.parents))
-
-    def _concerns(self, _: Change, path: str) -> bool:
-        changed = Path(path)
-        outputs = [folder for folder in (self.options.out, self.options.cache) if folder]
-        if any(changed.is_relative_to(folder.resolve()) for folder in outputs):
-            return False
-        return changed.suffix in _SUFFIXES and not changed.name.startswith((".", "__pycache__"))
+        folders = (options.theme, options.docs, options.root / FOLDER)
+        return sorted({path for path in (*sources, *folders) if path.exists()})
 
     async def _events(self, _: Request) -> Response:
         """Server-sent events: the state now, and at each change."""

@@ -16,11 +16,12 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 from jinja2 import TemplateError, TemplateSyntaxError
 
-from pylit.cache import Cache, alone, digest, forget_old
+from pylit.cache import Cache, alone, digest
 from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.figures.gallery import Drawn, Gallery
 from pylit.node.packages import NodeError
@@ -39,10 +40,10 @@ from pylit.tex.maths import MathRenderer
 
 __all__ = ["SEARCH", "THEME", "Builder", "Options", "Outcome"]
 
+#: Told what was written.
+Shown = Callable[[Written], None]
 #: Files that are made last while an author works: until then, those of the build before stay.
 SEARCH = ("assets/search/", "assets/search-index.js")
-#: Days after which what was kept for a package that is not built any more is deleted.
-_MONTH = 30
 
 
 class Builder:
@@ -74,17 +75,14 @@ class Builder:
         self.maths.close()
         end_workers()
 
-    def build(
-        self, progress: Progress | None = None, shown: Callable[[Written], None] | None = None
-    ) -> Outcome:
+    def build(self, progress: Progress | None = None, shown: Shown | None = None) -> Outcome:
         """Build the site once. What is wrong is in the outcome; nothing is raised for it.
 
         `shown` is told when the pages stand, before runs whose code has changed and the index of
         the search are done: then with the figures and, where lines are as they were, the shapes of
         the build before.
         """
-        start = time.perf_counter()
-        outcome = Outcome(Report())
+        start, outcome = time.perf_counter(), Outcome(Report())
         try:
             self._build(outcome, progress or Progress(), shown)
         except NodeError as error:
@@ -96,12 +94,9 @@ class Builder:
         outcome.seconds = time.perf_counter() - start
         return outcome
 
-    def _build(
-        self, outcome: Outcome, progress: Progress, shown: Callable[[Written], None] | None
-    ) -> None:
+    def _build(self, outcome: Outcome, progress: Progress, shown: Shown | None) -> None:
         """A build, unless nothing has changed since the last one that was without a fault."""
         options, report, generator = self.options, outcome.report, generator_digest()
-        stages = Stages(self._cache, generator, options.jobs, progress)
         once, begun = not (options.check or options.serving), time.time_ns()
         if once:
             before, newest = inputs(options, read_config(options, Report()))
@@ -111,6 +106,7 @@ class Builder:
                 report.extend(said)
                 outcome.pages = pages
                 return
+        stages = Stages(self._cache, generator, options.jobs, progress)
         with ExitStack() as end:
             if self.remembered is not None:
                 with suppress(OSError):
@@ -123,20 +119,12 @@ class Builder:
                 outcome.written = output.publish()
             if not report.failed:
                 self._cache.prune()
-                if self.remembered is not None:
-                    forget_old(self.remembered.parent, _MONTH)
                 if once and newest < begun:
                     last = (outcome.pages, tuple(report), standing(options.out))
                     self._cache.store(name, key, last)
 
-    def _make(
-        self,
-        output: Output,
-        outcome: Outcome,
-        stages: Stages,
-        shown: Callable[[Written], None] | None,
-    ) -> None:
-        """Every file of the site, into `output`."""
+    def _make(self, output: Output, outcome: Outcome, stages: Stages, shown: Shown | None) -> None:
+        """Every file of the site, into `output`: the pipeline."""
         report, options = outcome.report, self.options
         if options.lacking:
             message = f"formulas are shown as TeX, without fonts: {options.lacking}"
@@ -157,36 +145,34 @@ class Builder:
             Gallery(modules, texts, *where, stays=options.serving) as gallery,
         ):
             site.gather(stages.draft(leaves, self.maths, site.around), report)
-            digests = {leaf.source.name: leaf.source.digest for leaf in leaves}
+            press = partial(Press, options, site.view, self.maths.result, site.works)
+            now = {leaf.source.name: leaf.source.digest for leaf in own}
             if shown is not None:
-                early = Report(report)
-                lines = {n: told for (n, d), told in self._shapes.items() if digests.get(n) == d}
-                lines.update(tracing.kept())
-                drawn = {**self._figures, **gallery.kept()}
-                self._finish(site, stages, lines, drawn, output, early, False)
+                early, kept = Report(report), self._shapes.items()
+                shapes = {name: told for (name, was), told in kept if now.get(name) == was}
+                known = press({**shapes, **tracing.kept()}, {**self._figures, **gallery.kept()})
+                self._finish(site, stages, known, output, early, search=False)
                 if not early.failed:
                     shown(output.publish(keep=SEARCH))
-            shapes = tracing.finish(report)
+            shapes = dict(tracing.finish(report))
             figures = gallery.finish(site.asked(), report)
-        self._finish(site, stages, shapes, figures, output, report)
+        self._finish(site, stages, press(shapes, figures), output, report)
         outcome.tally, outcome.pages = stages.tally, len(site.pairs)
-        self._shapes = {(n, digests[n]): told for n, told in shapes.items() if n in digests}
+        self._shapes = {(name, now[name]): told for name, told in shapes.items() if name in now}
         self._figures = figures
 
     def _finish(
         self,
         site: Site,
         stages: Stages,
-        shapes: Mapping[str, ModuleShapes],
-        figures: Mapping[str, Drawn],
+        press: Press,
         output: Output,
         report: Report,
+        *,
         search: bool = True,
     ) -> None:
         """The pages and the files beside them, into the output."""
-        typeset, works = self.maths.result, site.works
-        press = Press(self.options, site.view, typeset, shapes, figures, works)
-        pages: dict[str, Page] = {}
+        pages: list[Page] = []
         with SearchIndex() as index:
             for number, page in stages.finish(site.pairs, site.place, press):
                 output.add(file_path(page.url), page.html.encode())
@@ -194,14 +180,14 @@ class Builder:
                 report.extend(page.diagnostics)
                 if search:
                     index.add(number, *site.found(number, page))
-                pages[page.url] = page.bare()
+                pages.append(page.bare())
             if search:
                 output.update(index.files())
         for page in site.generated(press):
             output.add(file_path(page.url), page.html.encode())
-            pages[page.url] = page.bare()
-        output.update(site.files(pages.values(), press, output, report))
-        audit(site.audited(pages.values()), output, report)
+            pages.append(page.bare())
+        output.update(site.files(pages, press, output, report))
+        audit(site.audited(pages), output, report)
 
 
 def _theme_fault(error: TemplateError, theme: Path) -> Diagnostic:

@@ -24,7 +24,7 @@ from pylit.pipeline.pool import run
 from pylit.prose.works import Cited, Work, unknown
 from pylit.shapes.lines import ModuleShapes
 from pylit.site.addresses import HOME, module_url, prose_url
-from pylit.site.drafts import Draft, Drafter, DraftSection, Order, fingerprint, prose_target
+from pylit.site.drafts import Draft, Drafter, DraftSection, Order, prose_target
 from pylit.site.links import PageFacts, facts
 from pylit.site.pages import Place, page_view, tex_faults
 from pylit.site.search import SearchPage, search_page
@@ -164,13 +164,10 @@ class Stages:
                 known |= {leaf.source.display: target, f"{leaf.source.name}.md": target}
         known |= around
         drafter = Drafter(known)
-        # Where all names lead to what they led to, so do those that a draft asked for.
-        names = digest(*(f"{dotted} {fingerprint(target)}" for dotted, target in known.items()))
-        held: Mapping[str, str] = self.cache.load("held", names) or {}
         found: dict[int, Draft] = {}
         for number, leaf in enumerate(leaves):
             draft: Draft | None = self.cache.load(f"draft {leaf.url}", leaf.key)
-            if draft and (held.get(leaf.url) == draft.stamp or drafter.answers.hold(draft.answers)):
+            if draft and drafter.answers.hold(draft.answers):
                 found[number] = _slim(draft)
         missing = [number for number in range(len(leaves)) if number not in found]
         # The longest first, so that no process is left alone with one at the end.
@@ -182,7 +179,6 @@ class Stages:
             maths.submit(formulas)
             self._awaited.append(draft.url)
         self.tally.drafted = len(missing)
-        self.cache.store("held", names, {draft.url: draft.stamp for draft in found.values()})
         return [(leaf, found[number]) for number, leaf in enumerate(leaves)]
 
     def finish(
@@ -282,9 +278,9 @@ class Press:
         options: Options,
         site: SiteView,
         typeset: Typeset,
+        works: Mapping[str, Work],
         shapes: Mapping[str, ModuleShapes],
         figures: Mapping[str, Drawn],
-        works: Mapping[str, Work],
     ) -> None:
         self.typeset, self._shapes, self.figures = typeset, shapes, figures
         self._works = {work.key: Cited(work.short, work.year, "") for work in works.values()}

@@ -1,11 +1,10 @@
-import os
 import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from pylit.cache import Cache, alone, forget_old
+from pylit.cache import Cache, alone
 
 
 def test_a_value_comes_back_for_its_key_and_for_no_other(tmp_path: Path) -> None:
@@ -51,17 +50,6 @@ def test_pruning_keeps_what_was_asked_for(tmp_path: Path) -> None:
     assert cache.load("old", "k") is None
 
 
-def test_what_nobody_builds_any_more_is_forgotten(tmp_path: Path) -> None:
-    for name, age in (("old", 40), ("new", 20)):
-        Cache(tmp_path / name).store("page", "k", 1)
-        stamp = time.time() - age * 86_400
-        os.utime(tmp_path / name, (stamp, stamp))
-    (tmp_path / "file").write_text("not a folder of the cache")
-    forget_old(tmp_path, days=30)
-    assert {path.name for path in tmp_path.iterdir()} == {"new", "file"}
-    forget_old(tmp_path / "none", days=30)
-
-
 def test_of_two_builds_in_one_folder_one_waits(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -87,8 +75,6 @@ def test_files_that_are_no_entries_are_the_users_and_stay(tmp_path: Path) -> Non
     theirs = [tmp_path / "blog" / name for name in ("post.md", "1" * 32)]
     for path in theirs:
         path.write_text("years of work")
-    os.utime(tmp_path / "blog", (0, 0))
     for _ in range(2):
         cache.prune()
-    forget_old(tmp_path, days=30)
     assert sorted((tmp_path / "blog").iterdir()) == sorted(theirs)
