@@ -30,6 +30,7 @@ from starlette.types import Scope
 from watchfiles import DefaultFilter, watch
 
 from pylit.cache import digest
+from pylit.code.cpp import SUFFIXES as CPP
 from pylit.diagnostics import Report, Severity
 from pylit.notebooks.pages import FOLDER
 from pylit.pipeline.build import SEARCH, Builder

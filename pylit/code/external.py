@@ -16,7 +16,6 @@ _SITES = {
     "python": "https://docs.python.org/3/",
     "pytorch": "https://docs.pytorch.org/docs/stable/",
 }
-
 #: Attributes that a class has from its base are documented with the base.
 _BASES = {
     "torch.nn.parameter.": "torch.Tensor.",
@@ -35,8 +34,6 @@ _ALIASES = {
     "torch.nn.UninitializedParameter": "torch.nn.parameter.UninitializedParameter",
     "torch.set_grad_enabled": "torch.autograd.grad_mode.set_grad_enabled",
 }
-
-
 Kind = Literal["module", "class", ""]
 _MARKS: dict[str, Kind] = {"/": "module", "^": "class"}
 
@@ -50,11 +47,14 @@ class _Documented(NamedTuple):
 
 def external_link(dotted: str) -> Link | None:
     """Link to the documentation of a full dotted name, or None where there may be no entry."""
-    for candidate in _candidates(dotted.removeprefix("builtins.")):
-        found = documented().get(candidate)
-        if found is not None:
-            return Link(found.url, candidate, external=True)
-    return None
+    name = dotted.removeprefix("builtins.")
+    owner, _, attribute = name.rpartition(".")
+    owner = _ALIASES.get(owner, owner)
+    names = [_ALIASES.get(name, name), f"{owner}.{attribute}"]
+    if external_kind(owner) == "class":
+        names += [base + attribute for start, base in _BASES.items() if owner.startswith(start)]
+    known = documented()
+    return next((Link(known[n].url, n, external=True) for n in names if n in known), None)
 
 
 def external_kind(dotted: str) -> Kind:
@@ -62,17 +62,6 @@ def external_kind(dotted: str) -> Kind:
     name = dotted.removeprefix("builtins.")
     found = documented().get(_ALIASES.get(name, name))
     return found.kind if found is not None else ""
-
-
-def _candidates(name: str) -> Iterator[str]:
-    """The names under which a thing may be documented."""
-    yield _ALIASES.get(name, name)
-    owner, _, attribute = name.rpartition(".")
-    owner = _ALIASES.get(owner, owner)
-    yield f"{owner}.{attribute}"
-    if external_kind(owner) == "class":
-        bases = (base for prefix, base in _BASES.items() if owner.startswith(prefix))
-        yield from (base + attribute for base in bases)
 
 
 @cache
@@ -94,14 +83,12 @@ def _read(table: str, root: str) -> Iterator[tuple[str, _Documented]]:
     page = owner = ""
     for line in table.splitlines():
         words = line.split()
-        if line.startswith("#") or not words:
-            continue
-        if not line.startswith(" "):
+        if not line.startswith((" ", "#")):
             page = line
             continue
-        if not line.startswith("    "):
+        if line.startswith("  ") and not line.startswith("    "):
             owner = words.pop(0).removeprefix("-")
-        for word in words:
+        for word in words if line.startswith(" ") else ():
             name = f"{owner}.{word.rstrip('/^')}".lstrip(".")
             kind = _MARKS.get(word[-1], "")
             address = f"{page}#module-{name}" if kind == "module" else f"{page}#{name}"

@@ -8,7 +8,7 @@ stay text. The text of the lines, put together, is the source.
 import html
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from types import MappingProxyType
 
 from pygments.lexer import Lexer
@@ -41,9 +41,7 @@ _CLASSES: dict[_TokenType, str] = {
 
 #: A stretch of one line: its class or "", and its text.
 Piece = tuple[str, str]
-
-#: Where a name begins, where it leads, and a class of its own.
-_Mark = tuple[int, Link | None, str]
+Tokens = Iterable[tuple[_TokenType, str]]
 
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 
@@ -60,22 +58,23 @@ def highlight(
     `marks` are classes of names, by the same.
     """
     lines = text.split("\n")
-    shown = ["" if _opaque(line) else line for line in lines]
-    by_line: dict[int, list[_Mark]] = {}
-    for number, offset in sorted({*links, *marks}):
-        place = (number, offset)
-        by_line.setdefault(number, []).append((offset, links.get(place), marks.get(place, "")))
+    names: list[dict[int, Callable[[str, str], str]]] = [{} for _ in lines]
+    for line, offset in sorted({*links, *marks}):
+        place = line, offset
+        if line <= len(lines):
+            names[line - 1][offset] = partial(_name, links.get(place), marks.get(place, ""), href)
+    # A line that is too long is data; and Pygments looks from each line of blanks to the end of
+    # the blank lines after it.
+    plain = [len(line) > LONGEST or line.isspace() for line in lines]
+    shown = "\n".join("" if bare else line for line, bare in zip(lines, plain, strict=True))
     lexer = _lexer(language)
     assert lexer is not None
-    tokens = _lex(lexer, "\n".join(shown))
-    pieces_of_lines = _lines(_python(tokens) if language == "python" else tokens)
-    result: list[str] = []
-    for number, (line, pieces) in enumerate(zip(lines, pieces_of_lines, strict=True), start=1):
-        if _opaque(line):
-            result.append(escape(line))
-        else:
-            result.append("".join(_emit(pieces, by_line.get(number, []), href)))
-    return tuple(result)
+    tokens: Tokens = ((kind, value) for _, kind, value in lexer.get_tokens_unprocessed(shown))
+    pieces = _lines(_python(tokens) if language == "python" else tokens)
+    return tuple(
+        escape(line) if bare else _emit(piece, marked)
+        for line, bare, piece, marked in zip(lines, plain, pieces, names, strict=True)
+    )
 
 
 def highlight_block(code: str, language: str) -> str:
@@ -84,24 +83,16 @@ def highlight_block(code: str, language: str) -> str:
     if lexer is None or any(len(line) > LONGEST for line in code.split("\n")):
         return escape(code)
     # Many lexers know a comment only by the line feed behind it.
-    lines = list(_lines(_lex(lexer, f"{code}\n")))
-    if "\n".join("".join(text for _, text in line) for line in lines) != f"{code}\n":
+    tokens = [(kind, value) for _, kind, value in lexer.get_tokens_unprocessed(f"{code}\n")]
+    if "".join(value for _, value in tokens) != f"{code}\n":
         return escape(code)  # a lexer that loses text
-    return "\n".join("".join(_emit(pieces, [], str)) for pieces in lines[:-1])
+    return "\n".join(_emit(pieces, {}) for pieces in [*_lines(tokens)][:-1])
 
 
 def escape(text: str) -> str:
     """Text as HTML that a browser reads back unchanged."""
     # A browser turns a plain carriage return into a line feed, and drops a null character.
     return html.escape(text, quote=False).replace("\r", "&#13;").replace("\0", "\u2400")
-
-
-def _opaque(line: str) -> bool:
-    """Whether a line is kept from the lexer: too long, or blank.
-
-    Pygments looks from each line of blanks to the end of the blank lines after it.
-    """
-    return len(line) > LONGEST or line.isspace()
 
 
 @cache
@@ -114,12 +105,7 @@ def _lexer(language: str) -> Lexer | None:
         return None
 
 
-def _lex(lexer: Lexer, text: str) -> Iterator[tuple[_TokenType, str]]:
-    for _, kind, value in lexer.get_tokens_unprocessed(text):
-        yield kind, value
-
-
-def _python(tokens: Iterable[tuple[_TokenType, str]]) -> Iterator[tuple[_TokenType, str]]:
+def _python(tokens: Tokens) -> Tokens:
     """``__init__`` is a definition after `def` only; Pygments calls it a function everywhere."""
     defining = False
     for kind, value in tokens:
@@ -134,7 +120,7 @@ def _class(kind: _TokenType) -> str:
     return next((_CLASSES[ancestor] for ancestor in ancestors if ancestor in _CLASSES), "")
 
 
-def _lines(tokens: Iterable[tuple[_TokenType, str]]) -> Iterator[list[Piece]]:
+def _lines(tokens: Tokens) -> Iterator[list[Piece]]:
     """The pieces of each line: neighbours of one class are one, across the blanks between them."""
     pieces: list[Piece] = []
     for kind, value in tokens:
@@ -154,34 +140,33 @@ def _lines(tokens: Iterable[tuple[_TokenType, str]]) -> Iterator[list[Piece]]:
     yield pieces
 
 
-def _emit(
-    pieces: Iterable[Piece], marks: list[_Mark], href: Callable[[Link], str]
-) -> Iterator[str]:
+def _emit(pieces: Iterable[Piece], names: Mapping[int, Callable[[str, str], str]]) -> str:
     """HTML of the pieces of a line. A name in a string or comment is not linked."""
+    found: list[str] = []
     start = 0
-    for name, text in pieces:
-        end = start + len(text)
-        done = start
-        for offset, link, mark in marks:
-            word = _IDENTIFIER.match(text, offset - start) if start <= offset < end else None
-            if word is not None and offset >= done and name not in ("hs", "hc"):
-                yield _span(name, text[done - start : offset - start])
-                done = offset + len(word[0])
-                yield _name(name, word[0], link, mark, href)
-        yield _span(name, text[done - start :])
-        start = end
+    for kind, text in pieces:
+        done = 0
+        for offset, shown in names.items() if kind not in ("hs", "hc") else ():
+            inside = done <= offset - start < len(text)
+            word = _IDENTIFIER.match(text, offset - start) if inside else None
+            if word is not None:
+                found += [_span(kind, text[done : word.start()]), shown(kind, word[0])]
+                done = word.end()
+        found.append(_span(kind, text[done:]))
+        start += len(text)
+    return "".join(found)
 
 
-def _span(name: str, text: str) -> str:
-    if not name or not text:
+def _span(kind: str, text: str) -> str:
+    if not kind or not text:
         return escape(text)
-    return f'<span class="{name}">{escape(text)}</span>'
+    return f'<span class="{kind}">{escape(text)}</span>'
 
 
-def _name(name: str, text: str, link: Link | None, mark: str, href: Callable[[Link], str]) -> str:
+def _name(link: Link | None, mark: str, href: Callable[[Link], str], kind: str, text: str) -> str:
     if link is None:
-        return f'<var class="{" ".join(filter(None, (mark, name)))}">{escape(text)}</var>'
-    classes = " ".join(filter(None, ("x e" if link.external else "x", name, mark)))
+        return f'<var class="{" ".join(filter(None, (mark, kind)))}">{escape(text)}</var>'
+    classes = " ".join(filter(None, ("x e" if link.external else "x", kind, mark)))
     title = html.escape(link.name)
     about = f'title="{title}"' if link.external else f'data-x="{title}"'
     return f'<a class="{classes}" href="{html.escape(href(link))}" {about}>{escape(text)}</a>'

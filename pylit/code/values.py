@@ -13,10 +13,10 @@ import builtins
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from pylit.code.cpp import includes, is_cpp
 from pylit.code.external import external_kind, external_link
 from pylit.code.scopes import Binding, Scope, Scopes, read_scopes
 from pylit.model import Module, Target
-from pylit.source.cpp import includes, is_cpp
 
 #: Answers what a dotted name stands for in the project; None for what is not of the project.
 Lookup = Callable[[str], Target | None]

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from pylit.cache import digest
+from pylit.code.cpp import is_cpp, read_cpp
 from pylit.diagnostics import Diagnostic, Report
 from pylit.figures.gallery import Asked
 from pylit.model import Kind, Module, PageView, SiteView, SourceFile
@@ -46,7 +47,6 @@ from pylit.site.prose import read_page, read_pages, read_static
 from pylit.site.relations import relations
 from pylit.site.search import ALIASES, SearchPage, counted, read_aliases
 from pylit.site.texts import ARCHIVE, archive, llms, page_text, text_url
-from pylit.source.cpp import is_cpp, read_cpp
 from pylit.source.discover import discover
 from pylit.tex.maths import math_fonts, stylesheet
 

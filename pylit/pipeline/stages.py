@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from pylit.cache import Cache, digest
+from pylit.code.cpp import is_cpp
 from pylit.code.values import targets
 from pylit.diagnostics import Diagnostic, Report
 from pylit.figures.gallery import Drawn, hang, stamp
@@ -28,7 +29,6 @@ from pylit.site.drafts import Draft, Drafter, DraftSection, Order, prose_target
 from pylit.site.links import PageFacts, facts
 from pylit.site.pages import Place, page_view, tex_faults
 from pylit.site.search import SearchPage, search_page
-from pylit.source.cpp import is_cpp
 from pylit.source.discover import read_source
 from pylit.source.parse import parse_module
 from pylit.tex.maths import MathRenderer, Rendered

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from pylit.cache import digest
-from pylit.code.cpp import cpp_links
+from pylit.code.cpp import cpp_links, is_cpp
 from pylit.code.highlight import highlight
 from pylit.code.resolve import Kernels, Resolver, Uses
 from pylit.code.values import Index, Lookup
@@ -35,7 +35,6 @@ from pylit.prose.markdown import MarkdownRenderer, NoteContext, Slugs
 from pylit.prose.works import find_work
 from pylit.site.addresses import HOME
 from pylit.site.symbols import page_symbols
-from pylit.source.cpp import is_cpp
 
 #: Answers that are remembered; in the next ten thousand modules most names are others.
 MOST_ANSWERS = 50_000

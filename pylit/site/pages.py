@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
 
+from pylit.code.cpp import is_cpp
 from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.model import (
     CodeLine,
@@ -27,7 +28,6 @@ from pylit.site.config import SiteConfig
 from pylit.site.drafts import Draft, DraftSection
 from pylit.site.relations import Related, relation_rows, with_kernels
 from pylit.site.texts import text_url
-from pylit.source.cpp import is_cpp
 from pylit.tex.maths import Rendered, fill
 from pylit.tex.symbols import Typeset, typeset_formula
 

@@ -6,12 +6,12 @@ import re
 import zipfile
 from collections.abc import Iterable, Mapping
 
+from pylit.code.cpp import is_cpp
 from pylit.model import Module, PageGroup
 from pylit.page.cards import CARDS
 from pylit.page.render import relative
 from pylit.site.config import SiteConfig
 from pylit.site.drafts import Draft
-from pylit.source.cpp import is_cpp
 
 ARCHIVE = "site.zip"
 _LINK = re.compile(r"\]\(([^()\s#:]+)")

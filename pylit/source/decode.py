@@ -1,18 +1,13 @@
 """Bytes of a Python file to text, as Python decides it, and never without a text.
 
-A file that is not in its encoding still becomes text: what is valid UTF-8 is read as that, every
-other byte as the Windows-1252 character it most likely was, so that its page shows it.
+Of a file that is not in its encoding, what is valid UTF-8 is read as that, and every other byte
+becomes ``\\xe9``, as Python would write it.
 """
 
 import codecs
 import io
 import tokenize
 from typing import NamedTuple
-
-# What `surrogateescape` makes of the bytes that are not UTF-8, and how they are shown.
-_STRAY_BYTES = {
-    0xDC00 + byte: bytes([byte]).decode("cp1252", "replace") for byte in range(0x80, 0x100)
-}
 
 
 class Fault(NamedTuple):
@@ -25,9 +20,6 @@ class Fault(NamedTuple):
 
 def decode(raw: bytes) -> tuple[str, Fault | None]:
     """The text of a file, lines ended by ``\\n`` and no byte order mark, and its first fault."""
-    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        text = _unix(raw.decode("utf-16", "replace"))
-        return text, Fault(1, 1, "it is UTF-16, which Python cannot read")
     encoding = "utf-8"
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
@@ -35,17 +27,14 @@ def decode(raw: bytes) -> tuple[str, Fault | None]:
         # Encodings such as `unicode_escape` can make what is no text at all.
         text.encode("utf-8")
         return _unix(text), None
-    except SyntaxError as error:
-        fault = Fault(1, 1, f"Python cannot read it: {error.msg}")
     except UnicodeDecodeError as error:
         before = _unix(raw[: error.start].decode(encoding, "replace"))
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         message = f"byte 0x{raw[error.start]:02X} is not {encoding.upper()}"
         fault = Fault(line, column, message)
-    except ValueError as error:
-        fault = Fault(1, 1, f"it is not {encoding}, which it declares: {error}")
-    lenient = raw.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
-    return _unix(lenient.translate(_STRAY_BYTES)), fault
+    except (SyntaxError, ValueError) as error:
+        fault = Fault(1, 1, f"Python cannot read it: {error}")
+    return _unix(raw.removeprefix(codecs.BOM_UTF8).decode("utf-8", "backslashreplace")), fault
 
 
 def _unix(text: str) -> str:

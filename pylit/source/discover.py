@@ -8,15 +8,14 @@ A source is a package, a folder of modules, or one ``.py`` file. What is left ou
 - installed metadata (``*.egg-info``, ``*.dist-info``), and ``build`` and ``dist`` beside a
   project's ``pyproject.toml``, ``setup.py`` or ``setup.cfg``, unless they are packages.
 
-The folder that is asked for is never left out, whatever its name. Each folder is read once: behind
-a symbolic link only if it is nowhere else in the source. A link that leads out of the source is not
-followed: what lies there was not meant to be published.
+The folder that is asked for is never left out, whatever its name. Symbolic links to folders are not
+followed: what lies inside the source is there already, and what lies outside, a file too, was not
+meant to be published.
 """
 
-# ruff: noqa: PTH100, PTH110, PTH112, PTH113, PTH208
+# ruff: noqa: PTH100, PTH110, PTH112, PTH113, PTH114
 # `os.path` answers False for what may not be looked at, where `pathlib` raises.
 
-import difflib
 import errno
 import hashlib
 import os
@@ -30,13 +29,15 @@ from pylit.model import SourceFile
 from pylit.source.decode import decode
 
 _PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
-_SKIPPED_NAMES = {"__pycache__", "__pypackages__", "node_modules"}
+_SKIPPED_NAMES = ("__pycache__", "__pypackages__", "node_modules")
 _SKIPPED_SUFFIXES = (".egg-info", ".dist-info", ".egg")
 _SKIPPED_IF_HOLDING = ("pyvenv.cfg", "conda-meta", "CACHEDIR.TAG")
 _INSTALLED = ("site-packages", "dist-packages")
-_IMPORT_ROOTS = ("src", *_INSTALLED)
 _UNREADABLE = "make it readable, or remove it from the source"
-_WHAT_TO_NAME = "name a package, a folder of modules or a `.py` file"
+_WHAT_TO_NAME = (
+    "name a package, a folder of modules or a `.py` file; hidden folders, environments and build"
+    " outputs are left out"
+)
 
 #: The folders that make a dotted name.
 _Parts = tuple[str, ...]
@@ -53,21 +54,18 @@ def discover(root: Path, *, own: bool, report: Report) -> Iterator[SourceFile]:
     top = Path(os.path.abspath(root))
     folder = top if os.path.isdir(top) else top.parent
     base = _import_root(folder)
-    parts = folder.relative_to(base).parts
     known = len(report)
+    found: list[tuple[Path, _Parts]] = []
     if folder is top:
         found = _modules(top, base, own=own, report=report)
-        missing = "it holds no Python"
-        hint = f"{_WHAT_TO_NAME}; hidden folders, environments and build outputs are left out"
-    else:
-        found = [(top, parts)] if os.path.lexists(top) and top.suffix == ".py" else []
-        missing, hint = _what_is_missing(top)
+    elif os.path.lexists(top) and top.suffix == ".py":
+        found = [(top, folder.relative_to(base).parts)]
     names = Counter(_name(*each) for each in found)
     ordered = []
     for path, parts in found:
         inside, name = path.relative_to(base), _name(path, parts)
-        if names[name] > 1:
-            name = _name(path, inside.parent.parts)
+        # Two roots may have modules of one name.
+        name = name if names[name] == 1 else _name(path, inside.parent.parts)
         ordered.append((name, _text(inside.as_posix()), path))
     readable = False
     for name, display, path in sorted(ordered):
@@ -76,10 +74,12 @@ def discover(root: Path, *, own: bool, report: Report) -> Iterator[SourceFile]:
             readable = True
             yield source
     if not readable:
-        code = "source-missing"
+        fault = "source-missing", "it holds no Python", _WHAT_TO_NAME
         if found or len(report) > known:
-            code, missing, hint = "source-unreadable", "none of its Python can be read", _UNREADABLE
-        _complain(report, _text(str(root)), code, missing, hint, own=True)
+            fault = "source-unreadable", "none of its Python can be read", _UNREADABLE
+        elif not os.path.lexists(top):
+            fault = "source-missing", "it is not there", "paths count from where you are"
+        _complain(report, _text(str(root)), *fault, own=True)
 
 
 def read_source(
@@ -100,60 +100,45 @@ def read_source(
         return None
     text, fault = decode(raw)
     if fault is not None:
-        lines = text.split("\n")
-        report.add(
-            Diagnostic(
-                path=display,
-                line=fault.line,
-                column=fault.column,
-                code="source-encoding",
-                message=fault.message,
-                hint="save the file as UTF-8",
-                source_line=lines[min(fault.line, len(lines)) - 1][:200],
-                severity=Severity.ERROR if own else Severity.WARNING,
-            )
-        )
+        severity = Severity.ERROR if own else Severity.WARNING
+        shown = "".join(text.split("\n")[fault.line - 1 : fault.line])[:200]
+        what = "source-encoding", fault.message, "save the file as UTF-8"
+        place = display, fault.line, fault.column
+        report.add(Diagnostic(*place, *what, shown, severity=severity))
     is_package = path.name == "__init__.py"
     return SourceFile(path, name, display, is_package, own, text, hashlib.sha256(raw).hexdigest())
 
 
 def _modules(top: Path, base: Path, *, own: bool, report: Report) -> list[tuple[Path, _Parts]]:
     """The files below `top`, each with the folders that make its dotted name."""
-    found: list[tuple[Path, _Parts]] = []
     inside = os.path.realpath(top)
-    seen: set[str] = set()
-    folders = [(top, top.relative_to(base).parts)]
-    # Symbolic links wait until all real folders are known.
-    links: list[tuple[Path, _Parts]] = []
-    while folders or links:
-        folder, parts = folders.pop() if folders else links.pop(0)
-        real = os.path.realpath(folder)
-        if real in seen:
-            continue
-        seen.add(real)
-        try:
-            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-        except OSError as error:
-            display = _text(folder.relative_to(base).as_posix())
-            message = f"cannot be read: {error.strerror}"
-            _complain(report, display, "source-unreadable", message, _UNREADABLE, own=own)
-            continue
-        for entry in entries:
-            path = folder / entry.name
-            is_folder = os.path.isdir(path)
+    found: list[tuple[Path, _Parts]] = []
+    parts_of = {top: top.relative_to(base).parts}
+
+    def shown(path: Path) -> str:
+        return _text(path.relative_to(base).as_posix())
+
+    def unreadable(error: OSError) -> None:
+        message = f"cannot be read: {error.strerror}"
+        display = shown(Path(error.filename))
+        _complain(report, display, "source-unreadable", message, _UNREADABLE, own=own)
+
+    for name, folders, files in os.walk(top, onerror=unreadable):
+        folder = Path(name)
+        for path in sorted(folder / each for each in (*folders, *files)):
+            is_folder = path.name in folders
             if _is_skipped(path) or not (is_folder or path.suffix == ".py"):
                 continue
-            link = entry.is_symlink()
-            if link and not Path(os.path.realpath(path)).is_relative_to(inside):
-                display = _text(path.relative_to(base).as_posix())
+            if os.path.islink(path) and not Path(os.path.realpath(path)).is_relative_to(inside):
                 message = "a symbolic link that leaves the source is not followed"
                 hint = "copy what it leads to, or name that as a source of its own"
-                _complain(report, display, "source-link", message, hint, own=False)
+                _complain(report, shown(path), "source-link", message, hint, own=False)
             elif is_folder:
-                (links if link else folders).append((path, _inside(path, parts)))
+                parts_of[path] = _inside(path, parts_of[folder])
             else:
                 # What only looks like Python is kept too, for `read_source` to say so.
-                found.append((path, parts))
+                found.append((path, parts_of[folder]))
+        folders[:] = sorted(each for each in folders if folder / each in parts_of)
     return found
 
 
@@ -172,8 +157,7 @@ def _import_root(folder: Path) -> Path:
     top = folder
     while _is_package(top.parent) and top.parent != top:
         top = top.parent
-    inside = _is_package(top) or top.parent.name in _INSTALLED
-    return top.parent if inside else top
+    return top.parent if _is_package(top) or top.parent.name in _INSTALLED else top
 
 
 def _inside(folder: Path, parts: _Parts) -> _Parts:
@@ -181,15 +165,18 @@ def _inside(folder: Path, parts: _Parts) -> _Parts:
 
     Names start anew at ``src``, at ``site-packages`` and at a project inside a project.
     """
-    is_root = folder.name in _IMPORT_ROOTS or _holds(folder, _PROJECT_FILES)
-    if is_root and not _is_package(folder) and not _is_package(folder.parent):
-        return ()
-    return (*parts, folder.name)
+    is_root = folder.name in ("src", *_INSTALLED) or _holds(folder, _PROJECT_FILES)
+    anew = is_root and not _is_package(folder) and not _is_package(folder.parent)
+    return () if anew else (*parts, folder.name)
 
 
-def _text(name: str) -> str:
-    """A file's name as text: it may hold bytes that are not UTF-8, and no page could."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+def _is_skipped(path: Path) -> bool:
+    """Whether a file or folder is left out; see above."""
+    name = path.name
+    if name.startswith(".") or name in _SKIPPED_NAMES or name.endswith(_SKIPPED_SUFFIXES):
+        return True
+    is_output = name in ("build", "dist") and _holds(path.parent, _PROJECT_FILES)
+    return _holds(path, _SKIPPED_IF_HOLDING) or (is_output and not _is_package(path))
 
 
 def _holds(folder: Path, names: Iterable[str]) -> bool:
@@ -200,25 +187,9 @@ def _is_package(folder: Path) -> bool:
     return os.path.isfile(folder / "__init__.py")
 
 
-def _is_skipped(path: Path) -> bool:
-    """Whether a file or folder is left out; see above."""
-    name = path.name
-    if name.startswith(".") or name in _SKIPPED_NAMES or name.endswith(_SKIPPED_SUFFIXES):
-        return True
-    if _holds(path, _SKIPPED_IF_HOLDING):
-        return True
-    is_output = name in ("build", "dist") and _holds(path.parent, _PROJECT_FILES)
-    return is_output and not _is_package(path)
-
-
-def _what_is_missing(top: Path) -> tuple[str, str]:
-    """Message and hint for a source that is neither a folder nor a Python file."""
-    if os.path.lexists(top):
-        return "it is not a Python file", _WHAT_TO_NAME
-    beside = os.listdir(top.parent) if os.access(top.parent, os.R_OK | os.X_OK) else []
-    near = difflib.get_close_matches(top.name, beside, n=1)
-    hint = f"did you mean `{near[0]}`?" if near else "paths count from where you are"
-    return "it is not there", hint
+def _text(name: str) -> str:
+    """A file's name as text: it may hold bytes that are not UTF-8, and no page could."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _complain(report: Report, path: str, code: str, message: str, hint: str, *, own: bool) -> None:

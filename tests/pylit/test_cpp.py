@@ -10,10 +10,9 @@ import pytest
 from pylit_sources import check_whole, listing, source
 from site_tools import build, faults, make_site, pages, succeed
 
-from pylit.code.cpp import cpp_links
+from pylit.code.cpp import cpp_links, parse_cpp
 from pylit.code.highlight import highlight
 from pylit.code.values import targets
-from pylit.source.cpp import parse_cpp
 
 KERNEL = """\
 // Doubling
