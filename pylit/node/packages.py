@@ -143,14 +143,10 @@ def _install(npm: list[str], folder: Path, tests: bool) -> None:
 
 def staged(name: str) -> Path:
     """A script of ours where Node finds its packages: in a folder above it."""
-    files = {path.name: path.read_bytes() for path in sorted(SCRIPTS.glob("*.mjs"))}
-    place = FOLDER / f"scripts-{digest(*files, *files.values())[:16]}"
+    scripts = digest(*(path.read_bytes() for path in sorted(SCRIPTS.glob("*.mjs"))))
+    place = FOLDER / f"scripts-{scripts[:16]}"
     if not place.is_dir():
-        new = Path(tempfile.mkdtemp(dir=FOLDER))
-        for script, text in files.items():
-            (new / script).write_bytes(text)
-        try:
-            new.rename(place)
-        except OSError:  # Another process was faster.
-            shutil.rmtree(new)
+        with tempfile.TemporaryDirectory(dir=FOLDER) as new, suppress(OSError):
+            # Should another process be faster, its folder stays.
+            shutil.copytree(SCRIPTS, Path(new, "scripts")).rename(place)
     return place / name

@@ -11,7 +11,7 @@ where every other renderer shows a quotation and nothing breaks.
 import re
 from functools import cache
 from html import escape
-from typing import Any, cast
+from typing import Any
 
 from markdown_it import MarkdownIt
 from mdit_py_plugins.deflist import deflist_plugin
@@ -21,7 +21,7 @@ from mdit_py_plugins.gfm_autolink import gfm_autolink_plugin
 from pylit.diagnostics import Diagnostic, Severity
 from pylit.model import NoteHtml
 from pylit.prose import syntax
-from pylit.prose.notehtml import NoteContext, NoteRenderer
+from pylit.prose.notehtml import NoteContext, Walk
 from pylit.prose.slugs import Slugs
 
 __all__ = ["MarkdownRenderer", "NoteContext", "Slugs"]
@@ -69,7 +69,7 @@ class MarkdownRenderer:
         tokens = self._md.parse(text, env)
         if any(token.level >= DEEPEST - 1 for token in tokens):  # The parser leaves out the rest.
             return as_it_is(text, "with lists in lists without end", context)
-        return cast(NoteRenderer, self._md.renderer).note(tokens, text, context, self._md, env)
+        return Walk(self._md, context, text, env).note(tokens)
 
 
 def as_it_is(text: str, what: str, context: NoteContext) -> NoteHtml:
@@ -86,7 +86,7 @@ def parser(own: bool) -> MarkdownIt:
     """The Markdown parser with everything that notes may hold; it remembers no note."""
     options: dict[str, Any] = {"html": own, "typographer": own, "tasklists": True, "alerts": True}
     options |= {"xhtmlOut": False}
-    md = MarkdownIt("commonmark", options, renderer_cls=NoteRenderer)
+    md = MarkdownIt("commonmark", options)
     md.options["maxNesting"] = DEEPEST
     md.enable(["table", "strikethrough"])
     md.use(deflist_plugin)

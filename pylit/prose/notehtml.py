@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from urllib.parse import unquote
 
 from markdown_it import MarkdownIt
@@ -48,22 +48,19 @@ _ADDRESS_OR_ID = re.compile(
 _FOOTNOTE = re.compile(r"\[\^([^\]\s]+)\]")
 #: What an entry of the outline, which is a link, cannot hold.
 _NO_OUTLINE = re.compile(r'<sup class="footnote">.*?</sup>|</?a\b[^>]*>', re.DOTALL)
-_TAG = re.compile(r"</?([A-Za-z][A-Za-z0-9-]*)")
-#: Elements of HTML and of pictures inside it. `<T>` and `<module>` are words of a programmer.
-_ELEMENTS = frozenset(
-    re.findall(
-        r"\w+",
-        """
-        a abbr address article aside audio b bdi bdo blockquote br button canvas caption circle
-        cite code col colgroup data dd defs del desc details dfn div dl dt ellipse em figcaption
-        figure footer g h1 h2 h3 h4 h5 h6 header hr i img input ins kbd label li line
-        lineargradient main mark marker math meter nav ol option output p path picture polygon
-        polyline pre progress q rect rp rt ruby s samp section select small source span stop
-        strong style sub summary sup svg symbol table tbody td template text textpath tfoot th
-        thead time title tr track tspan u ul use var video wbr
-        """,
-    )
-)
+_TAG = re.compile(r"</?([A-Za-z][\w-]*)[^>]*(/?)>")
+#: Elements without another half.
+_VOID = frozenset({"br", "col", "hr", "img", "input", "source", "track", "wbr"})
+#: The HTML of some kinds of tokens.
+_FIXED = {
+    # In a box that scrolls sideways where the window is narrow.
+    "table_open": '<div class="table-scroll"><table>\n',
+    "table_close": "</table></div>\n",
+    "alert_title_open": '<p class="admonition-title">',
+    "footnote_block_open": '<ol class="footnotes">\n',
+    "footnote_block_close": "</ol>\n",
+    "footnote_close": "</li>\n",
+}
 #: Schemes of the addresses of figures and tables that run.
 _FIGURES: dict[str, FigureKind] = {"figure": "figure", "table": "table"}
 _Tokens = Sequence[Token]
@@ -100,111 +97,79 @@ class NoteContext:
     classes: Mapping[tuple[int, str], str] = field(default_factory=dict)
 
 
-class NoteRenderer(RendererHTML):
-    """Writes the HTML of one note after the other."""
+class Walk:
+    """The walk over one note: a method for each kind of token that has no HTML of CommonMark's."""
 
-    def __init__(self, parser: Any = None) -> None:
-        super().__init__(parser)
-        #: Kind of token -> its HTML, or what makes it. Others are written as CommonMark has it.
-        self._rules: dict[str, str | Callable[[_Tokens, int], str]] = {
-            "inline": self._line,
-            "text": self._text,
-            "code_inline": self._code,
-            "math_inline": self._math_inline,
-            "math_block": self._math_block,
-            "link_open": self._link_open,
-            "link_close": self._link_close,
-            "image": self._image,
-            "anchor": self._anchor,
-            "citation": self._citation,
-            "html_inline": self._html,
-            "html_block": self._html,
-            "heading_open": self._heading,
-            "paragraph_open": self._paragraph,
-            "figure_close": lambda tokens, idx: tokens[idx].content,
-            "fence": self._fence,
-            "code_block": self._fence,
-            # In a box that scrolls sideways where the window is narrow.
-            "table_open": '<div class="table-scroll"><table>\n',
-            "table_close": "</table></div>\n",
-            "th_open": self._table_header,
-            "list_item_open": self._list_item,
-            "bullet_list_open": self._bullet_list,
-            "details_open": self._details,
-            "details_close": self._details,
-            # An admonition says its kind as a word as well: colour alone tells too little.
-            "alert_open": lambda tokens, idx: (
-                f'<div class="admonition {str(tokens[idx].meta["kind"]).lower()}" role="note">\n'
-            ),
-            "alert_title_open": '<p class="admonition-title">',
-            "footnote_ref": self._footnote_ref,
-            "footnote_block_open": '<ol class="footnotes">\n',
-            "footnote_block_close": "</ol>\n",
-            "footnote_open": lambda tokens, idx: f'<li id="{self._footnote(tokens[idx])[0]}">',
-            "footnote_close": "</li>\n",
-            "footnote_anchor": self._footnote_anchor,
-        }
-
-    def note(
-        self, tokens: _Tokens, text: str, note: NoteContext, md: MarkdownIt, env: dict[str, Any]
-    ) -> NoteHtml:
-        """The HTML of a note, and what was found in it."""
-        self._md, self._note, self._own = md, note, bool(md.options["html"])
-        self._lines = text.split("\n")
-        self._env = env
+    def __init__(self, md: MarkdownIt, note: NoteContext, text: str, env: dict[str, Any]) -> None:
+        self._md, self._note, self._env = md, note, env
+        self._own = bool(md.options["html"])
+        self._source, self._lines = text, text.split("\n")
         self._formulas: list[Formula] = []
         self._headings: list[Heading] = []
         self._references: list[Reference] = []
         self._figures: list[FigureUse] = []
-        self._citations: list[Citation] = []
         self._said: list[str] = []
+        self._citations: list[Citation] = []
         self._exercises = Exercises(note.slugs)
         self._footnotes = 0
-        #: Of the line of text: its token, and what it stands in.
+        #: The line of text that its tokens stand in, and in what of it.
         self._block = Token("inline", "", 0)
-        self._in_heading = False
+        self._in_heading = self._in_raw = False
         self._in_links = 0
-        for line, opened in env.get("unclosed", {}).items():
-            closing = opened.replace("begin", "end")
+
+    def note(self, tokens: _Tokens) -> NoteHtml:
+        """The HTML of the note, and what was found in it."""
+        for line, opened in self._env.get("unclosed", {}).items():
             place = Place(line, max(self._lines[line].find(opened), 0))
-            hint = f"write `{closing}` where the formula ends"
+            hint = f"write `{opened.replace('begin', 'end')}` where the formula ends"
             self._fault("tex", f"`{opened}` is not closed", hint, place)
+        html = self._html(tokens)
+        said = "\n".join(said for said in self._said if said.strip() or said == HEADING)
         return NoteHtml(
-            html=self.render(tokens, md.options, env),
-            formulas=tuple(self._formulas),
-            headings=tuple(self._headings),
-            references=tuple(self._references),
-            figures=tuple(self._figures),
-            text="\n".join(said for said in self._said if said.strip() or said == HEADING),
-            citations=tuple(self._citations),
+            html,
+            tuple(self._formulas),
+            tuple(self._headings),
+            tuple(self._references),
+            tuple(self._figures),
+            said,
+            tuple(self._citations),
         )
 
-    def render(self, tokens: _Tokens, options: Any, env: Any) -> str:
-        """Blocks, or what a line of text is made of."""
+    def _html(self, tokens: _Tokens) -> str:
         html = []
         for index, token in enumerate(tokens):
-            rule = self._rules.get(token.type)
-            if rule is None:
-                kept = self.rules.get(token.type, self.renderToken)
-                html.append(kept(tokens, index, options, env))
+            if rule := getattr(self, f"_{token.type}", None):
+                html.append(rule(tokens, index))
+            elif token.type in _FIXED:
+                html.append(_FIXED[token.type])
             else:
-                html.append(rule if isinstance(rule, str) else rule(tokens, index))
+                html.append(self._as_usual(tokens, index))
         return "".join(html)
 
-    def _line(self, tokens: _Tokens, idx: int) -> str:
+    def _as_usual(self, tokens: _Tokens, idx: int) -> str:
+        renderer = cast(RendererHTML, self._md.renderer)
+        rule = renderer.rules.get(tokens[idx].type, renderer.renderToken)
+        return cast(str, rule(tokens, idx, self._md.options, self._env))
+
+    def _inline(self, tokens: _Tokens, idx: int) -> str:
+        """A line of text."""
         self._block = tokens[idx]
         children = self._block.children or []
         for child in children:
-            if child.type == "html_inline" and not _is_element(child.content):
+            if child.type == "html_inline" and not self._is_element(child.content):
                 child.type = "text"
         # Of a line with raw HTML, nobody knows what its words are in.
-        self._raw = any(child.type == "html_inline" for child in children)
-        html = self.render(children, self._md.options, self._env)
+        self._in_raw = any(child.type == "html_inline" for child in children)
+        html = self._html(children)
         self._said.append(HEADING if self._in_heading else plain_text(children))
         return html
 
-    def _plainly(self, tokens: _Tokens, idx: int) -> str:
-        return self.renderToken(tokens, idx, self._md.options, self._env)
+    def _is_element(self, html: str) -> bool:
+        """Whether raw HTML is some: `<T>` and `<module>`, without a second half, are words."""
+        tag = _TAG.match(html)
+        if tag is None or tag[2] or tag[1].lower() in _VOID:
+            return True
+        return f"<{tag[1]}" in self._source and f"</{tag[1]}" in self._source
 
     def _place(self, token: Token) -> Place:
         """Where a token begins. Some do not know, and are placed at the start of the block."""
@@ -230,27 +195,18 @@ class NoteRenderer(RendererHTML):
     def _text(self, tokens: _Tokens, idx: int) -> str:
         """Words, with links where a term is used for the first time on its page."""
         token, terms = tokens[idx], self._note.terms
-        if self._own and "[^" in token.content:
-            self._missing_footnotes(token.content, self._place(token))
-        if terms is None or self._in_heading or self._in_links or self._raw:
+        for match in _FOOTNOTE.finditer(token.content) if self._own else ():
+            hint = f"add a line `[^{match[1]}]: …` to this note"
+            place = self._place(token)
+            self._fault("anchor-broken", f"no footnote `{match[1]}`", hint, place)
+        if terms is None or self._in_heading or self._in_links or self._in_raw:
             return escapeHtml(token.content)
         return "".join(
-            f'<a class="x g" href="{escape(href)}" data-x>{escape(text, quote=False)}</a>'
-            if href
-            else escapeHtml(text)
+            _link(text, href, "x g") if href else escapeHtml(text)
             for text, href in terms.pieces(token.content)
         )
 
-    def _missing_footnotes(self, text: str, place: Place) -> None:
-        """Report references to footnotes that the note does not define: they stay plain text."""
-        for match in _FOOTNOTE.finditer(text):
-            numbers = range(place.line, len(self._lines))
-            line = next((n for n in numbers if match[0] in self._lines[n]), place.line)
-            at = Place(line, max(self._lines[line].find(match[0]), 0))
-            hint = f"add a line `[^{match[1]}]: …` to this note"
-            self._fault("anchor-broken", f"no footnote `{match[1]}`", hint, at)
-
-    def _code(self, tokens: _Tokens, idx: int) -> str:
+    def _code_inline(self, tokens: _Tokens, idx: int) -> str:
         """Inline code; a link when it names something. The same link as in the code column."""
         text = tokens[idx].content
         line = self._note.first_line + (self._block.map or [0])[0]
@@ -272,6 +228,8 @@ class NoteRenderer(RendererHTML):
         name = f' class="language-{escape(language)}"' if language else ""
         inner = highlight_block(tokens[idx].content, language)
         return f'<pre class="fence"><code{name}>{inner}</code></pre>\n'
+
+    _code_block = _fence
 
     def _formula(self, tex: str, display: bool, place: Place) -> str:
         self._formulas.append(Formula(tex, display, *self._at(place)))
@@ -305,21 +263,18 @@ class NoteRenderer(RendererHTML):
                 token.attrs["href"] = whole
             elif not self._own and not mark:
                 title = f' "{token.attrs["title"]}"' if "title" in token.attrs else ""
-                levels = (n for n in range(idx, len(tokens)) if tokens[n].level == token.level)
-                closing = next(tokens[n] for n in levels if tokens[n].type == "link_close")
-                for end, text in (
-                    (token, "["),
-                    (closing, f"]({normalizeLinkText(written)}{title})"),
-                ):
-                    end.type, end.content = "text", text
-                return "["
+                alike = (other for other in tokens[idx + 1 :] if other.level == token.level)
+                closing = next(other for other in alike if other.type == "link_close")
+                closing.type = token.type = "text"
+                token.content, closing.content = "[", f"]({normalizeLinkText(written)}{title})"
+                return token.content
         self._in_links += 1
         self._refer(str(token.attrs["href"]), self._place(token).line)
-        return self._plainly(tokens, idx)
+        return self._as_usual(tokens, idx)
 
     def _link_close(self, tokens: _Tokens, idx: int) -> str:
         self._in_links -= 1
-        return self._plainly(tokens, idx)
+        return self._as_usual(tokens, idx)
 
     def _refer(self, address: str, line: int) -> None:
         self._references.append(Reference(address, self._note.first_line + line))
@@ -337,9 +292,7 @@ class NoteRenderer(RendererHTML):
             self._fault("figure-place", message, "leave an empty line before and after it", place)
         if not (self._own or elsewhere):
             # Only the site's own pictures are part of it: another's would be a hole in the page.
-            hint = (
-                "pictures beside a package's modules are not copied; a full address becomes a link"
-            )
+            hint = "pictures of a package are not copied; a full address becomes a link"
             message = f"image `{address}` is not shown, only its words are"
             self._fault("link-broken", message, hint, place)
             return text
@@ -378,21 +331,21 @@ class NoteRenderer(RendererHTML):
             where = " ".join((part["place"] or "").split())
             shown.append((f"{name}, {where}" if where else name, work.href))
         token.content = "; ".join(text for text, _ in shown)
-        return "; ".join(
-            f'<a class="x" href="{escape(href)}" data-x>{escape(text, quote=False)}</a>'
-            if href and not self._in_heading
-            else escape(text, quote=False)
-            for text, href in shown
-        )
+        return "; ".join(_link(text, "" if self._in_heading else href) for text, href in shown)
 
-    def _html(self, tokens: _Tokens, idx: int) -> str:
-        """Raw HTML, whose addresses and anchors the audit sees; text, if it is no element."""
-        html, inline = tokens[idx].content, tokens[idx].type == "html_inline"
-        if not _is_element(html):
+    def _html_inline(self, tokens: _Tokens, idx: int) -> str:
+        return self._raw_html(tokens[idx].content, self._place(tokens[idx]).line)
+
+    def _html_block(self, tokens: _Tokens, idx: int) -> str:
+        html = tokens[idx].content
+        if not self._is_element(html):
             return f"<p>{escape(html.rstrip(), quote=False)}</p>\n"
-        first = self._place(tokens[idx]).line if inline else (tokens[idx].map or [0])[0]
+        return self._raw_html(html, (tokens[idx].map or [0])[0])
+
+    def _raw_html(self, html: str, first: int) -> str:
+        """Raw HTML, whose addresses and anchors the audit sees."""
         for match in _ADDRESS_OR_ID.finditer(html):
-            line = first + html[: match.start(match.lastgroup or 0)].count("\n")
+            line = first + html[: match.end()].count("\n")
             if match["address"] is not None:
                 self._refer(match["address"], line)
             else:
@@ -400,7 +353,7 @@ class NoteRenderer(RendererHTML):
         self._exercises.fold(html)
         return html
 
-    def _heading(self, tokens: _Tokens, idx: int) -> str:
+    def _heading_open(self, tokens: _Tokens, idx: int) -> str:
         """A heading with its words; its anchor may be written in it, or stand before it."""
         opening, inline, closing = tokens[idx : idx + 3]
         children = inline.children or []
@@ -414,30 +367,24 @@ class NoteRenderer(RendererHTML):
                 last.content = last.content[: match.start()]
             last.content = last.content.rstrip()
         self._in_heading = True
-        html = self._line(tokens, idx + 1)
+        html = self._inline(tokens, idx + 1)
         self._in_heading = False
         text, line = plain_text(children).strip(), (opening.map or [0])[0]
         level = self._note.slugs.level(int(opening.tag[1]))
         opening.tag = closing.tag = f"h{level}"
-        anchor, unique = chosen[0] if chosen else "", bool(chosen)
-        if not chosen or not self._note.slugs.claim(anchor):
-            anchor, unique = self._note.slugs.slug(anchor or text)
-            unique = unique and not chosen
+        anchor, unique = self._note.slugs.slug(text, *chosen[:1])
         if not unique:
             message = f"another heading of this page has the anchor of “{text}”"
-            self._fault(
-                "slug-duplicate",
-                f"{message}; this one became `{anchor}`",
-                "reword one of them, or end it with an anchor of its own, `{#name}`",
-                Place(line),
-            )
+            hint = "reword one of them, or end it with an anchor of its own, `{#name}`"
+            message += f"; this one became `{anchor}`"
+            self._fault("slug-duplicate", message, hint, Place(line))
         opening.attrs, inline.children = {"id": anchor}, []
         outline = _NO_OUTLINE.sub("", html)
         self._headings.append(Heading(level, anchor, text, outline, self._note.first_line + line))
         self._exercises.heading(opening.tag, inline.content)
-        return self._plainly(tokens, idx) + html
+        return self._as_usual(tokens, idx) + html
 
-    def _paragraph(self, tokens: _Tokens, idx: int) -> str:
+    def _paragraph_open(self, tokens: _Tokens, idx: int) -> str:
         """A paragraph, unless it is a figure, or the anchor of the heading that follows."""
         opening, inline, closing = tokens[idx : idx + 3]
         children = inline.children or []
@@ -453,7 +400,7 @@ class NoteRenderer(RendererHTML):
                 return self._figure(only, scheme, escape(name), inline, closing)
         if self._own and not opening.level and (anchor := self._exercises.anchor(inline.content)):
             opening.attrs = {"id": anchor}
-        return self._plainly(tokens, idx)
+        return self._as_usual(tokens, idx)
 
     def _figure(self, image: Token, scheme: str, name: str, inline: Token, closing: Token) -> str:
         """A figure that runs, ``![caption](figure:masks.causal)``, up to its caption, which may
@@ -477,26 +424,29 @@ class NoteRenderer(RendererHTML):
         closing.content = f'</figcaption><div class="table-scroll">{table}</div>{below}</figure>\n'
         return f'<figure class="tab"><figcaption id="{anchor}">'
 
-    def _table_header(self, tokens: _Tokens, idx: int) -> str:
+    def _figure_close(self, tokens: _Tokens, idx: int) -> str:
+        return tokens[idx].content
+
+    def _th_open(self, tokens: _Tokens, idx: int) -> str:
         """A cell in the first row; an empty one is no header of anything."""
         if not tokens[idx + 1].content.strip():
             tokens[idx].tag = tokens[idx + 2].tag = "td"
-        return self._plainly(tokens, idx)
+        return self._as_usual(tokens, idx)
 
-    def _list_item(self, tokens: _Tokens, idx: int) -> str:
+    def _list_item_open(self, tokens: _Tokens, idx: int) -> str:
         """A list item; a task says in words whether it is done, because nobody can tick it."""
         checked = tokens[idx].meta.get("checked")
         if checked is None:
-            return self._plainly(tokens, idx)
+            return self._as_usual(tokens, idx)
         state, sign = ("Done", "☑") if checked else ("To do", "☐")
         return f'<li class="task"><span role="img" aria-label="{state}">{sign}</span> '
 
-    def _bullet_list(self, tokens: _Tokens, idx: int) -> str:
+    def _bullet_list_open(self, tokens: _Tokens, idx: int) -> str:
         """A list; one of tasks has its own signs instead of bullets."""
         tasks = "contains-task-list" in str(tokens[idx].attrs.get("class", ""))
         return '<ul class="tasks">\n' if tasks else "<ul>\n"
 
-    def _details(self, tokens: _Tokens, idx: int) -> str:
+    def _details_open(self, tokens: _Tokens, idx: int) -> str:
         """One end of what is folded away, in notes without raw HTML."""
         token = tokens[idx]
         if "paired" not in token.meta:
@@ -506,7 +456,13 @@ class NoteRenderer(RendererHTML):
         summary = self._md.parseInline(token.meta["summary"], self._env)
         summary[0].map = token.map
         opened = " open" * token.meta["open"]
-        return f"<details{opened}>\n<summary>{self._line(summary, 0)}</summary>\n"
+        return f"<details{opened}>\n<summary>{self._inline(summary, 0)}</summary>\n"
+
+    _details_close = _details_open
+
+    def _alert_open(self, tokens: _Tokens, idx: int) -> str:
+        """An admonition says its kind as a word as well: colour alone tells too little."""
+        return f'<div class="admonition {str(tokens[idx].meta["kind"]).lower()}" role="note">\n'
 
     def _footnote(self, token: Token) -> tuple[str, int, str]:
         """The anchor of a footnote, its number in its note, and the anchor of a call of it."""
@@ -519,15 +475,18 @@ class NoteRenderer(RendererHTML):
         anchor, number, place = self._footnote(tokens[idx])
         return f'<sup class="footnote"><a href="#{anchor}" id="{place}">{number}</a></sup>'
 
+    def _footnote_open(self, tokens: _Tokens, idx: int) -> str:
+        return f'<li id="{self._footnote(tokens[idx])[0]}">'
+
     def _footnote_anchor(self, tokens: _Tokens, idx: int) -> str:
         _, number, place = self._footnote(tokens[idx])
         return f' <a class="footnote-back" href="#{place}" aria-label="Back to {number}">↩</a>'
 
 
-def _is_element(html: str) -> bool:
-    """Whether raw HTML begins with an element that exists, or has a hyphen, and so is meant."""
-    tag = _TAG.match(html)
-    return not tag or tag[1].lower() in _ELEMENTS or "-" in tag[1]
+def _link(text: str, href: str, kind: str = "x") -> str:
+    """A link to a term or a work, which shows what it means; words alone if there is no address."""
+    words = escape(text, quote=False)
+    return f'<a class="{kind}" href="{escape(href)}" data-x>{words}</a>' if href else words
 
 
 def plain_text(children: _Tokens) -> str:

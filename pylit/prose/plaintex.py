@@ -7,6 +7,7 @@ functions. Scripts keep TeX's ``_``, so that a symbol is found by the name of it
 import re
 import unicodedata
 from collections.abc import Iterator
+from contextlib import suppress
 
 _TOKEN = re.compile(r"\\([A-Za-z]+)|\\.|\s+|(.)", re.DOTALL)
 #: Commands and their signs, in turns.
@@ -95,9 +96,7 @@ def _raised(text: str) -> str:
 
 def _greek(command: str) -> str:
     size = "SMALL" if command.islower() else "CAPITAL"
-    try:
-        # Unicode spells one of them otherwise.
-        name = command.upper().replace("LAMBDA", "LAMDA")
+    name = command.upper().replace("LAMBDA", "LAMDA")  # As Unicode spells it.
+    with suppress(KeyError):
         return unicodedata.lookup(f"GREEK {size} LETTER {name}")
-    except KeyError:
-        return f" {command} "
+    return f" {command} "

@@ -6,10 +6,6 @@ Notes are rendered one by one, in the order of their page; one `Slugs` goes thro
 import re
 from collections.abc import Iterable
 
-#: The title of a page is its only h1.
-TITLE_LEVEL = 1
-DEEPEST = 6
-
 
 class Slugs:
     """The anchors of one page.
@@ -35,12 +31,13 @@ class Slugs:
         self._taken.add(anchor)
         return True
 
-    def slug(self, text: str) -> tuple[str, bool]:
-        """Anchor for a heading, and whether it is the first of that name on the page.
-
-        A second one gets a number, so that the page is valid whatever is reported.
+    def slug(self, text: str, chosen: str = "") -> tuple[str, bool]:
+        """Anchor for a heading, the one that its author chose if there is one, and whether it is
+        the first of that name on the page. A second one gets a number, so that the page is valid.
         """
-        base = slugify(text)
+        if chosen and self.claim(chosen):
+            return chosen, True
+        base = slugify(chosen or text)
         if base in self._reserved:
             base += "-section"
         anchor, number = base, self._last.get(base, 1)
@@ -48,7 +45,7 @@ class Slugs:
             number += 1
             anchor = f"{base}-{number}"
         self._last[base] = number
-        return anchor, number == 1
+        return anchor, number == 1 and not chosen
 
     def level(self, written: int) -> int:
         """Level on the page for a heading written with `written` signs ``#``.
@@ -58,8 +55,8 @@ class Slugs:
         """
         while self._open and self._open[-1][0] >= written:
             self._open.pop()
-        parent = self._open[-1][1] if self._open else TITLE_LEVEL
-        level = min(parent + 1, DEEPEST)
+        parent = self._open[-1][1] if self._open else 1  # The title of the page.
+        level = min(parent + 1, 6)
         self._open.append((written, level))
         return level
 

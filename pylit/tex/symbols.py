@@ -86,12 +86,7 @@ _INDEX = re.compile(
     r"|beta|gamma|delta|mu|nu|rho|prime|,|;)"
 )
 _RECKONING = re.compile(r"[-+,<>=:]|\\(?:le|leq|ge|geq|lt|gt|cdot)")
-_LETTER = re.compile(r"[a-z]")
-_CAPITAL = re.compile(r"[A-Z]")
 _NUCLEUS = re.compile(r"[A-Za-z]|\\[A-Za-z]+")
-
-#: How well a symbol fits, the greater the better: atoms, scripts that are equal, indices.
-_Fit = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +114,10 @@ class Symbol:
     #: Whether it is written like its variable: ``d_k`` for `d_k`. Then its scripts are a name.
     literal: bool = False
 
-    def fits(self, atoms: Sequence[Atom]) -> _Fit | None:
-        """How well it fits what a formula has, from the first of some atoms on."""
+    def fits(self, atoms: Sequence[Atom]) -> tuple[int, int, int] | None:
+        """How well it fits what a formula has, from the first of some atoms on: how many atoms,
+        equal scripts and indices, the more the better.
+        """
         if len(atoms) < len(self.atoms):
             return None
         equal = index = 0
@@ -131,7 +128,8 @@ class Symbol:
                 if wanted == seen:
                     equal += bool(wanted)
                     continue
-                if wanted and (self.literal or not _is_running(wanted)):
+                # What a table writes with small letters, ``t`` or ``tsbh``, is any index.
+                if wanted and (self.literal or not re.fullmatch("[a-z]+", "".join(wanted))):
                     return None
                 if not _is_index(seen, wanted):
                     return None
@@ -175,16 +173,9 @@ def marked(tex: str, symbols: Sequence[Symbol]) -> str:
 def _best(atoms: Sequence[Atom], symbols: Sequence[Symbol]) -> Symbol | None:
     """The symbol that fits best; None where two fit equally well, for then nobody knows."""
     fits = [(fit, symbol) for symbol in symbols if (fit := symbol.fits(atoms)) is not None]
-    if not fits:
-        return None
-    best = max(fit for fit, _ in fits)
+    best = max((fit for fit, _ in fits), default=None)
     found = [symbol for fit, symbol in fits if fit == best]
     return found[0] if len(found) == 1 else None
-
-
-def _is_running(script: Tokens) -> bool:
-    """Whether the script of a table's symbol stands for any index: ``t``, or ``tsbh``."""
-    return all(_LETTER.fullmatch(token) for token in script)
 
 
 def _is_index(script: Tokens, wanted: Tokens) -> bool:
@@ -195,7 +186,7 @@ def _is_index(script: Tokens, wanted: Tokens) -> bool:
     """
     if (wanted and not script) or script[:1] == ("(",):
         return False
-    capitals = [token for token in script if _CAPITAL.fullmatch(token)]
+    capitals = [token for token in script if re.fullmatch("[A-Z]", token)]
     known = all(_INDEX.fullmatch(token) for token in script if token not in capitals)
     reckoned = any(_RECKONING.fullmatch(token) for token in script)
     return known and (reckoned or all(token.lower() in wanted for token in capitals))
@@ -271,19 +262,13 @@ class _Reader:
             end = self._argument(index)
             scripts[token] = self._inside(index, end)
             if core[0] in _OPERATORS or (token == "^" and (core == ("e",) or core[0].isdigit())):
-                self._script(index, end)
+                if self._tokens[index] == "{":
+                    self._run(index + 1)
+                elif (nucleus := self._nucleus(index))[0] == end:
+                    place = self._spans[index][0], self._spans[end - 1][1]
+                    self.runs.append([Atom(nucleus[1], 0, (), (), *place, bare=True)])
             index = end
         return index, Atom(core, primes, scripts["_"], scripts["^"], start, stop)
-
-    def _script(self, index: int, end: int) -> None:
-        """Read a script that is mathematics like any other."""
-        if self._tokens[index] == "{":
-            self._run(index + 1)
-            return
-        after, core = self._nucleus(index)
-        if after == end:
-            place = self._spans[index][0], self._spans[end - 1][1]
-            self.runs.append([Atom(core, 0, (), (), *place, bare=True)])
 
     def _nucleus(self, index: int) -> tuple[int, Tokens]:
         """The index after a nucleus, and the tokens that name it; groups are read on the way."""

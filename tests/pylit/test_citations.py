@@ -82,15 +82,12 @@ def test_a_citation_is_a_link_to_its_work(text: str, html: str) -> None:
     assert shown(text) == f"<p>{html}</p>"
 
 
-def test_it_is_words_in_headings_and_in_the_text_for_the_search() -> None:
+def test_it_is_words_in_headings_in_the_text_for_the_search_and_in_anothers_notes() -> None:
+    assert shown("[@a2017]", own=False) == "<p>[@a2017]</p>"
     note = render("## As in [@a2017]\n\nSee [@b1990, p. 2].", first_line=7, cite=cite)
     assert note.headings[0].html == "As in A et al. 2017"
     assert note.text == "\f\nSee B 1990, p. 2."
     assert [(c.key, c.line) for c in note.citations] == [("a2017", 7), ("b1990", 9)]
-
-
-def test_somebody_elses_notes_cite_nothing() -> None:
-    assert shown("[@a2017]", own=False) == "<p>[@a2017]</p>"
 
 
 def test_works_are_named_as_texts_name_them(tmp_path: Path) -> None:
@@ -158,7 +155,9 @@ def cited(tmp_path: Path) -> Path:
     return make_site(tmp_path, SITE)
 
 
-def test_the_bibliography_lists_what_is_cited_and_where(cited: Path) -> None:
+def test_works_are_listed_with_who_cites_them_and_shown_before_links_are_followed(
+    cited: Path,
+) -> None:
     succeed(cited)
     page = (cited / "site/bibliography.html").read_text()
     assert page.index('id="first2017thing"') < page.index('id="lone1990structure"')
@@ -170,10 +169,6 @@ def test_the_bibliography_lists_what_is_cited_and_where(cited: Path) -> None:
     )
     assert '(<a href="pkg/one.html#One">One</a>)' in page
     assert "many2022things" not in page, "nobody cites it"
-
-
-def test_links_to_works_show_them_before_they_are_followed(cited: Path) -> None:
-    succeed(cited)
     page = (cited / "site/pkg/one.html").read_text()
     link = (
         '<a class="x" href="../bibliography.html#first2017thing" data-x>First et al. 2017, §2</a>'
@@ -184,6 +179,9 @@ def test_links_to_works_show_them_before_they_are_followed(cited: Path) -> None:
     assert 'tabindex=\\"-1\\"' in script
     # The preview of a class that cites says what the page says.
     assert "Says Lone 1990." in (cited / "site/assets/previews/pkg/one.js").read_text()
+    outcome = build(cited, sources=(cited / "pkg",))
+    assert not outcome.report.failed
+    assert not (cited / "site/bibliography.html").exists(), "another's package has none"
 
 
 def test_a_build_names_what_is_wrong(cited: Path) -> None:
@@ -212,10 +210,3 @@ def test_only_pages_that_cite_what_has_changed_are_made_again(cited: Path) -> No
     assert (dated.tally.drafted, dated.tally.rendered) == (1, 2)
     assert "Lone 1991" in (cited / "site/pkg/one.html").read_text()
     assert "Says Lone 1991." in (cited / "site/assets/previews/pkg/one.js").read_text()
-
-
-def test_another_package_has_no_bibliography(cited: Path) -> None:
-    outcome = build(cited, sources=(cited / "pkg",))
-    assert not outcome.report.failed
-    assert not (cited / "site/bibliography.html").exists()
-    assert "[@first2017thing, §2]" in (cited / "site/pkg/one.html").read_text()

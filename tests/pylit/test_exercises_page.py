@@ -37,6 +37,12 @@ Think of $c$.
 
 
 def test_each_exercise_has_an_anchor_question_hint_and_answer() -> None:
+    assert exercises(render(TEXT, own=False)) == []
+    for text in (
+        "**1.** A step.",
+        "## Exercises\n\n- **1.** In a list.\n\n> **2.** In a quotation.",
+    ):
+        assert exercises(render(text)) == []
     note = render(TEXT)
     first, second = exercises(note)
     assert first.anchor == "exercise-1"
@@ -45,14 +51,6 @@ def test_each_exercise_has_an_anchor_question_hint_and_answer() -> None:
     assert "Think of" in first.hint and "Because" not in first.hint
     assert first.answered
     assert (second.anchor, second.hint, second.answered) == ("exercise-2", "", False)
-
-
-def test_numbers_elsewhere_are_no_exercises() -> None:
-    assert exercises(render("**1.** A step.\n\n- **2.** Another.")) == []
-    assert (
-        exercises(render("## Exercises\n\n- **1.** In a list.\n\n> **2.** In a quotation.")) == []
-    )
-    assert exercises(render(TEXT, own=False)) == []
 
 
 def asks(title: str, question: str, more: str = "") -> str:
@@ -104,11 +102,7 @@ def test_the_page_follows_the_paths_and_has_each_exercise_once(asked: Path) -> N
     label = "Answer to exercise 1 of One &amp; all"
     assert f'<a href="pkg/one.html#exercise-1" aria-label="{label}">Answer</a>' in page
     assert "Yes." not in page
-
-
-def test_questions_keep_their_links_formulas_and_hints(asked: Path) -> None:
-    succeed(asked)
-    page = (asked / "site/exercises.html").read_text()
+    # Questions keep their links, formulas and hints.
     for link in ("pkg/one.html", "pkg/two.html#exercises", "https://a.b/c", "pkg/one.html#L9"):
         assert f'href="{link}"' in page
     assert re.findall(r'data-tex="(\w)"', page) == ["z", "w", "x", "y"]

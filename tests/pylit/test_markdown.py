@@ -23,11 +23,6 @@ def test_golden(case: Path) -> None:
     assert html == case.with_suffix(".html").read_text(encoding="utf-8")
 
 
-def test_golden_files_come_in_pairs() -> None:
-    assert len(CASES) >= 9
-    assert {case.stem for case in CASES} == {page.stem for page in GOLDEN.glob("*.html")}
-
-
 def test_headings_are_kept_for_the_outline() -> None:
     note = render("Text.\n\n## The `scale` of [$QK$](x.html) {#scale}\n\n#### Why", first_line=10)
     assert note.headings == (
@@ -52,14 +47,10 @@ def test_every_address_is_kept_with_its_line() -> None:
     )
 
 
-def test_text_for_the_search_index_is_what_a_reader_sees() -> None:
+def test_text_is_what_a_reader_sees_and_places_of_formulas_cannot_be_written() -> None:
+    assert render("a \ue0000\ue001 b $x$").html == "<p>a 0 b \ue0000\ue001</p>\n"
     text = "A *word*, `code`\nand $x^2$.\n# Title\n- [link](a.html)\n\n```\nx = 1\n```\n"
     assert render(text).text == "A word, code and x².\n\f\nlink"
-
-
-def test_characters_that_mark_formulas_cannot_be_written() -> None:
-    note = render("a \ue0000\ue001 b $x$")
-    assert note.html == "<p>a 0 b \ue0000\ue001</p>\n"
 
 
 def test_footnotes_of_two_notes_on_a_page_do_not_meet() -> None:
@@ -95,27 +86,22 @@ def test_a_heading_gives_way_to_a_definition() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "column", "opened"),
+    ("text", "code", "line", "column", "message"),
     [
-        ("Text\n\n  $$ x", 22, 7, "$$"),
-        ("> \\begin{align}\n> x", 20, 7, "\\begin{align}"),
-        ("$$\nx\n\ny\n$$", 20, 5, "$$"),
+        ("Text\n\n  $$ x", "tex", 22, 7, "`$$` is not closed"),
+        ("> \\begin{align}\n> x", "tex", 20, 7, "`\\begin{align}` is not closed"),
+        ("$$\nx\n\ny\n$$", "tex", 20, 5, "`$$` is not closed"),
+        ("Text ![](a.svg)", "image-alt", 20, 10, "image `a.svg` has no text"),
+        ("Text\nand [^1].", "anchor-broken", 20, 5, "no footnote `1`"),
+        ("<a id='x'></a>\n\n <a id='x'></a>", "slug-duplicate", 22, 6, "the anchor `x`"),
     ],
 )
-def test_a_formula_that_is_never_closed(text: str, line: int, column: int, opened: str) -> None:
+def test_a_fault_has_its_place(text: str, code: str, line: int, column: int, message: str) -> None:
     report = Report()
-    note = render(text, report=report, first_line=20, column=4)
+    render(text, report=report, first_line=20, column=4)
     found = next(iter(report))
-    assert (found.code, found.line, found.column) == ("tex", line, column)
-    assert f"`{opened}` is not closed" in found.message
-    assert not note.formulas
-
-
-def test_an_image_needs_words() -> None:
-    report = Report()
-    render("Text ![](a.svg)", report=report, first_line=3, column=4)
-    (found,) = report
-    assert (found.code, found.line, found.column) == ("image-alt", 3, 10)
+    assert (found.code, found.line, found.column) == (code, line, column)
+    assert message in found.message
 
 
 @pytest.mark.parametrize("own", [True, False])

@@ -106,17 +106,8 @@ def test_symbols_and_variables_have_a_class_in_common(tmp_path: Path) -> None:
     assert "self.{4 y5:maps} = {4 y5:maps}" in shown
     assert "def forward(self, query, key):" in shown
     assert "self.attend(query @ self.{4 y5:maps}[0], key)" in shown
-
-
-def test_the_text_of_a_page_stays_as_it_was(tmp_path: Path) -> None:
-    succeed(make_site(tmp_path / "with", {"pkg/one.py": MODULE}))
-    bare = MODULE.replace("| Symbol | Code |", "| Letter | Code |")
-    succeed(make_site(tmp_path / "without", {"pkg/one.py": bare}))
-    with_marks, without = page(tmp_path / "with"), page(tmp_path / "without")
-    assert "y1" in with_marks and '"y1' not in without
-    with_marks = re.sub(r"</?var[^>]*>", "", with_marks.replace(">Symbol<", ">Letter<"))
-    with_marks = re.sub(r' class="(?:y\d+ ?)+"', "", with_marks)
-    assert re.sub(r"(?:y\d+ )+(?=mjx)", "", with_marks) == without
+    # The names in the table have the same classes.
+    assert ("y1", "query") in re.findall(r'<code class="([y\d ]*)">(\w*)</code>', html)
 
 
 @pytest.mark.parametrize(
@@ -130,11 +121,7 @@ def test_the_text_of_a_page_stays_as_it_was(tmp_path: Path) -> None:
             "             ^\n"
             "    hint: did you mean `score`?",
         ),
-        (
-            "| $E$ |",
-            "| $E$, $F$, $G$ |",
-            "",
-        ),
+        ("| $E$ |", "| $E$, $F$, $G$ |", None),
         (
             "| $E$ | `scores` |",
             "| $E$, $F$, $G$ | `scores`, `maps` |",
@@ -145,15 +132,14 @@ def test_the_text_of_a_page_stays_as_it_was(tmp_path: Path) -> None:
         ),
     ],
     ids=["variable", "one-for-all", "pairs"],
-)  # fmt: skip
+)
 def test_a_name_that_the_code_does_not_have_fails_the_build(
-    tmp_path: Path, old: str, new: str, expected: str
+    tmp_path: Path, old: str, new: str, expected: str | None
 ) -> None:
-    assert old in MODULE
     outcome = build(make_site(tmp_path, {"pkg/one.py": MODULE.replace(old, new, 1)}))
     found = [str(d) for d in outcome.report if d.code.startswith("symbol")]
-    assert [text for text in found if "`key`" not in text][:1] == ([expected] if expected else [])
-    assert (tmp_path / "site").exists() != bool(expected)
+    assert next((text for text in found if "`key`" not in text), None) == expected
+    assert (tmp_path / "site").exists() == (expected is None)
 
 
 def test_a_foreign_package_is_linked_and_never_complained_of(tmp_path: Path) -> None:
