@@ -6,8 +6,9 @@ after Ctrl-C.
 """
 
 import argparse
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import NoReturn
@@ -62,25 +63,14 @@ def _parser(prog: str) -> _Parser:
     add("--new", metavar="FILE", help="the same as the command `new`")
     add("--out", type=Path, metavar="DIR", help="where the site goes (default: site/)")
     add("--check", action="store_true", help="write nothing, and fail on warnings too")
-    port = _number(0, 65535, "a port, 0 to 65535")
-    add("--port", type=port, metavar="P", help="of the server (default: 8000; 0: any free one)")
-    jobs, many = _number(1, None, "a whole number from 1 on"), cores()
-    told = f"processes that work side by side (default: one per core, here {many})"
-    add("--jobs", type=jobs, default=many, metavar="N", help=told)
+    add("--port", type=int, metavar="P", help="of the server (default: 8000; 0: any free one)")
+    told = "processes that work side by side (default: one per core, here %(default)s)"
+    add("--jobs", type=int, default=cores(), metavar="N", help=told)
     add("--verbose", action="store_true", help="show every warning")
     add("--title", default="", help="title of a site without docs_src/site.toml")
     add("--base-url", default="", metavar="URL", help="address of such a site")
     add("--cache", type=Path, metavar="DIR", help="what builds remember")
     return parser
-
-
-def _number(least: int, most: int | None, expected: str) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        if not text.isdecimal() or int(text) < least or (most is not None and int(text) > most):
-            raise argparse.ArgumentTypeError(f"{text!r}: expected {expected}")
-        return int(text)
-
-    return read
 
 
 def main(argv: Sequence[str] | None = None, home: Path | None = None) -> int:
@@ -100,21 +90,24 @@ def main(argv: Sequence[str] | None = None, home: Path | None = None) -> int:
     sources = [Path(name) for name in names]
     if not home and len(sources) == 1 and _has_site(sources[0]):
         root, sources = sources[0].absolute(), []
-    if not sources and not _has_site(root):
-        parser.error(
-            f"there is no docs_src/site.toml in {root}; write one with `pylit init PACKAGE`, "
-            "or name a package to render, `pylit build PACKAGE`"
-        )
-    if given.check and serving:
-        parser.error("--check writes nothing, so there is nothing to serve; choose one")
-    if given.port is not None and not serving:
-        parser.error("--port is for a server; add --serve")
-    if home and sources and not (given.out or given.check):
-        parser.error("--source needs --out DIR: site/ is for the site of this repository")
-    if not sources and (given.title or given.base_url):
-        parser.error("--title and --base-url are for a site without site.toml, which says them")
-    if given.base_url and not given.base_url.startswith(("https://", "http://")):
-        parser.error(f"--base-url {given.base_url!r}: expected https://…")
+    base, port = given.base_url, given.port
+    for message, wrong in {
+        f"there is no docs_src/site.toml in {root}; write one with `pylit init PACKAGE`, or name a "
+        "package to render, `pylit build PACKAGE`": not sources and not _has_site(root),
+        "--check writes nothing, so there is nothing to serve; choose one": given.check and serving,
+        "--port is for a server; add --serve": port is not None and not serving,
+        f"--port {port}: expected a port, 0 to 65535": not 0 <= (port or 0) <= 65535,
+        f"--jobs {given.jobs}: expected a whole number from 1 on": given.jobs < 1,
+        "--source needs --out DIR: site/ is for the site of this repository": (
+            home and sources and not (given.out or given.check)
+        ),
+        "--title and --base-url are for a site without site.toml, which says them": (
+            not sources and (given.title or base)
+        ),
+        f"--base-url {base!r}: expected https://…": base and not re.match("https?://", base),
+    }.items():
+        if wrong:
+            parser.error(message)
     try:
         options = Options(
             root=root,
@@ -124,14 +117,14 @@ def main(argv: Sequence[str] | None = None, home: Path | None = None) -> int:
             jobs=given.jobs,
             check=given.check,
             title=given.title,
-            base_url=given.base_url and given.base_url.rstrip("/") + "/",
+            base_url=base and base.rstrip("/") + "/",
             lacking=_lacking(),
         )
         if not serving:
             return build(options, verbose=given.verbose)
         from pylit.serve import serve  # A web server takes time to import.
 
-        port = 8000 if given.port is None else given.port
+        port = 8000 if port is None else port
         return serve(options, port, lambda: build(options, verbose=given.verbose))
     except KeyboardInterrupt:
         print("\nInterrupted; the site is as it was.", file=sys.stderr)

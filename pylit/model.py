@@ -21,7 +21,6 @@ from typing import Literal
 class SourceFile:
     """One file as it was read: decoded, without a byte order mark, lines ended by ``\\n``."""
 
-    #: Where it lies on disk.
     path: Path
     #: Dotted name, found from the packages around it: ``labml_nn.transformers.mha``.
     name: str
@@ -177,7 +176,6 @@ class Reference:
 class Citation:
     """A work that a note cites."""
 
-    #: Key in the bibliography.
     key: str
     line: int
 
@@ -230,7 +228,6 @@ class Crumb:
     """One step of the path shown in the header."""
 
     title: str
-    #: From the site's root; empty when the step has no page of its own.
     url: str = ""
 
 
@@ -267,11 +264,6 @@ class SectionView:
     note: str
     code: tuple[CodeLine, ...]
 
-    @property
-    def wide(self) -> bool:
-        """A note without code takes the whole width."""
-        return not self.code
-
 
 @dataclass(frozen=True, slots=True)
 class PageLink:
@@ -280,7 +272,6 @@ class PageLink:
     url: str
     title: str
     summary: str = ""
-    #: The page of its notebook, if there is one.
     notebook: str = ""
 
 
@@ -293,19 +284,15 @@ class PageView:
     """Everything a template needs to show one page. Addresses are from the site's root."""
 
     kind: Kind
-    #: Where it is written: ``labml_nn/transformers/mha.html``.
     url: str
-    #: Plain text, for the title bar and for links.
     title: str
     #: Plain text, one or two sentences, for search engines and previews.
     summary: str
-    #: HTML of the title and the summary as shown on the page.
     title_html: str = ""
     summary_html: str = ""
     crumbs: tuple[Crumb, ...] = ()
     outline: tuple[OutlineEntry, ...] = ()
     sections: tuple[SectionView, ...] = ()
-    #: Body of a prose page.
     body: str = ""
     #: Each definition, with what it is built from and what uses it, as HTML.
     relations: tuple[tuple[str, str, str], ...] = ()
@@ -323,9 +310,7 @@ class PageView:
     #: From the site's root: the page as Markdown, and the picture that stands for it elsewhere.
     text_url: str = ""
     card: str = ""
-    #: How long it takes to read.
     minutes: int = 1
-    #: Link to the paper named in the front matter.
     paper_url: str = ""
     #: Whether its lines show shapes, and the page, from the site's root, that explains the letters.
     shapes: bool = False

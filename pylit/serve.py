@@ -30,7 +30,6 @@ from starlette.types import Scope
 from watchfiles import DefaultFilter, watch
 
 from pylit.cache import digest
-from pylit.code.cpp import SUFFIXES as CPP
 from pylit.diagnostics import Report, Severity
 from pylit.notebooks.pages import FOLDER
 from pylit.pipeline.build import SEARCH, Builder
@@ -42,27 +41,23 @@ _SCRIPT = Path(__file__).with_name("reload.js")
 _EVENTS, _RELOAD = "/__pylit__/events", "/__pylit__/reload.js"
 #: A page elsewhere whose name was made to lead here must not read drafts.
 _HOSTS = ["localhost", "127.0.0.1"]
-#: Milliseconds: an editor writes a file in several steps, which are one edit; and between two looks
-#: at what is to be watched.
-_DEBOUNCE, _STEP, _LOOK = 40, 10, 200
+#: Milliseconds: an editor writes a file in several steps, which are one edit.
+_DEBOUNCE, _STEP = 40, 10
 #: Seconds between two looks at whether a build is done.
 _TICK = 0.02
 
 
 def serve(options: Options, port: int, first: Callable[[], int]) -> int:
     """Serve until Ctrl-C. `first` builds the site before anything is shown."""
-    with socket.socket() as listening:
-        try:
-            if sys.platform != "win32":
-                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            # This machine only: drafts are nobody else's business.
-            listening.bind(("127.0.0.1", port))
-            listening.listen(128)
-        except OSError as error:
-            other = port + 1 if 1024 <= port < 65535 else 8000
-            way = f"Try --port {other}, or --port 0 for any free one."
-            print(f"Port {port} cannot be used: {error.strerror}. {way}", file=sys.stderr)
-            return 1
+    try:
+        # This machine only: drafts are nobody else's business.
+        listening = socket.create_server(("127.0.0.1", port), backlog=128)
+    except OSError as error:
+        other = port + 1 if 1024 <= port < 65535 else 8000
+        way = f"Try --port {other}, or --port 0 for any free one."
+        print(f"Port {port} cannot be used: {error.strerror}. {way}", file=sys.stderr)
+        return 1
+    with listening:
         first()
         host, actual = listening.getsockname()[:2]
         print(f"http://{host}:{actual}/ shows {options.out}; Ctrl-C ends it.", flush=True)
@@ -89,10 +84,16 @@ class Live(StaticFiles):
         self.options = options
         self.stop = threading.Event()
         self._show("")
+        app = Starlette(
+            routes=[
+                Route(_EVENTS, self._events),
+                Route(_RELOAD, lambda _: FileResponse(_SCRIPT)),
+                Mount("/", self),
+            ],
+            middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=_HOSTS)],
+        )
         self.server = uvicorn.Server(
-            uvicorn.Config(
-                self._app(), log_level="warning", lifespan="off", timeout_graceful_shutdown=2
-            )
+            uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=2)
         )
 
     def watch(self) -> None:
@@ -109,7 +110,7 @@ class Live(StaticFiles):
                     watch_filter=DefaultFilter(ignore_paths=ours),
                     debounce=_DEBOUNCE,
                     step=_STEP,
-                    rust_timeout=_LOOK,
+                    rust_timeout=200,
                     yield_on_timeout=True,
                     stop_event=self.stop,
                 ):
@@ -174,16 +175,6 @@ class Live(StaticFiles):
 
         headers = {"Cache-Control": "no-store"}
         return StreamingResponse(stream(), media_type="text/event-stream", headers=headers)
-
-    def _app(self) -> Starlette:
-        return Starlette(
-            routes=[
-                Route(_EVENTS, self._events),
-                Route(_RELOAD, lambda _: FileResponse(_SCRIPT, media_type="text/javascript")),
-                Mount("/", self),
-            ],
-            middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=_HOSTS)],
-        )
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """A file of the site: a page with the script, its 404 page, or what is wrong."""

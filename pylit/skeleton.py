@@ -5,6 +5,7 @@ every part that a page has, so that an author replaces what is there and forgets
 """
 
 import keyword
+import re
 from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined
@@ -59,10 +60,9 @@ def begin_page(path: Path, root: Path) -> Path:
     parts = parts[:-1] if parts[-1] == "__init__" else parts
     for part in parts:
         if not part.isidentifier() or keyword.iskeyword(part):
-            usable = "".join(c if c.isalnum() else "_" for c in part).lower()
-            prefix = "_" if not usable.isidentifier() or keyword.iskeyword(usable) else ""
-            usable = repr(prefix + usable)
-            raise SkeletonError(f"{part!r} cannot be imported in Python; try {usable}")
+            usable = "_".join(re.findall(r"\w+", part)).lower()
+            hint = f"try {usable!r}" if usable.isidentifier() else "choose a name in letters and _"
+            raise SkeletonError(f"{part!r} cannot be imported in Python; {hint}")
     if len(parts) < 2:
         raise SkeletonError(f"{target} would be the package itself; name a module in it")
     first = path.with_name("__init__.py")

@@ -137,7 +137,7 @@ class Builder:
         leaves = stages.parse(*site.sources(report))
         own = [leaf for leaf in leaves if leaf.source.own]
         # Another's package is never imported.
-        modules = [leaf.module for leaf in own if not leaf.prose]
+        modules = [leaf.parsed.module for leaf in own if not leaf.prose]
         where = (options.docs, options.docs.parent, self._cache, stages.generator)
         texts = [leaf.source.text for leaf in own]
         with (

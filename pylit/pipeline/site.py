@@ -121,16 +121,17 @@ class Site:
         taken = {draft.url for draft in drafts}
         for page in (exercises_page(config, drafts), bibliography_page(self.works, drafts)):
             if page is not None and page.draft.url not in taken:
-                source, whole = page.module.source, Parsed(page.module, {})
-                leaf = Leaf(source, page.draft.url, True, page.draft.stamp, whole=whole)
+                parsed = Parsed(page.module, {})
+                leaf = Leaf(page.draft.url, True, page.draft.stamp, parsed)
                 self.pairs.append((leaf, page.draft))
         self.drafts = drafts = [draft for _, draft in self.pairs]
         for leaf, draft in self.pairs:
-            report.extend((*leaf.diagnostics, *draft.diagnostics))
+            report.extend((*leaf.parsed.diagnostics, *draft.diagnostics))
             if draft.own:
                 front_matter_faults(draft, leaf.source.lines, options.root, report)
         self._named = {draft.name: draft for draft in drafts}
-        self._targets = {name: t for leaf, _ in self.pairs for name, t in leaf.targets.items()}
+        found = (leaf.parsed.targets for leaf, _ in self.pairs)
+        self._targets = {name: target for targets in found for name, target in targets.items()}
         self.view = view = self._view(report)
         self._urls = {draft.name: draft.url for draft in drafts if not draft.prose}
         notebooks = (draft for draft in drafts if draft.name.startswith(f"{FOLDER}/"))
@@ -237,7 +238,7 @@ class Site:
         sources = {draft.display: texts[draft.url] for draft in self.drafts if draft.url in texts}
         for leaf, draft in self.pairs:
             if draft.url in texts:
-                yield file_path(texts[draft.url]), page_text(draft, leaf.module, sources)
+                yield file_path(texts[draft.url]), page_text(draft, leaf.parsed.module, sources)
         if texts:
             yield "llms.txt", llms(config, self.view.catalogue, texts)
         listed = [t for t in self._targets.values() if not is_cpp(t.definition.module)]

@@ -48,29 +48,23 @@ class Parsed:
 class Leaf:
     """A page on its way through the stages: what a build keeps of it in memory."""
 
-    #: Without its text, unless it is the site's own.
-    source: SourceFile
     url: str
     prose: bool
-    #: Digest of everything that it is parsed from.
+    #: Digest of everything that it was parsed from.
     key: str
-    #: Characters of its text.
-    size: int = 0
-    #: Names that others may link to, without what only previews tell of them.
-    targets: Mapping[str, Target] = field(default_factory=dict)
-    diagnostics: tuple[Diagnostic, ...] = ()
-    #: All of it, if it is the site's own, or if the cache could not take it.
-    whole: Parsed | None = None
+    #: All of it, if it is the site's own, or if the cache could not take it. Else it has no text,
+    #: and names that others may link to are without what only previews tell of them.
+    parsed: Parsed
+    whole: bool = True
 
     @property
-    def module(self) -> Module:
-        """The module of a page of the site's own."""
-        assert self.whole is not None
-        return self.whole.module
+    def source(self) -> SourceFile:
+        """Its source, which has its text if it is the site's own."""
+        return self.parsed.module.source
 
     def read(self, cache: Cache) -> Parsed:
         """All of it; parsed again if somebody has emptied the cache meanwhile."""
-        found: Parsed | None = self.whole or cache.load(f"parsed {self.url}", self.key)
+        found = self.parsed if self.whole else cache.load(f"parsed {self.url}", self.key)
         if found is None:
             old = self.source
             again = read_source(
@@ -127,17 +121,17 @@ class Stages:
 
     def parse(self, sources: Iterable[SourceFile], prose: Iterable[Module]) -> list[Leaf]:
         """Modules and Markdown pages, parsed, in the order given."""
-        leaves: list[Leaf] = []
+        leaves: list[Leaf | None] = []
         missing: list[int] = []
 
-        def unparsed() -> Iterator[Leaf]:
+        def unparsed() -> Iterator[tuple[SourceFile, str, str]]:
             for source in sources:
-                leaf = Leaf(source, module_url(source), False, self._key(source), len(source.text))
-                parsed = self.cache.load(f"parsed {leaf.url}", leaf.key)
-                leaves.append(_grown(leaf, parsed, kept=True) if parsed else leaf)
+                url, key = module_url(source), self._key(source)
+                parsed = self.cache.load(f"parsed {url}", key)
+                leaves.append(_leaf(url, key, parsed, kept=True) if parsed else None)
                 if not parsed:
                     missing.append(len(leaves) - 1)
-                    yield leaf
+                    yield source, url, key
 
         parsing = run(partial(_parse, self.cache), unparsed(), self._jobs)
         for number, leaf in self._progress.of("Reading", parsing):
@@ -145,9 +139,8 @@ class Stages:
         for page in prose:
             url = prose_url(page.source.name)
             known = targets(page, url) if is_cpp(page.source.name) else {}
-            key, whole = self._key(page.source), Parsed(page, known)
-            leaves.append(Leaf(page.source, url, True, key, targets=known, whole=whole))
-        return leaves
+            leaves.append(Leaf(url, True, self._key(page.source), Parsed(page, known)))
+        return [leaf for leaf in leaves if leaf is not None]
 
     def draft(
         self, leaves: Sequence[Leaf], maths: MathRenderer, around: Mapping[str, Target]
@@ -156,10 +149,10 @@ class Stages:
 
         `around` is what they may ask for beside the definitions of the modules.
         """
-        known = {dotted: t for leaf in leaves for dotted, t in leaf.targets.items()}
+        known = {dotted: t for leaf in leaves for dotted, t in leaf.parsed.targets.items()}
         # Links name Markdown pages by their file, or as if they lay where the page will lie.
         for leaf in leaves:
-            if leaf.prose and not leaf.targets:
+            if leaf.prose and not leaf.parsed.targets:
                 target = prose_target(leaf.source, leaf.url)
                 known |= {leaf.source.display: target, f"{leaf.source.name}.md": target}
         known |= around
@@ -170,8 +163,8 @@ class Stages:
             if draft and drafter.answers.hold(draft.answers):
                 found[number] = _slim(draft)
         missing = [number for number in range(len(leaves)) if number not in found]
-        # The longest first, so that no process is left alone with one at the end.
-        missing.sort(key=lambda number: -leaves[number].size)
+        # Those that define most first, so that no process is left alone with one at the end.
+        missing.sort(key=lambda number: -len(leaves[number].parsed.targets))
         work = partial(_annotate, self.cache, drafter)
         drafting = run(work, (leaves[number] for number in missing), self._jobs)
         for turn, (draft, formulas) in self._progress.of("Annotating", drafting, len(missing)):
@@ -211,10 +204,11 @@ class Stages:
         return digest(self.generator, source.digest, source.name, source.display, kind)
 
 
-def _parse(cache: Cache, leaf: Leaf) -> Leaf:
+def _parse(cache: Cache, order: tuple[SourceFile, str, str]) -> Leaf:
     """Parses a source, in this process or in another."""
-    parsed = _parsed(leaf.source, leaf.url)
-    return _grown(leaf, parsed, kept=cache.store(f"parsed {leaf.url}", leaf.key, parsed))
+    source, url, key = order
+    parsed = _parsed(source, url)
+    return _leaf(url, key, parsed, kept=cache.store(f"parsed {url}", key, parsed))
 
 
 def _parsed(source: SourceFile, url: str) -> Parsed:
@@ -223,17 +217,14 @@ def _parsed(source: SourceFile, url: str) -> Parsed:
     return Parsed(module, targets(module, url), tuple(report))
 
 
-def _grown(leaf: Leaf, parsed: Parsed, *, kept: bool) -> Leaf:
-    """A leaf with what a build keeps of its module in memory, which the cache has kept or not."""
-    leaf = replace(leaf, targets=parsed.targets, diagnostics=parsed.diagnostics)
-    if leaf.source.own:
-        return replace(leaf, whole=parsed)
-    return replace(
-        leaf,
-        source=replace(leaf.source, text=""),
-        targets={dotted: _bare(target) for dotted, target in parsed.targets.items()},
-        whole=None if kept else parsed,
-    )
+def _leaf(url: str, key: str, parsed: Parsed, *, kept: bool) -> Leaf:
+    """What a build keeps in memory of a module that the cache has kept, or not."""
+    source = parsed.module.source
+    if source.own or not kept:
+        return Leaf(url, False, key, parsed)
+    module = Module(replace(source, text=""), {}, (), ())
+    bare = {dotted: _bare(target) for dotted, target in parsed.targets.items()}
+    return Leaf(url, False, key, Parsed(module, bare, parsed.diagnostics), whole=False)
 
 
 def _bare(target: Target) -> Target:
@@ -250,7 +241,7 @@ def _annotate(cache: Cache, drafter: Drafter, leaf: Leaf) -> tuple[Draft, list[t
     module, warning = leaf.read(cache).module, ""
     if not (module.parsed or leaf.prose):
         # A page without notes says why, in the words of the parser's complaint.
-        why = next((d for d in leaf.diagnostics if d.code == "syntax"), None)
+        why = next((d for d in leaf.parsed.diagnostics if d.code == "syntax"), None)
         place = f"line {why.line}: " if why and why.line else ""
         reason = f" ({place}{why.message})" if why else ""
         warning = f"Python cannot parse this file{reason}, so its source is shown as it stands."

@@ -70,7 +70,7 @@ def test_somebody_elses_html_is_text_and_faults_are_warnings(
     ("arguments", "said"),
     [
         (["--sorce", "x"], "did you mean --source?"),
-        (["--jobs", "0"], "'0': expected a whole number from 1 on\n"),
+        (["--jobs", "0"], "--jobs 0: expected a whole number from 1 on\n"),
         (["--port", "99999", "--serve"], "0 to 65535"),
         (["--check", "--serve"], "choose one"),
         (["--title", "x"], "site.toml, which says them"),
