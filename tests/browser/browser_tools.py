@@ -16,9 +16,11 @@ FLAGS = [
     "--disable-sync",
 ]
 HEIGHTS = {320: 640, 390: 844, 1024: 768, 1440: 900, 1920: 1080}
-#: Far sections are laid out after those near the window; without scripts, when they come near.
+#: Far sections are laid out a little later than those near the window: here, all of them at once.
+LAY_OUT = """() => document.querySelectorAll(".s")
+  .forEach(section => (section.style.contentVisibility = "visible"))"""
 LAID_OUT = """() => document.documentElement.dataset.js === undefined ||
-  [...document.querySelectorAll(".s")].every((section) => section.style.contentVisibility)"""
+  [...document.querySelectorAll(".s")].every(section => section.style.contentVisibility)"""
 MHA = "labml_nn/transformers/mha.html"
 FEEDBACK = "labml_nn/transformers/feedback/index.html"
 
@@ -40,9 +42,11 @@ class Visit:
         self.page.on("pageerror", lambda error: self.faults.append(f"{self.page.url}: {error}"))
         self.page.on("request", lambda request: self._request(request.url))
 
-    def open(self, url: str) -> None:
-        """Go to a page of the site, or to an address of its own."""
+    def open(self, url: str, hurry: bool = True) -> None:
+        """Go to a page of the site, or to an address of its own; return when it is laid out."""
         self.page.goto(url if ":" in url else self.server + url)
+        if hurry:
+            self.page.evaluate(LAY_OUT)
         self.page.wait_for_function(LAID_OUT)
 
     def unfold(self) -> Page:
