@@ -5,17 +5,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from site_tools import (
-    SITE,
-    build,
-    faults,
-    make_site,
-    options,
-    pages,
-    pages_cache,
-    succeed,
-    tree,
-)
+from site_tools import SITE, build, faults, make_site, options, pages, pages_cache, succeed, tree
 
 from pylit.pipeline.build import THEME, Builder
 from pylit.site.write import MANIFEST
@@ -29,77 +19,69 @@ def edit(root: Path, name: str, old: str, new: str) -> None:
 
 
 def test_a_site_has_a_page_for_every_source_and_the_files_around_them(tmp_path: Path) -> None:
-    outcome = succeed(make_site(tmp_path))
-    assert pages(tmp_path / "site") == {
-        "index.html",
-        "404.html",
-        "all.html",
-        "notes.html",
-        "pkg/index.html",
-        "pkg/one.html",
-        "pkg/two.html",
-    }
-    beside = {"sitemap.xml", "feed.xml", "robots.txt", "objects.inv", ".nojekyll"}
-    beside |= {"llms.txt", "notes.html.md", "assets/cards/pkg/one.png"}
-    assert beside <= tree(tmp_path / "site").keys()
-    with zipfile.ZipFile(tmp_path / "site/site.zip") as archive:
+    beside = {"docs_src/pages/img/a.svg": "<svg/>", "docs_src/pages/.hidden": "x"}
+    outcome = succeed(make_site(tmp_path, beside))
+    site = tmp_path / "site"
+    made = {"index.html", "404.html", "all.html", "notes.html"}
+    assert pages(site) == made | {f"pkg/{name}.html" for name in ("index", "one", "two")}
+    files = {"sitemap.xml", "feed.xml", "robots.txt", "objects.inv", ".nojekyll", "llms.txt"}
+    files |= {"notes.html.md", "assets/cards/pkg/one.png", "img/a.svg"}
+    assert files <= tree(site).keys() and ".hidden" not in tree(site)
+    with zipfile.ZipFile(site / "site.zip") as archive:
         assert {"site/index.html", "site/assets/site.css"} <= set(archive.namelist())
-    assert "[two](pkg/two.html.md)" in (tmp_path / "site/notes.html.md").read_text()
-    one = (tmp_path / "site/pkg/one.html.md").read_text()
-    assert one.startswith("# The first\n\nNumber one.\n\nIt has $a + b$")
-    assert "More than none.\n\n```python\nclass One:\n```\n" in one
-    assert "small/pkg/one.html.md): Number one.\n" in (tmp_path / "site/llms.txt").read_text()
     assert (outcome.pages, outcome.tally.rendered) == (5, 5)
+    for name, texts in {
+        "index.html": ['href="pkg/one.html"', "The first"],
+        "notes.html": ['href="pkg/one.html#One"', 'href="pkg/two.html"', "mjx-container"],
+        "pkg/one.html": ['id="One.say"', 'id="what-is-one"', "<mjx-container"],
+        "pkg/two.html": ['href="one.html#One.say"', "The first"],
+        "notes.html.md": ["[two](pkg/two.html.md)"],
+        "pkg/one.html.md": [
+            "# The first\n\nNumber one.\n\nIt has $a + b$",
+            "```python\nclass One:",
+        ],
+        "llms.txt": ["small/pkg/one.html.md): Number one.\n"],
+    }.items():
+        made_text = (site / name).read_text()
+        assert all(text in made_text for text in texts), name
 
 
-def test_what_pages_say_of_each_other(tmp_path: Path) -> None:
-    succeed(make_site(tmp_path))
-    home = (tmp_path / "site/index.html").read_text()
-    one = (tmp_path / "site/pkg/one.html").read_text()
-    notes = (tmp_path / "site/notes.html").read_text()
-    two = (tmp_path / "site/pkg/two.html").read_text()
-    assert 'href="pkg/one.html"' in home
-    assert "The first" in home and "The first" in two
-    assert 'href="pkg/one.html#One"' in notes and 'href="pkg/two.html"' in notes
-    assert 'href="one.html#One.say"' in two
-    assert 'id="One.say"' in one and 'id="what-is-one"' in one
-    assert "<mjx-container" in one and "mjx-container" in notes
-
-
-def test_a_second_build_makes_nothing_and_writes_nothing(tmp_path: Path) -> None:
-    succeed(make_site(tmp_path))
+def test_an_edit_makes_what_it_concerns_and_nothing_else(tmp_path: Path) -> None:
+    make_site(tmp_path)
+    edit(tmp_path, "docs_src/pages/notes.md", "`One`", "`One.say`")
+    edit(tmp_path, "pkg/two.py", "Twice one", "Twice `Three`")
+    succeed(tmp_path)
     before = {p: p.stat().st_mtime_ns for p in (tmp_path / "site").rglob("*")}
-    outcome = succeed(tmp_path)
-    assert (outcome.tally.drafted, outcome.tally.rendered) == (0, 0)
-    assert not outcome.written.written
+    again = succeed(tmp_path, check=True), succeed(tmp_path)
+    assert [(o.tally.drafted, o.tally.rendered, o.written.written) for o in again] == [
+        (0, 0, [])
+    ] * 2
     assert {p: p.stat().st_mtime_ns for p in (tmp_path / "site").rglob("*")} == before
-
-
-def changed_by(root: Path, name: str, old: str, new: str) -> tuple[int, set[str]]:
-    """How many pages an edit makes anew, and which ones come out different."""
-    edit(root, name, old, new)
-    outcome = succeed(root)
-    written = {n for n in outcome.written.written if n.endswith(".html")}
-    return outcome.tally.drafted, written
-
-
-def test_an_edit_makes_its_page_and_no_other(tmp_path: Path) -> None:
-    succeed(make_site(tmp_path))
-    assert changed_by(tmp_path, "pkg/one.py", "with $c$", "with $d$") == (1, {"pkg/one.html"})
-    assert changed_by(tmp_path, "pkg/one.py", "More than none", "Less than two") == (
-        1,
-        {"pkg/one.html"},
-    )
-    # Lines move, and nobody links to lines.
-    assert changed_by(tmp_path, "pkg/one.py", "\n\n\nclass", "\n\n\n\nclass")[0] == 1
+    one, two, notes = "pkg/one.html", "pkg/two.html", "notes.html"
+    for old, new, drafted, written in (
+        ("with $c$", "with $d$", 1, {one}),
+        ("More than none", "Less than two", 1, {one}),
+        # Lines move, and nobody links to lines.
+        ("\n\n\nclass", "\n\n\n\nclass", 1, {one}),
+        ("say", "tell", 3, {one, two, notes}),
+        ("The first", "The very first", 1, {one, two, "pkg/index.html", "index.html", "all.html"}),
+    ):
+        edit(tmp_path, "pkg/one.py", old, new)
+        outcome = succeed(tmp_path)
+        assert outcome.tally.drafted == drafted, old
+        changed = {name for name in outcome.written.written if name.endswith(".html")}
+        assert changed == written, old
+    # A new module answers a link that led nowhere.
+    (tmp_path / "pkg/three.py").write_text("class Three:\n    pass\n")
+    assert succeed(tmp_path).tally.drafted == 2
+    assert 'href="three.html#Three"' in (tmp_path / "site" / two).read_text()
 
 
 def test_an_author_sees_the_page_before_runs_and_search_are_done(tmp_path: Path) -> None:
-    trace = (
-        "import numpy as np\nfrom pkg.two import two\n\n\ndef trace_it(T):\n    two(np.ones(T))\n"
-    )
+    trace = "import numpy as np\nfrom pkg.two import two\n\ndef trace_it(T):\n    two(np.ones(T))\n"
     code = '"""Two."""\n\n\ndef two(x=1):\n    """Twice."""\n    return 2 * x\n'
-    make_site(tmp_path, {"docs_src/traces/pkg/two.py": trace, "pkg/two.py": code})
+    files = {"docs_src/traces/pkg/two.py": trace, "pkg/two.py": code}
+    make_site(tmp_path, files)
     page, index = tmp_path / "site/pkg/two.html", tmp_path / "site/assets/search"
     seen: list[tuple[bool, bool, dict[str, str]]] = []
 
@@ -119,62 +101,29 @@ def test_an_author_sees_the_page_before_runs_and_search_are_done(tmp_path: Path)
         assert not builder.build(shown=shown).report.failed
     assert seen.pop()[:2] == (True, False)
     assert "<samp" in page.read_text()
-    clean = make_site(tmp_path / "clean")
-    for name in ("pkg/two.py", "docs_src/traces/pkg/two.py"):
-        (clean / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(tmp_path / name, clean / name)
-    succeed(clean)
-    mine, theirs = tree(tmp_path / "site"), tree(clean / "site")
+    now = {name: (tmp_path / name).read_text() for name in files}
+    succeed(make_site(tmp_path / "clean", now))
+    mine, theirs = tree(tmp_path / "site"), tree(tmp_path / "clean/site")
     changed = {name for name in mine | theirs if mine.get(name) != theirs.get(name)}
     assert changed <= {"site.zip", MANIFEST}
 
 
-def test_an_edit_makes_the_pages_whose_links_it_changes(tmp_path: Path) -> None:
-    succeed(make_site(tmp_path))
-    edit(tmp_path, "docs_src/pages/notes.md", "`One`", "`One.say`")
-    succeed(tmp_path)
-    drafted, written = changed_by(tmp_path, "pkg/one.py", "say", "tell")
-    assert (drafted, written) == (3, {"pkg/one.html", "pkg/two.html", "notes.html"})
-    assert "#One.tell" not in (tmp_path / "site/pkg/two.html").read_text()
-
-
-def test_a_new_title_reaches_neighbours_and_home_and_nobody_else(tmp_path: Path) -> None:
-    succeed(make_site(tmp_path))
-    drafted, written = changed_by(tmp_path, "pkg/one.py", "The first", "The very first")
-    assert drafted == 1
-    assert {"pkg/one.html", "pkg/two.html", "index.html"} <= written
-    assert "notes.html" not in written
-
-
-def test_a_new_module_answers_a_link_that_led_nowhere(tmp_path: Path) -> None:
-    make_site(tmp_path)
-    edit(tmp_path, "pkg/two.py", "Twice one", "Twice `Three`")
-    succeed(tmp_path)
-    assert "three.html" not in (tmp_path / "site/pkg/two.html").read_text()
-    (tmp_path / "pkg/three.py").write_text("class Three:\n    pass\n")
-    outcome = succeed(tmp_path)
-    assert 'href="three.html#Three"' in (tmp_path / "site/pkg/two.html").read_text()
-    assert outcome.tally.drafted == 2
-
-
-def test_many_processes_make_the_same_site(tmp_path: Path) -> None:
+def test_processes_and_damage_leave_no_trace_in_the_site(tmp_path: Path) -> None:
     many = {
         f"pkg/m{i}.py": f'"""Module {i} with $x_{i}$."""\nfrom pkg.one import One\n'
         for i in range(9)
     }
     for name, jobs in (("one", 1), ("more", 3)):
         succeed(make_site(tmp_path / name, many), jobs=jobs)
-    assert tree(tmp_path / "one/site") == tree(tmp_path / "more/site")
-
-
-def test_a_damaged_cache_is_only_slower(tmp_path: Path) -> None:
-    succeed(make_site(tmp_path))
-    before = tree(tmp_path / "site")
-    for path in pages_cache(tmp_path).iterdir():
+    sites = tree(tmp_path / "one/site"), tree(tmp_path / "more/site")
+    assert sites[0] == sites[1]
+    for path in pages_cache(tmp_path / "one").iterdir():
         path.write_bytes(path.read_bytes()[:-7])
-    outcome = succeed(tmp_path)
-    assert outcome.tally.drafted == 5
-    assert tree(tmp_path / "site") == before
+    assert succeed(tmp_path / "one").tally.drafted == 14
+    assert tree(tmp_path / "one/site") == sites[0]
+
+
+TOML, PAGE = "docs_src/site.toml", "docs_src/pages/pkg/one.md"
 
 
 @pytest.mark.parametrize(
@@ -184,18 +133,13 @@ def test_a_damaged_cache_is_only_slower(tmp_path: Path) -> None:
         ("pkg/bad.py", '"""\n[x](nowhere.py)\n"""\n', ("pkg/bad.py", 2, "link-broken")),
         ("pkg/bad.py", '"""\n[x](one.py#Two)\n"""\n', ("pkg/bad.py", 2, "anchor-broken")),
         ("pkg/bad.py", '"""\n## A\n\n## A\n"""\n', ("pkg/bad.py", 4, "slug-duplicate")),
-        ("pkg/bad.py", "def x(:\n", ("pkg/bad.py", 1, "syntax")),
         (
             "docs_src/pages/pkg/one.md",
             "# Mine\n",
             ("docs_src/pages/pkg/one.md", 0, "page-collision"),
         ),
-        (
-            "docs_src/site.toml",
-            SITE.replace('"notes"', '"nodes"'),
-            ("docs_src/site.toml", 13, "navigation"),
-        ),
-        ("docs_src/site.toml", SITE.replace('["pkg"]', '["pgk"]'), ("pgk", 0, "source-missing")),
+        (TOML, SITE.replace('"notes"', '"nodes"'), (TOML, 13, "navigation")),
+        (TOML, SITE.replace('["pkg"]', '["pgk"]'), ("pgk", 0, "source-missing")),
     ],
 )
 def test_a_fault_is_reported_with_its_place_and_the_site_stays(
@@ -204,19 +148,16 @@ def test_a_fault_is_reported_with_its_place_and_the_site_stays(
     succeed(make_site(tmp_path))
     before = tree(tmp_path / "site")
     outcome = build(make_site(tmp_path, {name: text}))
-    found = [
-        (f[0].rpartition("/")[2] if f[2] == "source-missing" else f[0], *f[1:])
-        for f in faults(outcome)
-    ]
-    assert fault in found
-    if fault[2] == "syntax":
-        # A warning: the page shows the source as it stands.
-        page = (tmp_path / "site/pkg/bad.html").read_text()
-        assert not outcome.report.failed
-        assert "cannot parse" in page and "line 1" in page
-    else:
-        assert outcome.report.failed
-        assert tree(tmp_path / "site") == before
+    root = f"{tmp_path}/"
+    assert fault in [(path.removeprefix(root), *rest) for path, *rest in faults(outcome)]
+    assert outcome.report.failed and tree(tmp_path / "site") == before
+
+
+def test_a_source_that_python_cannot_parse_is_shown_as_it_stands(tmp_path: Path) -> None:
+    outcome = build(make_site(tmp_path, {"pkg/bad.py": "def x(:\n"}))
+    assert faults(outcome) == [("pkg/bad.py", 1, "syntax")] and not outcome.report.failed
+    page = (tmp_path / "site/pkg/bad.html").read_text()
+    assert "cannot parse" in page and "line 1" in page
 
 
 def test_all_faults_are_found_in_one_build_and_again_in_the_next(tmp_path: Path) -> None:
@@ -226,16 +167,13 @@ def test_all_faults_are_found_in_one_build_and_again_in_the_next(tmp_path: Path)
         "docs_src/pages/notes.md": "$x^{2$\n",
     }
     first = faults(build(make_site(tmp_path, bad)))
-    assert {code for _, _, code in first} == {"tex", "link-broken", "slug-duplicate"}
-    assert [line for _, line, _ in first] == [1, 1, 1, 4]
-    assert [path for path, _, _ in first] == sorted(path for path, _, _ in first)
+    assert first == [
+        ("docs_src/pages/notes.md", 1, "tex"),
+        ("pkg/one.py", 1, "tex"),
+        ("pkg/one.py", 1, "link-broken"),
+        ("pkg/two.py", 4, "slug-duplicate"),
+    ]
     assert faults(build(tmp_path)) == first
-    assert not (tmp_path / "site").exists()
-
-
-def test_checking_writes_nothing(tmp_path: Path) -> None:
-    outcome = build(make_site(tmp_path), check=True)
-    assert not len(outcome.report)
     assert not (tmp_path / "site").exists()
 
 
@@ -247,19 +185,12 @@ def test_a_folder_that_is_not_ours_is_refused_before_any_work(tmp_path: Path) ->
     assert tree(tmp_path / "site").keys() == {"thesis.tex"}
 
 
-def test_files_beside_the_markdown_pages_come_along(tmp_path: Path) -> None:
-    succeed(
-        make_site(tmp_path, {"docs_src/pages/img/a.svg": "<svg/>", "docs_src/pages/.hidden": "x"})
-    )
-    assert (tmp_path / "site/img/a.svg").read_text() == "<svg/>"
-    assert not (tmp_path / "site/.hidden").exists()
-
-
 def test_a_file_that_two_sources_hold_is_one_page(tmp_path: Path) -> None:
     make_site(tmp_path)
-    outcome = build(tmp_path, sources=(tmp_path / "pkg", tmp_path / "pkg", tmp_path / "pkg/one.py"))
-    assert not outcome.report.failed
-    assert outcome.pages == build(tmp_path, sources=(tmp_path / "pkg",)).pages
+    package = tmp_path / "pkg"
+    outcome = build(tmp_path, sources=(package, package, package / "one.py"), check=True)
+    assert not outcome.report.failed and not (tmp_path / "site").exists()
+    assert outcome.pages == build(tmp_path, sources=(package,)).pages
 
 
 def test_a_broken_template_is_a_fault_with_its_line(tmp_path: Path) -> None:

@@ -5,10 +5,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from site_tools import SITE, build, make_site, options, succeed, tree
+from site_tools import FILES, SITE, build, make_site, options, succeed, tree
 
 from pylit.pipeline.build import Builder
 
+ONE, TWO = FILES["pkg/one.py"], FILES["pkg/two.py"]
 THREE = '''"""
 Thrice, as a gain.
 
@@ -33,25 +34,6 @@ from pkg.two import two
 def thrice(n: int) -> int:
     """Takes $n$."""
     return 3 * n
-'''
-TWO = '''"""Two."""
-
-from pkg.one import One
-
-
-def two() -> int:
-    """Twice one."""
-    return 2 * One().say()
-'''
-ONE = '''"""One."""
-
-
-class One:
-    """What is one."""
-
-    def say(self) -> int:
-        """Its number."""
-        return 1
 '''
 TRACE = """\
 import numpy as np

@@ -1,3 +1,5 @@
+"""The commands as they are typed: what they write, what they refuse, and how they end."""
+
 import os
 import re
 import signal
@@ -18,34 +20,30 @@ Run = Callable[..., int]
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """The command, in this process."""
+    """``build_site.py``, in this process."""
     kept = ("--cache", cache(tmp_path))
     return lambda *given: main([str(a) for a in (*given, *kept)], REPOSITORY)
 
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    make_site(tmp_path)
-    return tmp_path / "pkg"
+    return make_site(tmp_path) / "pkg"
 
 
-def test_a_package_is_rendered_without_being_run(
+def test_packages_are_rendered_without_being_run(
     run: Run, package: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (package / "trap.py").write_text("raise SystemExit('I was run')\n")
-    assert run("--source", package, "--out", tmp_path / "out") == 0
-    assert "pkg/trap.html" in pages(tmp_path / "out")
-    home = (tmp_path / "out/index.html").read_text()
+    out, other = tmp_path / "out", tmp_path / "other.py"
+    other.write_text('"""Another."""\n')
+    assert run("--source", package, "--out", out) == 0
+    assert "pkg/trap.html" in pages(out)
+    home = (out / "index.html").read_text()
     assert "<title>pkg</title>" in home and 'href="pkg/one.html"' in home
     said = capsys.readouterr().out
     assert re.search(r"4 pages in \d+\.\d\d s; 4 made, 0 reused; \d+ files changed in .*out/", said)
-
-
-def test_two_sources_a_title_and_an_address(run: Run, package: Path, tmp_path: Path) -> None:
-    (tmp_path / "other.py").write_text('"""Another."""\n')
-    out = tmp_path / "out"
-    arguments = ["--source", package, "--source", tmp_path / "other.py", "--out", out]
-    assert run(*arguments, "--title", "Both", "--base-url", "https://example.org/x") == 0
+    named = ("--title", "Both", "--base-url", "https://example.org/x")
+    assert run("--source", package, "--source", other, "--out", out, *named) == 0
     assert {"pkg/one.html", "other.html"} <= pages(out)
     assert "<title>Both</title>" in (out / "index.html").read_text()
     assert "https://example.org/x/other.html" in (out / "sitemap.xml").read_text()
@@ -54,9 +52,8 @@ def test_two_sources_a_title_and_an_address(run: Run, package: Path, tmp_path: P
 def test_somebody_elses_html_is_text_and_faults_are_warnings(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "m.py").write_text(
-        '"""A <script>alert(1)</script> Tuple[<T>] $\\nosuch$ [x](y.md)"""\n'
-    )
+    text = '"""A <script>alert(1)</script> Tuple[<T>] $\\nosuch$ [x](y.md)"""\n'
+    (tmp_path / "m.py").write_text(text)
     arguments = ["--source", tmp_path / "m.py", "--out", tmp_path / "out"]
     assert run(*arguments) == 0
     page = (tmp_path / "out/m.html").read_text()
@@ -70,9 +67,11 @@ def test_somebody_elses_html_is_text_and_faults_are_warnings(
     ("arguments", "said"),
     [
         (["--sorce", "x"], "did you mean --source?"),
+        (["biuld"], "expected one of build, serve, init, new"),
         (["--jobs", "0"], "--jobs 0: expected a whole number from 1 on\n"),
         (["--port", "99999", "--serve"], "0 to 65535"),
-        (["--check", "--serve"], "choose one"),
+        (["--check", "serve"], "choose one"),
+        (["--new", "x.py", "--serve"], "give one name alone"),
         (["--title", "x"], "site.toml, which says them"),
         (["--source", "x"], "--source needs --out DIR"),
     ],
@@ -105,31 +104,25 @@ BAD_FILES: dict[str, bytes] = {
 
 
 def test_odd_files_all_get_their_page(run: Run, tmp_path: Path) -> None:
-    source = tmp_path / "odd"
+    source, out = tmp_path / "odd", tmp_path / "out"
     source.mkdir()
     (source / "__init__.py").write_bytes(b"")
-    for name, data in BAD_FILES.items():
-        (source / os.fsdecode(name.encode("latin-1"))).write_bytes(data)
+    decoded = {os.fsdecode(name.encode("latin-1")): data for name, data in BAD_FILES.items()}
+    for name, data in decoded.items():
+        (source / name).write_bytes(data)
     (source / "loop").symlink_to(source)
-    assert run("--source", source, "--out", tmp_path / "out") == 0
-    found = pages(tmp_path / "out")
-    names = {Path(os.fsdecode(n.encode("latin-1"))).stem for n in BAD_FILES} - {"index"}
-    assert found == {f"odd/{n}.html" for n in names} | {
-        "odd/index.html",
-        "odd/index.py.html",
-        "index.html",
-        "404.html",
-    }
-    assert "été" in (tmp_path / "out/odd/latin.html").read_text()
-    assert 'id="L20999"' not in (tmp_path / "out/odd/long_line.html").read_text()
-    assert 'id="L20999"' in (tmp_path / "out/odd/many_lines.html").read_text()
+    assert run("--source", source, "--out", out) == 0
+    names = {Path(name).stem for name in decoded} - {"index"} | {"index.py", "index"}
+    assert pages(out) == {f"odd/{name}.html" for name in names} | {"index.html", "404.html"}
+    assert "été" in (out / "odd/latin.html").read_text()
+    assert 'id="L20999"' in (out / "odd/many_lines.html").read_text()
 
 
-def start(*arguments: str | Path) -> "subprocess.Popen[str]":
-    command = [sys.executable, REPOSITORY / "build_site.py", *arguments]
-    return subprocess.Popen(
-        [str(c) for c in command], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+def start(*arguments: str | Path, **environment: str) -> "subprocess.Popen[str]":
+    command = [str(c) for c in (sys.executable, REPOSITORY / "build_site.py", *arguments)]
+    pipe = subprocess.PIPE
+    environment = {**os.environ, **environment}
+    return subprocess.Popen(command, text=True, stdout=pipe, stderr=pipe, env=environment)
 
 
 def test_ctrl_c_ends_it_cleanly_and_the_site_stays(package: Path, tmp_path: Path) -> None:
@@ -146,13 +139,13 @@ def test_ctrl_c_ends_it_cleanly_and_the_site_stays(package: Path, tmp_path: Path
     assert not (tmp_path / "out").exists()
 
 
-def test_the_order_of_sets_leaves_no_trace(run: Run, tmp_path: Path) -> None:
+def test_the_order_of_sets_leaves_no_trace(tmp_path: Path) -> None:
     for seed in ("1", "2"):
         root = make_site(tmp_path / seed)
-        command = [sys.executable, REPOSITORY / "build_site.py", "--source", root / "pkg"]
-        command += ["--out", root / "out", "--cache", cache(root)]
-        environment = os.environ | {"PYTHONHASHSEED": seed}
-        subprocess.run([str(c) for c in command], check=True, env=environment, capture_output=True)
+        given = ("--source", root / "pkg", "--out", root / "out", "--cache", cache(root))
+        with start(*given, PYTHONHASHSEED=seed) as child:
+            child.communicate(timeout=60)
+        assert child.returncode == 0
     assert tree(tmp_path / "1/out") == tree(tmp_path / "2/out")
 
 
@@ -165,14 +158,18 @@ def test_the_site_of_a_package_is_begun_and_built(
     assert main(["init", "no"]) == 2
     with pytest.raises(SystemExit):
         main(["build", *kept])
-    assert main(["init", "pkg"]) == 0
-    assert main(["init", "pkg"]) == 2
-    said = capsys.readouterr()
-    for words in ("there is no no", "`pylit init PACKAGE`", "is there already"):
-        assert words in said.err
+    assert [main(["init", "pkg"]), main(["init", "pkg"]), main(["new", "pkg/x.py"])] == [0, 2, 2]
+    said = capsys.readouterr().err
+    for words in (
+        "there is no no",
+        "`pylit init PACKAGE`",
+        "is there already",
+        "skeleton.py.jinja",
+    ):
+        assert words in said
     assert main(["build", *kept, "--check"]) == main(["build", str(tmp_path), *kept]) == 0
     assert "pkg/one.html" in pages(tmp_path / "site")
-    assert main(["build", "pkg/one.py", "--out", "one", *kept]) == 0
+    assert main(["build", "--out", "one", "pkg/one.py", *kept]) == 0
     assert pages(tmp_path / "one") == {"pkg/one.html", "index.html", "404.html"}
 
 
@@ -187,37 +184,29 @@ def test_without_node_formulas_are_tex(
 
     monkeypatch.chdir(tmp_path)
     command = ["build", "--cache", str(cache(tmp_path))]
+    page = tmp_path / "site/pkg/one.html"
     with monkeypatch.context() as patch:
         patch.setattr("pylit.cli.set_up", missing)
         assert main(command) == 0
-        assert "warning[node]: formulas are shown as TeX" in capsys.readouterr().err
-        assert '<code class="tex">a + b</code>' in (tmp_path / "site/pkg/one.html").read_text()
-        assert not list((tmp_path / "site/assets").rglob("*.woff2"))
-    assert main(command) == 0
-    assert '<code class="tex">' not in (tmp_path / "site/pkg/one.html").read_text()
-    assert tree(tmp_path / "site") == tree(build_anew(tmp_path))
-
-
-def build_anew(root: Path) -> Path:
-    assert main(["build", "--cache", str(cache(root)), "--out", str(root / "anew")]) == 0
-    return root / "anew"
+    assert "warning[node]: formulas are shown as TeX" in capsys.readouterr().err
+    assert '<code class="tex">a + b</code>' in page.read_text()
+    assert not list((tmp_path / "site/assets").rglob("*.woff2"))
+    assert main(command) == main([*command, "--out", "anew"]) == 0
+    assert '<code class="tex">' not in page.read_text()
+    assert tree(tmp_path / "site") == tree(tmp_path / "anew")
 
 
 def test_the_first_page_of_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     guide = (REPOSITORY / "docs_src/pages/annotate.md").read_text(encoding="utf-8")
     steps = guide.partition("## A first page")[2].partition("\n## ")[0]
     module, runs = re.findall(r"```python\n(.*?)```", steps, re.DOTALL)
-    for name, text in (
-        ("demo/__init__.py", ""),
-        ("demo/attention.py", module),
-        ("docs_src/traces/demo/attention.py", runs),
-    ):
+    files = {"demo/attention.py": module, "docs_src/traces/demo/attention.py": runs}
+    for name, text in {"demo/__init__.py": "", **files}.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    assert main(["init", "demo"]) == 0
-    assert main(["build", "--check", "--cache", str(cache(tmp_path))]) == 0
-    assert main(["build", "--cache", str(cache(tmp_path))]) == 0
+    build = ["build", "--cache", str(cache(tmp_path))]
+    assert main(["init", "demo"]) == main([*build, "--check"]) == main(build) == 0
     page = (tmp_path / "site/demo/attention.html").read_text(encoding="utf-8")
     assert "<mjx-container" in page
     assert "<b>scores</b> [T, S]" in page and "<b>mean</b> [T, V]" in page

@@ -30,18 +30,13 @@ def test_it_reads_like_a_compiler_message() -> None:
     )
 
 
-def test_a_report_holds_each_fault_once_in_the_order_of_places() -> None:
-    late, early = diagnostic(line=9), diagnostic(line=2)
-    report = Report([late, early, late])
-    report.add(diagnostic(line=2))
-    assert list(report) == [early, late]
-    assert len(report) == 2
-
-
-def test_only_errors_fail_a_build() -> None:
-    report = Report([diagnostic(severity=Severity.WARNING)])
+def test_a_report_holds_each_fault_once_in_order_and_only_errors_fail() -> None:
+    late, early = diagnostic(line=9, severity=Severity.WARNING), diagnostic(line=2)
+    report = Report([late, late])
     assert not report.failed
-    report.extend([diagnostic(line=4)])
+    report.extend([early])
+    report.add(diagnostic(line=2))
+    assert list(report) == [early, late] and len(report) == 2
     assert report.failed
 
 

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from site_tools import REPOSITORY, build, make_site
+from site_tools import REPOSITORY, make_site, succeed
 
 from pylit.skeleton import SkeletonError, begin_page
 
@@ -20,20 +20,20 @@ def site(tmp_path: Path) -> Path:
     return make_site(tmp_path, {"docs_src/skeleton.py.jinja": template.read_text()})
 
 
-def test_linters_and_types_have_nothing_to_say(site: Path) -> None:
+def test_linters_and_types_and_the_site_have_nothing_to_say(site: Path) -> None:
     written = begin(site, "pkg/gated_linear_unit.py")
-    ruff = [sys.executable, "-m", "ruff"]
-    settings = ["--config", str(REPOSITORY / "labml_nn/ruff.toml")]
+    ruff, settings = ["ruff"], ["--config", str(REPOSITORY / "labml_nn/ruff.toml")]
     for command in (
         [*ruff, "check", *settings],
         [*ruff, "format", "--check", *settings],
         # The settings are those of `make check`, whose cache it finds and leaves as it was.
-        [sys.executable, "-m", "mypy"],
+        ["mypy"],
     ):
-        done = subprocess.run(
-            [*command, str(written)], cwd=REPOSITORY, capture_output=True, text=True
-        )
+        given = [sys.executable, "-m", *command, str(written)]
+        done = subprocess.run(given, cwd=REPOSITORY, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
+    succeed(site)
+    assert "Gated linear unit" in (site / "site/pkg/gated_linear_unit.html").read_text()
 
 
 def test_its_exercises_run(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,26 +46,16 @@ def test_its_exercises_run(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         exec(program.replace("\n#\n", "\n\n"), {})
 
 
-def test_the_site_with_it_has_no_fault(site: Path) -> None:
-    begin(site, "pkg/gated_linear_unit.py")
-    outcome = build(site)
-    assert not list(outcome.report)
-    assert "Gated linear unit" in (site / "site/pkg/gated_linear_unit.html").read_text()
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
+def test_a_place_where_no_page_can_be_is_refused(site: Path) -> None:
+    before = {path: path.read_bytes() for path in site.rglob("*.py")}
+    for name, said in (
         ("pkg/one.py", "is there already; choose another name"),
         ("pkg/notes.md", "notes.md is no Python file"),
         ("elsewhere.py", "its sources are in pkg/"),
         ("pkg/half-done.py", "'half-done' cannot be imported in Python; try 'half_done'"),
         ("pkg/deep/down.py", "deep is no package; begin with /"),
-    ],
-)
-def test_a_place_where_no_page_can_be_is_refused(site: Path, name: str, said: str) -> None:
-    before = {path: path.read_bytes() for path in site.rglob("*.py")}
-    with pytest.raises(SkeletonError, match=r"^[^\n]*$") as refused:
-        begin(site, name)
-    assert said in str(refused.value)
+    ):
+        with pytest.raises(SkeletonError, match=r"^[^\n]*$") as refused:
+            begin(site, name)
+        assert said in str(refused.value)
     assert {path: path.read_bytes() for path in site.rglob("*.py")} == before
