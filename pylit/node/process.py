@@ -4,6 +4,7 @@ import json
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from pylit.node.packages import NodeError, find_node
 class NodeProcess:
     """A script that answers one line of JSON for each line of JSON it is given, in their order.
 
+    It answers into a file, so that it never waits for us to read.
+
     Raises:
         NodeError: Node is missing, or cannot be started.
     """
@@ -21,52 +24,52 @@ class NodeProcess:
     def __init__(self, script: Path, *, memory: int = 1024) -> None:
         """`memory`: megabytes that the script's objects may take before Node ends it."""
         self._script = script
-        #: Since when an answer is waited for.
+        #: When it was last given something, or answered.
         self.since = time.monotonic()
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         command = [str(find_node()), f"--max-old-space-size={memory}", str(script)]
-        pipe = subprocess.PIPE
-        try:
-            self._process = subprocess.Popen(
-                command, stdin=pipe, stdout=pipe, stderr=self._stderr, encoding="utf-8"
-            )
-        except OSError as error:
-            self._stderr.close()
-            raise NodeError(f"{script} cannot be started: {error}") from error
+        # Files without names, where a system lets us delete what is open.
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            said, error = Path(folder, "said"), Path(folder, "error")
+            with said.open("w") as out, error.open("w") as err:
+                try:
+                    self._process = subprocess.Popen(
+                        command, stdin=subprocess.PIPE, stdout=out, stderr=err, encoding="utf-8"
+                    )
+                except OSError as fault:
+                    raise NodeError(f"{script} cannot be started: {fault}") from fault
+            self._said = said.open(encoding="utf-8")
+            self._error = error.open(encoding="utf-8", errors="replace")
+        self._begun = ""
 
     def send(self, message: Any) -> None:
-        """Ask for something. Should the process have ended, `receive` says so."""
+        """Ask for something. Should the process have ended, `answers` says so."""
         assert self._process.stdin is not None
+        self.since = time.monotonic()
         with suppress(OSError):
             print(json.dumps(message), file=self._process.stdin, flush=True)
 
-    def receive(self) -> dict[str, Any]:
-        """The answer to the first message that has none yet.
+    def answers(self) -> Iterator[dict[str, Any]]:
+        """The answers that have come since the last time.
 
         Raises:
-            NodeError: The process ended, or was killed, or said something else.
+            NodeError: The process has ended, or says something else.
         """
-        assert self._process.stdout is not None
-        self.since = time.monotonic()
-        line = self._process.stdout.readline()
-        try:
-            answer: dict[str, Any] = json.loads(line)
-        except ValueError:
-            self.kill()
-            status = self._process.wait()
-            self._stderr.seek(0)
-            words = self._stderr.read()[-2000:].decode("utf-8", "replace").strip()
-            said = f"answered `{line.strip()[:200]}`, which is not JSON" if line else "ended"
-            raise NodeError(f"{self._script.name} {said} (exit status {status}): {words}") from None
-        return answer
-
-    def kill(self) -> None:
-        """End the process, from any thread; who waits for an answer is told that it ended."""
-        self._process.kill()
+        status = self._process.poll()
+        *lines, self._begun = (self._begun + self._said.read()).split("\n")
+        for line in lines:
+            self.since = time.monotonic()
+            try:
+                yield json.loads(line)
+            except ValueError:
+                raise NodeError(f"{self._script.name} answered `{line[:200]}`") from None
+        if status is not None:
+            words = self._error.read()[-2000:].strip()
+            raise NodeError(f"{self._script.name} ended (exit status {status}): {words}")
 
     def close(self) -> None:
         """End the process and wait for it."""
-        self.kill()
+        self._process.kill()
         with suppress(OSError):  # What could not be written any more fails again.
             self._process.communicate()
-        self._stderr.close()
+        self._said.close()
+        self._error.close()

@@ -104,12 +104,10 @@ class Walk:
         self._md, self._note, self._env = md, note, env
         self._own = bool(md.options["html"])
         self._source, self._lines = text, text.split("\n")
-        self._formulas: list[Formula] = []
-        self._headings: list[Heading] = []
-        self._references: list[Reference] = []
-        self._figures: list[FigureUse] = []
+        #: What `NoteHtml` has of it.
+        kinds = ("formulas", "headings", "references", "figures", "citations")
+        self._found: dict[str, Any] = {kind: [] for kind in kinds}
         self._said: list[str] = []
-        self._citations: list[Citation] = []
         self._exercises = Exercises(note.slugs)
         self._footnotes = 0
         #: The line of text that its tokens stand in, and in what of it.
@@ -125,15 +123,8 @@ class Walk:
             self._fault("tex", f"`{opened}` is not closed", hint, place)
         html = self._html(tokens)
         said = "\n".join(said for said in self._said if said.strip() or said == HEADING)
-        return NoteHtml(
-            html,
-            tuple(self._formulas),
-            tuple(self._headings),
-            tuple(self._references),
-            tuple(self._figures),
-            said,
-            tuple(self._citations),
-        )
+        found = {kind: tuple(values) for kind, values in self._found.items()}
+        return NoteHtml(html, text=said, **found)
 
     def _html(self, tokens: _Tokens) -> str:
         html = []
@@ -232,8 +223,8 @@ class Walk:
     _code_block = _fence
 
     def _formula(self, tex: str, display: bool, place: Place) -> str:
-        self._formulas.append(Formula(tex, display, *self._at(place)))
-        return formula_slot(len(self._formulas) - 1)
+        self._found["formulas"].append(Formula(tex, display, *self._at(place)))
+        return formula_slot(len(self._found["formulas"]) - 1)
 
     def _math_inline(self, tokens: _Tokens, idx: int) -> str:
         token = tokens[idx]
@@ -277,7 +268,7 @@ class Walk:
         return self._as_usual(tokens, idx)
 
     def _refer(self, address: str, line: int) -> None:
-        self._references.append(Reference(address, self._note.first_line + line))
+        self._found["references"].append(Reference(address, self._note.first_line + line))
 
     def _image(self, tokens: _Tokens, idx: int) -> str:
         """An image of the site. One from elsewhere is not fetched: its text links to it."""
@@ -326,7 +317,7 @@ class Walk:
                 self._fault("citation", f"no work `{key}` in the bibliography", work, at)
                 work = Cited(key, "", "")
             else:
-                self._citations.append(Citation(key, self._note.first_line + place.line))
+                self._found["citations"].append(Citation(key, self._note.first_line + place.line))
             name = work.year if part["bare"] else f"{work.short} {work.year}".rstrip()
             where = " ".join((part["place"] or "").split())
             shown.append((f"{name}, {where}" if where else name, work.href))
@@ -380,7 +371,9 @@ class Walk:
             self._fault("slug-duplicate", message, hint, Place(line))
         opening.attrs, inline.children = {"id": anchor}, []
         outline = _NO_OUTLINE.sub("", html)
-        self._headings.append(Heading(level, anchor, text, outline, self._note.first_line + line))
+        self._found["headings"].append(
+            Heading(level, anchor, text, outline, self._note.first_line + line)
+        )
         self._exercises.heading(opening.tag, inline.content)
         return self._as_usual(tokens, idx) + html
 
@@ -412,7 +405,7 @@ class Walk:
             address = image.attrs["src"]
             hint = f"write what to look for in it, ![No query sees a later key.]({address})"
             self._fault("figure-caption", f"`{address}` has no caption", hint, place)
-        self._figures.append(FigureUse(name, *self._at(place), _FIGURES[scheme]))
+        self._found["figures"].append(FigureUse(name, *self._at(place), _FIGURES[scheme]))
         caption = self._md.parseInline(image.content, self._env)[0]
         inline.content, inline.children = caption.content, caption.children
         below, picture = figure_slot(name, "below"), figure_slot(name, "picture")

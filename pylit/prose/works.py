@@ -5,10 +5,12 @@ kept, as plain text: who, when, what, where it came out, and where it can be rea
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
+from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
 from pylit.diagnostics import Diagnostic, Report
@@ -105,29 +107,28 @@ def read_bibliography(path: Path, display: str, report: Report) -> dict[str, Wor
             fault(line, message, "give each of them a key of its own")
         # What cannot be read is known all the same: citing it is no second fault.
         works.setdefault(key, Work(key, key, "", (), (), key, "", (), 0))
-    entries, broken = _parsed(text)
-    for line, message in broken:
-        fault(line, f"is not BibTeX: {message}", "close every brace, end each field")
+    # Here, because it takes as long as a build in which nothing has changed.
+    from pybtex import errors
+    from pybtex.database import parse_string
+
+    with errors.capture() as found:
+        entries = parse_string(text, "bibtex").entries
+    # Repeated keys have no line there, and are told already.
+    broken = [error for error in found if getattr(error, "lineno", None)]
+    for one in broken:
+        message = str(one).rpartition(": ")[2]
+        fault(one.lineno, f"is not BibTeX: {message}", "close every brace, end each field")
     # Where braces are not closed, what seems to be missing may be there.
     for key, entry in entries.items() if not broken else ():
         line = places.get(key.lower(), 0)
         works[key] = _work(key, entry, line)
         for message, hint in _faults(works[key]):
             fault(line, f"`{key}` {message}", hint)
-    return _told_apart(works)
-
-
-def _parsed(text: str) -> tuple[Mapping[str, "Entry"], list[tuple[int, str]]]:
-    """The entries, and what is not BibTeX: line and message."""
-    # Here, because it takes as long as a build in which nothing has changed.
-    from pybtex import errors
-    from pybtex.database import parse_string
-
-    with errors.capture() as faults:
-        entries = parse_string(text, "bibtex").entries
-    # Repeated keys, which have no line, are found without it.
-    told = [(getattr(fault, "lineno", None), str(fault)) for fault in faults]
-    return entries, [(at, said.partition(": ")[2] or said) for at, said in told if at is not None]
+    # A letter after the year tells apart what would be named alike.
+    named = Counter(work.name for work in works.values())
+    letters = {name: iter(ascii_lowercase) for name, times in named.items() if times > 1}
+    years = {k: w.year + next(letters.get(w.name, iter("")), "") for k, w in works.items()}
+    return {key: replace(work, year=years[key]) for key, work in works.items()}
 
 
 def _work(key: str, entry: "Entry", line: int) -> Work:
@@ -176,19 +177,6 @@ def _faults(work: Work) -> Iterator[tuple[str, str]]:
         yield f"has no {' and '.join(missing)}", "readers want to know who, what and when"
     if not work.links:
         yield "says not where it can be read", "add `eprint` (its arXiv number), `doi`, or `url`"
-
-
-def _told_apart(works: Mapping[str, Work]) -> dict[str, Work]:
-    """The works with a letter after the year of those that would be named alike."""
-    alike: dict[str, list[str]] = {}
-    for work in works.values():
-        alike.setdefault(work.name, []).append(work.key)
-    letters = {
-        key: chr(ord("a") + number)
-        for keys in alike.values()
-        for number, key in enumerate(keys if len(keys) > 1 else ())
-    }
-    return {k: replace(work, year=work.year + letters.get(k, "")) for k, work in works.items()}
 
 
 def _plain(latex: str) -> str:

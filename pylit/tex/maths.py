@@ -9,24 +9,23 @@ import re
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from html import escape
 from pathlib import Path
-from queue import SimpleQueue
-from threading import Thread
-from typing import Any
 
 from pylit.cache import Cache, digest
 from pylit.node.packages import MODULES, SCRIPTS, NodeError, staged
 from pylit.node.process import NodeProcess
 
 FONTS = MODULES / "@mathjax" / "mathjax-newcm-font" / "chtml" / "woff2"
-#: Characters of a formula, and of those that Node is given before it answers: few enough that no
-#: pipe is ever full on both sides.
+#: Characters of a formula, and of those that Node is given before it answers: what we write must
+#: fit into the pipe to it, or we would wait for it.
 LONGEST = 20_000
 AHEAD = 10_000
+#: Seconds after which we look again whether Node has answered.
+_NAP = 0.002
 #: MathJax's text font holds every letter of mathematics, 94 KB for a site that uses two hundred of
 #: them; cut down, it has about 20 KB. Smaller fonts stay as they are.
 LARGE = 32_000
@@ -34,7 +33,6 @@ LARGE = 32_000
 _SLOT = re.compile("\ue000([0-9]+)\ue001")
 #: TeX, and whether it stands on a line of its own.
 _Formula = tuple[str, bool]
-_Answer = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,32 +76,31 @@ class MathRenderer:
         #: How many of them the cache holds, and those that it shall not hold.
         self._kept = 0
         self._stuck: set[_Formula] = set()
-        self._due: dict[_Formula, Future[_Answer]] = {}
-        self._queue: SimpleQueue[tuple[_Formula, Future[_Answer]] | None] = SimpleQueue()
-        self._thread: Thread | None = None
         self._node: NodeProcess | None = None
-        self._closing = False
+        #: What Node will be asked for, and what it has been asked for.
+        self._waiting: dict[_Formula, None] = {}
+        self._sent: deque[_Formula] = deque()
 
     def submit(self, formulas: Iterable[_Formula]) -> None:
-        """Begin with formulas, each ``(tex, display)``; returns at once."""
+        """Begin with formulas, each ``(tex, display)``; returns at once.
+
+        Raises:
+            NodeError: Node is missing, or fails whatever it is given.
+        """
+        if self._done is None:
+            known = None if self._plain else self._cache.load("formulas", versions())
+            self._done = known or {}
+            self._kept = len(self._done)
         for formula in dict.fromkeys(formulas):
-            if self._done is None:
-                known = None if self._plain else self._cache.load("formulas", versions())
-                self._done = known or {}
-                self._kept = len(self._done)
-            if formula in self._done or formula in self._due:
+            if formula in self._done or formula in self._sent or formula in self._waiting:
                 continue
             if self._plain:
                 self._done[formula] = Rendered(f'<code class="tex">{escape(formula[0])}</code>')
             elif len(formula[0]) > LONGEST:
-                error = f"a formula of more than {LONGEST:,} characters"
-                self._done[formula] = _finish(formula[0], {"error": error})
+                self._failed(formula, f"a formula of more than {LONGEST:,} characters")
             else:
-                self._due[formula] = Future()
-                self._queue.put((formula, self._due[formula]))
-                if self._thread is None:
-                    self._thread = Thread(target=self._typeset, daemon=True)
-                    self._thread.start()
+                self._waiting[formula] = None
+        self._go_on()
 
     def result(self, tex: str, display: bool) -> Rendered:
         """The result for one formula, submitted before or not; waits for it.
@@ -111,22 +108,12 @@ class MathRenderer:
         Raises:
             NodeError: Node is missing, or fails whatever it is given.
         """
-        formula = (tex, display)
-        self.submit([formula])
+        self.submit([(tex, display)])
         assert self._done is not None
-        future = self._due.pop(formula, None)
-        while future is not None and formula not in self._done:
-            try:
-                answer = future.result(timeout=min(1.0, self._patience))
-            except TimeoutError:
-                node = self._node
-                if node is not None and time.monotonic() - node.since > self._patience:
-                    node.kill()
-            else:
-                self._done[formula] = _finish(tex, answer)
-                if "stuck" in answer:
-                    self._stuck.add(formula)
-        return self._done[formula]
+        while (tex, display) not in self._done:
+            time.sleep(_NAP)
+            self._go_on()
+        return self._done[tex, display]
 
     def keep(self) -> None:
         """Store what Node has answered since it was last stored."""
@@ -137,13 +124,9 @@ class MathRenderer:
 
     def close(self) -> None:
         """End Node; results not asked for are lost."""
-        if self._thread is not None:
-            self._closing = True
-            self._queue.put(None)
-            if self._node is not None:
-                self._node.kill()
-            self._thread.join()
-            self._thread, self._closing = None, False
+        self._end()
+        self._sent.clear()
+        self._waiting.clear()
         self.keep()
 
     def __enter__(self) -> "MathRenderer":
@@ -152,48 +135,63 @@ class MathRenderer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _typeset(self) -> None:
-        """Have Node set what is in the queue, until None is; in a thread of its own."""
-        sent: deque[tuple[_Formula, Future[_Answer]]] = deque()
-        while not self._closing:
-            ahead = sum(len(tex) for (tex, _), _ in sent)
-            try:
-                if not sent or (ahead < AHEAD and not self._queue.empty()):
-                    if asked := self._queue.get():
-                        sent.append(asked)
-                        self._node = self._node or self._start()
-                        self._node.send(asked[0])
-                else:
-                    assert self._node is not None
-                    answer = self._node.receive()
-                    sent.popleft()[1].set_result(answer)
-            except NodeError as error:
-                if not self._closing:
-                    self._start_anew(sent, error)
-        self._end()
+    def _go_on(self) -> None:
+        """Take what Node has answered, and ask it for more."""
+        try:
+            if self._node is None and self._waiting:
+                self._node = self._start()
+            if self._node is not None:
+                self._take(self._node)
+        except NodeError as error:
+            self._start_anew(error)
 
-    def _start_anew(self, sent: deque[tuple[_Formula, Future[_Answer]]], error: NodeError) -> None:
+    def _take(self, node: NodeProcess) -> None:
+        assert self._done is not None
+        for answer in node.answers():
+            formula = self._sent.popleft()
+            if "error" in answer:
+                self._failed(formula, answer["error"], answer["offset"])
+            else:
+                self._done[formula] = Rendered(answer["html"], tuple(answer["css"]))
+        if self._sent and time.monotonic() - node.since > self._patience:
+            raise NodeError(f"Node has not answered for {self._patience:g} s")
+        while self._waiting and sum(len(tex) for tex, _ in self._sent) < AHEAD:
+            formula = next(iter(self._waiting))
+            del self._waiting[formula]
+            self._sent.append(formula)
+            node.send(formula)
+
+    def _failed(self, formula: _Formula, error: str, offset: int = 0) -> None:
+        assert self._done is not None
+        shown = f'<code class="math-error">{escape(formula[0])}</code>'
+        self._done[formula] = Rendered(shown, error=error, offset=offset)
+
+    def _start_anew(self, error: NodeError) -> None:
         """Start another process for one that ended; the formula that it ended at gets the blame.
 
         A process answers in the order of its requests, so that is the first one without an answer.
         """
-        culprit = sent[0][0][0]
         self._end()
+        culprits = [self._sent.popleft()] if self._sent else []
+        self._waiting = dict.fromkeys([*self._sent, *self._waiting])
+        self._sent.clear()
         try:
-            self._node = self._start()
             # A new process that cannot set this either has another fault than the formula.
-            self._node.send(("x", False))
-            self._node.receive()
+            with closing(self._start()) as node:
+                node.send(("x", False))
+                while not list(node.answers()):
+                    if time.monotonic() - node.since > self._patience:
+                        raise error
+                    time.sleep(_NAP)
         except NodeError:
-            fault = NodeError(f"mathematics failed at or before `{culprit}`: {error}")
-            while sent:
-                sent.popleft()[1].set_exception(fault)
-            self._end()
-            return
-        said = f"MathJax ran out of memory on it, or took more than {self._patience:g} s"
-        sent.popleft()[1].set_result({"error": said, "stuck": True})
-        for formula, _ in sent:
-            self._node.send(formula)
+            self._waiting.clear()
+            place = f" at or before `{culprits[0][0]}`" if culprits else ""
+            raise NodeError(f"mathematics failed{place}: {error}") from error
+        for culprit in culprits:
+            limit = f"{self._patience:g} s"
+            self._failed(culprit, f"MathJax ran out of memory on it, or took more than {limit}")
+            self._stuck.add(culprit)
+        self._go_on()
 
     def _end(self) -> None:
         if self._node is not None:
@@ -204,13 +202,6 @@ class MathRenderer:
         if not FONTS.is_dir():
             raise NodeError(f"MathJax is not installed in {MODULES}; run `python -m pylit.node`")
         return NodeProcess(self._script or staged("serve.mjs"))
-
-
-def _finish(tex: str, answer: _Answer) -> Rendered:
-    if "error" in answer:
-        shown = f'<code class="math-error">{escape(tex)}</code>'
-        return Rendered(shown, error=answer["error"], offset=answer.get("offset", 0))
-    return Rendered(answer["html"], tuple(answer["css"]))
 
 
 def versions() -> str:

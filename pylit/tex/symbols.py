@@ -52,14 +52,6 @@ _READ = {r"\\": 0} | {
 _FUNCTIONS = _commands(
     r"\max \min \sup \inf \lim \argmax \argmin \log \ln \exp \sin \cos \tan \tanh \det \Pr \ker"
 )
-#: Commands without arguments that may stand right before a group.
-_PLAIN = _FUNCTIONS | _commands(
-    r"""
-    \sum \prod \int \oint \cdot \times \odot \otimes \oplus \circ \pm \in \to \mapsto \le \leq
-    \ge \geq \lt \gt \ne \neq \sim \approx \equiv \propto \mid \quad \qquad \dots \ldots \cdots
-    \left \right \big \Big \bigl \bigr \Bigl \Bigr \top \partial \nabla \infty
-    """
-)
 #: What stands above and below these is read as well.
 _OPERATORS = _commands(
     r"\sum \prod \int \oint \max \min \sup \inf \lim \argmax \argmin \operatorname"
@@ -72,9 +64,8 @@ _REFUSED = _commands(
     \raise \lower \moveleft \moveright \rule \above \abovewithdelims
     """
 )
-#: They have an argument besides their name; in the last one, a letter may be an arrow.
-_ENVIRONMENT = re.compile(r"array|alignat\*?|alignedat|tabular|subarray")
-_DIAGRAM = "CD"
+#: There, a letter may be an arrow.
+_DIAGRAM = r"\begin{CD}"
 
 Tokens = tuple[str, ...]
 #: The nucleus of what is no symbol but may hold some: a group, a fraction.
@@ -236,7 +227,7 @@ class _Reader:
                 opened.append(index)
             elif token == "}":
                 self._closing[opened.pop()] = index
-        if not opened and _REFUSED.isdisjoint(self._tokens):
+        if not opened and _REFUSED.isdisjoint(self._tokens) and _DIAGRAM not in tex:
             self._run(0)
 
     def _run(self, index: int) -> None:
@@ -280,16 +271,6 @@ class _Reader:
             after += self._tokens[after] == "*"
             end = self._argument(after)
             return end, (token, *self._inside(after, end))
-        if token in (r"\begin", r"\end"):
-            end = self._closing[after] + 1
-            name = "".join(self._inside(after, end))
-            if name == _DIAGRAM:
-                raise KeyError(name)
-            if token == r"\begin":
-                end = self._optional(end)
-                if _ENVIRONMENT.fullmatch(name):
-                    end = self._closing[end] + 1
-            return end, _NOTHING
         if token in _READ:
             after = self._optional(after)
             for _ in range(_READ[token] if self._tokens[after] != "}" else 0):
@@ -297,7 +278,7 @@ class _Reader:
                     self._run(after + 1)
                 after = self._argument(after)
             return after, _NOTHING
-        if re.fullmatch(r"\\[A-Za-z]+", token) and token not in _PLAIN:
+        if re.fullmatch(r"\\[A-Za-z]+", token):
             while self._tokens[after] == "{":
                 after = self._closing[after] + 1
         return after, tuple(self._tokens[index:after])
