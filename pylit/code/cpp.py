@@ -15,11 +15,11 @@ from pygments.lexers import CppLexer
 from pygments.token import Comment as CommentToken
 from pygments.token import Keyword, Name
 
-from pylit.code.scopes import Position
 from pylit.diagnostics import Report
 from pylit.model import Definition, Link, Module, SourceFile, Target
 from pylit.source.discover import read_source
 from pylit.source.notes import Comment, comment_notes
+from pylit.source.scopes import Position
 from pylit.source.sections import build_sections
 
 SUFFIXES = (".cpp", ".h")

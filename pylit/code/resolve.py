@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterator, Mapping
 
 from pylit.code.external import external_kind, external_link
-from pylit.code.scopes import Definer, Position, Scope, name_of, place, read_scopes
 from pylit.code.values import BUILTINS, Lookup, Value, Values
 from pylit.model import Link, Module
 from pylit.source.decode import cut
+from pylit.source.scopes import Definer, Position, Scope, name_of, place, read_scopes
 
 #: Links of code by the position of the names that have them.
 Links = Mapping[Position, Link]
@@ -114,12 +114,8 @@ class Resolver:
         if isinstance(node, ast.Name) and scope.receiver(node.id):
             return None
         value = self.values.value(node, scope)
-        if value is not None and not value.name:
-            called = self.scopes is not None and node in self.scopes.called
-            method = self.values.call(value.of) if called else None
-            named = called or isinstance(node, ast.Attribute)
-            value = method or (self._telling(value.of) if named else None)
-        return self._link(value)
+        told = value is None or value.name or isinstance(node, ast.Name)
+        return self._link(value if told or value is None else self._telling(value.of))
 
     def _telling(self, dotted: str) -> Value | None:
         """The class of an instance, where that says more than `int` or `Tensor`."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from pylit.code.cpp import includes, is_cpp
 from pylit.code.external import external_kind, external_link
-from pylit.code.scopes import Binding, Scope, Scopes, read_scopes
 from pylit.model import Module, Target
+from pylit.source.scopes import Binding, Scope, Scopes, read_scopes
 
 #: Answers what a dotted name stands for in the project; None for what is not of the project.
 Lookup = Callable[[str], Target | None]
@@ -28,8 +28,6 @@ PUBLIC = "__all__"
 
 BUILTINS = frozenset(name for name in vars(builtins) if not name.startswith("_"))
 
-#: Bases that add no attribute worth a link: a search for one goes on behind them.
-_EMPTY_BASES = ("builtins.object", "typing.Generic", "typing.Protocol", "abc.ABC")
 #: Subscripted forms of which an instance is an instance of their first argument.
 _TRANSPARENT = ("Optional", "Annotated", "Final", "ClassVar")
 _OPAQUE = ("typing.Type", "builtins.type", "typing.Union")
@@ -176,7 +174,7 @@ class Values:
                 defined = self.target(f"{place}.{name}")
                 if defined is not None:
                     return Value(defined.definition.dotted)
-            elif place not in _EMPTY_BASES:
+            else:
                 outside = f"{place}.{name}"
                 return Value(outside) if place and external_link(outside) else None
         return None
@@ -186,13 +184,13 @@ class Values:
         dotted = self._canonical(dotted) if dotted else ""
         return Value(of=dotted) if dotted and self.is_class(dotted) else None
 
-    def described(self, dotted: str) -> Value | None:
+    def described(self, dotted: str) -> Value:
         """The thing with a dotted name."""
         name = self._canonical(dotted)
-        target = self.target(name) if name else None
+        target = self.target(name)
         constant = target is not None and target.definition.kind == "constant"
         held = self.instance(target.bases[0]) if target and constant and target.bases else None
-        return Value(name, held.of if held else "") if name else None
+        return Value(name, held.of if held else "")
 
     def value(self, node: ast.expr, scope: Scope) -> Value | None:
         """What is known of an expression in a scope."""
@@ -221,14 +219,10 @@ class Values:
         return self.member(owner.name, name) if target.definition.kind == "class" else None
 
     def _called(self, node: ast.Call, scope: Scope) -> Value | None:
-        if isinstance(node.func, ast.Subscript):
-            # ``Stack[int]()`` makes a stack, but ``layers[0]()`` calls what nobody knows.
-            held = self.value(node.func.value, scope)
-            return self.instance(held.name) if held and not held.of else None
-        function = self.value(node.func, scope)
-        if function is not None and not function.name:
-            function = self.call(function.of)
-        if function is None:
+        # ``Stack[int]()`` makes a stack; what ``layers[0]()`` calls, nobody knows.
+        called = node.func.value if isinstance(node.func, ast.Subscript) else node.func
+        function = self.value(called, scope)
+        if function is None or not function.name:
             return None
         if function.name == "builtins.super":
             home = self.value(node.args[0], scope) if node.args else Value(scope.owner)
@@ -237,13 +231,6 @@ class Values:
         if target is None or target.definition.kind not in ("function", "method"):
             return self.instance(function.name)
         return self.instance(target.bases[0]) if target.bases else None
-
-    def call(self, dotted: str) -> Value | None:
-        """The method that a call of an instance runs; in a PyTorch module it is ``forward``."""
-        special = self.member(dotted, "__call__")
-        if special is None and any(place.startswith("torch.nn.") for place in self.order(dotted)):
-            special = self.member(dotted, "forward")
-        return special if special is not None and self.target(special.name) else None
 
     def named(self, name: str, scope: Scope) -> Value | None:
         """What a plain name stands for in a scope: only what all of its bindings say."""
@@ -274,7 +261,7 @@ class Values:
 
     def _bound(self, binding: Binding, name: str, home: Scope) -> Value | None:
         """What one binding makes of a name of scope `home`."""
-        dotted, known = binding.dotted, None
+        dotted = binding.dotted
         if binding.how == "import":
             return self.described(dotted)
         if binding.how == "definition":
@@ -283,25 +270,25 @@ class Values:
         if binding.how in ("self", "cls"):
             receiver = Value(of=dotted) if binding.how == "self" else Value(dotted)
             return receiver if self.target(dotted) else None
-        assert binding.scope or binding.how == "unknown"
-        if binding.scope and binding.how == "annotation":
-            known = self.instance(self.declared(binding.node, binding.scope))
-        elif binding.scope:
-            known = self._assigned(binding.node, binding.scope)
+        known = self._known(binding)
         own = self.target(f"{home.dotted}.{name}") if home.kind in ("module", "class") else None
         if own is not None:
             constant = own.definition.kind == "constant"
             return Value(own.definition.dotted, known.of if known else "") if constant else None
         return known
 
-    def _assigned(self, node: ast.expr, scope: Scope) -> Value | None:
-        """What a name stands for after ``name = node``."""
+    def _known(self, binding: Binding) -> Value | None:
+        """What a name stands for after ``name = node`` or ``name: node``."""
+        node, scope = binding.node, binding.scope
+        if scope is None:
+            return None
+        if binding.how == "annotation":
+            return self.instance(self.declared(node, scope))
         value = self.value(node, scope)
-        if value is not None and isinstance(node, ast.Attribute):
-            owner = self.value(node.value, scope)
-            if owner is not None and owner.of:
-                # It may be a property: then the name holds a result, not what is defined there.
-                return Value(of=value.of) if value.of else None
+        owner = self.value(node.value, scope) if isinstance(node, ast.Attribute) else None
+        if value and owner and owner.of:
+            # It may be a property: then the name holds a result, not what is defined there.
+            return Value(of=value.of) if value.of else None
         return value
 
     def name(self, node: ast.expr, scope: Scope) -> str:
@@ -333,14 +320,8 @@ class Values:
         """
         bindings = [b for b in bindings if b.how != "value" or not _is_none(b.node)]
         declared = [b for b in bindings if b.how == "annotation"]
-        classes = set()
-        for binding in declared or bindings:
-            value = None
-            if binding.how == "annotation" and binding.scope:
-                value = Value(of=self.declared(binding.node, binding.scope))
-            elif binding.how == "value" and binding.scope:
-                value = self.value(binding.node, binding.scope)
-            classes.add(value.of if value and not value.above else "")
+        values = map(self._known, declared or bindings)
+        classes = {value.of if value and not value.above else "" for value in values}
         return classes.pop() if len(classes) == 1 else ""
 
 
@@ -382,9 +363,10 @@ def targets(module: Module, url: str) -> dict[str, Target]:
 def _module_names(module: Module, scopes: Scopes, values: Values) -> dict[str, str]:
     """Names that a module has from elsewhere; those of which nothing is known lead to ``""``."""
     names = {STARS: " ".join(scopes.stars)} if scopes.stars else {}
-    for name in scopes.module.bindings.keys() - {each.qualname for each in module.definitions}:
-        value = values.named(name, scopes.module)
-        names[name] = value.name if value else ""
+    defined = {definition.qualname for definition in module.definitions}
+    for name in scopes.module.bindings:
+        value = None if name in defined else values.named(name, scopes.module)
+        names |= {} if name in defined else {name: value.name if value else ""}
     try:
         (binding,) = scopes.module.bindings[PUBLIC]
         names[PUBLIC] = " ".join(ast.literal_eval(binding.node))

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from typing import NamedTuple
 
 from pylit.code.resolve import Resolver
-from pylit.code.scopes import Position, Scope, name_of, place
+from pylit.source.scopes import Position, Scope, name_of, place
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from pylit.model import Module, Note
 from pylit.notebooks.model import Cell, NotebookError, Part
 from pylit.notebooks.standalone import dropped_names, stand_alone, used_names
 from pylit.notebooks.wording import Wording, path_url
-from pylit.source.definitions import first_line
+from pylit.source.parse import first_line
 
 #: A module and its syntax tree.
 Read = tuple[Module, ast.Module]

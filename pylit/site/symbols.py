@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pylit.code.resolve import Resolver
-from pylit.code.scopes import Position
 from pylit.code.variables import Found, Variables
 from pylit.diagnostics import Diagnostic, Report
 from pylit.model import Module, Note, NoteHtml
 from pylit.prose.symboltable import Name, Row, symbol_note, symbol_rows
+from pylit.source.scopes import Position
 from pylit.tex.symbols import Symbol, marked, read_symbol
 
 

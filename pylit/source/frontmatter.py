@@ -43,21 +43,19 @@ def split(
     closing = next((i for i in below if lines[i].rstrip() in ("---", "...")), -1)
     values: dict[str, str] = {}
     fault = None
-    if closing < 0:
-        fault = opening, "front matter is never closed", "end it with a line `---`"
-    else:
-        try:
-            # Without types, so that what looks like a number or a date stays the text that it is.
-            found = yaml.load("\n".join(lines[opening + 1 : closing]), yaml.BaseLoader)
-            values = {key: value.strip() for key, value in found.items() if isinstance(value, str)}
-            others = [key for key in found if key not in values]
-            if others:
-                fault = opening, f"`{others[0]}` is not text", "put its value in quotes"
-        except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            line = min(mark.line, closing - opening - 2) if mark else 0
-            message = f"it is not YAML: {getattr(error, 'problem', error)}"
-            fault = opening + 1 + line, message, "write `key: value`, with quotes around a colon"
+    try:
+        # Without types, so that what looks like a number or a date stays the text that it is.
+        found = yaml.load("\n".join(lines[opening + 1 : max(closing, 0)]), yaml.BaseLoader) or {}
+        values = {key: value.strip() for key, value in found.items() if isinstance(value, str)}
+        if closing < 0:
+            fault = opening, "front matter is never closed", "end it with a line `---`"
+        elif other := next(iter(found.keys() - values.keys()), ""):
+            fault = opening, f"`{other}` is not text", "put its value in quotes"
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = opening + 1 + min(mark.line if mark else 0, closing - opening - 2)
+        message = f"it is not YAML: {getattr(error, 'problem', error)}"
+        fault = line, message, "write `key: value`, with quotes around a colon"
     if fault and report is not None:
         index, message, hint = fault
         severity = Severity.ERROR if own else Severity.WARNING

@@ -6,17 +6,17 @@ one section of plain source, with a warning that says where Python stopped.
 
 import ast
 import io
+import re
 import sys
 import tokenize
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.model import Definition, Module, Note, Section, SourceFile, Span
 from pylit.source import frontmatter
-from pylit.source.definitions import definitions, signature
+from pylit.source.decode import cut
 from pylit.source.notes import (
     Comment,
     comment_notes,
@@ -25,21 +25,37 @@ from pylit.source.notes import (
     is_pragma,
     trimmed_note,
 )
+from pylit.source.scopes import Definer, Scopes, decorators, parse_scopes
 from pylit.source.sections import Opening, build_sections
+
+_CONSTANT_WIDTH = 80
+# A line break in a signature goes without trace at brackets, with the comma that may end a list.
+_BREAK_AT_BRACKET = re.compile(r"(?<=[(\[{])\n|,?\n(?=[)\]}])")
+
+
+@dataclass(slots=True)
+class _Header:
+    """A ``class`` or ``def`` statement up to its colon, decorators included."""
+
+    node: Definer
+    span: Span
+    #: Name inside the module, if this is the definition that stands for it.
+    name: str
+    kind: Literal["class", "function", "method"]
 
 
 def parse_module(source: SourceFile, report: Report) -> Module:
     """Parse one source file. Faults go to `report`; the result always shows the whole file."""
     lines, name = source.lines, source.name
-    tree = _tree(source, lines, report)
-    if tree is None:
+    scopes = _scopes(source, lines, report)
+    if scopes is None:
         filled = [number for number, line in enumerate(lines, start=1) if line.strip()]
         whole = Section((), Span(filled[0], filled[-1])) if filled else None
         unread = Definition("module", name, "", 1, "", "")
         return Module(source, {}, (unread,), (whole,) if whole else (), parsed=False)
     comments = {comment.line: comment for comment in _comments(source.text, lines)}
     values: Mapping[str, str] = {}
-    docstring, text = docstring_note(tree, lines, comments)
+    docstring, text = docstring_note(scopes.tree, lines, comments)
     if docstring is not None:
         values, docstring = _front_matter(docstring, source, report)
         text = docstring.text
@@ -49,7 +65,7 @@ def parse_module(source: SourceFile, report: Report) -> Module:
     #: Lines that comments do not split. With a docstring the whole signature stands beside it;
     #: without one, comments may annotate single arguments.
     whole_lines: set[int] = set()
-    headers, constants = definitions(tree, lines)
+    headers = _headers(scopes, lines)
     texts = []
     for header in headers:
         docstring, text = docstring_note(header.node, lines, comments)
@@ -64,36 +80,89 @@ def parse_module(source: SourceFile, report: Report) -> Module:
     blocks = comment_notes(comments.values(), whole_lines)
     above = {block.span.last + 1: block.text for block in blocks}
     found = {"": Definition("module", name, "", 1, "", summary)}
-    for constant, (line, text) in constants.items():
-        told = first_paragraph(above.get(line, ""))
-        found[constant] = Definition("constant", name, constant, line, text, told)
+    for constant, statement in scopes.constants.items():
+        if not constant.startswith("__"):
+            line, text = statement.lineno, _assignment(statement, lines)
+            told = first_paragraph(above.get(line, ""))
+            found[constant] = Definition("constant", name, constant, line, text, told)
     for header, opening, text in zip(headers, openings, texts, strict=True):
         if header.name:
             told = first_paragraph(text or above.get(opening.line, ""))
-            shown, line = signature(header, lines, comments), header.node.lineno
+            shown, line = _signature(header, lines, comments), header.node.lineno
             found[header.name] = Definition(header.kind, name, header.name, line, shown, told)
     ordered = sorted(found.values(), key=lambda each: (each.qualname != "", each.line))
     sections = build_sections(lines, [*notes, *blocks], openings)
     return Module(source, values, tuple(ordered), sections)
 
 
-@lru_cache(maxsize=1)
-def syntax_tree(text: str) -> ast.Module:
-    """The syntax tree of a source; fails as Python does where there is none.
+def _headers(scopes: Scopes, lines: Sequence[str]) -> list[_Header]:
+    """Every class and function, nested ones too, in the order of their lines.
 
-    A source is parsed for its sections and then for its names: the last tree is kept.
+    What a function keeps to itself has no name: nothing outside can name it. A name that is defined
+    several times is that of the first one that is not an ``@overload``.
     """
-    with warnings.catch_warnings():
-        # `"\d"` in someone's string is theirs to mend.
-        warnings.simplefilter("ignore")
-        return ast.parse(text)
+    found: list[_Header] = []
+    for node, scope in scopes.names:
+        if isinstance(node, Definer):
+            name = f"{scope.dotted}.{node.name}".removeprefix(f"{scopes.module.dotted}.")
+            kind: Literal["class", "function", "method"]
+            kind = "method" if scope.kind == "class" else "function"
+            kind = "class" if isinstance(node, ast.ClassDef) else kind
+            found.append(_Header(node, _header_span(node, lines), name * scope.is_public(), kind))
+    chosen: dict[str, _Header] = {}
+    for header in sorted(found, key=lambda each: "overload" in decorators(each.node)):
+        if chosen.setdefault(header.name, header) is not header:
+            header.name = ""
+    return found
 
 
-def _tree(source: SourceFile, lines: Sequence[str], report: Report) -> ast.Module | None:
-    """The syntax tree, or None and a diagnostic."""
+def _header_span(node: Definer, lines: Sequence[str]) -> Span:
+    """The lines of a header: from its first decorator to the line with its colon."""
+    body = node.body[0]
+    last = first_line(body)
+    if last != body.lineno or not cut(lines[last - 1], 0, body.col_offset).strip():
+        # Between the colon and the body there is nothing but blank lines and comments.
+        last -= 1
+        while lines[last - 1].lstrip()[:1] in ("", "#"):
+            last -= 1
+    return Span(first_line(node), last)
+
+
+def first_line(node: ast.stmt) -> int:
+    """The line on which a statement begins, decorators included."""
+    decorators = node.decorator_list if isinstance(node, Definer) else ()
+    return min([node.lineno, *(each.lineno for each in decorators)])
+
+
+def _signature(header: _Header, lines: Sequence[str], comments: Mapping[int, Comment]) -> str:
+    """The header as one line, as written: ``forward(self, *, query: Tensor) -> Tensor``."""
+    body = header.node.body[0]
+    parts = []
+    for number in range(header.node.lineno, header.span.last + 1):
+        line = lines[number - 1]
+        if number == body.lineno:
+            line = cut(line, 0, body.col_offset)
+        if number in comments:
+            line = line[: comments[number].column]
+        parts.append(line.strip().removesuffix("\\").rstrip())
+    text = _BREAK_AT_BRACKET.sub("", "\n".join(filter(None, parts))).replace("\n", " ")
+    return text.removesuffix(":").removeprefix("class ").replace("def ", "", 1).strip()
+
+
+def _assignment(node: ast.stmt, lines: Sequence[str]) -> str:
+    """As written; of a long value, or one on several lines, only that there is one."""
+    several = node.end_lineno != node.lineno
+    text = cut(lines[node.lineno - 1], node.col_offset, None if several else node.end_col_offset)
+    if several or len(text) > _CONSTANT_WIDTH:
+        return f"{text.partition('=')[0].rstrip()} = …"
+    return text
+
+
+def _scopes(source: SourceFile, lines: Sequence[str], report: Report) -> Scopes | None:
+    """What Python reads in it, or None and a diagnostic."""
     line, column = 0, 0
     try:
-        return syntax_tree(source.text)
+        return parse_scopes(source)
     except SyntaxError as error:
         message = error.msg
         line = min(error.lineno or 0, len(lines))

@@ -148,7 +148,7 @@ else:
     with x as y:
         m = 1
 for j in k:
-    l = j
+    pass
 count += 1
 (walrus := 1)
 class A:

@@ -16,7 +16,6 @@ PYTORCH = "https://docs.pytorch.org/docs/stable/"
         ("math.sqrt", "library/math.html#math.sqrt"),
         ("os.path.join", "library/os.path.html#os.path.join"),
         ("pathlib.Path.read_text", "library/pathlib.html#pathlib.Path.read_text"),
-        ("pathlib.Path.stem", "library/pathlib.html#pathlib.PurePath.stem"),
     ],
 )
 def test_python(dotted, address):
@@ -30,9 +29,11 @@ def test_python(dotted, address):
     [
         ("torch", "torch.html#module-torch"),
         ("torch.nn.functional", "nn.functional.html#module-torch.nn.functional"),
-        ("torch.inference_mode", "generated/torch.autograd.grad_mode.inference_mode.html"),
         ("torch.nn.Linear", "generated/torch.nn.Linear.html"),
-        ("torch.nn.Parameter", "generated/torch.nn.parameter.Parameter.html"),
+        (
+            "torch.nn.Parameter",
+            "generated/torch.nn.parameter.Parameter.html#torch.nn.parameter.Parameter",
+        ),
         ("torch.nn.Module.apply", "generated/torch.nn.Module.html#torch.nn.Module.apply"),
         ("torch.nn.functional.softmax", "generated/torch.nn.functional.softmax.html"),
         ("torch.nn.init.xavier_uniform_", "nn.init.html#torch.nn.init.xavier_uniform_"),
@@ -41,6 +42,10 @@ def test_python(dotted, address):
         ("torch.device", "tensor_attributes.html#torch.device"),
         ("torch.float32", "tensor_attributes.html#torch.dtype"),
         ("torch.Size", "size.html#torch.Size"),
+        (
+            "torch.distributions.Normal",
+            "distributions.html#torch.distributions.normal.Normal",
+        ),
         ("torch.optim.Adam.step", "generated/torch.optim.Adam.html#torch.optim.Adam.step"),
         ("torch.utils.data.DataLoader", "data.html#torch.utils.data.DataLoader"),
     ],

@@ -8,13 +8,14 @@ what a function binds is its own.
 
 import ast
 import re
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from pylit.model import SourceFile
 from pylit.source.decode import cut
-from pylit.source.parse import syntax_tree
 
 #: Line from 1, offset in the line from 0.
 Position = tuple[int, int]
@@ -75,6 +76,13 @@ class Scope:
             scope = scope.parent
         return None
 
+    def is_public(self) -> bool:
+        """Whether what it defines has a name outside: in no function."""
+        scope: Scope | None = self
+        while scope is not None and scope.kind == "class":
+            scope = scope.parent
+        return scope is None or scope.kind == "module"
+
     def receiver(self, name: str) -> Binding | None:
         """What `name` is here, if it is the first parameter of a method."""
         home = self.find(name)
@@ -87,12 +95,13 @@ class Scopes:
     """Everything that one walk over a module's syntax tree finds."""
 
     def __init__(self, tree: ast.Module, source: SourceFile) -> None:
+        self.tree = tree
         self.module = Scope("module", source.name)
         self._package = source.name if source.is_package else source.name.rpartition(".")[0]
         #: What reads or binds a name or an attribute, each with the scope it stands in.
         self.names: list[tuple[ast.Name | ast.Attribute | ast.arg | Definer, Scope]] = []
-        #: What stands before the parentheses of a call.
-        self.called: set[ast.expr] = set()
+        #: The statements at module level, in loops too, that first bind a constant.
+        self.constants: dict[str, ast.stmt] = {}
         self.imports: list[ast.Import | ast.ImportFrom] = []
         #: The modules of ``from m import *``, in order.
         self.stars: list[str] = []
@@ -143,8 +152,13 @@ class Scopes:
                 attributes = self.classes[receiver.dotted].attributes
                 attributes.setdefault(node.attr, []).append(how)
 
-    def _set(self, target: ast.expr, scope: Scope, how: Binding) -> None:
+    def _set(
+        self, target: ast.expr, scope: Scope, how: Binding, by: ast.stmt | None = None
+    ) -> None:
         """What a name or an attribute is set to; of the names in a tuple nothing is known."""
+        for each in getattr(target, "elts", [target]) if by and scope is self.module else ():
+            if isinstance(each, ast.Name) and by:
+                self.constants.setdefault(each.id, by)
         if isinstance(target, ast.Name):
             self._Name(target, scope, how)
         elif isinstance(target, ast.Attribute):
@@ -155,11 +169,12 @@ class Scopes:
     def _Assign(self, node: ast.Assign, scope: Scope) -> None:
         self._push([node.value], scope)
         for target in node.targets:
-            self._set(target, scope, Binding("value", node=node.value, scope=scope))
+            self._set(target, scope, Binding("value", node=node.value, scope=scope), node)
 
     def _AnnAssign(self, node: ast.AnnAssign, scope: Scope) -> None:
         self._push([node.annotation, node.value], scope)
-        self._set(node.target, scope, Binding("annotation", node=node.annotation, scope=scope))
+        how = Binding("annotation", node=node.annotation, scope=scope)
+        self._set(node.target, scope, how, node)
 
     def _NamedExpr(self, node: ast.NamedExpr, scope: Scope) -> None:
         self._push([node.value], scope)
@@ -167,10 +182,6 @@ class Scopes:
         while home.kind == "comprehension" and home.parent:
             home = home.parent
         self._set(node.target, home, Binding("value", node=node.value, scope=scope))
-
-    def _Call(self, node: ast.Call, scope: Scope) -> None:
-        self.called.add(node.func)
-        self._push(ast.iter_child_nodes(node), scope)
 
     def _Import(self, node: ast.Import, scope: Scope) -> None:
         self.imports.append(node)
@@ -217,16 +228,16 @@ class Scopes:
 
     def _FunctionDef(self, node: FunctionNode, scope: Scope) -> None:
         dotted = self._define(node, scope)
-        decorators = {*map(_last_name, node.decorator_list)}
+        decorated = decorators(node)
         returned = UNKNOWN
-        if node.returns and isinstance(node, ast.FunctionDef) and decorators <= _HARMLESS:
+        if node.returns and isinstance(node, ast.FunctionDef) and decorated <= _HARMLESS:
             returned = Binding("annotation", node=node.returns, scope=scope)
         self.returns.setdefault(dotted, []).append(returned)
         owner, receiver = "", UNKNOWN
         if scope.kind == "class":
             owner = scope.dotted
-            if "staticmethod" not in decorators:
-                of_class = "classmethod" in decorators or node.name in _OF_CLASS
+            if "staticmethod" not in decorated:
+                of_class = "classmethod" in decorated or node.name in _OF_CLASS
                 receiver = Binding("cls" if of_class else "self", owner)
         body = Scope("function", dotted, scope, owner)
         self._parameters(node.args, body, receiver)
@@ -269,10 +280,22 @@ class Scopes:
 _HANDLERS = {name[1:]: each for name, each in vars(Scopes).items() if name[1].isupper()}
 
 
+@lru_cache(maxsize=1)
+def parse_scopes(source: SourceFile) -> Scopes:
+    """The names of a module; fails as Python does where it does not parse.
+
+    A source is asked for its sections and then for its names: the last one is kept.
+    """
+    with warnings.catch_warnings():
+        # `"\d"` in someone's string is theirs to mend.
+        warnings.simplefilter("ignore")
+        return Scopes(ast.parse(source.text), source)
+
+
 def read_scopes(source: SourceFile) -> Scopes | None:
-    """The names of a module, or None when its source does not parse."""
+    """The names of a module, or None where it does not parse."""
     try:
-        return Scopes(syntax_tree(source.text), source)
+        return parse_scopes(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
@@ -283,8 +306,9 @@ def name_of(node: ast.AST) -> str:
     return next(filter(None, names), "")
 
 
-def _last_name(decorator: ast.expr) -> str:
-    return name_of(decorator.func if isinstance(decorator, ast.Call) else decorator)
+def decorators(node: Definer) -> set[str]:
+    """The last name of each decorator."""
+    return {name_of(getattr(each, "func", each)) for each in node.decorator_list}
 
 
 def place(node: ast.AST, lines: Sequence[str]) -> Position | None:
