@@ -41,10 +41,6 @@ _SCRIPT = Path(__file__).with_name("reload.js")
 _EVENTS, _RELOAD = "/__pylit__/events", "/__pylit__/reload.js"
 #: A page elsewhere whose name was made to lead here must not read drafts.
 _HOSTS = ["localhost", "127.0.0.1"]
-#: Milliseconds: an editor writes a file in several steps, which are one edit.
-_DEBOUNCE, _STEP = 40, 10
-#: Seconds between two looks at whether a build is done.
-_TICK = 0.02
 
 
 def serve(options: Options, port: int, first: Callable[[], int]) -> int:
@@ -108,8 +104,8 @@ class Live(StaticFiles):
                 for edits in watch(
                     *folders,
                     watch_filter=DefaultFilter(ignore_paths=ours),
-                    debounce=_DEBOUNCE,
-                    step=_STEP,
+                    debounce=40,  # An editor writes a file in several steps, which are one edit.
+                    step=10,
                     rust_timeout=200,
                     yield_on_timeout=True,
                     stop_event=self.stop,
@@ -153,13 +149,14 @@ class Live(StaticFiles):
         self._state = (version, fault)
 
     def _watched(self) -> list[Path]:
-        """Files and folders, each with all that is below it."""
+        """Folders, each with all that is below it."""
         options, sources = self.options, list(self.options.sources)
         if not sources:
             config = load_config(options.docs / "site.toml", "site.toml", Report())
             sources = [options.root / name for name in config.sources] if config else []
-        folders = (options.theme, options.docs, options.root / FOLDER)
-        return sorted({path for path in (*sources, *folders) if path.exists()})
+        paths = (*sources, options.theme, options.docs, options.root / FOLDER)
+        found = (path.resolve() for path in paths if path.exists())
+        return sorted({path if path.is_dir() else path.parent for path in found})
 
     async def _events(self, _: Request) -> Response:
         """Server-sent events: the state now, and at each change."""
@@ -171,7 +168,7 @@ class Live(StaticFiles):
                     told = self._state
                     state = json.dumps({"version": told[0], "fault": told[1]})
                     yield f"retry: 300\ndata: {state}\n\n"
-                await asyncio.sleep(_TICK)
+                await asyncio.sleep(0.02)
 
         headers = {"Cache-Control": "no-store"}
         return StreamingResponse(stream(), media_type="text/event-stream", headers=headers)

@@ -28,7 +28,7 @@ from pylit.node.packages import NodeError
 from pylit.pipeline.outcome import THEME, Options, Outcome, Progress
 from pylit.pipeline.remembered import generator_digest, inputs
 from pylit.pipeline.site import Site, read_config
-from pylit.pipeline.stages import Page, Press, Stages
+from pylit.pipeline.stages import Press, Stages
 from pylit.runs import end_workers
 from pylit.shapes.lines import ModuleShapes
 from pylit.shapes.trace import Tracing
@@ -172,7 +172,7 @@ class Builder:
         search: bool = True,
     ) -> None:
         """The pages and the files beside them, into the output."""
-        pages: list[Page] = []
+        audited, formulas = [], []
         with SearchIndex() as index:
             for number, page in stages.finish(site.pairs, site.place, press):
                 output.add(file_path(page.url), page.html.encode())
@@ -180,14 +180,15 @@ class Builder:
                 report.extend(page.diagnostics)
                 if search:
                     index.add(number, *site.found(number, page))
-                pages.append(page.bare())
+                audited.append(site.audited(page))
+                formulas.append(page.formulas)
             if search:
                 output.update(index.files())
         for page in site.generated(press):
             output.add(file_path(page.url), page.html.encode())
-            pages.append(page.bare())
-        output.update(site.files(pages, press, output, report))
-        audit(site.audited(pages), output, report)
+            audited.append(site.audited(page))
+        output.update(site.files(press, formulas, output, report))
+        audit(audited, output, report)
 
 
 def _theme_fault(error: TemplateError, theme: Path) -> Diagnostic:

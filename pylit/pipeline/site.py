@@ -48,7 +48,7 @@ from pylit.site.relations import relations
 from pylit.site.search import ALIASES, SearchPage, counted, read_aliases
 from pylit.site.texts import ARCHIVE, archive, llms, page_text, text_url
 from pylit.source.discover import discover
-from pylit.tex.maths import math_fonts, stylesheet
+from pylit.tex.maths import Rendered, math_fonts, stylesheet
 
 
 def read_config(options: Options, report: Report) -> SiteConfig | None:
@@ -124,6 +124,7 @@ class Site:
                 parsed = Parsed(page.module, {})
                 leaf = Leaf(page.draft.url, True, page.draft.stamp, parsed)
                 self.pairs.append((leaf, page.draft))
+        self._leaves = {leaf.url: leaf for leaf, _ in self.pairs}
         self.drafts = drafts = [draft for _, draft in self.pairs]
         for leaf, draft in self.pairs:
             report.extend((*leaf.parsed.diagnostics, *draft.diagnostics))
@@ -200,22 +201,21 @@ class Site:
                 text = press.html(PageView(kind, url, title, summary, *escaped))
                 yield Page(url, text, facts(text), url)
 
-    def audited(self, pages: Iterable[Page]) -> list[AuditedPage]:
-        """All pages, with what an audit tells of its findings."""
-        leaves = {leaf.url: leaf for leaf, _ in self.pairs}
+    def audited(self, page: Page) -> AuditedPage:
+        """A page, with what an audit tells of its findings."""
 
-        def lines(url: str) -> Sequence[str]:
-            return leaves[url].read(self._stages.cache).module.source.lines
+        def lines() -> Sequence[str]:
+            return self._leaves[page.url].read(self._stages.cache).module.source.lines
 
-        return [
-            AuditedPage(
-                file_path(p.url), p.facts, p.display, p.references, p.own, partial(lines, p.url)
-            )
-            for p in pages
-        ]
+        told = (page.display, page.references, page.own, lines)
+        return AuditedPage(file_path(page.url), page.facts, *told)
 
     def files(
-        self, pages: Collection[Page], press: Press, output: Mapping[str, bytes], report: Report
+        self,
+        press: Press,
+        formulas: Sequence[Rendered],
+        output: Mapping[str, bytes],
+        report: Report,
     ) -> Iterator[tuple[str, bytes]]:
         """The files beside the pages, each with its path; `output` is what there is so far."""
         options, config = self.options, self.config
@@ -228,7 +228,6 @@ class Site:
             yield from self._cards(press)
         modules = None if options.lacking else options.node_modules
         yield from assets(options.theme, modules, modules and shelf(modules)).items()
-        formulas = [page.formulas for page in pages]
         css, names = stylesheet(formulas)
         yield "assets/math.css", css.encode()
         kept = options.cache / "mathfonts" if options.cache else None

@@ -97,10 +97,6 @@ class Page:
     #: How search finds it.
     search: SearchPage | None = None
 
-    def bare(self) -> "Page":
-        """What the files beside the pages and the audit take of it."""
-        return replace(self, html="", diagnostics=(), previews={}, search=None)
-
 
 class Stages:
     """The stages of one build, over one cache.
