@@ -11,7 +11,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,32 +19,32 @@ from site_tools import REPOSITORY, cache, make_site, options, tree
 
 from pylit.serve import serve
 
+States = queue.Queue[dict[str, str]]
+
 
 class Site:
     """A running ``--serve``."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        command = [sys.executable, "-u", REPOSITORY / "build_site.py", "--serve", "--port", "0"]
-        command += ["--source", root / "pkg", "--out", root / "site", "--cache", cache(root)]
-        self.process = subprocess.Popen(
-            [str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        assert self.process.stdout is not None
+        given = ["--serve", "--port", "0", "--source", root / "pkg", "--out", root / "site"]
+        command = [sys.executable, "-u", REPOSITORY / "build_site.py", *given]
+        command += ["--cache", cache(root)]
+        pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        self.process = subprocess.Popen([str(c) for c in command], **pipe)
         self.said: list[str] = []
         for line in self.process.stdout:
             self.said.append(line)
-            found = re.match(r"http://127\.0\.0\.1:\d+/", line)
-            if found:
+            if found := re.match(r"http://127\.0\.0\.1:\d+/", line):
                 self.address = found[0]
                 break
+        self.listeners: list[threading.Thread] = []
         # What else it says must be read, or it stops at a full pipe.
-        self.listeners = [threading.Thread(target=self._read, daemon=True)]
-        self.listeners[0].start()
+        self.listen(lambda: self.said.extend(self.process.stdout))
 
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        self.said.extend(self.process.stdout)
+    def listen(self, work: Callable[[], None]) -> None:
+        self.listeners.append(threading.Thread(target=work, daemon=True))
+        self.listeners[-1].start()
 
     def get(self, path: str, host: str | None = None) -> tuple[int, str, str]:
         """Status, content type and text; asked for by another name if `host` is one."""
@@ -56,9 +56,9 @@ class Site:
         except urllib.error.HTTPError as error:
             return error.code, error.headers["Content-Type"], error.read().decode()
 
-    def events(self) -> "queue.Queue[dict[str, str]]":
+    def events(self) -> States:
         """The states that a browser is told of, from now on."""
-        states: queue.Queue[dict[str, str]] = queue.Queue()
+        states: States = queue.Queue()
         answer = urllib.request.urlopen(self.address + "__pylit__/events", timeout=60)
 
         def listen() -> None:
@@ -67,8 +67,7 @@ class Site:
                     if line.startswith(b"data: "):
                         states.put(json.loads(line[6:]))
 
-        self.listeners.append(threading.Thread(target=listen, daemon=True))
-        self.listeners[-1].start()
+        self.listen(listen)
         return states
 
     def close(self) -> int:
@@ -80,7 +79,6 @@ class Site:
             self.process.kill()
         for listener in self.listeners:
             listener.join(timeout=20)
-        assert self.process.stdout is not None
         self.process.stdout.close()
         return status
 
@@ -92,9 +90,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
     running.close()
 
 
-def until(
-    states: "queue.Queue[dict[str, str]]", *, fault: bool = False, after: str = ""
-) -> dict[str, str]:
+def until(states: States, *, fault: bool = False, after: str = "") -> dict[str, str]:
     """The first state with a fault or without one, of another version than `after`."""
     while True:
         state = states.get(timeout=60)
