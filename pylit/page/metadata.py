@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pylit.model import PageView, SiteView
+from pylit.page.view import PageView, SiteView
 from pylit.prose.slugs import slugify
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from pylit.model import PageView, SiteView
 from pylit.page.metadata import bibtex, structured
 from pylit.page.rows import rows
+from pylit.page.view import PageView, SiteView
 from pylit.prose.slugs import slugify
 
 #: Fonts of every page, and those that a formula needs to be laid out, by what it contains.

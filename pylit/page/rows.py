@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 
-from pylit.model import CodeLine, SectionView
+from pylit.model import CodeLine
+from pylit.page.view import SectionView
 
 #: Letters of a note from which on an introduction takes the whole width, although it has code.
 LONG = 700

@@ -13,7 +13,7 @@ from pylit.cache import digest
 from pylit.code.cpp import is_cpp, read_cpp
 from pylit.diagnostics import Diagnostic, Report
 from pylit.figures.gallery import Asked
-from pylit.model import Kind, Module, PageView, SiteView, SourceFile
+from pylit.model import Module, SourceFile
 from pylit.notebooks.model import Surroundings
 from pylit.notebooks.pages import FOLDER, read_notebooks
 from pylit.page.assets import assets
@@ -21,6 +21,7 @@ from pylit.page.cards import Cards
 from pylit.page.fonts import shelf
 from pylit.page.previews import preview_path, preview_script
 from pylit.page.render import canonical
+from pylit.page.view import Kind, PageView, SiteView
 from pylit.pipeline.outcome import Options
 from pylit.pipeline.stages import Leaf, Page, Pairs, Parsed, Press, Stages
 from pylit.prose.glossary import GLOSSARY, Term, read_glossary, term_targets

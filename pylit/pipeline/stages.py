@@ -17,9 +17,10 @@ from pylit.code.cpp import is_cpp
 from pylit.code.values import targets
 from pylit.diagnostics import Diagnostic, Report
 from pylit.figures.gallery import Drawn, hang, stamp
-from pylit.model import Module, PageView, Reference, SiteView, SourceFile, Target
+from pylit.model import Module, Reference, SourceFile, Target
 from pylit.page.previews import preview_files
 from pylit.page.render import Renderer
+from pylit.page.view import PageView, SiteView
 from pylit.pipeline.outcome import Options, Progress, Tally
 from pylit.pipeline.pool import run
 from pylit.prose.works import Cited, Work, unknown

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from pylit.diagnostics import Diagnostic, Report
-from pylit.model import PageGroup, PageLink
+from pylit.page.view import PageGroup, PageLink
 from pylit.site.config import Group, PageName, SiteConfig
 from pylit.site.drafts import Draft
 

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from pylit.model import PageLink, Target
+from pylit.model import Target
 from pylit.page.render import canonical
+from pylit.page.view import PageLink
 
 _XML = '<?xml version="1.0" encoding="UTF-8"?>'
 #: Kind of a definition -> the role of Sphinx that refers to it.

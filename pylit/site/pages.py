@@ -10,17 +10,9 @@ from urllib.parse import quote
 
 from pylit.code.cpp import is_cpp
 from pylit.diagnostics import Diagnostic, Report, Severity
-from pylit.model import (
-    CodeLine,
-    Crumb,
-    Formula,
-    Module,
-    NoteHtml,
-    OutlineEntry,
-    PageView,
-    SectionView,
-)
+from pylit.model import CodeLine, Formula, Module, NoteHtml
 from pylit.page.cards import card_url
+from pylit.page.view import Crumb, OutlineEntry, PageView, SectionView
 from pylit.shapes.lines import ModuleShapes
 from pylit.site.addresses import HOME, MISSING
 from pylit.site.catalogue import Neighbours

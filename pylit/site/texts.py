@@ -7,9 +7,10 @@ import zipfile
 from collections.abc import Iterable, Mapping
 
 from pylit.code.cpp import is_cpp
-from pylit.model import Module, PageGroup
+from pylit.model import Module
 from pylit.page.cards import CARDS
 from pylit.page.render import relative
+from pylit.page.view import PageGroup
 from pylit.site.config import SiteConfig
 from pylit.site.drafts import Draft
 

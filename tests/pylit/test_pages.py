@@ -8,7 +8,8 @@ import pytest
 
 from pylit.code.values import targets
 from pylit.diagnostics import Report
-from pylit.model import Crumb, Module, PageLink, SourceFile, Target
+from pylit.model import Module, SourceFile, Target
+from pylit.page.view import Crumb, PageLink
 from pylit.pipeline.build import THEME
 from pylit.site.catalogue import Neighbours
 from pylit.site.config import SiteConfig

@@ -6,8 +6,8 @@ import html5lib
 import pytest
 from page_tools import SITE, code, section, view
 
-from pylit.model import Crumb, OutlineEntry, PageLink
 from pylit.page.render import Renderer, relative
+from pylit.page.view import Crumb, OutlineEntry, PageLink
 from pylit.pipeline.build import THEME
 
 RENDERER = Renderer((THEME,), SITE)
