@@ -4,34 +4,29 @@ What a run left in a notebook, its outputs, belongs to its code: as long as no c
 a notebook that is made anew keeps them, and a mended sentence costs no training.
 """
 
-import ast
 import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pylit.diagnostics import Report
-from pylit.notebooks.chapters import Chapter, Names, Read
-from pylit.notebooks.model import (
-    OWN,
-    Cell,
-    Document,
-    NotebookError,
-    Part,
-    Recipe,
-    Surroundings,
-    code_cells,
-    source_of,
-)
-from pylit.notebooks.recipe import pieces
-from pylit.notebooks.standalone import without_imports
-from pylit.notebooks.wording import Wording, path_url
+from pylit.notebooks.lesson import Lesson, Names
+from pylit.notebooks.recipe import EXERCISES, Cell, NotebookError, Part, Recipe, read_recipe
+from pylit.notebooks.wording import Wording
 from pylit.prose.works import read_bibliography
+from pylit.site.addresses import module_url
+from pylit.site.config import load_config
 from pylit.source.discover import discover
 from pylit.source.parse import parse_module
 
+#: A notebook as its file holds it.
+Document = dict[str, Any]
+
+#: What of a notebook's and a cell's metadata is ours.
+OWN = "labml_nn"
 #: Metadata of a notebook's language, as Jupyter and Colab write it.
 _LANGUAGE = {
     "accelerator": "GPU",
@@ -48,77 +43,78 @@ remove its `#`."""
 
 
 class Maker:
-    """Makes notebooks of recipes.
+    """Makes the notebooks of the site in a folder. Raises `NotebookError` for what is wrong in it.
 
     Args:
-        around: The site that they belong to.
-        sources: Folders of the packages whose modules may be chapters.
+        root: The folder that holds ``docs_src`` and the packages.
+        changes: Settings of the site that are to be others than those of its file.
     """
 
-    def __init__(self, around: Surroundings, sources: Sequence[str]) -> None:
-        self._around = around
-        report = Report()
-        works = read_bibliography(
-            around.root / "docs_src" / "references.bib", "docs_src/references.bib", report
-        )
-        self._wording = Wording(around.root, around.base_url, works)
-        self._modules = dict(_read(around.root, sources, report))
+    def __init__(self, root: Path, **changes: Any) -> None:
+        report, docs = Report(), root / "docs_src"
+        config = load_config(docs / "site.toml", "docs_src/site.toml", report)
+        if config is None:
+            raise NotebookError("\n".join(map(str, report)))
+        self._config = config = replace(config, **changes)
+        self._folder = root / "notebooks"
+        found = [
+            parse_module(source, report)
+            for name in config.sources
+            for source in discover(root / name, own=True, report=report)
+        ]
+        self._modules = {module.source.name: module for module in found if module.parsed}
+        works = read_bibliography(docs / "references.bib", "docs_src/references.bib", report)
         if report.failed:
             raise NotebookError("\n".join(map(str, report)))
+        sources = (module.source for module in self._modules.values())
+        self._wording = Wording(config.base_url, works, sources)
+        paths = sorted((docs / "notebooks").glob("*.md"))
+        self.recipes = {path.stem: read_recipe(path, root, config) for path in paths}
 
-    def cells(self, recipe: Recipe) -> list[Cell]:
+    def cells(self, name: str) -> Iterator[Cell]:
         """The cells of a notebook, without the line that says where it ran."""
-        found = list(pieces(recipe))
-        names = Names([part.module for part in recipe.chapters], self._modules.keys())
-        cells = [Cell("markdown", self._title(recipe))]
-        for piece in found:
+        recipe, repository = self.recipes[name], self._config.repository
+        names = Names([part.module for part in recipe.chapters], self._modules)
+        yield Cell("markdown", self._title(recipe))
+        for piece in recipe.pieces():
             if isinstance(piece, Cell):
-                cells.append(piece)
+                yield piece
                 names.cell(piece)
             elif isinstance(piece, Part):
-                cells.extend(self._chapter(piece, names).cells())
-            else:
-                page = self._chapter(Part(recipe.page), names)
-                text = without_imports(self._exercises(recipe, page), names.origins)
-                cells.append(Cell("markdown", text))
-        return [*cells, *self._package()]
+                yield from self._lesson(piece, names).cells()
+            elif piece == EXERCISES:
+                text = self._lesson(Part(recipe.page), names).exercises()
+                if not text:
+                    told = f"the page {recipe.page} sets no exercises; remove `{EXERCISES}`"
+                    raise NotebookError(f"{recipe.display}: {told}")
+                yield Cell("markdown", names.not_imported(text))
+        if repository:
+            yield Cell("markdown", PACKAGE)
+            address = f"git+https://github.com/{repository}"
+            yield Cell("code", f'# %pip install "labml-nn @ {address}"')
 
-    def _package(self) -> list[Cell]:
-        """How to install the package, where it is known where that is."""
-        if not self._around.repository:
-            return []
-        address = f"git+https://github.com/{self._around.repository}"
-        return [Cell("markdown", PACKAGE), Cell("code", f'# %pip install "labml-nn @ {address}"')]
-
-    def _chapter(self, part: Part, names: Names) -> Chapter:
+    def _lesson(self, part: Part, names: Names) -> Lesson:
         if part.module not in self._modules:
             raise NotebookError(f"there is no module `{part.module}`; write its dotted name")
-        return Chapter(self._modules[part.module], names, self._wording, part)
+        return Lesson(self._modules[part.module], names, self._wording, part)
 
     def _title(self, recipe: Recipe) -> str:
-        around = self._around
-        links = []
-        if around.base_url:
-            module = self._modules[recipe.page][0].source
-            links.append(f"[The page]({around.base_url}{path_url(module.display)})")
-        if around.repository:
-            path = f"{around.repository}/blob/{around.branch}/notebooks/{recipe.name}.ipynb"
+        config, links = self._config, []
+        if config.base_url:
+            page = module_url(self._modules[recipe.page].source)
+            links.append(f"[The page]({config.base_url}{page})")
+        if config.repository:
+            path = f"{config.repository}/blob/{config.branch}/notebooks/{recipe.name}.ipynb"
             links.append(f"[Open in Colab](https://colab.research.google.com/github/{path})")
         return f"# {recipe.title}\n\n{recipe.summary}\n\n{' · '.join(links)}".strip()
 
-    def _exercises(self, recipe: Recipe, page: Chapter) -> str:
-        text = page.exercises()
-        if not text:
-            raise NotebookError(f"{recipe.display}: the page {recipe.page} sets no exercises")
-        return text
+    def path(self, name: str) -> Path:
+        """The file of a notebook."""
+        return self._folder / f"{name}.ipynb"
 
-
-def _read(root: Path, sources: Sequence[str], report: Report) -> Iterator[tuple[str, Read]]:
-    for name in sources:
-        for source in discover(root / name, own=True, report=report):
-            module = parse_module(source, report)
-            if module.parsed:
-                yield source.name, (module, ast.parse(source.text))
+    def document(self, name: str, old: Document | None = None) -> Document:
+        """A notebook as its sources say, with the outputs of `old`, or its file, if they hold."""
+        return document([*self.cells(name)], name, old or read_document(self.path(name)))
 
 
 def document(cells: Sequence[Cell], name: str, old: Document | None = None) -> Document:
@@ -127,18 +123,29 @@ def document(cells: Sequence[Cell], name: str, old: Document | None = None) -> D
     kept = [source_of(cell) for cell in ran] == [cell.text for cell in cells if cell.kind == "code"]
     run: Mapping[str, Any] = old["metadata"].get(OWN, {}).get("run", {}) if old and kept else {}
     outputs = iter(ran if kept else [])
-    title, *rest = cells
     counted: Counter[str] = Counter()
     result = []
-    for cell in (title, Cell("markdown", run_line(run)), *rest):
-        made = _cell(cell, name, counted)
+    for cell in (cells[0], Cell("markdown", run_line(run)), *cells[1:]):
+        key = f"{name} {cell.kind} {cell.text}"
+        counted[key] += 1
+        digest = hashlib.sha256(f"{key} {counted[key]}".encode()).hexdigest()
+        own = {key: value for key in ("chapter", "alt") if (value := getattr(cell, key))}
+        metadata: dict[str, Any] = {OWN: own} if own else {}
+        if cell.tags:
+            metadata["tags"] = list(cell.tags)
+        made: dict[str, Any] = {
+            "cell_type": cell.kind,
+            "id": digest[:12],
+            "metadata": metadata,
+            "source": cell.text.splitlines(keepends=True),
+        }
         if cell.kind == "code":
-            before = next(outputs, None)
-            made["execution_count"] = before["execution_count"] if before else None
-            made["outputs"] = before["outputs"] if before else []
+            before = next(outputs, {})
+            made["execution_count"] = before.get("execution_count")
+            made["outputs"] = before.get("outputs", [])
         result.append(made)
-    metadata = {**_LANGUAGE, OWN: {"notebook": name, **({"run": dict(run)} if run else {})}}
-    return {"cells": result, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    about = {**_LANGUAGE, OWN: {"notebook": name, **({"run": dict(run)} if run else {})}}
+    return {"cells": result, "metadata": about, "nbformat": 4, "nbformat_minor": 5}
 
 
 def run_line(run: Mapping[str, Any]) -> str:
@@ -147,29 +154,30 @@ def run_line(run: Mapping[str, Any]) -> str:
         return "> **Not run yet.** There are no outputs below."
     minutes, seconds = divmod(round(run["seconds"]), 60)
     took = f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
-    preset = f"the preset `{run['preset']}`, " if run["preset"] else ""
     torch = f", PyTorch {run['torch']}" if run["torch"] else ""
     return (
         f"> **The outputs below** are those of a run on {run['hardware']}, on {run['date']}. The "
-        f"whole notebook took {took}, with {preset}Python {run['python']}{torch}."
+        f"whole notebook took {took}, with Python {run['python']}{torch}."
     )
 
 
-def _cell(cell: Cell, name: str, counted: Counter[str]) -> dict[str, Any]:
-    key = f"{name} {cell.kind} {cell.text}"
-    counted[key] += 1
-    digest = hashlib.sha256(f"{key} {counted[key]}".encode()).hexdigest()
-    about = (("chapter", cell.chapter), ("alt", cell.alt))
-    own = {name: value for name, value in about if value}
-    metadata: dict[str, Any] = {OWN: own} if own else {}
-    if cell.tags:
-        metadata["tags"] = list(cell.tags)
-    return {
-        "cell_type": cell.kind,
-        "id": digest[:12],
-        "metadata": metadata,
-        "source": cell.text.splitlines(keepends=True),
-    }
+def read_document(path: Path) -> Document | None:
+    """A notebook from its file; None if there is none. Raises `NotebookError` if it is damaged."""
+    try:
+        loaded: Document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        hint = "remove it, and make it anew with `make notebooks`"
+        raise NotebookError(f"{path.name} cannot be read ({error}); {hint}") from error
+    if not isinstance(loaded, dict) or not isinstance(loaded.get("cells"), list):
+        raise NotebookError(f"{path.name} is no notebook; remove it, and run `make notebooks`")
+    return loaded
+
+
+def as_text(document: Document) -> str:
+    """The file: sorted keys and an indentation of one space, as Jupyter writes it."""
+    return json.dumps(document, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
 
 
 def has_run(document: Document) -> bool:
@@ -177,6 +185,11 @@ def has_run(document: Document) -> bool:
     return "run" in document["metadata"].get(OWN, {})
 
 
-def as_text(document: Document) -> str:
-    """The file: sorted keys and an indentation of one space, as Jupyter writes it."""
-    return json.dumps(document, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+def source_of(cell: Mapping[str, Any]) -> str:
+    """The text of a cell in a document."""
+    return "".join(cell["source"])
+
+
+def code_cells(document: Document) -> list[dict[str, Any]]:
+    """The code cells of a document."""
+    return [cell for cell in document["cells"] if cell["cell_type"] == "code"]

@@ -15,15 +15,16 @@ A chapter is a module, or some of its definitions: ``pkg.a(Name,Other)`` takes t
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from pylit.diagnostics import Report
-from pylit.notebooks.model import Cell, NotebookError, Part, Recipe, Surroundings
+from pylit.site.config import SiteConfig
 from pylit.source import frontmatter
 
 CHAPTERS, EXERCISES = "<!-- chapters -->", "<!-- exercises -->"
-_REQUIRED = ("title", "summary", "page", "chapters")
 _INCLUDE = re.compile(r"^<!-- include: ([\w-]+) -->$", re.MULTILINE)
 _VALUE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _BLOCK = re.compile(r"^```python(?P<info>[^\n]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -33,57 +34,104 @@ _MARK = re.compile(rf"^({CHAPTERS}|{EXERCISES})$", re.MULTILINE)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
-def read_recipes(around: Surroundings) -> list[Recipe]:
-    """All recipes, by name. Raises `NotebookError` for one that is not whole."""
-    return [read_recipe(path, around) for path in sorted(around.recipes.glob("*.md"))]
+class NotebookError(Exception):
+    """A notebook cannot be made, or cannot be run: why, and what to do."""
 
 
-def read_recipe(path: Path, around: Surroundings) -> Recipe:
-    """One recipe, its includes and values filled in."""
-    display = path.relative_to(around.root).as_posix()
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell before it is in a notebook."""
+
+    kind: Literal["markdown", "code"]
+    text: str
+    #: Dotted name of the module that the cell was made of; empty if it stands in the recipe.
+    chapter: str = ""
+    tags: tuple[str, ...] = ()
+    #: What its pictures show, in words.
+    alt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A chapter: a module, and the definitions that are taken of it (see `Lesson`)."""
+
+    module: str
+    choice: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """One notebook as its author describes it: ``docs_src/notebooks/feedback.md``."""
+
+    name: str
+    #: As errors name the file.
+    display: str
+    title: str
+    summary: str
+    #: Dotted name of the module whose page the notebook belongs to; its exercises are set.
+    page: str
+    #: The modules that are taken apart into cells, each before those that use it.
+    chapters: tuple[Part, ...]
+    #: Markdown. Its Python blocks become cells; comments say where chapters go.
+    body: str
+
+    def pieces(self) -> Iterator[Cell | Part | str]:
+        """Its cells; a module where it comes, and `EXERCISES`."""
+        for part in _MARK.split(self.body):
+            if part == CHAPTERS:
+                yield from self.chapters
+            elif part == EXERCISES:
+                yield part
+            else:
+                yield from _cells(part)
+
+
+def read_recipe(path: Path, root: Path, config: SiteConfig) -> Recipe:
+    """One recipe, its includes and values filled in. Raises `NotebookError` for a fault of it."""
+    display = path.relative_to(root).as_posix()
     report = Report()
-    text = path.read_text(encoding="utf-8")
-    values, rest, taken = frontmatter.split(text, path=display, report=report)
+    values, body, _ = frontmatter.split(path.read_text("utf-8"), path=display, report=report)
     if report.failed:
         raise NotebookError("\n".join(map(str, report)))
-    for key in _REQUIRED:
-        if not values.get(key, "").strip():
+    for key in ("title", "summary", "page", "chapters"):
+        if not values.get(key):
             raise NotebookError(f"{display} has no `{key}`; add a line `{key}: …` to its head")
-    known = {**values, "name": path.stem, "repository": around.repository}
-    known |= {"site": around.base_url, "branch": around.branch}
+    known = {**values, "name": path.stem, "repository": config.repository}
+    known |= {"site": config.base_url, "branch": config.branch}
+
+    def included(match: re.Match[str]) -> str:
+        part = path.parent / "parts" / f"{match[1]}.md"
+        if not part.is_file():
+            hint = "there is no such file in `parts`"
+            raise NotebookError(f"{display} includes `{match[1]}`; {hint}")
+        return part.read_text(encoding="utf-8").strip("\n")
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in known:
+            hint = f"known values: {', '.join(sorted(known))}"
+            raise NotebookError(f"{display} asks for {match[0]}; {hint}")
+        return known[match[1]]
+
+    def part(written: str) -> Part:
+        if match := _CHAPTER.fullmatch(written):
+            return Part(match[1], tuple(match[2].split(",")) if match[2] else ())
+        hint = "write `pkg.module(Name,Other)`"
+        raise NotebookError(f"{display}: `{written}` is no chapter; {hint}")
+
+    body = _INCLUDE.sub(included, body)
     # A link to where nobody knows that the project lives stays as its words.
-    unknown = [key for key in ("repository", "site") if not known[key]]
-    for key in unknown:
-        rest = re.sub(rf"\[([^\[\]]+)\]\([^()\s]*\{{\{{{key}\}}\}}[^()\s]*\)", r"\1", rest)
+    for key in ("repository", "site"):
+        if not known[key]:
+            body = re.sub(rf"\[([^\[\]]+)\]\([^()\s]*\{{\{{{key}\}}\}}[^()\s]*\)", r"\1", body)
     return Recipe(
         name=path.stem,
         display=display,
         title=values["title"],
         summary=" ".join(values["summary"].split()),
         page=values["page"],
-        chapters=tuple(_part(written, display) for written in values["chapters"].split()),
-        body=_filled(_included(rest, path.parent, display), known, display),
-        first_line=taken + 1,
-        values=values,
+        chapters=tuple(map(part, values["chapters"].split())),
+        body=_VALUE.sub(value, body),
     )
-
-
-def _part(written: str, display: str) -> Part:
-    match = _CHAPTER.fullmatch(written)
-    if match is None:
-        raise NotebookError(f"{display}: `{written}` is no chapter; write `pkg.module(Name,Other)`")
-    return Part(match[1], tuple((match[2] or "").split(",")) if match[2] else ())
-
-
-def pieces(recipe: Recipe) -> Iterator[Cell | Part | str]:
-    """The cells of a recipe; a module where it comes, and `EXERCISES`."""
-    for part in _MARK.split(recipe.body):
-        if part == CHAPTERS:
-            yield from recipe.chapters
-        elif part == EXERCISES:
-            yield part
-        else:
-            yield from _cells(part)
 
 
 def _cells(text: str) -> Iterator[Cell]:
@@ -102,28 +150,6 @@ def _cells(text: str) -> Iterator[Cell]:
 
 def _text(text: str) -> Iterator[Cell]:
     """Text as cells: one for each chapter of the recipe, so that it can be found and folded."""
-    text = _COMMENT.sub("", text).strip("\n")
-    for part in re.split(r"\n(?=## )", text):
+    for part in re.split(r"\n(?=## )", _COMMENT.sub("", text).strip("\n")):
         if part.strip():
             yield Cell("markdown", part.strip("\n"))
-
-
-def _included(text: str, folder: Path, display: str) -> str:
-    def part(match: re.Match[str]) -> str:
-        path = folder / "parts" / f"{match[1]}.md"
-        if not path.is_file():
-            hint = f"there is no {path.name} in {path.parent.name}"
-            raise NotebookError(f"{display} includes `{match[1]}`; {hint}")
-        return path.read_text(encoding="utf-8").strip("\n")
-
-    return _INCLUDE.sub(part, text)
-
-
-def _filled(text: str, values: Mapping[str, str], display: str) -> str:
-    def value(match: re.Match[str]) -> str:
-        if match[1] not in values:
-            known = ", ".join(sorted(values))
-            raise NotebookError(f"{display} asks for {match[0]}; known values: {known}")
-        return values[match[1]]
-
-    return _VALUE.sub(value, text)

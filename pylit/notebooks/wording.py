@@ -8,94 +8,93 @@ only the site can show, such as a figure that runs, becomes a link to it.
 import posixpath
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
 from urllib.parse import unquote
 
 from pylit.model import SourceFile
-from pylit.notebooks.model import NotebookError
+from pylit.notebooks.recipe import NotebookError
 from pylit.prose.syntax import BRACKETS, PART
 from pylit.prose.works import BIBLIOGRAPHY, Work
-from pylit.site.addresses import HOME, prose_url
+from pylit.site.addresses import HOME, module_url, prose_url
 
-_FENCE = re.compile(r"^ *(```+|~~~+)")
+_FENCED = re.compile(r"^ *(```+|~~~+)[^\n]*\n.*?(?:^ *\1[`~]*[ \t]*$|\Z)", re.M | re.S)
 _HEADING = re.compile(r"^(#{1,6}) (.*?)(?:[ \t]*\{#[\w.-]+\})?[ \t]*$", re.MULTILINE)
 _ALERT = re.compile(r"^((?:> ?)+)\[!(\w+)\][ \t]*$", re.MULTILINE)
 _ALIGNED = re.compile(r"^\\begin\{(align|gather)(\*?)\}(.*?)\\end\{\1\2\}", re.M | re.S)
-_FIGURE = re.compile(r"!\[((?:(?!!\[).)*?)\]\((?:figure|table):([\w.]+)\)", re.DOTALL)
+_FIGURE = re.compile(r"!\[((?:(?!!\[).)*?)\]\((?:figure|table):[\w.]+\)", re.DOTALL)
 _TARGET = re.compile(r"\]\(([^()\s]+)\)")
 _LINK = re.compile(r"(?<!!)\[([^\[\]]+)\]\([^()\s]+\)")
-#: A link without a scheme, into the site.
-INSIDE = re.compile(r"(?<!!)\[([^\[\]]+)\]\((?![A-Za-z][A-Za-z0-9+.-]*:|//|#)[^()\s]+\)")
+_SCHEME = r"[A-Za-z][A-Za-z0-9+.-]*:|//"
+_INSIDE = re.compile(rf"(?<!!)\[([^\[\]]+)\]\((?!{_SCHEME})[^()\s]+\)")
 _ANCHOR = re.compile(r"""<a (?:id|name)=["'][^"']*["']></a>\n*""")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 #: Paragraphs that keep their lines: lists, tables, formulas, quotations, code.
 _SHAPED = re.compile(r"\s*([*+-] |\d+\. |\||\$\$|>|```| {4}|\\begin)")
+
+#: What to look for, and what stands there instead.
+Rules = Iterable[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]]
 
 
 class Wording:
     """Turns notes of modules into Markdown that stands by itself.
 
     Args:
-        root: The folder that holds ``docs_src`` and the package.
-        base_url: Absolute address of the site.
+        base_url: Absolute address of the site; without one, links into it are words.
         works: The bibliography.
+        sources: The modules of the site.
     """
 
-    def __init__(self, root: Path, base_url: str, works: Mapping[str, Work]) -> None:
-        self._root = root
+    def __init__(
+        self, base_url: str, works: Mapping[str, Work], sources: Iterable[SourceFile]
+    ) -> None:
         self.base_url = base_url
         self._works = works
+        self._sources = {
+            name: source for source in sources for name in (source.name, source.display)
+        }
 
-    def markdown(self, text: str, source: SourceFile, page: str, *, deeper: int = 1) -> str:
-        """A note as a cell shows it; its headings go `deeper`.
+    def markdown(self, text: str, source: SourceFile, *, deeper: int = 1) -> str:
+        """A note of `source` as a cell shows it; its headings go `deeper`."""
+        figure = "The page of this chapter on the site has a figure:"
+        links: tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]] = (_INSIDE, r"\1")
+        if self.base_url:
+            page = self.base_url + module_url(source)
+            figure = f"On [the page of this chapter]({page}) there is a figure:"
+            links = (_TARGET, lambda m: f"]({self._address(m[1], source)})")
+        rules: Rules = (
+            (_ANCHOR, ""),
+            (_HEADING, lambda m: f"{'#' * min(len(m[1]) + deeper, 6)} {m[2]}"),
+            (_ALERT, lambda m: f"{m[1]}**{m[2].capitalize()}**\n{m[1].rstrip()}"),
+            (_ALIGNED, r"$$\n\\begin{\1ed}\3\\end{\1ed}\n$$"),
+            (_FIGURE, rf"*{figure}* \1"),
+            links,
+            (BRACKETS, lambda m: self._citation(m[1], source, self.base_url)),
+        )
+        done, parts = 0, []
+        for code in _FENCED.finditer(text):
+            parts += [_ruled(text[done : code.start()], rules), code[0]]
+            done = code.end()
+        return "".join([*parts, _ruled(text[done:], rules)]).strip("\n")
 
-        `page` is the address of its page from the site's root: what stands only there is linked.
-        """
-
-        def words(part: str) -> str:
-            part = _ANCHOR.sub("", part)
-            part = _HEADING.sub(lambda m: f"{'#' * min(len(m[1]) + deeper, 6)} {m[2]}", part)
-            part = _ALERT.sub(lambda m: f"{m[1]}**{m[2].capitalize()}**\n{m[1].rstrip()}", part)
-            part = _ALIGNED.sub(
-                lambda m: f"$$\n\\begin{{{m[1]}ed}}{m[3]}\\end{{{m[1]}ed}}\n$$", part
-            )
-            part = _FIGURE.sub(lambda m: self._figure(m[1], page), part)
-            part = _TARGET.sub(lambda m: f"]({self._address(m[1], source, page)})", part)
-            if not self.base_url:  # A link to the site would lead nowhere.
-                part = INSIDE.sub(r"\1", part)
-            return BRACKETS.sub(
-                lambda m: self._citation(m[1], source, linked=bool(self.base_url)), part
-            )
-
-        return "\n".join(_outside_code(text, words)).strip("\n")
-
-    def comment(self, text: str, source: SourceFile, width: int) -> str:
+    def comment(self, text: str, source: SourceFile, width: int = 10_000) -> str:
         """A note that stays inside of code, in plain words, on lines of at most `width` columns."""
-        blocks = re.split(r"\n[ \t]*\n", _FIGURE.sub("", text))
-        return "\n\n".join(filter(None, (self._plain(b, source, width) for b in blocks)))
-
-    def _plain(self, block: str, source: SourceFile, width: int) -> str:
-        plain = _ALERT.sub(lambda m: f"> {m[2].capitalize()}:", block)
-        if plain.lstrip().startswith(">"):
-            plain = re.sub(r"^> ?", "", plain, flags=re.MULTILINE)
-        plain = _HEADING.sub(lambda m: m[2], plain)
-        plain = _LINK.sub(r"\1", plain)
-        plain = BRACKETS.sub(lambda m: self._citation(m[1], source, linked=False), plain)
-        if plain == block or _SHAPED.match(plain):
-            return plain.strip("\n")
-        return textwrap.fill(
-            " ".join(plain.split()), width, break_long_words=False, break_on_hyphens=False
+        rules: Rules = (
+            (_ALERT, lambda m: f"> {m[2].capitalize()}:"),
+            (re.compile(r"^> ?", re.MULTILINE), ""),
+            (_HEADING, r"\2"),
+            (_LINK, r"\1"),
+            (BRACKETS, lambda m: self._citation(m[1], source)),
         )
+        blocks = []
+        for block in re.split(r"\n[ \t]*\n", _FIGURE.sub("", text)):
+            plain = _ruled(block, rules)
+            if plain != block and not _SHAPED.match(plain):
+                plain = textwrap.fill(
+                    " ".join(plain.split()), width, break_long_words=False, break_on_hyphens=False
+                )
+            blocks.append(plain.strip("\n"))
+        return "\n\n".join(filter(None, blocks))
 
-    def _figure(self, caption: str, page: str) -> str:
-        if not self.base_url:
-            return f"*The page of this chapter on the site has a figure:* {caption}"
-        return (
-            f"*On [the page of this chapter]({self.base_url}{page}) there is a figure:* {caption}"
-        )
-
-    def _citation(self, inside: str, source: SourceFile, *, linked: bool) -> str:
+    def _citation(self, inside: str, source: SourceFile, base_url: str = "") -> str:
         shown = []
         for part in inside.split(";"):
             match = PART.fullmatch(part)
@@ -105,66 +104,34 @@ class Wording:
             if work is None:
                 hint = "add it to docs_src/references.bib"
                 raise NotebookError(f"{source.display} cites {match['key']!r}; {hint}")
-            name = work.year if match["bare"] else work.name
             place = " ".join((match["place"] or "").split())
-            text = f"{name}, {place}" if place else name
-            address = f"{self.base_url}{BIBLIOGRAPHY}#{work.key}"
-            shown.append(f"[{text}]({address})" if linked else text)
+            text = ", ".join(filter(None, (work.year if match["bare"] else work.name, place)))
+            shown.append(f"[{text}]({base_url}{BIBLIOGRAPHY}#{work.key})" if base_url else text)
         return "; ".join(shown)
 
-    def _address(self, written: str, source: SourceFile, page: str) -> str:
+    def _address(self, written: str, source: SourceFile) -> str:
         """Where a link of a note leads, from anywhere."""
-        if _SCHEME.match(written):
+        if re.match(_SCHEME, written):
             return written
         target, mark, anchor = written.partition("#")
-        if not target:
-            return f"{self.base_url}{page}#{anchor}"
-        found = self._page(unquote(target), source, page)
-        if found is None:
+        name = unquote(target)
+        path, beside = (
+            posixpath.normpath(posixpath.join(posixpath.dirname(start), name))
+            for start in (source.display, module_url(source))
+        )
+        if found := self._sources.get(path if target else source.name) or self._sources.get(name):
+            page = module_url(found)
+        elif path.endswith(".md"):
+            page = prose_url(path.removeprefix("docs_src/pages/")[:-3])
+        elif beside.endswith(".html"):
+            page = beside
+        else:
             hint = "write the path of a module or of a page of docs_src/pages"
             raise NotebookError(f"{source.display}: the link {written!r} leads nowhere; {hint}")
-        return self.base_url + found + mark + anchor
-
-    def _page(self, target: str, source: SourceFile, page: str) -> str | None:
-        for start in (source.display, page):
-            path = posixpath.normpath(posixpath.join(posixpath.dirname(start), target))
-            name = path.removeprefix("docs_src/pages/")
-            if path.endswith(".py") and (self._root / path).is_file():
-                return path_url(path)
-            if path.endswith(".html") and start == page:
-                return path
-            if path.endswith(".md") and not name.startswith("docs_src"):
-                return "" if prose_url(name[:-3]) == HOME else prose_url(name[:-3])
-        dotted = target.replace(".", "/") if re.fullmatch(r"[\w.]+", target) else ""
-        for path in (f"{dotted}.py", f"{dotted}/__init__.py"):
-            if dotted and (self._root / path).is_file():
-                return path_url(path)
-        return None
+        return self.base_url + ("" if page == HOME else page) + mark + anchor
 
 
-def path_url(path: str) -> str:
-    """The address of a module's page from the path of its file, both from the root."""
-    if path.endswith("/__init__.py"):
-        return path.removesuffix("__init__.py") + "index.html"
-    return path.removesuffix(".py") + ".html"
-
-
-def _outside_code(text: str, change: Callable[[str], str]) -> Iterator[str]:
-    """The parts of a note, those that are no fenced code `change`d."""
-    part: list[str] = []
-    fence = ""
-    for line in text.split("\n"):
-        match = _FENCE.match(line)
-        if fence:
-            part.append(line)
-            if match and match[1].startswith(fence) and not line.strip().strip(fence[0]):
-                yield "\n".join(part)
-                part, fence = [], ""
-        elif match:
-            if part:
-                yield change("\n".join(part))
-            part, fence = [line], match[1]
-        else:
-            part.append(line)
-    if part:
-        yield "\n".join(part) if fence else change("\n".join(part))
+def _ruled(text: str, rules: Rules) -> str:
+    for pattern, new in rules:
+        text = pattern.sub(new, text)
+    return text

@@ -14,7 +14,6 @@ from pylit.code.cpp import is_cpp, read_cpp
 from pylit.diagnostics import Diagnostic, Report
 from pylit.figures.gallery import Asked
 from pylit.model import Module, SourceFile
-from pylit.notebooks.model import Surroundings
 from pylit.notebooks.pages import FOLDER, read_notebooks
 from pylit.page.assets import assets
 from pylit.page.cards import Cards
@@ -80,10 +79,9 @@ class Site:
 
         self.works, found = stages.cache.get("works", key, read)
         report.extend(found)
-        named = (config.base_url, config.repository, config.branch)
-        self._notebooks = read_notebooks(Surroundings(docs.parent, *named), report)
+        notebooks, self._notebooks = read_notebooks(docs.parent / FOLDER, config.base_url, report)
         self._prose = read_pages(docs / "pages", "docs_src/pages", report)
-        self._prose += self._notebooks.modules
+        self._prose += notebooks
         self._terms: tuple[Term, ...] = ()
         words = docs / "glossary.md"
         page = read_page(words, docs, "docs_src", report) if words.is_file() else None
@@ -254,8 +252,8 @@ class Site:
             entries = self._entries(config.base_url, report)
             feed = indexes.feed(config.base_url, config.title, config.summary, [*entries])
             yield "feed.xml", feed
-        yield from self._static({*output, *self._notebooks.files}, report)
-        yield from self._notebooks.files.items()
+        yield from self._static({*output, *self._notebooks}, report)
+        yield from self._notebooks.items()
         if not options.sources:
             # While an author works, that of the last whole build will do.
             old = options.out / ARCHIVE

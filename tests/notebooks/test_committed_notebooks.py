@@ -7,21 +7,13 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from pylit.notebooks.command import generated, surroundings
-from pylit.notebooks.document import Maker, as_text, has_run
-from pylit.notebooks.model import source_of
-from pylit.notebooks.recipe import read_recipes
+from pylit.notebooks.document import Maker, as_text, has_run, source_of
+from pylit.notebooks.recipe import Recipe
 from pylit.source.frontmatter import split
 
 ROOT = Path(__file__).parents[2]
-AROUND, SOURCES = surroundings(ROOT)
-RECIPES = read_recipes(AROUND)
-NAMES = [recipe.name for recipe in RECIPES]
-
-
-@pytest.fixture(scope="module")
-def maker() -> Maker:
-    return Maker(AROUND, SOURCES)
+MAKER = Maker(ROOT)
+NAMES = list(MAKER.recipes)
 
 
 def committed(name: str) -> dict:
@@ -36,11 +28,10 @@ def test_no_notebook_without_a_recipe():
     assert sorted(path.stem for path in (ROOT / "notebooks").iterdir()) == NAMES
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=NAMES)
-def test_it_is_what_its_sources_say(recipe, maker: Maker):
+@pytest.mark.parametrize("name", NAMES)
+def test_it_is_what_its_sources_say(name: str):
     """If this fails, run `make notebooks`."""
-    made, text = generated(recipe, maker, AROUND)
-    assert as_text(made) == text
+    assert as_text(MAKER.document(name)) == MAKER.path(name).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -78,8 +69,8 @@ def test_a_reader_of_code_finds_no_trace_of_the_site(name: str):
             assert not re.search(r"\]\(\S+\)|\[-?@|\[!", comments), comments
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=NAMES)
-def test_its_page_leads_to_it(recipe):
+@pytest.mark.parametrize("recipe", MAKER.recipes.values(), ids=NAMES)
+def test_its_page_leads_to_it(recipe: Recipe):
     path = ROOT / (recipe.page.replace(".", "/") + ".py")
     path = path if path.is_file() else path.with_suffix("") / "__init__.py"
     values, _, _ = split(path.read_text(encoding="utf-8").split('"""')[1])

@@ -11,15 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from pylit.notebooks.command import surroundings
-from pylit.notebooks.document import Maker, document
+from pylit.notebooks.document import Maker, code_cells, document, source_of
 from pylit.notebooks.execution import executed
-from pylit.notebooks.model import code_cells, source_of
-from pylit.notebooks.recipe import read_recipes
 
 ROOT = Path(__file__).parents[2]
-AROUND, SOURCES = surroundings(ROOT)
-RECIPES = {recipe.name: recipe for recipe in read_recipes(AROUND)}
+MAKER = Maker(ROOT)
 NAMES = ("autoregressive", "elman", "encoder_decoder", "feedback", "mha", "positional_encoding")
 
 SMALL = """
@@ -72,20 +68,15 @@ SPEECHES = (
 
 
 @pytest.fixture(scope="session")
-def maker() -> Maker:
-    return Maker(AROUND, SOURCES)
-
-
-@pytest.fixture(scope="session")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("text") / "plays.txt"
     path.write_text(SPEECHES * 20, encoding="utf-8")
     return path
 
 
-def small(name: str, maker: Maker) -> dict:
+def small(name: str) -> dict:
     """The notebook with few updates, and a look at what was trained, at its end."""
-    made = copy.deepcopy(document(maker.cells(RECIPES[name]), name))
+    made = copy.deepcopy(document([*MAKER.cells(name)], name))
     (settings,) = [
         cell for cell in made["cells"] if "parameters" in cell["metadata"].get("tags", ())
     ]
@@ -108,14 +99,12 @@ def run(made: dict, text: Path) -> tuple[dict, str]:
 
 
 def test_there_are_six():
-    assert tuple(RECIPES) == NAMES
+    assert tuple(MAKER.recipes) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_runs_by_itself_and_trains_the_model_that_stands_in_it(
-    name: str, maker: Maker, text: Path
-):
-    ran, said = run(small(name, maker), text)
+def test_it_runs_by_itself_and_trains_the_model_that_stands_in_it(name: str, text: Path):
+    ran, said = run(small(name), text)
     (used,) = re.findall(r"^USED (.*)$", said, re.MULTILINE)
     assert used.split() == PARTS[name].split()
     losses = [float(loss) for loss in re.findall(r"validation loss (\d+\.\d+)", said)]
@@ -129,9 +118,9 @@ def test_it_runs_by_itself_and_trains_the_model_that_stands_in_it(
         assert float(worst) < 1e-3
 
 
-def test_an_edit_in_a_cell_changes_what_is_trained(maker: Maker, text: Path):
+def test_an_edit_in_a_cell_changes_what_is_trained(text: Path):
     """A model with constant logits keeps the loss of the uniform distribution to the end."""
-    made = small("elman", maker)
+    made = small("elman")
     (cell,) = [cell for cell in made["cells"] if "class LanguageModel" in source_of(cell)]
     code = source_of(cell)
     edited = code.replace("self.output(states)", "0 * self.output(states)")
@@ -142,7 +131,7 @@ def test_an_edit_in_a_cell_changes_what_is_trained(maker: Maker, text: Path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_is_python_for_any_version_that_colab_may_have(name: str, maker: Maker):
-    for code in map(source_of, code_cells(document(maker.cells(RECIPES[name]), name))):
+def test_it_is_python_for_any_version_that_colab_may_have(name: str):
+    for code in map(source_of, code_cells(document([*MAKER.cells(name)], name))):
         ast.parse(code, feature_version=(3, 11))
         assert "jaxtyping" not in code and "labml_nn." not in code
