@@ -207,8 +207,8 @@ class Target:
     bases: tuple[str, ...] = ()
     #: For a class: attribute -> dotted name of the class it holds (``self.attn = MHA(...)``).
     #: For a module: name -> dotted name that it imports, for re-exports; and, separated by
-    #: spaces, the modules of its star imports under ``*`` and its public names under ``__all__``.
-    #: In both, ``""`` means something of which nothing is known.
+    #: spaces, the modules of its star imports under ``*``. In both, ``""`` means something of which
+    #: nothing is known.
     attributes: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -21,16 +21,14 @@ from pylit.source.scopes import Binding, Scope, Scopes, read_scopes
 #: Answers what a dotted name stands for in the project; None for what is not of the project.
 Lookup = Callable[[str], Target | None]
 
-#: Attribute of a module's `Target` that holds the modules of its ``from m import *``, and the one
-#: that holds the names in its ``__all__``; both separated by spaces.
+#: Attribute of a module's `Target` that holds the modules of its ``from m import *``, with spaces
+#: between them. They give all names without an underscore before them.
 STARS = "*"
-PUBLIC = "__all__"
 
 BUILTINS = frozenset(name for name in vars(builtins) if not name.startswith("_"))
 
 #: Subscripted forms of which an instance is an instance of their first argument.
 _TRANSPARENT = ("Optional", "Annotated", "Final", "ClassVar")
-_OPAQUE = ("typing.Type", "builtins.type", "typing.Union")
 _LITERALS: dict[type[ast.AST], str] = {
     ast.List: "builtins.list",
     ast.ListComp: "builtins.list",
@@ -97,18 +95,9 @@ class Index:
             return self._find(alias, answers) if alias else None
         if own in self._targets:
             return self._targets[own]
-        for star in reversed(owner.attributes.get(STARS, "").split()):
-            module = self._find(star, answers)
-            target = self._find(f"{star}.{name}", answers) if _exports(module, name) else None
-            if target is not None:
-                return target
-        return None
-
-
-def _exports(module: Target | None, name: str) -> bool:
-    """Whether ``from module import *`` may bind `name`."""
-    public = module.attributes.get(PUBLIC) if module else ""
-    return name in public.split() if public is not None else not name.startswith("_")
+        stars = "" if name.startswith("_") else owner.attributes.get(STARS, "")
+        found = (self._find(f"{star}.{name}", answers) for star in reversed(stars.split()))
+        return next(filter(None, found), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,13 +142,13 @@ class Values:
         return target.definition.dotted if target else dotted
 
     def order(self, dotted: str) -> tuple[str, ...]:
-        """The classes in which an attribute of class `dotted` is searched; ``""`` is unknown."""
+        """The classes in which an attribute of class `dotted` is searched."""
         if dotted not in self._orders:
-            self._orders[dotted] = (dotted, "")  # what a class among its own bases gets
+            self._orders[dotted] = (dotted,)  # what a class among its own bases gets
             target = self.target(dotted)
             found = [dotted]
-            for base in target.bases if target else ():
-                found += self.order(self._canonical(base)) if base else [""]
+            for base in filter(None, target.bases if target else ()):
+                found += self.order(self._canonical(base))
             # What several bases have for a base comes behind all of them.
             self._orders[dotted] = tuple(dict.fromkeys(found[::-1]))[::-1]
         return self._orders[dotted]
@@ -167,16 +156,11 @@ class Values:
     def member(self, dotted: str, name: str, *, above: bool = False) -> Value | None:
         """The attribute `name` of class `dotted`, or of an instance of it."""
         for place in self.order(dotted)[above:]:
-            target = self.target(place) if place else None
-            if target is not None:
-                if name in target.attributes:
-                    return self.instance(target.attributes[name])
-                defined = self.target(f"{place}.{name}")
-                if defined is not None:
-                    return Value(defined.definition.dotted)
-            else:
-                outside = f"{place}.{name}"
-                return Value(outside) if place and external_link(outside) else None
+            target, attribute = self.target(place), f"{place}.{name}"
+            if target and name in target.attributes:
+                return self.instance(target.attributes[name])
+            if self.target(attribute) if target else external_link(attribute):
+                return Value(self._canonical(attribute))
         return None
 
     def instance(self, dotted: str) -> Value | None:
@@ -255,7 +239,7 @@ class Values:
             source = self.target(star)
             if source is None:
                 return None
-            if _exports(source, name) and self.target(f"{star}.{name}"):
+            if self.target(f"{star}.{name}") and not name.startswith("_"):
                 return self.described(f"{star}.{name}")
         return built_in
 
@@ -307,11 +291,10 @@ class Values:
             sides = [side for side in (node.left, node.right) if not _is_none(side)]
             return self.declared(sides[0], scope) if len(sides) == 1 else ""
         name = self.name(node, scope)
-        if not isinstance(node, ast.Subscript):
-            return name
-        if name.startswith("jaxtyping.") or name.rpartition(".")[2] in _TRANSPARENT:
+        transparent = name.startswith("jaxtyping.") or name.rpartition(".")[2] in _TRANSPARENT
+        if isinstance(node, ast.Subscript) and transparent:
             return self.declared(getattr(node.slice, "elts", [node.slice])[0], scope)
-        return "" if name in _OPAQUE else name
+        return name
 
     def held(self, bindings: Iterable[Binding]) -> str:
         """The one class that all bindings agree on; a declared type outweighs what is assigned.
@@ -367,11 +350,6 @@ def _module_names(module: Module, scopes: Scopes, values: Values) -> dict[str, s
     for name in scopes.module.bindings:
         value = None if name in defined else values.named(name, scopes.module)
         names |= {} if name in defined else {name: value.name if value else ""}
-    try:
-        (binding,) = scopes.module.bindings[PUBLIC]
-        names[PUBLIC] = " ".join(ast.literal_eval(binding.node))
-    except (KeyError, ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-        names.pop(PUBLIC, None)
     return names
 
 

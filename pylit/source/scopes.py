@@ -25,8 +25,7 @@ Definer = ast.ClassDef | FunctionNode
 
 _HEADER = re.compile(r"(?:async\s+)?(?:def|class)\s+")
 #: Decorators that leave alone what a call returns.
-_HARMLESS = {"staticmethod", "classmethod", "abstractmethod", "override", "final"}
-_HARMLESS |= {"cache", "no_grad", "inference_mode"}
+_HARMLESS = {"staticmethod", "classmethod", "abstractmethod", "override", "no_grad"}
 _OF_CLASS = ("__new__", "__init_subclass__", "__class_getitem__")
 
 

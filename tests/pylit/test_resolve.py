@@ -1,12 +1,12 @@
-"""Names followed to where they are defined: through imports, classes, values, and from notes."""
+"""Names followed to where they are defined: through imports, scopes and values; in notes."""
 
 import builtins
 import time
 
 import pytest
-from linked_sources import LAYERS, Project, links, named
+from linked_sources import LAYERS, Project, links, module, named
 
-from pylit.code.values import Index
+from pylit.code.values import Index, targets
 
 FILES = {
     "pkg/__init__.py": "from .a import Layer as Public\nfrom .b import *\nfrom . import a as also",
@@ -20,29 +20,30 @@ def found(dotted, files=FILES):
     return target.definition.dotted if target else None
 
 
-def test_names_through_imports():
-    assert found("pkg.Public") == "pkg.a.Layer"
-    assert found("pkg.Public.forward") == "pkg.a.Layer.forward"
-    assert found("pkg.also.Layer") == "pkg.a.Layer"
-    assert found("pkg.b.Layer.forward") == "pkg.a.Layer.forward"
+@pytest.mark.parametrize(
+    ("dotted", "expected"),
+    [
+        ("pkg.Public", "pkg.a.Layer"),
+        ("pkg.Public.forward", "pkg.a.Layer.forward"),
+        ("pkg.also.Layer", "pkg.a.Layer"),
+        ("pkg.b.Layer.forward", "pkg.a.Layer.forward"),
+        ("pkg.make", "pkg.b.make"),
+        ("pkg.Layer", "pkg.a.Layer"),
+        ("*.Layer", "pkg.a.Layer"),
+        *dict.fromkeys(
+            ["pkg._private", "", ".", "pkg.", "other", "pkg.absent", "pkg.a.Layer.absent",
+             "pkg.a.hidden.x", "*.forward"]
+        ).items(),
+    ],
+)  # fmt: skip
+def test_lookup(dotted, expected):
+    assert found(dotted) == expected
 
 
-def test_names_through_star_imports():
-    assert found("pkg.make") == "pkg.b.make"
-    assert found("pkg.Layer") == "pkg.a.Layer"
-    assert found("pkg._private") is None
-
-
-def test_what_is_not_there():
-    for dotted in ("", ".", "pkg.", "other", "pkg.absent", "pkg.a.Layer.absent", "pkg.a.hidden.x"):
-        assert found(dotted) is None
-
-
-def test_bare_names_that_one_module_defines():
-    assert found("*.Layer") == "pkg.a.Layer"
-    assert found("*.make") == "pkg.b.make"
-    assert found("*.forward") is None
-    assert found("*.Layer", FILES | {"c.py": "class Layer: ..."}) is None
+def test_a_name_that_two_modules_define_is_ambiguous():
+    files = FILES | {"c.py": "class Layer: ..."}
+    assert found("*.Layer", files) is None
+    assert Project(files).resolver("pkg/b.py").inline("*.Layer") is None
 
 
 def test_the_answer_does_not_depend_on_what_was_asked_before():
@@ -61,105 +62,91 @@ def test_the_answer_does_not_depend_on_what_was_asked_before():
     assert alone["d.z"] is not None
 
 
-class TestImports:
-    def test_absolute_aliased_and_relative(self):
-        project = Project(
-            {
-                "pkg/__init__.py": "",
-                "pkg/layers.py": LAYERS,
-                "pkg/sub/__init__.py": "",
-                "pkg/sub/m.py": """
-                    import pkg.layers
-                    import pkg.layers as la
-                    from pkg.layers import Layer as L
-                    from ..layers import make
-                    from .. import layers
-                    pkg.layers.Layer
-                    la.SIZE
-                    L
-                    make()
-                    layers.make
-                """,
-            }
-        )
-        assert project.links("pkg/sub/m.py") == [
-            "2 pkg -> pkg",
-            "2 layers -> pkg.layers",
-            "3 pkg -> pkg",
-            "3 layers -> pkg.layers",
-            "4 pkg -> pkg",
-            "4 layers -> pkg.layers",
-            "4 Layer -> pkg.layers.Layer",
-            "5 layers -> pkg.layers",
-            "5 make -> pkg.layers.make",
-            "6 layers -> pkg.layers",
-            "7 Layer -> pkg.layers.Layer",
-            "8 SIZE -> pkg.layers.SIZE",
-            "9 L -> pkg.layers.Layer",
-            "10 make -> pkg.layers.make",
-            "11 make -> pkg.layers.make",
-        ]
-
-    def test_follows_re_exports_through_packages(self):
-        project = Project(
-            {
-                "pkg/__init__.py": "from .inner import Layer",
-                "pkg/inner/__init__.py": "from .layers import Layer",
-                "pkg/inner/layers.py": LAYERS,
-                "m.py": "import pkg\npkg.Layer\npkg.absent",
-            }
-        )
-        assert project.links("m.py") == [
-            "1 pkg -> pkg",
-            "2 Layer -> pkg.inner.layers.Layer",
-            "3 pkg -> pkg",
-        ]
-
-    def test_a_star_import_takes_public_names(self):
-        text = "from layers import *\nLayer\nmake\nSIZE\n_hidden\nlen"
-        assert links(text, layers=LAYERS + "def _hidden(): ...\n") == [
-            "1 layers -> layers",
-            "2 Layer -> layers.Layer",
-            "3 make -> layers.make",
-            "4 SIZE -> layers.SIZE",
-            "6 len -> len",
-        ]
-
-    def test_an_unknown_star_import_may_hide_anything(self):
-        assert links("from numpy import *\nsum\ndef f(): ...\nf") == ["4 f -> m.f"]
-
-    def test_circles_of_re_exports_end(self):
-        project = Project(
-            {
-                "a.py": "from b import x\nfrom b import *\nx\ny",
-                "b.py": "from a import x\nfrom a import *\ndef y(): ...",
-            }
-        )
-        assert project.links("a.py") == ["1 b -> b", "2 b -> b", "4 y -> b.y"]
-
-    def test_what_other_modules_say_comes_through_lookup_alone(self):
-        project = Project({"a.py": LAYERS, "m.py": "from a import Layer\nLayer().reset()"})
-        assert project.links("m.py")[-1] == "2 reset -> a.Base.reset"
-        assert {"a", "a.Layer", "a.Base", "a.Base.reset"} <= set(project.asked)
+def test_imports():
+    project = Project(
+        {
+            "pkg/__init__.py": "from .layers import Layer",
+            "pkg/layers.py": LAYERS,
+            "pkg/sub/__init__.py": "",
+            "pkg/sub/m.py": """
+                import pkg.layers as la
+                from pkg.layers import Layer as L
+                from ..layers import make
+                from .. import layers
+                pkg.layers.Layer
+                la.SIZE, L, make(), layers.make
+            """,
+            "m.py": "import pkg\npkg.Layer\npkg.absent",
+        }
+    )
+    assert project.links("pkg/sub/m.py") == [
+        "2 pkg -> pkg",
+        "2 layers -> pkg.layers",
+        "3 pkg -> pkg",
+        "3 layers -> pkg.layers",
+        "3 Layer -> pkg.layers.Layer",
+        "4 layers -> pkg.layers",
+        "4 make -> pkg.layers.make",
+        "5 layers -> pkg.layers",
+        "7 SIZE -> pkg.layers.SIZE",
+        "7 L -> pkg.layers.Layer",
+        "7 make -> pkg.layers.make",
+        "7 make -> pkg.layers.make",
+    ]
+    assert project.links("m.py") == ["1 pkg -> pkg", "2 Layer -> pkg.layers.Layer", "3 pkg -> pkg"]
 
 
-class TestPositions:
-    def test_offsets_count_characters(self):
-        project = Project({"m.py": "def f(): ...\nx = 'ä€𝄞', f()  # ü\n"})
-        assert list(project.resolver("m.py").tokens()) == [(2, 11)]
+@pytest.mark.parametrize(
+    ("text", "others", "expected"),
+    [
+        (
+            "from layers import *\nLayer, make, SIZE, _hidden, len",
+            {"layers": LAYERS + "def _hidden(): ...\n"},
+            "1 layers -> layers; 2 Layer -> layers.Layer; 2 make -> layers.make;"
+            " 2 SIZE -> layers.SIZE; 2 len -> len",
+        ),
+        ("from numpy import *\nsum\ndef f(): ...\nf", {}, "4 f -> m.f"),
+        (
+            "from b import x\nfrom b import *\nx\ny",
+            {"b": "from m import x\nfrom m import *\ndef y(): ..."},
+            "1 b -> b; 2 b -> b; 4 y -> b.y",
+        ),
+        ("class A:\n    def f(self): ...\ndef g(): ...\nSIZE = 1", {}, ""),
+        (
+            "class A:\n  @property\n  def f(self): ...\n  @f.setter\n  def f(self, x): ...",
+            {},
+            "2 property -> property; 4 f -> m.A.f",
+        ),
+    ],
+    ids=["star", "unknown-star", "circle", "itself", "several"],
+)
+def test_links(text, others, expected):
+    assert "; ".join(links(text, **others)) == expected
 
-    def test_attributes_on_later_lines(self):
-        text = "class A:\n    def f(self): ...\n(A\n   .\n   f)\n"
-        project = Project({"m.py": text})
-        assert set(project.resolver("m.py").tokens()) == {(3, 1), (5, 3)}
 
-    def test_a_form_feed_does_not_move_lines(self):
-        text = "def f(): ...\nx = '''\x0c'''\nf()\n"
-        assert list(Project({"m.py": text}).resolver("m.py").tokens()) == [(3, 0)]
+def test_what_other_modules_say_comes_through_lookup_alone():
+    project = Project({"a.py": LAYERS, "m.py": "from a import Layer\nLayer().reset()"})
+    assert project.links("m.py")[-1] == "2 reset -> a.Base.reset"
+    assert {"a", "a.Layer", "a.Base", "a.Base.reset"} <= set(project.asked)
 
-    @pytest.mark.parametrize("text", ["def f(:", "x = '\0'", "(" * 500, "a" + ".a" * 5000, ""])
-    def test_source_that_does_not_parse_or_is_too_deep_has_no_links(self, text):
-        assert links(text) == []
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("def f(): ...\nx = 'ä€𝄞', f()  # ü\n", {(2, 11)}),
+        ("class A:\n    def f(self): ...\n(A\n   .\n   f)\n", {(3, 1), (5, 3)}),
+        ("def f(): ...\nx = '''\x0c'''\nf()\n", {(3, 0)}),
+        *[(text, set()) for text in ("def f(:", "x = '\0'", "(" * 500, "a" + ".a" * 5000, "")],
+    ],
+)
+def test_positions(text, places):
+    assert set(Project({"m.py": text}).resolver("m.py").tokens()) == places
+
+
+def test_a_function_inside_a_function_is_linked_to_its_line():
+    project = Project({"m.py": "def f():\n    def g(): ...\n    g()\n"})
+    ((position, link),) = project.resolver("m.py").tokens().items()
+    assert (position, link.url) == ((3, 4), "m.html#L2")
 
 
 def test_time_is_linear_in_the_bindings_of_a_name():
@@ -169,87 +156,274 @@ def test_time_is_linear_in_the_bindings_of_a_name():
     assert time.process_time() - before < 5
 
 
-class TestInline:
-    FILES = {  # noqa: RUF012
-        "pkg/__init__.py": "",
-        "pkg/mha.py": """
-            import torch
-            class MultiHeadAttention(torch.nn.Module):
-                def get_scores(self): ...
-            class Prepare: ...
-            def encode(): ...
-        """,
-        "pkg/m.py": """
-            import math
-            from torch import nn
-            from .mha import MultiHeadAttention
-            class FeedbackAttention(MultiHeadAttention):
-                heads: int
-                def __init__(self): self.attn = MultiHeadAttention()
-                def forward(self, query): ...
-            def subsequent_mask(seq_len): ...
-            def mask(): ...
-            SIZE = 3
-            size = 4
-        """,
+# --- scopes ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "def f(make): make",
+        "def f(*make): make",
+        "def f(*, make=1): make",
+        "lambda make: make",
+        "[make for make in ()]",
+        "{make: 1 for make in ()}",
+        "def f():\n    for make in (): make",
+        "def f():\n    with f() as make: make",
+        "def f():\n    try: f()\n    except ValueError as make: make",
+        "def f():\n    import make\n    make",
+        "def f():\n    if (make := 1): make",
+        "def f():\n    [make := 1 for _ in ()]\n    make",
+        "def f():\n    del make\n    make",
+        "def f():\n    make += 1",
+        "def f():\n    (a, [make, *b]) = 1\n    make",
+        "def f(x):\n    match x:\n        case [make, *_]: make",
+        "def f(x):\n    match x:\n        case {1: 2, **make}: make",
+        "def f(make):\n    def g(): make",
+    ],
+)
+def test_a_local_name_hides_the_global_one(body):
+    assert not [link for link in links(f"def make(): ...\n{body}") if "make ->" in link]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "def f(a=make): ...",
+        "def f(make: make): ...",
+        "def f(make=make) -> make: ...",
+        "@make\ndef f(make): ...",
+        "lambda make=make: 1",
+        "[make for make in make]",
+        "class A:\n    make = 1\n    def f(self): make",
+        "class A:\n    make = 1\n    [make for x in ()]",
+        "class A:\n    def make(self): make",
+        "def f():\n    def g(): make",
+        "def f():\n    make\ndef g():\n    make = 1",
+        "f'{make}'",
+    ],
+)
+def test_a_global_name_in_sight_is_linked(body):
+    assert [x for x in links(f"def make(): ...\n{body}") if "make -> m.make" in x]
+
+
+# --- classes and values ---------------------------------------------------------------------------
+
+NET = """
+    import torch.nn as nn
+    from .base import Base, helper
+    SIZE: int = 3
+    for loop in (): ...
+
+    class Net(Base[int], nn.Module, helper()):
+        kind = "net"
+        size: "int | None"
+        def __init__(self, given: Base, *, norm: nn.LayerNorm | None = None):
+            self.base = Base(1)
+            self.given = given
+            self.norm = norm
+            self.memory = None
+            self.state = None
+            for self.step in (): ...
+            given.other = Base()
+        def reset(self) -> Base:
+            self.state = {}
+            self.count += 1
+"""
+
+
+def test_what_others_may_learn_of_a_module():
+    known = targets(module("pkg/sub/net.py", NET), "page.html")
+    names = known["pkg.sub.net"].attributes
+    assert (names["nn"], names["Base"], names["loop"]) == ("torch.nn", "pkg.sub.base.Base", "")
+    assert "Net" not in names and "SIZE" not in names
+    net = known["pkg.sub.net.Net"]
+    assert net.bases == ("pkg.sub.base.Base", "torch.nn.Module", "")
+    assert net.attributes == {
+        "kind": "builtins.str",
+        "size": "builtins.int",
+        "base": "pkg.sub.base.Base",
+        "given": "pkg.sub.base.Base",
+        "norm": "torch.nn.LayerNorm",
+        "memory": "",
+        "state": "builtins.dict",
+        "count": "",
+        "step": "",
     }
 
-    @pytest.mark.parametrize(
-        ("code", "expected"),
-        [
-            ("FeedbackAttention", "pkg.m.FeedbackAttention"),
-            ("subsequent_mask", "pkg.m.subsequent_mask"),
-            ("@mask", "pkg.m.mask"),
-            ("FeedbackAttention.forward", "pkg.m.FeedbackAttention.forward"),
-            ("FeedbackAttention.get_scores(a, b)", "pkg.mha.MultiHeadAttention.get_scores"),
-            ("MultiHeadAttention", "pkg.mha.MultiHeadAttention"),
-            ("mha.Prepare", "pkg.mha.Prepare"),
-            ("Prepare", "pkg.mha.Prepare"),
-            ("pkg.mha.MultiHeadAttention", "pkg.mha.MultiHeadAttention"),
-            ("pkg/mha.py", "pkg.mha"),
-            ("mha.py", "pkg.mha"),
-            ("torch.einsum", "torch.einsum"),
-            ("F.softmax", "torch.nn.functional.softmax"),
-            ("functools.partial", "functools.partial"),
-            ("len(x)", "len"),
-            ("ValueError", "ValueError"),
-        ],
-    )
-    def test_names_of_things(self, code, expected):
-        assert named(Project(self.FILES).resolver("pkg/m.py").inline(code)) == expected
 
-    @pytest.mark.parametrize(
-        "code",
-        [
-            "x", "d_model", "True", "None", "len", "list", "input", "size", "seq_len", "encode",
-            "mha", "self", "self.attn", "forward", "a + b", "", "()", "1.5", "x.y", "nn.nonsense",
-            "FeedbackAttention.nonsense", "FeedbackAttention.heads", "math.nonsense",
-            "pkg/absent.py", "[T, B, C]", "Float", "--out", "a.b.c()", "mask_x", "*.Prepare",
-            "Generator",
-        ],
-    )  # fmt: skip
-    def test_ordinary_words(self, code):
-        assert Project(self.FILES).resolver("pkg/m.py").inline(code) is None
+CLASS = """
+    from a import Layer
+    class Net(Layer):
+        norm: Layer
+        def __init__(self, given: Layer, optional: Layer | None, unknown):
+            super().__init__()
+            self.one = Layer()
+            self.two = given
+            self.three = optional
+            self.four = unknown
+            self.five = None
+            self.six = self.seven = Layer()
+        def forward(self, x):
+            {use}
+        def set(self):
+            self.five = Layer()
+            self.six = x()
+        @classmethod
+        def build(cls): return cls.set
+        @staticmethod
+        def help(self): return self.set
+"""
 
-    @pytest.mark.parametrize(
-        ("code", "expected"),
-        [
-            ("self.forward", "pkg.m.FeedbackAttention.forward"),
-            ("self.attn", "pkg.mha.MultiHeadAttention"),
-            ("forward", "pkg.m.FeedbackAttention.forward"),
-            ("subsequent_mask", "pkg.m.subsequent_mask"),
-            ("attn", None),
-            ("self.absent", None),
-        ],
-    )
-    @pytest.mark.parametrize("within", ["FeedbackAttention", "FeedbackAttention.forward"])
-    def test_within_a_class(self, code, expected, within):
-        resolver = Project(self.FILES).resolver("pkg/m.py")
-        assert named(resolver.inline(code, within=within)) == expected
 
-    def test_a_name_that_two_modules_define_is_ambiguous(self):
-        project = Project(self.FILES | {"other.py": "class Prepare: ..."})
-        assert project.resolver("pkg/m.py").inline("Prepare") is None
+@pytest.mark.parametrize(
+    ("use", "expected"),
+    [
+        ("self.one", "one -> a.Layer"),
+        ("self.two", "two -> a.Layer"),
+        ("self.four", None),
+        ("self.five", "five -> a.Layer"),
+        ("self.six", None),
+        ("self.norm", "norm -> a.Layer"),
+        ("self.one.forward()", "forward -> a.Layer.forward"),
+        ("self.one.reset()", "reset -> a.Base.reset"),
+        ("self.forward(x)", "forward -> m.Net.forward"),
+        ("self.reset()", "reset -> a.Base.reset"),
+        ("super().forward()", "forward -> a.Layer.forward"),
+        ("Net.forward", "forward -> m.Net.forward"),
+        ("(lambda: self.reset)()", "reset -> a.Base.reset"),
+        ("x.forward()", None),
+        ("self = x; self.reset()", None),
+    ],
+)
+def test_attributes_and_methods(use, expected):
+    shown = links(CLASS.replace("{use}", use), a=LAYERS)
+    here = [link[3:] for link in shown if link.startswith("14 ")]
+    here = [link for link in here if not link.startswith(("super", "Net"))]
+    assert (here[-1] if here else None) == expected
+    assert "19 set -> m.Net.set" in shown
+    assert not [link for link in shown if link.startswith("21 ")]
+
+
+@pytest.mark.parametrize(
+    ("classes", "expected"),
+    [
+        ("class A(Base): ...\nclass B(Base):\n  def f(self): ...\nclass C(A, B):", "m.B.f"),
+        ("class C(unknown.Thing, Base):", "m.Base.f"),
+    ],
+)
+def test_methods_are_searched_in_python_s_order(classes, expected):
+    text = f"import unknown\nclass Base:\n  def f(self): ...\n{classes}\n  def g(self): self.f()"
+    shown = [link.partition(" -> ")[2] for link in links(text) if " f ->" in link]
+    assert shown == ([expected] if expected else [])
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("layer = Layer()\nlayer.forward()", "forward -> a.Layer.forward"),
+        ("layer = Layer()\nlayer = make()\nlayer.forward()", None),
+        ("layer = make()\nlayer.forward()", None),
+        ("layer: Layer = make()\nlayer.forward()", "forward -> a.Layer.forward"),
+        ("layer: Optional[Layer]\nlayer.forward()", "forward -> a.Layer.forward"),
+        ("layer: list[Layer]\nlayer.forward()", None),
+        ("layer: list[Layer]\nlayer.append(1)", "append -> list.append"),
+        ("layer = Layer()\nresult = layer.forward\nresult", None),
+        ("for layer in [Layer()]: layer.forward()", None),
+        ("', '.join(x)", "join -> str.join"),
+        ("y: Float[Tensor, 'T B']\ny.view()", "view -> torch.Tensor.view"),
+        ("y = nn.Linear(1, 2)\ny.forward(x)", "forward -> torch.nn.Linear.forward"),
+        ("def build() -> Layer: ...\nbuild().reset()", "reset -> a.Base.reset"),
+        ("@no_grad()\ndef build() -> Layer: ...\nbuild().reset()", "reset -> a.Base.reset"),
+        ("@unknown\ndef build() -> Layer: ...\nbuild().reset()", None),
+        ("async def build() -> Layer: ...\nbuild().reset()", None),
+        ("def build() -> Layer: ...\ndef build() -> int: ...\nbuild().reset()", None),
+        ("class build:\n    def __new__(cls) -> Layer: ...\nbuild().reset()", None),
+    ],
+)
+def test_what_a_name_holds(body, expected):
+    inside = " build" not in body
+    head = "from a import Base, Layer, make\nfrom typing import Optional, Union\n"
+    head += "from jaxtyping import Float\nfrom torch import Tensor, nn\n"
+    body = "\n".join("    " * inside + line for line in body.split("\n"))
+    text = f"{head}{'def f(x):' * inside}\n{body}"
+    last = f"{len(text.splitlines())} "
+    shown = [x.removeprefix(last) for x in links(text, a=LAYERS) if x.startswith(last)]
+    shown = [x for x in shown if not x.startswith(("Layer", "Tensor", "build"))]
+    assert (shown[-1] if shown else None) == expected
+
+
+# --- notes ----------------------------------------------------------------------------------------
+
+NOTED = {
+    "pkg/__init__.py": "",
+    "pkg/mha.py": """
+        import torch
+        class MultiHeadAttention(torch.nn.Module):
+            def get_scores(self): ...
+        class Prepare: ...
+        def encode(): ...
+    """,
+    "pkg/m.py": """
+        import math
+        from torch import nn
+        from .mha import MultiHeadAttention
+        class FeedbackAttention(MultiHeadAttention):
+            heads: int
+            def __init__(self): self.attn = MultiHeadAttention()
+            def forward(self, query): ...
+        def subsequent_mask(seq_len): ...
+        def mask(): ...
+        SIZE = 3
+        size = 4
+    """,
+}
+WORDS = [
+    "x", "d_model", "True", "None", "len", "list", "input", "size", "seq_len", "encode", "mha",
+    "self", "self.attn", "forward", "a + b", "", "()", "1.5", "x.y", "nn.nonsense", "Generator",
+    "FeedbackAttention.nonsense", "FeedbackAttention.heads", "math.nonsense", "pkg/absent.py",
+    "[T, B, C]", "Float", "--out", "a.b.c()", "mask_x", "*.Prepare",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("FeedbackAttention", "pkg.m.FeedbackAttention"),
+        ("subsequent_mask", "pkg.m.subsequent_mask"),
+        ("@mask", "pkg.m.mask"),
+        ("FeedbackAttention.forward", "pkg.m.FeedbackAttention.forward"),
+        ("FeedbackAttention.get_scores(a, b)", "pkg.mha.MultiHeadAttention.get_scores"),
+        ("MultiHeadAttention", "pkg.mha.MultiHeadAttention"),
+        ("mha.Prepare", "pkg.mha.Prepare"),
+        ("Prepare", "pkg.mha.Prepare"),
+        ("pkg.mha.MultiHeadAttention", "pkg.mha.MultiHeadAttention"),
+        ("pkg/mha.py", "pkg.mha"),
+        ("mha.py", "pkg.mha"),
+        ("torch.einsum", "torch.einsum"),
+        ("F.softmax", "torch.nn.functional.softmax"),
+        ("functools.partial", "functools.partial"),
+        ("len(x)", "len"),
+        ("ValueError", "ValueError"),
+        *dict.fromkeys(WORDS).items(),
+    ],
+)
+def test_inline_code(code, expected):
+    assert named(Project(NOTED).resolver("pkg/m.py").inline(code)) == expected
+
+
+@pytest.mark.parametrize("within", ["FeedbackAttention", "FeedbackAttention.forward"])
+def test_inline_code_within_a_class(within):
+    resolver = Project(NOTED).resolver("pkg/m.py")
+    words = "self.forward self.attn forward subsequent_mask attn self.absent"
+    assert [named(resolver.inline(code, within=within)) for code in words.split()] == [
+        "pkg.m.FeedbackAttention.forward",
+        "pkg.mha.MultiHeadAttention",
+        "pkg.m.FeedbackAttention.forward",
+        "pkg.m.subsequent_mask",
+        None,
+        None,
+    ]
 
 
 def test_every_public_builtin_name_is_safe_to_ask_for():
@@ -257,134 +431,3 @@ def test_every_public_builtin_name_is_safe_to_ask_for():
     for name in dir(builtins):
         link = resolver.inline(f"{name}()")
         assert link is None or link.external
-
-
-class TestClasses:
-    TEXT = """
-        from a import Layer
-        class Net(Layer):
-            norm: Layer
-            def __init__(self, given: Layer, optional: Layer | None, unknown):
-                super().__init__()
-                self.one = Layer()
-                self.two = given
-                self.three = optional
-                self.four = unknown
-                self.five = None
-                self.six = self.seven = Layer()
-            def forward(self, x):
-                {use}
-            def set(self):
-                self.five = Layer()
-                self.six = x()
-            @classmethod
-            def build(cls): return cls.set
-            @staticmethod
-            def help(self): return self.set
-    """
-
-    @pytest.mark.parametrize(
-        ("use", "expected"),
-        [
-            ("self.one", "one -> a.Layer"),
-            ("self.two", "two -> a.Layer"),
-            ("self.four", None),
-            ("self.five", "five -> a.Layer"),
-            ("self.six", None),
-            ("self.norm", "norm -> a.Layer"),
-            ("self.one.forward()", "forward -> a.Layer.forward"),
-            ("self.one.reset()", "reset -> a.Base.reset"),
-            ("self.forward(x)", "forward -> m.Net.forward"),
-            ("self.reset()", "reset -> a.Base.reset"),
-            ("super().forward()", "forward -> a.Layer.forward"),
-            ("Net.forward", "forward -> m.Net.forward"),
-            ("(lambda: self.reset)()", "reset -> a.Base.reset"),
-            ("x.forward()", None),
-            ("self = x; self.reset()", None),
-        ],
-    )
-    def test_attributes_and_methods(self, use, expected):
-        found = [
-            link for link in links(self.TEXT.replace("{use}", use), a=LAYERS) if link[:3] == "14 "
-        ]
-        attributes = [link[3:] for link in found if not link[3:].startswith(("super", "Net"))]
-        assert (attributes[-1] if attributes else None) == expected
-
-    def test_classmethods_have_the_class_and_staticmethods_nothing(self):
-        found = links(self.TEXT.replace("{use}", "..."), a=LAYERS)
-        assert "19 set -> m.Net.set" in found
-        assert not [link for link in found if link.startswith("21 ")]
-
-    def test_methods_are_searched_in_python_s_order(self):
-        text = """
-            class Base:
-                def f(self): ...
-            class A(Base): ...
-            class B(Base):
-                def f(self): ...
-            class C(A, B):
-                def g(self): self.f()
-        """
-        assert links(text)[-1] == "8 f -> m.B.f"
-
-    def test_behind_an_unknown_base_there_is_doubt(self):
-        text = """
-            import unknown
-            class Base:
-                def f(self): ...
-            class A(unknown.Thing, Base):
-                def g(self): self.f()
-            class B(Base, unknown.Thing):
-                def g(self): self.f()
-        """
-        assert [x for x in links(text) if " f ->" in x] == ["8 f -> m.Base.f"]
-
-
-class TestValues:
-    @pytest.mark.parametrize(
-        ("body", "expected"),
-        [
-            ("layer = Layer()\nlayer.forward()", "forward -> a.Layer.forward"),
-            ("layer = Layer()\nlayer = make()\nlayer.forward()", None),
-            ("layer = make()\nlayer.forward()", None),
-            ("layer: Layer = make()\nlayer.forward()", "forward -> a.Layer.forward"),
-            ("layer: Optional[Layer]\nlayer.forward()", "forward -> a.Layer.forward"),
-            ("layer: Union[Layer, Base]\nlayer.forward()", None),
-            ("layer: list[Layer]\nlayer.forward()", None),
-            ("layer: list[Layer]\nlayer.append(1)", "append -> list.append"),
-            ("layer = Layer()\nresult = layer.forward\nresult", None),
-            ("for layer in [Layer()]: layer.forward()", None),
-            ("', '.join(x)", "join -> str.join"),
-            ("y: Float[Tensor, 'T B']\ny.view()", "view -> torch.Tensor.view"),
-            ("y = nn.Linear(1, 2)\ny.forward(x)", "forward -> torch.nn.Linear.forward"),
-        ],
-    )
-    def test_what_a_local_name_holds(self, body, expected):
-        head = (
-            "from a import Base, Layer, make\nfrom typing import Optional, Union\n"
-            "from jaxtyping import Float\nfrom torch import Tensor, nn\ndef f(x):\n"
-        )
-        text = head + "\n".join("    " + line for line in body.split("\n"))
-        last = str(len(text.split("\n")))
-        found = [
-            x.removeprefix(f"{last} ") for x in links(text, a=LAYERS) if x.startswith(f"{last} ")
-        ]
-        found = [x for x in found if not x.startswith(("Layer", "Tensor"))]
-        assert (found[-1] if found else None) == expected
-
-    @pytest.mark.parametrize(
-        ("definition", "expected"),
-        [
-            ("def build() -> Layer: ...", "reset -> a.Base.reset"),
-            ("@no_grad()\ndef build() -> Layer: ...", "reset -> a.Base.reset"),
-            ("@unknown\ndef build() -> Layer: ...", None),
-            ("async def build() -> Layer: ...", None),
-            ("def build(): ...", None),
-            ("def build() -> Layer: ...\ndef build() -> int: ...", None),
-            ("class build:\n    def __new__(cls) -> Layer: ...", None),
-        ],
-    )
-    def test_a_call_gives_what_the_function_is_declared_to_return(self, definition, expected):
-        text = f"from a import Layer\n{definition}\nbuild().reset()"
-        found = [x.partition(" ")[2] for x in links(text, a=LAYERS) if " reset " in x]
-        assert found == ([expected] if expected else [])
