@@ -22,7 +22,11 @@ all heads between their projections and the output projection.](figure:mha.diagr
 
 The rows of $Q$, $K$ and $V$ are queries, keys and values; the softmax turns each row
 of scores $Q K^\top / \sqrt{d_k}$ into positive weights that sum to one. Every step is
-differentiable, so queries learn to find what helps and keys learn to be found.
+differentiable, so queries learn to find what helps and keys learn to be found. It is
+the lookup of a dictionary made soft: not the one entry whose key is equal, but all of
+them, weighted by fit. Queries and keys have projections of their own, because a verb
+may look for its subject without the subject looking for the verb; with a shared one the
+scores would be symmetric, and largest as a rule between a position and itself.
 
 In training all positions are computed in parallel, and the path between two of them has
 length one, however far apart they are, so long-range dependencies are easier to learn.
@@ -152,7 +156,10 @@ class MultiHeadAttention(nn.Module):
         check_bool(bias=bias, output_bias=output_bias)
 
         # The softmax runs over axis 1 of the scores `[T, S, B, H]`, the keys: the
-        # weights of one query sum to one.
+        # weights of one query sum to one. Over the queries, axis 0, it would have the
+        # right shape and raise no error, but under a causal mask later queries would be
+        # in the denominator: the future leaks. A test: change a token, and the outputs
+        # before it must not change.
         self.query = PrepareForMultiHeadAttention(d_model, heads, self.d_k, bias)
         self.key = PrepareForMultiHeadAttention(d_model, heads, self.d_k, bias)
         self.value = PrepareForMultiHeadAttention(d_model, heads, self.d_v, output_bias)
@@ -184,6 +191,7 @@ class MultiHeadAttention(nn.Module):
 
         $$e_{tsbh} = Q_{tbh} \cdot K_{sbh} = \sum_{d=1}^{d_k} Q_{tbhd} \, K_{sbhd}$$
 
+        They are divided by $\sqrt{d_k}$ afterwards, in `attend`.
         Every query $t$ meets every key $s$, for each sequence $b$ and head $h$
         separately; only the features $d$ are summed over. The table is quadratic in the
         length: $H T S$ numbers per sequence. *Additive* attention computes each score
@@ -399,6 +407,10 @@ class KVCache:
 # $T^2 C$ multiplications for the scores and as many for the averages, like one of $C$.
 # It does change the memory, for each head has its own table of weights. The projections
 # take $4 T C^2$, so the quadratic part is the smaller one up to $T = 2 C$.
+#
+# The paper compares $T^2 C$ with the $T C^2$ of a recurrent layer: attention is cheaper
+# if $T < C$. With its projections it takes more than the $2 T C^2$ of a plain recurrent
+# layer at any length. What it gains are the parallel steps and the short path.
 #
 # ## Differences from the paper
 #

@@ -12,7 +12,8 @@ A **sequence-to-sequence** model reads one sequence and writes another: a senten
 its translation, a question and its answer. The paper translates English into German and
 into French ([@vaswani2017attention, §5]). Earlier models used two recurrent networks,
 of which the first had to compress the whole source into one vector for the second
-([@sutskever2014sequence]). The Transformer has two stacks of layers without recurrence:
+([@sutskever2014sequence]), and neither could process the positions of a training
+sequence in parallel. The Transformer has two stacks of layers without recurrence:
 
 * The **encoder** turns $S$ source tokens into $S$ vectors, the *memory* $m$. All
   positions are computed in parallel, and each attends to all others, on both sides.
@@ -165,7 +166,11 @@ class TransformerLayer(nn.Module):
     \operatorname{FFN}(z) &= \max(0, \; z W_1 + b_1) \, W_2 + b_2
     \end{align}
 
-    with $H$ heads of attention side by side.
+    with $H$ heads of attention side by side. For given weights attention is linear in
+    the values: it moves and mixes features. The feed-forward network transforms them,
+    and holds $8 C^2$ of the $12 C^2$ weights of an encoder layer if $F = 4C$. All
+    positions share its weights, so that what is learned at one serves at all, for
+    sequences of any length; each layer has its own.
 
     * `d_model` is the number of features, $C$
     * `self_attn` is the self-attention, a `MultiHeadAttention`
@@ -681,13 +686,14 @@ def _width(module: nn.Module | None) -> int | None:
 # | Mistake | What happens | Symptom |
 # |:--|:--|:--|
 # | no shift | the input of a position is its label | loss near 0, output repeats |
-# | no causal mask | a position reads its label one position later | the same |
+# | no causal mask | a position reads its label one later | near 0; output much worse |
 # | no padding mask | real tokens attend to padding | results depend on the batch |
 # | padding in the loss | the model learns to predict padding | loss looks too small |
 # | no end token | nothing teaches the model to stop | output runs on to `max_len` |
 #
-# The first two are easy to overlook: training looks excellent. A test: change a target
-# token, and the logits at earlier positions must not change.
+# The first two are easy to overlook: training looks excellent. Without the mask the
+# model has learned to look where in generation nothing stands yet. A test: change a
+# target token, and the logits at earlier positions must not change.
 #
 # ## Cost
 #
@@ -697,14 +703,25 @@ def _width(module: nn.Module | None) -> int | None:
 # | decoder, self-attention | `[T, T, B, H]` | $O(T^2 C)$ | causal |
 # | decoder, cross-attention | `[T, S, B, H]` | $O(S T C)$ | padding of the source |
 #
-# Projections and feed-forward networks add $O((S + T) C^2)$, which dominates for
-# sequences shorter than the width. In training the number of sequential steps does not
-# depend on the lengths. Generation encodes the source once and then takes $T$ steps of
-# the decoder one after the other, each $O((S + T) C + C^2)$ per layer with caches. So
-# layers are cheaper in the encoder ([@kasai2020deep]).
+# Projections and feed-forward networks add $O((S + T) C^2)$, which dominates up to
+# lengths of several times the width: a layer of the encoder takes $12 S C^2$ for them
+# and $2 S^2 C$ for scores and averages, as much at $S = 6 C$. In training the number of
+# sequential steps does not depend on the lengths. Generation encodes the source once
+# and then takes $T$ steps of the decoder one after the other, each $O((S + T) C + C^2)$
+# per layer with caches. So layers are cheaper in the encoder ([@kasai2020deep]).
 #
 # ![Parameters of a model like the paper's base, but with three separate matrices for
 # tokens, and the work for a pair of 32 tokens each.](figure:counts.encoder_decoder)
+#
+# ## The models of the paper
+#
+# The base model has $L = 6$ layers in each stack, $C = 512$, $H = 8$, $F = 2048$ and
+# dropout 0.1. Adam's learning rate rises for 4,000 updates and then falls: at update
+# $n$ it is $C^{-1/2} \min(n^{-1/2}, \; n \cdot 4000^{-3/2})$ (§5.3). The big model,
+# with $C = 1024$ and $H = 16$, reached 28.4 BLEU from English to German, over two more
+# than the best results before (§6.1). One stack alone is a model as well: an encoder,
+# which sees both sides of a position, classifies texts (BERT, [@devlin2018bert]), and a
+# decoder without cross-attention [continues them](autoregressive.py).
 #
 # ## Differences from the paper
 #

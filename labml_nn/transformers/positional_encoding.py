@@ -11,9 +11,11 @@ notebook: notebooks/positional_encoding.ipynb
 
 Self-attention without a mask is **permutation equivariant**: if the tokens of a
 sequence are shuffled, the outputs are the same vectors, shuffled in the same way. To
-attention, *dog bites man* and *man bites dog* are the same set of words. A transformer
-therefore adds a **positional encoding** to every token embedding $x_p$, a vector $PE_p$
-that depends only on the position $p$ ([-@vaswani2017attention, §3.5]):
+attention, *dog bites man* and *man bites dog* are the same set of words. A recurrent
+network reads the tokens in order, and a convolution has a weight for each offset; but
+attention is a sum over keys, and a sum has no order. A transformer therefore adds a
+**positional encoding** to every token embedding $x_p$, a vector $PE_p$ that depends
+only on the position $p$ ([-@vaswani2017attention, §3.5]):
 
 $$y_p = \operatorname{Dropout}(x_p + PE_p)$$
 
@@ -34,7 +36,11 @@ slower by the same factor, and with $C = 512$ the last one takes 60,611 position
 fast pairs tell neighbouring positions apart, but repeat within a few tokens. The slow
 pairs hardly change between neighbours, but tell the beginning of a sequence from its
 end. Only together do they identify a position, just as the hands of a clock do ([drawn
-below](#properties-of-the-sinusoids)).
+below](#properties-of-the-sinusoids)). The cycles are a geometric sequence, from $2 \pi$
+to nearly $10000 \cdot 2 \pi$, so that there are as many pairs for distances of tens of
+tokens as of thousands; with evenly spaced frequencies almost all pairs would repeat
+within a few dozen. The paper does not derive 10000: it has to be so large that the
+slowest pairs do not repeat within a sequence.
 
 <details><summary>Symbols, their code and shapes</summary>
 
@@ -162,7 +168,9 @@ class PositionalEncoding(nn.Module):
     ) -> Float[Tensor, "T B C"]:
         r"""
         `offset` is the position of the first vector of `x`: in generation, the number
-        of tokens that came before.
+        of tokens that came before. If it is forgotten, each new token stands at
+        position 0: nothing raises an error, and the text gets worse. A test: outputs
+        with a cache and without must be equal.
         """
         encodings = fixed_positions(self.positional_encodings, offset, x.shape[0])
         encoded: Tensor = self.dropout(x + encodings)
@@ -237,8 +245,10 @@ class LearnedPositionalEncoding(nn.Module):
 # more features: the first projection computes $(x_p + PE_p) W = x_p W + PE_p W$, the
 # same as a projection of the concatenation with $W$ in both halves. In $C$ dimensions
 # the model can keep both apart, by storing them in nearly orthogonal directions.
-# Embeddings are scaled by $\sqrt{C}$ so that the encoding does not dominate them ([the
-# models](models.py) have the numbers).
+# Embeddings are scaled by $\sqrt{C}$ before the sum, so that the encoding does not
+# dominate them: it has a root mean square of $1 / \sqrt{2}$ at any width, and an
+# embedding drawn with variance $1 / C$ has 0.044 at $C = 512$, and 1 when it is scaled.
+# The module here only adds; the [model](models.py) scales.
 #
 # ![Sine and cosine of two of the 32 pairs, $C = 64$.](figure:positional_encoding.waves)
 #
@@ -328,7 +338,8 @@ class LearnedPositionalEncoding(nn.Module):
 # <details><summary>Answer</summary>
 #
 # Each pair contributes $\cos \omega_i k$, so the dot product is $\sum_i \cos \omega_i
-# k$, with its maximum $C / 2$ at $k = 0$. It is the same for $k$ and $-k$: without
+# k$, with its maximum $C / 2$ at $k = 0$. It falls with the distance on the whole, but
+# not steadily, because each cosine oscillates. It is the same for $k$ and $-k$: without
 # projections it cannot tell before from after.
 #
 # ![Dot products of one position with all others, $C =

@@ -72,6 +72,10 @@ __all__ = ["Elman", "ElmanCell", "ElmanConfig", "ElmanLanguageModel", "ElmanLaye
 # The paper's $f$ is the logistic sigmoid, between 0 and 1. Tanh is the same curve from
 # $-1$ to 1, $\tanh(z) = 2 \sigma(2 z) - 1$, with a slope at zero of 1, not 1/4, so that
 # gradients shrink less. ReLU has the slope 1 for all $z > 0$, and unbounded states.
+#
+# Without any $f$ and from $h_0 = 0$, the state $h_t = \sum_{s \le t} U^{t-s} (W x_s +
+# b)$ would be a linear function of the inputs, however many layers there are, and could
+# not compute an exclusive or ([exercise 1](#exercises)).
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
     "sigmoid": torch.sigmoid,
@@ -191,7 +195,8 @@ class ElmanLayer(nn.Module):
         * `state` is the hidden state before the first of them, `[B, N]`; `None` is
           $h_0$. Pass the state that was returned for the previous part of the same
           sequences, and start unrelated sequences with `None`: otherwise the end of one
-          text leaks into the next
+          text leaks into the next. So it does, without an error, if the batch comes
+          first, `[B, T, C]`: the loop then runs over the batch
         * `mask` is `True` for tokens and `False` for padding, `[T, B]`
 
         Returns the hidden states of all steps, `[T, B, N]`, and the last one, `[B, N]`.
@@ -434,7 +439,9 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
         # chunks before it, and all their activations would have to be stored. `detach`
         # keeps the *value* of the state: the model still uses what it read long ago. It
         # loses the *gradient*: nothing teaches a chunk what to store for later ones.
-        # This is truncated [backpropagation through time](bptt.py).
+        # This is truncated [backpropagation through time](bptt.py). A forgotten
+        # `detach` shows at the second chunk: PyTorch refuses "to backward through the
+        # graph a second time".
         return logits, state.detach()
 
 
@@ -512,6 +519,11 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 # 1$ still shrink. `torch.nn.RNN` starts from $\mathcal{U}(\pm 1/\sqrt{N})$ instead, a
 # matrix of spectral radius about $1/\sqrt{3}$: near zero, ten steps without input leave
 # about 0.4 % of a state.
+#
+# The cell of an LSTM ([@hochreiter1997long]) adds instead: $c_t = f_t \odot c_{t-1} +
+# i_t \odot g_t$, with gates $f_t$ and $i_t$ between 0 and 1. On this path $\partial c_t
+# / \partial c_{t-1} = \operatorname{diag}(f_t)$: where the network keeps $f_t$ near 1,
+# the gradient passes without $U$ and without a slope.
 #
 # [Backpropagation through time](bptt.py) derives this, and measures how fast it
 # vanishes.

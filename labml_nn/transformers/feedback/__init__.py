@@ -181,8 +181,9 @@ class FeedbackAttention(nn.Module):
         lets a query prefer some distances, and D is the same for all queries.
 
         Why distance and not position? Text means the same wherever it stands in a book,
-        and a model that counts backwards works at positions that it never saw in
-        training ([@fan2020feedback, "Relative Positional Embeddings"]).
+        and a model that counts backwards works at any position, as long as it has seen
+        the distances in training ([@fan2020feedback, "Relative Positional
+        Embeddings"]).
 
         The four terms are those of Transformer-XL ([@dai2019transformerxl, §3.3]), with
         one difference in B and D. There $E_d$ is a learned projection of a fixed
@@ -654,18 +655,30 @@ class Stack:
 # On programs as in the introduction, with three variables, the authors report 99.1 %
 # accuracy, for a transformer 33.7 % ([their code and
 # results](https://github.com/facebookresearch/transformer-sequential); their baseline
-# has 8 layers, their feedback transformer 4).
+# has 8 layers, their feedback transformer 4). In language modelling, translation and
+# reinforcement learning they find small, shallow feedback models better than comparable
+# transformers; since a token then passes fewer layers, they also generate faster.
+#
+# Two relatives lack such chains. *Transformer-XL* ([@dai2019transformerxl]) keeps the
+# states of earlier segments, but its layer $l$ reads those of layer $l - 1$: it sees
+# farther back, and no chain is longer than $L$ layers. A *Universal Transformer*
+# ([@dehghani2018universal]) applies one layer again and again to all positions in
+# parallel: its depth does not grow with the position.
 #
 # ![Longest chains of layers in a transformer and in a feedback transformer, found with
 # gradients.](figure:chains.unrolled)
 #
-# The arithmetic is that of a transformer of the same size, but not the order. A
+# If keys and values are computed once for each slot, the arithmetic is that of a
+# transformer of the same size; in the first definition, each layer projects every slot
+# again at each step, $T^2 C^2$ multiplications in all. The order is another one. A
 # transformer computes all positions of a training sequence in parallel, layer by layer,
 # in $L$ sequential steps. Here step $t$ needs the top layer of step $t - 1$: training
-# takes $L \, T$ sequential steps, each of them a few small operations. Generation goes
-# token by token in both. There the feedback transformer needs less memory: with shared
-# keys and values it stores $2 C$ numbers per token and sequence, where the KV cache of
-# a transformer has $2 L C$.
+# takes $L \, T$ sequential steps, each of them a few small operations. On a GPU most of
+# the time goes into starting them, because each works on $B$ vectors in place of $B T$:
+# larger batches help, longer sequences do not. Generation goes token by token in both.
+# There the feedback transformer needs less memory: with shared keys and values it
+# stores $2 C$ numbers per token and sequence, where the KV cache of a transformer has
+# $2 L C$.
 #
 # ## Differences from the paper
 #
@@ -694,7 +707,7 @@ class Stack:
 #     q = W_Q[l] · LN(x[l-1])
 #     z = x[l-1] + attention_l(q, k, v)
 #     x[l] = z + FFN_l(LN(z))
-#   m = LN(Σ_l softmax(w)[l] · x[l])
+#   m = LN(Σ_l softmax(w)[l] · x[l])        the LN with norm_memory only
 #   append W_K · m to k, and W_V · m to v
 #   drop the oldest slot beyond τ
 #   output LN(x[L])
