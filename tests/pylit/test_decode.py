@@ -18,15 +18,11 @@ TEXT = "# größe €\nx = 'é'\n"
     [
         TEXT.encode(),
         codecs.BOM_UTF8 + TEXT.encode(),
-        codecs.BOM_UTF8 + b"# coding: utf-8\n" + TEXT.encode(),
         b"# -*- coding: latin-1 -*-\nx = '\xe9'\n",
         b"#!/usr/bin/python\n# vim: set fileencoding=cp1252 :\nx = '\x80'\n",
-        b"\n# coding: euc-jp\n# \xa4\xa2\n",
-        b"# coding: utf-8\r\nx = 1\r\ny = 2\r\n",
         b"x = 1\ry = 2\r",
         b"",
         b"x = 1\n# coding: latin-1\n# \xc3\xa9\n",
-        b"x = 1  # coding: latin-1\n# \xc3\xa9\n",
         b"\x0c# coding: latin-1\n# \xe9\n",
     ],
 )

@@ -1,11 +1,28 @@
+"""Code in, linked HTML out: line by line, and the files in ``golden/code``."""
+
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from linked_sources import Project
 
 from pylit.code.highlight import LONGEST, highlight, highlight_block
 from pylit.model import Link
+
+GOLDEN = Path(__file__).with_name("golden") / "code"
+FILES = {
+    "pkg/attention.py": (GOLDEN / "attention.py").read_text(encoding="utf-8"),
+    "pkg/utils.py": "from . import masks\ndef clone_module_list(module, n): ...\n",
+    "pkg/masks.py": "def causal(seq_len): ...\n",
+}
+
+
+def test_code_becomes_the_golden_html():
+    links = Project(FILES).resolver("pkg/attention.py").tokens()
+    shown = "\n".join(highlight(FILES["pkg/attention.py"], links, lambda link: link.url))
+    assert shown == (GOLDEN / "attention.html").read_text(encoding="utf-8")
 
 
 class Reader(HTMLParser):
@@ -33,17 +50,6 @@ class Reader(HTMLParser):
 
 def read(lines):
     return "\n".join(Reader(line).text for line in lines)
-
-
-def test_marks_few_kinds_of_tokens_and_leaves_the_rest_text():
-    code = 'def f(x, *, y: int):  # why\n    return self.g("a", 1.5) + x is not None'
-    assert highlight(code, {}, str) == (
-        '<span class="hk">def</span> <span class="hd">f</span>(x, *, y: '
-        '<span class="hb">int</span>):  <span class="hc"># why</span>',
-        '    <span class="hk">return</span> <span class="hb">self</span>.g('
-        '<span class="hs">"a"</span>, <span class="hn">1.5</span>) + x '
-        '<span class="hk">is not None</span>',
-    )
 
 
 LINKS = {
