@@ -19,104 +19,88 @@ def defined(text: str) -> dict[str, Definition]:
     ("header", "signature"),
     [
         ("async def f(x) -> None:", "async f(x) -> None"),
-        ("def f(a, /, b, *, c):", "f(a, /, b, *, c)"),
-        ("def f(a: int = 1, *b: str, **c: float):", "f(a: int = 1, *b: str, **c: float)"),
-        ('def f(eps=1e-5, mask=0x10, s="it\'s"):', 'f(eps=1e-5, mask=0x10, s="it\'s")'),
-        ('def f(x: Float[Tensor, "T #B C"]):', 'f(x: Float[Tensor, "T #B C"])'),
-        ("def größe(ä='é', ö: 'ü' = 1):", "größe(ä='é', ö: 'ü' = 1)"),
+        ("def f(a: int = 1, /, *b: str, **c: float):", ""),
+        ('def f(eps=1e-5, mask=0x10, s="it\'s"):', ""),
+        ('def f(x: Float[Tensor, "T #B C"]):', ""),
+        ("def größe(ä='é', ö: 'ü' = 1):", ""),
         (
             "def f(  # why\n  a,  # first\n  b=[\n    1,  # one\n    2,\n  ],\n) -> (\n  int):",
             "f(a, b=[1, 2]) -> (int)",
         ),
         ("def f(x='''one\ntwo'''):", "f(x='''one two''')"),
         ("class f:", "f"),
-        ("class f(A, b.C[int], metaclass=M, **kw):", "f(A, b.C[int], metaclass=M, **kw)"),
+        ("class f(A, b.C[int], metaclass=M, **kw):", ""),
         ("class f(\n    A,  # first\n    B,\n):", "f(A, B)"),
         ("@decorated(\n    1\n)\ndef f(x):", "f(x)"),
     ],
 )
 def test_signatures(header: str, signature: str) -> None:
     (definition,) = defined(f"{header}\n    pass\n").values()
-    assert definition.signature == signature
+    assert definition.signature == (signature or header.partition(" ")[2].removesuffix(":"))
     assert definition.dotted == f"pkg.mod.{definition.qualname}"
 
 
-def test_kinds_lines_and_nesting() -> None:
-    found = defined(
-        """\
+NESTED = """\
 @first
 @second
 class A:
     '''Class.'''
-    attribute = 1
-
     @property
     def method(self):
         '''Method.'''
-
         def local():
             class Hidden: ...
-
     class B:
         async def inner(self): ...
-
 if fast:
     def f(): ...
-elif slow:
-    with context:
-        def g(): ...
-for x in y:
-    def h(): ...
+else:
+    for x in y:
+        def h(): ...
 match z:
     case 1:
         def i(): ...
-"""
-    )
-    assert {name: (d.kind, d.line) for name, d in found.items()} == {
-        "A": ("class", 3),
-        "A.method": ("method", 8),
-        "A.B": ("class", 14),
-        "A.B.inner": ("method", 15),
-        "f": ("function", 18),
-        "g": ("function", 21),
-        "h": ("function", 23),
-        "i": ("function", 26),
-    }
-    assert (found["A"].summary, found["A.method"].summary) == ("Class.", "Method.")
-
-
-def test_one_definition_for_each_name() -> None:
-    text = """\
 try:
-    from x import f
+    from x import j
 except ImportError:
-    def f(first): ...
+    def j(first): ...
 @typing.overload
-def g(x: int): ...
-@overload
-def g(x: str): ...
-def g(x): "Does."
-class A:
+def k(x: int): ...
+def k(x): "Does."
+class C:
     @property
     def p(self): ...
     @p.setter
     def p(self, value): ...
-def f(second): ...
-h = None
-def h(): ...
+def j(second): ...
+l = None
+def l(): ...
 """
-    found = defined(text)
-    assert {name: (d.line, d.signature) for name, d in found.items()} == {
-        "f": (4, "f(first)"),
-        "g": (9, "g(x)"),
-        "A": (10, "A"),
-        "A.p": (12, "p(self)"),
-        "h": (17, "h()"),
+
+
+def test_kinds_lines_and_nesting_and_one_definition_for_each_name() -> None:
+    found = defined(NESTED)
+    assert {name: (d.kind, d.line) for name, d in found.items()} == {
+        "A": ("class", 3),
+        "A.method": ("method", 6),
+        "A.B": ("class", 10),
+        "A.B.inner": ("method", 11),
+        "f": ("function", 13),
+        "h": ("function", 16),
+        "i": ("function", 19),
+        "j": ("function", 23),
+        "k": ("function", 26),
+        "C": ("class", 27),
+        "C.p": ("method", 29),
+        "l": ("function", 34),
     }
-    assert found["g"].summary == "Does."
-    sections = parse(text).sections
-    opened = [(s.definition, s.code.first) for s in sections if s.definition and s.code]
-    assert opened == [("f", 4), ("g", 9), ("A", 10), ("A.p", 11), ("h", 17)]
+    assert [found[name].summary for name in ("A", "A.method", "k")] == [
+        "Class.",
+        "Method.",
+        "Does.",
+    ]
+    opened = [section.definition for section in parse(NESTED).sections if section.definition]
+    assert opened == list(found)
 
 
 def test_constants() -> None:
@@ -130,7 +114,7 @@ HEADS = 8
 width: int = 512
 
 kind: str
-a = b = c = 1
+a = b = 1
 d, (e, f) = g.h, i[0] = 1, (2, 3)
 __all__ = ["HEADS"]
 HEADS = 9
@@ -141,12 +125,7 @@ SPLIT = {
 if TYPE_CHECKING:
     T = TypeVar("T")
 else:
-    try:
-        T = None
-    except* E:
-        n = 0
-    with x as y:
-        m = 1
+    T = None
 for j in k:
     pass
 count += 1
@@ -161,19 +140,15 @@ def o():
         "HEADS": (3, "HEADS = 8"),
         "width": (6, "width: int = 512"),
         "kind": (8, "kind: str"),
-        "a": (9, "a = b = c = 1"),
-        "b": (9, "a = b = c = 1"),
-        "c": (9, "a = b = c = 1"),
+        "a": (9, "a = b = 1"),
+        "b": (9, "a = b = 1"),
         "d": (10, "d, (e, f) = g.h, i[0] = 1, (2, 3)"),
         "LONG": (13, "LONG = …"),
         "SPLIT": (14, "SPLIT = …"),
         "T": (18, 'T = TypeVar("T")'),
-        "n": (23, "n = 0"),
-        "m": (25, "m = 1"),
     }
-    assert found["HEADS"].summary == "How many heads.\nAt once."
-    assert found["width"].summary == "How wide."
-    assert found["kind"].summary == ""
+    summaries = [found[name].summary for name in ("HEADS", "width", "kind")]
+    assert summaries == ["How many heads.\nAt once.", "How wide.", ""]
 
 
 @pytest.mark.parametrize(
@@ -184,7 +159,6 @@ def o():
         ("# Above.\n# fmt: off\ndef f(): ...", "Above."),
         ("# Not mine.\n\ndef f(): ...", ""),
         ("def größe(): '''é'''; f = 1", "é"),
-        ("def f():\n    '''Doc.'''; return 1", "Doc."),
         ("def f():\n    f'{a}'", ""),
     ],
 )

@@ -80,8 +80,10 @@ def test_no_front_matter(text: str) -> None:
     assert not len(report)
 
 
-def test_blank_lines_before_and_dots_behind() -> None:
+def test_what_stands_around_it() -> None:
     assert split("\n  \n---\na: b\n...\nrest\nmore") == ({"a": "b"}, "rest\nmore", 5)
+    unclosed = "---\na: b\n\nSome text.\n"
+    assert split(unclosed) == ({}, unclosed, 0)
 
 
 @pytest.mark.parametrize(
@@ -104,11 +106,6 @@ def test_faults(text: str, line: int, said: str, own: bool) -> None:
     assert found.severity is (Severity.ERROR if own else Severity.WARNING)
     assert found.source_line == "    " + text.split("\n")[line - 10]
     assert found.hint
-
-
-def test_what_is_never_closed_stays_in_the_text() -> None:
-    text = "---\na: b\n\nSome text.\n"
-    assert split(text) == ({}, text, 0)
 
 
 @settings(deadline=None, max_examples=100)
