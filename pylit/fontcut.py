@@ -5,24 +5,12 @@ fontTools takes longer to import than most builds take to run.
 import io
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from fontTools.subset import Options, Subsetter  # type: ignore[import-untyped]
 from fontTools.ttLib import TTFont  # type: ignore[import-untyped]
 from fontTools.varLib.instancer import (  # type: ignore[import-untyped]
     instantiateVariableFont,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Metrics:
-    """Measures of a font, in em."""
-
-    ascent: float
-    descent: float
-    line_gap: float
-    #: Mean width of a letter of the text that was asked about.
-    letter: float
 
 
 def cut(
@@ -56,15 +44,12 @@ def cut(
     return out.getvalue()
 
 
-def measure(source: bytes, frequency: Mapping[str, int]) -> Metrics:
-    """Heights of a font, and its mean width over letters that occur with `frequency`."""
+def measure(source: bytes, frequency: Mapping[str, int]) -> tuple[dict[str, float], float]:
+    """Heights of a font, and the mean width of letters that occur with `frequency`, in em."""
     font = TTFont(io.BytesIO(source))
-    unit, heights = font["head"].unitsPerEm, font["hhea"]
+    unit, line = font["head"].unitsPerEm, font["hhea"]
     names, widths = font.getBestCmap(), font["hmtx"]
     total = sum(widths[names[ord(letter)]][0] * count for letter, count in frequency.items())
-    return Metrics(
-        ascent=heights.ascent / unit,
-        descent=-heights.descent / unit,
-        line_gap=heights.lineGap / unit,
-        letter=total / sum(frequency.values()) / unit,
-    )
+    heights = {"ascent": line.ascent, "descent": -line.descent, "line-gap": line.lineGap}
+    mean = total / sum(frequency.values()) / unit
+    return {name: height / unit for name, height in heights.items()}, mean

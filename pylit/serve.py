@@ -35,7 +35,7 @@ from pylit.notebooks.pages import FOLDER
 from pylit.pipeline.build import SEARCH, Builder
 from pylit.pipeline.outcome import Options, tell
 from pylit.site.config import load_config
-from pylit.site.write import MANIFEST, Written
+from pylit.site.write import MANIFEST
 
 _SCRIPT = Path(__file__).with_name("reload.js")
 _EVENTS, _RELOAD = "/__pylit__/events", "/__pylit__/reload.js"
@@ -119,33 +119,25 @@ class Live(StaticFiles):
 
     def _build(self, builder: Builder) -> None:
         """Build, tell the terminal, and show browsers the pages or what is wrong."""
-        early: list[Written] = []
-
-        def shown(written: Written) -> None:
-            early.append(written)
-            self._show("")
-
         try:
-            outcome = builder.build(shown=shown)
+            outcome = builder.build(shown=lambda: self._show(""))
         except Exception:  # A stage that met what nobody has thought of.
             fault = traceback.format_exc()
             print(fault, file=sys.stderr, flush=True)
             self._show(fault)
             return
         errors = [d for d in outcome.report if d.severity is Severity.ERROR]
-        late = (*outcome.written.written, *outcome.written.deleted)
-        # What only search has new is no reason to load a page again.
-        if errors or not early or not all(path.startswith(SEARCH) for path in late):
-            self._show("\n\n".join(map(str, errors)))
-        for written in early:
-            outcome.written.written[:0] = written.written
+        self._show("\n\n".join(map(str, errors)))
         tell(outcome, self.options)
 
     def _show(self, fault: str) -> None:
         """Browsers hear of the version that stands, and what is wrong with the next."""
-        manifest = self.options.out / MANIFEST
-        # It holds a digest of every file, so its own digest is that of the site.
-        version = digest(manifest.read_bytes())[:16] if manifest.is_file() else "none"
+        manifest, version = self.options.out / MANIFEST, "none"
+        if manifest.is_file():
+            # What only search has new is no reason to load a page again.
+            files = json.loads(manifest.read_text(encoding="utf-8"))["files"].items()
+            shown = [(path, digests) for path, digests in files if not path.startswith(SEARCH)]
+            version = digest(repr(shown))[:16]
         self._state = (version, fault)
 
     def _watched(self) -> list[Path]:

@@ -5,15 +5,12 @@ stand-ins, fonts that readers have, scaled so that a line of it is as long and a
 real font, so that hardly anything moves when the font takes its place, however late it comes.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pylit.cache import Cache, digest
-
-if TYPE_CHECKING:
-    from pylit.fontcut import Metrics
 
 #: Whatever decides how a font is cut: kept fonts are those that this code made.
 CODE = tuple(
@@ -113,25 +110,20 @@ def _cut(face: Face, source: bytes) -> tuple[bytes, str]:
 
     features = ["kern", "liga", "ccmp", "mark", "tnum"]
     data = fontcut.cut(source, CHARACTERS, features=features, weights=face.weights)
-    return data, _rules(face, fontcut.measure(data, _FREQUENCY))
+    return data, _rules(face, *fontcut.measure(data, _FREQUENCY))
 
 
-def _rules(face: Face, metrics: "Metrics") -> str:
+def _rules(face: Face, heights: Mapping[str, float], letter: float) -> str:
     low, high = face.weights
     weight = f"{low}" if low == high else f"{low} {high}"
     common = f"font-style:{face.style};font-weight:{weight}"
-    heights = {
-        "ascent": metrics.ascent,
-        "descent": metrics.descent,
-        "line-gap": metrics.line_gap,
-    }
     rules = [
         f'@font-face{{font-family:"{face.family}";{common};font-display:swap;'
         f'src:url("fonts/{face.name}.woff2")format("woff2")}}\n'
     ]
     # Of rules of one name a browser tries the last one first, and goes on where a font is missing.
     for name, width in reversed(face.fallback):
-        scale = metrics.letter / width
+        scale = letter / width
         overrides = ";".join(f"{key}-override:{em / scale:.1%}" for key, em in heights.items())
         rules.append(
             f'@font-face{{font-family:"{face.family} fallback";{common};src:local("{name}");'

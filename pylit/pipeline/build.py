@@ -35,13 +35,13 @@ from pylit.shapes.trace import Tracing
 from pylit.site.addresses import file_path
 from pylit.site.links import audit
 from pylit.site.search import SearchIndex
-from pylit.site.write import Output, Written, standing
+from pylit.site.write import Output, standing
 from pylit.tex.maths import MathRenderer
 
 __all__ = ["SEARCH", "THEME", "Builder", "Options", "Outcome"]
 
-#: Told what was written.
-Shown = Callable[[Written], None]
+#: Called when the pages stand.
+Shown = Callable[[], None]
 #: Files that are made last while an author works: until then, those of the build before stay.
 SEARCH = ("assets/search/", "assets/search-index.js")
 
@@ -78,7 +78,7 @@ class Builder:
     def build(self, progress: Progress | None = None, shown: Shown | None = None) -> Outcome:
         """Build the site once. What is wrong is in the outcome; nothing is raised for it.
 
-        `shown` is told when the pages stand, before runs whose code has changed and the index of
+        `shown` is called when the pages stand, before runs whose code has changed and the index of
         the search are done: then with the figures and, where lines are as they were, the shapes of
         the build before.
         """
@@ -116,12 +116,14 @@ class Builder:
             if not report.failed:
                 self._make(output, outcome, stages, shown)
             if not report.failed:
-                outcome.written = output.publish()
+                last = output.publish()
+                outcome.written.written += last.written
+                outcome.written.deleted += last.deleted
             if not report.failed:
                 self._cache.prune()
                 if once and newest < begun:
-                    last = (outcome.pages, tuple(report), standing(options.out))
-                    self._cache.store(name, key, last)
+                    told = (outcome.pages, tuple(report), standing(options.out))
+                    self._cache.store(name, key, told)
 
     def _make(self, output: Output, outcome: Outcome, stages: Stages, shown: Shown | None) -> None:
         """Every file of the site, into `output`: the pipeline."""
@@ -153,7 +155,8 @@ class Builder:
                 known = press({**shapes, **tracing.kept()}, {**self._figures, **gallery.kept()})
                 self._finish(site, stages, known, output, early, search=False)
                 if not early.failed:
-                    shown(output.publish(keep=SEARCH))
+                    outcome.written = output.publish(keep=SEARCH)
+                    shown()
             shapes = dict(tracing.finish(report))
             figures = gallery.finish(site.asked(), report)
         self._finish(site, stages, press(shapes, figures), output, report)

@@ -100,14 +100,7 @@ class Page:
 
 
 class Stages:
-    """The stages of one build, over one cache.
-
-    Args:
-        cache: What earlier builds left, and what waits for its next stage.
-        generator: Digest of the code of the generator.
-        jobs: How many processes may work.
-        progress: Who is told how far they are.
-    """
+    """The stages of one build, over one cache; `generator` is a digest of the generator's code."""
 
     def __init__(self, cache: Cache, generator: str, jobs: int, progress: Progress) -> None:
         self.cache, self.generator = cache, generator
@@ -290,16 +283,17 @@ class Press:
 
     def key(self, leaf: Leaf, draft: Draft, where: Place) -> str:
         """Digest of all that a page is made of."""
-        theme, shapes = self._keys[draft.url != HOME], self._shapes_of(draft).stamp
+        theme, shapes = self._keys[draft.url != HOME], self._shapes.get(draft.name)
         cited = self._cited if "@" in leaf.source.text else ""
         drawn = stamp(draft.figures(), self.figures)
-        return digest(draft.stamp, repr(where), theme, shapes, drawn, cited)
+        return digest(draft.stamp, repr(where), theme, shapes.stamp if shapes else "", drawn, cited)
 
     def page(self, parsed: Parsed, draft: Draft, where: Place) -> Page:
         """The page, once its formulas are there."""
         report, typeset, module = Report(), self.typeset, parsed.module
         tex_faults(draft, module.source.lines, typeset, report)
-        view = page_view(draft, module, where, typeset, self._shapes_of(draft))
+        shapes = self._shapes.get(draft.name, ModuleShapes())
+        view = page_view(draft, module, where, typeset, shapes)
         html = hang(self.html(view), draft.figures(), self.figures)
         formulas = (formula for note in draft.notes() for formula in note.formulas)
         shown = [typeset_formula(formula, typeset) for formula in formulas]
@@ -322,6 +316,3 @@ class Press:
             previews,
             search_page(draft, module),
         )
-
-    def _shapes_of(self, draft: Draft) -> ModuleShapes:
-        return self._shapes.get(draft.name, ModuleShapes())

@@ -85,7 +85,7 @@ def test_an_author_sees_the_page_before_runs_and_search_are_done(tmp_path: Path)
     page, index = tmp_path / "site/pkg/two.html", tmp_path / "site/assets/search"
     seen: list[tuple[bool, bool, dict[str, str]]] = []
 
-    def shown(_: object) -> None:
+    def shown() -> None:
         text = page.read_text()
         seen.append(("Thrice" in text, "<samp" in text, tree(index)))
 
