@@ -5,24 +5,15 @@ the notes around the code that ran: its lines move, and nothing else. As long as
 say the same in the same order, the tenth of them is the tenth of the day when it ran.
 """
 
-import html
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import CodeType
+from html import escape
 from typing import Any
 
 from pylit.diagnostics import Diagnostic
-from pylit.shapes.names import (
-    MORE,
-    NONE_PARTS,
-    Names,
-    Parts,
-    alternatives,
-    named_parts,
-    text_of,
-)
-from pylit.shapes.plan import Plan, shown, written
+from pylit.shapes.names import MORE, NONE_PARTS, Names, Parts, alternatives, named_parts, text_of
+from pylit.shapes.plan import Plan, annotation, shown
 from pylit.shapes.tracer import Key, Leaf, Value
 
 
@@ -54,8 +45,6 @@ class Run:
     values: Mapping[Key, tuple[Value, ...]]
     #: First line of a function -> its calls: arguments, and "" for the result.
     calls: Mapping[int, tuple[Mapping[str, Value], ...]]
-    #: Class and field -> what its instances held.
-    fields: Mapping[tuple[str, str], tuple[Value, ...]]
     lines: frozenset[int]
 
 
@@ -94,28 +83,23 @@ def read_run(data: dict[str, Any], sizes: Mapping[str, int], now: Mapping[int, i
     `now` says where the lines of code are that were there when it ran. Others tell nothing: a
     function that is all docstring runs the line of that.
     """
-    return Run(
-        sizes,
-        {
-            (now[line], kind, name): tuple(map(_value, values))
-            for line, kind, name, values in data["values"]
-            if line in now
-        },
-        {
-            now[line]: tuple({name: _value(v) for name, v in call.items()} for call in calls)
-            for line, calls in data["calls"]
-            if line in now
-        },
-        {(name, part): tuple(map(_value, seen)) for name, part, seen in data["fields"]},
-        frozenset(now[line] for line in data["lines"] if line in now),
-    )
+    values = {
+        (now[line], kind, name): tuple(map(_value, seen))
+        for line, kind, name, seen in data["values"]
+        if line in now
+    }
+    calls = {
+        now[line]: tuple({name: _value(v) for name, v in call.items()} for call in calls)
+        for line, calls in data["calls"]
+        if line in now
+    }
+    return Run(sizes, values, calls, frozenset(now[line] for line in data["lines"] if line in now))
 
 
 def _value(data: list[list[Any]]) -> Value:
     """A value out of JSON, which has lists for tuples."""
     return tuple(
-        Leaf(path, None if dims is None else tuple(dims), dtype, times)
-        for path, dims, dtype, times in data
+        Leaf(path, None if dims is None else tuple(dims), *rest) for path, dims, *rest in data
     )
 
 
@@ -131,22 +115,20 @@ def module_lines(text: str, plan: Plan, traced: Sequence[Traced]) -> ModuleShape
     forms = _forms(traced)
     lines = text.split("\n")
     by_line: dict[int, list[tuple[str, list[Parts]]]] = {}
-    for (line, kind, name), found in forms.items():
-        if _worth_saying(line, kind, name, found, forms, plan):
-            by_line.setdefault(line, []).append((name or "returns", found))
+    for key, found in forms.items():
+        if found and _worth_saying(key, found, forms, plan):
+            by_line.setdefault(key[0], []).append((key[2] or "returns", found))
     chips, widths = {}, {}
     for line, entries in by_line.items():
         texts = list(_entries(entries))
-        chips[line] = " ".join(
-            f"<b>{html.escape(n)}</b> {html.escape(s)}".strip() for n, s in texts
-        )
+        chips[line] = " ".join(f"<b>{escape(n)}</b> {escape(s)}".strip() for n, s in texts)
         # Two blanks before the chip; its letters are a little smaller than the code's.
         letters = sum(len(name) + len(shape) + 2 for name, shape in texts)
         widths[line] = len(lines[line - 1]) + 2 + math.ceil(letters * 12 / 13)
     return ModuleShapes(chips, widths, _unreached(plan, traced))
 
 
-def _forms(traced: Iterable[Traced]) -> dict[Key, list[Parts]]:
+def _forms(traced: Sequence[Traced]) -> Forms:
     """What each name was on each line. A run tells of that where no run before it did.
 
     So the first function of a file tells its story alone, and the others fill in what it left out:
@@ -159,35 +141,26 @@ def _forms(traced: Iterable[Traced]) -> dict[Key, list[Parts]]:
         for key, values in first.values.items():
             found = alternatives(values, second.values.get(key, ()), names)
             known = forms.setdefault(key, [])
-            if known in ([], [NONE_PARTS]) or key[1] == "arg":
-                fill = found if known in ([], [NONE_PARTS]) else [NONE_PARTS]
-                known += [parts for parts in found if parts in fill and parts not in known]
+            if known in ([], [NONE_PARTS]):
+                known += [parts for parts in found if parts not in known]
+            elif key[1] == "arg" and NONE_PARTS in found and NONE_PARTS not in known:
+                known.append(NONE_PARTS)
     return forms
 
 
-def _worth_saying(
-    line: int, kind: str, name: str, found: list[Parts], forms: Forms, plan: Plan
-) -> bool:
+def _worth_saying(key: Key, found: list[Parts], forms: Forms, plan: Plan) -> bool:
     """Whether a reader learns something: not what the line itself says, not None of an int."""
-    if not found:
-        return False
+    line, kind, name = key
+    tensors = [parts for parts in found if parts != NONE_PARTS]
     if kind == "change":
         return (line, "set", name) not in forms and (line, "loop", name) not in forms
-    if kind != "arg":
-        return found != [NONE_PARTS] or _ever_tensor(name, forms)
-    function = plan.function_at(line)
-    annotation = written(function.node, name) if function else None
-    tensors = [parts for parts in found if parts != NONE_PARTS]
-    if not tensors:
-        return annotation is not None and shown(annotation) != ""
-    return annotation is None or shown(annotation) != text_of(tensors)
-
-
-def _ever_tensor(name: str, forms: Forms) -> bool:
-    """Whether a name that was None is that of a tensor elsewhere in the module."""
-    return bool(name) and any(
-        key[2] == name and found != [NONE_PARTS] for key, found in forms.items()
-    )
+    if kind == "arg":
+        function = plan.function_at(line)
+        written = shown(annotation(function.node, name)) if function else ""
+        return written != (text_of(tensors) if tensors else "")
+    # None says something of what is a tensor elsewhere in the module.
+    other = (seen for (_, _, one), seen in forms.items() if one == name)
+    return kind != "field" and bool(tensors or (name and any(s != [NONE_PARTS] for s in other)))
 
 
 def _entries(entries: list[tuple[str, list[Parts]]]) -> Iterator[tuple[str, str]]:
@@ -211,27 +184,11 @@ def _entries(entries: list[tuple[str, list[Parts]]]) -> Iterator[tuple[str, str]
 
 
 def _unreached(plan: Plan, traced: Sequence[Traced]) -> frozenset[int]:
-    """Lines of functions that hold code which ran in none of the runs."""
+    """Lines of the statements of functions that ran in none of the runs."""
     ran = frozenset(line for one in traced for run in one.runs for line in run.lines)
-    code = _code_lines(plan.code, inside=False)
     found: set[int] = set()
-    for line in code:
-        statement = plan.statements.get(line)
-        if statement is not None and not statement.inert:
-            lines = range(statement.first, statement.last + 1)
-            if ran.isdisjoint(lines):
-                found.update(lines)
+    for statement in set(plan.statements.values()):
+        lines = range(statement.first, statement.last + 1)
+        if not statement.inert and ran.isdisjoint(lines) and plan.function_at(statement.first):
+            found.update(lines)
     return frozenset(found)
-
-
-def _code_lines(code: CodeType, *, inside: bool) -> set[int]:
-    """The lines that functions have code for."""
-    found = {line for *_, line in code.co_lines() if line} if inside else set()
-    # Where a function begins is not in it: its header runs where it is defined.
-    found -= {code.co_firstlineno} if code.co_name != "<lambda>" else set()
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            function = bool(constant.co_flags & 0x2)  # CO_NEWLOCALS: not the body of a class
-            is_class = "__module__" in constant.co_names and "__qualname__" in constant.co_names
-            found |= _code_lines(constant, inside=function and not is_class)
-    return found

@@ -9,76 +9,66 @@ where both runs agree on it, and on no other name as simple. Names are expressio
 import ast
 import itertools
 import math
-import operator
 import random
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from types import CodeType
 
 from pylit.shapes.tracer import Value
 
-_OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Div: operator.floordiv,
-}
-_CEILING = re.compile(r"⌈(.+)/(\w+)⌉")
-_JUXTAPOSED = re.compile(r"(?<![\w.])(\d+)\s*(?=[A-Za-z_])")
+#: All that an expression may be made of.
+_PLAIN: tuple[type[ast.AST], ...] = (ast.Expression, ast.BinOp, ast.Name, ast.Load, ast.Constant)
+_PLAIN += (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv)
+_SIGNS = (
+    (r"⌈(.+)/(\w+)⌉", r"((\1 + \2 - 1) / \2)"),
+    (r"⌊(.+)⌋", r"(\1)"),
+    (r"(\w+)²", r"\1*\1"),
+    (r"[·×]", "*"),
+    (r"−", "-"),
+    (r"//?", "//"),
+    (r"(?<![\w.])(\d+)\s*(?=[A-Za-z_])", r"\1*"),
+)
+
+
+def _python(text: str) -> str:
+    """An expression as Python writes it; sizes are whole, and so are their halves."""
+    for written, meant in _SIGNS:
+        text = re.sub(written, meant, text.strip())
+    return text
 
 
 @lru_cache(maxsize=4096)
-def parse(text: str) -> ast.expr | None:
-    """The expression that a text writes; None if it is none of whole numbers and names."""
-    text = text.replace("·", "*").replace("−", "-").replace("×", "*").strip()
-    text = _CEILING.sub(r"((\1 + \2 - 1) // \2)", text).replace("⌊", "(").replace("⌋", ")")
+def parse(text: str) -> tuple[CodeType, frozenset[str]] | None:
+    """The expression that a text writes, and its names; None if it computes anything else."""
     try:
-        tree = ast.parse(_JUXTAPOSED.sub(r"\1*", text), mode="eval").body
+        tree = ast.parse(_python(text), mode="eval")
     except (SyntaxError, ValueError):
         return None
-    return tree if _is_plain(tree) else None
+    nodes = list(ast.walk(tree))
+    whole = all(type(node.value) is int for node in nodes if isinstance(node, ast.Constant))
+    if not whole or not all(isinstance(node, _PLAIN) for node in nodes):
+        return None
+    found = frozenset(node.id for node in nodes if isinstance(node, ast.Name))
+    return compile(tree, "<size>", "eval"), found
 
 
-def _is_plain(node: ast.expr) -> bool:
-    match node:
-        case ast.BinOp(left=left, op=op, right=right):
-            return type(op) in _OPERATORS and _is_plain(left) and _is_plain(right)
-        case ast.Constant(value=value):
-            return type(value) is int
-    return isinstance(node, ast.Name)
-
-
-@lru_cache(maxsize=4096)
 def names(text: str) -> frozenset[str]:
     """The names in an expression."""
-    tree = parse(text)
-    if tree is None:
-        return frozenset()
-    return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+    found = parse(text)
+    return found[1] if found else frozenset()
 
 
 def evaluate(text: str, sizes: Mapping[str, int]) -> int | None:
     """The value of an expression; None if it has a name without a size, or is none."""
-    tree = parse(text)
-    if tree is None or not names(text) <= sizes.keys():
+    found = parse(text)
+    if found is None or not found[1] <= sizes.keys():
         return None
     try:
-        return _value(tree, sizes)
+        value: int = eval(found[0], {"__builtins__": {}}, sizes)
     except ZeroDivisionError:
         return None
-
-
-def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:
-    match node:
-        case ast.BinOp(left=left, op=op, right=right):
-            return _OPERATORS[type(op)](_value(left, sizes), _value(right, sizes))
-        case ast.Name(id=name):
-            return sizes[name]
-        case ast.Constant(value=int(value)):
-            return value
-    raise AssertionError(ast.dump(node))
+    return value
 
 
 Sizes = Mapping[str, int]
@@ -152,7 +142,7 @@ def _confused(first: Sizes, second: Sizes) -> int:
 @lru_cache
 def _simple(axes: tuple[str, ...]) -> Callable[..., tuple[int, ...]]:
     """The sizes of all simple names at once, from those of the axes, which are identifiers."""
-    texts = "".join(f"{text}, " for _, text in _levels(axes)[1])
+    texts = "".join(f"{text}, " for text in map(_python, _levels(axes)[1]))
     found: Callable[..., tuple[int, ...]] = eval(f"lambda {', '.join(axes)}: ({texts})")
     return found
 
@@ -165,9 +155,9 @@ class Names:
         levels = _levels(tuple(first))
         for level in levels:
             found: dict[tuple[int, int], list[str]] = {}
-            for shown, text in level:
+            for text in level:
                 pair = (evaluate(text, first) or 0, evaluate(text, second) or 0)
-                found.setdefault(pair, []).append(shown)
+                found.setdefault(pair, []).append(text)
             for pair, texts in found.items():
                 if level is levels[-1] and min(pair) < _SMALL:
                     continue
@@ -182,62 +172,29 @@ class Names:
 
 
 @lru_cache
-def _levels(axes: tuple[str, ...]) -> tuple[tuple[tuple[str, str], ...], ...]:
-    """Expressions as they are shown and as they are computed, the simplest first."""
-    return tuple(tuple(level) for level in ([(a, a) for a in axes], _second(axes), _third(axes)))
-
-
-def _second(axes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    for a, b in itertools.combinations_with_replacement(axes, 2):
-        yield f"{a}·{b}" if a != b else f"{a}²", f"{a}*{b}"
-        if a != b:
-            yield f"{a}+{b}", f"{a}+{b}"
-    for a in axes:
-        for n in (2, 3, 4):
-            yield f"{n}{a}", f"{n}*{a}"
-        for n in (1, 2):
-            yield f"{a}+{n}", f"{a}+{n}"
-            yield f"{a}−{n}", f"{a}-{n}"
-
-
-def _third(axes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    for a in axes:
-        yield f"⌈{a}/2⌉", f"({a}+1)//2"
-        yield f"⌊{a}/2⌋", f"{a}//2"
-        for n in (1, -1):
-            yield f"2{a}{'+' if n > 0 else '−'}1", f"2*{a}+{n}"
-    for a, b in itertools.permutations(axes, 2):
-        yield f"{a}−{b}", f"{a}-{b}"
-    for a, b in itertools.combinations(axes, 2):
-        yield f"{a}+{b}+1", f"{a}+{b}+1"
-        yield f"{a}+{b}−1", f"{a}+{b}-1"
-        for n in (2, 3, 4):
-            yield f"{n}·{a}·{b}", f"{n}*{a}*{b}"
-    for a, b, c in itertools.combinations(axes, 3):
-        yield f"{a}·{b}·{c}", f"{a}*{b}*{c}"
-        yield f"{a}+{b}+{c}", f"{a}+{b}+{c}"
+def _levels(axes: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """Expressions in levels, the simplest first."""
+    pairs = list(itertools.combinations(axes, 2))
+    second = [f"{a}²" for a in axes] + [f"{a}{sign}{b}" for a, b in pairs for sign in "·+"]
+    second += [f"{n}{a}" for a in axes for n in (2, 3, 4)]
+    second += [f"{a}{sign}{n}" for a in axes for sign in "+−" for n in (1, 2)]
+    third = [form.format(a=a) for a in axes for form in ("⌈{a}/2⌉", "⌊{a}/2⌋", "2{a}+1", "2{a}−1")]
+    third += [f"{a}−{b}" for a, b in itertools.permutations(axes, 2)]
+    third += [f"{a}+{b}{sign}1" for a, b in pairs for sign in "+−"]
+    third += [f"{n}·{a}·{b}" for a, b in pairs for n in (2, 3, 4)]
+    third += [sign.join(three) for three in itertools.combinations(axes, 3) for sign in "·+"]
+    return axes, tuple(second), tuple(third)
 
 
 #: Different shapes of one name that are shown, and letters of all of them.
 MOST, LONG = 3, 54
 #: What stands for forms that are too many to tell.
 MORE = "…"
-#: What most tensors hold: not worth a word.
-USUAL = "float32"
 
 Vector = tuple[int, ...]
-
-
-class Part(NamedTuple):
-    """One tensor of a value, as text; `shape` is ``None`` for None."""
-
-    path: str
-    shape: str
-    dtype: str
-
-
-Parts = tuple[Part, ...]
-NONE_PARTS: Parts = (Part("", "None", ""),)
+#: The tensors of a value: where each is, its shape, and its dtype if that is not the usual one.
+Parts = tuple[tuple[str, str, str], ...]
+NONE_PARTS: Parts = (("", "None", ""),)
 
 
 def alternatives(first: Sequence[Value], second: Sequence[Value], names: Names) -> list[Parts]:
@@ -245,92 +202,70 @@ def alternatives(first: Sequence[Value], second: Sequence[Value], names: Names) 
 
     A form that one of the runs did not have is left out: nobody could name it.
     """
-    found = []
-    for kind in dict.fromkeys(map(_kind, first)):
-        ours = [_numbers(value) for value in first if _kind(value) == kind]
-        theirs = [_numbers(value) for value in second if _kind(value) == kind]
-        if ours and theirs:
-            found += [_parts(kind, texts) for texts in _texts(ours, theirs, names)]
+    ours, theirs = _by_kind(first), _by_kind(second)
+    found = [
+        _parts(kind, texts)
+        for kind, vectors in ours.items()
+        if kind in theirs
+        for texts in _texts(vectors, theirs[kind], names)
+    ]
     return list(dict.fromkeys(found))
 
 
-Kind = tuple[tuple[str, int | None, str, bool], ...]
+def _by_kind(values: Sequence[Value]) -> dict[Value, list[Vector]]:
+    """The numbers of values, by all else that they are; those stand there as zeros."""
+    found: dict[Value, list[Vector]] = {}
+    for value in values:
+        numbers: list[int] = []
+        for leaf in value:
+            numbers += [*([] if leaf.times is None else [leaf.times]), *(leaf.dims or ())]
+        kind = tuple(
+            leaf._replace(
+                dims=leaf.dims and (0,) * len(leaf.dims),
+                times=None if leaf.times is None else 0,
+            )
+            for leaf in value
+        )
+        found.setdefault(kind, []).append(tuple(numbers))
+    return found
 
 
-def _kind(value: Value) -> Kind:
-    """All of a value but its numbers."""
-    return tuple(
-        (leaf.path, None if leaf.dims is None else len(leaf.dims), leaf.dtype, leaf.times is None)
-        for leaf in value
-    )
-
-
-def _numbers(value: Value) -> Vector:
-    result: list[int] = []
-    for leaf in value:
-        result += [] if leaf.times is None else [leaf.times]
-        result += leaf.dims or ()
-    return tuple(result)
-
-
-def _parts(kind: Kind, texts: Sequence[str]) -> Parts:
+def _parts(kind: Value, texts: Sequence[str]) -> Parts:
     rest = iter(texts)
     parts = []
-    for path, rank, dtype, single in kind:
-        if rank is None:
-            parts.append(Part(path, "None", ""))
-            continue
-        count = "" if single else f"{next(rest)} × "
-        sizes = [next(rest) for _ in range(rank)]
+    for path, dims, dtype, times in kind:
+        count = "" if times is None else f"{next(rest)} × "
+        sizes = [next(rest) for _ in dims or ()]
         shape = count + (f"[{', '.join(sizes)}]" if sizes else "scalar")
-        if sizes and set(sizes) == {MORE}:
+        if dims is None:
+            shape = "None"
+        elif sizes and set(sizes) == {MORE}:
             shape = MORE
-        parts.append(Part(path, shape, "" if dtype == USUAL else dtype))
+        parts.append((path, shape, dtype.removeprefix("float32")))
     return tuple(parts)
 
 
-def _texts(ours: list[Vector], theirs: list[Vector], names: Names) -> Iterator[Sequence[str]]:
+def _texts(ours: list[Vector], theirs: list[Vector], names: Names) -> list[list[str]]:
     """What to say of vectors of the same length: one by one, or ranges of them."""
-    if len(ours) == len(theirs) <= MOST and not _is_run(ours):
-        pairs = [_named(a, b, names) for a, b in zip(ours, theirs, strict=True)]
-        if not any(UNKNOWN in text for text in pairs):
-            yield from pairs
-            return
-    ranged = _ranged(ours, theirs, names)
-    if ranged:
-        yield ranged
-        return
-    shown = [_named(a, b, names) for a, b in zip(ours, theirs, strict=False)][:MOST]
-    yield from shown
-    if len(shown) < max(len(ours), len(theirs)):
-        yield [MORE] * len(ours[0])
+    shown = [list(map(names.name, *pair)) for pair in zip(ours, theirs, strict=False)][:MOST]
+    many = len(shown) < max(len(ours), len(theirs))
+    columns = [set(column) for column in zip(*ours, strict=True)]
+    steps = len(ours) >= 3 and any(len(c) > 2 and _contiguous(c) for c in columns)
+    if not many and not steps and not any(UNKNOWN in texts for texts in shown):
+        return shown
+    pairs = zip(columns, map(set, zip(*theirs, strict=True)), strict=True)
+    ranges = [_range(mine, yours, names) for mine, yours in pairs]
+    if ranges and all(ranges):
+        return [ranges]
+    return [*shown, [MORE] * len(ours[0])] if many else shown
 
 
-def _named(first: Vector, second: Vector, names: Names) -> list[str]:
-    return [names.name(a, b) for a, b in zip(first, second, strict=True)]
-
-
-def _is_run(vectors: list[Vector]) -> bool:
-    """Whether they are the steps of a loop: three or more, one more each time."""
-    return len(vectors) >= 3 and any(
-        len(column) > 2 and _contiguous(column) for column in map(set, zip(*vectors, strict=True))
-    )
-
-
-def _ranged(first: list[Vector], second: list[Vector], names: Names) -> list[str]:
-    """One text for all, with a range where a number grows; empty where numbers jump."""
-    texts = []
-    for ours, theirs in zip(zip(*first, strict=True), zip(*second, strict=True), strict=True):
-        mine, yours = set(ours), set(theirs)
-        low = names.name(min(mine), min(yours))
-        high = names.name(max(mine), max(yours))
-        if len(mine) == len(yours) == 1:
-            texts.append(low)
-        elif _contiguous(mine) and _contiguous(yours):
-            texts.append(f"{low}…{high}")
-        else:
-            return []
-    return texts
+def _range(mine: set[int], yours: set[int], names: Names) -> str:
+    """A size, or the two that it grows between; empty where it jumps."""
+    low, high = names.name(min(mine), min(yours)), names.name(max(mine), max(yours))
+    if len(mine) == len(yours) == 1:
+        return low
+    return f"{low}…{high}" if _contiguous(mine) and _contiguous(yours) else ""
 
 
 def _contiguous(numbers: set[int]) -> bool:
@@ -340,9 +275,9 @@ def _contiguous(numbers: set[int]) -> bool:
 def named_parts(parts: Parts) -> list[tuple[str, str]]:
     """Names, those of alike tensors that follow each other together, and texts."""
     found: list[tuple[str, str]] = []
-    for part in parts:
-        steps = [step for step in part.path.split(".") if step and not step.isdigit()]
-        name, text = "".join(f".{step}" for step in steps), _with_dtype(part)
+    for path, shape, dtype in parts:
+        steps = [step for step in path.split(".") if step and not step.isdigit()]
+        name, text = "".join(f".{step}" for step in steps), f"{shape} {dtype}".strip()
         if found and name and found[-1][0] and found[-1][1] == text:
             found[-1] = (f"{found[-1][0]}, {name}", text)
         else:
@@ -353,7 +288,7 @@ def named_parts(parts: Parts) -> list[tuple[str, str]]:
 def text_of(found: list[Parts]) -> str:
     """``[T, B] | [S, B] | None``; a tuple's tensors are separated by commas."""
     forms = sorted(found, key=lambda parts: parts == NONE_PARTS)
-    dtypes = {part.dtype for parts in forms for part in parts if parts != NONE_PARTS}
+    dtypes = {dtype for parts in forms if parts != NONE_PARTS for *_, dtype in parts}
     # A kind of number that all forms share is said once, behind the last.
     shared = dtypes.pop() if len(dtypes) == 1 and all(len(parts) == 1 for parts in forms) else ""
     texts = []
@@ -362,14 +297,9 @@ def text_of(found: list[Parts]) -> str:
         while len(whole) > 1 and len(", ".join(whole)) > LONG:
             whole[-2:] = [MORE]
         texts.append(", ".join(whole).removesuffix(f" {shared}" if shared else ""))
-    tensors = [text for text in texts if text != "None"]
     if shared:
-        texts[len(tensors) - 1] += f" {shared}"
+        texts[sum(text != "None" for text in texts) - 1] += f" {shared}"
     shown = texts[:MOST]
     while len(shown) > 1 and sum(map(len, shown)) > LONG:
         shown.pop()
     return " | ".join([*shown, MORE] if len(shown) < len(texts) else shown)
-
-
-def _with_dtype(part: Part) -> str:
-    return f"{part.shape} {part.dtype}" if part.dtype else part.shape

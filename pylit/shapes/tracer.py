@@ -10,26 +10,25 @@ not asked for. A tensor is what has a shape and a dtype, whatever library it is 
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from inspect import CO_GENERATOR
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from pylit.confined import Within, serve
-from pylit.shapes.plan import Path, Plan, Statement, read_plan
+from pylit.shapes.plan import Path, Plan, Statement, parameters, read_plan
 
 _COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 #: From this version on, comprehensions run inside the frame around them.
 _INLINED = sys.version_info >= (3, 12)
-_OWN = frozenset({"self", "cls"})
 #: Different calls of one function that are kept.
 MOST_CALLS = 60
+#: As many tensors of one value are told of, and so deep inside it.
+MOST, DEEPEST = 4, 3
 
 #: Line, kind ("set", "loop", "change", "return", "arg", "field"), and name.
 Key = tuple[int, str, str]
-#: As many tensors of one value are told of, and so deep inside it.
-MOST, DEEPEST = 4, 3
 
 
 class Leaf(NamedTuple):
@@ -46,57 +45,49 @@ class Leaf(NamedTuple):
 
 Value = tuple[Leaf, ...]
 NONE: Value = (Leaf("", None),)
+MISSING = object()
 
 
 def is_tensor(value: Any) -> bool:
     """Whether it has sizes and a kind of number; a class that describes such does not count."""
-    if isinstance(value, type):
-        return False
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         return True
     return type(value).__name__ == "ndarray" and hasattr(value, "shape")
 
 
+def is_module(value: Any) -> bool:
+    """Whether it is a layer with parameters of its own, as PyTorch keeps them."""
+    return "_parameters" in getattr(value, "__dict__", ())
+
+
 def describe(value: Any) -> Value:
     """The tensors of a value; empty if there are none."""
-    if value is None:
-        return NONE
-    return tuple(_leaves(value, "", 0)[:MOST])
+    return NONE if value is None else tuple(_leaves(value, 0)[:MOST])
 
 
-def _leaves(value: Any, path: str, depth: int) -> list[Leaf]:
+def _leaves(value: Any, depth: int) -> list[Leaf]:
     if is_tensor(value):
-        dtype = str(value.dtype).removeprefix("torch.")
-        return [Leaf(path, tuple(int(n) for n in value.shape), dtype)]
+        return [Leaf("", tuple(map(int, value.shape)), str(value.dtype).removeprefix("torch."))]
     if depth >= DEEPEST:
         return []
-    if isinstance(value, list) or type(value) is tuple:
-        return _sequence(value, path, depth)
-    found: list[Leaf] = []
-    for name, part in named_parts(value):
-        inner = f"{path}.{name}" if path else name
-        found += _leaves(part, inner, depth + 1)
-    return found
-
-
-def _sequence(value: Any, path: str, depth: int) -> list[Leaf]:
-    items = [_leaves(item, "", depth + 1) for item in value[:200]]
-    if not any(items):
-        return []
-    one, alike = items[0], all(item == items[0] for item in items)
+    if not isinstance(value, list) and type(value) is not tuple:
+        return _within((name, _leaves(part, depth + 1)) for name, part in named_parts(value))
+    items = [_leaves(item, depth + 1) for item in value[:200]]
+    one = items[0] if any(items) else []
     # A list is as long as it happens to be. The parts of a tuple are different things, unless they
     # are of one class of their own.
     many = isinstance(value, list) or (len(items) > 1 and all(leaf.path for leaf in one))
-    if many and alike and all(leaf.times is None for leaf in one):
-        inside = (".".join(filter(None, (path, leaf.path))) for leaf in one)
-        places = zip(one, inside, strict=True)
-        return [leaf._replace(path=place, times=len(value)) for leaf, place in places]
-    if isinstance(value, list):
-        return []
+    if many and all(item == one for item in items) and all(leaf.times is None for leaf in one):
+        return [leaf._replace(times=len(value)) for leaf in one]
+    return [] if isinstance(value, list) else _within((str(i), x) for i, x in enumerate(items))
+
+
+def _within(parts: Any) -> list[Leaf]:
+    """The leaves of named parts, as those of the whole."""
     return [
-        leaf._replace(path=".".join(filter(None, (path, str(index), leaf.path))))
-        for index, leaves in enumerate(items)
+        leaf._replace(path=f"{name}.{leaf.path}".rstrip("."))
+        for name, leaves in parts
         for leaf in leaves
     ]
 
@@ -109,18 +100,10 @@ def named_parts(value: Any) -> list[tuple[str, Any]]:
         return []
     if is_dataclass(value):
         return [(f.name, stored(value, f.name)) for f in fields(value)]
-    parts = getattr(value, "__dict__", {})
-    if is_module(value) and not parts.get("_modules"):
-        return [*parts["_parameters"].items(), *parts.get("_buffers", {}).items()]
+    own = getattr(value, "__dict__", {})
+    if is_module(value) and not own.get("_modules"):
+        return [*own["_parameters"].items(), *own.get("_buffers", {}).items()]
     return []
-
-
-def is_module(value: Any) -> bool:
-    """Whether it is a layer with parameters of its own, as PyTorch keeps them."""
-    return "_parameters" in getattr(value, "__dict__", ())
-
-
-MISSING = object()
 
 
 def stored(value: Any, name: str) -> Any:
@@ -130,46 +113,39 @@ def stored(value: Any, name: str) -> Any:
         for place in (own, *(own.get(k) for k in ("_parameters", "_buffers", "_modules"))):
             if isinstance(place, dict) and name in place:
                 return place[name]
-    names = getattr(value, "_fields", ())
-    if isinstance(value, tuple) and name in names:
-        return value[names.index(name)]
+    if isinstance(value, tuple) and name in getattr(value, "_fields", ()):
+        return value[value._fields.index(name)]  # type: ignore[attr-defined]
     if type(getattr(type(value), name, None)).__name__ == "member_descriptor":
         return getattr(value, name, MISSING)
     return MISSING
 
 
-def follow(names: dict[str, Any], path: tuple[str, ...]) -> Any:
+def follow(names: dict[str, Any], path: Path) -> Any:
     """What a chain of attributes leads to, from the variables of a frame."""
     value = names.get(path[0], MISSING)
     for name in path[1:]:
-        if value is MISSING:
-            break
         value = stored(value, name)
     return value
 
 
 def mark(value: Any) -> Any:
-    """Something that differs after the value has been changed in place."""
+    """Something that differs after the value has been changed in place; None for most values."""
     if isinstance(value, list):
         return len(value)
-    if is_tensor(value):
-        try:
-            return value._version
-        except (AttributeError, RuntimeError):  # numpy's have none, those of inference neither
-            return None
-    return None
+    try:
+        return value._version if is_tensor(value) else None
+    except (AttributeError, RuntimeError):  # numpy's have none, those of inference neither
+        return None
 
 
+@dataclass(slots=True)
 class _Watched:
-    """A frame that is running."""
+    """A frame that is running: of which statement, and what it mentions as it was before."""
 
-    def __init__(self, code: CodeType) -> None:
-        self.pending: Statement | None = None
-        self.marks: dict[Path, Any] = {}
-        self.raising = False
-        self.call: dict[str, Value] | None = None
-        self.comprehension = code.co_name in _COMPREHENSIONS
-        self.anonymous = code.co_name == "<lambda>" or self.comprehension
+    pending: Statement | None = None
+    marks: dict[Path, Any] = field(default_factory=dict)
+    raising: bool = False
+    call: dict[str, Value] | None = None
 
 
 class Tracer:
@@ -189,8 +165,6 @@ class Tracer:
         self.lines: set[int] = set()
         #: First line of a function -> its different calls: arguments, and "" for the result.
         self.calls: dict[int, list[dict[str, Value]]] = {}
-        #: Class -> field -> values of it that were seen in instances.
-        self.fields: dict[str, dict[str, dict[Value, None]]] = {}
         #: Code that ran, by its identity.
         self.codes: dict[int, CodeType] = {}
 
@@ -205,21 +179,22 @@ class Tracer:
         return self._trace
 
     def _begin(self, frame: FrameType, code: CodeType) -> None:
-        watched = self._frames[frame] = _Watched(code)
-        self.lines.add(code.co_firstlineno)
-        function = self._plan.functions.get(code.co_firstlineno)
-        if function is not None and not watched.anonymous:
-            watched.call = {}
-            for name, line in function.parameters.items():
-                argument = frame.f_locals.get(name)
-                # Modules, and the object a method belongs to, were made elsewhere.
-                value = () if name in _OWN or is_module(argument) else self._see(argument)
-                if value:
-                    watched.call[name] = value
-                    self._keep(line, "arg", name, value)
-        elif code.co_name == "<lambda>":
+        watched = self._frames[frame] = _Watched()
+        first = code.co_firstlineno
+        self.lines.add(first)
+        if code.co_name == "<lambda>":
             for name in code.co_varnames[: code.co_argcount]:
-                self._keep(code.co_firstlineno, "loop", name, self._see(frame.f_locals[name]))
+                self._keep(first, "loop", name, frame.f_locals[name])
+        elif first in self._plan.functions and code.co_name not in _COMPREHENSIONS:
+            watched.call = {}
+            node = self._plan.functions[first].node
+            for one in (*parameters(node), node.args.vararg, node.args.kwarg):
+                # Modules, and the object a method belongs to, were made elsewhere.
+                if one is not None and one.arg not in ("self", "cls"):
+                    argument = frame.f_locals.get(one.arg)
+                    if not is_module(argument):
+                        value = self._keep(one.lineno, "arg", one.arg, argument)
+                        watched.call |= {one.arg: value} if value else {}
         if _INLINED and self._plan.comprehensions:
             frame.f_trace_opcodes = True
 
@@ -230,7 +205,7 @@ class Tracer:
         if event == "line":
             self._line(frame, watched)
         elif event == "opcode":
-            self._inlined(frame)
+            self._comprehended(frame, frame.f_lineno)
         elif event == "exception":
             watched.raising, watched.pending = True, None
         elif event == "return":
@@ -238,92 +213,85 @@ class Tracer:
         return self._trace
 
     def _line(self, frame: FrameType, watched: _Watched) -> None:
-        line = frame.f_lineno
-        self.lines.add(line)
+        self.lines.add(frame.f_lineno)
         watched.raising = False
-        if watched.comprehension:
+        if frame.f_code.co_name in _COMPREHENSIONS:
             self._comprehended(frame, frame.f_code.co_firstlineno)
             return
-        statement = self._plan.statements.get(line)
+        statement = self._plan.statements.get(frame.f_lineno)
         # Within a statement of several lines, Python goes back and forth.
-        if statement is watched.pending:
+        if statement is watched.pending or frame.f_code.co_name == "<lambda>":
             return
-        self._finish(frame, watched, line)
+        self._finish(frame, watched)
         watched.pending = statement
-        if statement is not None and not watched.anonymous:
-            names = frame.f_locals
+        if statement is not None:
             # Of a statement that binds something that is the news, and not which of the views of a
             # tensor count its changes together.
             mentions = () if statement.targets else statement.mentions
-            watched.marks = {path: mark(follow(names, path)) for path in mentions}
+            watched.marks = {path: mark(follow(frame.f_locals, path)) for path in mentions}
 
-    def _finish(self, frame: FrameType, watched: _Watched, line: int) -> None:
+    def _finish(self, frame: FrameType, watched: _Watched) -> None:
         """Keep what the statement that has just run made."""
-        statement = watched.pending
-        if statement is None or watched.anonymous:
+        statement, names = watched.pending, frame.f_locals
+        if statement is None:
             return
-        names = frame.f_locals
-        if statement.body is None or statement.body[0] <= line <= statement.body[1]:
-            kind = "set" if statement.body is None else "loop"
-            for at, path in statement.targets:
+        body = statement.body
+        if body is None or body[0] <= frame.f_lineno <= body[1]:
+            for line, path in statement.targets:
                 bound = follow(names, path)
                 # A loop goes through modules that were made elsewhere.
-                value = () if kind == "loop" and is_module(bound) else self._see(bound)
-                if value and not (value == NONE and statement.nothing):
-                    self._keep(at, kind, ".".join(path), value)
+                if not (body and is_module(bound)) and not (bound is None and statement.nothing):
+                    self._keep(line, "loop" if body else "set", ".".join(path), bound)
         for path, before in watched.marks.items():
-            if before is not None:
-                value = follow(names, path)
-                if mark(value) != before:
-                    self._keep(statement.first, "change", ".".join(path), self._see(value))
+            if before is not None and mark(value := follow(names, path)) != before:
+                self._keep(statement.first, "change", ".".join(path), value)
 
     def _return(self, frame: FrameType, watched: _Watched, result: Any) -> None:
-        statement = watched.pending
+        code, statement = frame.f_code, watched.pending
+        generates = bool(code.co_flags & CO_GENERATOR)
         if not watched.raising:
-            if watched.comprehension:
-                self._comprehended(frame, frame.f_code.co_firstlineno)
+            if code.co_name in _COMPREHENSIONS:
+                self._comprehended(frame, code.co_firstlineno)
+            elif code.co_name == "<lambda>":
+                self._keep(code.co_firstlineno, "return", "", result)
             else:
-                self._finish(frame, watched, frame.f_lineno)
-                if frame.f_code.co_name == "<lambda>":
-                    self._keep(frame.f_code.co_firstlineno, "return", "", self._see(result))
-                elif statement is not None and (statement.returns or _generates(frame)):
-                    self._keep(statement.first, "return", "", self._see(result))
-            if watched.call is not None and not _generates(frame):
+                self._finish(frame, watched)
+                if statement is not None and (statement.returns or generates):
+                    self._keep(statement.first, "return", "", result)
+            if watched.call is not None and not generates:
                 watched.call[""] = self._see(result)
-                kept = self.calls.setdefault(frame.f_code.co_firstlineno, [])
+                kept = self.calls.setdefault(code.co_firstlineno, [])
                 if watched.call not in kept and len(kept) < MOST_CALLS:
                     kept.append(watched.call)
-        if not _generates(frame) or watched.raising:
+        if watched.raising or not generates:
             del self._frames[frame]
 
-    def _comprehended(self, frame: FrameType, first: int) -> None:
-        for line, name in self._plan.comprehensions.get(first, ()):
-            bound = frame.f_locals.get(name)
-            if bound is not None and not is_module(bound):
-                self._keep(line, "loop", name, self._see(bound))
+    def told(self) -> dict[str, Any]:
+        """What was seen, for JSON."""
+        values = [[*key, list(found)] for key, found in self.values.items()]
+        return {"values": values, "calls": list(self.calls.items()), "lines": sorted(self.lines)}
 
-    def _inlined(self, frame: FrameType) -> None:
-        for first in {frame.f_lineno} & self._plan.comprehensions.keys():
-            self._comprehended(frame, first)
+    def _comprehended(self, frame: FrameType, first: int) -> None:
+        for line, path in self._plan.comprehensions.get(first, ()):
+            bound = follow(frame.f_locals, path)
+            if bound is not None and not is_module(bound):
+                self._keep(line, "loop", ".".join(path), bound)
 
     def _see(self, value: Any) -> Value:
-        if value is MISSING:
-            return ()
-        found = describe(value)
+        """The tensors of a value. Those of a class of the module are told of as its fields, too."""
+        found = () if value is MISSING else describe(value)
         name = type(value).__qualname__
-        if found and found != NONE and name in self._plan.classes:
+        if found and name in self._plan.classes:
             for part, inner in named_parts(value):
                 if seen := describe(inner):
-                    self.fields.setdefault(name, {}).setdefault(part, {})[seen] = None
+                    key = self._plan.classes[name], "field", f"{name}.{part}"
+                    self.values.setdefault(key, {})[seen] = None
         return found
 
-    def _keep(self, line: int, kind: str, name: str, value: Value) -> None:
-        if value:
-            self.values.setdefault((line, kind, name), {})[value] = None
-
-
-def _generates(frame: FrameType) -> bool:
-    return bool(frame.f_code.co_flags & CO_GENERATOR)
+    def _keep(self, line: int, kind: str, name: str, value: Any) -> Value:
+        if found := self._see(value):
+            self.values.setdefault((line, kind, name), {})[found] = None
+        return found
 
 
 def _trace(function: Callable[..., object], task: dict[str, Any], within: Within) -> dict[str, Any]:
@@ -341,18 +309,7 @@ def _trace(function: Callable[..., object], task: dict[str, Any], within: Within
             finally:
                 sys.settrace(before)
         watch.codes |= tracer.codes
-        runs.append(
-            {
-                "values": [[*key, list(found)] for key, found in tracer.values.items()],
-                "calls": list(tracer.calls.items()),
-                "fields": [
-                    [name, part, list(seen)]
-                    for name, parts in tracer.fields.items()
-                    for part, seen in parts.items()
-                ],
-                "lines": sorted(tracer.lines),
-            }
-        )
+        runs.append(tracer.told())
     return {"runs": runs}
 
 

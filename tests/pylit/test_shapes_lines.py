@@ -99,7 +99,6 @@ def test_what_ran_moves_with_its_lines():
     told = {
         "values": [[14, "set", "y", [value]], [11, "set", "x", [value]]],
         "calls": [[7, [{"x": value}]]],
-        "fields": [],
         "lines": [7, 8, 14],
     }
     found = read_run(told, {"T": 5}, now)
