@@ -86,38 +86,6 @@ def test_a_wrong_command_exits_with_2_and_says_what_was_meant(
     assert said in message and "--help" in message
 
 
-BAD_FILES: dict[str, bytes] = {
-    "bom.py": b'\xef\xbb\xbf"""With a mark."""\nx = 1\n',
-    "crlf.py": b'"""Two\r\nlines."""\r\nx = 1\r\n',
-    "tabs.py": b"if True:\n\t# A note.\n\tx = 1\n",
-    "formfeed.py": b"x = 1\n\x0c\n# A note.\ny = 2\n",
-    "no_newline.py": b"x = 1",
-    "empty.py": b"",
-    "latin.py": b'# -*- coding: latin-1 -*-\nname = "\xe9t\xe9"\n',
-    "long_line.py": b"data = '" + b"x" * 100_000 + b"'\n",
-    "many_lines.py": b"# A note.\nx = 1\n\n" * 7000,
-    "index.py": b'"""Not the package."""\n',
-    "syntax.py": b"def f(:\n",
-    "odd name.py": b'"""A name that no import takes."""\n',
-    "umlaut_\xc3\xa4.py": b'"""A name in another alphabet."""\n',
-}
-
-
-def test_odd_files_all_get_their_page(run: Run, tmp_path: Path) -> None:
-    source, out = tmp_path / "odd", tmp_path / "out"
-    source.mkdir()
-    (source / "__init__.py").write_bytes(b"")
-    decoded = {os.fsdecode(name.encode("latin-1")): data for name, data in BAD_FILES.items()}
-    for name, data in decoded.items():
-        (source / name).write_bytes(data)
-    (source / "loop").symlink_to(source)
-    assert run("--source", source, "--out", out) == 0
-    names = {Path(name).stem for name in decoded} - {"index"} | {"index.py", "index"}
-    assert pages(out) == {f"odd/{name}.html" for name in names} | {"index.html", "404.html"}
-    assert "été" in (out / "odd/latin.html").read_text()
-    assert 'id="L20999"' in (out / "odd/many_lines.html").read_text()
-
-
 def start(*arguments: str | Path, **environment: str) -> "subprocess.Popen[str]":
     command = [str(c) for c in (sys.executable, REPOSITORY / "build_site.py", *arguments)]
     pipe = subprocess.PIPE

@@ -1,5 +1,6 @@
 """A package with everything that may not bring a build down, and what becomes of it."""
 
+import os
 import re
 from pathlib import Path
 
@@ -27,9 +28,30 @@ FILES = {
     "odd/folded.py": '"""\n' + "<details>\n\n" * 4000 + '</details>\n"""\n',
 }
 
+#: Files as they lie on somebody's disk.
+RAW: dict[str, bytes] = {
+    "bom.py": b'\xef\xbb\xbf"""With a mark."""\nx = 1\n',
+    "crlf.py": b'"""Two\r\nlines."""\r\nx = 1\r\n',
+    "tabs.py": b"if True:\n\t# A note.\n\tx = 1\n",
+    "formfeed.py": b"x = 1\n\x0c\n# A note.\ny = 2\n",
+    "no_newline.py": b"x = 1",
+    "empty.py": b"",
+    "latin.py": b'# -*- coding: latin-1 -*-\nname = "\xe9t\xe9"\n',
+    "long_line.py": b"data = '" + b"x" * 100_000 + b"'\n",
+    "many_lines.py": b"# A note.\nx = 1\n\n" * 7000,
+    "index.py": b'"""Not the package."""\n',
+    "syntax.py": b"def f(:\n",
+    "odd name.py": b'"""A name that no import takes."""\n',
+    "umlaut_\xc3\xa4.py": b'"""A name in another alphabet."""\n',
+}
+
 
 def test_nothing_in_it_stops_the_build(tmp_path: Path) -> None:
     make_site(tmp_path, FILES)
+    decoded = {os.fsdecode(name.encode("latin-1")): data for name, data in RAW.items()}
+    for name, data in decoded.items():
+        (tmp_path / "odd" / name).write_bytes(data)
+    (tmp_path / "odd/loop").symlink_to(tmp_path / "odd")
     (tmp_path / "secret.py").write_text("password = 1\n")
     (tmp_path / "odd/key.py").symlink_to("../secret.py")
     outcome = build(tmp_path, sources=(tmp_path / "odd",))
@@ -41,11 +63,16 @@ def test_nothing_in_it_stops_the_build(tmp_path: Path) -> None:
         f"odd/{LONG_NAME}.py",
         "odd/key.py",
     }
-    assert {"odd/index.html", "odd/a/b.html", "odd/data.html"} <= pages(tmp_path / "site")
+    site = tmp_path / "site"
+    found = {f"odd/{Path(name).stem}.html" for name in decoded} | {"odd/index.py.html"}
+    found |= {f"odd/{name}.html" for name in ("index", "a/b", "data", "same", "folded")}
+    assert pages(site) == found | {"index.html", "404.html"}
+    assert "été" in (site / "odd/latin.html").read_text(encoding="utf-8")
+    assert 'id="L20999"' in (site / "odd/many_lines.html").read_text(encoding="utf-8")
     assert {d.path for d in outcome.report if d.code == "note-long"} == {"odd/data.py"}
     assert [d.line for d in outcome.report if d.code == "tex"] == [5]
 
-    shown = (tmp_path / "site/odd/index.html").read_text(encoding="utf-8")
+    shown = (site / "odd/index.html").read_text(encoding="utf-8")
     words = re.sub(r"<[^>]*>", "", shown)
     assert "kernel[grid](*args) and layers[0](x)." in words
     assert "# noqa: D205 &amp; more" in words
