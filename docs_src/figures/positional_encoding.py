@@ -125,11 +125,9 @@ def _dials(row, chosen):
         x, y = 18 + 36 * (i % 8), 38 + 52 * (i // 8)
         angle = math.degrees(math.atan2(row[2 * i], row[2 * i + 1])) % 360
         tone = 1 if i == chosen else 4
-        parts.append(
-            f'<g class="t{tone}" transform="translate({x} {y})"><circle class="l thin" r="14"/>'
-            f'<path class="l thick" d="M0 0V-12" data-p="hand" '
-            f'transform="rotate({short(angle)})"/></g>'
-        )
+        turned = {"d": "M0 0V-12", "data_p": "hand", "transform": f"rotate({short(angle)})"}
+        dial = element("circle", "l thin", r=14) + element("path", "l thick", **turned)
+        parts.append(element("g", f"t{tone}", dial, transform=f"translate({x} {y})"))
         parts.append(text(x, y + 28, str(i), "middle"))
     return Panel(WIDTH, 124, tuple(parts))
 

@@ -14,10 +14,9 @@ page each of them begins with ``p-``.
 
 import json
 import math
-import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from html import escape
 from itertools import groupby, pairwise
 from typing import Any
@@ -46,13 +45,7 @@ class Panel:
         w, h = short(self.width), short(self.height)
         size = f'width="{w}" height="{h}" viewBox="0 0 {w} {h}"'
         grows = f"flex:1 1 {w}px;max-width:{self.width * GROWTH:.0f}px"
-        # The page has short names of classes as well, and others mean something else by them.
-        inside = re.sub(
-            r'(?<= class=")[^"]*',
-            lambda names: " ".join(f"p-{name}" for name in names[0].split()),
-            "".join(self.parts),
-        )
-        drawing = f'<svg {size} style="{grows}">{inside}</svg>'
+        drawing = f'<svg {size} style="{grows}">{"".join(self.parts)}</svg>'
         try:
             ET.fromstring(drawing)
         except ET.ParseError as error:
@@ -75,18 +68,24 @@ def _tenths(number: float) -> int:
 def text(x: float, y: float, words: str, at: str = "start", classes: str = "") -> str:
     """A line of text. `at` says what of it stands at `x`: its start, middle or end."""
     anchor = "" if at == "start" else f' text-anchor="{at}"'
-    named = f' class="{classes}"' if classes else ""
-    return f'<text x="{short(x)}" y="{short(y)}"{anchor}{named}>{escape(words)}</text>'
+    place = f'x="{short(x)}" y="{short(y)}"{anchor}'
+    return f"<text {place}{_named(classes)}>{escape(words)}</text>"
 
 
-def element(name: str, classes: str = "", **attributes: float | str) -> str:
-    """An empty element; ``stroke_width=2`` is its attribute ``stroke-width``."""
-    named = f' class="{classes}"' if classes else ""
+def element(name: str, classes: str = "", *inside: str, **attributes: float | str) -> str:
+    """An element; ``stroke_width=2`` is its attribute ``stroke-width``."""
     written = "".join(
         f' {key.replace("_", "-")}="{value if isinstance(value, str) else short(value)}"'
         for key, value in attributes.items()
     )
-    return f"<{name}{named}{written}/>"
+    end = f">{''.join(inside)}</{name}>" if inside else "/>"
+    return f"<{name}{_named(classes)}{written}{end}"
+
+
+def _named(classes: str) -> str:
+    """Classes as an attribute. The page has short names as well, so these get a prefix."""
+    names = " ".join(f"p-{name}" for name in classes.split())
+    return f' class="{names}"' if names else ""
 
 
 def box(
@@ -136,70 +135,56 @@ def _heads(title: str, words: str = "") -> list[str]:
 Range = tuple[float, float]
 
 
+@dataclass
 class Plot:
-    """A plot that grows by what is drawn into it; `panel` is the finished drawing.
+    """A plot that grows by what is drawn into it; `panel` is the finished drawing."""
 
-    Args:
-        x, y: The ends of the axes.
-        title: Above it.
-        x_label, y_label: What the axes measure; the second stands above the axis.
-        log: Whether `y` has a logarithmic scale.
-        height: Of the plot alone, without labels.
-    """
+    #: The ends of the axes.
+    x: Range
+    y: Range
+    _: KW_ONLY
+    title: str = ""
+    #: What the axes measure; the second stands above the axis.
+    x_label: str = ""
+    y_label: str = ""
+    #: Whether `y` has a logarithmic scale.
+    log: bool = False
+    #: Of the plot alone, without labels.
+    height: float = 130.0
+    x_ticks: Sequence[float] | None = None
+    y_ticks: Sequence[float] | None = None
 
-    def __init__(
-        self,
-        x: Range,
-        y: Range,
-        *,
-        title: str = "",
-        x_label: str = "",
-        y_label: str = "",
-        log: bool = False,
-        height: float = 130.0,
-        x_ticks: Sequence[float] | None = None,
-        y_ticks: Sequence[float] | None = None,
-    ) -> None:
-        self._x, self._y, self._log = x, y, log
-        marks = _powers(y) if log else _ticks(y, 4)
-        self._y_ticks = list(marks if y_ticks is None else y_ticks)
-        self._x_ticks = list(_ticks(x, 6) if x_ticks is None else x_ticks)
-        heads = _heads(title, y_label)
-        self.left = max(len(_shown(tick)) for tick in self._y_ticks) * LETTER + 8
-        self.top = len(heads) * LINE + 6
-        self.right = WIDTH - 6
-        self.bottom = self.top + height
-        self._height = self.bottom + LINE + (LINE if x_label else 0) + 2
-        self._parts = heads
+    def __post_init__(self) -> None:
+        usual = _powers(self.y) if self.log else _ticks(self.y, 4)
+        y_ticks = usual if self.y_ticks is None else self.y_ticks
         self._labels: list[tuple[str, str]] = []
-        if x_label:
-            self._parts.append(text(self.right, self._height - 3, x_label, "end"))
-        self._parts += self._grid()
-
-    def _grid(self) -> list[str]:
-        parts = []
-        for tick in self._y_ticks:
-            y = self.at(self._x[0], tick)[1]
-            parts.append(line(self.left, y, self.right, y, "g"))
-            parts.append(text(self.left - 5, y + 4, _shown(tick), "end"))
-        for tick in self._x_ticks:
-            x = self.at(tick, self._y[0])[0]
+        self._parts = _heads(self.title, self.y_label)
+        #: Where in the drawing the plot lies.
+        self.left = max(len(_shown(tick)) for tick in y_ticks) * LETTER + 8
+        self.right = WIDTH - 6
+        self.top = len(self._parts) * LINE + 6
+        self.bottom = self.top + self.height
+        self._end = self.bottom + LINE + (LINE if self.x_label else 0) + 2
+        if self.x_label:
+            self.add(text(self.right, self._end - 3, self.x_label, "end"))
+        for tick in y_ticks:
+            y = self.at(self.x[0], tick)[1]
+            self.add(line(self.left, y, self.right, y, "g"))
+            self.add(text(self.left - 5, y + 4, _shown(tick), "end"))
+        for tick in _ticks(self.x, 6) if self.x_ticks is None else self.x_ticks:
+            x = self.at(tick, self.y[0])[0]
             half = len(_shown(tick)) * LETTER / 2
             at, x = ("end", WIDTH) if x + half > WIDTH else ("middle", x)
-            parts.append(text(x, self.bottom + LINE, _shown(tick), at))
-        return parts
+            self.add(text(x, self.bottom + LINE, _shown(tick), at))
 
     def at(self, x: float, y: float) -> tuple[float, float]:
         """Where in the drawing a point of the plot lies."""
-        low, high = self._y
-        if self._log:
-            y, low, high = (math.log10(max(value, self._y[0])) for value in (y, low, high))
-        across = (x - self._x[0]) / (self._x[1] - self._x[0])
-        up = (y - low) / (high - low)
-        return (
-            self.left + across * (self.right - self.left),
-            self.bottom - up * (self.bottom - self.top),
-        )
+        (left, right), (low, high) = self.x, self.y
+        if self.log:
+            y, low, high = (math.log10(max(value, self.y[0])) for value in (y, low, high))
+        across, up = (x - left) / (right - left), (y - low) / (high - low)
+        width, height = self.right - self.left, self.bottom - self.top
+        return self.left + across * width, self.bottom - up * height
 
     def line(
         self,
@@ -215,7 +200,7 @@ class Plot:
         points = [self.at(x, y) for x, y in zip(xs, ys, strict=True)]
         classes = f"l t{tone}" + (" d" if dashed else "")
         more: dict[str, str] = {"data_p": hook} if hook else {}
-        self._parts.append(element("path", classes, d=polyline(points), **more))
+        self.add(element("path", classes, d=polyline(points), **more))
         if label:
             self._labels.append((label, classes))
 
@@ -223,11 +208,11 @@ class Plot:
         """Points."""
         for x, y in zip(xs, ys, strict=True):
             cx, cy = self.at(x, y)
-            self._parts.append(element("circle", f"f t{tone}", cx=cx, cy=cy, r=2.5))
+            self.add(element("circle", f"f t{tone}", cx=cx, cy=cy, r=2.5))
 
     def note(self, x: float, y: float, words: str, at: str = "start") -> None:
         """Words at a point of the plot."""
-        self._parts.append(text(*self.at(x, y), words, at))
+        self.add(text(*self.at(x, y), words, at))
 
     def add(self, part: str) -> None:
         """An element of one's own, placed with `at`."""
@@ -235,18 +220,20 @@ class Plot:
 
     def panel(self) -> Panel:
         """The drawing."""
-        return Panel(WIDTH, self._height, (*self._parts, *self._legend()))
+        legend = _legend(reversed(self._labels), self.right, self.top - 9)
+        return Panel(WIDTH, self._end, (*self._parts, *legend))
 
-    def _legend(self) -> list[str]:
-        """What the curves are, from the right in the last line above the plot."""
-        parts: list[str] = []
-        right, y = self.right, self.top - 9
-        for label, classes in reversed(self._labels):
-            parts.append(text(right, y, label, "end"))
-            right -= len(label) * LETTER + 5
-            parts.append(line(right - 14, y - 4, right, y - 4, classes))
-            right -= 24
-        return parts
+
+def _legend(labels: Iterable[tuple[str, str]], right: float, y: float) -> Iterator[str]:
+    """What lines, or filled squares, of some classes are: leftwards, on one line."""
+    for words, classes in labels:
+        yield text(right, y, words, "end")
+        right -= len(words) * LETTER + 5
+        if classes.startswith("l"):
+            yield line(right - 14, y - 4, right, y - 4, classes)
+        else:
+            yield element("rect", classes, x=right - 8, y=y - 8, width=8, height=8)
+        right -= 24
 
 
 def bar_list(
@@ -272,7 +259,7 @@ def bar_list(
     scale = (WIDTH - left - room) / (most or max(values) or 1)
     parts = _heads(title)
     top = LINE + 6 if title else 2.0
-    hooks: dict[str, str] = {"data_p": hook} if hook else {}
+    hooks = {"data_p": hook} if hook else {}
     for label, value, words in zip(labels, values, shown, strict=True):
         size = {"x": left, "y": top + 1, "width": value * scale, "height": 13}
         parts.append(text(left - 6, top + 11, label, "end"))
@@ -347,36 +334,29 @@ def heat_map(
     parts = _heads(title, words)
     above = len(parts) * LINE
     if any(value < 0 for row in matrix for value in row):
-        parts += _signs(width, above - 3)
+        parts += _legend((("below 0", "f t1"), ("above 0", "f t0")), width, above - 3)
     top = above + (LINE if any(columns) else 0) + 4
     for j, label in enumerate(columns):
-        if label:
-            parts.append(text(left + (j + 0.5) * side, top - 5, label, "middle"))
+        parts += [text(left + (j + 0.5) * side, top - 5, label, "middle")] if label else []
     for i, label in enumerate(rows):
-        if label:
-            parts.append(text(left - 5, top + (i + 0.5) * side + 4, label, "end"))
+        parts += [text(left - 5, top + (i + 0.5) * side + 4, label, "end")] if label else []
     high = most or max(max(map(abs, row)) for row in matrix) or 1.0
+    moved = f"translate({short(left)} {short(top)})"
     for (tone, level), d in sorted(_paths(matrix, high, side).items()):
-        look: dict[str, float | str] = {"d": d, "stroke_width": side}
-        look["stroke_opacity"] = f"{level / LEVELS:g}"
-        look["transform"] = f"translate({short(left)} {short(top)})"
-        parts.append(element("path", f"c t{tone}", **look))
+        ink = {"stroke_opacity": f"{level / LEVELS:g}", "transform": moved}
+        parts.append(element("path", f"c t{tone}", d=d, stroke_width=side, **ink))
     w, h = len(matrix[0]) * side, len(matrix) * side
     if frames:
-        parts.append(_grid(left, top, w, h, side))
+        lines = [
+            *(
+                f"M{short(left + j * side)} {short(top)}v{short(h)}"
+                for j in range(1, len(matrix[0]))
+            ),
+            *(f"M{short(left)} {short(top + i * side)}h{short(w)}" for i in range(1, len(matrix))),
+        ]
+        parts.append(element("path", "g", d="".join(lines)))
     parts.append(element("rect", "b", x=left, y=top, width=w, height=h))
     return Panel(width, top + h + 3, tuple(parts))
-
-
-def _signs(right: float, y: float) -> list[str]:
-    """Which tone is which sign, in the last line above the map."""
-    parts = []
-    for tone, words in ((1, "below 0"), (0, "above 0")):
-        parts.append(text(right, y, words, "end"))
-        right -= len(words) * LETTER + 12
-        parts.append(element("rect", f"f t{tone}", x=right, y=y - 8, width=8, height=8))
-        right -= 12
-    return parts
 
 
 def _paths(matrix: Matrix, most: float, side: float) -> dict[tuple[int, int], str]:
@@ -386,7 +366,9 @@ def _paths(matrix: Matrix, most: float, side: float) -> dict[tuple[int, int], st
         j = 0
         #: How far each path has come in this row.
         reached: dict[tuple[int, int], int] = {}
-        for kind, cells in groupby(_kind(value, most) for value in row):
+        levels = (min(round(abs(value) / most * LEVELS), LEVELS) for value in row)
+        kinds = ((int(value < 0), level) for value, level in zip(row, levels, strict=True))
+        for kind, cells in groupby(kinds):
             start, j = j, j + len(list(cells))
             if not kind[1]:
                 continue
@@ -396,21 +378,6 @@ def _paths(matrix: Matrix, most: float, side: float) -> dict[tuple[int, int], st
             paths[kind] = f"{paths.get(kind, '')}{move}h{short((j - start) * side)}"
             reached[kind] = j
     return paths
-
-
-def _kind(value: float, most: float) -> tuple[int, int]:
-    """Tone and strength of a cell."""
-    level = min(round(abs(value) / most * LEVELS), LEVELS)
-    return (0 if value >= 0 else 1), level
-
-
-def _grid(left: float, top: float, width: float, height: float, side: float) -> str:
-    columns, rows = round(width / side), round(height / side)
-    d = "".join(
-        f"M{short(left + i * side)} {short(top)}v{short(height)}" for i in range(1, columns)
-    )
-    d += "".join(f"M{short(left)} {short(top + i * side)}h{short(width)}" for i in range(1, rows))
-    return element("path", "g", d=d)
 
 
 #: Classes of cells whose text stands at the right, or in the middle; at the left is usual.
@@ -436,47 +403,30 @@ class Table:
 
         Raises `ValueError` for rows that are not as long as the head.
         """
-        looks = self._looks()
+        count, align = len(self.head), self.align or "l" + "r" * (len(self.head) - 1)
+        if not count or not self.rows:
+            raise ValueError("the table is empty; give it a head and a row")
+        if len(align) != count or set(align) - set(_ALIGNED):
+            letters = f"{count} of the letters l, r and c, one for each column"
+            raise ValueError(f"`align` ({align!r}) must be {letters}")
+        looks = [_ALIGNED[letter] for letter in align]
         # An empty header is no header of anything.
         head = "".join(
             f'<th scope="col"{look}>{escape(cell)}</th>' if cell else "<td></td>"
             for cell, look in zip(self.head, looks, strict=True)
         )
         rows = ""
-        for row in self.rows:
-            first, *others = (
-                f"{look}>{escape(cell)}" for cell, look in zip(row, looks, strict=True)
-            )
-            rows += f'<tr><th scope="row"{first}</th>'
-            rows += "".join(f"<td{other}</td>" for other in others) + "</tr>"
+        for number, row in enumerate(self.rows, 1):
+            if len(row) != count:
+                raise ValueError(f"row {number} has {len(row)} cells and the head {count}")
+            cells = [f"{look}>{escape(cell)}" for cell, look in zip(row, looks, strict=True)]
+            rows += f'<tr><th scope="row"{cells[0]}</th>'
+            rows += "".join(f"<td{cell}</td>" for cell in cells[1:]) + "</tr>"
         return f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody>"
 
     def below(self) -> str:
         """What stands under it."""
         return "".join(f"<p>{escape(note)}</p>" for note in self.notes)
-
-    def folded(self) -> str:
-        """The HTML of the numbers of a figure, which open when asked."""
-        return (
-            f"<details><summary>{escape(self.title)}</summary>"
-            f'<div class="table-scroll"><table>{self.cells()}</table></div></details>'
-        )
-
-    def _looks(self) -> list[str]:
-        """The class of each column."""
-        count = len(self.head)
-        align = self.align or "l" + "r" * (count - 1)
-        if not count or not self.rows:
-            raise ValueError("the table is empty; give it a head and a row")
-        if len(align) != count or set(align) - set(_ALIGNED):
-            raise ValueError(
-                f"`align` ({self.align!r}) must be {count} of the letters l, r and c, one for each "
-                "column"
-            )
-        for number, row in enumerate(self.rows, 1):
-            if len(row) != count:
-                raise ValueError(f"row {number} has {len(row)} cells and the head {count}")
-        return [_ALIGNED[letter] for letter in align]
 
 
 @dataclass(frozen=True, slots=True)
@@ -505,6 +455,23 @@ class Demo:
     #: What the script says of the drawing while the knobs are at their first values.
     says: str
 
+    def html(self) -> str:
+        """The knobs, and the data."""
+        data = json.dumps(self.data, ensure_ascii=False, separators=(",", ":"))
+        data = data.replace("</", "<\\/")
+        knobs = "".join(
+            f"<p><label>{escape(knob.label)}"
+            f'<input type="range" name="{escape(knob.name)}" min="{knob.low:g}" max="{knob.high:g}"'
+            f' step="{knob.step:g}" value="{knob.value:g}" autocomplete="off"></label>'
+            f"<b>{knob.value:g}</b></p>"
+            for knob in self.knobs
+        )
+        return (
+            f'<div class="knobs js" data-demo="{escape(self.name)}">{knobs}'
+            f"<output>{escape(self.says)}</output>"
+            f'<script type="application/json">{data}</script></div>'
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Figure:
@@ -525,7 +492,7 @@ class Figure:
         role = "group" if any("<a " in drawing for drawing in drawings) else "img"
         label = f'role="{role}" aria-label="{escape(" ".join(self.alt.split()))}"'
         picture = f'<div class="panels" {label}>{"".join(drawings)}</div>'
-        picture += _knobs(self.demo) if self.demo else ""
+        picture += self.demo.html() if self.demo else ""
         if self.live:
             button = f'<button type="button" data-live="{escape(self.live)}">Try it</button>'
             picture += f'<p class="js">{button}</p>'
@@ -533,20 +500,7 @@ class Figure:
 
     def below(self) -> str:
         """The HTML of its numbers."""
-        return self.table.folded() if self.table else ""
-
-
-def _knobs(demo: Demo) -> str:
-    data = json.dumps(demo.data, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
-    knobs = "".join(
-        f"<p><label>{escape(knob.label)}"
-        f'<input type="range" name="{escape(knob.name)}" min="{knob.low:g}" max="{knob.high:g}"'
-        f' step="{knob.step:g}" value="{knob.value:g}" autocomplete="off"></label>'
-        f"<b>{knob.value:g}</b></p>"
-        for knob in demo.knobs
-    )
-    return (
-        f'<div class="knobs js" data-demo="{escape(demo.name)}">{knobs}'
-        f"<output>{escape(demo.says)}</output>"
-        f'<script type="application/json">{data}</script></div>'
-    )
+        if self.table is None:
+            return ""
+        table = f'<div class="table-scroll"><table>{self.table.cells()}</table></div>'
+        return f"<details><summary>{escape(self.table.title)}</summary>{table}</details>"

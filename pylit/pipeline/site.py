@@ -12,8 +12,7 @@ from pathlib import Path
 from pylit.cache import digest
 from pylit.code.cpp import is_cpp, read_cpp
 from pylit.diagnostics import Diagnostic, Report
-from pylit.figures.gallery import Asked
-from pylit.model import Module, SourceFile
+from pylit.model import FigureUse, Module, SourceFile
 from pylit.notebooks.pages import FOLDER, read_notebooks
 from pylit.page.assets import assets
 from pylit.page.cards import Cards
@@ -176,11 +175,11 @@ class Site:
             search = counted(replace(search, names=(*search.names, *self._aliases[name])))
         return search, self._ranks.get(name, 0)
 
-    def asked(self) -> Iterator[Asked]:
-        """Every place that asks for a figure."""
+    def asked(self) -> Iterator[tuple[str, str, FigureUse]]:
+        """Every place that asks for a figure: the file, the line of it, and what for."""
         for leaf, draft in self.pairs:
             for use in draft.figures():
-                yield Asked(draft.display, leaf.source.lines[use.line - 1], use)
+                yield draft.display, leaf.source.lines[use.line - 1], use
 
     def generated(self, press: Press) -> Iterator[Page]:
         """The home page, the lists of pages and the 404 page, where no source has made one."""
