@@ -29,8 +29,7 @@ from pylit.diagnostics import Report, Severity
 from pylit.pipeline.build import Builder, Options, Outcome
 from pylit.pipeline.pool import cores
 from pylit.site.addresses import module_url
-from pylit.source.decode import decode
-from pylit.source.discover import discover
+from pylit.source.discover import decode, discover
 
 ROOT = Path(__file__).parents[1]
 WORD = re.compile(r"[A-Za-z]{4,}")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pylit.code.external import external_kind, external_link
 from pylit.code.values import BUILTINS, Lookup, Value, Values
 from pylit.model import Link, Module
-from pylit.source.decode import cut
+from pylit.source.notes import cut
 from pylit.source.scopes import Definer, Position, Scope, name_of, place, read_scopes
 
 #: Links of code by the position of the names that have them.
@@ -39,7 +39,7 @@ class Resolver:
         """Links of the module's code."""
         found: dict[Position, Link] = {}
         covered: set[ast.AST] = set()
-        for node, scope in self.scopes.names if self.scopes else ():
+        for node, scope in self.scopes.names:
             if not (isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)):
                 continue
             link = self._use(node, scope)
@@ -49,7 +49,7 @@ class Resolver:
             # In `torch.nn.Linear` the last name has the link; three would be more to tab through.
             if link and where and not (node in covered and self._is_module(link.name)):
                 found[where] = link
-        for statement in self.scopes.imports if self.scopes else ():
+        for statement in self.scopes.imports:
             found.update(self._import_links(statement))
         return found
 
@@ -79,17 +79,14 @@ class Resolver:
         for node in self._tops():
             for call in node.decorator_list:
                 if isinstance(call, ast.Call) and call.args and name_of(call.func) == "kernel_for":
-                    where = isinstance(call.args[0], ast.Attribute) and place(
-                        call.args[0], self._lines
-                    )
-                    link = links.get(where) if where else None
-                    if link and not link.external and "#" in link.url:
+                    link = links.get(place(call.args[0], self._lines) or (0, 0))
+                    if link and not link.external and "." in link.url.partition("#")[2]:
                         found[node.name] = link.url
         return found
 
     def _tops(self) -> Iterator[Definer]:
         """The classes and functions at the top of the module."""
-        for node, scope in self.scopes.names if self.scopes else ():
+        for node, scope in self.scopes.names:
             if isinstance(node, Definer) and scope.kind == "module":
                 yield node
 
@@ -127,7 +124,6 @@ class Resolver:
         if isinstance(node, ast.Import):
             paths = [("", each.name, each.lineno, each.col_offset) for each in node.names]
         else:
-            assert self.scopes is not None
             origin = self.scopes.origin(node)
             line = self._lines[node.lineno - 1]
             written = _FROM.match(line, len(cut(line, 0, node.col_offset)))
@@ -192,10 +188,9 @@ class Resolver:
                     Value(of=owner) if receiver else values.member(owner, head), rest
                 )
             within = within.rpartition(".")[0]
-        if self.scopes is not None:
-            yield self._follow(values.named(head, self.scopes.module), rest)
-            if head in self.scopes.module.bindings:
-                return
+        yield self._follow(values.named(head, self.scopes.module), rest)
+        if head in self.scopes.module.bindings:
+            return
         if not rest:
             yield Value(name) if name == "torch" else self._existing(name)
         else:

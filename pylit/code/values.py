@@ -118,13 +118,12 @@ class Values:
     """What the names and expressions of one module stand for.
 
     Args:
-        scopes: The names of the module, if it parses.
+        scopes: The names of the module.
         lookup: What is known of the project; without it every name is taken at its word.
     """
 
-    def __init__(self, scopes: Scopes | None, lookup: Lookup | None = None) -> None:
-        self._module = scopes.module.dotted if scopes else ""
-        self._stars = scopes.stars if scopes else []
+    def __init__(self, scopes: Scopes, lookup: Lookup | None = None) -> None:
+        self._module, self._stars = scopes.module.dotted, scopes.stars
         self._at_word = lookup is None
         self.target: Lookup = lookup or (lambda _: None)
         self._orders: dict[str, tuple[str, ...]] = {}
@@ -315,7 +314,7 @@ def _is_none(node: ast.expr) -> bool:
 def targets(module: Module, url: str) -> dict[str, Target]:
     """The definitions of a module by dotted name, with their addresses on the page at `url`."""
     source = module.source
-    scopes = None if is_cpp(source.name) else read_scopes(source)
+    scopes = read_scopes(source)
     values = Values(scopes)
     anchored = {section.definition for section in module.sections}
     found: dict[str, Target] = {}
@@ -325,10 +324,9 @@ def targets(module: Module, url: str) -> dict[str, Target]:
             place += f"#{name}" if name in anchored else f"#L{definition.line}"
         bases: tuple[str, ...] = ()
         attributes: Mapping[str, str] = {}
-        if scopes is None:
-            if is_cpp(source.name) and not name:
-                # An included file is like one of which everything is imported.
-                attributes = {STARS: " ".join(sum(includes(source), ()))}
+        if is_cpp(source.name):
+            # An included file is like one of which everything is imported.
+            attributes = {} if name else {STARS: " ".join(sum(includes(source), ()))}
         elif not name:
             attributes = _module_names(module, scopes, values)
         elif definition.kind == "class":

@@ -43,7 +43,6 @@ class Variables:
     def __init__(self, resolver: Resolver) -> None:
         self._name = resolver.module.source.name
         self._lines = resolver.module.source.lines
-        assert resolver.scopes is not None
         self._scopes, self._values = resolver.scopes, resolver.values
         self._above: dict[ast.AST, ast.AST] = {}
         self._uses: dict[str, list[tuple[ast.AST, Scope]]] = {}

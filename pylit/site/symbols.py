@@ -38,7 +38,7 @@ class PageSymbols:
 def page_symbols(module: Module, resolver: Resolver, report: Report) -> PageSymbols:
     """The symbols of a module's page. A name that the code does not have is a fault of our own."""
     note = symbol_note(module)
-    if note is None or resolver.scopes is None:
+    if note is None:
         return PageSymbols()
     return _Reading(module, Variables(resolver), report).read(note)
 

@@ -16,17 +16,19 @@ meant to be published.
 # ruff: noqa: PTH100, PTH110, PTH112, PTH113, PTH114
 # `os.path` answers False for what may not be looked at, where `pathlib` raises.
 
+import codecs
 import errno
 import hashlib
+import io
 import os
 import stat
+import tokenize
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.model import SourceFile
-from pylit.source.decode import decode
 
 _PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 _SKIPPED_NAMES = ("__pycache__", "__pypackages__", "node_modules")
@@ -101,12 +103,40 @@ def read_source(
     text, fault = decode(raw)
     if fault is not None:
         severity = Severity.ERROR if own else Severity.WARNING
-        shown = "".join(text.split("\n")[fault.line - 1 : fault.line])[:200]
-        what = "source-encoding", fault.message, "save the file as UTF-8"
-        place = display, fault.line, fault.column
-        report.add(Diagnostic(*place, *what, shown, severity=severity))
+        line, column, message = fault
+        shown = "".join(text.split("\n")[line - 1 : line])[:200]
+        what = "source-encoding", message, "save the file as UTF-8"
+        report.add(Diagnostic(display, line, column, *what, shown, severity=severity))
     is_package = path.name == "__init__.py"
     return SourceFile(path, name, display, is_package, own, text, hashlib.sha256(raw).hexdigest())
+
+
+def decode(raw: bytes) -> tuple[str, tuple[int, int, str] | None]:
+    """The text of a file, and its first fault: line, column and what it is.
+
+    Of a file that is not in its encoding, what is valid UTF-8 is read as that, and every other byte
+    becomes ``\\xe9``, as Python would write it.
+    """
+    encoding = "utf-8"
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
+        text = raw.decode(encoding)
+        # Encodings such as `unicode_escape` can make what is no text at all.
+        text.encode("utf-8")
+        return _unix(text), None
+    except UnicodeDecodeError as error:
+        before = _unix(raw[: error.start].decode(encoding, "replace"))
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        message = f"byte 0x{raw[error.start]:02X} is not {encoding.upper()}"
+        fault = line, column, message
+    except (SyntaxError, ValueError) as error:
+        fault = 1, 1, f"Python cannot read it: {error}"
+    return _unix(raw.removeprefix(codecs.BOM_UTF8).decode("utf-8", "backslashreplace")), fault
+
+
+def _unix(text: str) -> str:
+    """`text` with every line ended by ``\\n``."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _modules(top: Path, base: Path, *, own: bool, report: Report) -> list[tuple[Path, _Parts]]:

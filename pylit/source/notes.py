@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from pylit.model import Note, Span
-from pylit.source.decode import cut
 
 #: What a banner of ``#####`` becomes: a thematic break. ``---`` would make a heading of the line
 #: above it.
@@ -152,6 +151,13 @@ def trimmed_note(
     text = inner.lstrip("\n")
     skipped = len(inner) - len(text) if text else 0
     return Note(kind, span, text, first_line + skipped, column)
+
+
+def cut(line: str, start: int, stop: int | None) -> str:
+    """A stretch of a line by the columns of the ast, which count bytes of UTF-8."""
+    if line.isascii():
+        return line[start:stop]
+    return line.encode()[start:stop].decode(errors="ignore")
 
 
 def first_paragraph(text: str) -> str:

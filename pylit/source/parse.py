@@ -16,10 +16,10 @@ from typing import Literal
 from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.model import Definition, Module, Note, Section, SourceFile, Span
 from pylit.source import frontmatter
-from pylit.source.decode import cut
 from pylit.source.notes import (
     Comment,
     comment_notes,
+    cut,
     docstring_note,
     first_paragraph,
     is_pragma,

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from pylit.model import SourceFile
-from pylit.source.decode import cut
+from pylit.source.notes import cut
 
 #: Line from 1, offset in the line from 0.
 Position = tuple[int, int]
@@ -291,12 +291,12 @@ def parse_scopes(source: SourceFile) -> Scopes:
         return Scopes(ast.parse(source.text), source)
 
 
-def read_scopes(source: SourceFile) -> Scopes | None:
-    """The names of a module, or None where it does not parse."""
+def read_scopes(source: SourceFile) -> Scopes:
+    """The names of a module; there are none where it does not parse."""
     try:
         return parse_scopes(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+        return Scopes(ast.Module([], []), source)
 
 
 def name_of(node: ast.AST) -> str:

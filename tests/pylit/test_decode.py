@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pylit.source.decode import decode
+from pylit.source.discover import decode
 
 TEXT = "# größe €\nx = 'é'\n"
 
@@ -72,8 +72,8 @@ def test_only_line_ends_end_lines() -> None:
 def test_faults(raw: bytes, text: str, place: tuple[int, int], said: str) -> None:
     decoded, fault = decode(raw)
     assert decoded == text
-    assert fault is not None and (fault.line, fault.column) == place
-    assert fault.message.startswith(said)
+    assert fault is not None and fault[:2] == place
+    assert fault[2].startswith(said)
 
 
 @settings(deadline=None, max_examples=200)
@@ -83,5 +83,5 @@ def test_any_bytes_become_text(raw: bytes, first: str) -> None:
     text.encode("utf-8")
     assert "\r" not in text
     if fault is not None:
-        assert 1 <= fault.line <= text.count("\n") + 1
-        assert fault.column >= 1
+        assert 1 <= fault[0] <= text.count("\n") + 1
+        assert fault[1] >= 1
