@@ -202,8 +202,7 @@ class Target:
     #: From the site's root: ``labml_nn/transformers/mha.html#MultiHeadAttention``.
     url: str
     #: For a class: dotted names of its bases, ``""`` where one could not be resolved.
-    #: For a constant: the class that it is an instance of, if that is known. For a function: the
-    #: class of what it is declared to return.
+    #: For a function: the class of what it is declared to return.
     bases: tuple[str, ...] = ()
     #: For a class: attribute -> dotted name of the class it holds (``self.attn = MHA(...)``).
     #: For a module: name -> dotted name that it imports, for re-exports; and, separated by

@@ -29,16 +29,7 @@ BUILTINS = frozenset(name for name in vars(builtins) if not name.startswith("_")
 
 #: Subscripted forms of which an instance is an instance of their first argument.
 _TRANSPARENT = ("Optional", "Annotated", "Final", "ClassVar")
-_LITERALS: dict[type[ast.AST], str] = {
-    ast.List: "builtins.list",
-    ast.ListComp: "builtins.list",
-    ast.Dict: "builtins.dict",
-    ast.DictComp: "builtins.dict",
-    ast.Set: "builtins.set",
-    ast.SetComp: "builtins.set",
-    ast.Tuple: "builtins.tuple",
-    ast.JoinedStr: "builtins.str",
-}
+_LITERALS = ("list", "dict", "set", "tuple")
 #: Names whose targets are remembered; in the next ten thousand modules most names are others.
 MOST_FOUND = 50_000
 
@@ -169,11 +160,7 @@ class Values:
 
     def described(self, dotted: str) -> Value:
         """The thing with a dotted name."""
-        name = self._canonical(dotted)
-        target = self.target(name)
-        constant = target is not None and target.definition.kind == "constant"
-        held = self.instance(target.bases[0]) if target and constant and target.bases else None
-        return Value(name, held.of if held else "")
+        return Value(self._canonical(dotted))
 
     def value(self, node: ast.expr, scope: Scope) -> Value | None:
         """What is known of an expression in a scope."""
@@ -186,9 +173,10 @@ class Values:
                 return self._called(node, scope)
         except RecursionError:  # generated code nests deeper than Python's stack is high
             return None
-        text = isinstance(node, ast.Constant) and isinstance(node.value, str)
-        literal = "builtins.str" if text else _LITERALS.get(type(node))
-        return Value(of=literal) if literal else None
+        if isinstance(node, ast.JoinedStr) or isinstance(getattr(node, "value", None), str):
+            return Value(of="builtins.str")
+        literal = type(node).__name__.removesuffix("Comp").lower()
+        return Value(of=f"builtins.{literal}") if literal in _LITERALS else None
 
     def attribute(self, owner: Value | None, name: str) -> Value | None:
         """The attribute `name` of a value."""
@@ -334,8 +322,7 @@ def targets(module: Module, url: str) -> dict[str, Target]:
             bases = tuple(values.name(base, body.parent or scopes.module) for base in body.bases)
             attributes = _attributes(body, values)
         else:
-            bindings = scopes.returns.get(dotted) or scopes.module.bindings.get(name, [])
-            bases = tuple(filter(None, [values.held(bindings)]))
+            bases = tuple(filter(None, [values.held(scopes.returns.get(dotted, ()))]))
         # The first of several definitions of a name owns its anchor.
         found.setdefault(dotted, Target(definition, place, bases, attributes))
     return found

@@ -41,7 +41,6 @@ class _Header:
     span: Span
     #: Name inside the module, if this is the definition that stands for it.
     name: str
-    kind: Literal["class", "function", "method"]
 
 
 def parse_module(source: SourceFile, report: Report) -> Module:
@@ -89,7 +88,10 @@ def parse_module(source: SourceFile, report: Report) -> Module:
         if header.name:
             told = first_paragraph(text or above.get(opening.line, ""))
             shown, line = _signature(header, lines, comments), header.node.lineno
-            found[header.name] = Definition(header.kind, name, header.name, line, shown, told)
+            kind: Literal["class", "method", "function"]
+            kind = "method" if "." in header.name else "function"
+            kind = "class" if isinstance(header.node, ast.ClassDef) else kind
+            found[header.name] = Definition(kind, name, header.name, line, shown, told)
     ordered = sorted(found.values(), key=lambda each: (each.qualname != "", each.line))
     sections = build_sections(lines, [*notes, *blocks], openings)
     return Module(source, values, tuple(ordered), sections)
@@ -105,10 +107,7 @@ def _headers(scopes: Scopes, lines: Sequence[str]) -> list[_Header]:
     for node, scope in scopes.names:
         if isinstance(node, Definer):
             name = f"{scope.dotted}.{node.name}".removeprefix(f"{scopes.module.dotted}.")
-            kind: Literal["class", "function", "method"]
-            kind = "method" if scope.kind == "class" else "function"
-            kind = "class" if isinstance(node, ast.ClassDef) else kind
-            found.append(_Header(node, _header_span(node, lines), name * scope.is_public(), kind))
+            found.append(_Header(node, _header_span(node, lines), name * scope.is_public()))
     chosen: dict[str, _Header] = {}
     for header in sorted(found, key=lambda each: "overload" in decorators(each.node)):
         if chosen.setdefault(header.name, header) is not header:

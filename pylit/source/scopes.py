@@ -217,11 +217,7 @@ class Scopes:
 
     def _ClassDef(self, node: ast.ClassDef, scope: Scope) -> None:
         dotted = self._define(node, scope)
-        body = Scope("class", dotted, scope, dotted, bases=node.bases)
-        if dotted in self.classes:
-            # Defined twice: which of the two a name means is not known.
-            body.bases, body.attributes = [ast.Constant(None)], self.classes[dotted].attributes
-        self.classes[dotted] = body
+        self.classes[dotted] = body = Scope("class", dotted, scope, dotted, bases=node.bases)
         self._push([*node.bases, *node.keywords], scope)
         self._push(node.body, body)
 
