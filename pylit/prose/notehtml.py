@@ -114,6 +114,8 @@ class Walk:
         self._block = Token("inline", "", 0)
         self._in_heading = self._in_raw = False
         self._in_links = 0
+        #: A line, where in its block it begins, and in which column of the note.
+        self._margin = (-1, 0, 0)
 
     def note(self, tokens: _Tokens) -> NoteHtml:
         """The HTML of the note, and what was found in it."""
@@ -168,10 +170,12 @@ class Walk:
         start = text.rfind("\n", 0, at) + 1
         number = (self._block.map or [0])[0] + text.count("\n", 0, at)
         line = min(number, len(self._lines) - 1)
-        written = text[start:].split("\n", 1)[0]
-        found = max(self._lines[line].find(written.strip()), 0)
-        indent = len(written) - len(written.lstrip())
-        return Place(line, found + max(at - start - indent, 0))
+        # Found once for a line, which may hold thousands of tokens.
+        if self._margin[:2] != (line, start):
+            written = text[start : text.find("\n", start) % (len(text) + 1)]
+            found = max(self._lines[line].find(written.strip()), 0)
+            self._margin = line, start, found - (len(written) - len(written.lstrip()))
+        return Place(line, max(self._margin[2] + at - start, 0))
 
     def _at(self, place: Place) -> tuple[int, int]:
         """A place as the file's line and column, both from 1."""
@@ -254,7 +258,8 @@ class Walk:
                 token.attrs["href"] = whole
             elif not self._own and not mark:
                 title = f' "{token.attrs["title"]}"' if "title" in token.attrs else ""
-                alike = (other for other in tokens[idx + 1 :] if other.level == token.level)
+                after = (tokens[n] for n in range(idx + 1, len(tokens)))
+                alike = (other for other in after if other.level == token.level)
                 closing = next(other for other in alike if other.type == "link_close")
                 closing.type = token.type = "text"
                 token.content, closing.content = "[", f"]({normalizeLinkText(written)}{title})"

@@ -35,6 +35,8 @@ _BEGIN = re.compile(rf"\\begin\{{((?:{_ENVIRONMENTS})\*?)\}}")
 _DOLLAR = re.compile(r"(?<!\\)(?:\\\\)*\$")
 #: ``$HOME/`` before ``$PATH``: capitals like a shell variable's, and then another name.
 _SHELL = re.compile(r"\{?[A-Z_][A-Z0-9_]+\}?[^\s\\{}^=]*")
+#: Formulas of a note that nothing closes; behind them none is looked for, as each costs a search.
+MOST = 100
 _ANCHOR = re.compile(r"""<a\s+(?:id|name)=(["'])([^"'\s<>]+)\1\s*>\s*</a>""")
 _SUMMARY = re.compile(r"<summary>(?P<summary>.*)</summary>", re.IGNORECASE)
 _DETAILS = re.compile(rf"<details(?P<open> open)?>\s*(?:{_SUMMARY.pattern})?", re.IGNORECASE)
@@ -132,7 +134,8 @@ def math_block(state: StateBlock, start_line: int, end_line: int, silent: bool) 
     if silent and state.src.count("$$", state.bMarks[state.line], first) % 2:
         return False  # The paragraph that may end here has opened a formula before.
     closing = opening.replace("begin", "end")
-    closed = state.src.find(closing, first + 2) > 0
+    unclosed = state.env.setdefault("unclosed", {})
+    closed = state.src.find(closing, first + 2) > 0 and len(unclosed) < MOST
     lines: list[str] = []
     depth = 0
     for line in range(start_line, end_line if closed else start_line):
@@ -140,20 +143,22 @@ def math_block(state: StateBlock, start_line: int, end_line: int, silent: bool) 
         outside = lines and text and state.sCount[line] < state.blkIndent
         if outside or (not begin and depth <= 0 and not text.strip()):
             break
-        depth += text.count("\\begin{") - text.count("\\end{")
         lines.append(text)
-        whole = "\n".join(lines)
-        found = formula_span(whole, 0, len(whole)) if closing in text else None
-        if found is None:
+        if begin:
+            depth += text.count(opening) - text.count(closing)
+        else:
+            depth += text.count("\\begin{") - text.count("\\end{")
+        if depth > 0 if begin else closing not in (text if len(lines) > 1 else text[2:]):
             continue
-        start, stop, end, _ = found
-        if whole[end:].strip():
+        whole = "\n".join(lines)
+        found = formula_span(whole, 0, len(whole))
+        if found is None or whole[found[2] :].strip():
             return False
         if not silent:
             token = _push(state, "math_block", start_line, line + 1)
-            token.content = whole[start:stop]
+            token.content = whole[found[0] : found[1]]
         return True
-    state.env.setdefault("unclosed", {})[start_line] = opening
+    unclosed[start_line] = opening
     return False
 
 

@@ -191,8 +191,15 @@ def test_whatever_is_written_is_rendered(text: str, own: bool) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["$a " * 5000, "$$\n\n" * 2000, "\\begin{align}\n" * 1000, "\\(" * 5000, "a" * 100_000],
-    ids=["dollars", "double dollars", "environments", "parentheses", "a long line"],
+    [
+        "$a " * 5000,
+        "$$\n\n" * 2000,
+        "$$\n" * 2000,
+        "\\begin{align}\n" * 2000,
+        "\\(" * 5000,
+        "a" * 100_000,
+    ],
+    ids=["dollars", "double dollars", "in pairs", "environments", "parentheses", "a long line"],
 )
 def test_text_that_only_looks_like_mathematics(text: str) -> None:
     assert not render(text).formulas
