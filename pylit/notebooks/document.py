@@ -8,13 +8,12 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pylit.diagnostics import Report
 from pylit.notebooks.lesson import Lesson, Names
-from pylit.notebooks.recipe import EXERCISES, Cell, NotebookError, Part, Recipe, read_recipe
+from pylit.notebooks.recipe import Cell, NotebookError, Part, Recipe, read_recipe
 from pylit.notebooks.wording import Wording
 from pylit.prose.works import read_bibliography
 from pylit.site.addresses import module_url
@@ -45,17 +44,15 @@ remove its `#`."""
 class Maker:
     """Makes the notebooks of the site in a folder. Raises `NotebookError` for what is wrong in it.
 
-    Args:
-        root: The folder that holds ``docs_src`` and the packages.
-        changes: Settings of the site that are to be others than those of its file.
+    `root` is the folder that holds ``docs_src`` and the packages.
     """
 
-    def __init__(self, root: Path, **changes: Any) -> None:
+    def __init__(self, root: Path) -> None:
         report, docs = Report(), root / "docs_src"
         config = load_config(docs / "site.toml", "docs_src/site.toml", report)
         if config is None:
             raise NotebookError("\n".join(map(str, report)))
-        self._config = config = replace(config, **changes)
+        self._config = config
         self._folder = root / "notebooks"
         found = [
             parse_module(source, report)
@@ -74,20 +71,20 @@ class Maker:
     def cells(self, name: str) -> Iterator[Cell]:
         """The cells of a notebook, without the line that says where it ran."""
         recipe, repository = self.recipes[name], self._config.repository
-        names = Names([part.module for part in recipe.chapters], self._modules)
+        chapters = [piece.module for piece in recipe.pieces if isinstance(piece, Part)]
+        names = Names(chapters, self._modules)
         yield Cell("markdown", self._title(recipe))
-        for piece in recipe.pieces():
+        for piece in recipe.pieces:
             if isinstance(piece, Cell):
                 yield piece
                 names.cell(piece)
             elif isinstance(piece, Part):
                 yield from self._lesson(piece, names).cells()
-            elif piece == EXERCISES:
-                text = self._lesson(Part(recipe.page), names).exercises()
-                if not text:
-                    told = f"the page {recipe.page} sets no exercises; remove `{EXERCISES}`"
-                    raise NotebookError(f"{recipe.display}: {told}")
+            elif text := self._lesson(Part(recipe.page), names).exercises():
                 yield Cell("markdown", names.not_imported(text))
+            else:
+                hint = "remove the comment that asks for them"
+                raise NotebookError(f"{name}: the page {recipe.page} sets no exercises; {hint}")
         if repository:
             yield Cell("markdown", PACKAGE)
             address = f"git+https://github.com/{repository}"

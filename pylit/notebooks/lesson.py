@@ -156,30 +156,31 @@ class Lesson:
         others = (item for item in items if isinstance(item, ast.Assign | ast.AnnAssign))
         used = set[str]().union(*(_used(code) for code, _ in written.values()))
         used |= set[str]().union(*(_used(ast.unparse(item)) for item in others))
-        yield "markdown", 0, self._opening()
+        where, page = self._source.name, "The page of this chapter"
+        if self._wording.base_url:
+            page = f"[{page}]({self._wording.base_url}{module_url(self._source)})"
+        title = self._front_matter.get("title", where)
+        summary = " ".join(self._front_matter.get("summary", "").split())
+        yield "markdown", 0, f"## {title}\n\n{summary} {page} has its notes beside the code."
         for item in items:
             if isinstance(item, Note):
                 if text := self._markdown(_EXERCISES.sub("", item.text)):
                     yield "markdown", 0, text
             elif isinstance(item, Definition):
-                self._define(item.name)
+                self._names.take(item.name, f"{where}.{item.name}", where)
                 code, notes = written[item.lineno]
                 for name, note in notes:
                     yield "markdown", 0, self._explained(name, note, item.name)
                 yield "code", item.lineno, code
-            else:
-                apart = "" if self._lines[item.lineno - 2].strip() else "\n"
-                for line in self._statement(item, used):
-                    yield "code", 0, apart + line
-                    apart = ""
-
-    def _opening(self) -> str:
-        title = self._front_matter.get("title", self._source.name)
-        summary = " ".join(self._front_matter.get("summary", "").split())
-        page = "The page of this chapter"
-        if self._wording.base_url:
-            page = f"[{page}]({self._wording.base_url}{module_url(self._source)})"
-        return f"## {title}\n\n{summary} {page} has its notes beside the code."
+            elif (bound := _bound(item)) != ["__all__"]:
+                for name in bound:
+                    self._names.take(name, f"{where}.{name}", where)
+                kept = ["\n".join(self._lines[item.lineno - 1 : _last(item)])]
+                if isinstance(item, ast.Import | ast.ImportFrom):
+                    kept = [*self._names.imports(item, used, where)]
+                if kept:
+                    apart = "" if self._lines[item.lineno - 2].strip() else "\n"
+                    yield "code", 0, apart + "\n".join(kept)
 
     def _chosen(self) -> Iterator[Note | ast.stmt]:
         """The statements that the notebook takes, with the notes that introduce them."""
@@ -201,18 +202,6 @@ class Lesson:
             waiting.clear()
         if not self._taken:
             yield from waiting
-
-    def _statement(self, statement: ast.stmt, used: Collection[str]) -> Iterator[str]:
-        """The lines of a statement that stays; of imports those of `used` names."""
-        if isinstance(statement, ast.Import | ast.ImportFrom):
-            yield from self._names.imports(statement, used, self._source.name)
-        elif (bound := _bound(statement)) != ["__all__"]:
-            for name in bound:
-                self._define(name)
-            yield "\n".join(self._lines[statement.lineno - 1 : _last(statement)])
-
-    def _define(self, name: str) -> None:
-        self._names.take(name, f"{self._source.name}.{name}", self._source.name)
 
     def _explained(self, name: str, note: Note, outermost: str) -> str:
         """A note of a class, a method or a function, under its name."""
@@ -253,20 +242,17 @@ class Lesson:
                     for line, (end, _) in new.items():
                         if end == decorator.lineno - 1:
                             new[line] = end, []
-        return _commented("\n".join(self._replaced(first, last, new))), notes
-
-    def _replaced(self, first: int, last: int, new: dict[int, tuple[int, list[str]]]) -> list[str]:
-        """Lines with some replaced; what vanished leaves no second blank line, none behind `:`."""
-        result: list[str] = []
+        lines: list[str] = []
         gone = False
         while first <= last:
-            end, lines = new.get(first, (first, [self._lines[first - 1]]))
-            blank = end == first and lines == [""]
-            if not (blank and gone and (result[-1] == "" or result[-1].endswith(":"))):
-                result += lines
-            gone = not lines or (gone and blank)
+            end, instead = new.get(first, (first, [self._lines[first - 1]]))
+            blank = end == first and instead == [""]
+            # What vanished leaves no second blank line, and none behind a colon.
+            if not (blank and gone and (lines[-1] == "" or lines[-1].endswith(":"))):
+                lines += instead
+            gone = not instead or (gone and blank)
             first = end + 1
-        return result
+        return _commented("\n".join(lines)), notes
 
     def _falls(self, statement: ast.stmt) -> bool:
         """Whether a statement only checks arguments."""

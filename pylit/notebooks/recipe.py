@@ -24,13 +24,13 @@ from pylit.diagnostics import Report
 from pylit.site.config import SiteConfig
 from pylit.source import frontmatter
 
-CHAPTERS, EXERCISES = "<!-- chapters -->", "<!-- exercises -->"
+_PIECE = re.compile(
+    r"^(?:```python([^\n]*)\n(.*?)^```|<!-- (chapters|exercises) -->)$", re.MULTILINE | re.DOTALL
+)
 _INCLUDE = re.compile(r"^<!-- include: ([\w-]+) -->$", re.MULTILINE)
 _VALUE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
-_BLOCK = re.compile(r"^```python(?P<info>[^\n]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 _ALT = re.compile(r'alt="([^"]*)"')
 _CHAPTER = re.compile(r"([\w.]+)(?:\(([\w,-]+)\))?")
-_MARK = re.compile(rf"^({CHAPTERS}|{EXERCISES})$", re.MULTILINE)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
@@ -64,26 +64,12 @@ class Recipe:
     """One notebook as its author describes it: ``docs_src/notebooks/feedback.md``."""
 
     name: str
-    #: As errors name the file.
-    display: str
     title: str
     summary: str
     #: Dotted name of the module whose page the notebook belongs to; its exercises are set.
     page: str
-    #: The modules that are taken apart into cells, each before those that use it.
-    chapters: tuple[Part, ...]
-    #: Markdown. Its Python blocks become cells; comments say where chapters go.
-    body: str
-
-    def pieces(self) -> Iterator[Cell | Part | str]:
-        """Its cells; a module where it comes, and `EXERCISES`."""
-        for part in _MARK.split(self.body):
-            if part == CHAPTERS:
-                yield from self.chapters
-            elif part == EXERCISES:
-                yield part
-            else:
-                yield from _cells(part)
+    #: Its cells; modules, which are taken apart into cells, where they come; and "exercises".
+    pieces: tuple[Cell | Part | str, ...]
 
 
 def read_recipe(path: Path, root: Path, config: SiteConfig) -> Recipe:
@@ -112,44 +98,33 @@ def read_recipe(path: Path, root: Path, config: SiteConfig) -> Recipe:
             raise NotebookError(f"{display} asks for {match[0]}; {hint}")
         return known[match[1]]
 
-    def part(written: str) -> Part:
-        if match := _CHAPTER.fullmatch(written):
-            return Part(match[1], tuple(match[2].split(",")) if match[2] else ())
-        hint = "write `pkg.module(Name,Other)`"
-        raise NotebookError(f"{display}: `{written}` is no chapter; {hint}")
-
+    parts = []
+    for written in values["chapters"].split():
+        match = _CHAPTER.fullmatch(written)
+        if match is None:
+            hint = "write `pkg.module(Name,Other)`"
+            raise NotebookError(f"{display}: `{written}` is no chapter; {hint}")
+        parts.append(Part(match[1], tuple(match[2].split(",")) if match[2] else ()))
     body = _INCLUDE.sub(included, body)
     # A link to where nobody knows that the project lives stays as its words.
     for key in ("repository", "site"):
         if not known[key]:
             body = re.sub(rf"\[([^\[\]]+)\]\([^()\s]*\{{\{{{key}\}}\}}[^()\s]*\)", r"\1", body)
-    return Recipe(
-        name=path.stem,
-        display=display,
-        title=values["title"],
-        summary=" ".join(values["summary"].split()),
-        page=values["page"],
-        chapters=tuple(map(part, values["chapters"].split())),
-        body=_VALUE.sub(value, body),
-    )
+    summary = " ".join(values["summary"].split())
+    pieces = tuple(_pieces(_VALUE.sub(value, body), parts))
+    return Recipe(path.stem, values["title"], summary, values["page"], pieces)
 
 
-def _cells(text: str) -> Iterator[Cell]:
-    done = 0
-    for block in _BLOCK.finditer(text):
-        # A program inside of an answer stays where it is, folded away.
-        if text.count("<details", 0, block.start()) > text.count("</details", 0, block.start()):
-            continue
-        yield from _text(text[done : block.start()])
-        alt = _ALT.search(block["info"])
-        tags = tuple(_ALT.sub("", block["info"]).split())
-        yield Cell("code", block["code"].rstrip("\n"), tags=tags, alt=alt[1] if alt else "")
-        done = block.end()
-    yield from _text(text[done:])
-
-
-def _text(text: str) -> Iterator[Cell]:
-    """Text as cells: one for each chapter of the recipe, so that it can be found and folded."""
-    for part in re.split(r"\n(?=## )", _COMMENT.sub("", text).strip("\n")):
-        if part.strip():
-            yield Cell("markdown", part.strip("\n"))
+def _pieces(body: str, chapters: list[Part]) -> Iterator[Cell | Part | str]:
+    found = iter([*_PIECE.split(body), None, None, None])
+    for text, info, code, mark in zip(found, found, found, found, strict=True):
+        # One cell for each chapter of the recipe, so that it can be found and folded.
+        for part in re.split(r"\n(?=## )", _COMMENT.sub("", text or "").strip("\n")):
+            if part.strip():
+                yield Cell("markdown", part.strip("\n"))
+        if mark is not None:
+            yield from chapters if mark == "chapters" else (mark,)
+        elif code is not None and info is not None:
+            alt = _ALT.search(info)
+            tags = tuple(_ALT.sub("", info).split())
+            yield Cell("code", code.rstrip("\n"), tags=tags, alt=alt[1] if alt else "")
