@@ -99,74 +99,51 @@ CHANGING = SITE | {
 for _name in ("sums", "study"):
     CHANGING[f"docs_src/figures/{_name}.py"] = READERS
 ONE, TWO, GROWTH = "pkg/one.py", "pkg/two.py", "docs_src/figures/growth.py"
+NOTED, RESULTS = "docs_src/pages/notes.md", "docs_src/results"
 
 
-@pytest.mark.parametrize(
-    ("name", "old", "new", "ran", "rendered", "shown"),
-    [
-        # A module that a figure imports by way of another: the page with the figure is new, too.
-        (ONE, "return 1", "return 1.5", ["growth.twice"], 2, "It ends at 3.0."),
-        # What a figure reads changes, and what it shows does not.
-        (TWO, "2 * One", "1 * 2 * One", ["growth.twice"], 1, "It ends at 2."),
-        (TWO, "Twice one", "Two times one", [], 1, "It ends at 2."),
-        (GROWTH, "Nothing.", "None.", ["growth.twice"], 0, "It ends at 2."),
-        # One more figure of a file whose others are kept.
-        (
-            "docs_src/pages/notes.md",
-            "# Notes\n",
-            "# Notes\n\n![B.](figure:growth.bare)\n",
-            ["growth.bare"],
-            2,
-            'aria-label="Nothing."',
-        ),
-        ("pkg/hidden.py", "1", "2", ["deep.readers.hidden"], 1, ""),
-        ("docs_src/figures/deep/data.txt", "Alpha", "Beta", ["deep.readers.hidden"], 1, ">Beta<"),
-        ("docs_src/results/first.json", "1.5", "1.25", ["sums.results"], 1, '<td class="r">1.25<'),
-        ("docs_src/results/second.json", "", "1.75", ["sums.results"], 1, '<th scope="row">second'),
-        # In a folder that was not there either; and one more entry in a folder that was listed.
-        (
-            "docs_src/results/of/a/study.json",
-            "",
-            "1.5",
-            ["study.study", "sums.results"],
-            1,
-            '<th scope="row">study</th><td class="r">1.5<',
-        ),
-    ],
-)
-def test_only_what_reads_a_change_runs_again(
-    tmp_path: Path,
-    children: list[list[str]],
-    name: str,
-    old: str,
-    new: str,
-    ran: list[str],
-    rendered: int,
-    shown: str,
-):
+#: Edits, one after the other: what runs again, how many pages are rendered, and what one shows.
+EDITS = [
+    # A module that a figure imports by way of another: the page with the figure is new, too.
+    (ONE, "return 1", "return 1.5", ["growth.twice"], 2, "It ends at 3.0."),
+    # What a figure reads changes, and what it shows does not.
+    (TWO, "2 * One", "1 * 2 * One", ["growth.twice"], 1, "It ends at 3.0."),
+    (TWO, "Twice one", "Two times one", [], 1, "It ends at 3.0."),
+    (GROWTH, "Nothing.", "None.", ["growth.twice"], 0, "It ends at 3.0."),
+    # One more figure of a file whose others are kept.
+    (NOTED, "# Notes", "# Notes\n\n![B.](figure:growth.bare)", ["growth.bare"], 2, '"None."'),
+    ("pkg/hidden.py", "1", "2", ["deep.readers.hidden"], 1, ""),
+    ("docs_src/figures/deep/data.txt", "Alpha", "Beta", ["deep.readers.hidden"], 1, ">Beta<"),
+    (f"{RESULTS}/first.json", "1.5", "1.25", ["sums.results"], 1, '<td class="r">1.25<'),
+    (f"{RESULTS}/second.json", "", "1.75", ["sums.results"], 1, '<th scope="row">second'),
+    # In a folder that was not there either; and one more entry in a folder that was listed.
+    (f"{RESULTS}/of/a/study.json", "", "1.5", ["study.study", "sums.results"], 1, ">study</th>"),
+]
+
+
+def test_only_what_reads_a_change_runs_again(tmp_path: Path, children: list[list[str]]):
     succeed(make_site(tmp_path, CHANGING))
     assert children.pop() == ["deep.readers.hidden", "growth.twice", "study.study", "sums.results"]
-    path = tmp_path / name
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    assert old in text
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text.replace(old, new), encoding="utf-8")
-    assert succeed(tmp_path).tally.rendered == rendered
-    assert children == ([ran] if ran else [])
-    site = (tmp_path / "site").rglob("*.html")
-    assert any(shown in page.read_text(encoding="utf-8") for page in site)
-    children.clear()
+    for name, old, new, ran, rendered, shown in EDITS:
+        path = tmp_path / name
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        assert old in text
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text.replace(old, new), encoding="utf-8")
+        assert (name, succeed(tmp_path).tally.rendered) == (name, rendered)
+        assert children == ([ran] if ran else [])
+        site = (tmp_path / "site").rglob("*.html")
+        assert any(shown in page.read_text(encoding="utf-8") for page in site)
+        children.clear()
     assert succeed(tmp_path).tally.rendered == 0
     assert children == []
 
 
-def test_without_figures_there_is_no_child(tmp_path: Path, children: list[list[str]]):
+def test_only_own_pages_that_ask_for_a_figure_start_a_child(
+    tmp_path: Path, children: list[list[str]]
+):
     succeed(make_site(tmp_path))
     succeed(make_site(tmp_path, {"docs_src/figures/growth.py": "raise SystemExit\n"}))
-    assert children == []
-
-
-def test_a_package_of_somebody_else_has_no_figures(tmp_path: Path, children: list[list[str]]):
     root = make_site(tmp_path, {"pkg/one.py": '"""![A](figure:growth.twice)"""\n', **SITE})
     outcome = build(root, sources=(root / "pkg",))
     assert children == []
