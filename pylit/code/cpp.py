@@ -69,7 +69,7 @@ def parse_cpp(source: SourceFile) -> Module:
         elif match := re.match(_FUNCTION, line):
             name, signature = match[1], line.partition("{")[0].rstrip()
             definitions.append(Definition("function", source.name, name, number, signature, ""))
-    sections = build_sections(source.lines, comment_notes(comments, ()), [])
+    sections = build_sections(source.lines, comment_notes(comments, ()), {})
     return Module(source, {}, tuple(definitions), sections, parsed=False)
 
 

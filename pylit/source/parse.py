@@ -26,7 +26,7 @@ from pylit.source.notes import (
     trimmed_note,
 )
 from pylit.source.scopes import Definer, Scopes, decorators, parse_scopes
-from pylit.source.sections import Opening, build_sections
+from pylit.source.sections import build_sections
 
 _CONSTANT_WIDTH = 80
 # A line break in a signature goes without trace at brackets, with the comma that may end a list.
@@ -60,7 +60,7 @@ def parse_module(source: SourceFile, report: Report) -> Module:
         text = docstring.text
     summary = values.get("summary") or first_paragraph(text)
     notes = [docstring] if docstring else []
-    openings: list[Opening] = []
+    openings: dict[int, tuple[str, int]] = {}
     #: Lines that comments do not split. With a docstring the whole signature stands beside it;
     #: without one, comments may annotate single arguments.
     whole_lines: set[int] = set()
@@ -75,7 +75,7 @@ def parse_module(source: SourceFile, report: Report) -> Module:
         # Words to tools directly above a header open it too.
         while line - 1 in comments and comments[line - 1].alone and is_pragma(comments[line - 1]):
             line -= 1
-        openings.append(Opening(line, header.name, docstring.span.first if docstring else 0))
+        openings[line] = header.name, docstring.span.first if docstring else 0
     blocks = comment_notes(comments.values(), whole_lines)
     above = {block.span.last + 1: block.text for block in blocks}
     found = {"": Definition("module", name, "", 1, "", summary)}
@@ -84,9 +84,9 @@ def parse_module(source: SourceFile, report: Report) -> Module:
             line, text = statement.lineno, _assignment(statement, lines)
             told = first_paragraph(above.get(line, ""))
             found[constant] = Definition("constant", name, constant, line, text, told)
-    for header, opening, text in zip(headers, openings, texts, strict=True):
+    for header, first, text in zip(headers, openings, texts, strict=True):
         if header.name:
-            told = first_paragraph(text or above.get(opening.line, ""))
+            told = first_paragraph(text or above.get(first, ""))
             shown, line = _signature(header, lines, comments), header.node.lineno
             kind: Literal["class", "method", "function"]
             kind = "method" if "." in header.name else "function"

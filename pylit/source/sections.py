@@ -14,20 +14,14 @@ The rules that authors of this style rely on:
 7. Nothing is lost: notes and code, put together, are the file, line by line.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from pylit.model import Note, Section, Span
 
-
-class Opening(NamedTuple):
-    """Where a class or function begins, and the name its section carries."""
-
-    line: int
-    definition: str
-    #: First line of the docstring that the header waits for; notes up to it are the header's.
-    docstring: int = 0
+#: Line on which a class or function begins -> the name its section carries, and the first line of
+#: the docstring that the header waits for, if there is one: notes up to it are the header's.
+Openings = Mapping[int, tuple[str, int]]
 
 
 @dataclass(slots=True)
@@ -59,11 +53,10 @@ class _Draft:
 
 
 def build_sections(
-    lines: Sequence[str], notes: Iterable[Note], openings: Iterable[Opening]
+    lines: Sequence[str], notes: Iterable[Note], openings: Openings
 ) -> tuple[Section, ...]:
     """Pair the notes of a module with its code, line after line."""
     note_at = {note.span.first: note for note in notes}
-    opening_at = {opening.line: opening for opening in openings}
     drafts = [draft := _Draft()]
     waiting_for = number = 0
     while number < len(lines):
@@ -76,10 +69,10 @@ def build_sections(
             draft.closed = bool(draft.first)
             number = note.span.last
         elif lines[number - 1].strip():
-            opening = opening_at.get(number)
+            opening = openings.get(number)
             if draft.closed or (opening and not draft.empty() and not draft.annotates(number)):
                 drafts.append(draft := _Draft())
             if opening:
-                _, draft.definition, waiting_for = opening
+                draft.definition, waiting_for = opening
             draft.first, draft.last = draft.first or number, number
     return tuple(draft.finish() for draft in drafts if draft.notes or draft.first)
