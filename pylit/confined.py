@@ -16,8 +16,9 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType
 from typing import Any
@@ -69,14 +70,13 @@ class Watch:
     def calls(self) -> Iterator[None]:
         """Watch which code runs inside."""
         before = sys.getprofile()
-        sys.setprofile(self.call)
+        sys.setprofile(self._call)
         try:
             yield
         finally:
             sys.setprofile(before)
 
-    def call(self, frame: FrameType, event: str, argument: object) -> None:
-        """For `sys.setprofile`."""
+    def _call(self, frame: FrameType, event: str, argument: object) -> None:
         if event == "call":
             self.codes[id(frame.f_code)] = frame.f_code
 
@@ -101,21 +101,15 @@ class Watch:
 
     def told(self, roots: tuple[str, ...]) -> dict[str, Any]:
         """For an answer; of code in `roots` the files, and the functions of each."""
-
-        def functions(codes: Mapping[int, CodeType]) -> dict[str, list[str]]:
-            found: dict[str, set[str]] = {}
+        found: dict[str, Any] = {"files": sorted(self.files), "folders": sorted(self.folders)}
+        for kind, codes in (("ran", self.codes), ("imported", self.imported)):
+            names: dict[str, set[str]] = {}
             for code in codes.values():
                 if code.co_filename.startswith(roots):
                     name = code.co_qualname.partition(".<locals>")[0]
-                    found.setdefault(code.co_filename, set()).add(name)
-            return {file: sorted(names) for file, names in sorted(found.items())}
-
-        return {
-            "ran": functions(self.codes),
-            "imported": functions(self.imported),
-            "files": sorted(self.files),
-            "folders": sorted(self.folders),
-        }
+                    names.setdefault(code.co_filename, set()).add(name)
+            found[kind] = {file: sorted(names[file]) for file in sorted(names)}
+        return found
 
 
 def serve(run: Run) -> None:
@@ -134,19 +128,30 @@ def serve(run: Run) -> None:
         for name in order["heavy"]:
             with suppress(ImportError):
                 importlib.import_module(name)
+        # A signal to end comes through when the process has its group, which then ends with it.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         process = os.fork()
         if not process:
             # A group of its own: what a run leaves behind, a fork that never ends, goes with it.
             os.setpgid(0, 0)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
             _work(order, run, path)
             os._exit(0)
         with suppress(OSError):
             os.setpgid(process, process)
-        print(process, file=ends, flush=True)
+        signal.signal(signal.SIGTERM, partial(_end, process))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         _, status = os.waitpid(process, 0)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         with suppress(OSError):
             os.killpg(process, signal.SIGKILL)
         print(os.waitstatus_to_exitcode(status), file=ends, flush=True)
+
+
+def _end(group: int, *_: object) -> None:
+    with suppress(OSError):
+        os.killpg(group, signal.SIGKILL)
+    os._exit(1)
 
 
 def _work(order: Order, run: Run, file: Path) -> None:
@@ -155,16 +160,8 @@ def _work(order: Order, run: Run, file: Path) -> None:
     sys.dont_write_bytecode = True
     sys.pycache_prefix = os.devnull
     sys.path[:0] = order["roots"]
-    roots = tuple(f"{root}{os.sep}" for root in order["roots"])
     watch = Watch()
     sys.addaudithook(watch.event)
-
-    @contextmanager
-    def within() -> Iterator[Watch]:
-        same_every_time()
-        with limits(order["seconds"], order["bytes"]), watch.watching():
-            yield watch
-
     modules: dict[Path, ModuleType | dict[str, Any]] = {}
     with file.open("wb", buffering=0) as answers:
         for task in order["tasks"]:
@@ -177,51 +174,9 @@ def _work(order: Order, run: Run, file: Path) -> None:
             module = modules[path]
             if isinstance(module, dict):
                 answers.write(f"{json.dumps(module)}\n".encode())
-                continue
-
-            def answered(
-                task: dict[str, Any] = task, module: ModuleType = module, path: Path = path
-            ) -> dict[str, Any]:
-                try:
-                    found = run(getattr(module, task["function"]), task, within)
-                    return found | watch.told(roots)
-                except BaseException as error:
-                    return {"error": told(error, path, order)}
-
-            answers.write(_apart(answered, 2 * _PATIENCE * order["seconds"] + 30))
-
-
-def _apart(work: Callable[[], dict[str, Any]], seconds: float) -> bytes:
-    """The answer of a process of its own, as a line."""
-    reader, writer = os.pipe()
-    process = os.fork()
-    if not process:
-        own = os.getpid()
-        line = f"{json.dumps(work())}\n".encode()
-        # What a run has forked off comes by here as well.
-        if os.getpid() == own:
-            with os.fdopen(writer, "wb") as pipe:
-                pipe.write(line)
-        os._exit(0)
-    os.close(writer)
-    line, end = b"", time.monotonic() + seconds
-    while not line.endswith(b"\n") and _ready(reader, end):
-        part = os.read(reader, 2**20)
-        line += part
-        if not part:
-            break
-    os.close(reader)
-    if not line.endswith(b"\n") and time.monotonic() >= end:
-        os.kill(process, signal.SIGKILL)
-    _, status = os.waitpid(process, 0)
-    if line.endswith(b"\n"):
-        return line
-    message = f"failed: the process ended with status {os.waitstatus_to_exitcode(status)}"
-    return f"{json.dumps({'error': failure('failed', message)})}\n".encode()
-
-
-def _ready(reader: int, end: float) -> bool:
-    return bool(select.select([reader], [], [], max(0.0, end - time.monotonic()))[0])
+            else:
+                work = partial(_answer, order, task, run, module, watch)
+                answers.write(_apart(work, 2 * _PATIENCE * order["seconds"] + 30))
 
 
 def _load(path: Path, order: Order) -> ModuleType | dict[str, Any]:
@@ -238,11 +193,53 @@ def _load(path: Path, order: Order) -> ModuleType | dict[str, Any]:
         return {"error": told(error, path, order)}
 
 
-def same_every_time() -> None:
-    """Make what is random, or depends on how many threads there are, the same in every run."""
-    if torch := sys.modules.get("torch"):
-        torch.manual_seed(0)
-        torch.set_num_threads(1)
+def _answer(
+    order: Order, task: dict[str, Any], run: Run, module: ModuleType, watch: Watch
+) -> dict[str, Any]:
+    """What a run told and read, or what went wrong."""
+
+    @contextmanager
+    def within() -> Iterator[Watch]:
+        # What is random, or depends on how many threads there are, is the same in every run.
+        if torch := sys.modules.get("torch"):
+            torch.manual_seed(0)
+            torch.set_num_threads(1)
+        with limits(order["seconds"], order["bytes"]), watch.watching():
+            yield watch
+
+    try:
+        found = run(getattr(module, task["function"]), task, within)
+        return found | watch.told(tuple(f"{root}{os.sep}" for root in order["roots"]))
+    except BaseException as error:
+        return {"error": told(error, Path(task["file"]), order)}
+
+
+def _apart(work: Callable[[], dict[str, Any]], seconds: float) -> bytes:
+    """The answer of a process of its own, as a line."""
+    reader, writer = os.pipe()
+    process = os.fork()
+    if not process:
+        own = os.getpid()
+        line = f"{json.dumps(work())}\n".encode()
+        # What a run has forked off comes by here as well.
+        if os.getpid() == own:
+            with os.fdopen(writer, "wb") as pipe:
+                pipe.write(line)
+        os._exit(0)
+    os.close(writer)
+    line, part, end = b"", b" ", time.monotonic() + seconds
+    while part and not line.endswith(b"\n"):
+        if not select.select([reader], [], [], max(0.0, end - time.monotonic()))[0]:
+            os.kill(process, signal.SIGKILL)
+            break
+        part = os.read(reader, 2**20)
+        line += part
+    os.close(reader)
+    _, status = os.waitpid(process, 0)
+    if line.endswith(b"\n"):
+        return line
+    message = f"failed: the process ended with status {os.waitstatus_to_exitcode(status)}"
+    return f"{json.dumps({'error': failure('failed', message)})}\n".encode()
 
 
 @contextmanager
@@ -300,19 +297,17 @@ def _data() -> int:
 
 def told(error: BaseException, file: Path, order: Order) -> dict[str, Any]:
     """What went wrong, where in the file that declares the run, and where below it."""
+    kind, message = _said(error, order)
     frames = traceback.extract_tb(error.__traceback__)
-    here = [f.lineno or 0 for f in frames if f.filename == str(file)]
+    here = [frame.lineno or 0 for frame in frames if frame.filename == str(file)]
+    if isinstance(error, SyntaxError) and error.filename == str(file):
+        here.append(error.lineno or 0)
+    found = failure(kind, message, here[-1] if here else 0)
     # The generator may lie in the same folder as what it renders.
     inner = [f for f in frames if f.filename.startswith(tuple(order["roots"]))]
     inner = [f for f in inner if not f.filename.startswith((_GENERATOR, str(file)))]
-    line = here[-1] if here else 0
-    if isinstance(error, SyntaxError) and error.filename == str(file):
-        line = error.lineno or 0
-    kind, message = _said(error, order)
-    below = inner[-1] if inner and kind == "failed" else None
-    found = failure(kind, message, line)
-    if below is not None:
-        found |= {"file": below.filename, "file_line": below.lineno or 0}
+    if inner and kind == "failed":
+        found |= {"file": inner[-1].filename, "file_line": inner[-1].lineno or 0}
     if isinstance(error, ModuleNotFoundError):
         found["missing"] = error.name or ""
     return found
@@ -329,11 +324,11 @@ def _said(error: BaseException, order: Order) -> tuple[str, str]:
         words = str(error)
     except Exception:  # Code of the package makes the words of its errors.
         words = ""
+    full = "can't allocate memory" in words or "not enough memory" in words
     if isinstance(error, TooLong):
         return "slow", "waits for what does not come"
     if isinstance(error, TooSlow):
         return "slow", f"took more than {order['seconds']:g} s of processor time"
-    full = "can't allocate memory" in words or "not enough memory" in words
     if isinstance(error, MemoryError) or full:
         return "hungry", f"asked for more than {order['bytes'] / 2**30:g} GiB of memory"
     message = f"{type(error).__name__}: {words}".splitlines()[0].removesuffix(": ")

@@ -14,8 +14,8 @@ import importlib.metadata
 import io
 import json
 import os
+import re
 import select
-import signal
 import subprocess
 import sys
 import tempfile
@@ -23,19 +23,18 @@ import tokenize
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 from pylit.cache import Cache, digest
 from pylit.model import Module
 
-_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _GENERATOR = Path(__file__).resolve().parents[1]
 #: Libraries that take long to import: before any run, so that they count for none.
 _HEAVY = ("torch", "numpy", "jaxtyping")
 #: Names by which code asks for what is written about other code.
-_ASKING = frozenset({"__doc__", "getdoc", "pydoc"})
+_ASKING = re.compile(r"\b(?:__doc__|getdoc|pydoc)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +91,7 @@ class Worker:
         # The folder of the generator is for itself; packages come from their own roots.
         # Sets come in the same order every time, or pages would differ from build to build.
         fixed = {"PYTHONPATH": str(_GENERATOR), "PYTHONHASHSEED": "0"}
-        fixed |= dict.fromkeys(_THREADS, "1")
-        self._group = 0
+        fixed |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", program],
             stdin=subprocess.PIPE,
@@ -112,34 +110,17 @@ class Worker:
 
     def wait(self, seconds: float) -> int:
         """The status of the order's process; the worker is ended if it takes longer."""
-        self._group = self._number(seconds)
-        status = self._number(seconds)
-        self._group = 0
-        if self.process.poll() is not None:
-            return self.process.returncode
-        return status
-
-    def _number(self, seconds: float) -> int:
         pipe = self.process.stdout
         assert pipe is not None
         line = pipe.readline() if select.select([pipe], [], [], seconds)[0] else b""
         if not line:
             self.close()
-        return int(line or -1)
+        return int(line or self.process.returncode)
 
     def close(self) -> None:
-        """End it, and what it has begun."""
-        into, out = self.process.stdin, self.process.stdout
-        assert into is not None and out is not None
-        if not self._group and select.select([out], [], [], 0)[0]:
-            self._group = int(out.readline() or 0)
-        for group in (self.process.pid, self._group):
-            with suppress(ProcessLookupError, PermissionError):
-                if group:
-                    os.killpg(group, signal.SIGKILL)
-        self.process.wait()
-        into.close()
-        out.close()
+        """End it, and by way of it what it has begun."""
+        with self.process:
+            self.process.terminate()
 
 
 #: Workers that stay for the next build, by their programs and variables.
@@ -153,20 +134,12 @@ def end_workers() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class CodeLines:
-    """The lines of a module that hold code."""
+class Source:
+    """What runs of a source depend on."""
 
-    #: Their numbers, in order.
+    #: The lines that hold code, and a digest of what stands on them.
     numbers: tuple[int, ...]
-    #: Digest of what stands on them.
     content: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """What was read of a source."""
-
-    lines: CodeLines
     #: Dotted names that it imports, wherever in it.
     imports: tuple[str, ...] = ()
     #: Digest of what runs when it is imported.
@@ -183,10 +156,8 @@ class _Record:
 
     key: str
     told: dict[str, Any]
-    #: ``module:function`` -> the digest of its body.
-    called: dict[str, str]
-    #: Paths of the site, read in another way -> the digest of what is there.
-    read: dict[str, str]
+    #: Module and function, or an empty text and a path -> the digest of what is there.
+    read: dict[tuple[str, str], str]
 
 
 class Runs:
@@ -219,13 +190,14 @@ class Runs:
     ) -> None:
         self._program, self._limits, self._stays = program, limits, stays
         self._modules = {module.source.name: module.source for module in modules}
-        self._docs, self._root, self._cache = docs, root.resolve(), cache
+        self._docs, self._root, self._cache = docs.resolve(), root.resolve(), cache
         self._environment = dict(environment or {})
+        self._kind = (program, *sorted(self._environment.items()))
         self._version = digest(generator, *versions(), repr(limits), repr(environment))
         self._roots = [str(path) for path in roots(modules)]
-        self._known: dict[str, _Source] = cache.load(f"sources of {program}", generator) or {}
-        self._generator = generator
-        self._read: dict[str, _Source] = {}
+        self._generator, self._sources = generator, f"sources of {program}"
+        self._known: dict[str, Source] = cache.load(self._sources, generator) or {}
+        self._read: dict[str, Source] = {}
         self._records: dict[Path, dict[str, _Record]] = {}
         self._tasks: list[tuple[Task, str, Mapping[str, str]]] = []
         self._fresh: list[Task] = []
@@ -248,29 +220,35 @@ class Runs:
             if task.file not in self._records:
                 kept = self._cache.load(self._kept_as(task.file), self._version)
                 self._records[task.file] = kept or {}
-            record = self._records[task.file].get(task.function)
+            records = self._records[task.file]
             self._tasks.append((task, key, frames))
-            if record is None or record.key != key or not self._holds(record):
-                self._records[task.file].pop(task.function, None)
-                self._fresh.append(task)
-                self._heavy |= heavy
+            record = records.get(task.function)
+            if (
+                record
+                and record.key == key
+                and all(digest == self._state(*what) for what, digest in record.read.items())
+            ):
+                continue
+            records.pop(task.function, None)
+            self._fresh.append(task)
+            self._heavy |= heavy
 
-    def code(self, name: str) -> CodeLines:
-        """Where the code of a module is."""
-        return self._module(name).lines
+    def code(self, name: str) -> Source:
+        """What was read of a module."""
+        source = self._modules[name]
+        return self._source(source.text, source.digest, source.name, source.is_package)
 
     def start(self) -> None:
         """Begin with what has to run."""
         if self._read != self._known:
-            self._cache.store(f"sources of {self._program}", self._generator, self._read)
+            self._cache.store(self._sources, self._generator, self._read)
         self.begin(self._fresh)
 
     def begin(self, tasks: Sequence[Task]) -> None:
         """Give tasks to the child."""
         if not tasks:
             return
-        kept = (self._program, *sorted(self._environment.items()))
-        self._worker = _STAYING.pop(kept, None)
+        self._worker = _STAYING.pop(self._kind, None)
         if self._worker is None or self._worker.process.poll() is not None:
             self._worker = Worker(self._program, self._environment)
         order = {
@@ -306,8 +284,8 @@ class Runs:
             if isinstance(found, Failure):
                 yield task, found
                 continue
-            record = _Record(key, found, *self._reads(found, frames))
-            self._records[task.file][task.function] = record
+            read = {what: self._state(*what) for what in self._reads(found, frames)}
+            self._records[task.file][task.function] = _Record(key, found, read)
             changed.add(task.file)
             yield task, found
         for file in changed:
@@ -342,7 +320,7 @@ class Runs:
         if self._worker is None:
             return
         if self._stays and self._is_through and self._worker.process.poll() is None:
-            _STAYING[self._program, *sorted(self._environment.items())] = self._worker
+            _STAYING[self._kind] = self._worker
         else:
             self._worker.close()
         self._worker = None
@@ -351,15 +329,11 @@ class Runs:
         """The name in the cache of what the runs of a file told."""
         return f"{self._program} {file}"
 
-    def _source(self, text: str, content: str, name: str, is_package: bool) -> _Source:
+    def _source(self, text: str, content: str, name: str, is_package: bool) -> Source:
         key = f"{content} {name} {is_package}"
         if key not in self._read:
-            self._read[key] = self._known.get(key) or _read(text, name, is_package)
+            self._read[key] = self._known.get(key) or read_source(text, name, is_package)
         return self._read[key]
-
-    def _module(self, name: str) -> _Source:
-        source = self._modules[name]
-        return self._source(source.text, source.digest, source.name, source.is_package)
 
     def _closure(
         self, text: str, names: Sequence[str]
@@ -367,62 +341,44 @@ class Runs:
         """The modules that a file imports, with digests of what they do then; heavy libraries."""
         own = self._source(text, digest(text), "", False)
         todo, met = [*names, *own.imports], set[str]()
-        seen: dict[str, _Source] = {}
+        seen: dict[str, Source] = {}
         while todo:
-            name = todo.pop()
-            if name in met:
-                continue
-            met.add(name)
-            for prefix in _prefixes(name):
-                if prefix in self._modules and prefix not in seen:
-                    seen[prefix] = self._module(prefix)
-                    todo += seen[prefix].imports
+            # To import a.b.c is to run a and a.b first, and c may be a name in a.b.
+            parts = todo.pop().split(".")
+            for name in (".".join(parts[:count]) for count in range(1, len(parts) + 1)):
+                if name in self._modules and name not in met:
+                    seen[name] = self.code(name)
+                    todo += seen[name].imports
+                met.add(name)
         # What asks for notes on import, or where the runs are, may ask for those of any module.
         asks = own.asking or any("" in one.asking for one in seen.values())
         frames = {n: self._modules[n].digest if asks else seen[n].frame for n in sorted(seen)}
-        outside = {name.partition(".")[0] for name in met}
-        heavy = [name for name in _HEAVY if name in outside]
+        heavy = [name for name in _HEAVY if name in met]
         heavy += [name for name in own.imports if name.partition(".")[0] in _HEAVY]
         return frames, dict.fromkeys(heavy)
 
-    def _holds(self, record: _Record) -> bool:
-        """Whether what a run has read is as it was."""
-        for called, found in record.called.items():
-            name, _, function = called.partition(":")
-            if name not in self._modules or self._module(name).bodies.get(function) != found:
-                return False
-        return all(found in self._states(path) for path, found in record.read.items())
-
-    def _reads(
-        self, told: dict[str, Any], frames: Mapping[str, str]
-    ) -> tuple[dict[str, str], dict[str, str]]:
-        """What a run called, and what it has read besides, with digests.
+    def _reads(self, told: dict[str, Any], frames: Mapping[str, str]) -> set[tuple[str, str]]:
+        """What a run called, and what it has read besides.
 
         That is modules that nobody imports by name, helpers that are none, and files. Of folders
         only those below ``docs_src`` count; others are listed by every import.
         """
         ran, imported = told.pop("ran"), told.pop("imported")
-        texts = {self._inside(name) for name in told.pop("files")}
-        texts |= {path for path in map(self._inside, told.pop("folders")) if self._is_docs(path)}
-        called: dict[str, str] = {}
-        others = set()
+        read = {("", self._inside(name)) for name in told.pop("files")}
+        folders = (name for name in told.pop("folders") if Path(name).is_relative_to(self._docs))
+        read |= {("", self._inside(name)) for name in folders}
         for file, functions in (*imported.items(), *ran.items()):
             path = self._inside(file)
             name = self._files.get(path, "")
+            asking = self.code(name).asking if name else frozenset()
             if name in frames:
-                source = self._module(name)
-                called |= {f"{name}:{f}": source.bodies[f] for f in functions if f in source.bodies}
-                asks = not source.asking.isdisjoint(functions)
-            else:
-                others |= {path} if file in ran else set()
-                asks = file in ran and bool(name) and bool(self._module(name).asking)
-            if asks:
-                texts |= self._files.keys()
-        read = {path: self._states(path)[-1] for path in others - {""}}
-        return called, read | {path: self._states(path)[0] for path in texts - {""}}
-
-    def _is_docs(self, path: str) -> bool:
-        return bool(path) and (self._root / path).is_relative_to(self._docs)
+                read |= {(name, f) for f in functions if f in self.code(name).bodies}
+                asking &= set(functions)
+            elif file in ran:
+                read.add((name, "") if name else ("", path))
+            if asking and (file in ran or name in frames):
+                read |= {("", path) for path in self._files}
+        return read - {("", "")}
 
     def _inside(self, name: str) -> str:
         """The path from the root of the site; empty for one that does not lie in it."""
@@ -437,25 +393,19 @@ class Runs:
         """The names of the modules, by their files."""
         return {self._inside(str(one.path)): name for name, one in self._modules.items()}
 
-    def _states(self, path: str) -> tuple[str, ...]:
-        """The digests of a path as it is: of its text, and of its code if it is a module."""
-        if path in self._files:
-            name = self._files[path]
-            return self._modules[name].digest, self._module(name).lines.content
+    def _state(self, name: str, what: str) -> str:
+        """The digest of a function, of all code of a module, or of a path, as it is."""
+        if name in self._modules:
+            return self.code(name).bodies.get(what, "") if what else self.code(name).content
+        if what in self._files:
+            return self._modules[self._files[what]].digest
+        full = self._root / what
         try:
-            full = self._root / path
             if full.is_dir():
-                return (digest(*sorted(entry.name for entry in full.iterdir())),)
-            return (digest(full.read_bytes()),)
+                return digest(*sorted(entry.name for entry in full.iterdir()))
+            return digest(full.read_bytes())
         except OSError:
-            return ("",)
-
-
-@lru_cache(maxsize=10_000)
-def _prefixes(name: str) -> tuple[str, ...]:
-    """To import a.b.c is to run a and a.b first, and c may be a name in a.b."""
-    parts = name.split(".")
-    return tuple(".".join(parts[:count]) for count in range(1, len(parts) + 1))
+            return ""
 
 
 @cache
@@ -479,71 +429,55 @@ def roots(modules: Iterable[Module]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def _read(text: str, name: str, is_package: bool) -> _Source:
+def read_source(text: str, name: str = "", is_package: bool = False) -> Source:
+    """What runs of a source depend on; one that does not parse is its text."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
-        return _Source(CodeLines((), digest(text)))
-    lines = code_lines(text, tree)
+        return Source((), digest(text))
+    numbers, content = _code_lines(text, tree)
     imports = tuple(dict.fromkeys(_imported(tree, name, is_package)))
     split = _Split()
-    split.visit(tree)
-    split.asking |= {""} if any(map(_asks, ast.walk(tree))) else set()
-    bodies = {name: digest(*found) for name, found in split.bodies.items()}
-    return _Source(lines, imports, digest(ast.dump(tree)), bodies, frozenset(split.asking))
+    dumps = {"": [ast.dump(split.visit(tree))]} | split.bodies
+    asking = frozenset(n for n, dump in dumps.items() if any(map(_ASKING.search, dump)))
+    bodies = {name: digest(*dump) for name, dump in dumps.items()}
+    return Source(numbers, content, imports, bodies.pop(""), bodies, asking)
 
 
 def _is_text(node: ast.Expr) -> bool:
     return isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
-class _WithoutTexts(ast.NodeTransformer):
-    """Takes out texts that nobody reads: docstrings, and what says what stands before it."""
+class _Split(ast.NodeTransformer):
+    """Takes out the bodies of functions, and everywhere the texts that nobody reads: docstrings."""
+
+    def __init__(self) -> None:
+        #: Several functions may have one name.
+        self.bodies: dict[str, list[str]] = {}
+        self._around: list[str] = []
+        self._is_inside = False
 
     def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
         return None if _is_text(node) else node
 
-
-class _Split(_WithoutTexts):
-    """Takes out the bodies of functions, too."""
-
-    def __init__(self) -> None:
-        self.bodies: dict[str, list[str]] = {}
-        self.asking: set[str] = set()
-        self._around: tuple[str, ...] = ()
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         """What stands in a class runs when it is defined."""
-        around, self._around = self._around, (*self._around, node.name)
+        self._around.append(node.name)
         self.generic_visit(node)
-        self._around = around
+        self._around.pop()
         return node
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        """What stands in a function runs when it is called. Several may have one name."""
-        return self._function(node)
-
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
-        """The same."""
-        return self._function(node)
-
-    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
-        body = [part for part in map(_WithoutTexts().visit, node.body) if part is not None]
-        name = ".".join((*self._around, node.name))
-        self.bodies.setdefault(name, []).extend(map(ast.dump, body))
-        if any(_asks(inner) for part in body for inner in ast.walk(part)):
-            self.asking.add(name)
-        node.body = []
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
+        """What stands in a function runs when it is called."""
+        outermost, self._is_inside = not self._is_inside, True
+        self.generic_visit(node)
+        if outermost:
+            name = ".".join([*self._around, node.name])
+            self.bodies.setdefault(name, []).extend(map(ast.dump, node.body))
+            node.body, self._is_inside = [], False
         return node
 
-
-def _asks(node: ast.AST) -> bool:
-    match node:
-        case ast.Attribute(attr=name, ctx=ast.Load()) | ast.Name(id=name, ctx=ast.Load()):
-            return name in _ASKING
-        case ast.alias(name=name) | ast.Constant(value=str(name)):
-            return name in _ASKING
-    return False
+    visit_AsyncFunctionDef = visit_FunctionDef
 
 
 def _imported(tree: ast.AST, name: str, is_package: bool) -> Iterator[str]:
@@ -562,7 +496,7 @@ _SILENT = frozenset({tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.E
 _SILENT |= {tokenize.INDENT, tokenize.DEDENT}
 
 
-def code_lines(text: str, tree: ast.Module) -> CodeLines:
+def _code_lines(text: str, tree: ast.Module) -> tuple[tuple[int, ...], str]:
     """The lines of a source that hold code. A text that is a statement is a docstring, and none."""
     statements = [node for node in ast.walk(tree) if isinstance(node, ast.Expr)]
     notes = {(node.lineno, node.col_offset) for node in statements if _is_text(node)}
@@ -577,4 +511,4 @@ def code_lines(text: str, tree: ast.Module) -> CodeLines:
             found.setdefault(line, [])
         found[token.start[0]].append(token.string)
     numbers = tuple(sorted(found))
-    return CodeLines(numbers, digest(*("\0".join(found[line]) for line in numbers)))
+    return numbers, digest(*("\0".join(found[line]) for line in numbers))

@@ -1,13 +1,12 @@
 """Lines of a page: a whole module with its chips, and runs that move with the lines of code."""
 
-import ast
 from pathlib import Path
 
 import pytest
 from shape_tools import AXES, module_of, plain
 from shape_tools import run as run_traces
 
-from pylit import runs
+from pylit.runs import read_source
 from pylit.shapes.check import check
 from pylit.shapes.lines import module_lines, read_run
 from pylit.shapes.plan import read_plan
@@ -50,12 +49,8 @@ def f(x):
 '''
 
 
-def code_lines(text: str) -> runs.CodeLines:
-    return runs.code_lines(text, ast.parse(text))
-
-
 def test_lines_that_hold_code():
-    assert code_lines(TEXT).numbers == (3, 7, 11, 13, 14, 16)
+    assert read_source(TEXT).numbers == (3, 7, 11, 13, 14, 16)
 
 
 @pytest.mark.parametrize(
@@ -73,8 +68,8 @@ def test_lines_that_hold_code():
 def test_notes_are_none_of_it(old: str, new: str):
     assert old in TEXT
     edited = TEXT.replace(old, new)
-    assert code_lines(edited).content == code_lines(TEXT).content
-    where = code_lines(edited).numbers
+    assert read_source(edited).content == read_source(TEXT).content
+    where = read_source(edited).numbers
     assert edited.split("\n")[where[-1] - 1] == "    return y"
 
 
@@ -89,12 +84,12 @@ def test_notes_are_none_of_it(old: str, new: str):
 )
 def test_code_is(old: str, new: str):
     assert old in TEXT
-    assert code_lines(TEXT.replace(old, new)).content != code_lines(TEXT).content
+    assert read_source(TEXT.replace(old, new)).content != read_source(TEXT).content
 
 
 def test_what_ran_moves_with_its_lines():
-    edited = code_lines("# One more.\n" + TEXT.replace("        # between\n", ""))
-    now = dict(zip(code_lines(TEXT).numbers, edited.numbers, strict=True))
+    edited = read_source("# One more.\n" + TEXT.replace("        # between\n", ""))
+    now = dict(zip(read_source(TEXT).numbers, edited.numbers, strict=True))
     value = [["", [5], "float32", None]]
     told = {
         "values": [[14, "set", "y", [value]], [11, "set", "x", [value]]],
