@@ -165,30 +165,10 @@ def less(x):
 """
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "again"),
-    [
-        ("return 3", "return 4", []),
-        ("return 1\n", "return 2\n", []),
-        ("return self.size * called(1)", "return called(1)", ["trace_more"]),
-        ("size = 4", "size = 5", ["trace_less", "trace_more"]),
-        ("WIDTH = 2", "WIDTH = 3", ["trace_less", "trace_more"]),
-        ("n=1", "n=2", ["trace_less", "trace_more"]),
-        ("WIDTH * n", "WIDTH + n", ["trace_less", "trace_more"]),
-        (
-            "    return function",
-            "    function.x = 1\n    return function",
-            ["trace_less", "trace_more"],
-        ),
-        ("def never(x)", "def never(x, y)", ["trace_less", "trace_more"]),
-        ("    @decorated\n", "", ["trace_less", "trace_more"]),
-        ("import lru_cache", "import cache as lru_cache", ["trace_less", "trace_more"]),
-    ],
-)
 def test_a_function_that_changes_runs_what_has_called_it(
-    old: str, new: str, again: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """What it shows then is what a first build shows."""
+    """What it shows in the end is what a first build shows."""
     started: list[list[str]] = []
     count(monkeypatch, started, lambda task: task.function)
     run = "import numpy as np\nfrom pkg import more\n\n\n"
@@ -198,41 +178,60 @@ def test_a_function_that_changes_runs_what_has_called_it(
         "pkg/more.py": MORE,
         "docs_src/traces/pkg/more.py": run,
     }
-    assert old in BASE
-    changed = files | {"pkg/base.py": BASE.replace(old, new, 1)}
-    succeed(make_site(tmp_path / "one", files))
-    started.clear()
-    succeed(make_site(tmp_path / "one", changed))
-    assert started == ([again] if again else [])
-    succeed(make_site(tmp_path / "two", changed))
+    root = make_site(tmp_path / "one", files)
+    succeed(root)
+    text, both = BASE, ["trace_less", "trace_more"]
+    for old, new, again in (
+        ("return 3", "return 4", []),
+        ("return 1\n", "return 2\n", []),
+        ("return self.size * called(1)", "return called(1)", ["trace_more"]),
+        ("size = 4", "size = 5", both),
+        ("WIDTH = 2", "WIDTH = 3", both),
+        ("n=1", "n=2", both),
+        ("WIDTH * n", "WIDTH + n", both),
+        ("    return function", "    function.x = 1\n    return function", both),
+        ("def never(x)", "def never(x, y)", both),
+        ("    @decorated\n", "", both),
+        ("import lru_cache", "import cache as lru_cache", both),
+    ):
+        assert old in text
+        text = text.replace(old, new, 1)
+        (root / "pkg/base.py").write_text(text, encoding="utf-8")
+        started.clear()
+        succeed(root)
+        assert started == ([again] if again else []), (old, new)
+    succeed(make_site(tmp_path / "two", files | {"pkg/base.py": text}))
     pages = [(tmp_path / root / "site/pkg/more.html").read_bytes() for root in ("one", "two")]
     assert pages[0] == pages[1]
 
 
-@pytest.mark.parametrize(
-    "asks",
-    [
+def test_a_run_that_reads_notes_runs_again_when_they_change(
+    tmp_path: Path, children: list[list[str]]
+):
+    asked = (
         "two.__doc__",
         "inspect.getdoc(two)",
         "getattr(two, '__doc__')",
         "inspect.getsource(two)",
         "Path(two.__code__.co_filename).read_text()",
-    ],
-)
-def test_a_run_that_reads_notes_runs_again_when_they_change(
-    asks: str, tmp_path: Path, children: list[list[str]]
-):
-    work = WORK.replace("    kept = x", f"    n = np.ones(len({asks}))\n    kept = x")
+    )
     head = "import inspect\nfrom pathlib import Path\nimport numpy as np\nfrom pkg.two import two\n"
-    succeed(make_site(tmp_path, SITE | {"pkg/work.py": work.replace("import numpy as np\n", head)}))
-    (before,) = (chip for chip in chips(tmp_path) if chip.startswith("n "))
+    files = SITE.copy()
+    for i, asks in enumerate(asked):
+        work = WORK.replace("    kept = x", f"    n = np.ones(len({asks}))\n    kept = x")
+        files[f"pkg/work{i}.py"] = work.replace("import numpy as np\n", head)
+        files[f"docs_src/traces/pkg/work{i}.py"] = RUN.replace("pkg.work", f"pkg.work{i}")
+    succeed(make_site(tmp_path, files))
+    pages = [f"pkg/work{i}.html" for i in range(len(asked))]
+    before = [chips(tmp_path, page)[1] for page in pages]
+    assert all(chip.startswith("n ") for chip in before)
     succeed(tmp_path)
     assert len(children) == 1
     text = (tmp_path / "pkg/two.py").read_text(encoding="utf-8")
     (tmp_path / "pkg/two.py").write_text(text.replace("Twice one", "Two times one"), "utf-8")
     succeed(tmp_path)
-    assert len(children) == 2
-    assert before not in chips(tmp_path)
+    assert children[1:] == [[f"pkg.work{i}" for i in range(len(asked))]]
+    assert not any(old in chips(tmp_path, page) for old, page in zip(before, pages, strict=True))
 
 
 def test_a_package_of_somebody_else_is_never_imported(tmp_path: Path, children: list[list[str]]):
