@@ -114,7 +114,7 @@ class Walk:
         self._block = Token("inline", "", 0)
         self._in_heading = self._in_raw = False
         self._in_links = 0
-        #: A line, where in its block it begins, and in which column of the note.
+        #: A line of it, where in it this begins, and in which column of the note.
         self._margin = (-1, 0, 0)
 
     def note(self, tokens: _Tokens) -> NoteHtml:
@@ -146,7 +146,7 @@ class Walk:
 
     def _inline(self, tokens: _Tokens, idx: int) -> str:
         """A line of text."""
-        self._block = tokens[idx]
+        self._block, self._margin = tokens[idx], (-1, 0, 0)
         children = self._block.children or []
         for child in children:
             if child.type == "html_inline" and not self._is_element(child.content):
@@ -404,7 +404,7 @@ class Walk:
         """A figure that runs, ``![caption](figure:masks.causal)``, up to its caption, which may
         hold all that a line of text may; a table comes after it and is named by it.
         """
-        self._block = inline
+        self._block, self._margin = inline, (-1, 0, 0)
         place = self._place(image)
         if not image.content.strip():
             address = image.attrs["src"]

@@ -153,7 +153,7 @@ PIECES = {
     "$$\n\\sum e\n$$": 1,
     "- item $f$\n  $g$": 2,
     "> quote $h$\n> $$i$$": 2,
-    "| a | b |\n|---|---|\n| x | $j$ |": 1,
+    "| a | b |\n|---|---|\n| $v$ | $j$ |": 2,
     "\\begin{align}\nk &= l \\\\\n\nm\n\\end{align}": 1,
     "Term\n: $n$": 1,
     "text $$\no\n$$": 1,
