@@ -66,7 +66,7 @@ class Maker:
         sources = (module.source for module in self._modules.values())
         self._wording = Wording(config.base_url, works, sources)
         paths = sorted((docs / "notebooks").glob("*.md"))
-        self.recipes = {path.stem: read_recipe(path, root, config) for path in paths}
+        self.recipes = {path.stem: read_recipe(path, root) for path in paths}
 
     def cells(self, name: str) -> Iterator[Cell]:
         """The cells of a notebook, without the line that says where it ran."""

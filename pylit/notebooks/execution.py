@@ -14,9 +14,8 @@ from typing import Any
 from pylit.notebooks.document import OWN, Document, code_cells
 from pylit.notebooks.recipe import NotebookError
 
-#: Of one output, the first of these that it has is kept. A drawing comes as HTML as well, which
-#: follows the theme of a live notebook; of a saved one GitHub shows the drawing alone.
-KEPT = ("image/svg+xml", "image/png", "text/html", "text/plain")
+#: Of one output, the first of these that it has is kept.
+KEPT = ("image/png", "text/plain")
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 #: The last cell that runs, and is not kept: what only the process of the notebook knows. When the

@@ -270,11 +270,9 @@ class Lesson:
         if not outermost and not rich:
             plain = self._plain(note.text, WIDTH - len(indent) - 6)
             return None if plain == note.text else _docstring(plain, indent)
-        if title:
-            title = self._plain(title)
-            return _docstring(title + "." * (not title.endswith((".", "?", "!", ":"))), indent)
-        if len(owner.body) == 1:
-            return _docstring(self._plain(rest.split("\n\n")[0].replace("\n", " ")), indent)
+        if title or len(owner.body) == 1:
+            said = self._plain(title or " ".join(rest.split("\n\n")[0].split()))
+            return _docstring(said + "." * (not said.endswith((".", "?", "!", ":"))), indent)
         return []
 
     def _plain(self, text: str, width: int = 10_000) -> str:

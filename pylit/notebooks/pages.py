@@ -18,12 +18,11 @@ from pylit.notebooks.document import OWN, source_of
 from pylit.site.prose import text_module
 
 FOLDER = "notebooks"
-#: A drawing of more elements becomes a file of its own: a page has room for so many nodes.
-LARGEST_DRAWING = 1_000
+#: What a picture shows, where its cell does not say it.
+UNSAID = "What the cell above has drawn."
 
 _TITLE = re.compile(r"# (?P<title>[^\n]+)\n+(?P<summary>[^\n]+)(?:\n+(?P<links>[^\n]+))?")
 _CHAPTER = re.compile(r"## [^\n]+\n+[^\n]+")
-_TAG = re.compile(r"<[a-z]")
 
 
 def read_notebooks(
@@ -80,19 +79,13 @@ def _cell(cell: Mapping[str, Any], name: str, files: dict[str, bytes]) -> Iterat
 def _output(
     output: Mapping[str, Any], alt: str, name: str, files: dict[str, bytes]
 ) -> Iterator[str]:
-    data = {kind: "".join(value) for kind, value in output.get("data", {}).items()}
-    drawing, png = data.get("image/svg+xml", ""), base64.b64decode(data.get("image/png", ""))
-    if drawing.startswith("<svg") and len(_TAG.findall(drawing)) <= LARGEST_DRAWING:
-        # No blank line: it would end the block of HTML.
-        shown = " ".join(filter(None, map(str.strip, drawing.split("\n"))))
-        yield f'<figure class="out">{shown}</figure>'
-    elif drawing or png:
-        file, size = f"{name}-{len(files)}.{'svg' if drawing else 'png'}", ""
-        files[file] = drawing.encode() or png
-        if not drawing:
-            width, height = (int.from_bytes(png[at : at + 4], "big") for at in (16, 20))
-            size = f' width="{width}" height="{height}"'
-        words = f'alt="{escape(alt or "What the cell above has drawn.")}"{size} loading="lazy"'
-        yield f'<figure class="out"><img src="{file.rpartition("/")[2]}" {words}></figure>'
+    data = output.get("data", {})
+    if png := base64.b64decode("".join(data.get("image/png", ""))):
+        file = f"{name}-{len(files)}.png"
+        files[file] = png
+        width, height = (int.from_bytes(png[at : at + 4], "big") for at in (16, 20))
+        image = f'src="{file.rpartition("/")[2]}" alt="{escape(alt or UNSAID)}"'
+        image += f' width="{width}" height="{height}" loading="lazy"'
+        yield f'<figure class="out"><img {image}></figure>'
     elif text := "".join(output.get("text", data.get("text/plain", ""))).rstrip():
         yield f'<pre class="fence out">{escape(text, quote=False)}</pre>'

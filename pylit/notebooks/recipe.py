@@ -10,8 +10,6 @@ what its pictures show. Comments stand for what comes from elsewhere:
 
 A chapter is a module, or some of its definitions: ``pkg.a(Name,Other)`` takes these, and
 ``pkg.a(-Name)`` all but this one.
-
-``{{name}}`` is a value of the front matter or of the site: ``{{repository}}``, ``{{site}}``.
 """
 
 import re
@@ -21,14 +19,12 @@ from pathlib import Path
 from typing import Literal
 
 from pylit.diagnostics import Report
-from pylit.site.config import SiteConfig
 from pylit.source import frontmatter
 
 _PIECE = re.compile(
     r"^(?:```python([^\n]*)\n(.*?)^```|<!-- (chapters|exercises) -->)$", re.MULTILINE | re.DOTALL
 )
 _INCLUDE = re.compile(r"^<!-- include: ([\w-]+) -->$", re.MULTILINE)
-_VALUE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _ALT = re.compile(r'alt="([^"]*)"')
 _CHAPTER = re.compile(r"([\w.]+)(?:\(([\w,-]+)\))?")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
@@ -72,8 +68,8 @@ class Recipe:
     pieces: tuple[Cell | Part | str, ...]
 
 
-def read_recipe(path: Path, root: Path, config: SiteConfig) -> Recipe:
-    """One recipe, its includes and values filled in. Raises `NotebookError` for a fault of it."""
+def read_recipe(path: Path, root: Path) -> Recipe:
+    """One recipe, its includes filled in. Raises `NotebookError` for a fault of it."""
     display = path.relative_to(root).as_posix()
     report = Report()
     values, body, _ = frontmatter.split(path.read_text("utf-8"), path=display, report=report)
@@ -82,8 +78,6 @@ def read_recipe(path: Path, root: Path, config: SiteConfig) -> Recipe:
     for key in ("title", "summary", "page", "chapters"):
         if not values.get(key):
             raise NotebookError(f"{display} has no `{key}`; add a line `{key}: …` to its head")
-    known = {**values, "name": path.stem, "repository": config.repository}
-    known |= {"site": config.base_url, "branch": config.branch}
 
     def included(match: re.Match[str]) -> str:
         part = path.parent / "parts" / f"{match[1]}.md"
@@ -92,12 +86,6 @@ def read_recipe(path: Path, root: Path, config: SiteConfig) -> Recipe:
             raise NotebookError(f"{display} includes `{match[1]}`; {hint}")
         return part.read_text(encoding="utf-8").strip("\n")
 
-    def value(match: re.Match[str]) -> str:
-        if match[1] not in known:
-            hint = f"known values: {', '.join(sorted(known))}"
-            raise NotebookError(f"{display} asks for {match[0]}; {hint}")
-        return known[match[1]]
-
     parts = []
     for written in values["chapters"].split():
         match = _CHAPTER.fullmatch(written)
@@ -105,13 +93,8 @@ def read_recipe(path: Path, root: Path, config: SiteConfig) -> Recipe:
             hint = "write `pkg.module(Name,Other)`"
             raise NotebookError(f"{display}: `{written}` is no chapter; {hint}")
         parts.append(Part(match[1], tuple(match[2].split(",")) if match[2] else ()))
-    body = _INCLUDE.sub(included, body)
-    # A link to where nobody knows that the project lives stays as its words.
-    for key in ("repository", "site"):
-        if not known[key]:
-            body = re.sub(rf"\[([^\[\]]+)\]\([^()\s]*\{{\{{{key}\}}\}}[^()\s]*\)", r"\1", body)
     summary = " ".join(values["summary"].split())
-    pieces = tuple(_pieces(_VALUE.sub(value, body), parts))
+    pieces = tuple(_pieces(_INCLUDE.sub(included, body), parts))
     return Recipe(path.stem, values["title"], summary, values["page"], pieces)
 
 

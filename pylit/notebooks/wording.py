@@ -26,7 +26,6 @@ _TARGET = re.compile(r"\]\(([^()\s]+)\)")
 _LINK = re.compile(r"(?<!!)\[([^\[\]]+)\]\([^()\s]+\)")
 _SCHEME = r"[A-Za-z][A-Za-z0-9+.-]*:|//"
 _INSIDE = re.compile(rf"(?<!!)\[([^\[\]]+)\]\((?!{_SCHEME})[^()\s]+\)")
-_ANCHOR = re.compile(r"""<a (?:id|name)=["'][^"']*["']></a>\n*""")
 #: Paragraphs that keep their lines: lists, tables, formulas, quotations, code.
 _SHAPED = re.compile(r"\s*([*+-] |\d+\. |\||\$\$|>|```| {4}|\\begin)")
 
@@ -61,7 +60,6 @@ class Wording:
             figure = f"On [the page of this chapter]({page}) there is a figure:"
             links = (_TARGET, lambda m: f"]({self._address(m[1], source)})")
         rules: Rules = (
-            (_ANCHOR, ""),
             (_HEADING, lambda m: f"{'#' * min(len(m[1]) + deeper, 6)} {m[2]}"),
             (_ALERT, lambda m: f"{m[1]}**{m[2].capitalize()}**\n{m[1].rstrip()}"),
             (_ALIGNED, r"$$\n\\begin{\1ed}\3\\end{\1ed}\n$$"),
@@ -115,16 +113,11 @@ class Wording:
             return written
         target, mark, anchor = written.partition("#")
         name = unquote(target)
-        path, beside = (
-            posixpath.normpath(posixpath.join(posixpath.dirname(start), name))
-            for start in (source.display, module_url(source))
-        )
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(source.display), name))
         if found := self._sources.get(path if target else source.name) or self._sources.get(name):
             page = module_url(found)
         elif path.endswith(".md"):
             page = prose_url(path.removeprefix("docs_src/pages/")[:-3])
-        elif beside.endswith(".html"):
-            page = beside
         else:
             hint = "write the path of a module or of a page of docs_src/pages"
             raise NotebookError(f"{source.display}: the link {written!r} leads nowhere; {hint}")

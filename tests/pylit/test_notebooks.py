@@ -1,5 +1,6 @@
 """Notebooks: made of modules, nothing lost, nothing twice; run, kept, and shown as pages."""
 
+import base64
 import copy
 import json
 import textwrap
@@ -13,7 +14,7 @@ from pylit.diagnostics import Report
 from pylit.notebooks import __main__ as command
 from pylit.notebooks.document import Maker, as_text, document, has_run
 from pylit.notebooks.execution import tidied
-from pylit.notebooks.pages import LARGEST_DRAWING, read_notebooks
+from pylit.notebooks.pages import read_notebooks
 from pylit.notebooks.recipe import Cell, NotebookError
 
 BASE = "https://example.org/nn/"
@@ -25,8 +26,8 @@ title: A leaf
 summary: What others are made of.
 ---
 
-It *doubles*, see [the root](root.py#Root), [pkg.root](pkg.root), [letters](letters.md#a), [its
-page](leaf.html), [home](../index.md), [above](#top), [PyTorch](https://pytorch.org) and
+It *doubles*, see [the root](root.py#Root), [pkg.root](pkg.root), [letters](letters.md#a),
+[home](../index.md), [above](#top), [PyTorch](https://pytorch.org) and
 [@elman1990finding, §2].
 
 \begin{align}
@@ -170,12 +171,11 @@ RECIPE = """
 ---
 title: Grow
 summary: A tree, cell by cell.
-model: root
 page: pkg.root
 chapters: pkg.leaf pkg.root
 ---
 
-Look at {{repository}}.
+Look at it.
 
 <!-- include: setup -->
 
@@ -188,7 +188,7 @@ x = 3
 ```
 
 ```python alt="Nothing."
-print(f"{root(x):.2f} of {{model}}", x)
+print(f"{root(x):.2f} of root", x)
 ```
 
 ## Exercises
@@ -252,7 +252,7 @@ def test_the_order_is_that_of_the_page_and_cells_run(root: Path, capsys):
     kinds = [(c.kind, c.text.split("\n")[0], c.chapter.removeprefix("pkg.")) for c in found]
     assert kinds == [
         ("markdown", "# Grow", ""),
-        ("markdown", "Look at me/repo.", ""),
+        ("markdown", "Look at it.", ""),
         ("markdown", "## Set up", ""),
         ("code", "import os", ""),
         ("markdown", "## A leaf", "leaf"),
@@ -324,7 +324,6 @@ def test_links_citations_and_formulas_work_far_from_the_site(root: Path, base: s
         "the root": "pkg/root.html#Root",
         "pkg.root": "pkg/root.html",
         "letters": "pkg/letters.html#a",
-        "its\npage": "pkg/leaf.html",
         "home": "",
         "above": "pkg/leaf.html#top",
         "Elman 1990, §2": "bibliography.html#elman1990finding",
@@ -394,7 +393,6 @@ GROW = "docs_src/notebooks/grow.md"
         (GROW, "page: pkg.root", "page: pkg.leaf", "sets no exercises"),
         (GROW, "page: pkg.root\n", "", "has no `page`"),
         (GROW, "include: setup", "include: setups", "includes `setups`"),
-        (GROW, "{{model}}", "{{modell}}", "known values: branch, "),
         (
             "pkg/root.py",
             "import math\n",
@@ -469,19 +467,20 @@ def stream(text: str, name: str = "stdout") -> dict:
     return {"name": name, "output_type": "stream", "text": text}
 
 
-def drawn(**data) -> dict:
-    kinds = {"svg": "image/svg+xml", "text": "text/plain", "html": "text/html"}
-    found = {kinds[kind]: value for kind, value in data.items()}
-    return {"data": found, "metadata": {"x": 1}, "output_type": "display_data"}
+#: The beginning of a picture of 3 by 2 pixels.
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x03\0\0\0\x02"
+DRAWN = {
+    "data": {"text/plain": "a plot", "image/png": base64.b64encode(PNG).decode()},
+    "metadata": {"x": 1},
+    "output_type": "display_data",
+}
 
 
 def test_of_a_progress_bar_the_last_state_is_left_and_of_a_drawing_the_best():
     bar = stream("  0%|\r 50%|##\r100%|####\x1b[0m\n", "stderr")
-    (one, two) = tidied([bar, stream(" \r \n"), drawn(text="a plot", svg="<svg/>")])
+    (one, two) = tidied([bar, stream(" \r \n"), DRAWN])
     assert one["text"] == ["100%|####\n"]
-    assert two == {"data": {"image/svg+xml": "<svg/>"}, "metadata": {}} | {
-        "output_type": "display_data"
-    }
+    assert two == DRAWN | {"data": {"image/png": DRAWN["data"]["image/png"]}, "metadata": {}}
 
 
 @pytest.fixture
@@ -588,14 +587,11 @@ def test_a_notebook_is_a_page_with_the_file_beside_it(root: Path):
     assert '<pre class="fence out">1 &lt; 2\n\n&amp; on</pre>' in text
 
 
-def test_drawings_are_part_of_the_page_if_they_are_small(root: Path):
-    module, _ = shown(root, drawn(svg="<svg>\n\n <title>a</title>\n</svg>", html="<b>no</b>"))
-    assert '<figure class="out"><svg> <title>a</title> </svg></figure>' in module.source.text
-    large = f"<svg>{'<rect/>' * LARGEST_DRAWING}</svg>"
-    module, files = shown(root, drawn(svg=large))
-    expected = '<figure class="out"><img src="grow-1.svg" alt="Nothing." loading="lazy"></figure>'
-    assert expected in module.source.text
-    assert files["notebooks/grow-1.svg"] == large.encode()
+def test_a_picture_is_a_file_beside_the_page(root: Path):
+    module, files = shown(root, DRAWN)
+    image = '<img src="grow-1.png" alt="Nothing." width="3" height="2" loading="lazy">'
+    assert f'<figure class="out">{image}</figure>' in module.source.text
+    assert files["notebooks/grow-1.png"] == PNG
 
 
 @pytest.mark.parametrize("text", ["{", '{"cells": []}', '{"cells": [{"source": "x"}]}', "[]"])
