@@ -22,7 +22,7 @@ from pathlib import Path
 from jinja2 import TemplateError, TemplateSyntaxError
 
 from pylit.cache import Cache, alone, digest
-from pylit.diagnostics import Diagnostic, Report, Severity
+from pylit.diagnostics import Diagnostic, Report
 from pylit.figures.gallery import Drawn, Gallery
 from pylit.node.packages import NodeError
 from pylit.pipeline.outcome import THEME, Options, Outcome, Progress
@@ -128,10 +128,6 @@ class Builder:
     def _make(self, output: Output, outcome: Outcome, stages: Stages, shown: Shown | None) -> None:
         """Every file of the site, into `output`: the pipeline."""
         report, options = outcome.report, self.options
-        if options.lacking:
-            message = f"formulas are shown as TeX, without fonts: {options.lacking}"
-            hint = "with Node.js 20 or newer and a network once, `python -m pylit.node` sets it up"
-            report.add(Diagnostic("node", 0, 0, "node", message, hint, severity=Severity.WARNING))
         config = read_config(options, report)
         if config is None or report.failed:
             return

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pylit.cache import digest
 from pylit.code.cpp import is_cpp, read_cpp
-from pylit.diagnostics import Diagnostic, Report
+from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.model import FigureUse, Module, SourceFile
 from pylit.notebooks.pages import FOLDER, read_notebooks
 from pylit.page.assets import assets
@@ -52,6 +52,10 @@ from pylit.tex.maths import Rendered, math_fonts, stylesheet
 
 def read_config(options: Options, report: Report) -> SiteConfig | None:
     """The settings of the site; those of somebody else's package are made up."""
+    if options.lacking:
+        message = f"formulas are shown as TeX, without fonts: {options.lacking}"
+        hint = "with Node.js 20 or newer and a network once, `python -m pylit.node` sets it up"
+        report.add(Diagnostic("node", 0, 0, "node", message, hint, severity=Severity.WARNING))
     if not options.sources:
         return load_config(options.docs / "site.toml", "docs_src/site.toml", report)
     names = ", ".join(path.resolve().name for path in options.sources)
