@@ -204,13 +204,12 @@ class Site:
                 yield Page(url, text, facts(text), url)
 
     def audited(self, page: Page) -> AuditedPage:
-        """A page, with what an audit tells of its findings."""
-
-        def lines() -> Sequence[str]:
-            return self._leaves[page.url].read(self._stages.cache).module.source.lines
-
-        told = (page.display, page.references, page.own, lines)
+        """What an audit asks of a page, and tells of its findings: no more, for there are many."""
+        told = (page.display, page.references, page.own, partial(self._lines, page.url))
         return AuditedPage(file_path(page.url), page.facts, *told)
+
+    def _lines(self, url: str) -> Sequence[str]:
+        return self._leaves[url].read(self._stages.cache).module.source.lines
 
     def files(
         self,

@@ -1,5 +1,6 @@
 """What a build makes of a small site, what it makes again after an edit, and what it refuses."""
 
+import gc
 import shutil
 import zipfile
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 from site_tools import SITE, build, faults, make_site, options, pages, pages_cache, succeed, tree
 
 from pylit.pipeline.build import THEME, Builder
+from pylit.pipeline.stages import Page
 from pylit.site.write import MANIFEST
 
 
@@ -121,6 +123,21 @@ def test_processes_and_damage_leave_no_trace_in_the_site(tmp_path: Path) -> None
         path.write_bytes(path.read_bytes()[:-7])
     assert succeed(tmp_path / "one").tally.drafted == 14
     assert tree(tmp_path / "one/site") == sites[0]
+
+
+def test_finished_pages_are_on_the_disk_and_not_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[int] = []
+
+    def counting(*given: object) -> None:
+        held.append(sum(isinstance(one, Page) and bool(one.html) for one in gc.get_objects()))
+
+    monkeypatch.setattr("pylit.pipeline.build.audit", counting)
+    make_site(tmp_path)
+    outcome = build(tmp_path, sources=(tmp_path / "pkg",))
+    # The last one is in the hand that finished it.
+    assert outcome.pages == 3 and held[0] <= 1
 
 
 TOML, PAGE = "docs_src/site.toml", "docs_src/pages/pkg/one.md"
