@@ -101,26 +101,37 @@ class Worker:
             env={**os.environ, **environment, **fixed},
             start_new_session=True,
         )
+        #: Where the answers to its order will be; None if it has none.
+        self.answers: Path | None = None
 
-    def begin(self, order: Path) -> None:
-        """Give it an order, a file that its answers replace; it must be through with others."""
+    def begin(self, order: Mapping[str, Any]) -> None:
+        """Give it an order, in a file that its answers replace; it must be through with others."""
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", delete=False) as file:
+            json.dump(order, file)
+        self.answers = Path(file.name)
         assert self.process.stdin is not None
         with suppress(BrokenPipeError):
-            self.process.stdin.write(f"{order}\n".encode())
+            self.process.stdin.write(f"{file.name}\n".encode())
 
-    def wait(self, seconds: float) -> int:
-        """The status of the order's process; the worker is ended if it takes longer."""
+    def wait(self, seconds: float) -> tuple[list[str], int]:
+        """The answers to the order, and its status; the worker is ended if it takes longer."""
         pipe = self.process.stdout
-        assert pipe is not None
-        line = pipe.readline() if select.select([pipe], [], [], seconds)[0] else b""
-        if not line:
+        assert pipe is not None and self.answers is not None
+        ended = pipe.readline() if select.select([pipe], [], [], seconds)[0] else b""
+        lines = self.answers.read_text(encoding="utf-8").splitlines()
+        self.answers.unlink()
+        self.answers = None
+        if not ended:
             self.close()
-        return int(line or self.process.returncode)
+        return lines, int(ended or self.process.returncode)
 
     def close(self) -> None:
         """End it, and by way of it what it has begun."""
         with self.process:
             self.process.terminate()
+        if self.answers is not None:
+            self.answers.unlink()
+            self.answers = None
 
 
 #: Workers that stay for the next build, by their programs and variables.
@@ -150,14 +161,8 @@ class Source:
     asking: frozenset[str] = frozenset()
 
 
-@dataclass(slots=True)
-class _Record:
-    """What a run told, and what it read."""
-
-    key: str
-    told: dict[str, Any]
-    #: Module and function, or an empty text and a path -> the digest of what is there.
-    read: dict[tuple[str, str], str]
+#: Module and function, or an empty text and a path -> the digest of what is there.
+Read = dict[tuple[str, str], str]
 
 
 class Runs:
@@ -198,13 +203,10 @@ class Runs:
         self._generator, self._sources = generator, f"sources of {program}"
         self._known: dict[str, Source] = cache.load(self._sources, generator) or {}
         self._read: dict[str, Source] = {}
-        self._records: dict[Path, dict[str, _Record]] = {}
-        self._tasks: list[tuple[Task, str, Mapping[str, str]]] = []
-        self._fresh: list[Task] = []
+        #: Each task, what its answer depends on, and the answer that is kept.
+        self._tasks: list[tuple[Task, Mapping[str, str], dict[str, Any] | None]] = []
         self._heavy: dict[str, None] = {}
         self._worker: Worker | None = None
-        self._is_through = False
-        self._answers: Path | None = None
 
     def order(self, tasks: Iterable[Task], text: str, *names: str) -> None:
         """Order tasks of one file.
@@ -216,22 +218,17 @@ class Runs:
         """
         frames, heavy = self._closure(text, names)
         for task in tasks:
-            key = digest(self._version, task.key, text, *(f"{n}={d}" for n, d in frames.items()))
-            if task.file not in self._records:
-                kept = self._cache.load(self._kept_as(task.file), self._version)
-                self._records[task.file] = kept or {}
-            records = self._records[task.file]
-            self._tasks.append((task, key, frames))
-            record = records.get(task.function)
-            if (
-                record
-                and record.key == key
-                and all(digest == self._state(*what) for what, digest in record.read.items())
-            ):
-                continue
-            records.pop(task.function, None)
-            self._fresh.append(task)
-            self._heavy |= heavy
+            kept: tuple[dict[str, Any], Read] | None = self._cache.load(*self._entry(task, frames))
+            if kept is None or any(found != self._state(*what) for what, found in kept[1].items()):
+                self._tasks.append((task, frames, None))
+                self._heavy |= heavy
+            else:
+                self._tasks.append((task, frames, kept[0]))
+
+    def _entry(self, task: Task, frames: Mapping[str, str]) -> tuple[str, str]:
+        """The name and the key of an answer in the cache."""
+        key = digest(self._version, task.key, *(f"{n}={d}" for n, d in frames.items()))
+        return f"{self._program} {task.file} {task.function}", key
 
     def code(self, name: str) -> Source:
         """What was read of a module."""
@@ -242,7 +239,7 @@ class Runs:
         """Begin with what has to run."""
         if self._read != self._known:
             self._cache.store(self._sources, self._generator, self._read)
-        self.begin(self._fresh)
+        self.begin(self._fresh())
 
     def begin(self, tasks: Sequence[Task]) -> None:
         """Give tasks to the child."""
@@ -258,46 +255,32 @@ class Runs:
             "heavy": list(self._heavy),
             "tasks": [{"file": str(t.file), "function": t.function, **t.more} for t in tasks],
         }
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", delete=False) as file:
-            json.dump(order, file)
-        self._answers = Path(file.name)
-        self._worker.begin(self._answers)
-        self._is_through = False
+        self._worker.begin(order)
+
+    def _fresh(self) -> list[Task]:
+        return [task for task, _, kept in self._tasks if kept is None]
 
     def kept(self) -> Iterator[tuple[Task, dict[str, Any]]]:
         """What came of the tasks that need not run, before the others are through."""
-        for task, _, _ in self._tasks:
-            record = self._records[task.file].get(task.function)
-            if record is not None:
-                yield task, record.told
+        return ((task, kept) for task, _, kept in self._tasks if kept is not None)
 
     def answers(self) -> Iterator[tuple[Task, dict[str, Any] | Failure]]:
         """What came of each task, in order. What is put into an answer is kept with it."""
-        fresh = self._told()
-        changed = set()
-        for task, key, frames in self._tasks:
-            record = self._records[task.file].get(task.function)
-            if record is not None:
-                yield task, record.told
-                continue
-            found = next(fresh)
-            if isinstance(found, Failure):
+        fresh = self._told(self._fresh())
+        for task, frames, kept in self._tasks:
+            if kept is not None:
+                yield task, kept
+            elif isinstance(found := next(fresh), Failure):
                 yield task, found
-                continue
-            read = {what: self._state(*what) for what in self._reads(found, frames)}
-            self._records[task.file][task.function] = _Record(key, found, read)
-            changed.add(task.file)
-            yield task, found
-        for file in changed:
-            self._cache.store(self._kept_as(file), self._version, self._records[file])
+            else:
+                read = {what: self._state(*what) for what in self._reads(found, frames)}
+                yield task, found
+                self._cache.store(*self._entry(task, frames), (found, read))
 
-    def _told(self) -> Iterator[dict[str, Any] | Failure]:
+    def _told(self, tasks: list[Task]) -> Iterator[dict[str, Any] | Failure]:
         """The answers of the child; another one goes on if a file ends it on import."""
-        tasks = self._fresh
-        while tasks and self._worker is not None and self._answers is not None:
-            status = self._worker.wait(120 + 25 * len(tasks) * self._limits.seconds)
-            self._is_through = True
-            lines = self._answers.read_text(encoding="utf-8").splitlines()
+        while tasks and self._worker is not None:
+            lines, status = self._worker.wait(120 + 25 * len(tasks) * self._limits.seconds)
             for task, line in zip(tasks, lines, strict=False):
                 data = json.loads(line)
                 if error := data.get("error"):
@@ -307,27 +290,19 @@ class Runs:
             tasks = tasks[len(lines) :]
             if tasks:
                 message = f"failed: the process ended with status {status}"
-                yield Failure("failed", message, tasks[0].line)
-                tasks = tasks[1:]
+                yield Failure("failed", message, tasks.pop(0).line)
             self.close()
             self.begin(tasks)
 
     def close(self) -> None:
         """End the child, if it is still there, or leave it for the next build."""
-        if self._answers is not None:
-            self._answers.unlink(missing_ok=True)
-            self._answers = None
-        if self._worker is None:
+        worker, self._worker = self._worker, None
+        if worker is None:
             return
-        if self._stays and self._is_through and self._worker.process.poll() is None:
-            _STAYING[self._kind] = self._worker
+        if self._stays and worker.answers is None and worker.process.poll() is None:
+            _STAYING[self._kind] = worker
         else:
-            self._worker.close()
-        self._worker = None
-
-    def _kept_as(self, file: Path) -> str:
-        """The name in the cache of what the runs of a file told."""
-        return f"{self._program} {file}"
+            worker.close()
 
     def _source(self, text: str, content: str, name: str, is_package: bool) -> Source:
         key = f"{content} {name} {is_package}"
@@ -338,7 +313,7 @@ class Runs:
     def _closure(
         self, text: str, names: Sequence[str]
     ) -> tuple[Mapping[str, str], dict[str, None]]:
-        """The modules that a file imports, with digests of what they do then; heavy libraries."""
+        """A file and the modules that it imports, with digests of what runs then; heavy libraries."""
         own = self._source(text, digest(text), "", False)
         todo, met = [*names, *own.imports], set[str]()
         seen: dict[str, Source] = {}
@@ -353,6 +328,7 @@ class Runs:
         # What asks for notes on import, or where the runs are, may ask for those of any module.
         asks = own.asking or any("" in one.asking for one in seen.values())
         frames = {n: self._modules[n].digest if asks else seen[n].frame for n in sorted(seen)}
+        frames["<file>"] = digest(text)
         heavy = [name for name in _HEAVY if name in met]
         heavy += [name for name in own.imports if name.partition(".")[0] in _HEAVY]
         return frames, dict.fromkeys(heavy)
