@@ -313,7 +313,7 @@ class Runs:
     def _closure(
         self, text: str, names: Sequence[str]
     ) -> tuple[Mapping[str, str], dict[str, None]]:
-        """A file and the modules that it imports, with digests of what runs then; heavy libraries."""
+        """A file and the modules that it imports, with digests of what runs; heavy libraries."""
         own = self._source(text, digest(text), "", False)
         todo, met = [*names, *own.imports], set[str]()
         seen: dict[str, Source] = {}
