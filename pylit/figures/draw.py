@@ -15,6 +15,7 @@ page each of them begins with ``p-``.
 import json
 import math
 import xml.etree.ElementTree as ET
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from html import escape
@@ -73,10 +74,11 @@ def text(x: float, y: float, words: str, at: str = "start", classes: str = "") -
 
 
 def element(name: str, classes: str = "", *inside: str, **attributes: float | str) -> str:
-    """An element; ``stroke_width=2`` is its attribute ``stroke-width``."""
+    """An element; ``stroke_width=2`` is its attribute ``stroke-width``, an empty one is none."""
     written = "".join(
         f' {key.replace("_", "-")}="{value if isinstance(value, str) else short(value)}"'
         for key, value in attributes.items()
+        if value != ""
     )
     end = f">{''.join(inside)}</{name}>" if inside else "/>"
     return f"<{name}{_named(classes)}{written}{end}"
@@ -172,10 +174,9 @@ class Plot:
             self.add(line(self.left, y, self.right, y, "g"))
             self.add(text(self.left - 5, y + 4, _shown(tick), "end"))
         for tick in _ticks(self.x, 6) if self.x_ticks is None else self.x_ticks:
-            x = self.at(tick, self.y[0])[0]
-            half = len(_shown(tick)) * LETTER / 2
-            at, x = ("end", WIDTH) if x + half > WIDTH else ("middle", x)
-            self.add(text(x, self.bottom + LINE, _shown(tick), at))
+            x, words = self.at(tick, self.y[0])[0], _shown(tick)
+            at, x = ("end", WIDTH) if x + len(words) * LETTER / 2 > WIDTH else ("middle", x)
+            self.add(text(x, self.bottom + LINE, words, at))
 
     def at(self, x: float, y: float) -> tuple[float, float]:
         """Where in the drawing a point of the plot lies."""
@@ -199,8 +200,7 @@ class Plot:
         """A curve through points; its label stands above the plot, beside a piece of it."""
         points = [self.at(x, y) for x, y in zip(xs, ys, strict=True)]
         classes = f"l t{tone}" + (" d" if dashed else "")
-        more: dict[str, str] = {"data_p": hook} if hook else {}
-        self.add(element("path", classes, d=polyline(points), **more))
+        self.add(element("path", classes, d=polyline(points), data_p=hook))
         if label:
             self._labels.append((label, classes))
 
@@ -259,11 +259,10 @@ def bar_list(
     scale = (WIDTH - left - room) / (most or max(values) or 1)
     parts = _heads(title)
     top = LINE + 6 if title else 2.0
-    hooks = {"data_p": hook} if hook else {}
     for label, value, words in zip(labels, values, shown, strict=True):
         size = {"x": left, "y": top + 1, "width": value * scale, "height": 13}
         parts.append(text(left - 6, top + 11, label, "end"))
-        parts.append(element("rect", "f t0", **size, **hooks))
+        parts.append(element("rect", "f t0", **size, data_p=hook))
         parts.append(text(left + value * scale + 5, top + 11, words))
         top += 18
     return Panel(WIDTH, top + 2, tuple(parts))
@@ -361,22 +360,21 @@ def heat_map(
 
 def _paths(matrix: Matrix, most: float, side: float) -> dict[tuple[int, int], str]:
     """For each tone and strength the dashes of all rows; cells without ink are in none."""
-    paths: dict[tuple[int, int], str] = {}
+    paths: defaultdict[tuple[int, int], str] = defaultdict(str)
     for i, row in enumerate(matrix):
         j = 0
         #: How far each path has come in this row.
         reached: dict[tuple[int, int], int] = {}
-        levels = (min(round(abs(value) / most * LEVELS), LEVELS) for value in row)
-        kinds = ((int(value < 0), level) for value, level in zip(row, levels, strict=True))
-        for kind, cells in groupby(kinds):
+        inks = ((value < 0, round(min(abs(value) / most, 1) * LEVELS)) for value in row)
+        for (negative, level), cells in groupby(inks):
             start, j = j, j + len(list(cells))
-            if not kind[1]:
-                continue
-            move = f"M{short(start * side)} {short((i + 0.5) * side)}"
-            if kind in reached:
-                move = f"m{short((start - reached[kind]) * side)} 0"
-            paths[kind] = f"{paths.get(kind, '')}{move}h{short((j - start) * side)}"
-            reached[kind] = j
+            if level:
+                kind = (int(negative), level)
+                move = f"M{short(start * side)} {short((i + 0.5) * side)}"
+                if kind in reached:
+                    move = f"m{short((start - reached[kind]) * side)} 0"
+                paths[kind] += f"{move}h{short((j - start) * side)}"
+                reached[kind] = j
     return paths
 
 

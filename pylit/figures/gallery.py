@@ -86,21 +86,11 @@ def stamp(uses: Iterable[FigureUse], figures: Mapping[str, Drawn]) -> str:
     return repr([figures.get(use.name) for use in uses])
 
 
-def _drawn(told: Mapping[str, Any]) -> Drawn:
-    return Drawn(told["picture"], told["below"], told["alt"], told["kind"])
-
-
 class Gallery:
     """The figures of one build. On entering it a child begins to draw; `finish` waits for it.
 
-    Args:
-        modules: The site's own modules.
-        texts: Of all its pages.
-        docs: The folder ``docs_src``.
-        root: The folder of the site; paths in messages begin there.
-        cache: What earlier builds left.
-        generator: Digest of the code of the generator.
-        stays: Whether the child waits for the next build.
+    `texts` are those of all pages, `modules` those that are the site's own; the rest is as for
+    `Runs`.
     """
 
     def __init__(
@@ -137,7 +127,7 @@ class Gallery:
 
     def kept(self) -> Mapping[str, Drawn]:
         """The figures that need no run, before the others are drawn."""
-        return {f"{t.owner}.{t.function}": _drawn(told) for t, told in self._runs.kept()}
+        return {f"{t.owner}.{t.function}": Drawn(**told["drawn"]) for t, told in self._runs.kept()}
 
     def finish(
         self, asked: Iterable[tuple[str, str, FigureUse]], report: Report
@@ -153,13 +143,11 @@ class Gallery:
             if isinstance(told, Failure):
                 failures[name] = told
             else:
-                drawn[name] = _drawn(told)
+                drawn[name] = Drawn(**told["drawn"])
         if any(failure.missing == "torch" for failure in failures.values()):
             message = "torch is not installed, so pages are built without figures"
-            hint = "`pip install torch`, and build again"
-            weight = Severity.WARNING
-            off = Diagnostic(self._shown, 0, 0, "figures-off", message, hint, severity=weight)
-            report.add(off)
+            off = ("figures-off", message, "`pip install torch`, and build again")
+            report.add(Diagnostic(self._shown, 0, 0, *off, severity=Severity.WARNING))
             return drawn
         for path, line, use in asked:
             if fault := self._fault(use, drawn.get(use.name), failures.get(use.name)):
@@ -215,7 +203,7 @@ def _draw(function: Callable[[], object], task: dict[str, Any], within: Within) 
     shown["below"] = figure.below()
     # A lone half of a character cannot be written: better said here than by the build.
     "".join(shown.values()).encode()
-    return shown
+    return {"drawn": shown}
 
 
 if __name__ == "__main__":
