@@ -1,4 +1,4 @@
 """Notebooks: the annotated modules cell by cell, so that a reader can change a model and train it.
 
-recipe -> chapters (wording, standalone) -> document -> execution -> a page of the site
+recipe -> lesson (wording) -> document -> execution -> a page of the site
 """
