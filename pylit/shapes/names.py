@@ -105,23 +105,18 @@ def _assigned(
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Of many orders of the primes two in which simple names are told apart, and small ones."""
     shuffle = random.Random(1)
-    best: tuple[tuple[int, int], dict[str, int], dict[str, int]] | None = None
-    for _ in range(_TRIES):
-        runs = []
-        for _ in range(2):
-            small = shuffle.sample(_PRIMES[: len(factors) + 3], len(factors)) if factors else []
-            rest = [n for n in _PRIMES[1 : len(factors) + len(others) + 3] if n not in small]
-            primes = [*small, *shuffle.sample(rest, len(others))]
-            sizes = dict(zip([*factors, *others], primes, strict=True))
-            for axis, text in derived:
-                sizes[axis] = evaluate(text, sizes) or 0
-            runs.append(sizes)
-        first, second = runs
-        worth = _confused(first, second), math.prod(first.values()) + math.prod(second.values())
-        if best is None or worth < best[0]:
-            best = worth, first, second
-    assert best is not None
-    return best[1], best[2]
+
+    def sizes() -> dict[str, int]:
+        small = shuffle.sample(_PRIMES[: len(factors) + 3], len(factors)) if factors else []
+        rest = [n for n in _PRIMES[1 : len(factors) + len(others) + 3] if n not in small]
+        primes = [*small, *shuffle.sample(rest, len(others))]
+        found = dict(zip([*factors, *others], primes, strict=True))
+        for axis, text in derived:
+            found[axis] = evaluate(text, found) or 0
+        return found
+
+    pairs = [(sizes(), sizes()) for _ in range(_TRIES)]
+    return min(pairs, key=lambda two: (_confused(*two), sum(math.prod(s.values()) for s in two)))
 
 
 def _confused(first: Sizes, second: Sizes) -> int:
