@@ -162,13 +162,12 @@ def read_document(path: Path) -> Document | None:
     """A notebook from its file; None if there is none. Raises `NotebookError` if it is damaged."""
     try:
         loaded: Document = json.loads(path.read_text(encoding="utf-8"))
+        code_cells(loaded)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, LookupError, TypeError) as error:
         hint = "remove it, and make it anew with `make notebooks`"
-        raise NotebookError(f"{path.name} cannot be read ({error}); {hint}") from error
-    if not isinstance(loaded, dict) or not isinstance(loaded.get("cells"), list):
-        raise NotebookError(f"{path.name} is no notebook; remove it, and run `make notebooks`")
+        raise NotebookError(f"{path.name} cannot be read ({error!r}); {hint}") from error
     return loaded
 
 

@@ -26,6 +26,7 @@ from pylit.site.addresses import module_url
 from pylit.source.parse import first_line
 
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+Assignment = ast.Assign | ast.AnnAssign
 
 #: Columns of the library's code.
 WIDTH = 88
@@ -153,9 +154,9 @@ class Lesson:
         items = list(self._chosen())
         definitions = [item for item in items if isinstance(item, Definition)]
         written = {item.lineno: self._rewritten(item) for item in definitions}
-        others = (item for item in items if isinstance(item, ast.Assign | ast.AnnAssign))
-        used = set[str]().union(*(_used(code) for code, _ in written.values()))
-        used |= set[str]().union(*(_used(ast.unparse(item)) for item in others))
+        kept = [ast.unparse(item) for item in items if isinstance(item, Assignment)]
+        kept += [code for code, _ in written.values()]
+        used = {name for code in kept for name in _used(code)}
         where, page = self._source.name, "The page of this chapter"
         if self._wording.base_url:
             page = f"[{page}]({self._wording.base_url}{module_url(self._source)})"
@@ -175,12 +176,12 @@ class Lesson:
             elif (bound := _bound(item)) != ["__all__"]:
                 for name in bound:
                     self._names.take(name, f"{where}.{name}", where)
-                kept = ["\n".join(self._lines[item.lineno - 1 : _last(item)])]
+                lines = self._lines[item.lineno - 1 : _last(item)]
                 if isinstance(item, ast.Import | ast.ImportFrom):
-                    kept = [*self._names.imports(item, used, where)]
-                if kept:
+                    lines = [*self._names.imports(item, used, where)]
+                if lines:
                     apart = "" if self._lines[item.lineno - 2].strip() else "\n"
-                    yield "code", 0, apart + "\n".join(kept)
+                    yield "code", 0, apart + "\n".join(lines)
 
     def _chosen(self) -> Iterator[Note | ast.stmt]:
         """The statements that the notebook takes, with the notes that introduce them."""
@@ -297,7 +298,7 @@ def _last(node: ast.stmt) -> int:
 
 def _bound(statement: ast.stmt) -> list[str]:
     """Names that an assignment binds."""
-    inside = ast.walk(statement) if isinstance(statement, ast.Assign | ast.AnnAssign) else ()
+    inside = ast.walk(statement) if isinstance(statement, Assignment) else ()
     stored = [node for node in inside if isinstance(node, ast.Name)]
     return [node.id for node in stored if isinstance(node.ctx, ast.Store)]
 
