@@ -37,9 +37,10 @@ class NodeProcess:
                     )
                 except OSError as fault:
                     raise NodeError(f"{script} cannot be started: {fault}") from fault
-            self._said = said.open(encoding="utf-8")
+            # What has been written may end in the middle of a letter.
+            self._said = said.open("rb")
             self._error = error.open(encoding="utf-8", errors="replace")
-        self._begun = ""
+        self._begun = b""
 
     def send(self, message: Any) -> None:
         """Ask for something. Should the process have ended, `answers` says so."""
@@ -55,13 +56,14 @@ class NodeProcess:
             NodeError: The process has ended, or says something else.
         """
         status = self._process.poll()
-        *lines, self._begun = (self._begun + self._said.read()).split("\n")
+        *lines, self._begun = (self._begun + self._said.read()).split(b"\n")
         for line in lines:
             self.since = time.monotonic()
             try:
                 yield json.loads(line)
             except ValueError:
-                raise NodeError(f"{self._script.name} answered `{line[:200]}`") from None
+                said = line[:200].decode(errors="replace")
+                raise NodeError(f"{self._script.name} answered `{said}`") from None
         if status is not None:
             words = self._error.read()[-2000:].strip()
             raise NodeError(f"{self._script.name} ended (exit status {status}): {words}")

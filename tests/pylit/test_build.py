@@ -131,7 +131,7 @@ def test_finished_pages_are_on_the_disk_and_not_in_memory(
     held: list[int] = []
 
     def counting(*given: object) -> None:
-        held.append(sum(isinstance(one, Page) and bool(one.html) for one in gc.get_objects()))
+        held.append(sum(type(one) is Page and bool(one.html) for one in gc.get_objects()))
 
     monkeypatch.setattr("pylit.pipeline.build.audit", counting)
     make_site(tmp_path)

@@ -22,11 +22,28 @@ for await (const line of createInterface({ input: process.stdin })) {
 """
 
 
+HALVES = """
+const bytes = Buffer.from(JSON.stringify({ text: "∑" }) + "\\n");
+process.stdout.write(bytes.subarray(0, 10));
+setTimeout(() => process.stdout.write(bytes.subarray(10)), 500);
+"""
+
+
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
     find_node.cache_clear()
     yield
     find_node.cache_clear()
+
+
+def test_an_answer_is_read_when_it_is_whole(tmp_path: Path) -> None:
+    script = tmp_path / "halves.mjs"
+    script.write_text(HALVES, encoding="utf-8")
+    answers: list[object] = []
+    with closing(NodeProcess(script)) as process, pytest.raises(NodeError, match="ended"):
+        while True:
+            answers += process.answers()
+    assert answers == [{"text": "∑"}]
 
 
 def test_answers_come_in_order_until_a_process_says_why_it_ends(tmp_path: Path) -> None:

@@ -409,7 +409,7 @@ def test_memory_does_not_grow():
 
     changes = {"steps": 40, "evaluate_every": 5, "sample_every": 7}
     training("autoregressive", reporters=[Counts()], **changes).train()
-    assert counts[10] == counts[20] == counts[40]
+    assert counts[10] >= counts[20] >= counts[40]  # what earlier tests left may go meanwhile
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
