@@ -118,7 +118,8 @@ class Worker:
         pipe = self.process.stdout
         assert pipe is not None and self.answers is not None
         ended = pipe.readline() if select.select([pipe], [], [], seconds)[0] else b""
-        lines = self.answers.read_text(encoding="utf-8").splitlines()
+        # Whole lines are answers. A worker that died leaves a part of one, or the order itself.
+        *lines, _ = self.answers.read_text(encoding="utf-8").split("\n")
         self.answers.unlink()
         self.answers = None
         if not ended:
