@@ -40,7 +40,6 @@ class ModelEntry:
     summary: str
 
     def load_class(self) -> type[LanguageModel[Any]]:
-        """Imports the module and returns the class."""
         module, _, name = self.class_name.rpartition(".")
         return cast(type[LanguageModel[Any]], getattr(import_module(module), name))
 

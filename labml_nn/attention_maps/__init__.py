@@ -277,7 +277,6 @@ class AttentionMap:
     keys: Labels | None = None
 
     def __repr__(self) -> str:
-        """Name, title and sizes."""
         return (
             f"<AttentionMap {self.name!r} ({self.title}): {list(self.weights.shape)}>"
         )

@@ -375,7 +375,6 @@ class Saver:
                     ) from None
 
     def unlock(self) -> None:
-        """Release the folder."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None

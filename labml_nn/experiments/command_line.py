@@ -159,7 +159,6 @@ class Parser(argparse.ArgumentParser):
         return vars(values)
 
     def error(self, message: str) -> NoReturn:
-        """Raises `ValueError` instead of ending the program."""
         message = message.removeprefix("argument ")
         message = message.replace("expected one argument", "a value must follow")
         raise ValueError(f"{message}\n`{self.prog} --help` explains all flags")
@@ -228,12 +227,10 @@ class Command:
 
     @classmethod
     def about(cls) -> str:
-        """The heading."""
         return inspect.cleandoc(cls.__doc__ or "").partition("\n")[0].lstrip("# ")
 
     @classmethod
     def read(cls, words: Sequence[str]) -> "Command":
-        """From what was typed."""
         words_ = [one.name.upper() for one in fields(cls) if one.default is MISSING]
         command = " ".join([cls.__name__.lower(), *words_])
         parser = Parser(command, f"{cls.about()}.")
@@ -405,12 +402,10 @@ class Train(Command):
 
     @property
     def folder(self) -> RunFolder:
-        """The run folder."""
         return RunFolder(self.out or Path("runs", self.experiment.name))
 
     @property
     def config(self) -> TrainingConfig:
-        """The hyperparameters, on resuming those of the run."""
         if self.resume:
             known = load_run(self.folder.path).training.values()
             return TrainingConfig.of({**known, **self.training})
@@ -507,7 +502,6 @@ class Train(Command):
 
 
 def title_of(about: Mapping[str, Any]) -> str:
-    """Experiment and preset of a run."""
     parts = (about[part] for part in ("experiment", "preset"))
     return ", ".join(part for part in parts if part)
 
@@ -516,7 +510,6 @@ class Warnings(Reporter):
     """Only warnings, on the standard error."""
 
     def warned(self, text: str) -> None:
-        """The warning."""
         print(f"warning: {text}", file=sys.stderr)
 
 
@@ -539,7 +532,6 @@ class RunCommand(Command):
         check_fields(self)
 
     def load(self) -> tuple[Run, torch.device]:
-        """The run, and the device."""
         return load_run(self.run), pick_device(self.device)
 
 
@@ -573,7 +565,6 @@ class Generate(RunCommand):
 
     @property
     def sampler(self) -> Chain:
-        """Truncation follows the temperature."""
         first = Temperature(self.temperature) if self.temperature else Greedy()
         more = [] if self.top_k is None else [TopK(self.top_k)]
         last = [] if self.top_p is None else [Nucleus(self.top_p)]

@@ -125,7 +125,6 @@ class Vocabulary(Sequence[str]):
             ) from None
 
     def decode(self, tokens: Int[Tensor, " T"] | Sequence[int]) -> str:
-        """The text of `tokens`."""
         return "".join(self._texts(tokens))
 
     def _texts(self, tokens: Int[Tensor, " T"] | Sequence[int]) -> list[str]:
@@ -185,7 +184,6 @@ class Words(Vocabulary):
 
     @staticmethod
     def split(text: str) -> list[str]:
-        """The words of `text`."""
         return WORD.findall(text)
 
     def encode(self, text: str) -> Int[Tensor, " T"]:
@@ -227,18 +225,15 @@ class Corpus:
 
     @classmethod
     def of(cls, name: str, text: str, *, path: Path | None = None) -> "Corpus":
-        """With its checksum computed."""
         data = text.encode("utf-8", "surrogatepass")
         return cls(name, text, hashlib.sha256(data).hexdigest(), path)
 
     @property
     def train(self) -> str:
-        """The training split."""
         return self.text[: int(0.9 * len(self.text))]
 
     @property
     def validation(self) -> str:
-        """The validation split."""
         return self.text[int(0.9 * len(self.text)) :]
 
 
@@ -309,7 +304,6 @@ class Examples:
         targets: Int[Tensor, "T B"],
         padding_token: int | None = None,
     ) -> "Examples":
-        """With the targets counted."""
         count = targets.numel()
         if padding_token is not None:
             count = int((targets != padding_token).sum()) + targets.shape[1]
@@ -321,7 +315,6 @@ class Examples:
         return Examples.of(tokens, targets, self.padding_token)
 
     def to(self, device: torch.device | str) -> "Examples":
-        """The same batch on another device."""
         tokens, targets = self.tokens.to(device), self.targets.to(device)
         return replace(self, tokens=tokens, targets=targets)
 
@@ -439,7 +432,6 @@ class TextTask(Task):
 
     @cached_property
     def tokens(self) -> Int[Tensor, " N"]:
-        """The training split."""
         tokens = self.vocabulary.encode(self.corpus.train)
         if len(tokens) <= self.seq_len:
             raise ValueError(
@@ -583,7 +575,6 @@ class ReplyTask(Task):
 
     @cached_property
     def pairs(self) -> list[Pair]:
-        """Those of the training split."""
         return pairs_of(self.corpus.train)
 
     def batch(self, step: int, seq_len: int | None = None) -> Examples:

@@ -78,7 +78,6 @@ class World:
 
     @property
     def main(self) -> bool:
-        """Whether this process writes files and prints."""
         return self.rank == 0
 
     @classmethod
@@ -195,7 +194,6 @@ class World:
         return tuple(table.tolist())
 
     def barrier(self) -> None:
-        """Wait for all processes."""
         self.sum(0.0)
 
     def leave(self) -> None:
@@ -241,7 +239,6 @@ class Loss(nn.Module):
     def forward(
         self, tokens: Int[Tensor, "S B"], targets: Int[Tensor, "T B"]
     ) -> Float[Tensor, ""]:
-        """The mean loss in nats per target."""
         return self.model.loss(tokens, targets)
 
 

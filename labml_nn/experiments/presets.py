@@ -234,12 +234,10 @@ class TrainingConfig:
         return cls(**values)
 
     def values(self) -> dict[str, Any]:
-        """All fields by name."""
         return asdict(self)
 
     @property
     def grows(self) -> bool:
-        """Whether sequences grow during the training."""
         return self.initial_seq_len is not None and self.grow_steps > 0
 
 
@@ -288,7 +286,6 @@ class Preset(NamedTuple):
 
     @property
     def about(self) -> str:
-        """Its sizes in a line."""
         model, training = self.model, self.training
         width = model.get("d_hidden", model.get("d_model"))
         return (
@@ -427,7 +424,6 @@ class ExperimentTable(dict[str, Experiment]):
 
 
 def experiments() -> ExperimentTable:
-    """All experiments by name."""
     return EXPERIMENTS
 
 

@@ -241,7 +241,6 @@ class Progress(Reporter):
         self._say(f"warning: {text}")
 
     def close(self) -> None:
-        """Leave the line of the terminal."""
         if self.bar is not None:
             self.bar.close()
 

@@ -211,7 +211,6 @@ class Update:
 
     @property
     def learning_rate(self) -> float:
-        """The current learning rate of AdamW."""
         return float(self.groups[-1]["lr"])
 
     def __call__(self, step: int, batch: Examples, share: float) -> None:
@@ -294,12 +293,10 @@ class Update:
         self.loss_sum = loss_sum if self.world.main else 0.0
 
     def state(self) -> dict[str, Any]:
-        """The state for a checkpoint."""
         optimizers = [optimizer.state_dict() for optimizer in self.optimizers]
         return {"optimizers": optimizers, "scaler": self.scaler.state_dict()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """From the state of a checkpoint."""
         for optimizer, values in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(values)
         self.scaler.load_state_dict(state["scaler"])
@@ -368,7 +365,6 @@ def is_compiled(config: TrainingConfig, device: torch.device, model: str) -> boo
 
 
 def is_memory(error: BaseException) -> bool:
-    """Whether `error` means that memory is full."""
     said = ("DefaultCPUAllocator", "out of memory", "ALLOC_FAILED")
     kinds = (torch.OutOfMemoryError, MemoryError)
     return isinstance(error, kinds) or any(text in str(error) for text in said)
@@ -400,13 +396,11 @@ class History:
     loss_count: int = 0
 
     def point(self, loss: float) -> list[int | float]:
-        """`loss` at the current step."""
         seconds = round(self.seconds, 3), round(self.process_seconds, 3)
         return [self.step, loss, *seconds, self.tokens]
 
     @property
     def best(self) -> float | None:
-        """The lowest validation loss so far."""
         return min((point[1] for point in self.validation), default=None)
 
 
@@ -536,7 +530,6 @@ class Trainer:
             )
 
     def validate(self) -> float:
-        """The loss on the whole validation split, in nats per target."""
         return validation_loss(self.model, self.task, self.device, self.world)
 
     def _validate(self) -> None:

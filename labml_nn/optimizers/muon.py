@@ -235,27 +235,3 @@ class Muon(Optimizer):
 # ```
 #
 # </details>
-#
-# **2.** Show that $U V^\top$ reduces the loss most, to first order, among all updates
-# with singular values of at most 1. By how much does the loss decrease?
-#
-# <details><summary>Answer</summary>
-#
-# To first order the loss decreases by $\sum_{ij} G_{ij} X_{ij} = \sum_i \sigma_i \,
-# u_i^\top X v_i$. No $u_i^\top X v_i$ is larger than 1, and all are 1 for $X = U
-# V^\top$.
-#
-# ```python
-# import torch
-#
-# gradient = torch.randn(8, 12, dtype=torch.float64)
-# u, sigma, vt = torch.linalg.svd(gradient, full_matrices=False)
-# best = (gradient * (u @ vt)).sum()
-# torch.testing.assert_close(best, sigma.sum())
-# for _ in range(200):
-#     other = torch.randn(8, 12, dtype=torch.float64)
-#     other = other / torch.linalg.matrix_norm(other, 2)
-#     assert (gradient * other).sum() < best
-# ```
-#
-# </details>

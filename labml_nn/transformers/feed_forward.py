@@ -194,19 +194,3 @@ class SquaredReLU(nn.Module):
 # ```
 #
 # </details>
-#
-# **2.** LLaMA ([@touvron2023llama]) uses SwiGLU without biases. Its models with $C =
-# 4096$ and $C = 5120$ have 11,008 and 13,824 hidden features. Derive these numbers.
-#
-# <details><summary>Answer</summary>
-#
-# Two thirds of $4C$, rounded up to a multiple of 256 for efficient matrix products.
-#
-# ```python
-# import math
-#
-# for C, hidden in ((4096, 11_008), (5120, 13_824)):
-#     assert hidden == 256 * math.ceil(8 * C / 3 / 256)
-# ```
-#
-# </details>

@@ -197,27 +197,3 @@ class LabelSmoothingLoss(nn.Module):
 # ```
 #
 # </details>
-#
-# **2.** Why does smoothing make the perplexity worse? What is the cross entropy of a
-# model that has learned its targets perfectly, $p = q$?
-#
-# <details><summary>Answer</summary>
-#
-# This model gives the right token $1 - \varepsilon$: a perplexity of $1 / 0.9$, even
-# where the next token is certain.
-#
-# ```python
-# import math
-# import torch
-# from torch.nn import functional as F
-# from labml_nn.transformers.label_smoothing_loss import LabelSmoothingLoss
-#
-# target = torch.randint(11, (100,))
-# loss = LabelSmoothingLoss(11, None, smoothing=0.1)
-# perfect = loss.target_distribution(target, dtype=torch.float64).log()
-# assert abs(loss(perfect, target)) < 1e-9
-# cross_entropy = F.nll_loss(perfect, target)
-# assert math.isclose(cross_entropy.exp(), 1 / 0.9, rel_tol=1e-9)
-# ```
-#
-# </details>

@@ -377,27 +377,3 @@ class LearnedPositionalEncoding(nn.Module):
 # ```
 #
 # </details>
-#
-# **3.** Show that self-attention without a mask is permutation equivariant, and that
-# positional encodings end this.
-#
-# <details><summary>Answer</summary>
-#
-# ```python
-# import torch
-# from labml_nn.transformers.mha import MultiHeadAttention
-# from labml_nn.transformers.positional_encoding import PositionalEncoding
-#
-# attention = MultiHeadAttention(heads=3, d_model=12).eval()
-# positions = PositionalEncoding(12, 0.0)
-# x, shuffled = torch.randn(7, 2, 12), torch.tensor([3, 0, 6, 1, 5, 2, 4])
-#
-# def attend(x):
-#     return attention(query=x, key=x, value=x)
-#
-# torch.testing.assert_close(attend(x[shuffled]), attend(x)[shuffled])
-# first, second = attend(positions(x[shuffled])), attend(positions(x))[shuffled]
-# assert not torch.allclose(first, second, atol=1e-2)
-# ```
-#
-# </details>
