@@ -11,6 +11,9 @@ from pylit.prose.works import BIBLIOGRAPHY, OTHERS, Work
 from pylit.site.drafts import Draft
 from pylit.site.gathered import Gathered, gathered
 
+#: Address and title of a page -> anchor and title of a section of it, without values.
+Places = dict[tuple[str, str], dict[tuple[str, str], None]]
+
 _LINK = re.compile(r"<a ")
 #: A heading deeper than those of the outline: search finds it.
 _UNSEEN = 6
@@ -20,13 +23,16 @@ SUMMARY = "The works that these pages cite, and the places where they do."
 
 def bibliography_page(works: Mapping[str, Work], drafts: Sequence[Draft]) -> Gathered | None:
     """The page; None if nothing is cited. What nobody cites is left out."""
-    cited = _places(drafts)
+    cited: dict[str, Places] = {}
+    for draft in drafts:
+        for key, section in _citations(draft):
+            pages = cited.setdefault(key, {})
+            pages.setdefault((draft.url, draft.title), {}).setdefault(section)
     shown = sorted((w for key, w in works.items() if key in cited), key=lambda w: w.sorting)
     if not shown:
         return None
-    notes = [NoteHtml('<ul class="works">\n')]
-    notes += [_entry(work, cited[work.key]) for work in shown]
-    notes.append(NoteHtml("</ul>\n"))
+    entries = [_entry(work, cited[work.key]) for work in shown]
+    notes = [NoteHtml('<ul class="works">\n'), *entries, NoteHtml("</ul>\n")]
     return gathered(BIBLIOGRAPHY, "Bibliography", SUMMARY, notes)
 
 
@@ -40,49 +46,31 @@ def work_previews(works: Mapping[str, Work]) -> dict[str, list[str]]:
     return previews
 
 
-def _entry(work: Work, places: Mapping[tuple[str, str], dict[tuple[str, str], None]]) -> NoteHtml:
-    title = f"<b>{escape(work.name)}</b> <cite>{escape(work.title)}</cite>"
-    told = f"<p>{title}<br>{_details(work)}</p>"
-    pages = ", ".join(_page(*page, sections) for page, sections in places.items())
-    html = f'<li id="{escape(work.key)}">{told}<p class="by-whom">Cited by {pages}</p></li>\n'
-    text = f"{work.name}: {work.title}"
-    heading = Heading(_UNSEEN, work.key, text, "", 0)
+def _entry(work: Work, places: Places) -> NoteHtml:
+    def link(url: str, text: str) -> str:
+        return f'<a href="{escape(relative(BIBLIOGRAPHY, url))}">{escape(text, quote=False)}</a>'
+
+    pages = []
+    for (url, title), sections in places.items():
+        named = ", ".join(link(f"{url}#{anchor}", text) for anchor, text in sections if anchor)
+        pages.append(link(url, title) + (f" ({named})" if named else ""))
+    html = (
+        f'<li id="{escape(work.key)}"><p><b>{escape(work.name)}</b> '
+        f"<cite>{escape(work.title)}</cite><br>{_details(work)}</p>"
+        f'<p class="by-whom">Cited by {", ".join(pages)}</p></li>\n'
+    )
+    heading = Heading(_UNSEEN, work.key, f"{work.name}: {work.title}", "", 0)
     return NoteHtml(html, headings=(heading,), text=HEADING + ", ".join(work.authors))
 
 
 def _details(work: Work, year: str = "") -> str:
     """Who, where and when, and where it can be read."""
     *first, last = work.authors or ("",)
-    if last == OTHERS:
-        authors = ", ".join(first) + " and others"
-    else:
-        authors = f"{', '.join(first)} and {last}" if first else last
+    joint = " and others" if last == OTHERS else f" and {last}"
+    authors = ", ".join(first) + joint if first else last
     parts = [escape(part) for part in (authors, work.venue, year) if part]
     links = " ".join(f'<a href="{escape(url)}">{escape(text)}</a>' for text, url in work.links)
     return f"{', '.join(parts)}. {links}"
-
-
-def _page(url: str, title: str, sections: Mapping[tuple[str, str], None]) -> str:
-    """A page that cites a work, and the sections of it that do."""
-
-    def link(anchor: str, text: str) -> str:
-        address = escape(relative(BIBLIOGRAPHY, url + (f"#{anchor}" if anchor else "")))
-        return f'<a href="{address}">{escape(text, quote=False)}</a>'
-
-    named = [link(anchor, text) for anchor, text in sections if anchor]
-    return link("", title) + (f" ({', '.join(named)})" if named else "")
-
-
-def _places(
-    drafts: Sequence[Draft],
-) -> dict[str, dict[tuple[str, str], dict[tuple[str, str], None]]]:
-    """Key of a work -> address and title of a page -> anchor and title of a section."""
-    found: dict[str, dict[tuple[str, str], dict[tuple[str, str], None]]] = {}
-    for draft in drafts:
-        for key, section in _citations(draft):
-            pages = found.setdefault(key, {})
-            pages.setdefault((draft.url, draft.title), {}).setdefault(section)
-    return found
 
 
 def _citations(draft: Draft) -> Iterator[tuple[str, tuple[str, str]]]:
