@@ -17,9 +17,12 @@ raises "`d_model` (0) must be at least 1".
 from collections.abc import Iterable
 from difflib import get_close_matches
 from numbers import Integral, Real
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor
+
+Entry = TypeVar("Entry")
 
 # Python's and NumPy's integers, and the symbols that stand for a size while
 # `torch.export` traces a model.
@@ -122,6 +125,20 @@ def check_known(what: str, name: str, known: Iterable[str]) -> None:
         close = get_close_matches(name.lower(), names, n=1)
         meant = f"did you mean {close[0]!r}? " if close else ""
         raise ValueError(f"there is no {what} {name!r}; {meant}{listed}")
+
+
+class Table(dict[str, Entry]):
+    """Entries by name, each with a `summary`, which `print` shows beside its name."""
+
+    what: ClassVar[str] = "entry"
+
+    def __missing__(self, name: str) -> Entry:
+        check_known(self.what, name, self)
+        raise KeyError(name)
+
+    def __repr__(self) -> str:
+        width, known = max(map(len, self)) + 2, dict[str, Any](self).items()
+        return "\n".join(f"{name:<{width}}{entry.summary}" for name, entry in known)
 
 
 def check_integers(name: str, numbers: Tensor, axes: str) -> None:

@@ -153,9 +153,8 @@ class LanguageModel(nn.Module, Generic[State]):
     r"""
     ## Language model
 
-    A subclass has a name and a configuration class, and implements `forward`, as in
-    exercise 1. Training, saving and [generation](sampling.py) work for it without
-    further code.
+    A subclass has a name and a configuration class, and implements `forward`. Training,
+    saving and [generation](sampling.py) work for it without further code.
     """
 
     name: ClassVar[str] = ""

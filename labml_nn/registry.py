@@ -23,7 +23,7 @@ from typing import Any, cast
 
 import torch
 
-from labml_nn.checks import check_known
+from labml_nn.checks import Table
 from labml_nn.language_model import LanguageModel
 from labml_nn.saving import Folder, read_description
 
@@ -44,23 +44,8 @@ class ModelEntry:
         return cast(type[LanguageModel[Any]], getattr(import_module(module), name))
 
 
-class ModelTable(dict[str, ModelEntry]):
-    """
-    ## Model table
-
-    A dictionary of entries by name, such as `models()["elman"].summary`.
-    """
-
-    def __missing__(self, name: str) -> ModelEntry:
-        check_known("model", name, self)
-        raise KeyError(name)
-
-    def __repr__(self) -> str:
-        width = max(map(len, self)) + 2
-        return "\n".join(
-            f"{name:<{width}}{entry.summary}\n{'':<{width}}{entry.class_name}"
-            for name, entry in self.items()
-        )
+class ModelTable(Table[ModelEntry]):
+    what = "model"
 
 
 # In a good order for reading their pages.

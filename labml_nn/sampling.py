@@ -406,34 +406,3 @@ def _no_sampler(name: str, given: object) -> TypeError:
         f"`{name}` ({given!r}) must be an instance of a sampler, such as Greedy(), "
         "TopK(10) or Nucleus(0.95)"
     )
-
-
-# ## Exercises
-#
-# **1.** *Min-p* sampling ([@nguyen2024turning]) keeps the tokens whose probability is
-# at least a given fraction $\alpha$ of the largest. Write it as a `Sampler`.
-#
-# <details><summary>Answer</summary>
-#
-# A ratio of probabilities is a difference of logits: $p_v \ge \alpha \, p_{\max}$ means
-# $z_v \ge z_{\max} + \log \alpha$. It needs no softmax and no sorting.
-#
-# ```python
-# import math
-# import torch
-# from labml_nn.sampling import Chain, Sampler, Temperature
-#
-# class MinP(Sampler):
-#     def __init__(self, fraction):
-#         self.fraction = fraction
-#
-#     def adjust(self, logits):
-#         least = logits.amax(-1, keepdim=True) + math.log(self.fraction)
-#         return logits.masked_fill(logits < least, -math.inf)
-#
-# logits = torch.tensor([[0.5, 0.3, 0.15, 0.05]]).log()
-# kept = Chain(MinP(0.25), Temperature(1.5)).distribution(logits) > 0
-# assert kept.tolist() == [[True, True, True, False]]
-# ```
-#
-# </details>

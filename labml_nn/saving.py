@@ -89,7 +89,6 @@ def save_model(model: nn.Module, name: str, config: Any, folder: Folder) -> None
 
 
 def read_description(folder: Folder) -> Description:
-    """What `config.json` holds."""
     path = Path(folder) / CONFIG
     return _parse(_read(path), path)
 

@@ -10,7 +10,7 @@ summary: >
 |:--|:--|
 | [Data](data.py), [Tiny Shakespeare](tiny_shakespeare.py) | corpus, tokenizers for
 characters and words, batches, pairs for the encoder–decoder |
-| [Presets](presets.py) | the six experiments, hyperparameters, learning-rate schedule,
+| [Presets](presets.py) | the four experiments, hyperparameters, learning-rate schedule,
 curriculum |
 | [Training loop](trainer.py) | optimizers, clipping, accumulation, mixed precision;
 validation, samples, Ctrl-C |
@@ -19,14 +19,8 @@ validation, samples, Ctrl-C |
 | [Distributed](distributed.py) | several processes |
 | [Command line](command_line.py) | `python -m labml_nn` |
 
-The shortest way through all of it:
-
-```text
-python -m labml_nn train feedback --preset tiny
-python -m labml_nn generate runs/feedback --prompt "ROMEO:"
-```
-
-and the same in Python, here with a text of one line and a model that fits it:
+The shortest way through all of it, here with a text of one line and a model that fits
+it; [the command line](command_line.py) does the same:
 
 ```python
 from labml_nn.experiments import Corpus, Trainer, experiments

@@ -146,7 +146,6 @@ class Parser(argparse.ArgumentParser):
                 group.add_argument(flag, help=help_, **more)
 
     def read(self, words: Sequence[str]) -> dict[str, Any]:
-        """What was typed, by the names of fields."""
         flags = [re.sub("^--[^=]+", lambda m: m[0].replace("_", "-"), w) for w in words]
         values, rest = self.parse_known_args(flags)
         if rest:
@@ -273,7 +272,6 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def run(words: list[str]) -> int:
-    """Runs a command, and raises what it raises. Returns the exit code."""
     if not words or words[0] in ("-h", "--help", "help"):
         print(f"usage: {PROGRAM} COMMAND ...\n")
         for name, command in COMMANDS.items():
@@ -418,6 +416,7 @@ class Train(Command):
         if world.main and not self.resume:
             self.folder.check_new()
         stopped = self.train(world).stopped
+        world.leave()
         return INTERRUPTED if stopped == "interrupted" else 0
 
     def setup(self) -> Setup:
@@ -447,7 +446,6 @@ class Train(Command):
         return Setup(run.new_model(**self.model), run.task(self.text), self.config)
 
     def train(self, world: World) -> Result:
-        """One training: prints what is trained, the result, and the next command."""
         path = self.folder.path
         trainer = Trainer(
             *self.setup(),
@@ -507,8 +505,6 @@ def title_of(about: Mapping[str, Any]) -> str:
 
 
 class Warnings(Reporter):
-    """Only warnings, on the standard error."""
-
     def warned(self, text: str) -> None:
         print(f"warning: {text}", file=sys.stderr)
 

@@ -72,7 +72,7 @@ from typing import (
 
 import torch
 
-from labml_nn.checks import check_integer, check_known, check_number
+from labml_nn.checks import Table, check_integer, check_known, check_number
 from labml_nn.experiments.data import TASKS, Corpus, Task, Vocabulary, read_corpus
 from labml_nn.language_model import LanguageModel
 from labml_nn.registry import models
@@ -406,21 +406,14 @@ def default_preset() -> str:
     return "colab" if torch.cuda.is_available() else "tiny"
 
 
-class ExperimentTable(dict[str, Experiment]):
+class ExperimentTable(Table[Experiment]):
     """
     ## Table of experiments
 
     `print(experiments())` shows them, `experiments()["elman"]` is one of them.
     """
 
-    def __missing__(self, name: str) -> Experiment:
-        """Raises `ValueError` with the nearest match."""
-        check_known("experiment", name, self)
-        raise KeyError(name)
-
-    def __repr__(self) -> str:
-        width = max(map(len, self)) + 2
-        return "\n".join(f"{n:<{width}}{one.summary}" for n, one in self.items())
+    what = "experiment"
 
 
 def experiments() -> ExperimentTable:

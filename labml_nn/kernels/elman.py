@@ -62,7 +62,6 @@ from labml_nn.recurrent.elman import (
 from labml_nn.recurrent.elman.bptt import recurrent_grad, run_backward, run_forward
 
 SUBMODULES: set[type[nn.Module]] = {ElmanCell, nn.Linear}
-States = tuple[Tensor, Tensor]
 
 
 class Arguments(NamedTuple):
@@ -153,10 +152,7 @@ def backward_by_hand(
 
 
 def recur(library: Library | None, given: Arguments, nonlinearity: str) -> Tensor:
-    """
-    Returns the states, with gradients if they are enabled: by hand, or compiled if
-    there is a library.
-    """
+    """The states: computed by hand, or compiled if there is a library."""
     states: Tensor = _Recurrence.apply(library, nonlinearity, *given)  # type: ignore[no-untyped-call]
     return states
 

@@ -201,37 +201,3 @@ class Muon(Optimizer):
 # Weight decay is added, which large models need ([@liu2025muon]). The running mean is
 # $\beta \bar{G} + (1 - \beta) G$, as in PyTorch, in place of $\beta \bar{G} + G$: the
 # same up to a factor, which has no effect.
-#
-# ## Exercises
-#
-# **1.** Multiply the loss by 1,000: how do the updates of gradient descent, AdamW and
-# Muon change? Then rotate the outputs of the layer, $G \to R \, G$: which updates are
-# rotated, too?
-#
-# <details><summary>Answer</summary>
-#
-# Updates of gradient descent become 1,000 times as large, the others do not change.
-# AdamW alone is not equivariant to rotations, because they mix the entries.
-#
-# ```python
-# import torch
-# from torch import nn
-# from labml_nn.optimizers.muon import Muon
-#
-# def step(kind, gradient):
-#     weight = nn.Parameter(torch.zeros(8, 12))
-#     weight.grad = gradient
-#     kind([weight], lr=1.0, weight_decay=0.0).step()
-#     return weight.detach()
-#
-# gradient, (turn, _) = torch.randn(8, 12), torch.linalg.qr(torch.randn(8, 8))
-# descent, adam = torch.optim.SGD, torch.optim.AdamW
-# for kind, factor in ((descent, 1000), (adam, 1), (Muon, 1)):
-#     expected = factor * step(kind, gradient)
-#     assert torch.allclose(step(kind, 1000 * gradient), expected, rtol=1e-3, atol=1e-3)
-# for kind, turns in ((descent, True), (adam, False), (Muon, True)):
-#     turned = turn @ step(kind, gradient)
-#     assert torch.allclose(step(kind, turn @ gradient), turned, atol=1e-2) == turns
-# ```
-#
-# </details>

@@ -490,29 +490,3 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
 # ```
 #
 # </details>
-#
-# **2.** How far back does the prediction at position $t$ depend on the input, with one
-# layer and with $L$ layers, when the window slides? Measure it with gradients.
-#
-# <details><summary>Answer</summary>
-#
-# Exactly to the beginning of the context, whatever $L$ is: after sliding, all cached
-# keys and values were computed from the tokens that remained. Old keys would carry
-# information about dropped tokens, and $L$ layers would reach back $L$ windows.
-#
-# ```python
-# import torch
-# import labml_nn
-#
-# config = {"n_vocab": 40, "n_layers": 3, "max_len": 8, "tied": False}
-# model = labml_nn.create("autoregressive", **config).eval()
-# tokens = torch.arange(40)[:, None]  # all different: row v of E belongs to position v
-# for t in (7, 8, 11, 12, 39):
-#     logits, _ = model(tokens[: t + 1])
-#     (gradient,) = torch.autograd.grad(logits[-1].sum(), model.embedding.tokens.weight)
-#     begin = 4 * max(0, (t - 8) // 4 + 1)
-#     inputs = gradient.abs().sum(1).nonzero().flatten()
-#     assert inputs.tolist() == list(range(begin, t + 1))
-# ```
-#
-# </details>

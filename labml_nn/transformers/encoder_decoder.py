@@ -576,35 +576,3 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
 #   The whole source stays visible.
 # * **Decoding.** The paper uses beam search (§6.1). Here a [sampler](../sampling.py)
 #   picks one token at a time.
-#
-# ## Exercises
-#
-# **1.** Which of three targets is the most probable one? Compute $\ln p(y \mid w)$ of
-# each, all in one batch.
-#
-# <details><summary>Answer</summary>
-#
-# Repeat the source for each target, and add up the log-probabilities of its labels.
-#
-# ```python
-# import torch
-# import labml_nn
-# from labml_nn.transformers.encoder_decoder import collate, shift
-#
-# model = labml_nn.create("encoder_decoder", n_vocab=20, d_model=32, n_layers=1).eval()
-# source, targets = [5, 6, 7], [[8, 9], [10], [11, 12, 13, 14]]
-# batch = collate([(source, target) for target in targets], 0)
-# inputs, labels = shift(batch.target, padding_token=0, start_token=1, end_token=2)
-#
-# logits, _ = model(inputs, model.encode(batch.source))
-# each = logits.log_softmax(-1).gather(-1, labels[..., None])[..., 0]
-# score = each.masked_fill(labels == 0, 0.0).sum(0)
-# best = targets[score.argmax()]
-#
-# mean = model.loss(batch.source, batch.target)
-# torch.testing.assert_close(-score.sum() / (labels != 0).sum(), mean)
-# ```
-#
-# Models prefer short targets, which is why beam search has a length penalty.
-#
-# </details>

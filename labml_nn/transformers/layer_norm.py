@@ -182,26 +182,3 @@ class LayerNorm(nn.Module):
 # ```
 #
 # </details>
-#
-# **2.** Compute the variance in one pass, as $E[x^2] - \mu^2$, of vectors with features
-# around 10,000. How accurate is it?
-#
-# <details><summary>Answer</summary>
-#
-# 32-bit numbers have 24 bits of precision. Near $10^8$, where $x^2$ and $\mu^2$ are,
-# adjacent numbers differ by 8, so a variance of 1 is lost: the difference may be 0, 8
-# or negative. If the mean is subtracted first, all squares are small.
-#
-# ```python
-# import torch
-#
-# x = 10_000 + torch.randn(200, 512)
-# one_pass = x.square().mean(-1) - x.mean(-1).square()
-# two_passes = (x - x.mean(-1, keepdim=True)).square().mean(-1)
-# exact = x.double().var(-1, unbiased=False)
-# assert (two_passes - exact).abs().max() < 1e-4
-# assert (one_pass - exact).abs().max() > 3
-# assert (one_pass < 0).any()
-# ```
-#
-# </details>

@@ -34,7 +34,6 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from labml_nn.checks import check_sizes
-from labml_nn.kernels import reference
 from labml_nn.transformers.mha import (
     KVCache,
     MultiHeadAttention,
@@ -218,7 +217,6 @@ class RMSNorm(nn.Module):
     def reset_parameters(self) -> None:
         nn.init.ones_(self.weight)
 
-    @reference
     def forward(self, x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
         r"""
         Returns the shape and dtype of `x`. Squares of 16-bit numbers overflow or lose
@@ -349,35 +347,3 @@ class RotaryQKNormAttention(RotaryMultiHeadAttention, QKNormAttention):
 # * **QK-norm** has a gain for each feature in place of the one number $\alpha$, and
 #   starts at $\alpha = \sqrt{d_k}$ where the paper derives a start from the length of
 #   the sequences.
-#
-# ## Exercises
-#
-# **1.** The dot product of two sinusoidal encodings depends only on their distance,
-# too. What does RoPE do that they cannot?
-#
-# <details><summary>Answer</summary>
-#
-# With encodings $a$ that are added, two of the four terms of the score mix content and
-# absolute position. RoPE has one term, in which content and distance interact: a head
-# can search for a certain token three positions back.
-#
-# ```python
-# import torch
-# from labml_nn.transformers.modern import rotate
-# from labml_nn.transformers.positional_encoding import get_positional_encoding
-#
-# query, key = torch.randn(2, 64)
-# added = get_positional_encoding(64, 200)[:, 0]
-#
-# def rotated(x, position):
-#     return rotate(x.view(1, 1, 1, 64), torch.tensor([[position]])).flatten()
-#
-# def spread(score):
-#     "Standard deviation of the score of two tokens, three positions apart."
-#     return torch.stack([score(t) for t in range(0, 190, 10)]).std()
-#
-# assert spread(lambda t: (query + added[t]) @ (key + added[t + 3])) > 0.3
-# assert spread(lambda t: rotated(query, t) @ rotated(key, t + 3)) < 1e-4
-# ```
-#
-# </details>

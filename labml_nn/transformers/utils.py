@@ -154,24 +154,3 @@ def combine_masks(
 # layers.](figure:masks.windows)
 #
 # </details>
-#
-# **2.** To avoid padding, several short texts are packed into one sequence. `texts`
-# says which text each position belongs to. Make the causal mask that separates the
-# texts.
-#
-# <details><summary>Answer</summary>
-#
-# ```python
-# import torch
-# from labml_nn.transformers.utils import combine_masks, subsequent_mask
-#
-# texts = torch.tensor([[0, 0, 1, 1, 1], [0, 1, 1, 2, 2]]).T  # [T, B]
-# own = texts[:, None] == texts[None, :]  # [T, 1, B] meets [1, S, B]
-# mask = combine_masks(own, subsequent_mask(5))
-# assert mask[4, :, 0].tolist() == [False, False, True, True, True]
-# assert mask[4, :, 1].tolist() == [False, False, False, True, True]
-# ```
-#
-# Positions have to start again with each text, too.
-#
-# </details>

@@ -177,8 +177,7 @@ def recurrent_grad(deltas: Tensor, states: Tensor, h_0: Tensor) -> Tensor:
 # Without inputs the states would stay at zero, where tanh has slope 1, and the columns
 # would be $\rho^t$: an orthogonal matrix would lose nothing. Inputs move the states to
 # where tanh is flatter, and each step loses a part of the gradient. At $\rho = 1.5$
-# growth and loss cancel, but only for inputs of this size. Exercise 2 measures the
-# table.
+# growth and loss cancel, but only for inputs of this size.
 #
 # Clipping the norm of the gradient is a remedy against explosion
 # ([@pascanu2013difficulty]); nothing restores what has vanished.
@@ -216,34 +215,6 @@ def recurrent_grad(deltas: Tensor, states: Tensor, h_0: Tensor) -> Tensor:
 # delta_2 = 1 - h_2**2
 # delta_1 = (1 - h_1**2) * 0.7 * delta_2
 # torch.testing.assert_close(gradient.squeeze(), delta_2 * h_1 + delta_1 * 0.5)
-# ```
-#
-# </details>
-#
-# **2.** Measure the table.
-#
-# <details><summary>Answer</summary>
-#
-# ```python
-# import torch
-# from torch import nn
-# from labml_nn.recurrent.elman.bptt import run_forward
-#
-# def arriving(radius, steps, units=128, batch_size=16):
-#     recurrent = radius * nn.init.orthogonal_(torch.empty(units, units))
-#     inputs = torch.randn(steps, batch_size, 1) * (0.5 * torch.randn(units))
-#     h_0 = torch.zeros(batch_size, units, requires_grad=True)
-#     last = run_forward(inputs, h_0, recurrent)[-1]
-#     sent = torch.randn_like(last)
-#     (arrived,) = torch.autograd.grad(last, h_0, sent)
-#     return (arrived.norm(dim=1) / sent.norm(dim=1)).mean().item()
-#
-# for radius in (0.5, 0.9, 1.0, 1.1, 1.5, 2.0):
-#     print(radius, *(f"{arriving(radius, t):.2g}" for t in (1, 10, 30, 100)))
-# assert arriving(1.0, 1) > 0.8
-# assert 0.05 < arriving(1.0, 10) < 0.3
-# assert arriving(1.0, 100) < 1e-7
-# assert arriving(2.0, 100) > 1000
 # ```
 #
 # </details>

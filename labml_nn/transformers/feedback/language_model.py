@@ -197,36 +197,3 @@ def feedback_transformer(config: FeedbackConfig) -> FeedbackTransformer:
     return FeedbackTransformerKV(
         layer, config.n_layers, d_model, heads, horizon=horizon, norm_memory=norm_memory
     )
-
-
-# ## Exercises
-#
-# **1.** How many parameters does the model have with the default sizes and 65 tokens,
-# and how many does each memory slot add?
-#
-# <details><summary>Answer</summary>
-#
-# A layer has two projections of attention, $2 C^2 + C$, the vector $u$, $C$, a network
-# of $8 C^2 + 5 C$ and two norms. The model adds $W^K$ and $W^V$, a norm of memory and
-# one of outputs, $L + 1$ weights $w$, and $V C$ embeddings. A distance has $C + H$
-# parameters in each layer; with $\tau = 256$ these are 16 % of the model.
-#
-# ```python
-# import torch
-# from labml_nn.transformers.feedback.language_model import FeedbackLanguageModel
-#
-# def parameters(max_len):
-#     model = FeedbackLanguageModel.from_config({"n_vocab": 65, "max_len": max_len})
-#     return sum(p.numel() for p in model.parameters())
-#
-# C, H, L, V = 128, 4, 4, 65
-# layers = L * (10 * C**2 + 11 * C)
-# rest = 2 * C**2 + 4 * C + (L + 1) + V * C
-# distances = 256 * L * (C + H)
-# with torch.device("meta"):
-#     assert parameters(max_len=256) == layers + rest + distances == 837_765
-#     assert parameters(max_len=257) - parameters(max_len=256) == L * (C + H)
-# assert round(distances / 837_765, 2) == 0.16
-# ```
-#
-# </details>

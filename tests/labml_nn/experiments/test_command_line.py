@@ -16,6 +16,7 @@ from small_commands import SMALL, SPEECHES
 from labml_nn.experiments import command_line
 from labml_nn.experiments.checkpoint import RunError, load_run
 from labml_nn.experiments.command_line import COMMANDS, Parser, Train, explained, main, meanings
+from labml_nn.experiments.distributed import World
 from labml_nn.experiments.presets import TrainingConfig, experiments
 from labml_nn.registry import models
 from labml_nn.sampling import Chain, Temperature, generate
@@ -194,6 +195,14 @@ def test_a_run_is_trained_and_reported(capfd, tmp_path, text_file):
     assert main(again) == 0  # nothing is left to do
     captured = capfd.readouterr()
     assert captured.out.startswith("6 updates in ") and captured.err == ""
+
+
+def test_processes_leave_together(monkeypatch, tmp_path, text_file):
+    """Else threads of PyTorch's process group may outlive the interpreter."""
+    left = []
+    monkeypatch.setattr(World, "leave", lambda world: left.append(world.rank))
+    assert train("elman", tmp_path / "run", text_file, "--quiet", "--steps", "1") == 0
+    assert left == [0]
 
 
 def test_ctrl_c_saves_and_the_same_command_continues(capsys, monkeypatch, tmp_path, text_file):
