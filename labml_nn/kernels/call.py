@@ -123,7 +123,6 @@ class Call:
         self.borrowed: list[Tensor] = []
 
     def run(self, name: str) -> None:
-        """Calls a function of the kernel."""
         self.library.run(name, self.task)
 
     def point(self, **tensors: Tensor | None) -> None:

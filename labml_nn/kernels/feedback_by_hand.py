@@ -214,11 +214,7 @@ class Params(NamedTuple):
 
 
 def fold_params(model: FeedbackTransformerKV, length: int) -> Params:
-    r"""
-    * `length` is the number of distances that will be needed, $S$
-
-    Returns the folded parameters with their history.
-    """
+    r"""With their history; `length` is the number of distances that are needed, $S$."""
     layers: list[Any] = list(model.layers)
     query, query_bias = _stack(
         _behind(layer.norm_self_attn, layer.attn.query.linear) for layer in layers

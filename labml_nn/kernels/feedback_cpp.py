@@ -126,8 +126,6 @@ WRITTEN = """
 
 
 class Task(ctypes.Structure):
-    "The structure."
-
     _fields_ = fields(SIZES, "eps", READ + WRITTEN)
 
 
@@ -155,9 +153,7 @@ STEPS = 32
 
 
 def spans(length: int, before: int, horizon: int | None) -> Iterator[Span]:
-    r"""
-    * `length` is $T$, and `before` the number of slots at the beginning
-    """
+    r"""Of $T$ = `length` steps, with `before` slots at the beginning."""
     for start in range(0, length, STEPS):
         stop = min(length, start + STEPS)
         low = 0 if horizon is None else max(0, before + start - horizon)
@@ -391,11 +387,7 @@ TABLES = 2**23  # bytes
 
 
 def chunk_steps(batch: int, bytes_per_step: int) -> int:
-    r"""
-    * `bytes_per_step` is the size of the weights of a step and their gradients
-
-    Returns the number of steps of a chunk, at least one.
-    """
+    """Returns how many steps a chunk has, whose tables take `bytes_per_step` each."""
     most = min(TABLES // bytes_per_step, ROWS.stop // batch)
     return max(1, ROWS.start // batch, most)
 

@@ -92,8 +92,6 @@ POINTERS = """
 
 
 class Task(ctypes.Structure):
-    "The structure."
-
     _fields_ = fields(SIZES, "eps scale", POINTERS)
 
 

@@ -377,3 +377,24 @@ class LearnedPositionalEncoding(nn.Module):
 # ```
 #
 # </details>
+#
+# **3.** Self-attention without a mask treats a sequence as a set. Show that positional
+# encodings end this.
+#
+# <details><summary>Answer</summary>
+#
+# ```python
+# import torch
+# from labml_nn.transformers.mha import MultiHeadAttention
+# from labml_nn.transformers.positional_encoding import PositionalEncoding
+#
+# attention = MultiHeadAttention(heads=3, d_model=12).eval()
+# x, order = torch.randn(7, 2, 12), torch.tensor([3, 0, 6, 1, 5, 2, 4])
+# for encode, is_set in ((torch.clone, True), (PositionalEncoding(12, 0.0), False)):
+#     shuffled, whole = (
+#         attention(query=y, key=y, value=y) for y in (encode(x[order]), encode(x))
+#     )
+#     assert torch.allclose(shuffled, whole[order], atol=1e-3) == is_set
+# ```
+#
+# </details>
