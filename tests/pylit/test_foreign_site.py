@@ -30,7 +30,7 @@ def torch_modules() -> Path:
 
 
 PACKAGES = {
-    "labml_nn": (REPOSITORY / ".cache/oracle/labml_nn", 221),
+    "labml_nn.transformers": (REPOSITORY / ".cache/oracle/labml_nn/transformers", 65),
     "torch.nn.modules": (torch_modules(), 20),
     "asyncio": (Path(asyncio.__file__).parent, 20),
     "json": (Path(json.__file__).parent, 4),

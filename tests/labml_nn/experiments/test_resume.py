@@ -189,7 +189,7 @@ def test_kill_at_random_moments(name, tmp_path):
         while child.poll() is None:
             if checkpoint.exists():
                 seen.add(checkpoint.stat().st_mtime_ns)
-            if len(seen) > wanted and kills < 4:
+            if len(seen) > wanted and kills < 2:
                 time.sleep(draw.random() / 50)
                 child.kill()
                 kills += 1
