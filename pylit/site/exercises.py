@@ -7,7 +7,7 @@ together would be several times what a page may weigh, so they stay where they a
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from html import escape
 
 from pylit.model import Formula, Heading, NoteHtml, formula_slot
@@ -27,6 +27,9 @@ SUMMARY = (
 #: The heading of the exercises of pages on no path.
 _REST = "Other pages"
 
+#: An exercise, and the formulas that its slots are numbers of.
+_Asked = tuple[Exercise, tuple[Formula, ...]]
+
 _SLOT = re.compile("\ue000(\\d+)\ue001")
 _HREF = re.compile(r'(<a\b[^>]*? href=")([^"]*)"')
 _TERM = re.compile(r'<a class="x g"[^>]*>(.*?)</a>')
@@ -44,26 +47,15 @@ def exercises_page(config: SiteConfig, drafts: Sequence[Draft]) -> Gathered | No
     slugs = Slugs(TEMPLATE_IDS)
     notes = []
     for title, names in _order(config, found):
-        notes.append(_title(title, slugs))
+        heading, html = _heading(2, title, slugs)
+        notes.append(NoteHtml(html, headings=(heading,), text=HEADING))
         notes += [_page(named[name], found[name], slugs) for name in names]
     return gathered(EXERCISES, "Exercises", SUMMARY, notes)
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """An exercise, and the formulas that its slots are numbers of."""
-
-    exercise: Exercise
-    formulas: tuple[Formula, ...]
-
-
 def _asked(draft: Draft) -> list[_Asked]:
-    return [
-        _Asked(exercise, note.formulas)
-        for section in draft.sections
-        for note in section.notes
-        for exercise in exercises(note)
-    ]
+    notes = [note for section in draft.sections for note in section.notes]
+    return [(exercise, note.formulas) for note in notes for exercise in exercises(note)]
 
 
 def _order(
@@ -84,24 +76,22 @@ def _order(
         yield _REST, rest
 
 
-def _title(title: str, slugs: Slugs) -> NoteHtml:
+def _heading(level: int, title: str, slugs: Slugs, url: str = "") -> tuple[Heading, str]:
+    """A heading, which may be a link, with its HTML."""
     slug, _ = slugs.slug(title)
     shown = escape(title, quote=False)
-    heading = Heading(2, slug, title, shown, 0)
-    return NoteHtml(f'<h2 id="{slug}">{shown}</h2>\n', headings=(heading,), text=HEADING)
+    link = f'<a href="{escape(relative(EXERCISES, url))}">{shown}</a>' if url else shown
+    html = f'<h{level} id="{slug}">{link}</h{level}>\n'
+    return Heading(level, slug, title, shown, 0), html
 
 
 def _page(draft: Draft, asked: Sequence[_Asked], slugs: Slugs) -> NoteHtml:
     """The exercises of a page, under a link to it."""
-    slug, _ = slugs.slug(draft.title)
-    shown = escape(draft.title, quote=False)
-    address = escape(relative(EXERCISES, draft.url))
-    parts = [f'<h3 id="{slug}"><a href="{address}">{shown}</a></h3>\n']
+    heading, html = _heading(3, draft.title, slugs, draft.url)
     formulas: list[Formula] = []
-    for one in asked:
-        parts.append(_numbered(_question(draft, one.exercise), one.formulas, formulas))
-    heading = Heading(3, slug, draft.title, shown, 0)
-    return NoteHtml("".join(parts), tuple(formulas), (heading,), text=HEADING)
+    for exercise, own in asked:
+        html += _numbered(_question(draft, exercise), own, formulas)
+    return NoteHtml(html, tuple(formulas), (heading,), text=HEADING)
 
 
 def _question(draft: Draft, exercise: Exercise) -> str:

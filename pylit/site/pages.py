@@ -86,7 +86,7 @@ def page_view(
 ) -> PageView:
     """Everything that the template of one page shows."""
     with_lines = (
-        with_kernels(section, draft.url, where.related.get(section.definition))
+        with_kernels(section, draft.url, where.related.get(section.definition, {}))
         for section in draft.sections
     )
     sections = tuple(_section_view(section, typeset, shapes) for section in with_lines)

@@ -6,7 +6,7 @@ it is worked out anew in every build and is part of what a page is made from.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from html import escape
 
 from pylit.code.resolve import Uses
@@ -17,58 +17,54 @@ from pylit.site.drafts import Draft, DraftSection
 #: As many names as a line shows. What more use is a tool of everybody.
 MOST = 12
 
+#: What a definition has to do with: a kind of relation -> the address of each other definition, its
+#: name, and its full name.
+Related = Mapping[str, Sequence[tuple[str, str, str]]]
 
-@dataclass(frozen=True, slots=True)
-class Related:
-    """The definitions that one has to do with, each as its address, its name, and its full name."""
-
-    built_from: tuple[tuple[str, str, str], ...] = ()
-    used_by: tuple[tuple[str, str, str], ...] = ()
-    #: Of a method: the kernels that may compute it. Of a kernel: the method that defines it.
-    kernels: tuple[tuple[str, str, str], ...] = ()
-    references: tuple[tuple[str, str, str], ...] = ()
-
-
-#: Address of a page -> name of a definition on it -> what it has to do with.
-Relations = Mapping[str, Mapping[str, Related]]
+#: Lines under the note of a method, and of a function that is a kernel for one.
+_KERNELS = {
+    "kernels": "Also computed, with the same result, by the kernel",
+    "references": "Kernel for",
+}
 
 
-def relations(drafts: Sequence[Draft], targets: Mapping[str, Target]) -> Relations:
-    """How the public classes and functions of a site are related, and methods and kernels."""
+def relations(
+    drafts: Sequence[Draft], targets: Mapping[str, Target]
+) -> dict[str, dict[str, Related]]:
+    """How the public classes and functions of a site are related, and methods and kernels.
+
+    By the address of a page, and the name of a definition on it, in the order of its code.
+    """
     definitions = {target.url: target.definition for target in targets.values()}
     shown = {address for address, definition in definitions.items() if _is_shown(definition)}
-    #: Address -> field of `Related` -> addresses.
-    links: dict[str, dict[str, list[str]]] = {}
+    links: dict[str, dict[str, list[str]]] = {
+        f"{draft.url}#{name}": {} for draft in drafts for name in draft.uses
+    }
 
-    def link(address: str, field: str, other: str) -> None:
-        links.setdefault(address, {}).setdefault(field, []).append(other)
+    def link(address: str, kind: str, other: str) -> None:
+        links.setdefault(address, {}).setdefault(kind, []).append(other)
 
     for draft in drafts:
         for name in draft.uses:
             address = f"{draft.url}#{name}"
             for other in _used(name, draft.url, draft.uses) if address in shown else ():
                 if other in shown and other != address:
-                    link(address, "built_from", other)
-                    link(other, "used_by", address)
+                    link(address, "built from", other)
+                    link(other, "used by", address)
         for function, reference in draft.kernels.items():
             kernel = f"{draft.url}#{function}"
             if kernel in definitions and reference in definitions:
                 link(reference, "kernels", kernel)
                 link(kernel, "references", reference)
-    for fields in links.values():
-        fields.get("used_by", []).sort()
-
-    def named(addresses: Sequence[str]) -> tuple[tuple[str, str, str], ...]:
-        return tuple((a, definitions[a].qualname, definitions[a].dotted) for a in addresses)
-
     found: dict[str, dict[str, Related]] = {}
-    # A page lists its definitions in the order of its code.
-    in_order = dict.fromkeys(f"{draft.url}#{name}" for draft in drafts for name in draft.uses)
-    for address in {**in_order, **links}:
-        if address in links:
-            page, _, name = address.partition("#")
-            fields = links[address]
-            found.setdefault(page, {})[name] = Related(**{k: named(v) for k, v in fields.items()})
+    for address, kinds in links.items():
+        kinds.get("used by", []).sort()
+        page, _, name = address.partition("#")
+        if kinds:
+            found.setdefault(page, {})[name] = {
+                kind: [(a, definitions[a].qualname, definitions[a].dotted) for a in addresses]
+                for kind, addresses in kinds.items()
+            }
     return found
 
 
@@ -99,17 +95,14 @@ def _used(name: str, page: str, uses: Uses) -> dict[str, None]:
     return found
 
 
-def with_kernels(section: DraftSection, page: str, related: Related | None) -> DraftSection:
+def with_kernels(section: DraftSection, page: str, related: Related) -> DraftSection:
     """The section of a definition with a line about its kernel under its note, if it has a note."""
-    if related is None or not any(note.html for note in section.notes):
+    if not related or not any(note.html for note in section.notes):
         return section
     lines = [
-        f"{title} {_links(names, page)}"
-        for title, names in (
-            ("Also computed, with the same result, by the kernel", related.kernels),
-            ("Kernel for", related.references),
-        )
-        if names
+        f"{title} {_links(related[kind], page)}"
+        for kind, title in _KERNELS.items()
+        if kind in related
     ]
     note = NoteHtml(f'<p class="related">{"<br>".join(lines)}</p>\n' if lines else "")
     return replace(section, notes=(*section.notes, note))
@@ -117,11 +110,11 @@ def with_kernels(section: DraftSection, page: str, related: Related | None) -> D
 
 def relation_rows(page: str, related: Mapping[str, Related]) -> tuple[tuple[str, str, str], ...]:
     """For the end of a page: each definition, what it is built from and what uses it, as HTML."""
-    return tuple(
-        (name, _links(one.built_from, page), _links(one.used_by, page))
+    rows = (
+        (name, *(_links(one.get(kind, ()), page) for kind in ("built from", "used by")))
         for name, one in related.items()
-        if one.built_from or one.used_by
     )
+    return tuple((name, built, used) for name, built, used in rows if built or used)
 
 
 def _links(names: Sequence[tuple[str, str, str]], page: str) -> str:

@@ -32,7 +32,6 @@ from labml_nn.transformers.feedback.language_model import FeedbackLanguageModel
 from labml_nn.transformers.mha import KVCache, MultiHeadAttention
 from labml_nn.transformers.modern import (
     QKNormAttention,
-    RMSNorm,
     RotaryMultiHeadAttention,
     RotaryQKNormAttention,
 )
@@ -387,11 +386,6 @@ CASES: dict[type[nn.Module], list[Case]] = {
     RotaryMultiHeadAttention: attention_cases(RotaryMultiHeadAttention),
     QKNormAttention: attention_cases(QKNormAttention),
     RotaryQKNormAttention: attention_cases(RotaryQKNormAttention),
-    RMSNorm: [
-        Case("rows", lambda: RMSNorm(C), inputs=sequence),
-        Case("one row", lambda: RMSNorm(C), inputs=lambda: {"x": torch.randn(C)}),
-        Case("double", lambda: RMSNorm(C), inputs=sequence, dtype=torch.float64),
-    ],
     # Their other choices are tried in `kernels/test_decoding.py`.
     AutoregressiveTransformer: decoding_cases("autoregressive", padding={"padding_token": 0}),
     EncoderDecoderLanguageModel: decoding_cases(
