@@ -1,0 +1,208 @@
+"""Checkpoints of labml-nn 0.5.1 load into our modules strictly, and compute the same.
+
+Each line of the table makes a module there and here, and calls it: its name, the module, and the
+arguments. What else the lines name stands in `HELPERS`, which runs there and here too.
+"""
+
+import inspect
+
+import pytest
+import torch
+from oracle import assert_same, published
+from torch import nn
+
+from labml_nn import kernels
+from labml_nn.transformers.feed_forward import FeedForward
+from labml_nn.transformers.feedback import *  # noqa: F403
+from labml_nn.transformers.feedback import FeedbackAttention, FeedbackTransformerLayer, Stack
+from labml_nn.transformers.label_smoothing_loss import *  # noqa: F403
+from labml_nn.transformers.mha import *  # noqa: F403
+from labml_nn.transformers.mha import MultiHeadAttention
+from labml_nn.transformers.models import *  # noqa: F403
+from labml_nn.transformers.models import (
+    Decoder,
+    EmbeddingsWithLearnedPositionalEncoding,
+    EmbeddingsWithPositionalEncoding,
+    Encoder,
+    EncoderDecoder,
+    Generator,
+    TransformerLayer,
+)
+from labml_nn.transformers.positional_encoding import *  # noqa: F403
+from labml_nn.transformers.positional_encoding import get_positional_encoding
+
+
+def layer(decoder):
+    return TransformerLayer(
+        d_model=12,
+        self_attn=MultiHeadAttention(3, 12, 0.2),
+        src_attn=MultiHeadAttention(4, 12, 0.2) if decoder else None,
+        feed_forward=FeedForward(12, 28, 0.2),
+        dropout_prob=0.2,
+    )
+
+
+def encoder_decoder():
+    return EncoderDecoder(
+        Encoder(layer(False), 2),
+        Decoder(layer(True), 3),
+        EmbeddingsWithPositionalEncoding(12, 17, 30),
+        EmbeddingsWithLearnedPositionalEncoding(12, 19, 20),
+        Generator(19, 12),
+    )
+
+
+def feedback_layer(shared, gated=False):
+    return FeedbackTransformerLayer(
+        d_model=12,
+        attn=FeedbackAttention(3, 12, is_kv_precomputed=shared),
+        feed_forward=FeedForward(12, 28, is_gated=gated),
+        dropout_prob=0.2,
+    )
+
+
+class Filled(nn.Module):
+    """Fills a stack row by row, more than it has room for, and looks at it after each."""
+
+    def forward(self, rows):
+        stack, read = Stack(4 if hasattr(Stack(4), "slots") else 9), []
+        for n, row in enumerate(rows):
+            stack.append(n, row)
+            read.append(stack.get())
+        return read
+
+
+SEQUENCES = "query=query, key=key, value=value"
+SLOTS = "query=one, key=keys, value=values"
+#: Old and new expressions for a module differ where ours says in words what that did.
+CASES = [
+    ("attention", "MultiHeadAttention(3, 12)", SEQUENCES),
+    (
+        "attention, causal",
+        "MultiHeadAttention(3, 12)",
+        "query=query, key=query, value=query, mask=causal",
+    ),
+    ("attention, padding", "MultiHeadAttention(3, 12)", f"{SEQUENCES}, mask=padding"),
+    ("attention, full mask", "MultiHeadAttention(3, 12)", f"{SEQUENCES}, mask=full"),
+    ("attention, bias=False", "MultiHeadAttention(3, 12, bias=False)", SEQUENCES),
+    ("projection", "PrepareForMultiHeadAttention(12, 3, 5, bias=True)", "query"),
+    ("network", "FeedForward(12, 28)", "query"),
+    ("network, gated", "FeedForward(12, 28, 0.1, nn.SiLU(), True)", "query"),
+    (
+        "network, no biases",
+        "FeedForward(12, 28, 0.1, nn.Sigmoid(), True, False, False, False)",
+        "query",
+    ),
+    ("positions", "PositionalEncoding(12, 0.2, 9)", "query"),
+    ("embeddings, fixed", "EmbeddingsWithPositionalEncoding(12, 17, 30)", "src"),
+    ("embeddings, learned", "EmbeddingsWithLearnedPositionalEncoding(12, 17, 30)", "src"),
+    ("encoder layer", "layer(False)", "x=query, mask=causal"),
+    ("encoder layer, no mask", "layer(False)", "x=query, mask=None"),
+    ("decoder layer", "layer(True)", "x=query, mask=causal, src=key, src_mask=padding"),
+    ("decoder layer, no source", "layer(True)", "x=query, mask=causal"),
+    ("encoder", "Encoder(layer(False), 3)", "query, causal"),
+    ("decoder", "Decoder(layer(True), 2)", "query, key, padding, causal"),
+    ("generator", "Generator(17, 12)", "query"),
+    ("encoder-decoder", "encoder_decoder()", "src, tgt, padding, causal"),
+    ("smoothing", "LabelSmoothingLoss(6, 2, 0.3)", "log_probabilities, target"),
+    ("no smoothing", "LabelSmoothingLoss(6, 2)", "log_probabilities, target"),
+    ("feedback attention", "FeedbackAttention(3, 12)", "query=one, key=key, value=key"),
+    ("feedback attention, KV", "FeedbackAttention(3, 12, is_kv_precomputed=True)", SLOTS),
+    ("feedback layer", "feedback_layer(False)", "x=one, key=key, value=key"),
+    ("feedback layer, KV", "feedback_layer(True)", "x=one, key=keys, value=values"),
+    ("feedback layer, no memory", "feedback_layer(True)", "x=one, key=None, value=None"),
+    ("feedback", "FeedbackTransformer(feedback_layer(False), 2)", "query"),
+    ("feedback, gated", "FeedbackTransformer(feedback_layer(False, True), 2)", "query"),
+    ("feedback, KV", "FeedbackTransformerKV(feedback_layer(True), 2, 12, 3)", "query"),
+    ("feedback, KV, gated", "FeedbackTransformerKV(feedback_layer(True, True), 2, 12, 3)", "query"),
+    ("stack", "Filled()", "query"),
+]
+OURS = {
+    "attention, bias=False": "MultiHeadAttention(3, 12, bias=False, output_bias=True)",
+}
+HELPERS = "\n\n".join(map(inspect.getsource, (layer, encoder_decoder, feedback_layer, Filled)))
+
+THERE = (
+    """
+from torch import nn
+
+# A module draws a picture when it is run as a program.
+sys.modules["matplotlib"] = sys.modules["matplotlib.pyplot"] = MagicMock()
+
+from labml_nn.transformers.feedback import *
+from labml_nn.transformers.label_smoothing_loss import *
+from labml_nn.transformers.models import *
+from labml_nn.transformers.mha import MultiHeadAttention, PrepareForMultiHeadAttention
+from labml_nn.transformers.feed_forward import FeedForward
+from labml_nn.transformers.positional_encoding import PositionalEncoding, get_positional_encoding
+from labml_nn.transformers.utils import subsequent_mask
+
+
+"""
+    + HELPERS
+    + """
+
+def trained(module):
+    # Parameters that begin equal or zero would hide most mistakes.
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(torch.randn_like(parameter) / 4)
+    names[case] = [name for name, _ in module.named_parameters()]
+    return module
+
+
+names = {}
+query, key, value = torch.randn(5, 2, 12), torch.randn(7, 2, 12), torch.randn(7, 2, 12)
+one, keys, values = torch.randn(2, 12), torch.randn(7, 2, 3, 4), torch.randn(7, 2, 3, 4)
+src, tgt = torch.randint(17, (7, 2)), torch.randint(19, (5, 2))
+causal = subsequent_mask(5)
+padding = torch.arange(7)[None, :, None] < torch.tensor([7, 4])
+full = torch.rand(5, 7, 2) < 0.7
+full[:, 0] = True
+log_probabilities, target = torch.randn(11, 6).log_softmax(-1), torch.randint(6, (11,))
+target[3] = 2
+"""
+    + "".join(
+        f"case = {name!r}\nrecord(case, trained({module}), {arguments})\n"
+        for name, module, arguments in CASES
+    )
+    + """
+records["names"] = names
+records["tables"] = {d: get_positional_encoding(d, 600) for d in (2, 12, 64)}
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def records():
+    return published(THERE)
+
+
+@pytest.mark.parametrize(("name", "module", "arguments"), CASES, ids=[case[0] for case in CASES])
+def test_an_old_checkpoint_computes_the_same(records, name, module, arguments):
+    """With kernels and without. Saved optimizers know parameters by their place."""
+    ours = eval(OURS.get(name, module))
+    assert [name for name, _ in ours.named_parameters()] == records["names"][name]
+    assert_same(records[name], ours)
+    with kernels.disabled():
+        assert_same(records[name], ours)
+
+
+def test_table_of_sinusoids_to_the_last_bits(records):
+    for d_model, table in records["tables"].items():
+        torch.testing.assert_close(get_positional_encoding(d_model, 600), table, rtol=0, atol=1e-6)
+
+
+def test_the_comparison_notices(records):
+    """A state with other names, an output that is off, a gradient that is missing."""
+    with pytest.raises(RuntimeError, match="Unexpected key"):
+        assert_same(records["network"], FeedForward(12, 28, bias1=False))
+    with pytest.raises(AssertionError, match=r"^outputs"):
+        assert_same(records["network"], FeedForward(12, 28, activation=nn.GELU()))
+
+    class Detached(FeedForward):
+        def forward(self, x):
+            return super().forward(x.detach())
+
+    with pytest.raises(AssertionError, match=r"^input gradients"):
+        assert_same(records["network"], Detached(12, 28))
