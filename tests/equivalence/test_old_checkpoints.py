@@ -69,7 +69,9 @@ class Filled(nn.Module):
         for n, row in enumerate(rows):
             stack.append(n, row)
             read.append(stack.get())
-        return read
+        stack.free()
+        stack.append(0, rows[1])
+        return [*read, stack.get()]
 
 
 SEQUENCES = "query=query, key=key, value=value"

@@ -306,17 +306,6 @@ def test_generation_with_a_cache():
 
 
 # Parameters, errors, and everything that a module goes through.
-def test_parameters_are_those_of_0_5_1():
-    names = {"query.linear", "key.linear", "value.linear", "output"}
-    shapes = {name: tuple(x.shape) for name, x in MultiHeadAttention(H, C).state_dict().items()}
-    assert shapes == {f"{name}.weight": (C, C) for name in names} | {
-        f"{name}.bias": (C,) for name in names
-    }
-    for heads in (1, 2, 6):
-        count = sum(p.numel() for p in MultiHeadAttention(heads, C).parameters())
-        assert count == 4 * C * C + 4 * C
-
-
 @pytest.mark.parametrize(
     ("biases", "expected"),
     [

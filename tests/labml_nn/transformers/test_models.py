@@ -198,17 +198,6 @@ def test_saved_input_of_the_feed_forward_network(norm_first):
     assert (made.ff_input < 0).any()
 
 
-def test_parameter_names_are_those_of_old_checkpoints():
-    names = {name.rsplit(".", 1)[0] for name, _ in layer(decoder=True).named_parameters()}
-    attention = {"query.linear", "key.linear", "value.linear", "output"}
-    assert names == {
-        *(f"{part}.{name}" for part in ("self_attn", "src_attn") for name in attention),
-        *(f"feed_forward.layer{i}" for i in (1, 2)),
-        *(f"norm_{part}" for part in ("self_attn", "src_attn", "ff")),
-    }
-    assert not any("src_attn" in name for name, _ in layer().named_parameters())
-
-
 # Stacks.
 
 

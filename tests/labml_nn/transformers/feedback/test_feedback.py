@@ -86,32 +86,6 @@ def test_attention_by_hand():
     assert not attention.attn.requires_grad
 
 
-@KINDS
-def test_parameters_are_those_of_0_5_1(shared):
-    made = feedback.FeedbackAttention(H, C, is_kv_precomputed=shared)
-    shapes = {name: tuple(x.shape) for name, x in made.state_dict().items()}
-    own = {"key.linear.weight": (C, C), "value.linear.weight": (C, C), "value.linear.bias": (C,)}
-    assert shapes == {
-        "query.linear.weight": (C, C),
-        "output.weight": (C, C),
-        "output.bias": (C,),
-        "key_pos_embeddings": (4096, H, D),
-        "key_pos_bias": (4096, H),
-        "query_pos_bias": (H, D),
-        **({} if shared else own),
-    }
-    layer = feedback.FeedbackTransformerLayer(
-        d_model=C, attn=made, feed_forward=feedback.FeedForward(C, 5), dropout_prob=0.0
-    )
-    if shared:
-        model = feedback.FeedbackTransformerKV(layer, 2, C, H)
-    else:
-        model = feedback.FeedbackTransformer(layer, 2)
-    around = {name for name in model.state_dict() if not name.startswith("layers.")}
-    projections = {"key.linear.weight", "value.linear.weight"} if shared else set()
-    assert around == projections | {"weights", "norm.weight", "norm.bias"}
-
-
 def test_attention_equals_torch():
     """`nn.MultiheadAttention`, with a query bias for term C and a float mask for B and D."""
     attention = randomised(feedback.FeedbackAttention(H, C, 0.0, max_distance=9))
@@ -401,20 +375,6 @@ def test_gradcheck(shared):
 
 
 # Compatibility and errors.
-
-
-def test_stack():
-    stack = feedback.Stack(2)
-    for n in range(3):
-        stack.append(n, torch.full((B,), float(n)))
-        assert stack.get().tolist() == [[float(i)] * B for i in range(n + 1)]
-    stack.append(0, torch.ones(1))
-    assert stack.get().tolist() == [[1.0]]
-    assert stack.max_len == 2
-    stack.free()
-    stack.append(0, torch.zeros(1))
-    assert stack.get().tolist() == [[0.0]]
-    build(True).free()
 
 
 def test_errors():
