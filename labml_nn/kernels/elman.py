@@ -410,7 +410,7 @@ class ElmanStep(CompiledStep):
     token passes through linear maps only, and there are only $V$ tokens. So the product
     with $W^1$ is computed for all of them in advance:
 
-    $$Z_w = W^1 (P \, s E_w + p) + b^1$$
+    $$Z_w = W^1 (P \, s E_w + r) + b^1$$
 
     **After the last layer** two linear maps in a row are one:
 

@@ -157,28 +157,3 @@ class LayerNorm(nn.Module):
 #   activation function, and treats recurrent networks above all (eq. 4). Transformers
 #   normalise the vectors of the residual stream.
 # * **$\epsilon$** is not in the paper's equations.
-#
-# ## Exercises
-#
-# **1.** *RMSNorm* ([@zhang2019root]) divides by the root mean square, without the mean.
-# To which changes of a vector is each of the two invariant?
-#
-# <details><summary>Answer</summary>
-#
-# Both are invariant to the size, and only `LayerNorm` is invariant to a constant added
-# to all features. For vectors with mean zero both are equal.
-#
-# ```python
-# import torch
-# from torch import nn
-# from labml_nn.transformers.layer_norm import LayerNorm
-#
-# x, rms, layer_norm = torch.randn(5, 2, 12), nn.RMSNorm(12, eps=1e-5), LayerNorm(12)
-# assert torch.allclose(rms(8 * x), rms(x), atol=1e-3)
-# assert torch.allclose(layer_norm(x + 3), layer_norm(x), atol=1e-5)
-# assert not torch.allclose(rms(x + 3), rms(x), atol=0.1)
-# centred = x - x.mean(-1, keepdim=True)
-# torch.testing.assert_close(rms(centred), layer_norm(x))
-# ```
-#
-# </details>

@@ -259,8 +259,8 @@ class MultiHeadAttention(nn.Module):
         #
         # A query with *all* its keys masked would be 0/0. It attends to all keys in the
         # softmax, so that numbers and gradients stay finite, and afterwards all its
-        # weights are set to 0. This is the only row whose weights do not sum to 1: its
-        # average is 0, and no gradient passes.
+        # weights are set to 0. Before dropout this is the only row whose weights do not
+        # sum to 1: its average is 0, and no gradient passes.
         if mask is not None:
             fully_masked = ~mask.any(dim=1, keepdim=True)
             scores = scores.masked_fill(~(mask | fully_masked), -math.inf)
@@ -330,10 +330,10 @@ class KVCache:
     nothing that is computed for a position depends on later ones, in any layer, and its
     keys and values stay valid when the sequence grows. In generation they are computed
     once and kept in a cache: each new token is a single query against $S$ cached keys,
-    $O(S C)$, where computing the whole sequence again costs $O(S^2 C)$. No mask is
-    needed, because nothing stands after the newest token yet. Old queries are not kept,
-    since only the outputs of their own positions need them. The price is memory: $2 S
-    C$ numbers per layer and sequence.
+    $O(S C + C^2)$ with its projections, where the whole sequence again would take
+    $O(S^2 C + S C^2)$. No mask is needed, because nothing stands after the newest token
+    yet. Old queries are not kept, since only the outputs of their own positions need
+    them. The price is memory: $2 S C$ numbers per layer and sequence.
 
     * `keys` and `values` are those of the positions before, `[S, B, H, D]`; `None` at
       the beginning

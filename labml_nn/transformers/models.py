@@ -12,8 +12,9 @@ A **sequence-to-sequence** model reads one sequence and writes another: a senten
 its translation, a question and its answer. The paper translates English into German and
 into French ([@vaswani2017attention, §5]). Earlier models used two recurrent networks,
 of which the first had to compress the whole source into one vector for the second
-([@sutskever2014sequence]), and neither could process the positions of a training
-sequence in parallel. The Transformer has two stacks of layers without recurrence:
+([@sutskever2014sequence]). Attention removed that vector ([@bahdanau2014neural]), but
+recurrent networks still process the positions of a sequence one after the other. The
+Transformer has two stacks of layers without recurrence:
 
 * The **encoder** turns $S$ source tokens into $S$ vectors, the *memory* $m$. All
   positions are computed in parallel, and each attends to all others, on both sides.
@@ -91,17 +92,17 @@ class EmbeddingsWithPositionalEncoding(nn.Module):
     order of its inputs, so each stack adds a [positional
     encoding](positional_encoding.py) at its input, once.
 
-    **Why $\sqrt{C}$** (§3.4). A sinusoid has a root mean square of $1 / \sqrt{2}$ at
-    any width. Glorot's initialisation, below, gives the entries of $E$ a standard
-    deviation of $\sqrt{2 / (V + C)}$, 0.014 for 10,000 tokens and 512 features: the
-    position would drown the token. The factor makes it 0.31.
+    **Why $\sqrt{C}$.** §3.4 gives no reason; this is ours. A sinusoid has a root mean
+    square of $1 / \sqrt{2}$ at any width. Glorot's initialisation, below, gives the
+    entries of $E$ a standard deviation of $\sqrt{2 / (V + C)}$, 0.014 for 10,000 tokens
+    and 512 features: the position would drown the token. The factor makes it 0.31.
 
     **Shared embeddings** (§3.4). The paper uses one matrix for both embeddings and for
-    the generator, which is possible because source and target share one vocabulary. As
-    an output matrix $E$ needs small entries: a variance of $1 / C$ gives logits of
-    variance 1. As an embedding it needs large ones. The factor $\sqrt{C}$ lets one
-    matrix serve both ([@press2017using]). Here each module has its own matrix until you
-    assign one to the others.
+    the generator ([@press2017using]), which is possible because source and target share
+    one vocabulary. As an output matrix $E$ needs small entries: a variance of $1 / C$
+    gives logits of variance 1. As an embedding it needs large ones, which the factor
+    $\sqrt{C}$ makes of them. Here each module has its own matrix until you assign one
+    to the others.
 
     * `d_model` is the number of features, $C$
     * `n_vocab` is the number of tokens, $V$
@@ -554,7 +555,9 @@ class EncoderDecoder(nn.Module):
         * `tgt` holds targets with a start token before and an end token after them
         * `padding_token` fills up both, at the end
         * `label_smoothing` is $\varepsilon$: the target is $1 - \varepsilon$ on the
-          label, plus $\varepsilon / V$ on every token; 0.1 in the paper (§5.4)
+          label, plus $\varepsilon / V$ on every token; 0.1 in the paper (§5.4). Then no
+          logit has to grow without end, as a target of 1 demands: the model is less
+          confident, its perplexity worse, its accuracy and BLEU better
 
         Returns the mean cross-entropy over the $N$ labels that are not padding, in
         nats.
@@ -651,7 +654,7 @@ class EncoderDecoder(nn.Module):
                 x, memory, src_mask, None, caches=caches, src_caches=src_caches
             )
 
-            # The first step has cached keys and values of the whole memory.
+            # From now on `src_caches` hold the keys and values of the whole memory.
             memory = memory[:0]
             token = self.generator(x).argmax(-1).to(src.dtype)
             token = token.masked_fill(finished, padding_token)
@@ -686,7 +689,7 @@ def _width(module: nn.Module | None) -> int | None:
 # | Mistake | What happens | Symptom |
 # |:--|:--|:--|
 # | no shift | the input of a position is its label | loss near 0, output repeats |
-# | no causal mask | a position reads its label one later | near 0; output much worse |
+# | no causal mask | the next position holds the label | near 0; output much worse |
 # | no padding mask | real tokens attend to padding | results depend on the batch |
 # | padding in the loss | the model learns to predict padding | loss looks too small |
 # | no end token | nothing teaches the model to stop | output runs on to `max_len` |
@@ -716,12 +719,15 @@ def _width(module: nn.Module | None) -> int | None:
 # ## The models of the paper
 #
 # The base model has $L = 6$ layers in each stack, $C = 512$, $H = 8$, $F = 2048$ and
-# dropout 0.1. Adam's learning rate rises for 4,000 updates and then falls: at update
-# $n$ it is $C^{-1/2} \min(n^{-1/2}, \; n \cdot 4000^{-3/2})$ (§5.3). The big model,
-# with $C = 1024$ and $H = 16$, reached 28.4 BLEU from English to German, over two more
-# than the best results before (§6.1). One stack alone is a model as well: an encoder,
-# which sees both sides of a position, classifies texts (BERT, [@devlin2018bert]), and a
-# decoder without cross-attention [continues them](autoregressive.py).
+# dropout 0.1. A batch has about 25,000 source and as many target tokens (§5.1). Adam
+# ($\beta_1 = 0.9$, $\beta_2 = 0.98$) has a learning rate that rises for 4,000 updates
+# and then falls, at update $n$ $C^{-1/2} \min(n^{-1/2}, \; n \cdot 4000^{-3/2})$
+# (§5.3): with post-norm, gradients near the output are large at first, and long steps
+# diverge ([@xiong2020layer]). The big model, with $C = 1024$ and $H = 16$, reached 28.4
+# BLEU from English to German, over two more than the best results before (§6.1). One
+# stack alone is a model as well: an encoder, which sees both sides of a position,
+# classifies texts (BERT, [@devlin2018bert]), and a decoder without cross-attention
+# [continues them](autoregressive.py).
 #
 # ## Differences from the paper
 #
@@ -729,8 +735,8 @@ def _width(module: nn.Module | None) -> int | None:
 #   `final_norm=False` give the paper's post-norm.
 # * **No sharing** of embeddings and generator unless you assign one matrix to them.
 # * **Dropout** is applied to each sub-layer's output as in §5.4, and also to attention
-#   weights and hidden features, if those modules were built with it, but not to the
-#   sums of embeddings and positions, as in version 0.5.1.
+#   weights and hidden features, if those modules were built with it. §5.4 also applies
+#   it to the sums of embeddings and positions; here and in version 0.5.1 there is none.
 # * **Greedy decoding** in place of beam search.
 #
 # ## Pseudo-code
@@ -775,9 +781,10 @@ def _width(module: nn.Module | None) -> int | None:
 # <details><summary>Answer</summary>
 #
 # $L \, (28 C^2 + 32 C)$ for the layers, $4 C$ for the two final normalisations, $V C$
-# for the shared matrix, and the generator's biases, $V$. The number of heads does not
-# appear. The [language model](encoder_decoder.py) has this architecture; on the device
-# `meta` tensors have shapes but no values.
+# for the shared matrix, and the generator's biases, $V$: 97 % of the rounded 65
+# million, for a vocabulary whose exact size the paper does not tell. The number of
+# heads does not appear. The [language model](encoder_decoder.py) has this architecture;
+# on the device `meta` tensors have shapes but no values.
 #
 # ```python
 # import torch

@@ -245,10 +245,10 @@ class LearnedPositionalEncoding(nn.Module):
 # more features: the first projection computes $(x_p + PE_p) W = x_p W + PE_p W$, the
 # same as a projection of the concatenation with $W$ in both halves. In $C$ dimensions
 # the model can keep both apart, by storing them in nearly orthogonal directions.
-# Embeddings are scaled by $\sqrt{C}$ before the sum, so that the encoding does not
-# dominate them: it has a root mean square of $1 / \sqrt{2}$ at any width, and an
-# embedding drawn with variance $1 / C$ has 0.044 at $C = 512$, and 1 when it is scaled.
-# The module here only adds; the [model](models.py) scales.
+# Embeddings are scaled by $\sqrt{C}$ before the sum (§3.4, without a reason); else the
+# encoding, with a root mean square of $1 / \sqrt{2}$ at any width, would dominate them:
+# an embedding drawn with variance $1 / C$ has 0.044 at $C = 512$, and 1 when it is
+# scaled. The module here only adds; the [model](models.py) scales.
 #
 # ![Sine and cosine of two of the 32 pairs, $C = 64$.](figure:positional_encoding.waves)
 #
@@ -290,16 +290,17 @@ class LearnedPositionalEncoding(nn.Module):
 #
 # | Scheme | Learned | Score of query $t$ and key $s$ |
 # |:--|:--|:--|
-# | [@shaw2018self] | a vector $a$ per distance | $q_t \cdot (k_s + a_{t-s})$ |
+# | [@shaw2018self] | a vector per clipped distance | $q_t \cdot (k_s + a_{t-s})$ |
 # | [@dai2019transformerxl] | $W$, $u$, $v$ | $(q_t + u) k_s + (q_t + v) W r_{t-s}$ |
-# | T5 [@raffel2019exploring] | a number $b$ per distance | $q_t \cdot k_s + b_{t-s}$ |
+# | T5 [@raffel2019exploring] | numbers per head | $q_t \cdot k_s + b_{t-s}$ |
 # | ALiBi [@press2021train] | nothing | $q_t \cdot k_s - m_h (t - s)$ |
 # | RoPE [@su2021roformer] | nothing | $R_t q_t \cdot R_s k_s$ |
 # | none [@haviv2022transformer] | nothing | $q_t \cdot k_s$, causal mask |
 #
-# Here $r$ are sinusoids of the distance, $m_h$ is a fixed slope for each head, and
-# $R_p$ is a rotation by an angle proportional to $p$. All but the last make scores
-# depend on $t - s$, so that a sequence moved by a hundred positions has the same
+# The factor $1 / \sqrt{d_k}$ is left out. $r$ are sinusoids of the distance, and $m_h$
+# is a fixed slope for each head. T5 has one $b$ for a range of distances, and $R_p$
+# rotates each pair of features by an angle proportional to $p$. All but the last make
+# scores depend on $t - s$, so that a sequence moved by a hundred positions has the same
 # scores. [Modern components](modern.py) has RoPE, and the [Feedback
 # Transformer](feedback/__init__.py) a learned vector per distance. The last row works
 # because a causal mask is not permutation equivariant: the number of visible keys

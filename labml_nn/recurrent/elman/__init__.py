@@ -25,9 +25,10 @@ which holds only what the task asks for.) The weights are shared by all steps, s
 pattern has the same effect wherever it occurs, and a sequence may have any length.
 
 Nothing tells the network what to store. It is trained to predict the next token, and
-gradient descent finds which part of the past helps. In the paper such networks
-discover where words begin in a stream of letters, and, from word order alone, which
-words are nouns and which are verbs.
+gradient descent finds which part of the past helps. In the paper the error on a stream
+of letters is high at the beginning of a word and falls within it, and so shows where
+words begin. The hidden states of another network, averaged for each word and clustered,
+separate nouns from verbs: it has learned them from word order alone.
 
 <details><summary>Symbols, their code and shapes</summary>
 
@@ -43,7 +44,7 @@ words are nouns and which are verbs.
 | $f$ | `nonlinearity` | | activation function, tanh by default |
 | $w_t$ | `tokens` | `[T, B]` | tokens of the language model |
 | $E$ | `embedding.weight` | `[V, C]` | token embeddings |
-| $P$, $p$ | `input_projection` | `[N, C]`, `[N]` | from embeddings to inputs |
+| $P$, $r$ | `input_projection` | `[N, C]`, `[N]` | from embeddings to inputs |
 | $Q$, $q$ | `output_projection` | `[C, N]`, `[C]` | from states to output features |
 | $c$ | `output_bias` | `[V]` | output bias |
 | $\hat z_t$ | `logits` | `[T, B, V]` | logits of the next token |
@@ -74,7 +75,7 @@ __all__ = ["Elman", "ElmanCell", "ElmanConfig", "ElmanLanguageModel", "ElmanLaye
 # gradients shrink less. ReLU has the slope 1 for all $z > 0$, and unbounded states.
 #
 # Without any $f$ and from $h_0 = 0$, the state $h_t = \sum_{s \le t} U^{t-s} (W x_s +
-# b)$ would be a linear function of the inputs, however many layers there are, and could
+# b)$ would be an affine function of the inputs, as in a stack of such layers, and could
 # not compute an exclusive or ([exercise 1](#exercises)).
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
@@ -136,7 +137,7 @@ class ElmanLayer(nn.Module):
 
     The layer is a loop over the cell. The products $W x_t$ do not depend on the state:
     they could be computed for all steps at once, in one large product before the loop,
-    and so can everything that follows the hidden states. $U h_{t-1}$ and $f$ cannot.
+    and what follows the hidden states in one after it. $U h_{t-1}$ and $f$ cannot.
     They are $T$ sequential operations, however many cores there are, where a
     transformer processes all positions of a training sequence in parallel.
 
@@ -195,8 +196,8 @@ class ElmanLayer(nn.Module):
         * `state` is the hidden state before the first of them, `[B, N]`; `None` is
           $h_0$. Pass the state that was returned for the previous part of the same
           sequences, and start unrelated sequences with `None`: otherwise the end of one
-          text leaks into the next. So it does, without an error, if the batch comes
-          first, `[B, T, C]`: the loop then runs over the batch
+          text leaks into the next. Inputs with the batch first, `[B, T, C]`, raise no
+          error either: the loop then runs over the batch, and mixes the sequences
         * `mask` is `True` for tokens and `False` for padding, `[T, B]`
 
         Returns the hidden states of all steps, `[T, B, N]`, and the last one, `[B, N]`.
@@ -348,22 +349,23 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
     The network predicts the next token from its hidden state:
 
     \begin{align}
-    x_t &= g(P \, s E_{w_t} + p) \\
+    x_t &= \phi(P \, s E_{w_t} + r) \\
     h_t &= \operatorname{Elman}(x_t, \; h_{t-1}) \\
-    \hat z_t &= E \, g(Q h_t^L + q) + c \\
+    \hat z_t &= E \, \phi(Q h_t^L + q) + c \\
     p(w_{t+1} \mid w_0, \dots, w_t) &= \operatorname{softmax}(\hat z_t) \\
     \mathcal{L} &= -\tfrac{1}{T} \textstyle\sum_t
         \ln p(w_{t+1} \mid w_0, \dots, w_t)
     \end{align}
 
-    In the **classic** model (`tanh_projections=True`) $g$ is tanh and $s = 1$. The
-    default has linear projections, $g(a) = a$, and scales the embeddings by
+    In the **classic** model (`tanh_projections=True`) $\phi$ is tanh and $s = 1$. The
+    default has linear projections, $\phi(a) = a$, and scales the embeddings by
     $s = \sqrt{C}$.
 
     The embeddings serve twice ([@press2017using]): a token is likely if its embedding
     points in the direction of the output features. What is learned about a token as an
     input helps to predict it, and $V C$ parameters are saved. The two projections lead
-    from $C$ to the hidden size $N$ and back, so $C$ can be small when $V$ is large.
+    from $C$ to $N$, the width of inputs and states here, and back, so $C$ can be small
+    when $V$ is large.
     """
 
     name = "elman"
@@ -499,7 +501,7 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 #
 # Unrolled in time, the network is $T$ copies of the cell. An error at $h_t$ has two
 # sources: the prediction at step $t$, with the gradient $g_t$, and all later steps,
-# through $h_{t+1}$. With $\delta_t$ for the gradient of what enters $f$,
+# through $h_{t+1}$. With $\delta_t$ for the gradient of $z_t = W x_t + U h_{t-1} + b$,
 #
 # $$\delta_t = f'(z_t) \odot \left(g_t + U^\top \delta_{t+1}\right), \qquad
 #   \frac{\partial \mathcal{L}}{\partial U} = \sum_t \delta_t h_{t-1}^\top, \qquad
@@ -512,18 +514,19 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 #   \qquad D_k = \operatorname{diag}(1 - h_k^2)$$
 #
 # If each factor shrinks vectors (it is sufficient that no singular value of $U$ reaches
-# 1), the gradient *vanishes* exponentially, and what happened long ago teaches nothing.
-# If each factor stretches them (it is necessary that one exceeds 1), it *explodes*, and
-# one update can ruin all weights, unless the norm of the gradient is clipped
-# ([@bengio1994learning]). An orthogonal $U$ does neither, but the slopes $1 - h_k^2 \le
-# 1$ still shrink. `torch.nn.RNN` starts from $\mathcal{U}(\pm 1/\sqrt{N})$ instead, a
-# matrix of spectral radius about $1/\sqrt{3}$: near zero, ten steps without input leave
-# about 0.4 % of a state.
+# 1), the gradient *vanishes* exponentially ([@bengio1994learning]), and what happened
+# long ago teaches nothing. If each factor stretches them (it is necessary that one
+# exceeds 1), it *explodes*, and one update can ruin all weights, unless the norm of the
+# gradient is clipped ([@pascanu2013difficulty]). An orthogonal $U$ does neither, but
+# the slopes $1 - h_k^2 \le 1$ still shrink. `torch.nn.RNN` starts from $\mathcal{U}(\pm
+# 1/\sqrt{N})$ instead, a matrix of spectral radius about $1/\sqrt{3}$: near zero, ten
+# steps without input leave about 0.4 % of a state.
 #
-# The cell of an LSTM ([@hochreiter1997long]) adds instead: $c_t = f_t \odot c_{t-1} +
-# i_t \odot g_t$, with gates $f_t$ and $i_t$ between 0 and 1. On this path $\partial c_t
-# / \partial c_{t-1} = \operatorname{diag}(f_t)$: where the network keeps $f_t$ near 1,
-# the gradient passes without $U$ and without a slope.
+# The cell of an LSTM ([@hochreiter1997long]) adds instead: $k_t = \gamma_t \odot
+# k_{t-1} + \iota_t \odot \tilde k_t$, with gates $\gamma_t$ and $\iota_t$ in $[0, 1]$.
+# On this path $\partial k_t / \partial k_{t-1} = \operatorname{diag}(\gamma_t)$: where
+# the network keeps $\gamma_t$ near 1, the gradient passes without $U$ and without a
+# slope.
 #
 # [Backpropagation through time](bptt.py) derives this, and measures how fast it
 # vanishes.
@@ -545,12 +548,12 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 # $$\begin{array}{l}
 # \textbf{procedure } \text{ElmanLanguageModel}(w, \; h_0^1, \dots, h_0^L) \\
 # \quad \textbf{for } t = 1, \dots, T \\
-# \quad\quad h_t^0 \gets g(P \cdot \text{dropout}(s E_{w_t}) + p) \\
+# \quad\quad h_t^0 \gets \phi(P \cdot \text{dropout}(s E_{w_t}) + r) \\
 # \quad\quad \textbf{for } l = 1, \dots, L \\
 # \quad\quad\quad i \gets h_t^0 \text{ if } l = 1
 #     \text{, else } \text{dropout}(h_t^{l-1}) \\
 # \quad\quad\quad h_t^l \gets f(W^l i + U^l h_{t-1}^l + b^l) \\
-# \quad\quad o_t \gets \text{dropout}(g(Q \cdot \text{dropout}(h_t^L) + q)) \\
+# \quad\quad o_t \gets \text{dropout}(\phi(Q \cdot \text{dropout}(h_t^L) + q)) \\
 # \quad\quad \hat z_t \gets E o_t + c \\
 # \quad \textbf{return } \hat z_1, \dots, \hat z_T, \; h_T^1, \dots, h_T^L
 # \end{array}$$
@@ -558,7 +561,7 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 # | Parameter | Shape | | Activation | Shape |
 # |:--|:--|:--|:--|:--|
 # | $E$ | `[V, C]` | | $s E_{w_t}$ | `[T, B, C]` |
-# | $P$, $p$ | `[N, C]`, `[N]` | | $h_t^0$ | `[T, B, N]` |
+# | $P$, $r$ | `[N, C]`, `[N]` | | $h_t^0$ | `[T, B, N]` |
 # | $W^l$, $U^l$, $b^l$ | `[N, N]`, `[N, N]`, `[N]` | | $h_t^l$ | `[T, B, N]` |
 # | $Q$, $q$ | `[C, N]`, `[C]` | | $o_t$ | `[T, B, C]` |
 # | $c$ | `[V]` | | $\hat z_t$ | `[T, B, V]` |

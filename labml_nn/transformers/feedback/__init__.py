@@ -397,9 +397,9 @@ def append_slot(
 ) -> Tensor:
     r"""
     Step $t$ copies $t$ slots, so a sequence copies $T (T - 1) / 2$ of them, and
-    training keeps all copies for the backward pass. With $L = 3$, $C = 128$, $B = 8$
-    and $T = 512$ they take 1 GiB. This is the price of a definition that reads like the
-    equation; the kernels keep every slot once, in 4 MiB.
+    training keeps all copies for the backward pass: 1 GiB for shared keys and values
+    with $C = 128$, $B = 8$ and $T = 512$. This is the price of a definition that reads
+    like the equation; the kernels keep every slot once, in 4 MiB.
     """
     new = slot.unsqueeze(0)
     slots = new[:0] if slots is None else slots
@@ -566,12 +566,14 @@ class FeedbackTransformerKV(FeedbackTransformer):
 
     $$k_t = W^K m_t, \qquad v_t = W^V m_t,$$
 
-    each slot is projected once, when it is written, for all layers and all later steps
-    (`share_proj_kv` in the authors' code). A step then needs $2 C^2$ multiplications
-    for projections in place of $2 L S C^2$, and the model has $2 (L - 1) C^2$ fewer
-    parameters: 2.6 million with $L = 6$ and $C = 512$. Layers still differ in what they
-    search for and how they use it: queries $W^Q$, distances $E$, $b$ and the output
-    projection $W^O$ stay separate.
+    one projection of a slot, when it is written, serves all layers and all later steps
+    (`share_proj_kv` in the authors' code): $2 C^2$ multiplications per step, and $2 C$
+    numbers to keep per slot. A slot never changes, so layers with projections of their
+    own could keep their keys and values too, at $L$ times the cost; the definition
+    above takes $2 L S C^2$, because it keeps nothing. And sharing saves $2 (L - 1) C^2$
+    parameters: 2.6 million with $L = 6$ and $C = 512$. Queries $W^Q$, distances $E$,
+    $b$ and the output projection $W^O$ stay separate, so layers still differ in what
+    they search for and how they use it.
     """
 
     is_kv_precomputed = True
@@ -655,9 +657,11 @@ class Stack:
 # On programs as in the introduction, with three variables, the authors report 99.1 %
 # accuracy, for a transformer 33.7 % ([their code and
 # results](https://github.com/facebookresearch/transformer-sequential); their baseline
-# has 8 layers, their feedback transformer 4). In language modelling, translation and
+# has 8 layers, their feedback transformer 4). In language modelling (enwik8: 0.962 bits
+# per character with 77 million parameters, in the same table), translation and
 # reinforcement learning they find small, shallow feedback models better than comparable
-# transformers; since a token then passes fewer layers, they also generate faster.
+# transformers; since a token then passes fewer layers, they also generate faster. The
+# price is paid in training, step by step.
 #
 # Two relatives lack such chains. *Transformer-XL* ([@dai2019transformerxl]) keeps the
 # states of earlier segments, but its layer $l$ reads those of layer $l - 1$: it sees
@@ -670,7 +674,7 @@ class Stack:
 #
 # If keys and values are computed once for each slot, the arithmetic is that of a
 # transformer of the same size; in the first definition, each layer projects every slot
-# again at each step, $T^2 C^2$ multiplications in all. The order is another one. A
+# again at each step, $L T^2 C^2$ multiplications in all. The order is another one. A
 # transformer computes all positions of a training sequence in parallel, layer by layer,
 # in $L$ sequential steps. Here step $t$ needs the top layer of step $t - 1$: training
 # takes $L \, T$ sequential steps, each of them a few small operations. On a GPU most of
