@@ -721,13 +721,13 @@ def _width(module: nn.Module | None) -> int | None:
 # The base model has $L = 6$ layers in each stack, $C = 512$, $H = 8$, $F = 2048$ and
 # dropout 0.1. A batch has about 25,000 source and as many target tokens (§5.1). Adam
 # ($\beta_1 = 0.9$, $\beta_2 = 0.98$) has a learning rate that rises for 4,000 updates
-# and then falls, at update $n$ $C^{-1/2} \min(n^{-1/2}, \; n \cdot 4000^{-3/2})$
-# (§5.3): with post-norm, gradients near the output are large at first, and long steps
-# diverge ([@xiong2020layer]). The big model, with $C = 1024$ and $H = 16$, reached 28.4
-# BLEU from English to German, over two more than the best results before (§6.1). One
-# stack alone is a model as well: an encoder, which sees both sides of a position,
-# classifies texts (BERT, [@devlin2018bert]), and a decoder without cross-attention
-# [continues them](autoregressive.py).
+# and then falls: at update $n$ it is $C^{-1/2} \min(n^{-1/2}, \; n \cdot 4000^{-3/2})$
+# (§5.3). With post-norm, gradients near the output are large at first, and long steps
+# would diverge ([@xiong2020layer]). The big model, with $C = 1024$ and $H = 16$,
+# reached 28.4 BLEU from English to German, over two more than the best results before
+# (§6.1). One stack alone is a model as well: an encoder, which sees both sides of a
+# position, classifies texts (BERT, [@devlin2018bert]), and a decoder without
+# cross-attention [continues them](autoregressive.py).
 #
 # ## Differences from the paper
 #

@@ -292,7 +292,7 @@ class LearnedPositionalEncoding(nn.Module):
 # |:--|:--|:--|
 # | [@shaw2018self] | a vector per clipped distance | $q_t \cdot (k_s + a_{t-s})$ |
 # | [@dai2019transformerxl] | $W$, $u$, $v$ | $(q_t + u) k_s + (q_t + v) W r_{t-s}$ |
-# | T5 [@raffel2019exploring] | numbers per head | $q_t \cdot k_s + b_{t-s}$ |
+# | T5 [@raffel2019exploring] | numbers $b$ per head | $q_t \cdot k_s + b_{t-s}$ |
 # | ALiBi [@press2021train] | nothing | $q_t \cdot k_s - m_h (t - s)$ |
 # | RoPE [@su2021roformer] | nothing | $R_t q_t \cdot R_s k_s$ |
 # | none [@haviv2022transformer] | nothing | $q_t \cdot k_s$, causal mask |
