@@ -23,7 +23,8 @@ import tokenize
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +205,9 @@ class Runs:
         self._generator, self._sources = generator, f"sources of {program}"
         self._known: dict[str, Source] = cache.load(self._sources, generator) or {}
         self._read: dict[str, Source] = {}
+        self._codes: dict[str, Source] = {}
+        #: Of a module: those that it imports, and heavy libraries.
+        self._near: dict[str, tuple[set[str], set[str]]] = {}
         #: Each task, what its answer depends on, and the answer that is kept.
         self._tasks: list[tuple[Task, Mapping[str, str], dict[str, Any] | None]] = []
         self._heavy: dict[str, None] = {}
@@ -233,8 +237,10 @@ class Runs:
 
     def code(self, name: str) -> Source:
         """What was read of a module."""
-        source = self._modules[name]
-        return self._source(source.text, source.digest, source.name, source.is_package)
+        if name not in self._codes:
+            source = self._modules[name]
+            self._codes[name] = self._source(source.text, source.digest, name, source.is_package)
+        return self._codes[name]
 
     def start(self) -> None:
         """Begin with what has to run."""
@@ -316,23 +322,35 @@ class Runs:
     ) -> tuple[Mapping[str, str], dict[str, None]]:
         """A file and the modules that it imports, with digests of what runs; heavy libraries."""
         own = self._source(text, digest(text), "", False)
-        todo, met = [*names, *own.imports], set[str]()
+        todo, heavy = self._led_to([*names, *own.imports])
         seen: dict[str, Source] = {}
         while todo:
-            # To import a.b.c is to run a and a.b first, and c may be a name in a.b.
-            parts = todo.pop().split(".")
-            for name in (".".join(parts[:count]) for count in range(1, len(parts) + 1)):
-                if name in self._modules and name not in met:
-                    seen[name] = self.code(name)
-                    todo += seen[name].imports
-                met.add(name)
+            if (name := todo.pop()) not in seen:
+                seen[name] = self.code(name)
+                if name not in self._near:
+                    self._near[name] = self._led_to(seen[name].imports)
+                more, heavier = self._near[name]
+                todo |= more
+                heavy |= heavier
         # What asks for notes on import, or where the runs are, may ask for those of any module.
         asks = own.asking or any("" in one.asking for one in seen.values())
         frames = {n: self._modules[n].digest if asks else seen[n].frame for n in sorted(seen)}
         frames["<file>"] = digest(text)
-        heavy = [name for name in _HEAVY if name in met]
-        heavy += [name for name in own.imports if name.partition(".")[0] in _HEAVY]
-        return frames, dict.fromkeys(heavy)
+        libraries = [name for name in _HEAVY if name in heavy]
+        libraries += [name for name in own.imports if name.partition(".")[0] in _HEAVY]
+        return frames, dict.fromkeys(libraries)
+
+    def _led_to(self, imports: Iterable[str]) -> tuple[set[str], set[str]]:
+        """Modules of the site that names lead to, and heavy libraries.
+
+        To import a.b.c is to run a and a.b first, and c may be a name in a.b.
+        """
+        found = {
+            parent
+            for name in imports
+            for parent in accumulate(name.split("."), lambda above, part: f"{above}.{part}")
+        }
+        return found & self._modules.keys(), found & set(_HEAVY)
 
     def _reads(self, told: dict[str, Any], frames: Mapping[str, str]) -> set[tuple[str, str]]:
         """What a run called, and what it has read besides.
@@ -406,6 +424,7 @@ def roots(modules: Iterable[Module]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
+@lru_cache(maxsize=256)
 def read_source(text: str, name: str = "", is_package: bool = False) -> Source:
     """What runs of a source depend on; one that does not parse is its text."""
     try:

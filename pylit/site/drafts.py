@@ -168,6 +168,14 @@ def fingerprint(target: Target) -> str:
     return digest(*parts)[:20]
 
 
+def _alike(some: Mapping[str, Target], others: Mapping[str, Target]) -> bool:
+    """Whether two collections of targets give the same answers."""
+    return some.keys() == others.keys() and all(
+        one is others[name] or fingerprint(one) == fingerprint(others[name])
+        for name, one in some.items()
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
     """A page to draft."""
@@ -181,11 +189,20 @@ class Order:
     warning: str = ""
 
 
+#: The targets of the last build of this process, and what they answered.
+_before: list[tuple[Mapping[str, Target], Answers]] = []
+
+
 class Drafter:
-    """Makes drafts; one per process, given the targets of all modules."""
+    """Makes drafts; one per process, given the targets of all modules.
+
+    Most edits change no definition: then the answers of the build before are known already.
+    """
 
     def __init__(self, targets: Mapping[str, Target]) -> None:
-        self.answers = Answers(Index(targets).lookup)
+        if not (_before and _alike(_before[0][0], targets)):
+            _before[:] = [(targets, Answers(Index(targets).lookup))]
+        self.answers = _before[0][1]
 
     def __call__(self, order: Order) -> Draft:
         """The draft of one module or prose page."""

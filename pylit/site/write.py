@@ -54,13 +54,24 @@ def standing(out: Path) -> str:
     """Differs when any of our files was touched since: a digest of what the file system says."""
     hasher = sha256()
     for path, digests in _read_manifest(out).items():
-        try:
-            found = (out / path).lstat()
-            told = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-        except OSError:
+        told = _told(out / path)
+        if not told:
             return ""
         hasher.update(f"{path} {digests} {told}\n".encode(errors="surrogatepass"))
     return hasher.hexdigest()
+
+
+def _told(path: Path) -> tuple[int, ...]:
+    """What the file system says of a file: other numbers when it was touched; none without one."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return ()
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+#: Files that were read in this process: what the file system said of each, and its digest.
+_read: dict[Path, tuple[tuple[int, ...], str]] = {}
 
 
 class Output(Mapping[str, bytes]):
@@ -109,9 +120,13 @@ class Output(Mapping[str, bytes]):
 
     def add(self, path: str, data: bytes) -> None:
         """Make `data` the content of a file, instead of what was added under its path before."""
-        self._digests[path] = sha256(data).hexdigest()
-        if self._check or _content(self._out / path) == data:
+        digest = self._digests[path] = sha256(data).hexdigest()
+        place = self._out / path
+        told = _told(place)
+        if self._check or _read.get(place) == (told, digest) or _content(place) == data:
             self._staged.pop(path, None)
+            if not self._check:
+                _read[place] = told, digest
             return
         self._count += 1
         number = self._staged.setdefault(path, self._count)
