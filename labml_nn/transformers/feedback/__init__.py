@@ -688,8 +688,8 @@ class Stack:
 #
 # * **Horizon.** The paper's memory is a window of the last $\tau$ steps. Here it is one
 #   if you give a `horizon`, and keeps all steps otherwise, as in version 0.5.1. In the
-#   authors' code the window is filled with zeros at first, and attended to; here memory
-#   begins empty, and the first token skips attention.
+#   authors' implementation the window is filled with zeros at first, and attended to;
+#   here memory begins empty, and the first token skips attention.
 # * **Normalization.** Layers normalize before attention and network, with one more norm
 #   at the top, as in the authors' published experiments. There each layer also
 #   normalizes memory vectors before it projects them. Here it is one norm for all
