@@ -16,23 +16,25 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from functools import partial
+from itertools import chain
 from pathlib import Path
 
-from jinja2 import TemplateError, TemplateSyntaxError
+from jinja2 import TemplateError
 
 from pylit.cache import Cache, alone, digest
 from pylit.diagnostics import Diagnostic, Report
 from pylit.figures.gallery import Drawn, Gallery
 from pylit.node.packages import NodeError
 from pylit.pipeline.outcome import THEME, Options, Outcome, Progress
+from pylit.pipeline.press import Press
 from pylit.pipeline.remembered import generator_digest, inputs
 from pylit.pipeline.site import Site, read_config
-from pylit.pipeline.stages import Press, Stages
+from pylit.pipeline.stages import Stages
 from pylit.runs import end_workers
 from pylit.shapes.lines import ModuleShapes
 from pylit.shapes.trace import Tracing
 from pylit.site.addresses import file_path
+from pylit.site.config import SiteConfig
 from pylit.site.links import audit
 from pylit.site.search import SearchIndex
 from pylit.site.write import Output, standing
@@ -40,49 +42,40 @@ from pylit.tex.maths import MathRenderer
 
 __all__ = ["SEARCH", "THEME", "Builder", "Options", "Outcome"]
 
-#: Called when the pages stand.
-Shown = Callable[[], None]
 #: Files that are made last while an author works: until then, those of the build before stay.
 SEARCH = ("assets/search/", "assets/search-index.js")
 
 
-class Builder:
+class Builder(ExitStack):
     """Builds one site, again and again: Node and what is in memory serve every build."""
 
     def __init__(self, options: Options) -> None:
+        super().__init__()
         self.options = options
         # Nearly all that a build makes stays: Python need not look for garbage so often.
         gc.set_threshold(100_000, 20, 20)
         roots = [str(path.resolve()) for path in options.sources or (options.root,)]
-        roots += ["lacking"] if options.lacking else []
         folder = options.cache
         #: Where what belongs to these sources is kept between builds.
         self.remembered = folder / "pages" / digest(*roots)[:16] if folder else None
         self._cache = Cache(self.remembered, keep=options.serving)
         self.maths = MathRenderer(folder / "maths" if folder else None, plain=bool(options.lacking))
+        self.callback(end_workers)
+        self.callback(self.maths.close)
         #: What runs told in the build before; of a module, with the digest of its source.
         self._shapes: Mapping[tuple[str, str], ModuleShapes] = {}
         self._figures: Mapping[str, Drawn] = {}
 
-    def __enter__(self) -> "Builder":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End Node, and the processes that wait for runs."""
-        self.maths.close()
-        end_workers()
-
-    def build(self, progress: Progress | None = None, shown: Shown | None = None) -> Outcome:
+    def build(
+        self, progress: Progress | None = None, shown: Callable[[], None] | None = None
+    ) -> Outcome:
         """Build the site once. What is wrong is in the outcome; nothing is raised for it.
 
         `shown` is called when the pages stand, before runs whose code has changed and the index of
         the search are done: then with the figures and, where lines are as they were, the shapes of
         the build before.
         """
-        start, outcome = time.perf_counter(), Outcome(Report())
+        start, outcome = time.perf_counter(), Outcome()
         try:
             self._build(outcome, progress or Progress(), shown)
         except NodeError as error:
@@ -94,19 +87,23 @@ class Builder:
         outcome.seconds = time.perf_counter() - start
         return outcome
 
-    def _build(self, outcome: Outcome, progress: Progress, shown: Shown | None) -> None:
+    def _build(
+        self, outcome: Outcome, progress: Progress, shown: Callable[[], None] | None
+    ) -> None:
         """A build, unless nothing has changed since the last one that was without a fault."""
         options, report, generator = self.options, outcome.report, generator_digest()
+        config = read_config(options, report)
+        if config is None:
+            return
         once, begun = not (options.check or options.serving), time.time_ns()
         if once:
-            before, newest = inputs(options, read_config(options, Report()))
+            before, newest = inputs(options, config)
             name, key = f"last {options.out}", digest(generator, before)
             pages, said, stood = self._cache.load(name, key) or (0, (), None)
             if stood == standing(options.out):
                 report.extend(said)
                 outcome.pages = pages
                 return
-        stages = Stages(self._cache, generator, options.jobs, progress)
         with ExitStack() as end:
             if self.remembered is not None:
                 with suppress(OSError):
@@ -114,25 +111,26 @@ class Builder:
                     end.enter_context(alone(self.remembered))
             output = end.enter_context(Output(options.out, report, check=options.check))
             if not report.failed:
-                self._make(output, outcome, stages, shown)
-            if not report.failed:
-                last = output.publish()
-                outcome.written.written += last.written
-                outcome.written.deleted += last.deleted
+                stages = Stages(self._cache, generator, options.jobs, progress, outcome)
+                self._make(config, stages, output, shown)
+                outcome.written = output.publish()
             if not report.failed:
                 self._cache.prune()
                 if once and newest < begun:
                     told = (outcome.pages, tuple(report), standing(options.out))
                     self._cache.store(name, key, told)
 
-    def _make(self, output: Output, outcome: Outcome, stages: Stages, shown: Shown | None) -> None:
+    def _make(
+        self,
+        config: SiteConfig,
+        stages: Stages,
+        output: Output,
+        shown: Callable[[], None] | None,
+    ) -> None:
         """Every file of the site, into `output`: the pipeline."""
-        report, options = outcome.report, self.options
-        config = read_config(options, report)
-        if config is None or report.failed:
-            return
+        options, outcome, report = self.options, stages.outcome, stages.outcome.report
         site = Site(options, config, stages, report)
-        leaves = stages.parse(*site.sources(report))
+        leaves = stages.parse(*site.sources())
         own = [leaf for leaf in leaves if leaf.source.own]
         # Another's package is never imported.
         modules = [leaf.parsed.module for leaf in own if not leaf.prose]
@@ -142,62 +140,45 @@ class Builder:
             Tracing(modules, *where, stays=options.serving) as tracing,
             Gallery(modules, texts, *where, stays=options.serving) as gallery,
         ):
-            site.gather(stages.draft(leaves, self.maths, site.around), report)
-            press = partial(Press, options, site.view, self.maths.result, site.works)
+            site.gather(stages.draft(leaves, self.maths, site.around))
             now = {leaf.source.name: leaf.source.digest for leaf in own}
             if shown is not None:
                 early, kept = Report(report), self._shapes.items()
                 shapes = {name: told for (name, was), told in kept if now.get(name) == was}
-                known = press({**shapes, **tracing.kept()}, {**self._figures, **gallery.kept()})
-                self._finish(site, stages, known, output, early, search=False)
+                shapes |= tracing.kept()
+                figures = {**self._figures, **gallery.kept()}
+                press = Press(site, stages, self.maths.result, shapes, figures)
+                _finish(press, output, early, search=False)
                 if not early.failed:
-                    outcome.written = output.publish(keep=SEARCH)
+                    output.publish(keep=SEARCH)
                     shown()
-            shapes = dict(tracing.finish(report))
-            figures = gallery.finish(site.asked(), report)
-        self._finish(site, stages, press(shapes, figures), output, report)
-        outcome.tally, outcome.pages = stages.tally, len(site.pairs)
-        self._shapes = {(name, now[name]): told for name, told in shapes.items() if name in now}
-        self._figures = figures
+            told, self._figures = tracing.finish(report), gallery.finish(site.asked(), report)
+        _finish(Press(site, stages, self.maths.result, told, self._figures), output, report)
+        outcome.pages = len(site.pairs)
+        self._shapes = {(name, now[name]): shapes for name, shapes in told.items() if name in now}
 
-    def _finish(
-        self,
-        site: Site,
-        stages: Stages,
-        press: Press,
-        output: Output,
-        report: Report,
-        *,
-        search: bool = True,
-    ) -> None:
-        """The pages and the files beside them, into the output."""
-        audited, formulas = [], []
-        with SearchIndex() as index:
-            for number, page in stages.finish(site.pairs, site.place, press):
-                output.add(file_path(page.url), page.html.encode())
-                output.update(page.previews)
-                report.extend(page.diagnostics)
-                if search:
-                    index.add(number, *site.found(number, page))
-                audited.append(site.audited(page))
-                formulas.append(page.formulas)
-            if search:
-                output.update(index.files())
-        for page in site.generated(press):
+
+def _finish(press: Press, output: Output, report: Report, *, search: bool = True) -> None:
+    """The pages and the files beside them, into the output."""
+    audited, formulas = [], []
+    with SearchIndex() as index:
+        for number, page in enumerate(chain(press.pages(), press.lists())):
             output.add(file_path(page.url), page.html.encode())
-            audited.append(site.audited(page))
-        output.update(site.files(press, formulas, output, report))
-        audit(audited, output, report)
+            output.update(page.previews)
+            report.extend(page.diagnostics)
+            if search and page.search:
+                index.add(number, *press.site.found(number, page.search))
+            audited.append(page.audited)
+            formulas.append(page.formulas)
+        if search:
+            output.update(index.files())
+    output.update(press.files(formulas, output, report))
+    audit(audited, output, report, press.site.lines)
 
 
 def _theme_fault(error: TemplateError, theme: Path) -> Diagnostic:
-    """What is wrong with a template, at its line where that is known."""
-    path, line = str(theme), 0
-    if isinstance(error, TemplateSyntaxError):
-        path, line = error.filename or path, error.lineno
-    else:
-        # Jinja gives the frames of its templates their files and lines.
-        for frame in traceback.extract_tb(error.__traceback__):
-            if Path(frame.filename).is_relative_to(theme):
-                path, line = frame.filename, frame.lineno or 0
+    """What is wrong with a template, at its line: Jinja makes frames of their files and lines."""
+    frames = [(f.filename, f.lineno or 0) for f in traceback.extract_tb(error.__traceback__)]
+    inside = [frame for frame in frames if Path(frame[0]).is_relative_to(theme)]
+    path, line = inside[-1] if inside else (str(theme), 0)
     return Diagnostic(path, line, 0, "theme", error.message or "", "mend the template")

@@ -48,20 +48,14 @@ class Options:
 
 
 @dataclass(slots=True)
-class Tally:
-    """How much of a build was made and how much was there already."""
-
-    drafted: int = 0
-    rendered: int = 0
-
-
-@dataclass(slots=True)
 class Outcome:
     """What came of a build."""
 
-    report: Report
+    report: Report = field(default_factory=Report)
     pages: int = 0
-    tally: Tally = field(default_factory=Tally)
+    #: How many drafts and pages were made, and not there already.
+    drafted: int = 0
+    rendered: int = 0
     written: Written = field(default_factory=Written)
     seconds: float = 0.0
 
@@ -93,25 +87,24 @@ def tell(outcome: Outcome, options: Options, *, verbose: bool = False) -> None:
     shown = warnings if verbose else warnings[:SHOWN]
     for diagnostic in (*shown, *errors):
         print(diagnostic, file=sys.stderr)
-    if len(shown) < len(warnings):
-        rest = len(warnings) - len(shown)
+    if rest := len(warnings) - len(shown):
         print(f"… and {_count(rest, 'more warning')}; --verbose shows all", file=sys.stderr)
-    faults = [_count(len(errors), "error")] * bool(errors)
-    faults += [_count(len(warnings), "warning")] * bool(warnings)
+    counts = ((errors, "error"), (warnings, "warning"))
+    faults = ", ".join(_count(len(found), kind) for found, kind in counts if found)
     seconds = f"{outcome.seconds:.{0 if outcome.seconds >= 10 else 2}f} s"
     if errors:
-        print(f"{', '.join(faults)} in {seconds}; the site is as it was.", file=sys.stderr)
+        print(f"{faults} in {seconds}; the site is as it was.", file=sys.stderr)
         return
-    made, written = outcome.tally.rendered, outcome.written
-    changed = _count(len(written.written) + len(written.deleted), "file")
+    changed = _count(len(outcome.written.written) + len(outcome.written.deleted), "file")
     out = options.out.absolute()
     out = out.relative_to(Path.cwd()) if out.is_relative_to(Path.cwd()) else out
     parts = [
         f"{_count(outcome.pages, 'page')} in {seconds}",
-        f"{made} made, {outcome.pages - made} reused",
+        f"{outcome.rendered} made, {outcome.pages - outcome.rendered} reused",
         "checked, nothing written" if options.check else f"{changed} changed in {out}/",
+        faults,
     ]
-    print("; ".join([*parts, ", ".join(faults)] if faults else parts) + ".")
+    print("; ".join(filter(None, parts)) + ".")
 
 
 def _count(number: int, thing: str) -> str:

@@ -1,4 +1,4 @@
-"""The stages of a page that are worth remembering: parse, draft, finish.
+"""The stages of a page that several processes share: parse, then draft.
 
 Each takes all that it depends on as a value, and leaves its result in the cache under a digest of
 that, with the faults that it found: a build that reuses the result reports them again.
@@ -9,31 +9,26 @@ are few, and every one of them is asked for exercises and citations: they stay w
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 from pylit.cache import Cache, digest
 from pylit.code.cpp import is_cpp
 from pylit.code.values import targets
 from pylit.diagnostics import Diagnostic, Report
-from pylit.figures.gallery import Drawn, hang, stamp
-from pylit.model import Module, Reference, SourceFile, Target
-from pylit.page.previews import preview_files
-from pylit.page.render import Renderer
-from pylit.page.view import PageView, SiteView
-from pylit.pipeline.outcome import Options, Progress, Tally
+from pylit.model import Module, SourceFile, Target
+from pylit.pipeline.outcome import Outcome, Progress
 from pylit.pipeline.pool import run
-from pylit.prose.works import Cited, Work, unknown
-from pylit.shapes.lines import ModuleShapes
-from pylit.site.addresses import HOME, module_url, prose_url
+from pylit.site.addresses import module_url, prose_url
 from pylit.site.drafts import Draft, Drafter, DraftSection, Order, prose_target
-from pylit.site.links import PageFacts, facts
-from pylit.site.pages import Place, page_view, tex_faults
-from pylit.site.search import SearchPage, search_page
 from pylit.source.discover import read_source
 from pylit.source.parse import parse_module
-from pylit.tex.maths import MathRenderer, Rendered
-from pylit.tex.symbols import Typeset, typeset_formula
+from pylit.tex.maths import MathRenderer
+
+Item = TypeVar("Item")
+Known = TypeVar("Known")
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +62,9 @@ class Leaf:
         """All of it; parsed again if somebody has emptied the cache meanwhile."""
         found = self.parsed if self.whole else cache.load(f"parsed {self.url}", self.key)
         if found is None:
-            old = self.source
-            again = read_source(
-                old.path, name=old.name, display=old.display, own=old.own, report=Report()
-            )
-            found = _parsed(again or old, self.url)
+            old, report = self.source, Report()
+            names = {"name": old.name, "display": old.display}
+            found = _parsed(read_source(old.path, **names, own=old.own, report=report) or old)
         return found
 
 
@@ -79,142 +72,116 @@ class Leaf:
 Pairs = Sequence[tuple[Leaf, Draft]]
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A finished page and what the stages behind it need to know of it."""
-
-    url: str
-    html: str
-    facts: PageFacts
-    #: Its source, as diagnostics name it.
-    display: str
-    own: bool = True
-    references: tuple[Reference, ...] = ()
-    #: Its formulas without their HTML: the rules they want in the site's style sheet.
-    formulas: Rendered = Rendered("")  # noqa: RUF009 - a value that never changes
-    diagnostics: tuple[Diagnostic, ...] = ()
-    #: What links to it show before they are followed, by path.
-    previews: Mapping[str, bytes] = field(default_factory=dict)
-    #: How search finds it.
-    search: SearchPage | None = None
-
-
 class Stages:
     """The stages of one build, over one cache; `generator` is a digest of the generator's code."""
 
-    def __init__(self, cache: Cache, generator: str, jobs: int, progress: Progress) -> None:
-        self.cache, self.generator = cache, generator
-        self._jobs, self._progress = jobs, progress
-        #: Addresses of the pages whose formulas are being set, in the order in which they will be.
-        self._awaited: list[str] = []
-        self.tally = Tally()
+    def __init__(
+        self, cache: Cache, generator: str, jobs: int, progress: Progress, outcome: Outcome
+    ) -> None:
+        self.cache, self.generator, self.progress, self.outcome = (
+            cache,
+            generator,
+            progress,
+            outcome,
+        )
+        self._jobs = jobs
 
     def parse(self, sources: Iterable[SourceFile], prose: Iterable[Module]) -> list[Leaf]:
         """Modules and Markdown pages, parsed, in the order given."""
-        leaves: list[Leaf | None] = []
-        missing: list[int] = []
 
-        def unparsed() -> Iterator[tuple[SourceFile, str, str]]:
-            for source in sources:
-                url, key = module_url(source), self._key(source)
-                parsed = self.cache.load(f"parsed {url}", key)
-                leaves.append(_leaf(url, key, parsed, kept=True) if parsed else None)
-                if not parsed:
-                    missing.append(len(leaves) - 1)
-                    yield source, url, key
+        def known(source: SourceFile) -> Leaf | None:
+            key = _key(self.generator, source)
+            parsed = self.cache.load(f"parsed {module_url(source)}", key)
+            return parsed and _leaf(key, parsed, kept=True)
 
-        parsing = run(partial(_parse, self.cache), unparsed(), self._jobs)
-        for number, leaf in self._progress.of("Reading", parsing):
-            leaves[missing[number]] = leaf
+        found: dict[int, Leaf] = {}
+        work = partial(_parse, self.cache, self.generator)
+        found.update(self._each("Reading", sources, known, work, found))
+        leaves = [found[number] for number in range(len(found))]
         for page in prose:
             url = prose_url(page.source.name)
-            known = targets(page, url) if is_cpp(page.source.name) else {}
-            leaves.append(Leaf(url, True, self._key(page.source), Parsed(page, known)))
-        return [leaf for leaf in leaves if leaf is not None]
+            targets_of = targets(page, url) if is_cpp(page.source.name) else {}
+            key = _key(self.generator, page.source)
+            leaves.append(Leaf(url, True, key, Parsed(page, targets_of)))
+        return leaves
 
     def draft(
         self, leaves: Sequence[Leaf], maths: MathRenderer, around: Mapping[str, Target]
-    ) -> list[tuple[Leaf, Draft]]:
+    ) -> Pairs:
         """Drafts in the order of the leaves; formulas go to Node as they turn up.
 
         `around` is what they may ask for beside the definitions of the modules.
         """
-        known = {dotted: t for leaf in leaves for dotted, t in leaf.parsed.targets.items()}
+        index = {dotted: t for leaf in leaves for dotted, t in leaf.parsed.targets.items()}
         # Links name Markdown pages by their file, or as if they lay where the page will lie.
         for leaf in leaves:
             if leaf.prose and not leaf.parsed.targets:
                 target = prose_target(leaf.source, leaf.url)
-                known |= {leaf.source.display: target, f"{leaf.source.name}.md": target}
-        known |= around
-        drafter = Drafter(known)
-        found: dict[int, Draft] = {}
-        for number, leaf in enumerate(leaves):
+                index |= {leaf.source.display: target, f"{leaf.source.name}.md": target}
+        drafter = Drafter({**index, **around})
+
+        def known(leaf: Leaf) -> Draft | None:
             draft: Draft | None = self.cache.load(f"draft {leaf.url}", leaf.key)
-            if draft and drafter.answers.hold(draft.answers):
-                found[number] = _slim(draft)
-        missing = [number for number in range(len(leaves)) if number not in found]
-        # Those that define most first, so that no process is left alone with one at the end.
-        missing.sort(key=lambda number: -len(leaves[number].parsed.targets))
+            return _slim(draft) if draft and drafter.answers.hold(draft.answers) else None
+
+        found: dict[int, Draft] = {}
         work = partial(_annotate, self.cache, drafter)
-        drafting = run(work, (leaves[number] for number in missing), self._jobs)
-        for turn, (draft, formulas) in self._progress.of("Annotating", drafting, len(missing)):
-            found[missing[turn]] = draft
+        made = self._each("Annotating", leaves, known, work, found)
+        for number, (draft, formulas) in made:
+            found[number] = draft
             maths.submit(formulas)
-            self._awaited.append(draft.url)
-        self.tally.drafted = len(missing)
+            self.outcome.drafted += 1
         return [(leaf, found[number]) for number, leaf in enumerate(leaves)]
 
-    def finish(
-        self, pairs: Pairs, place: Callable[[Leaf, Draft], Place], press: "Press"
-    ) -> Iterator[tuple[int, Page]]:
-        """Pages, each with its number, formulas filled in and templates applied.
+    def _each(
+        self,
+        title: str,
+        items: Iterable[Item],
+        known: Callable[[Item], Known | None],
+        work: Callable[[Item], Made],
+        found: dict[int, Known],
+    ) -> Iterator[tuple[int, Made]]:
+        """What `work` makes of items, by their numbers; `found` takes what is known of others."""
+        missing: list[int] = []
 
-        They come in the order in which Node sets their formulas, their previews with them, so that
-        neither waits for the other longer than it must.
-        """
-        turn = {url: number for number, url in enumerate(self._awaited)}
-        order = sorted(range(len(pairs)), key=lambda number: turn.get(pairs[number][1].url, -1))
-        for number in self._progress.of("Rendering", order, len(order)):
-            leaf, draft = pairs[number]
-            where = place(leaf, draft)
-            name, key = f"page {draft.url}", digest(self.generator, press.key(leaf, draft, where))
-            page: Page | None = self.cache.load(name, key)
-            if page is None:
-                whole: Draft | None = None
-                if not draft.own:
-                    whole = self.cache.load(f"draft {leaf.url}", leaf.key)
-                whole = whole if whole and whole.stamp == draft.stamp else draft
-                page = press.page(leaf.read(self.cache), whole, where)
-                self.cache.store(name, key, page)
-                self.tally.rendered += 1
-            yield number, page
+        def unknown() -> Iterator[Item]:
+            for number, item in enumerate(items):
+                if (value := known(item)) is None:
+                    missing.append(number)
+                    yield item
+                else:
+                    found[number] = value
 
-    def _key(self, source: SourceFile) -> str:
-        kind = f"{source.is_package} {source.own}"
-        return digest(self.generator, source.digest, source.name, source.display, kind)
+        for turn, made in self.progress.of(title, run(work, unknown(), self._jobs)):
+            yield missing[turn], made
 
 
-def _parse(cache: Cache, order: tuple[SourceFile, str, str]) -> Leaf:
+def _key(generator: str, source: SourceFile) -> str:
+    kind = f"{source.is_package} {source.own}"
+    return digest(generator, source.digest, source.name, source.display, kind)
+
+
+def _parse(cache: Cache, generator: str, source: SourceFile) -> Leaf:
     """Parses a source, in this process or in another."""
-    source, url, key = order
-    parsed = _parsed(source, url)
-    return _leaf(url, key, parsed, kept=cache.store(f"parsed {url}", key, parsed))
+    key, parsed = _key(generator, source), _parsed(source)
+    return _leaf(key, parsed, kept=cache.store(f"parsed {module_url(source)}", key, parsed))
 
 
-def _parsed(source: SourceFile, url: str) -> Parsed:
+def _parsed(source: SourceFile) -> Parsed:
     report = Report()
     module = parse_module(source, report)
-    return Parsed(module, targets(module, url), tuple(report))
+    return Parsed(module, targets(module, module_url(source)), tuple(report))
 
 
-def _leaf(url: str, key: str, parsed: Parsed, *, kept: bool) -> Leaf:
+def _leaf(key: str, parsed: Parsed, *, kept: bool) -> Leaf:
     """What a build keeps in memory of a module that the cache has kept, or not."""
     source = parsed.module.source
-    if source.own or not kept:
-        return Leaf(url, False, key, parsed)
-    module = Module(replace(source, text=""), {}, (), ())
-    bare = {dotted: _bare(target) for dotted, target in parsed.targets.items()}
-    return Leaf(url, False, key, Parsed(module, bare, parsed.diagnostics), whole=False)
+    url, whole = module_url(source), source.own or not kept
+    if not whole:
+        module = Module(replace(source, text=""), {}, (), ())
+        bare = {dotted: _bare(target) for dotted, target in parsed.targets.items()}
+        parsed = Parsed(module, bare, parsed.diagnostics)
+    return Leaf(url, False, key, parsed, whole)
 
 
 def _bare(target: Target) -> Target:
@@ -231,10 +198,10 @@ def _annotate(cache: Cache, drafter: Drafter, leaf: Leaf) -> tuple[Draft, list[t
     module, warning = leaf.read(cache).module, ""
     if not (module.parsed or leaf.prose):
         # A page without notes says why, in the words of the parser's complaint.
-        why = next((d for d in leaf.parsed.diagnostics if d.code == "syntax"), None)
-        place = f"line {why.line}: " if why and why.line else ""
-        reason = f" ({place}{why.message})" if why else ""
-        warning = f"Python cannot parse this file{reason}, so its source is shown as it stands."
+        why = next(d for d in leaf.parsed.diagnostics if d.code == "syntax")
+        place = f"line {why.line}: " if why.line else ""
+        reason = f"({place}{why.message})"
+        warning = f"Python cannot parse this file {reason}, so its source is shown as it stands."
     draft = drafter(Order(module, leaf.url, leaf.prose, leaf.key, warning))
     kept = cache.store(f"draft {leaf.url}", leaf.key, draft)
     return _slim(draft) if kept else draft, draft.formulas()
@@ -246,73 +213,3 @@ def _slim(draft: Draft) -> Draft:
         return draft
     # Whether there is anything to read decides what lists of pages show.
     return replace(draft, sections=(DraftSection("", (), ()),) * bool(draft.sections), answers={})
-
-
-class Press:
-    """Makes pages of drafts: templates, and all that the pages of a site have in common.
-
-    What a page takes of them is part of its key.
-    """
-
-    def __init__(
-        self,
-        options: Options,
-        site: SiteView,
-        typeset: Typeset,
-        works: Mapping[str, Work],
-        shapes: Mapping[str, ModuleShapes],
-        figures: Mapping[str, Drawn],
-    ) -> None:
-        self.typeset, self._shapes, self.figures = typeset, shapes, figures
-        self._works = {work.key: Cited(work.short, work.year, "") for work in works.values()}
-        self._cited = repr(sorted(self._works.items()))
-        theme, docs = options.theme, options.docs
-        # Besides templates, what they include: a style sheet or a drawing beside them.
-        parts = [*theme.rglob("*.html"), *theme.glob("*.css"), *theme.rglob("*.svg")]
-        parts += docs.glob("cards/**/*.html")
-        stamp = digest(*(path.read_bytes() for path in sorted(parts)))
-        # Only the home page lists the others: without the lists, an edit to the title of one page
-        # does not render all of them anew.
-        views = (site, replace(site, catalogue=(), paths=(), hood=()))
-        self._keys = [digest(stamp, repr(view)) for view in views]
-        self._renderers = [Renderer((theme, docs), view, stamp) for view in views]
-
-    def html(self, view: PageView) -> str:
-        """The HTML of a page, by the templates."""
-        return self._renderers[view.kind not in ("home", "list", "missing")].page(view)
-
-    def key(self, leaf: Leaf, draft: Draft, where: Place) -> str:
-        """Digest of all that a page is made of."""
-        theme, shapes = self._keys[draft.url != HOME], self._shapes.get(draft.name)
-        cited = self._cited if "@" in leaf.source.text else ""
-        drawn = stamp(draft.figures(), self.figures)
-        return digest(draft.stamp, repr(where), theme, shapes.stamp if shapes else "", drawn, cited)
-
-    def page(self, parsed: Parsed, draft: Draft, where: Place) -> Page:
-        """The page, once its formulas are there."""
-        report, typeset, module = Report(), self.typeset, parsed.module
-        tex_faults(draft, module.source.lines, typeset, report)
-        shapes = self._shapes.get(draft.name, ModuleShapes())
-        view = page_view(draft, module, where, typeset, shapes)
-        html = hang(self.html(view), draft.figures(), self.figures)
-        formulas = (formula for note in draft.notes() for formula in note.formulas)
-        shown = [typeset_formula(formula, typeset) for formula in formulas]
-        rules = {rule for formula in shown for rule in formula.css}
-        previews = preview_files(
-            parsed.targets.values(),
-            typeset=typeset,
-            own=draft.own,
-            cite=lambda key: self._works.get(key) or unknown(key),
-        )
-        return Page(
-            draft.url,
-            html,
-            facts(html),
-            draft.display,
-            draft.own,
-            tuple(reference for note in draft.notes() for reference in note.references),
-            Rendered("", tuple(sorted(rules))),
-            tuple(report),
-            previews,
-            search_page(draft, module),
-        )

@@ -50,8 +50,6 @@ class AuditedPage:
     display: str
     references: tuple[Reference, ...]
     own: bool
-    #: Gives the lines of the source, if it has any.
-    lines: Callable[[], Sequence[str]] = tuple
 
 
 def facts(page: str) -> PageFacts:
@@ -71,14 +69,18 @@ def facts(page: str) -> PageFacts:
     return PageFacts(_BETWEEN.join(anchors), _BETWEEN.join(asked))
 
 
-def audit(pages: Sequence[AuditedPage], files: Iterable[str], report: Report) -> None:
+#: Gives the lines of the source of a page.
+Lines = Callable[[str], Sequence[str]]
+
+
+def audit(pages: Sequence[AuditedPage], files: Iterable[str], report: Report, lines: Lines) -> None:
     """Report every relative address that leads to no file, or to an anchor its page lacks."""
     anchors = {page.url: page.facts.anchors for page in pages}
     known = {*files, *anchors}
     for page in pages:
         for href in page.facts.hrefs.split(_BETWEEN):
             if fault := _fault(page.url, href, known, anchors):
-                report.add(_diagnostic(page, href, *fault))
+                report.add(_diagnostic(page, lines, href, *fault))
 
 
 @lru_cache(maxsize=200)
@@ -133,10 +135,11 @@ def _near(word: str, known: Iterable[str]) -> str:
     return f"did you mean `{found[0]}`?" if found else "check the spelling"
 
 
-def _diagnostic(page: AuditedPage, href: str, code: str, message: str, hint: str) -> Diagnostic:
+def _diagnostic(
+    page: AuditedPage, lines: Lines, href: str, code: str, message: str, hint: str
+) -> Diagnostic:
     line = next((r.line for r in page.references if r.href == href), 0)
-    lines = page.lines() if line else ()
-    source = lines[line - 1] if 0 < line <= len(lines) else ""
+    source = "".join(lines(page.url)[line - 1 : line]) if line else ""
     severity = Severity.ERROR if page.own else Severity.WARNING
     return Diagnostic(
         page.display, line, source.find(href) + 1, code, message, hint, source, severity

@@ -94,6 +94,7 @@ class Output(Mapping[str, bytes]):
         self._staged: dict[str, int] = {}
         self._count = 0
         self._end = ExitStack()
+        self._result = Written()
 
     def __enter__(self) -> "Output":
         if self._check:
@@ -156,9 +157,10 @@ class Output(Mapping[str, bytes]):
         """Make the folder hold these files; what differs is replaced, what is gone is deleted.
 
         On any fault nothing is renamed: the site that stands stays. Files of ours whose paths begin
-        as one of `keep` are not gone yet. Afterwards all files can be added and published again.
+        as one of `keep` are not gone yet. Afterwards all files can be added and published again:
+        the result is of all that was.
         """
-        result = Written()
+        result = self._result
         known = _read_manifest(self._out)
         if self._check or self._report.failed or not self._check_collisions(known):
             return result

@@ -9,7 +9,7 @@ import pytest
 from site_tools import SITE, build, faults, make_site, options, pages, pages_cache, succeed, tree
 
 from pylit.pipeline.build import THEME, Builder
-from pylit.pipeline.stages import Page
+from pylit.pipeline.press import Page
 from pylit.site.write import MANIFEST
 
 
@@ -31,7 +31,7 @@ def test_a_site_has_a_page_for_every_source_and_the_files_around_them(tmp_path: 
     assert files <= tree(site).keys() and ".hidden" not in tree(site)
     with zipfile.ZipFile(site / "site.zip") as archive:
         assert {"site/index.html", "site/assets/site.css"} <= set(archive.namelist())
-    assert (outcome.pages, outcome.tally.rendered) == (5, 5)
+    assert (outcome.pages, outcome.rendered) == (5, 5)
     for name, texts in {
         "index.html": ['href="pkg/one.html"', "The first"],
         "notes.html": ['href="pkg/one.html#One"', 'href="pkg/two.html"', "mjx-container"],
@@ -55,9 +55,7 @@ def test_an_edit_makes_what_it_concerns_and_nothing_else(tmp_path: Path) -> None
     succeed(tmp_path)
     before = {p: p.stat().st_mtime_ns for p in (tmp_path / "site").rglob("*")}
     again = succeed(tmp_path, check=True), succeed(tmp_path)
-    assert [(o.tally.drafted, o.tally.rendered, o.written.written) for o in again] == [
-        (0, 0, [])
-    ] * 2
+    assert [(o.drafted, o.rendered, o.written.written) for o in again] == [(0, 0, [])] * 2
     assert {p: p.stat().st_mtime_ns for p in (tmp_path / "site").rglob("*")} == before
     one, two, notes = "pkg/one.html", "pkg/two.html", "notes.html"
     for old, new, drafted, written in (
@@ -70,12 +68,12 @@ def test_an_edit_makes_what_it_concerns_and_nothing_else(tmp_path: Path) -> None
     ):
         edit(tmp_path, "pkg/one.py", old, new)
         outcome = succeed(tmp_path)
-        assert outcome.tally.drafted == drafted, old
+        assert outcome.drafted == drafted, old
         changed = {name for name in outcome.written.written if name.endswith(".html")}
         assert changed == written, old
     # A new module answers a link that led nowhere.
     (tmp_path / "pkg/three.py").write_text("class Three:\n    pass\n")
-    assert succeed(tmp_path).tally.drafted == 2
+    assert succeed(tmp_path).drafted == 2
     assert 'href="three.html#Three"' in (tmp_path / "site" / two).read_text()
 
 
@@ -121,7 +119,7 @@ def test_processes_and_damage_leave_no_trace_in_the_site(tmp_path: Path) -> None
     assert sites[0] == sites[1]
     for path in pages_cache(tmp_path / "one").iterdir():
         path.write_bytes(path.read_bytes()[:-7])
-    assert succeed(tmp_path / "one").tally.drafted == 14
+    assert succeed(tmp_path / "one").drafted == 14
     assert tree(tmp_path / "one/site") == sites[0]
 
 
@@ -198,7 +196,7 @@ def test_a_folder_that_is_not_ours_is_refused_before_any_work(tmp_path: Path) ->
     make_site(tmp_path, {"site/thesis.tex": "years of work"})
     outcome = build(tmp_path)
     assert [code for _, _, code in faults(outcome)] == ["output"]
-    assert outcome.tally.drafted == 0
+    assert outcome.drafted == 0
     assert tree(tmp_path / "site").keys() == {"thesis.tex"}
 
 

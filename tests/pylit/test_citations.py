@@ -197,16 +197,16 @@ def test_a_build_names_what_is_wrong(cited: Path) -> None:
 def test_only_pages_that_cite_what_has_changed_are_made_again(cited: Path) -> None:
     succeed(cited)
     again = succeed(cited)
-    assert (again.tally.drafted, again.tally.rendered) == (0, 0)
+    assert (again.drafted, again.rendered) == (0, 0)
     # A title stands in the bibliography alone.
     make_site(cited, {**SITE, "docs_src/references.bib": BIB.replace("{Structure}", "{Form}")})
     titled = succeed(cited)
-    assert (titled.tally.drafted, titled.tally.rendered) == (0, 1)
+    assert (titled.drafted, titled.rendered) == (0, 1)
     assert "Form" in (cited / "site/bibliography.html").read_text()
     assert "Form" in (cited / "site/assets/previews/bibliography.js").read_text()
     # A year stands wherever the work is cited.
     make_site(cited, {**SITE, "docs_src/references.bib": BIB.replace("{1990}", "{1991}")})
     dated = succeed(cited)
-    assert (dated.tally.drafted, dated.tally.rendered) == (1, 2)
+    assert (dated.drafted, dated.rendered) == (1, 2)
     assert "Lone 1991" in (cited / "site/pkg/one.html").read_text()
     assert "Says Lone 1991." in (cited / "site/assets/previews/pkg/one.js").read_text()

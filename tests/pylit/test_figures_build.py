@@ -130,12 +130,12 @@ def test_only_what_reads_a_change_runs_again(tmp_path: Path, children: list[list
         assert old in text
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text.replace(old, new), encoding="utf-8")
-        assert (name, succeed(tmp_path).tally.rendered) == (name, rendered)
+        assert (name, succeed(tmp_path).rendered) == (name, rendered)
         assert children == ([ran] if ran else [])
         site = (tmp_path / "site").rglob("*.html")
         assert any(shown in page.read_text(encoding="utf-8") for page in site)
         children.clear()
-    assert succeed(tmp_path).tally.rendered == 0
+    assert succeed(tmp_path).rendered == 0
     assert children == []
 
 

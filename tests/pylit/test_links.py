@@ -11,7 +11,7 @@ def page(url: str, html: str, *references: Reference, own: bool = True) -> Audit
 
 def check(*pages: AuditedPage, files: tuple[str, ...] = ()) -> list[Diagnostic]:
     report = Report()
-    audit(pages, files, report)
+    audit(pages, files, report, lambda _: [])
     return list(report)
 
 

@@ -53,7 +53,7 @@ def test_what_has_changed_is_found(tmp_path: Path, made: list[int]) -> None:
         build(tmp_path, sources=package)
         assert len(made) == number
         again = succeed(tmp_path, sources=package)
-        assert (len(made), again.tally.rendered) == (number, 0)
+        assert (len(made), again.rendered) == (number, 0)
     assert again.pages == pages
     clean = tmp_path / "clean"
     succeed(tmp_path, sources=package, out=clean, cache=None)
