@@ -700,11 +700,11 @@ def _width(module: nn.Module | None) -> int | None:
 #
 # ## Cost
 #
-# | Attention | Weights | Time per layer | Mask |
-# |:--|:--|:--|:--|
-# | encoder, self-attention | `[S, S, B, H]` | $O(S^2 C)$ | padding |
-# | decoder, self-attention | `[T, T, B, H]` | $O(T^2 C)$ | causal |
-# | decoder, cross-attention | `[T, S, B, H]` | $O(S T C)$ | padding of the source |
+# | Attention, and its mask | Weights | Time per layer |
+# |:--|:--|:--|
+# | encoder, self-attention; padding | `[S, S, B, H]` | $O(S^2 C)$ |
+# | decoder, self-attention; causal | `[T, T, B, H]` | $O(T^2 C)$ |
+# | decoder, cross-attention; padding of the source | `[T, S, B, H]` | $O(S T C)$ |
 #
 # Projections and feed-forward networks add $O((S + T) C^2)$, which dominates up to
 # lengths of several times the width: a layer of the encoder takes $12 S C^2$ for them
