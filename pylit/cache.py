@@ -6,10 +6,10 @@ the cache may be deleted, cut short or shared between builds without one noticin
 Entries are pickles, so the folder is as trusted as the source code beside it.
 """
 
+import fcntl
 import hashlib
 import os
 import pickle
-import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,8 +19,6 @@ from typing import Any, TypeVar
 Value = TypeVar("Value")
 
 _MAGIC = b"pylit-cache-1\n"
-#: What the file of an entry is called. Files of other names are never touched.
-_ENTRY = re.compile(r"[0-9a-f]{32}")
 
 
 def digest(*parts: str | bytes) -> str:
@@ -90,12 +88,10 @@ class Cache:
         self._memory = {name: entry for name, entry in self._memory.items() if name in self._used}
         keep, self._used = {_file(name) for name in self._used}, set()
         for path in self.folder.iterdir() if self.folder and self.folder.is_dir() else ():
-            # An entry is known by its name, and by how it begins: all else here is the user's.
-            if path.name not in keep and _ENTRY.fullmatch(path.name) and path.is_file():
-                with suppress(OSError):
-                    with path.open("rb") as file:
-                        begins = file.read(len(_MAGIC))
-                    if _MAGIC.startswith(begins):
+            # An entry is known by how it begins: all else here is the user's.
+            if path.name not in keep and path.is_file():
+                with suppress(OSError), path.open("rb") as file:
+                    if file.read(len(_MAGIC)) == _MAGIC:
                         path.unlink()
 
 
@@ -109,25 +105,12 @@ def _entry(body: bytes) -> bytes:
 
 #: Locked folders. A process that is forked off must not hold a lock longer than this one lives.
 _held: set[int] = set()
-
-
-def _let_go() -> None:
-    for handle in _held:
-        os.close(handle)
-
-
-if sys.platform != "win32":
-    os.register_at_fork(after_in_child=_let_go)
+os.register_at_fork(after_in_child=lambda: list(map(os.close, _held)))
 
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """Keep a second build that works in the same folder waiting until this one is done."""
-    if sys.platform == "win32":  # It has no locks on folders; builds are not run side by side.
-        yield
-        return
-    import fcntl
-
     handle = os.open(folder, os.O_RDONLY)
     _held.add(handle)
     try:

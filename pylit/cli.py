@@ -9,9 +9,7 @@ import argparse
 import re
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
-from typing import NoReturn
 
 from pylit.node.packages import NodeError, find_node, set_up, user_cache
 from pylit.pipeline.build import Builder
@@ -32,24 +30,11 @@ read and never imported or run.
 """
 
 
-class _Parser(argparse.ArgumentParser):
-    """Knows the nearest option to a misspelt one."""
-
-    def error(self, message: str) -> NoReturn:
-        """Say what is wrong with the command, and what was probably meant."""
-        options = [o for action in self._actions for o in action.option_strings]
-        for word in message.split() if message.startswith("unrecognized arguments:") else ():
-            near = get_close_matches(word.partition("=")[0], options, n=1)
-            if word.startswith("-") and near:
-                message += f"; did you mean {near[0]}?"
-        self.exit(2, f"{self.prog}: {message}\nTry `{self.prog} --help`.\n")
-
-
-def _parser(prog: str) -> _Parser:
+def _parser(prog: str) -> argparse.ArgumentParser:
     commands = "\n".join(f"  {name:6} {meaning}" for name, meaning in _COMMANDS.items())
-    parser = _Parser(
+    parser = argparse.ArgumentParser(
         prog=prog,
-        usage=f"{prog} {{{'|'.join(_COMMANDS)}}} [SOURCE ...] [options]",
+        usage=f"{prog} {{{'|'.join(_COMMANDS)}}} [SOURCE ...] [options], or {prog} --help",
         description="Render annotated Python as side by side pages: notes left, code right.\n\n"
         + commands,
         epilog=_SOURCE,
@@ -82,18 +67,16 @@ def main(argv: Sequence[str] | None = None, home: Path | None = None) -> int:
         parser.error(f"{command}: expected one of {', '.join(_COMMANDS)}")
     command = "new" if given.new else "serve" if given.serve else command
     names += [*given.source, *([given.new] if given.new else [])]
-    if command in ("init", "new"):
-        if len(names) != 1 or given.serve or given.check or given.out:
-            parser.error(f"`{command}` writes one file and builds nothing; give one name alone")
-        return _begin(parser.prog, command, Path(names[0]), home or Path.cwd())
-    serving, root = command == "serve", home or Path.cwd()
-    sources = [Path(name) for name in names]
+    root, base, port = home or Path.cwd(), given.base_url, given.port
+    begins, serving = command in ("init", "new"), command == "serve"
+    sources = [] if begins else [Path(name) for name in names]
     if not home and len(sources) == 1 and _has_site(sources[0]):
         root, sources = sources[0].absolute(), []
-    base, port = given.base_url, given.port
     for message, wrong in {
+        f"`{command}` writes one file and builds nothing; give one name alone": begins
+        and (len(names) != 1 or given.serve or given.check or given.out),
         f"there is no docs_src/site.toml in {root}; write one with `pylit init PACKAGE`, or name a "
-        "package to render, `pylit build PACKAGE`": not sources and not _has_site(root),
+        "package to render, `pylit build PACKAGE`": not (begins or sources or _has_site(root)),
         "--check writes nothing, so there is nothing to serve; choose one": given.check and serving,
         "--port is for a server; add --serve": port is not None and not serving,
         f"--port {port}: expected a port, 0 to 65535": not 0 <= (port or 0) <= 65535,
@@ -109,6 +92,10 @@ def main(argv: Sequence[str] | None = None, home: Path | None = None) -> int:
         if wrong:
             parser.error(message)
     try:
+        if begins:
+            begun = (begin_site if command == "init" else begin_page)(Path(names[0]), root)
+            print(f"{begun} is begun. `{parser.prog} serve` shows it while you write.")
+            return 0
         options = Options(
             root=root,
             out=given.out or (Path("site") if sources else root / "site"),
@@ -126,6 +113,9 @@ def main(argv: Sequence[str] | None = None, home: Path | None = None) -> int:
 
         port = 8000 if port is None else port
         return serve(options, port, lambda: build(options, verbose=given.verbose))
+    except SkeletonError as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("\nInterrupted; the site is as it was.", file=sys.stderr)
         return 130
@@ -147,17 +137,6 @@ def _lacking() -> str:
     except NodeError as error:
         return str(error)
     return ""
-
-
-def _begin(prog: str, command: str, path: Path, root: Path) -> int:
-    """Begin a site, or a page of one; the result is the exit status."""
-    try:
-        begun = (begin_site if command == "init" else begin_page)(path, root)
-    except SkeletonError as error:
-        print(f"{prog}: {error}", file=sys.stderr)
-        return 2
-    print(f"{begun} is begun. `{prog} serve` shows it while you write.")
-    return 0
 
 
 def _has_site(folder: Path) -> bool:

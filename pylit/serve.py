@@ -49,8 +49,7 @@ def serve(options: Options, port: int, first: Callable[[], int]) -> int:
         # This machine only: drafts are nobody else's business.
         listening = socket.create_server(("127.0.0.1", port), backlog=128)
     except OSError as error:
-        other = port + 1 if 1024 <= port < 65535 else 8000
-        way = f"Try --port {other}, or --port 0 for any free one."
+        way = "Try another --port, or --port 0 for any free one."
         print(f"Port {port} cannot be used: {error.strerror}. {way}", file=sys.stderr)
         return 1
     with listening:
@@ -80,13 +79,10 @@ class Live(StaticFiles):
         self.options = options
         self.stop = threading.Event()
         self._show("")
+        reload = Route(_RELOAD, lambda _: FileResponse(_SCRIPT))
+        hosts = Middleware(TrustedHostMiddleware, allowed_hosts=_HOSTS)
         app = Starlette(
-            routes=[
-                Route(_EVENTS, self._events),
-                Route(_RELOAD, lambda _: FileResponse(_SCRIPT)),
-                Mount("/", self),
-            ],
-            middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=_HOSTS)],
+            routes=[Route(_EVENTS, self._events), reload, Mount("/", self)], middleware=[hosts]
         )
         self.server = uvicorn.Server(
             uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=2)
@@ -97,9 +93,8 @@ class Live(StaticFiles):
         options = self.options
         ours = [f"{path.resolve()}{os.sep}" for path in (options.out, options.cache) if path]
         with Builder(options) as builder:
-            folders: list[Path] = []
+            folders, stale = self._watched(), True
             while not self.stop.is_set():
-                stale, folders = True, self._watched()
                 # Watching begins before the build, so that no edit falls between the two.
                 for edits in watch(
                     *folders,
@@ -112,9 +107,9 @@ class Live(StaticFiles):
                 ):
                     if edits or stale:
                         self._build(builder)
-                        stale = False
+                    before, folders = folders, self._watched() if edits else folders
                     # An edit to the settings may have named another folder.
-                    if edits and self._watched() != folders:
+                    if stale := folders != before:
                         break
 
     def _build(self, builder: Builder) -> None:
@@ -172,7 +167,7 @@ class Live(StaticFiles):
             response = await super().get_response(path.lstrip(".") or ".", scope)
         except HTTPException:
             fault = html.escape(self._state[1])
-            text = f"<!doctype html><title>No page</title><pre>{fault}</pre>"
+            text = f"<!doctype html><title>No page</title><body><pre>{fault}</pre></body>"
             return self._page(text.encode(), 404)
         if isinstance(response, FileResponse) and response.media_type == "text/html":
             return self._page(Path(response.path).read_bytes(), response.status_code)
@@ -182,5 +177,5 @@ class Live(StaticFiles):
     def _page(self, data: bytes, status: int) -> Response:
         script = f'<script src="{_RELOAD}" data-version="{self._state[0]}"></script>'.encode()
         body, end, rest = data.rpartition(b"</body>")
-        data = body + script + end + rest if end else data + script
+        data = body + script + end + rest
         return Response(data, status, {"Cache-Control": "no-store"}, "text/html")

@@ -5,7 +5,6 @@ every part that a page has, so that an author replaces what is there and forgets
 """
 
 import keyword
-import re
 from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined
@@ -34,13 +33,10 @@ class SkeletonError(Exception):
 def begin_site(package: Path, root: Path) -> Path:
     """Write ``docs_src/site.toml`` for a package, or a module, in the folder `root`."""
     target, root = package.resolve(), root.resolve()
-    written = Path("docs_src", "site.toml")
-    if root not in target.parents:
-        raise SkeletonError(f"{package} is not below {root}; begin in the folder that holds it")
-    if not target.exists():
+    if not target.exists() or root not in target.parents:
         raise SkeletonError(f"there is no {package} in {root}; name a package or a .py file in it")
     text = _SETTINGS.format(name=target.stem, source=target.relative_to(root).as_posix())
-    return _write(root / written, text, f"{written} is there already; edit it")
+    return _write(root / "docs_src/site.toml", text)
 
 
 def begin_page(path: Path, root: Path) -> Path:
@@ -50,41 +46,41 @@ def begin_page(path: Path, root: Path) -> Path:
     template = docs / "skeleton.py.jinja"
     if config is None or not template.is_file():
         raise SkeletonError("\n".join(map(str, report)) or f"there is no {template}; write one")
-    target = path.resolve()
-    if target.suffix != ".py":
-        raise SkeletonError(f"{target.name} is no Python file; give it a name that ends in .py")
-    if not any((root / name).resolve() in target.parents for name in config.sources):
-        named = " or ".join(f"{name}/" for name in config.sources)
-        raise SkeletonError(f"{target} is not in the site; its sources are in {named}")
-    parts = list(target.relative_to(root.resolve()).with_suffix("").parts)
-    parts = parts[:-1] if parts[-1] == "__init__" else parts
-    for part in parts:
-        if not part.isidentifier() or keyword.iskeyword(part):
-            usable = "_".join(re.findall(r"\w+", part)).lower()
-            hint = f"try {usable!r}" if usable.isidentifier() else "choose a name in letters and _"
-            raise SkeletonError(f"{part!r} cannot be imported in Python; {hint}")
-    if len(parts) < 2:
-        raise SkeletonError(f"{target} would be the package itself; name a module in it")
-    first = path.with_name("__init__.py")
-    if path.name != first.name and not first.exists():
-        raise SkeletonError(f"{path.parent} is no package; begin with {first}")
-    words = parts[-1].strip("_").split("_")
+    target, root = path.resolve(), root.resolve()
+    sources = [root / name for name in config.sources]
+    parts = target.relative_to(root).with_suffix("").parts if root in target.parents else ()
+    parts = parts[:-1] if parts[-1:] == ("__init__",) else parts
+    bad = [part for part in parts if not part.isidentifier() or keyword.iskeyword(part)]
+    for message, wrong in {
+        f"{target.name} is no Python file; give it a name that ends in .py": target.suffix != ".py",
+        f"{target} is not in the site; its sources are in {', '.join(config.sources)}": (
+            not any(source in target.parents for source in sources)
+        ),
+        f"{', '.join(bad)} cannot be imported in Python; choose a name in letters and _": bad,
+        f"{target} would be the package itself; name a module in it": len(parts) < 2,
+        f"{path.parent} is no package; begin with {path.parent}/__init__.py": (
+            path.name != "__init__.py" and not path.with_name("__init__.py").exists()
+        ),
+    }.items():
+        if wrong:
+            raise SkeletonError(message)
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
+    words = parts[-1].strip("_").split("_")
     text = environment.from_string(template.read_text(encoding="utf-8")).render(
         package=".".join(parts[:-1]),
         name=parts[-1],
         title=" ".join(words).capitalize(),
         class_name="".join(word.capitalize() for word in words),
     )
-    return _write(target, text, f"{path} is there already; choose another name, or edit it")
+    return _write(path, text)
 
 
-def _write(path: Path, text: str, taken: str) -> Path:
+def _write(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         # `x` refuses a file that is there: nothing is overwritten.
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise SkeletonError(taken) from None
+        raise SkeletonError(f"{path} is there already; edit it, or choose another name") from None
     return path

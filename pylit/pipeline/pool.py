@@ -11,7 +11,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
 from itertools import chain, islice
 from multiprocessing import connection
 from pathlib import Path
@@ -46,40 +45,33 @@ def run(
     if jobs <= 1 or len(first) < FEW:
         yield from ((index, work(item)) for index, item in numbered)
         return
-    context = multiprocessing.get_context("fork" if _may_fork() else "spawn")
+    # In a fork, a lock that another thread held would stay held for ever.
+    lone = sys.platform == "linux" and len(list(Path("/proc/self/task").iterdir())) == 1
+    context = multiprocessing.get_context("fork" if lone else "spawn")
     executor = ProcessPoolExecutor(jobs, context, initializer=_start, initargs=(work,))
     futures: dict[Future[Result], int] = {}
-    finished = False
     try:
         while True:
-            for index, item in islice(numbered, _AHEAD * jobs - len(futures)):
-                with _uninterrupted():
-                    futures[executor.submit(_call, item)] = index
+            some = list(islice(numbered, _AHEAD * jobs - len(futures)))
+            # Ctrl-C waits while processes start: what is raised in the hooks of a fork is lost.
+            old = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                futures |= {executor.submit(_call, item): index for index, item in some}
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, old)
             if not futures:
                 break
             for future in wait(futures, return_when=FIRST_COMPLETED).done:
                 yield futures.pop(future), future.result()
-        finished = True
-    finally:
-        for child in () if finished else multiprocessing.active_children():
+    except BaseException:
+        for child in multiprocessing.active_children():
             child.terminate()
+        raise
+    finally:
         executor.shutdown(cancel_futures=True)
 
 
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Let Ctrl-C wait while a process starts: what is raised in the hooks of a fork is lost."""
-    if sys.platform == "win32":
-        yield
-        return
-    old = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, old)
-
-
-_work: Callable[[Any], Any] | None = None
+_work: Callable[[Any], Any]
 
 
 def _start(work: Callable[[Any], Any]) -> None:
@@ -95,16 +87,10 @@ def _start(work: Callable[[Any], Any]) -> None:
 def _end_with_parent() -> None:
     """A killed build must leave no processes behind that wait for work."""
     parent = multiprocessing.parent_process()
-    if parent is not None:
-        connection.wait([parent.sentinel])
-        os._exit(1)
+    assert parent is not None
+    connection.wait([parent.sentinel])
+    os._exit(1)
 
 
 def _call(item: Any) -> Any:
-    assert _work is not None
     return _work(item)
-
-
-def _may_fork() -> bool:
-    """Whether this process has a single thread: a lock held by another would stay held for ever."""
-    return sys.platform == "linux" and len(list(Path("/proc/self/task").iterdir())) == 1

@@ -9,11 +9,10 @@ nothing to remember, and the next build looks at contents, as it does after any 
 
 import os
 import sys
-from collections.abc import Collection, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from pylit.tex.maths import versions as versions_of_formulas
 
 _PYLIT = Path(__file__).resolve().parents[1]
 #: The packages whose version can change a page.
-_PACKAGES = ("markdown-it-py", "mdit-py-plugins", "linkify-it-py", "Pygments", "Jinja2", "pybtex")
+_PACKAGES = ("markdown-it-py", "mdit-py-plugins", "Pygments", "Jinja2", "pybtex")
 #: Nanoseconds in which two edits may get the same time; the second is for disks that count seconds.
 _TICK, _SECONDS = 20_000_000, 2_000_000_000
 #: Folders that are not looked at, and what folders hold that are not.
@@ -35,16 +34,12 @@ _SKIPPED = {"pyvenv.cfg", "conda-meta", "CACHEDIR.TAG"}
 def generator_digest() -> str:
     """Changes with every edit to this package, to the Node scripts, and with every new version."""
     code = [path for path in sorted(_PYLIT.rglob("*")) if path.suffix in (".py", ".txt")]
-    return digest(*_versions(), versions_of_formulas(), *(path.read_bytes() for path in code))
+    return digest(_versions(), versions_of_formulas(), *(path.read_bytes() for path in code))
 
 
 @cache
-def _versions() -> tuple[str, ...]:
-    found = [sys.version]
-    for package in _PACKAGES:
-        with suppress(PackageNotFoundError):
-            found.append(f"{package} {version(package)}")
-    return tuple(found)
+def _versions() -> str:
+    return " ".join([sys.version, *map(version, _PACKAGES)])
 
 
 def inputs(options: Options, config: object) -> tuple[str, int]:
@@ -53,17 +48,16 @@ def inputs(options: Options, config: object) -> tuple[str, int]:
     Also when the last of it was touched, as late as it may have been.
     """
     told, newest = [repr(replace(options, jobs=0, cache=None)), repr(config), *versions()], 0
-    paths = _paths(_PYLIT), _paths(options.theme), *map(_paths, options.sources)
-    if not options.sources:
-        out = (options.out, options.cache or options.out)
-        paths += (_paths(options.root, without=out),)
+    known = {os.path.realpath(path) for path in (options.out, options.cache) if path}
+    tops = (_PYLIT, options.theme, *(options.sources or [options.root]))
     # Packages around a source give its modules their names.
     around = (f"{p}/__init__.py" for s in options.sources for p in s.resolve().parents)
-    for path in chain([options.node_modules / ".package-lock.json"], around, *paths):
+    lock = options.node_modules / ".package-lock.json"
+    for path in chain([lock], around, *(_paths(top, known) for top in tops)):
         # Of a link, what it leads to as well.
-        for follow in (False, True):
+        for look in (os.lstat, os.stat):
             try:
-                found = os.stat(path, follow_symlinks=follow)  # noqa: PTH116 - many files
+                found = look(path)
             except (OSError, ValueError):
                 told.append(f"{path} -")
                 break
@@ -73,11 +67,13 @@ def inputs(options: Options, config: object) -> tuple[str, int]:
     return digest(*told), newest
 
 
-def _paths(top: Path, without: Collection[Path] = ()) -> Iterator[str | Path]:
-    """A file, or all files in a folder but for hidden ones, environments and caches."""
+def _paths(top: Path, known: set[str]) -> Iterator[str | Path]:
+    """A file, or all in a folder but for what is hidden, environments, caches and `known` folders.
+
+    Those that it walks become known.
+    """
     if not top.is_dir():
         yield top
-    known = {os.path.realpath(path) for path in without}
     for folder, inside, files in os.walk(top, followlinks=True):
         real = os.path.realpath(folder)
         if real in known or (folder != str(top) and not _SKIPPED.isdisjoint([*inside, *files])):

@@ -32,7 +32,6 @@ def test_a_folder_that_cannot_be_written_only_costs_time(tmp_path: Path) -> None
 def test_pruning_keeps_what_was_asked_for_and_what_is_the_users(tmp_path: Path) -> None:
     Cache(tmp_path).store("old", "k", 1)
     Cache(tmp_path).store("kept", "k", 1)
-    (tmp_path / ("0" * 32)).write_bytes(b"pylit-ca")  # Cut short.
     theirs = [tmp_path / name for name in ("post.md", "1" * 32)]
     for path in theirs:
         path.write_text("years of work")

@@ -66,7 +66,7 @@ def test_somebody_elses_html_is_text_and_faults_are_warnings(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--sorce", "x"], "did you mean --source?"),
+        (["--sorce", "x"], "unrecognized arguments: --sorce"),
         (["biuld"], "expected one of build, serve, init, new"),
         (["--jobs", "0"], "--jobs 0: expected a whole number from 1 on\n"),
         (["--port", "99999", "--serve"], "0 to 65535"),

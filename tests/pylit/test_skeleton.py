@@ -49,10 +49,10 @@ def test_its_exercises_run(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_place_where_no_page_can_be_is_refused(site: Path) -> None:
     before = {path: path.read_bytes() for path in site.rglob("*.py")}
     for name, said in (
-        ("pkg/one.py", "is there already; choose another name"),
+        ("pkg/one.py", "is there already; edit it, or choose another name"),
         ("pkg/notes.md", "notes.md is no Python file"),
-        ("elsewhere.py", "its sources are in pkg/"),
-        ("pkg/half-done.py", "'half-done' cannot be imported in Python; try 'half_done'"),
+        ("elsewhere.py", "its sources are in pkg"),
+        ("pkg/half-done.py", "half-done cannot be imported in Python; choose a name in letters"),
         ("pkg/deep/down.py", "deep is no package; begin with /"),
     ):
         with pytest.raises(SkeletonError, match=r"^[^\n]*$") as refused:
