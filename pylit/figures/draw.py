@@ -6,7 +6,7 @@ a `Panel` of inline SVG: a `Plot`, a `heat_map`, a `bar_list`, or elements of on
 Everything is measured in pixels at the size at which a figure is drawn first. A panel is 288 wide,
 because that is what a page 320 wide has room for; where there is more, panels stand side by side
 and may grow a little. Colours are classes, which the style sheet fills in for both themes; in a
-page each of them begins with ``p-``.
+page each of them begins with ``p-``, for the page has short names as well.
 
     t0 t1 t2 t3 t4      tones            l f c       a line, a filled shape, dashes as cells
     thin thick d        kinds of lines   g b h       grid, border, and the head of a drawing
@@ -29,6 +29,9 @@ GROWTH = 1.25
 #: Height of a line of text, and the width of a letter in it.
 LINE, LETTER = 14.0, 6.0
 
+Range = tuple[float, float]
+Matrix = Sequence[Sequence[float]]
+
 
 @dataclass(frozen=True, slots=True)
 class Panel:
@@ -39,14 +42,11 @@ class Panel:
     parts: tuple[str, ...]
 
     def svg(self) -> str:
-        """The element. Raises `ValueError` for parts that are not well-formed.
-
-        They would swallow the rest of their page.
-        """
+        """The element. Raises `ValueError` for parts that would swallow the rest of their page."""
         w, h = short(self.width), short(self.height)
-        size = f'width="{w}" height="{h}" viewBox="0 0 {w} {h}"'
         grows = f"flex:1 1 {w}px;max-width:{self.width * GROWTH:.0f}px"
-        drawing = f'<svg {size} style="{grows}">{"".join(self.parts)}</svg>'
+        size = {"width": w, "height": h, "viewBox": f"0 0 {w} {h}", "style": grows}
+        drawing = tag("svg", *self.parts, **size)
         try:
             ET.fromstring(drawing)
         except ET.ParseError as error:
@@ -66,28 +66,30 @@ def _tenths(number: float) -> int:
     return round(number * 10)
 
 
-def text(x: float, y: float, words: str, at: str = "start", classes: str = "") -> str:
-    """A line of text. `at` says what of it stands at `x`: its start, middle or end."""
-    anchor = "" if at == "start" else f' text-anchor="{at}"'
-    place = f'x="{short(x)}" y="{short(y)}"{anchor}'
-    return f"<text {place}{_named(classes)}>{escape(words)}</text>"
-
-
-def element(name: str, classes: str = "", *inside: str, **attributes: float | str) -> str:
+def tag(name: str, /, *inside: str, **attributes: float | str) -> str:
     """An element; ``stroke_width=2`` is its attribute ``stroke-width``, an empty one is none."""
     written = "".join(
-        f' {key.replace("_", "-")}="{value if isinstance(value, str) else short(value)}"'
+        f' {key.strip("_").replace("_", "-")}="'
+        f'{escape(value) if isinstance(value, str) else short(value)}"'
         for key, value in attributes.items()
         if value != ""
     )
-    end = f">{''.join(inside)}</{name}>" if inside else "/>"
-    return f"<{name}{_named(classes)}{written}{end}"
+    return f"<{name}{written}" + (f">{''.join(inside)}</{name}>" if inside else "/>")
 
 
-def _named(classes: str) -> str:
-    """Classes as an attribute. The page has short names as well, so these get a prefix."""
-    names = " ".join(f"p-{name}" for name in classes.split())
-    return f' class="{names}"' if names else ""
+def element(name: str, classes: str = "", *inside: str, **attributes: float | str) -> str:
+    """An element of a drawing, with classes of the list above."""
+    return tag(name, *inside, class_=_own(classes), **attributes)
+
+
+def _own(classes: str) -> str:
+    return " ".join(f"p-{name}" for name in classes.split())
+
+
+def text(x: float, y: float, words: str, at: str = "start", classes: str = "") -> str:
+    """A line of text. `at` says what of it stands at `x`: its start, middle or end."""
+    anchor = "" if at == "start" else at
+    return tag("text", escape(words), x=x, y=y, text_anchor=anchor, class_=_own(classes))
 
 
 def box(
@@ -98,7 +100,7 @@ def box(
     drawn = element("rect", f"f t{tone}", fill_opacity="0.14", **size)
     drawn += element("rect", f"l t{tone}", **size)
     drawn += text(x, y + height / 2 + 4, words, "middle") if words else ""
-    return f'<a href="{escape(to)}">{drawn}</a>' if to else drawn
+    return tag("a", drawn, href=to) if to else drawn
 
 
 def line(x1: float, y1: float, x2: float, y2: float, classes: str, head: str = "") -> str:
@@ -119,22 +121,16 @@ def arrow(x1: float, y1: float, x2: float, y2: float, classes: str) -> str:
 def polyline(points: Iterable[tuple[float, float]]) -> str:
     """The path through some points. What is written of one is its distance to the one before."""
     # In tenths of a pixel, so that no error adds up.
-    at = [(_tenths(x), _tenths(y)) for x, y in points]
-    if not at:
-        return ""
-    steps = " ".join(
-        f"{short((x - a) / 10)} {short((y - b) / 10)}" for (a, b), (x, y) in pairwise(at)
-    )
-    return f"M{short(at[0][0] / 10)} {short(at[0][1] / 10)}l" + steps.replace(" -", "-")
+    at = [(0, 0), *((_tenths(x), _tenths(y)) for x, y in points)]
+    steps = [((x - a) / 10, (y - b) / 10) for (a, b), (x, y) in pairwise(at)]
+    first, *others = [f"{short(x)} {short(y)}" for x, y in steps] or [""]
+    return f"M{first}l{' '.join(others).replace(' -', '-')}"
 
 
 def _heads(title: str, words: str = "") -> list[str]:
     """The lines above a drawing: its title, and what it measures."""
     lines = [(line, kind) for line, kind in ((title, "h"), (words, "")) if line]
     return [text(0, (i + 1) * LINE - 3, line, classes=kind) for i, (line, kind) in enumerate(lines)]
-
-
-Range = tuple[float, float]
 
 
 @dataclass
@@ -201,8 +197,7 @@ class Plot:
         points = [self.at(x, y) for x, y in zip(xs, ys, strict=True)]
         classes = f"l t{tone}" + (" d" if dashed else "")
         self.add(element("path", classes, d=polyline(points), data_p=hook))
-        if label:
-            self._labels.append((label, classes))
+        self._labels += [(label, classes)] if label else []
 
     def dots(self, xs: Sequence[float], ys: Sequence[float], tone: int = 0) -> None:
         """Points."""
@@ -295,7 +290,6 @@ def _shown(value: float) -> str:
     return f"{value:,.3f}".rstrip("0").rstrip(".").replace("-", "−")
 
 
-Matrix = Sequence[Sequence[float]]
 #: Strengths of ink.
 LEVELS = 8
 
@@ -343,43 +337,40 @@ def heat_map(
     moved = f"translate({short(left)} {short(top)})"
     for (tone, level), d in sorted(_paths(matrix, high, side).items()):
         ink = {"stroke_opacity": f"{level / LEVELS:g}", "transform": moved}
-        parts.append(element("path", f"c t{tone}", d=d, stroke_width=side, **ink))
+        parts.append(element("path", f"c t{tone:d}", d=d, stroke_width=side, **ink))
     w, h = len(matrix[0]) * side, len(matrix) * side
     if frames:
+        x, y = short(left), short(top)
+        downs = (f"M{short(left + j * side)} {y}v{short(h)}" for j in range(1, len(matrix[0])))
         lines = [
-            *(
-                f"M{short(left + j * side)} {short(top)}v{short(h)}"
-                for j in range(1, len(matrix[0]))
-            ),
-            *(f"M{short(left)} {short(top + i * side)}h{short(w)}" for i in range(1, len(matrix))),
+            *downs,
+            *(f"M{x} {short(top + i * side)}h{short(w)}" for i in range(1, len(matrix))),
         ]
         parts.append(element("path", "g", d="".join(lines)))
     parts.append(element("rect", "b", x=left, y=top, width=w, height=h))
     return Panel(width, top + h + 3, tuple(parts))
 
 
-def _paths(matrix: Matrix, most: float, side: float) -> dict[tuple[int, int], str]:
+def _paths(matrix: Matrix, most: float, side: float) -> dict[tuple[bool, int], str]:
     """For each tone and strength the dashes of all rows; cells without ink are in none."""
-    paths: defaultdict[tuple[int, int], str] = defaultdict(str)
+    paths: defaultdict[tuple[bool, int], str] = defaultdict(str)
     for i, row in enumerate(matrix):
-        j = 0
+        inks = [(value < 0, round(min(abs(value) / most, 1) * LEVELS)) for value in row]
         #: How far each path has come in this row.
-        reached: dict[tuple[int, int], int] = {}
-        inks = ((value < 0, round(min(abs(value) / most, 1) * LEVELS)) for value in row)
-        for (negative, level), cells in groupby(inks):
-            start, j = j, j + len(list(cells))
-            if level:
-                kind = (int(negative), level)
-                move = f"M{short(start * side)} {short((i + 0.5) * side)}"
-                if kind in reached:
-                    move = f"m{short((start - reached[kind]) * side)} 0"
-                paths[kind] += f"{move}h{short((j - start) * side)}"
-                reached[kind] = j
+        reached: dict[tuple[bool, int], int] = {}
+        for ink, run in groupby(range(len(row)), inks.__getitem__):
+            first, *others = run
+            move = f"M{short(first * side)} {short((i + 0.5) * side)}"
+            if ink in reached:
+                move = f"m{short((first - reached[ink]) * side)} 0"
+            reached[ink] = first + 1 + len(others)
+            if ink[1]:
+                paths[ink] += f"{move}h{short((1 + len(others)) * side)}"
     return paths
 
 
 #: Classes of cells whose text stands at the right, or in the middle; at the left is usual.
-_ALIGNED = {"l": "", "r": ' class="r"', "c": ' class="m"'}
+_ALIGNED = {"l": "", "r": "r", "c": "m"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,34 +388,32 @@ class Table:
     notes: Sequence[str] = ()
 
     def cells(self) -> str:
-        """Its head and its rows, as HTML inside of a table that stands by itself.
-
-        Raises `ValueError` for rows that are not as long as the head.
-        """
+        """The inside of its element. Raises `ValueError` for a row not as long as the head."""
         count, align = len(self.head), self.align or "l" + "r" * (len(self.head) - 1)
         if not count or not self.rows:
             raise ValueError("the table is empty; give it a head and a row")
         if len(align) != count or set(align) - set(_ALIGNED):
             letters = f"{count} of the letters l, r and c, one for each column"
             raise ValueError(f"`align` ({align!r}) must be {letters}")
-        looks = [_ALIGNED[letter] for letter in align]
+
+        for number, cells in enumerate(self.rows, 1):
+            if len(cells) != count:
+                raise ValueError(f"row {number} has {len(cells)} cells and the head {count}")
+
+        def row(cells: Sequence[str], scopes: Sequence[str]) -> str:
+            looks = ({"scope": s, "class": _ALIGNED[a]} for s, a in zip(scopes, align, strict=True))
+            words = zip(cells, looks, strict=True)
+            made = (tag("th" if a["scope"] else "td", escape(cell), **a) for cell, a in words)
+            return tag("tr", *made)
+
         # An empty header is no header of anything.
-        head = "".join(
-            f'<th scope="col"{look}>{escape(cell)}</th>' if cell else "<td></td>"
-            for cell, look in zip(self.head, looks, strict=True)
-        )
-        rows = ""
-        for number, row in enumerate(self.rows, 1):
-            if len(row) != count:
-                raise ValueError(f"row {number} has {len(row)} cells and the head {count}")
-            cells = [f"{look}>{escape(cell)}" for cell, look in zip(row, looks, strict=True)]
-            rows += f'<tr><th scope="row"{cells[0]}</th>'
-            rows += "".join(f"<td{cell}</td>" for cell in cells[1:]) + "</tr>"
-        return f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody>"
+        head = row(self.head, ["col" * bool(cell) for cell in self.head])
+        body = (row(cells, ["row"] + [""] * (count - 1)) for cells in self.rows)
+        return tag("thead", head) + tag("tbody", *body)
 
     def below(self) -> str:
         """What stands under it."""
-        return "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        return "".join(tag("p", escape(note)) for note in self.notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,6 +426,13 @@ class Knob:
     high: float
     step: float
     value: float
+
+    def html(self) -> str:
+        """The slider, between what it sets and its value."""
+        ends = {"min": self.low, "max": self.high, "step": self.step, "value": self.value}
+        numbers = {key: f"{value:g}" for key, value in ends.items()}
+        slider = tag("input", type="range", name=self.name, **numbers, autocomplete="off")
+        return tag("p", tag("label", escape(self.label), slider), tag("b", f"{self.value:g}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -456,19 +452,10 @@ class Demo:
     def html(self) -> str:
         """The knobs, and the data."""
         data = json.dumps(self.data, ensure_ascii=False, separators=(",", ":"))
-        data = data.replace("</", "<\\/")
-        knobs = "".join(
-            f"<p><label>{escape(knob.label)}"
-            f'<input type="range" name="{escape(knob.name)}" min="{knob.low:g}" max="{knob.high:g}"'
-            f' step="{knob.step:g}" value="{knob.value:g}" autocomplete="off"></label>'
-            f"<b>{knob.value:g}</b></p>"
-            for knob in self.knobs
-        )
-        return (
-            f'<div class="knobs js" data-demo="{escape(self.name)}">{knobs}'
-            f"<output>{escape(self.says)}</output>"
-            f'<script type="application/json">{data}</script></div>'
-        )
+        data = tag("script", data.replace("</", "<\\/"), type="application/json")
+        knobs = (knob.html() for knob in self.knobs)
+        inside = (*knobs, tag("output", escape(self.says)), data)
+        return tag("div", *inside, class_="knobs js", data_demo=self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,20 +472,19 @@ class Figure:
 
     def picture(self) -> str:
         """The HTML of its drawings and of its knobs."""
-        drawings = [panel.svg() for panel in self.panels]
+        drawings = "".join(panel.svg() for panel in self.panels)
         # What is inside of an image cannot be reached, so links make it a group.
-        role = "group" if any("<a " in drawing for drawing in drawings) else "img"
-        label = f'role="{role}" aria-label="{escape(" ".join(self.alt.split()))}"'
-        picture = f'<div class="panels" {label}>{"".join(drawings)}</div>'
+        role, alt = "group" if "<a " in drawings else "img", " ".join(self.alt.split())
+        picture = tag("div", drawings, class_="panels", role=role, aria_label=alt)
         picture += self.demo.html() if self.demo else ""
         if self.live:
-            button = f'<button type="button" data-live="{escape(self.live)}">Try it</button>'
-            picture += f'<p class="js">{button}</p>'
+            button = tag("button", "Try it", type="button", data_live=self.live)
+            picture += tag("p", button, class_="js")
         return picture
 
     def below(self) -> str:
         """The HTML of its numbers."""
         if self.table is None:
             return ""
-        table = f'<div class="table-scroll"><table>{self.table.cells()}</table></div>'
-        return f"<details><summary>{escape(self.table.title)}</summary>{table}</details>"
+        table = tag("div", tag("table", self.table.cells()), class_="table-scroll")
+        return tag("details", tag("summary", escape(self.table.title)), table)
