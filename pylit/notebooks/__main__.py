@@ -10,46 +10,38 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from pylit.notebooks.document import OWN, Maker, as_text, has_run
+from pylit.notebooks import OWN, NotebookError
+from pylit.notebooks.document import Maker, as_text, has_run
 from pylit.notebooks.execution import executed
-from pylit.notebooks.recipe import NotebookError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
-def parser() -> argparse.ArgumentParser:
-    """The options, and what they mean."""
-    result = argparse.ArgumentParser(prog="python -m pylit.notebooks", description=__doc__)
-    add = result.add_argument
-    add("names", nargs="*", metavar="NAME", help="notebooks, such as feedback (default: all)")
-    add("--execute", action="store_true", help="run them, also where the code is as it was")
-    add("--no-execute", action="store_true", help="make the cells only")
-    add("--check", action="store_true", help="write nothing; fail if a notebook is not up to date")
-    add("--root", type=Path, default=REPOSITORY, metavar="DIR", help="the folder with docs_src")
-    return result
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the result is the exit status."""
-    options = parser()
+    options = argparse.ArgumentParser(prog="python -m pylit.notebooks", description=__doc__)
+    add = options.add_argument
+    add("names", nargs="*", metavar="NAME", help="notebooks, such as feedback (default: all)")
+    mode = options.add_mutually_exclusive_group().add_argument
+    mode("--execute", action="store_true", help="run them, also where the code is as it was")
+    mode("--check", action="store_true", help="write nothing; fail if a notebook is not up to date")
+    add("--root", type=Path, default=REPOSITORY, metavar="DIR", help="the folder with docs_src")
     given = options.parse_args(argv)
-    if given.execute and (given.no_execute or given.check):
-        options.error("--execute does not go with --no-execute or --check")
     try:
         maker = Maker(given.root)
         for name in given.names:
-            if name not in maker.recipes:
-                near = get_close_matches(name, maker.recipes, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(maker.recipes)}"
+            if name not in maker.names:
+                near = get_close_matches(name, maker.names, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(maker.names)}"
                 raise NotebookError(f"there is no notebook {name!r}; {hint}")
-        names = [name for name in maker.recipes if not given.names or name in given.names]
+        names = given.names or maker.names
         if given.check:
             stale = [fault for name in names if (fault := _stale(maker, name))]
             for fault in stale:
                 print(f"error: {fault}; run `make notebooks`", file=sys.stderr)
-            return 1 if stale else 0
+            return int(bool(stale))
         for name in names:
-            _make(maker, name, force=given.execute, run=not given.no_execute)
+            _make(maker, name, force=given.execute)
     except NotebookError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -67,12 +59,12 @@ def _stale(maker: Maker, name: str) -> str:
     return "" if has_run(made) else f"notebooks/{path.name} has not run since its code changed"
 
 
-def _make(maker: Maker, name: str, *, force: bool, run: bool) -> None:
+def _make(maker: Maker, name: str, *, force: bool) -> None:
     made, path = maker.document(name), maker.path(name)
-    if run and (force or not has_run(made)):
+    if force or not has_run(made):
         print(f"{name}: running …", flush=True)
         made = maker.document(name, executed(made))
-        print(f"{name}: {made['metadata'][OWN]['run']['seconds']:.0f} s")
+        print(f"{name}: {made.metadata[OWN].run.seconds:.0f} s")
     text = as_text(made)
     if path.is_file() and path.read_text(encoding="utf-8") == text:
         print(f"{name}: as it was")

@@ -1,4 +1,16 @@
-"""A notebook as a file: cells in, JSON out, the same bytes for the same source.
+"""A notebook: the cells that its recipe asks for, in a file that is the same for the same source.
+
+The recipe, ``docs_src/notebooks/feedback.md``, is Markdown with front matter. Its blocks of
+``python`` become code cells and what is between them text. A word behind ``python`` marks the cell
+(``parameters``), and ``alt="…"`` says what its pictures show. Comments stand for what comes from
+elsewhere:
+
+    <!-- include: setup -->    the file docs_src/notebooks/parts/setup.md
+    <!-- chapters -->          the modules of `chapters`, cell by cell
+    <!-- exercises -->         the exercises of `page`, to which the notebook belongs
+
+A chapter is a module, or some of its definitions: ``pkg.a(Name,Other)`` takes these, and
+``pkg.a(-Name)`` all but this one.
 
 What a run left in a notebook, its outputs, belongs to its code: as long as no code cell changes,
 a notebook that is made anew keeps them, and a mended sentence costs no training.
@@ -6,26 +18,27 @@ a notebook that is made anew keeps them, and a mended sentence costs no training
 
 import hashlib
 import json
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+from nbformat import NotebookNode, from_dict, v4
+
 from pylit.diagnostics import Report
+from pylit.model import Module
+from pylit.notebooks import OWN, NotebookError
 from pylit.notebooks.lesson import Lesson, Names
-from pylit.notebooks.recipe import Cell, NotebookError, Part, Recipe, read_recipe
 from pylit.notebooks.wording import Wording
 from pylit.prose.works import read_bibliography
 from pylit.site.addresses import module_url
 from pylit.site.config import load_config
+from pylit.source import frontmatter
 from pylit.source.discover import discover
 from pylit.source.parse import parse_module
 
-#: A notebook as its file holds it.
-Document = dict[str, Any]
-
-#: What of a notebook's and a cell's metadata is ours.
-OWN = "labml_nn"
 #: Metadata of a notebook's language, as Jupyter and Colab write it.
 _LANGUAGE = {
     "accelerator": "GPU",
@@ -33,12 +46,27 @@ _LANGUAGE = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
-PACKAGE = """\
+_PACKAGE = """\
 ## The package
 
 The same classes are in a package, with kernels that make them faster on a CPU, with checkpoints
 and training on several processes. The next cell installs it, without changing PyTorch, once you
 remove its `#`."""
+
+_PIECE = re.compile(
+    r"^(?:```python([^\n]*)\n(.*?)\n```|<!-- (chapters|exercises) -->)$", re.M | re.S
+)
+_INCLUDE = re.compile(r"^<!-- include: ([\w-]+) -->$", re.MULTILINE)
+
+
+def cell(kind: str, text: str, tags: Iterable[str] = (), **about: str) -> NotebookNode:
+    """A cell; `about` may have the `chapter` that it is made of, and what its pictures show."""
+    own = {key: value for key, value in about.items() if value}
+    metadata: dict[str, Any] = {OWN: own} if own else {}
+    metadata |= {"tags": [*tags]} if tags else {}
+    made: dict[str, Any] = {"cell_type": kind, "metadata": metadata, "source": text}
+    made |= {"execution_count": None, "outputs": []} if kind == "code" else {}
+    return NotebookNode(from_dict(made))
 
 
 class Maker:
@@ -50,99 +78,119 @@ class Maker:
     def __init__(self, root: Path) -> None:
         report, docs = Report(), root / "docs_src"
         config = load_config(docs / "site.toml", "docs_src/site.toml", report)
-        if config is None:
-            raise NotebookError("\n".join(map(str, report)))
-        self._config = config
-        self._folder = root / "notebooks"
         found = [
             parse_module(source, report)
-            for name in config.sources
+            for name in (config.sources if config else ())
             for source in discover(root / name, own=True, report=report)
         ]
-        self._modules = {module.source.name: module for module in found if module.parsed}
         works = read_bibliography(docs / "references.bib", "docs_src/references.bib", report)
+        if config is None or report.failed:
+            raise NotebookError("\n".join(map(str, report)))
+        self._config, self._root, self._recipes = config, root, docs / "notebooks"
+        self._modules = {module.source.name: module for module in found if module.parsed}
+        sources = [module.source for module in self._modules.values()]
+        self._wording = Wording(config.base_url, works, sources)
+        self.names = [path.stem for path in sorted(self._recipes.glob("*.md"))]
+
+    def recipe(self, name: str) -> tuple[Mapping[str, str], str]:
+        """The front matter and the text of a recipe."""
+        path, report = self._recipes / f"{name}.md", Report()
+        display = path.relative_to(self._root).as_posix()
+        values, body, _ = frontmatter.split(path.read_text("utf-8"), path=display, report=report)
         if report.failed:
             raise NotebookError("\n".join(map(str, report)))
-        sources = (module.source for module in self._modules.values())
-        self._wording = Wording(config.base_url, works, sources)
-        paths = sorted((docs / "notebooks").glob("*.md"))
-        self.recipes = {path.stem: read_recipe(path, root) for path in paths}
+        for key in ("title", "summary", "page", "chapters"):
+            if not values.get(key):
+                raise NotebookError(f"{display} has no `{key}`; add a line `{key}: …` to its head")
 
-    def cells(self, name: str) -> Iterator[Cell]:
+        def included(match: re.Match[str]) -> str:
+            part = path.parent / "parts" / f"{match[1]}.md"
+            if not part.is_file():
+                hint = "there is no such file in `parts`"
+                raise NotebookError(f"{display} includes `{match[1]}`; {hint}")
+            return part.read_text(encoding="utf-8").strip("\n")
+
+        return values, _INCLUDE.sub(included, body)
+
+    def cells(self, name: str) -> Iterator[NotebookNode]:
         """The cells of a notebook, without the line that says where it ran."""
-        recipe, repository = self.recipes[name], self._config.repository
-        chapters = [piece.module for piece in recipe.pieces if isinstance(piece, Part)]
+        values, body = self.recipe(name)
+        page, repository = values["page"], self._config.repository
+        chapters = {
+            module: choice.rstrip(")").split(",")
+            for module, _, choice in (one.partition("(") for one in values["chapters"].split())
+        }
         names = Names(chapters, self._modules)
-        yield Cell("markdown", self._title(recipe))
-        for piece in recipe.pieces:
-            if isinstance(piece, Cell):
-                yield piece
-                names.cell(piece)
-            elif isinstance(piece, Part):
-                yield from self._lesson(piece, names).cells()
-            elif text := self._lesson(Part(recipe.page), names).exercises():
-                yield Cell("markdown", names.not_imported(text))
-            else:
-                hint = "remove the comment that asks for them"
-                raise NotebookError(f"{name}: the page {recipe.page} sets no exercises; {hint}")
+        yield cell("markdown", self._title(name, values))
+        found = iter([*_PIECE.split(body), "", "", ""])
+        for text, info, code, mark in zip(found, found, found, found, strict=True):
+            # One cell for each chapter of the recipe, so that it can be found and folded.
+            parts = (part.strip("\n") for part in re.split(r"\n(?=## )", text))
+            yield from (cell("markdown", part) for part in parts if part)
+            if code:
+                tags, _, alt = info.partition('alt="')
+                yield cell("code", code, tags.split(), alt=alt.strip().removesuffix('"'))
+                names.imported(code)
+            elif mark == "chapters":
+                for module, choice in chapters.items():
+                    lesson = Lesson(self._module(module), names, self._wording, choice)
+                    yield from (cell(*made, chapter=module) for made in lesson.cells())
+            elif mark:
+                text = Lesson(self._module(page), names, self._wording).exercises()
+                if not text:
+                    hint = "remove the comment that asks for them"
+                    raise NotebookError(f"{name}: the page {page} sets no exercises; {hint}")
+                yield cell("markdown", text)
         if repository:
-            yield Cell("markdown", PACKAGE)
-            address = f"git+https://github.com/{repository}"
-            yield Cell("code", f'# %pip install "labml-nn @ {address}"')
+            yield cell("markdown", _PACKAGE)
+            yield cell("code", f'# %pip install "labml-nn @ git+https://github.com/{repository}"')
 
-    def _lesson(self, part: Part, names: Names) -> Lesson:
-        if part.module not in self._modules:
-            raise NotebookError(f"there is no module `{part.module}`; write its dotted name")
-        return Lesson(self._modules[part.module], names, self._wording, part)
+    def _module(self, name: str) -> Module:
+        if name not in self._modules:
+            raise NotebookError(f"there is no module `{name}`; write its dotted name")
+        return self._modules[name]
 
-    def _title(self, recipe: Recipe) -> str:
+    def _title(self, name: str, values: Mapping[str, str]) -> str:
         config, links = self._config, []
         if config.base_url:
-            page = module_url(self._modules[recipe.page].source)
+            page = module_url(self._module(values["page"]).source)
             links.append(f"[The page]({config.base_url}{page})")
         if config.repository:
-            path = f"{config.repository}/blob/{config.branch}/notebooks/{recipe.name}.ipynb"
+            path = f"{config.repository}/blob/{config.branch}/notebooks/{name}.ipynb"
             links.append(f"[Open in Colab](https://colab.research.google.com/github/{path})")
-        return f"# {recipe.title}\n\n{recipe.summary}\n\n{' · '.join(links)}".strip()
+        summary = " ".join(values["summary"].split())
+        return f"# {values['title']}\n\n{summary}\n\n{' · '.join(links)}".strip()
 
     def path(self, name: str) -> Path:
         """The file of a notebook."""
-        return self._folder / f"{name}.ipynb"
+        return self._root / "notebooks" / f"{name}.ipynb"
 
-    def document(self, name: str, old: Document | None = None) -> Document:
+    def document(self, name: str, old: NotebookNode | None = None) -> NotebookNode:
         """A notebook as its sources say, with the outputs of `old`, or its file, if they hold."""
-        return document([*self.cells(name)], name, old or read_document(self.path(name)))
+        return document(self.cells(name), name, old or read_document(self.path(name)))
 
 
-def document(cells: Sequence[Cell], name: str, old: Document | None = None) -> Document:
+def document(
+    cells: Iterable[NotebookNode], name: str, old: NotebookNode | None = None
+) -> NotebookNode:
     """The notebook of these cells, with the outputs of `old` if it has the same code."""
-    ran = code_cells(old) if old is not None else []
-    kept = [source_of(cell) for cell in ran] == [cell.text for cell in cells if cell.kind == "code"]
-    run: Mapping[str, Any] = old["metadata"].get(OWN, {}).get("run", {}) if old and kept else {}
-    outputs = iter(ran if kept else [])
+    first, *others = deepcopy([*cells])
+    ran = code_cells(old) if old else []
+    code = [made for made in others if made.cell_type == "code"]
+    run = {}
+    if old and [made.source for made in code] == ["".join(before.source) for before in ran]:
+        run = old.metadata.get(OWN, {}).get("run", {})
+        for made, before in zip(code, ran, strict=True):
+            made |= {key: before[key] for key in ("execution_count", "outputs")}
+    others = [first, cell("markdown", run_line(run)), *others]
     counted: Counter[str] = Counter()
-    result = []
-    for cell in (cells[0], Cell("markdown", run_line(run)), *cells[1:]):
-        key = f"{name} {cell.kind} {cell.text}"
+    for made in others:
+        key = f"{name} {made.cell_type} {made.source}"
         counted[key] += 1
-        digest = hashlib.sha256(f"{key} {counted[key]}".encode()).hexdigest()
-        own = {key: value for key in ("chapter", "alt") if (value := getattr(cell, key))}
-        metadata: dict[str, Any] = {OWN: own} if own else {}
-        if cell.tags:
-            metadata["tags"] = list(cell.tags)
-        made: dict[str, Any] = {
-            "cell_type": cell.kind,
-            "id": digest[:12],
-            "metadata": metadata,
-            "source": cell.text.splitlines(keepends=True),
-        }
-        if cell.kind == "code":
-            before = next(outputs, {})
-            made["execution_count"] = before.get("execution_count")
-            made["outputs"] = before.get("outputs", [])
-        result.append(made)
-    about = {**_LANGUAGE, OWN: {"notebook": name, **({"run": dict(run)} if run else {})}}
-    return {"cells": result, "metadata": about, "nbformat": 4, "nbformat_minor": 5}
+        made["id"] = hashlib.sha256(f"{key} {counted[key]}".encode()).hexdigest()[:12]
+    about = _LANGUAGE | {OWN: {"notebook": name} | ({"run": run} if run else {})}
+    version = {"nbformat": 4, "nbformat_minor": 5}
+    return NotebookNode(from_dict({"cells": others, "metadata": about, **version}))
 
 
 def run_line(run: Mapping[str, Any]) -> str:
@@ -158,34 +206,30 @@ def run_line(run: Mapping[str, Any]) -> str:
     )
 
 
-def read_document(path: Path) -> Document | None:
+def read_document(path: Path) -> NotebookNode | None:
     """A notebook from its file; None if there is none. Raises `NotebookError` if it is damaged."""
     try:
-        loaded: Document = json.loads(path.read_text(encoding="utf-8"))
-        code_cells(loaded)
+        # What is written of outputs stays, whichever version of nbformat wrote it.
+        old: NotebookNode = from_dict(json.loads(path.read_text(encoding="utf-8")))
+        code_cells(old)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, LookupError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         hint = "remove it, and make it anew with `make notebooks`"
         raise NotebookError(f"{path.name} cannot be read ({error!r}); {hint}") from error
-    return loaded
+    return old
 
 
-def as_text(document: Document) -> str:
-    """The file: sorted keys and an indentation of one space, as Jupyter writes it."""
-    return json.dumps(document, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+def as_text(document: NotebookNode) -> str:
+    """The file, as Jupyter writes it."""
+    return f"{v4.writes(document)}\n"
 
 
-def has_run(document: Document) -> bool:
+def has_run(document: NotebookNode) -> bool:
     """Whether its outputs are those of a run of this code."""
-    return "run" in document["metadata"].get(OWN, {})
+    return "run" in document.metadata.get(OWN, {})
 
 
-def source_of(cell: Mapping[str, Any]) -> str:
-    """The text of a cell in a document."""
-    return "".join(cell["source"])
-
-
-def code_cells(document: Document) -> list[dict[str, Any]]:
+def code_cells(document: NotebookNode) -> list[NotebookNode]:
     """The code cells of a document."""
-    return [cell for cell in document["cells"] if cell["cell_type"] == "code"]
+    return [cell for cell in document.cells if cell.cell_type == "code"]

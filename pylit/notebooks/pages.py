@@ -14,7 +14,7 @@ from typing import Any
 
 from pylit.diagnostics import Diagnostic, Report
 from pylit.model import Module, SourceFile
-from pylit.notebooks.document import OWN, source_of
+from pylit.notebooks import OWN
 from pylit.site.prose import text_module
 
 FOLDER = "notebooks"
@@ -47,7 +47,7 @@ def _page(path: Path, base_url: str) -> tuple[Module, dict[str, bytes]]:
     name, raw = f"{FOLDER}/{path.stem}", path.read_bytes()
     files = {f"{name}.ipynb": raw}
     first, *cells = json.loads(raw)["cells"]
-    head = _TITLE.match(source_of(first))
+    head = _TITLE.match("".join(first["source"]))
     if head is None:
         raise ValueError("no title and summary in its first cell")
     parts = [f"{head['links']} · " * bool(head["links"]) + f"[Download]({path.name})"]
@@ -64,7 +64,7 @@ def _page(path: Path, base_url: str) -> tuple[Module, dict[str, bytes]]:
 
 def _cell(cell: Mapping[str, Any], name: str, files: dict[str, bytes]) -> Iterator[str]:
     """A cell as Markdown; its pictures go to `files`."""
-    text, own = source_of(cell), cell["metadata"].get(OWN, {})
+    text, own = "".join(cell["source"]), cell["metadata"].get(OWN, {})
     if cell["cell_type"] == "code":
         fence = "`" * max(3, 1 + max(map(len, re.findall(r"`+", text)), default=0))
         yield f"{fence}python\n{text}\n{fence}"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from urllib.parse import unquote
 
 from pylit.model import SourceFile
-from pylit.notebooks.recipe import NotebookError
+from pylit.notebooks import NotebookError
 from pylit.prose.syntax import BRACKETS, PART
 from pylit.prose.works import BIBLIOGRAPHY, Work
 from pylit.site.addresses import HOME, module_url, prose_url
@@ -20,6 +20,7 @@ from pylit.site.addresses import HOME, module_url, prose_url
 _FENCED = re.compile(r"^ *(```+|~~~+)[^\n]*\n.*?(?:^ *\1[`~]*[ \t]*$|\Z)", re.M | re.S)
 _HEADING = re.compile(r"^(#{1,6}) (.*?)(?:[ \t]*\{#[\w.-]+\})?[ \t]*$", re.MULTILINE)
 _ALERT = re.compile(r"^((?:> ?)+)\[!(\w+)\][ \t]*$", re.MULTILINE)
+_QUOTED = re.compile(r"^> ?", re.MULTILINE)
 _ALIGNED = re.compile(r"^\\begin\{(align|gather)(\*?)\}(.*?)\\end\{\1\2\}", re.M | re.S)
 _FIGURE = re.compile(r"!\[((?:(?!!\[).)*?)\]\((?:figure|table):[\w.]+\)", re.DOTALL)
 _TARGET = re.compile(r"\]\(([^()\s]+)\)")
@@ -30,7 +31,7 @@ _INSIDE = re.compile(rf"(?<!!)\[([^\[\]]+)\]\((?!{_SCHEME})[^()\s]+\)")
 _SHAPED = re.compile(r"\s*([*+-] |\d+\. |\||\$\$|>|```| {4}|\\begin)")
 
 #: What to look for, and what stands there instead.
-Rules = Iterable[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]]
+Rule = tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
 
 
 class Wording:
@@ -45,27 +46,28 @@ class Wording:
     def __init__(
         self, base_url: str, works: Mapping[str, Work], sources: Iterable[SourceFile]
     ) -> None:
-        self.base_url = base_url
-        self._works = works
-        self._sources = {
-            name: source for source in sources for name in (source.name, source.display)
-        }
+        self._base_url, self._works = base_url, works
+        self._sources = {name: one for one in sources for name in (one.name, one.display)}
+
+    def page(self, words: str, source: SourceFile) -> str:
+        """Words that lead to the page of a module."""
+        base = self._base_url
+        return f"[{words}]({base}{module_url(source)})" if base else words
 
     def markdown(self, text: str, source: SourceFile, *, deeper: int = 1) -> str:
         """A note of `source` as a cell shows it; its headings go `deeper`."""
         figure = "The page of this chapter on the site has a figure:"
-        links: tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]] = (_INSIDE, r"\1")
-        if self.base_url:
-            page = self.base_url + module_url(source)
-            figure = f"On [the page of this chapter]({page}) there is a figure:"
-            links = (_TARGET, lambda m: f"]({self._address(m[1], source)})")
-        rules: Rules = (
+        links: Rule = _INSIDE, r"\1"
+        if self._base_url:
+            figure = f"On {self.page('the page of this chapter', source)} there is a figure:"
+            links = _TARGET, lambda m: f"]({self._address(m[1], source)})"
+        rules: tuple[Rule, ...] = (
             (_HEADING, lambda m: f"{'#' * min(len(m[1]) + deeper, 6)} {m[2]}"),
             (_ALERT, lambda m: f"{m[1]}**{m[2].capitalize()}**\n{m[1].rstrip()}"),
             (_ALIGNED, r"$$\n\\begin{\1ed}\3\\end{\1ed}\n$$"),
             (_FIGURE, rf"*{figure}* \1"),
             links,
-            (BRACKETS, lambda m: self._citation(m[1], source, self.base_url)),
+            (BRACKETS, lambda m: self._citation(m[1], source, self._base_url)),
         )
         done, parts = 0, []
         for code in _FENCED.finditer(text):
@@ -75,9 +77,9 @@ class Wording:
 
     def comment(self, text: str, source: SourceFile, width: int = 10_000) -> str:
         """A note that stays inside of code, in plain words, on lines of at most `width` columns."""
-        rules: Rules = (
+        rules: tuple[Rule, ...] = (
             (_ALERT, lambda m: f"> {m[2].capitalize()}:"),
-            (re.compile(r"^> ?", re.MULTILINE), ""),
+            (_QUOTED, ""),
             (_HEADING, r"\2"),
             (_LINK, r"\1"),
             (BRACKETS, lambda m: self._citation(m[1], source)),
@@ -121,10 +123,10 @@ class Wording:
         else:
             hint = "write the path of a module or of a page of docs_src/pages"
             raise NotebookError(f"{source.display}: the link {written!r} leads nowhere; {hint}")
-        return self.base_url + ("" if page == HOME else page) + mark + anchor
+        return self._base_url + ("" if page == HOME else page) + mark + anchor
 
 
-def _ruled(text: str, rules: Rules) -> str:
+def _ruled(text: str, rules: Iterable[Rule]) -> str:
     for pattern, new in rules:
         text = pattern.sub(new, text)
     return text

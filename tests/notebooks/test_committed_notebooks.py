@@ -7,21 +7,16 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from pylit.notebooks.document import Maker, as_text, has_run, source_of
-from pylit.notebooks.recipe import Recipe
+from pylit.notebooks.document import Maker, as_text, has_run
 from pylit.source.frontmatter import split
 
 ROOT = Path(__file__).parents[2]
 MAKER = Maker(ROOT)
-NAMES = list(MAKER.recipes)
+NAMES = MAKER.names
 
 
-def committed(name: str) -> dict:
-    return json.loads((ROOT / f"notebooks/{name}.ipynb").read_text(encoding="utf-8"))
-
-
-def outputs(made: dict) -> list[dict]:
-    return [output for cell in made["cells"] for output in cell.get("outputs", ())]
+def committed(name: str) -> nbformat.NotebookNode:
+    return nbformat.read(MAKER.path(name), 4)
 
 
 def test_no_notebook_without_a_recipe():
@@ -48,7 +43,7 @@ def test_it_is_a_notebook_with_small_outputs(name: str):
     made = committed(name)
     nbformat.validate(made)
     assert (ROOT / f"notebooks/{name}.ipynb").stat().st_size < 500_000
-    for output in outputs(made):
+    for output in (output for cell in made.cells for output in cell.get("outputs", ())):
         assert output["output_type"] != "error"
         assert output.get("name") != "stderr", output
         assert not re.search(r"/(home|root|tmp|work|Users)/", json.dumps(output))
@@ -58,7 +53,7 @@ def test_it_is_a_notebook_with_small_outputs(name: str):
 def test_a_reader_of_code_finds_no_trace_of_the_site(name: str):
     """Links lead somewhere from anywhere; what only the site understands is gone."""
     for cell in committed(name)["cells"]:
-        text = source_of(cell)
+        text = cell.source
         if cell["cell_type"] == "markdown":
             shown = re.sub(r"(?s)```.*?```|`[^`\n]*`|\$\$.*?\$\$", "", text)
             assert not re.search(r"\]\((?!https?://|figure:)", shown), text
@@ -69,9 +64,9 @@ def test_a_reader_of_code_finds_no_trace_of_the_site(name: str):
             assert not re.search(r"\]\(\S+\)|\[-?@|\[!", comments), comments
 
 
-@pytest.mark.parametrize("recipe", MAKER.recipes.values(), ids=NAMES)
-def test_its_page_leads_to_it(recipe: Recipe):
-    path = ROOT / (recipe.page.replace(".", "/") + ".py")
+@pytest.mark.parametrize("name", NAMES)
+def test_its_page_leads_to_it(name: str):
+    path = ROOT / (MAKER.recipe(name)[0]["page"].replace(".", "/") + ".py")
     path = path if path.is_file() else path.with_suffix("") / "__init__.py"
     values, _, _ = split(path.read_text(encoding="utf-8").split('"""')[1])
-    assert values["notebook"] == f"notebooks/{recipe.name}.ipynb"
+    assert values["notebook"] == f"notebooks/{name}.ipynb"

@@ -4,14 +4,14 @@ The settings are smaller than `tiny`: a few updates on a few thousand characters
 """
 
 import ast
-import copy
 import math
 import re
 from pathlib import Path
 
 import pytest
+from nbformat import NotebookNode
 
-from pylit.notebooks.document import Maker, code_cells, document, source_of
+from pylit.notebooks.document import Maker, cell, code_cells, document
 from pylit.notebooks.execution import executed
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +25,9 @@ steps, learning_rate = 3, 1e-3
 """
 #: A notebook needs none of these: it has to run where they are not installed.
 ALONE = """
-import importlib.abc, sys
+import importlib.abc, sys, warnings
+
+warnings.simplefilter("error")
 
 class Missing(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
@@ -67,49 +69,42 @@ SPEECHES = (
 )
 
 
-@pytest.fixture(scope="session")
-def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("text") / "plays.txt"
+@pytest.fixture(autouse=True)
+def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "plays.txt"
     path.write_text(SPEECHES * 20, encoding="utf-8")
-    return path
+    monkeypatch.setenv("LABML_NN_DATA", str(path))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
-def small(name: str) -> dict:
+def small(name: str) -> NotebookNode:
     """The notebook with few updates, and a look at what was trained, at its end."""
-    made = copy.deepcopy(document([*MAKER.cells(name)], name))
-    (settings,) = [
-        cell for cell in made["cells"] if "parameters" in cell["metadata"].get("tags", ())
-    ]
-    settings["source"] = [SMALL]
-    extra = {name: {**settings, "id": name, "metadata": {}} for name in ("alone", "look")}
-    extra["alone"]["source"], extra["look"]["source"] = [ALONE], [LOOK]
-    made["cells"] = [extra["alone"], *made["cells"], extra["look"]]
-    return made
+    cells = [*MAKER.cells(name)]
+    (settings,) = [one for one in cells if "parameters" in one.metadata.get("tags", ())]
+    settings.source = SMALL
+    return document([cell("code", ALONE), *cells, cell("code", LOOK)], name)
 
 
-def outputs(made: dict) -> list[dict]:
-    return [output for cell in made["cells"] for output in cell.get("outputs", ())]
-
-
-def run(made: dict, text: Path) -> tuple[dict, str]:
-    ran = executed(made, {"LABML_NN_DATA": str(text), "OMP_NUM_THREADS": "1"}, strict=True)
-    streams = [one for one in outputs(ran) if one["output_type"] == "stream"]
-    assert {one["name"] for one in streams} <= {"stdout"}, "something was said on stderr"
-    return ran, "".join("".join(one["text"]) for one in streams)
+def run(made: NotebookNode) -> tuple[list[NotebookNode], str]:
+    """Its outputs, and what it printed."""
+    outputs = [output for one in code_cells(executed(made)) for output in one.outputs]
+    streams = [one for one in outputs if one.output_type == "stream"]
+    assert {one.name for one in streams} <= {"stdout"}, "something was said on stderr"
+    return outputs, "".join(one.text for one in streams)
 
 
 def test_there_are_six():
-    assert tuple(MAKER.recipes) == NAMES
+    assert tuple(MAKER.names) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_runs_by_itself_and_trains_the_model_that_stands_in_it(name: str, text: Path):
-    ran, said = run(small(name), text)
+def test_it_runs_by_itself_and_trains_the_model_that_stands_in_it(name: str):
+    outputs, said = run(small(name))
     (used,) = re.findall(r"^USED (.*)$", said, re.MULTILINE)
     assert used.split() == PARTS[name].split()
     losses = [float(loss) for loss in re.findall(r"validation loss (\d+\.\d+)", said)]
     assert losses and all(0 < loss < 8 for loss in losses)
-    kinds = [kind for one in outputs(ran) for kind in one.get("data", {})]
+    kinds = [kind for one in outputs for kind in one.get("data", {})]
     drawn = sum(kind == "image/png" for kind in kinds)
     assert drawn >= 2, kinds  # the curve, and what it attends to or has in mind
     if name == "feedback":
@@ -118,20 +113,20 @@ def test_it_runs_by_itself_and_trains_the_model_that_stands_in_it(name: str, tex
         assert float(worst) < 1e-3
 
 
-def test_an_edit_in_a_cell_changes_what_is_trained(text: Path):
+def test_an_edit_in_a_cell_changes_what_is_trained():
     """A model with constant logits keeps the loss of the uniform distribution to the end."""
     made = small("elman")
-    (cell,) = [cell for cell in made["cells"] if "class LanguageModel" in source_of(cell)]
-    code = source_of(cell)
-    edited = code.replace("self.output(states)", "0 * self.output(states)")
-    assert edited != code
-    cell["source"] = [edited]
-    _, said = run(made, text)
+    (model,) = [one for one in made.cells if "class LanguageModel" in one.source]
+    code = model.source
+    model.source = code.replace("self.output(states)", "0 * self.output(states)")
+    assert model.source != code
+    _, said = run(made)
     assert f"validation loss {math.log(len(set(SPEECHES))):.3f}" in said
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_it_is_python_for_any_version_that_colab_may_have(name: str):
-    for code in map(source_of, code_cells(document([*MAKER.cells(name)], name))):
-        ast.parse(code, feature_version=(3, 11))
-        assert "jaxtyping" not in code and "labml_nn." not in code
+    for one in MAKER.cells(name):
+        if one.cell_type == "code":
+            ast.parse(one.source, feature_version=(3, 11))
+            assert "jaxtyping" not in one.source and "labml_nn." not in one.source

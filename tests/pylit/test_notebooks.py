@@ -1,7 +1,6 @@
 """Notebooks: made of modules, nothing lost, nothing twice; run, kept, and shown as pages."""
 
 import base64
-import copy
 import json
 import textwrap
 from pathlib import Path
@@ -12,11 +11,10 @@ import pytest
 from site_tools import FILES, make_site, succeed
 
 from pylit.diagnostics import Report
+from pylit.notebooks import NotebookError
 from pylit.notebooks import __main__ as command
-from pylit.notebooks.document import Maker, as_text, document, has_run
-from pylit.notebooks.execution import tidied
+from pylit.notebooks.document import Maker, as_text, cell, document, has_run
 from pylit.notebooks.pages import read_notebooks
-from pylit.notebooks.recipe import Cell, NotebookError
 
 BASE = "https://example.org/nn/"
 
@@ -230,12 +228,12 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "tree"
 
 
-def cells(root: Path) -> list[Cell]:
+def cells(root: Path) -> list[nbformat.NotebookNode]:
     return [*Maker(root).cells("grow")]
 
 
 def texts(root: Path, kind: str) -> list[str]:
-    return [cell.text for cell in cells(root) if cell.kind == kind]
+    return [cell.source for cell in cells(root) if cell.cell_type == kind]
 
 
 def cell_with(found: list[str], part: str) -> str:
@@ -245,7 +243,11 @@ def cell_with(found: list[str], part: str) -> str:
 
 def test_the_order_is_that_of_the_page_and_cells_run(root: Path, capsys):
     found = cells(root)
-    kinds = [(c.kind, c.text.split("\n")[0], c.chapter.removeprefix("pkg.")) for c in found]
+    chapters = [c.metadata.get("labml_nn", {}).get("chapter", "") for c in found]
+    kinds = [
+        (c.cell_type, c.source.split("\n")[0], chapter[4:])
+        for c, chapter in zip(found, chapters, strict=True)
+    ]
     assert kinds == [
         ("markdown", "# Grow", ""),
         ("markdown", "Look at it.", ""),
@@ -270,7 +272,7 @@ def test_the_order_is_that_of_the_page_and_cells_run(root: Path, capsys):
         ("code", '# %pip install "labml-nn @ git+https://github.com/me/repo"', ""),
     ]
     names: dict[str, object] = {}
-    code = [cell.text for cell in found if cell.kind == "code"]
+    code = [cell.source for cell in found if cell.cell_type == "code"]
     for text in code:
         exec(text, names)
     assert capsys.readouterr().out == "15.14 of root 3\n"
@@ -279,7 +281,7 @@ def test_the_order_is_that_of_the_page_and_cells_run(root: Path, capsys):
     assert together.count("import math") == 1
     assert "from pkg" not in together and "__all__" not in together
     # Exercises are set once, at the end, with their answers.
-    notes = [cell.text for cell in found if cell.kind == "markdown"]
+    notes = [cell.source for cell in found if cell.cell_type == "markdown"]
     assert sum("Grow it.\n" in note for note in notes) == 1
     assert "```python\nfrom pkg.root import root" in notes[-2]
 
@@ -381,7 +383,6 @@ GROW = "docs_src/notebooks/grow.md"
         ("pkg/leaf.py", "root.py#Root", "rot.py", "pkg/leaf.py: the link 'rot.py' leads nowhere"),
         ("pkg/leaf.py", "[@elman1990finding, §2]", "[@elmann]", "pkg/leaf.py cites 'elmann'"),
         (GROW, "pkg.leaf pkg", "pkg.leav pkg", "no module `pkg.leav`"),
-        (GROW, "pkg.leaf pkg", "pkg.leaf(Leaf pkg", "is no chapter"),
         (GROW, "pkg.leaf pkg", "pkg", "take `pkg.leaf` as a chapter"),
         (GROW, "page: pkg.root", "page: pkg.leaf", "sets no exercises"),
         (GROW, "page: pkg.root\n", "", "has no `page`"),
@@ -415,65 +416,54 @@ RUN = {
     "torch": "2.13.0",
 }
 CELLS = [
-    Cell("markdown", "# Title"),
-    Cell("code", "x = 1", chapter="pkg.a"),
-    Cell("markdown", "Text."),
-    Cell("code", "print(x)", tags=("parameters",), alt="A number."),
-    Cell("code", "print(x)"),
+    cell("markdown", "# Title"),
+    cell("code", "x = 1", chapter="pkg.a"),
+    cell("markdown", "Text."),
+    cell("code", "print(x)", ["parameters"], alt="A number."),
+    cell("code", "print(x)"),
 ]
 
 
 def printed(made) -> list[str]:
-    return ["".join(output["text"]) for cell in made["cells"] for output in cell.get("outputs", [])]
+    return [output["text"] for cell in made.cells for output in cell.get("outputs", [])]
 
 
 def test_a_document_is_a_notebook_and_the_same_for_the_same_source():
     made = document(CELLS, "t")
     nbformat.validate(made)
     assert as_text(made) == as_text(document(CELLS, "t"))
-    assert json.loads(as_text(made)) == made
-    assert "Not run yet" in "".join(made["cells"][1]["source"])
-    assert made["cells"][2]["metadata"] == {"labml_nn": {"chapter": "pkg.a"}}
+    assert nbformat.reads(as_text(made), 4) == made
+    assert "Not run yet" in made.cells[1].source
+    assert made.cells[2].metadata == {"labml_nn": {"chapter": "pkg.a"}}
     about = {"labml_nn": {"alt": "A number."}, "tags": ["parameters"]}
-    assert made["cells"][4]["metadata"] == about
-    ids = [cell["id"] for cell in made["cells"]]
-    more = document([CELLS[0], Cell("code", "y = 2"), *CELLS[1:]], "t")["cells"]
+    assert made.cells[4].metadata == about
+    ids = [cell.id for cell in made.cells]
+    more = document([CELLS[0], cell("code", "y = 2"), *CELLS[1:]], "t").cells
     # Every cell has a name, and a new cell changes those of no others.
-    assert len(set(ids)) == len(ids) and set(ids) < {cell["id"] for cell in more}
+    assert len(set(ids)) == len(ids) and set(ids) < {cell.id for cell in more}
 
 
 def test_outputs_stay_as_long_as_the_code_does():
-    old = copy.deepcopy(document(CELLS, "t"))
-    old["metadata"]["labml_nn"]["run"] = RUN
-    for count, cell in enumerate(c for c in old["cells"] if c["cell_type"] == "code"):
-        cell["outputs"] = [{"name": "stdout", "output_type": "stream", "text": [f"{count}\n"]}]
-    reworded = [CELLS[0], CELLS[1], Cell("markdown", "Better text."), *CELLS[3:]]
+    old = document(CELLS, "t")
+    old.metadata["labml_nn"]["run"] = RUN
+    for count, one in enumerate(c for c in old.cells if c.cell_type == "code"):
+        one.outputs = [stream(f"{count}\n")]
+    reworded = [CELLS[0], CELLS[1], cell("markdown", "Better text."), *CELLS[3:]]
     made = document(reworded, "t", old)
     assert printed(made) == ["0\n", "1\n", "2\n"] and has_run(made)
-    assert "on two threads of a processor, on 2026-11-21" in "".join(made["cells"][1]["source"])
+    assert "on two threads of a processor, on 2026-11-21" in made.cells[1].source
     assert document(reworded, "t", made) == made
-    made = document([CELLS[0], Cell("code", "x = 2"), *CELLS[2:]], "t", old)
+    made = document([CELLS[0], cell("code", "x = 2"), *CELLS[2:]], "t", old)
     assert printed(made) == [] and not has_run(made)
 
 
-def stream(text: str, name: str = "stdout") -> dict:
-    return {"name": name, "output_type": "stream", "text": text}
+def stream(text: str) -> nbformat.NotebookNode:
+    return nbformat.v4.new_output("stream", text=text)
 
 
 #: The beginning of a picture of 3 by 2 pixels.
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x03\0\0\0\x02"
-DRAWN = {
-    "data": {"text/plain": "a plot", "image/png": base64.b64encode(PNG).decode()},
-    "metadata": {"x": 1},
-    "output_type": "display_data",
-}
-
-
-def test_of_a_progress_bar_the_last_state_is_left_and_of_a_drawing_the_best():
-    bar = stream("  0%|\r 50%|##\r100%|####\x1b[0m\n", "stderr")
-    (one, two) = tidied([bar, stream(" \r \n"), DRAWN])
-    assert one["text"] == ["100%|####\n"]
-    assert two == DRAWN | {"data": {"image/png": DRAWN["data"]["image/png"]}, "metadata": {}}
+DRAWN = nbformat.v4.new_output("display_data", {"image/png": base64.b64encode(PNG).decode()})
 
 
 @pytest.fixture
@@ -482,8 +472,8 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
 
     def executed(made):
-        found.append(made["metadata"]["labml_nn"]["notebook"])
-        made["metadata"]["labml_nn"]["run"] = RUN
+        found.append(made.metadata.labml_nn.notebook)
+        made.metadata.labml_nn.run = RUN
         return made
 
     monkeypatch.setattr(command, "executed", executed)
@@ -531,15 +521,32 @@ def test_what_cannot_be_made_is_said(root: Path, capsys):
         assert capsys.readouterr().err.startswith("error: grow.ipynb ")
 
 
+BAR = r"""print("\x1b[31m  0%|\r 50%|##\r100%|####\x1b[0m")
+"""
+DRAW = """
+class Plot:
+    def _repr_mimebundle_(self, **_):
+        return {"text/plain": "a plot", "image/png": "iVBORw0KGgo="}, {"x": 1}
+
+print("")
+Plot()
+"""
+
+
 def test_a_real_run_and_one_that_fails(root: Path, capsys):
     """In a process of its own, with what it printed, and where and when that was."""
+    replace(root / GROW, "x = 3\n", f"x = 3\n{BAR}```\n\n```python{DRAW}")
     assert run(root) == 0
-    made = json.loads((root / "notebooks/grow.ipynb").read_text())
-    *_, last, _ = (cell for cell in made["cells"] if cell["cell_type"] == "code")
-    assert last["outputs"] == [stream("") | {"text": ["15.14 of root 3\n"]}]
-    told = made["metadata"]["labml_nn"]["run"]
-    assert told["seconds"] > 0 and told["hardware"] and told["python"]
-    assert told["hardware"] in "".join(made["cells"][1]["source"])
+    made = nbformat.read(root / "notebooks/grow.ipynb", 4)
+    *_, bar, drawn, last, _ = (cell for cell in made.cells if cell.cell_type == "code")
+    assert last.outputs == [stream("15.14 of root 3\n")]
+    # Of a progress bar the last state is left, and of a drawing the best.
+    assert bar.outputs == [stream("100%|####\n")]
+    (plot,) = drawn.outputs
+    assert (plot.data, plot.metadata) == ({"image/png": "iVBORw0KGgo="}, {})
+    told = made.metadata.labml_nn.run
+    assert told.seconds > 0 and told.hardware and told.python
+    assert told.hardware in made.cells[1].source
     replace(root / GROW, "x = 3", "x = 0")
     assert run(root) == 1
     error = capsys.readouterr().err
@@ -549,7 +556,7 @@ def test_a_real_run_and_one_that_fails(root: Path, capsys):
 def shown(root: Path, *outputs):
     """The page of a notebook with these outputs in its last cell, and the files beside it."""
     made = Maker(root).document("grow")
-    [c for c in made["cells"] if c["cell_type"] == "code"][-2]["outputs"] = list(outputs)
+    [c for c in made.cells if c.cell_type == "code"][-2].outputs = [*outputs]
     write(root / "notebooks/grow.ipynb", as_text(made))
     (module,), files = read_notebooks(root / "notebooks", BASE, Report())
     return module, files
