@@ -133,7 +133,7 @@ class Builder(ExitStack):
         leaves = stages.parse(*site.sources())
         own = [leaf for leaf in leaves if leaf.source.own]
         # Another's package is never imported.
-        modules = [leaf.parsed.module for leaf in own if not leaf.prose]
+        modules = [leaf.module for leaf in own if not leaf.prose]
         where = (options.docs, options.docs.parent, self._cache, stages.generator)
         texts = [leaf.source.text for leaf in own]
         with (
@@ -173,7 +173,7 @@ def _finish(press: Press, output: Output, report: Report, *, search: bool = True
         if search:
             output.update(index.files())
     output.update(press.files(formulas, output, report))
-    audit(audited, output, report, press.site.lines)
+    audit(audited, output, report)
 
 
 def _theme_fault(error: TemplateError, theme: Path) -> Diagnostic:

@@ -19,14 +19,14 @@ from pylit.page.previews import preview_files, preview_path, preview_script
 from pylit.page.render import Renderer, canonical
 from pylit.page.view import Kind, PageView
 from pylit.pipeline.site import Site
-from pylit.pipeline.stages import Leaf, Parsed, Stages
+from pylit.pipeline.stages import Stages, read
 from pylit.prose.glossary import GLOSSARY
 from pylit.prose.works import BIBLIOGRAPHY, Cited, unknown
 from pylit.shapes.lines import ModuleShapes
 from pylit.site import catalogue, indexes
 from pylit.site.addresses import ALL, HOME, HOOD, MISSING, file_path
 from pylit.site.bibliography import work_previews
-from pylit.site.drafts import Draft
+from pylit.site.drafts import Draft, Leaf
 from pylit.site.glossary import term_previews
 from pylit.site.links import AuditedPage, facts
 from pylit.site.pages import Place, card_of, page_view, tex_faults
@@ -91,7 +91,7 @@ class Press:
                 if not draft.own:
                     whole = stages.cache.load(f"draft {leaf.url}", leaf.key)
                 whole = whole if whole and whole.stamp == draft.stamp else draft
-                page = self._page(leaf.read(stages.cache), whole, where)
+                page = self._page(read(leaf, stages.cache), whole, where)
                 stages.cache.store(name, key, page)
                 stages.outcome.rendered += 1
             yield page
@@ -103,24 +103,27 @@ class Press:
         drawn = stamp(draft.figures(), self._figures)
         return digest(draft.stamp, repr(where), theme, shapes.stamp if shapes else "", drawn, cited)
 
-    def _page(self, parsed: Parsed, draft: Draft, where: Place) -> Page:
+    def _page(self, leaf: Leaf, draft: Draft, where: Place) -> Page:
         """The page, once its formulas are there."""
-        report, typeset, module = Report(), self.typeset, parsed.module
-        tex_faults(draft, module.source.lines, typeset, report)
+        report, typeset, module = Report(), self.typeset, leaf.module
+        lines = module.source.lines
+        tex_faults(draft, lines, typeset, report)
         shapes = self._shapes.get(draft.name, ModuleShapes())
         view = page_view(draft, module, where, typeset, shapes)
         html = hang(self._html(view), draft.figures(), self._figures)
         formulas = (formula for note in draft.notes() for formula in note.formulas)
         shown = [typeset_formula(formula, typeset) for formula in formulas]
-        references = tuple(one for note in draft.notes() for one in note.references)
+        written: dict[str, tuple[int, str]] = {}
+        for line, href in ((r.line, r.href) for note in draft.notes() for r in note.references):
+            written.setdefault(href, (line, "".join(lines[line - 1 : line])))
         return Page(
             draft.url,
             html,
-            AuditedPage(file_path(draft.url), facts(html), draft.display, references, draft.own),
+            AuditedPage(file_path(draft.url), facts(html), draft.display, written, draft.own),
             Rendered("", tuple(sorted({rule for formula in shown for rule in formula.css}))),
             tuple(report),
             preview_files(
-                parsed.targets.values(),
+                leaf.targets.values(),
                 typeset=typeset,
                 own=draft.own,
                 cite=lambda key: self._works.get(key) or unknown(key),
@@ -149,7 +152,7 @@ class Press:
             if url not in taken:
                 escaped = (html.escape(title), html.escape(summary))
                 text = self._html(PageView(kind, url, title, summary, *escaped))
-                yield Page(url, text, AuditedPage(url, facts(text), url, (), True))
+                yield Page(url, text, AuditedPage(url, facts(text), url, {}, True))
 
     def files(
         self, formulas: Sequence[Rendered], output: Mapping[str, bytes], report: Report
@@ -174,7 +177,7 @@ class Press:
         sources = {draft.display: texts[draft.url] for draft in site.drafts if draft.url in texts}
         for leaf, draft in site.pairs:
             if draft.url in texts:
-                yield file_path(texts[draft.url]), page_text(draft, leaf.parsed.module, sources)
+                yield file_path(texts[draft.url]), page_text(draft, leaf.module, sources)
         if texts:
             yield "llms.txt", llms(config, site.view.catalogue, texts)
         listed = [t for t in site.targets.values() if not is_cpp(t.definition.module)]

@@ -2,7 +2,7 @@
 each other.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,14 +13,14 @@ from pylit.model import FigureUse, Module, SourceFile
 from pylit.notebooks.pages import FOLDER, read_notebooks
 from pylit.page.view import SiteView
 from pylit.pipeline.outcome import Options
-from pylit.pipeline.stages import Leaf, Pairs, Parsed, Stages
+from pylit.pipeline.stages import Pairs, Stages
 from pylit.prose.glossary import Term, read_glossary, term_targets
 from pylit.prose.works import Work, read_bibliography, work_targets
 from pylit.site import catalogue
-from pylit.site.addresses import ALL, HOME, Addresses, file_path, module_url, prose_url
+from pylit.site.addresses import ALL, HOME, Addresses, module_url, prose_url
 from pylit.site.bibliography import bibliography_page
 from pylit.site.config import SiteConfig, load_config
-from pylit.site.drafts import Draft
+from pylit.site.drafts import Draft, Leaf
 from pylit.site.exercises import exercises_page
 from pylit.site.pages import Place, front_matter_faults, place
 from pylit.site.prose import read_page, read_pages
@@ -51,7 +51,7 @@ class Site:
     def __init__(
         self, options: Options, config: SiteConfig, stages: Stages, report: Report
     ) -> None:
-        self.options, self.config, self._stages, self._report = options, config, stages, report
+        self.options, self.config, self._report = options, config, report
         docs = options.docs
         path = docs / "references.bib"
 
@@ -101,18 +101,15 @@ class Site:
         self.pairs, drafts = [*pairs], [draft for _, draft in pairs]
         taken = {draft.url for draft in drafts}
         for page in (exercises_page(config, drafts), bibliography_page(self.works, drafts)):
-            if page is not None and page.draft.url not in taken:
-                leaf = Leaf(page.draft.url, True, page.draft.stamp, Parsed(page.module, {}))
-                self.pairs.append((leaf, page.draft))
+            if page is not None and page[1].url not in taken:
+                self.pairs.append(page)
         self.drafts = drafts = [draft for _, draft in self.pairs]
         for leaf, draft in self.pairs:
-            report.extend((*leaf.parsed.diagnostics, *draft.diagnostics))
+            report.extend((*leaf.diagnostics, *draft.diagnostics))
             if draft.own:
                 front_matter_faults(draft, leaf.source.lines, options.root, report)
         self.named = {draft.name: draft for draft in drafts}
-        self._leaves = {file_path(leaf.url): leaf for leaf, _ in self.pairs}
-        leaves = self._leaves.values()
-        self.targets = {name: t for leaf in leaves for name, t in leaf.parsed.targets.items()}
+        self.targets = {name: t for leaf, _ in self.pairs for name, t in leaf.targets.items()}
         self.view = view = self._view()
         self._urls = {draft.name: draft.url for draft in drafts if not draft.prose}
         notebooks = (draft for draft in drafts if draft.name.startswith(f"{FOLDER}/"))
@@ -161,7 +158,3 @@ class Site:
         for leaf, draft in self.pairs:
             for use in draft.figures():
                 yield draft.display, leaf.source.lines[use.line - 1], use
-
-    def lines(self, path: str) -> Sequence[str]:
-        """The lines of the source of the page that a file holds."""
-        return self._leaves[path].read(self._stages.cache).module.source.lines

@@ -9,19 +9,19 @@ are few, and every one of them is asked for exercises and citations: they stay w
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 from pylit.cache import Cache, digest
 from pylit.code.cpp import is_cpp
 from pylit.code.values import targets
-from pylit.diagnostics import Diagnostic, Report
+from pylit.diagnostics import Report
 from pylit.model import Module, SourceFile, Target
 from pylit.pipeline.outcome import Outcome, Progress
 from pylit.pipeline.pool import run
 from pylit.site.addresses import module_url, prose_url
-from pylit.site.drafts import Draft, Drafter, DraftSection, Order, prose_target
+from pylit.site.drafts import Draft, Drafter, DraftSection, Leaf, prose_target
 from pylit.source.discover import read_source
 from pylit.source.parse import parse_module
 from pylit.tex.maths import MathRenderer
@@ -29,43 +29,6 @@ from pylit.tex.maths import MathRenderer
 Item = TypeVar("Item")
 Known = TypeVar("Known")
 Made = TypeVar("Made")
-
-
-@dataclass(frozen=True, slots=True)
-class Parsed:
-    """A source after parsing, with what others may link to."""
-
-    module: Module
-    targets: Mapping[str, Target]
-    diagnostics: tuple[Diagnostic, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """A page on its way through the stages: what a build keeps of it in memory."""
-
-    url: str
-    prose: bool
-    #: Digest of everything that it was parsed from.
-    key: str
-    #: All of it, if it is the site's own, or if the cache could not take it. Else it has no text,
-    #: and names that others may link to are without what only previews tell of them.
-    parsed: Parsed
-    whole: bool = True
-
-    @property
-    def source(self) -> SourceFile:
-        """Its source, which has its text if it is the site's own."""
-        return self.parsed.module.source
-
-    def read(self, cache: Cache) -> Parsed:
-        """All of it; parsed again if somebody has emptied the cache meanwhile."""
-        found = self.parsed if self.whole else cache.load(f"parsed {self.url}", self.key)
-        if found is None:
-            old, report = self.source, Report()
-            names = {"name": old.name, "display": old.display}
-            found = _parsed(read_source(old.path, **names, own=old.own, report=report) or old)
-        return found
 
 
 #: The pages of a build, each with its draft.
@@ -91,8 +54,8 @@ class Stages:
 
         def known(source: SourceFile) -> Leaf | None:
             key = _key(self.generator, source)
-            parsed = self.cache.load(f"parsed {module_url(source)}", key)
-            return parsed and _leaf(key, parsed, kept=True)
+            leaf: Leaf | None = self.cache.load(f"parsed {module_url(source)}", key)
+            return leaf and _slim_leaf(leaf)
 
         found: dict[int, Leaf] = {}
         work = partial(_parse, self.cache, self.generator)
@@ -100,9 +63,8 @@ class Stages:
         leaves = [found[number] for number in range(len(found))]
         for page in prose:
             url = prose_url(page.source.name)
-            targets_of = targets(page, url) if is_cpp(page.source.name) else {}
-            key = _key(self.generator, page.source)
-            leaves.append(Leaf(url, True, key, Parsed(page, targets_of)))
+            named = targets(page, url) if is_cpp(page.source.name) else {}
+            leaves.append(Leaf(page, url, True, _key(self.generator, page.source), named))
         return leaves
 
     def draft(
@@ -112,10 +74,10 @@ class Stages:
 
         `around` is what they may ask for beside the definitions of the modules.
         """
-        index = {dotted: t for leaf in leaves for dotted, t in leaf.parsed.targets.items()}
+        index = {dotted: t for leaf in leaves for dotted, t in leaf.targets.items()}
         # Links name Markdown pages by their file, or as if they lay where the page will lie.
         for leaf in leaves:
-            if leaf.prose and not leaf.parsed.targets:
+            if leaf.prose and not leaf.targets:
                 target = prose_target(leaf.source, leaf.url)
                 index |= {leaf.source.display: target, f"{leaf.source.name}.md": target}
         drafter = Drafter({**index, **around})
@@ -163,25 +125,33 @@ def _key(generator: str, source: SourceFile) -> str:
 
 def _parse(cache: Cache, generator: str, source: SourceFile) -> Leaf:
     """Parses a source, in this process or in another."""
-    key, parsed = _key(generator, source), _parsed(source)
-    return _leaf(key, parsed, kept=cache.store(f"parsed {module_url(source)}", key, parsed))
+    leaf = _parsed(source, _key(generator, source))
+    return _slim_leaf(leaf) if cache.store(f"parsed {leaf.url}", leaf.key, leaf) else leaf
 
 
-def _parsed(source: SourceFile) -> Parsed:
-    report = Report()
+def _parsed(source: SourceFile, key: str) -> Leaf:
+    report, url = Report(), module_url(source)
     module = parse_module(source, report)
-    return Parsed(module, targets(module, module_url(source)), tuple(report))
+    return Leaf(module, url, False, key, targets(module, url), tuple(report))
 
 
-def _leaf(key: str, parsed: Parsed, *, kept: bool) -> Leaf:
-    """What a build keeps in memory of a module that the cache has kept, or not."""
-    source = parsed.module.source
-    url, whole = module_url(source), source.own or not kept
-    if not whole:
-        module = Module(replace(source, text=""), {}, (), ())
-        bare = {dotted: _bare(target) for dotted, target in parsed.targets.items()}
-        parsed = Parsed(module, bare, parsed.diagnostics)
-    return Leaf(url, False, key, parsed, whole)
+def read(leaf: Leaf, cache: Cache) -> Leaf:
+    """All of a leaf; parsed again if somebody has emptied the cache meanwhile."""
+    found: Leaf | None = leaf if leaf.whole else cache.load(f"parsed {leaf.url}", leaf.key)
+    if found is None:
+        old, report = leaf.source, Report()
+        again = read_source(old.path, name=old.name, display=old.display, own=False, report=report)
+        found = _parsed(again or old, leaf.key)
+    return found
+
+
+def _slim_leaf(leaf: Leaf) -> Leaf:
+    """What a build keeps in memory of a module that the cache has kept."""
+    if leaf.source.own:
+        return leaf
+    module = Module(replace(leaf.source, text=""), {}, (), ())
+    bare = {dotted: _bare(target) for dotted, target in leaf.targets.items()}
+    return replace(leaf, module=module, targets=bare, whole=False)
 
 
 def _bare(target: Target) -> Target:
@@ -195,14 +165,7 @@ def _bare(target: Target) -> Target:
 
 def _annotate(cache: Cache, drafter: Drafter, leaf: Leaf) -> tuple[Draft, list[tuple[str, bool]]]:
     """Makes a draft, in this process or in another; its formulas with it."""
-    module, warning = leaf.read(cache).module, ""
-    if not (module.parsed or leaf.prose):
-        # A page without notes says why, in the words of the parser's complaint.
-        why = next(d for d in leaf.parsed.diagnostics if d.code == "syntax")
-        place = f"line {why.line}: " if why.line else ""
-        reason = f"({place}{why.message})"
-        warning = f"Python cannot parse this file {reason}, so its source is shown as it stands."
-    draft = drafter(Order(module, leaf.url, leaf.prose, leaf.key, warning))
+    draft = drafter(read(leaf, cache))
     kept = cache.store(f"draft {leaf.url}", leaf.key, draft)
     return _slim(draft) if kept else draft, draft.formulas()
 

@@ -177,16 +177,35 @@ def _alike(some: Mapping[str, Target], others: Mapping[str, Target]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """A page to draft."""
+class Leaf:
+    """A page as it was parsed: what a build keeps of it in memory."""
 
+    #: All of it, if it is the site's own, or if the cache could not take it. Else it has no text,
+    #: and names that others may link to are without what only previews tell of them.
     module: Module
     url: str
     prose: bool
-    #: Digest of all of its inputs but the answers.
+    #: Digest of everything that it was parsed from.
     key: str
-    #: Why the page has no notes, when Python cannot parse the module.
-    warning: str = ""
+    #: What others may link to.
+    targets: Mapping[str, Target] = field(default_factory=dict)
+    diagnostics: tuple[Diagnostic, ...] = ()
+    whole: bool = True
+
+    @property
+    def source(self) -> SourceFile:
+        """Its source, which has its text if the leaf is whole."""
+        return self.module.source
+
+    def warning(self) -> str:
+        """Why its page has no notes, when Python cannot parse the module."""
+        if self.module.parsed or self.prose:
+            return ""
+        # In the words of the parser's complaint.
+        why = next(d for d in self.diagnostics if d.code == "syntax")
+        place = f"line {why.line}: " if why.line else ""
+        reason = f"({place}{why.message})"
+        return f"Python cannot parse this file {reason}, so its source is shown as it stands."
 
 
 #: The targets of the last build of this process, and what they answered.
@@ -204,36 +223,36 @@ class Drafter:
             _before[:] = [(targets, Answers(Index(targets).lookup))]
         self.answers = _before[0][1]
 
-    def __call__(self, order: Order) -> Draft:
+    def __call__(self, leaf: Leaf) -> Draft:
         """The draft of one module or prose page."""
         asked: dict[str, str] = {}
-        page = _Page(order, self.answers.recorder(asked))
-        draft = page.prose() if order.prose and not page.is_code else page.module()
-        stamp = digest(order.key, *(f"{name}={asked[name]}" for name in sorted(asked)))
+        page = _Page(leaf, self.answers.recorder(asked))
+        draft = page.prose() if leaf.prose and not page.is_code else page.module()
+        stamp = digest(leaf.key, *(f"{name}={asked[name]}" for name in sorted(asked)))
         return replace(draft, answers=asked, stamp=stamp)
 
 
 class _Page:
     """The making of one draft: the renderers of one page, and its list of faults."""
 
-    def __init__(self, order: Order, lookup: Lookup) -> None:
-        self.order = order
-        self.source: SourceFile = order.module.source
+    def __init__(self, leaf: Leaf, lookup: Lookup) -> None:
+        self.leaf = leaf
+        self.source: SourceFile = leaf.module.source
         self.report = Report()
         self.is_code = is_cpp(self.source.name)
         self.lookup = lookup
-        self.resolver = Resolver(order.module, lookup)
-        self.symbols = page_symbols(order.module, self.resolver, self.report)
+        self.resolver = Resolver(leaf.module, lookup)
+        self.symbols = page_symbols(leaf.module, self.resolver, self.report)
         self.markdown = MarkdownRenderer(self.source.own)
         self.terms = self._terms()
-        names = {section.definition for section in order.module.sections}
+        names = {section.definition for section in leaf.module.sections}
         self.slugs = Slugs(names | TEMPLATE_IDS)
         self.heading: NoteHtml | None = None
         self.begun = False
 
     def _terms(self) -> Terms | None:
         """The terms of the glossary that the notes of this page may link to."""
-        url = self.order.url
+        url = self.leaf.url
         if not self.source.own or url in (HOME, GLOSSARY):
             return None
         return Terms(self.lookup(SIGN), self.source.display, relative(url, GLOSSARY))
@@ -244,7 +263,7 @@ class _Page:
         language = "cpp" if self.is_code else "python"
         lines = highlight(self.source.text, links, self._href, self.symbols.code, language)
         sections = []
-        for section in self.order.module.sections:
+        for section in self.leaf.module.sections:
             notes = tuple(self._note(note, section.definition) for note in section.notes)
             span = section.code
             numbers = range(span.first, span.last + 1) if span else range(0)
@@ -255,7 +274,7 @@ class _Page:
 
     def prose(self) -> Draft:
         """A Markdown page: its text is the one note of its module."""
-        (section,) = self.order.module.sections
+        (section,) = self.leaf.module.sections
         return self._draft([DraftSection("", (self._note(section.notes[0], ""),), ())])
 
     def _note(self, note: Note, within: str) -> NoteHtml:
@@ -274,7 +293,7 @@ class _Page:
         return shown
 
     def _draft(self, sections: list[DraftSection]) -> Draft:
-        front_matter = self.order.module.front_matter
+        front_matter = self.leaf.module.front_matter
         name = self.source.name
         title_note = self.heading or NoteHtml(html.escape(name), text=name)
         title = title_note.text
@@ -286,17 +305,17 @@ class _Page:
             summary_note = self._paragraph(front_matter["summary"], self._line_of("summary"))
         return Draft(
             name=name,
-            url=self.order.url,
+            url=self.leaf.url,
             display=self.source.display,
             own=self.source.own,
-            prose=self.order.prose and not self.is_code,
+            prose=self.leaf.prose and not self.is_code,
             front_matter=front_matter,
             title=" ".join(title.split()),
             title_note=title_note,
             summary=" ".join(summary_note.text.split()) or self._opening(sections),
             summary_note=summary_note,
             sections=tuple(s for s in sections if s.code or any(n.html for n in s.notes)),
-            warning=self.order.warning,
+            warning=self.leaf.warning(),
             diagnostics=tuple(self.report),
             answers={},
             stamp="",
@@ -308,7 +327,7 @@ class _Page:
         What stands above a docstring is a licence more often than not.
         """
         docstrings = []
-        for shown, section in zip(sections, self.order.module.sections, strict=True):
+        for shown, section in zip(sections, self.leaf.module.sections, strict=True):
             if section.definition:
                 break
             notes = zip(section.notes, shown.notes, strict=True)
@@ -350,7 +369,7 @@ class _Page:
             report=self.report,
             terms=None if slugs else self.terms,
             classes=self.symbols.names,
-            cite=lambda key: find_work(key, self.lookup, partial(relative, self.order.url)),
+            cite=lambda key: find_work(key, self.lookup, partial(relative, self.leaf.url)),
         )
         return self.symbols.mark(self.markdown.render(text, context))
 
@@ -358,7 +377,7 @@ class _Page:
         """The page of a source file, by its path as seen from this source or from this page."""
         if not _FILE.fullmatch(written):
             return None
-        for start in (self.source.display, self.order.url):
+        for start in (self.source.display, self.leaf.url):
             path = posixpath.normpath(posixpath.join(posixpath.dirname(start), written))
             is_python = path.endswith(".py")
             target = self.lookup(_dotted(path) if is_python else path)
@@ -368,7 +387,7 @@ class _Page:
         return None
 
     def _href(self, link: Link) -> str:
-        return link.url if link.external else relative(self.order.url, link.url)
+        return link.url if link.external else relative(self.leaf.url, link.url)
 
 
 def prose_target(source: SourceFile, url: str) -> Target:

@@ -6,20 +6,14 @@ do, `site.toml` may name it, and it is rendered anew when what was put together 
 
 import html
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from pylit.cache import digest
 from pylit.model import Module, NoteHtml, Section, SourceFile
-from pylit.site.drafts import Draft, DraftSection
+from pylit.site.drafts import Draft, DraftSection, Leaf
 
-
-@dataclass(frozen=True, slots=True)
-class Gathered:
-    """A page, and the module that stands in for its source."""
-
-    module: Module
-    draft: Draft
+#: A page, and the draft of it.
+Gathered = tuple[Leaf, Draft]
 
 
 def gathered(url: str, title: str, summary: str, notes: Sequence[NoteHtml]) -> Gathered:
@@ -43,4 +37,5 @@ def gathered(url: str, title: str, summary: str, notes: Sequence[NoteHtml]) -> G
         answers={},
         stamp=digest("gathered", url, title, summary, repr(tuple(notes))),
     )
-    return Gathered(Module(source, {}, (), (Section((), None),)), draft)
+    module = Module(source, {}, (), (Section((), None),))
+    return Leaf(module, url, True, draft.stamp), draft

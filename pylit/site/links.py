@@ -7,14 +7,13 @@ highlighter or a template. Where an author wrote it, the diagnostic names the li
 import html
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 from urllib.parse import unquote, urlsplit
 
 from pylit.diagnostics import Diagnostic, Report, Severity
-from pylit.model import Reference
 
 #: Comments, scripts and styles hold no links; everything else that opens is a tag.
 _TAG = re.compile(
@@ -48,7 +47,8 @@ class AuditedPage:
     facts: PageFacts
     #: Path of the source, as diagnostics name it.
     display: str
-    references: tuple[Reference, ...]
+    #: An address as its author wrote it -> the line where it first stands, and its text.
+    references: Mapping[str, tuple[int, str]]
     own: bool
 
 
@@ -69,18 +69,14 @@ def facts(page: str) -> PageFacts:
     return PageFacts(_BETWEEN.join(anchors), _BETWEEN.join(asked))
 
 
-#: Gives the lines of the source of a page.
-Lines = Callable[[str], Sequence[str]]
-
-
-def audit(pages: Sequence[AuditedPage], files: Iterable[str], report: Report, lines: Lines) -> None:
+def audit(pages: Sequence[AuditedPage], files: Iterable[str], report: Report) -> None:
     """Report every relative address that leads to no file, or to an anchor its page lacks."""
     anchors = {page.url: page.facts.anchors for page in pages}
     known = {*files, *anchors}
     for page in pages:
         for href in page.facts.hrefs.split(_BETWEEN):
             if fault := _fault(page.url, href, known, anchors):
-                report.add(_diagnostic(page, lines, href, *fault))
+                report.add(_diagnostic(page, href, *fault))
 
 
 @lru_cache(maxsize=200)
@@ -135,11 +131,8 @@ def _near(word: str, known: Iterable[str]) -> str:
     return f"did you mean `{found[0]}`?" if found else "check the spelling"
 
 
-def _diagnostic(
-    page: AuditedPage, lines: Lines, href: str, code: str, message: str, hint: str
-) -> Diagnostic:
-    line = next((r.line for r in page.references if r.href == href), 0)
-    source = "".join(lines(page.url)[line - 1 : line]) if line else ""
+def _diagnostic(page: AuditedPage, href: str, code: str, message: str, hint: str) -> Diagnostic:
+    line, source = page.references.get(href, (0, ""))
     severity = Severity.ERROR if page.own else Severity.WARNING
     return Diagnostic(
         page.display, line, source.find(href) + 1, code, message, hint, source, severity

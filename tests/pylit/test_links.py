@@ -1,17 +1,16 @@
 import pytest
 
 from pylit.diagnostics import Diagnostic, Report, Severity
-from pylit.model import Reference
 from pylit.site.links import AuditedPage, audit, facts
 
 
-def page(url: str, html: str, *references: Reference, own: bool = True) -> AuditedPage:
-    return AuditedPage(url, facts(html), url.replace(".html", ".py"), references, own)
+def page(url: str, html: str, own: bool = True, **written: tuple[int, str]) -> AuditedPage:
+    return AuditedPage(url, facts(html), url.replace(".html", ".py"), written, own)
 
 
 def check(*pages: AuditedPage, files: tuple[str, ...] = ()) -> list[Diagnostic]:
     report = Report()
-    audit(pages, files, report, lambda _: [])
+    audit(pages, files, report)
     return list(report)
 
 
@@ -57,10 +56,10 @@ def test_a_link_that_leads_nowhere_names_the_line_where_it_was_written(
     href: str, code: str, hint: str
 ) -> None:
     (fault,) = check(
-        page("a/x.html", f'<a href="{href}">', Reference("other.html", 3), Reference(href, 14)),
+        page("a/x.html", f'<a href="{href}">', other=(3, "# [o](other)"), **{href: (14, href)}),
         page("a/mha.html", '<h2 id="MultiHeadAttention"></h2><i id="L1"></i>'),
     )
-    assert (fault.path, fault.line, fault.code) == ("a/x.py", 14, code)
+    assert (fault.path, fault.line, fault.column, fault.code) == ("a/x.py", 14, 1, code)
     assert fault.severity is Severity.ERROR
     assert hint in fault.hint
 

@@ -13,7 +13,7 @@ from pylit.page.view import Crumb, PageLink
 from pylit.pipeline.build import THEME
 from pylit.site.catalogue import Neighbours
 from pylit.site.config import SiteConfig
-from pylit.site.drafts import TEMPLATE_IDS, Draft, Drafter, Order, prose_target
+from pylit.site.drafts import TEMPLATE_IDS, Draft, Drafter, Leaf, prose_target
 from pylit.site.pages import (
     Place,
     front_matter_faults,
@@ -68,7 +68,7 @@ def parse(text: str, name: str = "pkg.mod", *, own: bool = True) -> Module:
 def draft_of(module: Module, others: dict[str, Target] | None = None) -> Draft:
     url = module.source.name.replace(".", "/") + ".html"
     known = targets(module, url) | (others or {})
-    return Drafter(known)(Order(module, url, False, "key"))
+    return Drafter(known)(Leaf(module, url, False, "key"))
 
 
 def typeset(tex: str, display: bool) -> Rendered:

@@ -16,7 +16,7 @@ from pylit.diagnostics import Report
 from pylit.node.packages import NodeError, find_node
 from pylit.pipeline.build import THEME
 from pylit.prose.plaintex import plain_tex
-from pylit.site.drafts import Drafter, Order
+from pylit.site.drafts import Drafter, Leaf
 from pylit.site.search import SearchIndex, SearchPage, counted, read_aliases, search_page, terms
 
 TEXT = '''"""
@@ -42,7 +42,7 @@ class Memory:
 
 def test_a_text_belongs_to_the_heading_or_the_definition_that_it_stands_under() -> None:
     module = parse(TEXT)
-    draft = Drafter(targets(module, "pkg/mod.html"))(Order(module, "pkg/mod.html", False, "key"))
+    draft = Drafter(targets(module, "pkg/mod.html"))(Leaf(module, "pkg/mod.html", False, "key"))
     page = search_page(draft, module)
     assert (page.title, page.names, page.text) == ("Memory, m", ("mod",), "An opening.")
     assert page.parts == (
