@@ -87,11 +87,8 @@ class Press:
             name, key = f"page {draft.url}", digest(stages.generator, self._key(leaf, draft, where))
             page: Page | None = stages.cache.load(name, key)
             if page is None:
-                whole: Draft | None = None
-                if not draft.own:
-                    whole = stages.cache.load(f"draft {leaf.url}", leaf.key)
-                whole = whole if whole and whole.stamp == draft.stamp else draft
-                page = self._page(read(leaf, stages.cache), whole, where)
+                kept = None if draft.own else stages.cache.load(f"draft {leaf.url}", leaf.key)
+                page = self._page(read(leaf, stages.cache), kept or draft, where)
                 stages.cache.store(name, key, page)
                 stages.outcome.rendered += 1
             yield page

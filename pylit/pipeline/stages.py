@@ -9,7 +9,7 @@ are few, and every one of them is asked for exercises and citations: they stay w
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -30,24 +30,19 @@ Item = TypeVar("Item")
 Known = TypeVar("Known")
 Made = TypeVar("Made")
 
-
 #: The pages of a build, each with its draft.
 Pairs = Sequence[tuple[Leaf, Draft]]
 
 
+@dataclass(frozen=True, slots=True)
 class Stages:
     """The stages of one build, over one cache; `generator` is a digest of the generator's code."""
 
-    def __init__(
-        self, cache: Cache, generator: str, jobs: int, progress: Progress, outcome: Outcome
-    ) -> None:
-        self.cache, self.generator, self.progress, self.outcome = (
-            cache,
-            generator,
-            progress,
-            outcome,
-        )
-        self._jobs = jobs
+    cache: Cache
+    generator: str
+    jobs: int
+    progress: Progress
+    outcome: Outcome
 
     def parse(self, sources: Iterable[SourceFile], prose: Iterable[Module]) -> list[Leaf]:
         """Modules and Markdown pages, parsed, in the order given."""
@@ -88,8 +83,7 @@ class Stages:
 
         found: dict[int, Draft] = {}
         work = partial(_annotate, self.cache, drafter)
-        made = self._each("Annotating", leaves, known, work, found)
-        for number, (draft, formulas) in made:
+        for number, (draft, formulas) in self._each("Annotating", leaves, known, work, found):
             found[number] = draft
             maths.submit(formulas)
             self.outcome.drafted += 1
@@ -114,7 +108,7 @@ class Stages:
                 else:
                     found[number] = value
 
-        for turn, made in self.progress.of(title, run(work, unknown(), self._jobs)):
+        for turn, made in self.progress.of(title, run(work, unknown(), self.jobs)):
             yield missing[turn], made
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from pylit.pipeline.build import Builder, Options, Outcome
 from pylit.runs import Runs, Task
-from pylit.site.write import MANIFEST
 
 REPOSITORY = Path(__file__).parents[2]
 CACHE = REPOSITORY / ".cache" / "tests"
@@ -133,7 +132,7 @@ def tree(folder: Path) -> dict[str, str]:
 
 def pages(folder: Path) -> set[str]:
     """The pages that are written."""
-    return {name for name in tree(folder) if name.endswith(".html") and name != MANIFEST}
+    return {name for name in tree(folder) if name.endswith(".html")}
 
 
 def pages_cache(root: Path) -> Path:
