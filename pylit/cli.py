@@ -123,8 +123,8 @@ def main(argv: Sequence[str] | None = None, home: Path | None = None) -> int:
 
 def build(options: Options, *, verbose: bool) -> int:
     """Build once and tell what came of it; the result is the exit status."""
-    with Builder(options) as builder:
-        outcome = builder.build(Progress(sys.stderr))
+    with Builder(options, Progress(sys.stderr)) as builder:
+        outcome = builder.build()
     tell(outcome, options, verbose=verbose or options.check)
     return 1 if outcome.report.failed or (options.check and len(outcome.report)) else 0
 

@@ -92,7 +92,7 @@ class Live(StaticFiles):
         """Build, and again after each edit, until `stop` is set."""
         options = self.options
         ours = [f"{path.resolve()}{os.sep}" for path in (options.out, options.cache) if path]
-        with Builder(options) as builder:
+        with Builder(options, shown=lambda: self._show("")) as builder:
             folders, stale = self._watched(), True
             while not self.stop.is_set():
                 # Watching begins before the build, so that no edit falls between the two.
@@ -115,7 +115,7 @@ class Live(StaticFiles):
     def _build(self, builder: Builder) -> None:
         """Build, tell the terminal, and show browsers the pages or what is wrong."""
         try:
-            outcome = builder.build(shown=lambda: self._show(""))
+            outcome = builder.build()
         except Exception:  # A stage that met what nobody has thought of.
             fault = traceback.format_exc()
             print(fault, file=sys.stderr, flush=True)

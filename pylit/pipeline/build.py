@@ -33,7 +33,6 @@ from pylit.pipeline.stages import Stages
 from pylit.runs import end_workers
 from pylit.shapes.lines import ModuleShapes
 from pylit.shapes.trace import Tracing
-from pylit.site.addresses import file_path
 from pylit.site.config import SiteConfig
 from pylit.site.links import audit
 from pylit.site.search import SearchIndex
@@ -47,11 +46,21 @@ SEARCH = ("assets/search/", "assets/search-index.js")
 
 
 class Builder(ExitStack):
-    """Builds one site, again and again: Node and what is in memory serve every build."""
+    """Builds one site, again and again: Node and what is in memory serve every build.
 
-    def __init__(self, options: Options) -> None:
+    `shown` is called when the pages stand, before runs whose code has changed and the index of the
+    search are done: then with the figures and, where lines are as they were, the shapes of the
+    build before.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        progress: Progress | None = None,
+        shown: Callable[[], None] | None = None,
+    ) -> None:
         super().__init__()
-        self.options = options
+        self.options, self.progress, self.shown = options, progress or Progress(), shown
         # Nearly all that a build makes stays: Python need not look for garbage so often.
         gc.set_threshold(100_000, 20, 20)
         roots = [str(path.resolve()) for path in options.sources or (options.root,)]
@@ -66,18 +75,11 @@ class Builder(ExitStack):
         self._shapes: Mapping[tuple[str, str], ModuleShapes] = {}
         self._figures: Mapping[str, Drawn] = {}
 
-    def build(
-        self, progress: Progress | None = None, shown: Callable[[], None] | None = None
-    ) -> Outcome:
-        """Build the site once. What is wrong is in the outcome; nothing is raised for it.
-
-        `shown` is called when the pages stand, before runs whose code has changed and the index of
-        the search are done: then with the figures and, where lines are as they were, the shapes of
-        the build before.
-        """
+    def build(self) -> Outcome:
+        """Build the site once. What is wrong is in the outcome; nothing is raised for it."""
         start, outcome = time.perf_counter(), Outcome()
         try:
-            self._build(outcome, progress or Progress(), shown)
+            self._build(outcome)
         except NodeError as error:
             hint = "install Node.js 20 or newer, then run `python -m pylit.node`"
             outcome.report.add(Diagnostic("node", 0, 0, "node", str(error), hint))
@@ -87,15 +89,13 @@ class Builder(ExitStack):
         outcome.seconds = time.perf_counter() - start
         return outcome
 
-    def _build(
-        self, outcome: Outcome, progress: Progress, shown: Callable[[], None] | None
-    ) -> None:
+    def _build(self, outcome: Outcome) -> None:
         """A build, unless nothing has changed since the last one that was without a fault."""
-        options, report, generator = self.options, outcome.report, generator_digest()
-        config = read_config(options, report)
+        options, report = self.options, outcome.report
+        once, begun = not (options.check or options.serving), time.time_ns()
+        generator, config = generator_digest(), read_config(options, report)
         if config is None:
             return
-        once, begun = not (options.check or options.serving), time.time_ns()
         if once:
             before, newest = inputs(options, config)
             name, key = f"last {options.out}", digest(generator, before)
@@ -111,8 +111,8 @@ class Builder(ExitStack):
                     end.enter_context(alone(self.remembered))
             output = end.enter_context(Output(options.out, report, check=options.check))
             if not report.failed:
-                stages = Stages(self._cache, generator, options.jobs, progress, outcome)
-                self._make(config, stages, output, shown)
+                stages = Stages(self._cache, generator, options.jobs, self.progress, outcome)
+                self._make(config, stages, output)
                 outcome.written = output.publish()
             if not report.failed:
                 self._cache.prune()
@@ -120,13 +120,7 @@ class Builder(ExitStack):
                     told = (outcome.pages, tuple(report), standing(options.out))
                     self._cache.store(name, key, told)
 
-    def _make(
-        self,
-        config: SiteConfig,
-        stages: Stages,
-        output: Output,
-        shown: Callable[[], None] | None,
-    ) -> None:
+    def _make(self, config: SiteConfig, stages: Stages, output: Output) -> None:
         """Every file of the site, into `output`: the pipeline."""
         options, outcome, report = self.options, stages.outcome, stages.outcome.report
         site = Site(options, config, stages, report)
@@ -142,7 +136,7 @@ class Builder(ExitStack):
         ):
             site.gather(stages.draft(leaves, self.maths, site.around))
             now = {leaf.source.name: leaf.source.digest for leaf in own}
-            if shown is not None:
+            if self.shown is not None:
                 early, kept = Report(report), self._shapes.items()
                 shapes = {name: told for (name, was), told in kept if now.get(name) == was}
                 shapes |= tracing.kept()
@@ -151,7 +145,7 @@ class Builder(ExitStack):
                 _finish(press, output, early, search=False)
                 if not early.failed:
                     output.publish(keep=SEARCH)
-                    shown()
+                    self.shown()
             told, self._figures = tracing.finish(report), gallery.finish(site.asked(), report)
         _finish(Press(site, stages, self.maths.result, told, self._figures), output, report)
         outcome.pages = len(site.pairs)
@@ -159,11 +153,10 @@ class Builder(ExitStack):
 
 
 def _finish(press: Press, output: Output, report: Report, *, search: bool = True) -> None:
-    """The pages and the files beside them, into the output."""
     audited, formulas = [], []
     with SearchIndex() as index:
         for number, page in enumerate(chain(press.pages(), press.lists())):
-            output.add(file_path(page.url), page.html.encode())
+            output.add(page.audited.url, page.html.encode())
             output.update(page.previews)
             report.extend(page.diagnostics)
             if search and page.search:

@@ -41,7 +41,6 @@ from pylit.tex.symbols import Typeset, typeset_formula
 class Page:
     """A finished page and what the stages behind it need to know of it."""
 
-    url: str
     html: str
     audited: AuditedPage
     #: Its formulas without their HTML: the rules they want in the site's style sheet.
@@ -94,14 +93,12 @@ class Press:
             yield page
 
     def _key(self, leaf: Leaf, draft: Draft, where: Place) -> str:
-        """Digest of all that a page is made of."""
         theme, shapes = self._keys[draft.url != HOME], self._shapes.get(draft.name)
         cited = self._cited if "@" in leaf.source.text else ""
         drawn = stamp(draft.figures(), self._figures)
         return digest(draft.stamp, repr(where), theme, shapes.stamp if shapes else "", drawn, cited)
 
     def _page(self, leaf: Leaf, draft: Draft, where: Place) -> Page:
-        """The page, once its formulas are there."""
         report, typeset, module = Report(), self.typeset, leaf.module
         lines = module.source.lines
         tex_faults(draft, lines, typeset, report)
@@ -114,7 +111,6 @@ class Press:
         for line, href in ((r.line, r.href) for note in draft.notes() for r in note.references):
             written.setdefault(href, (line, "".join(lines[line - 1 : line])))
         return Page(
-            draft.url,
             html,
             AuditedPage(file_path(draft.url), facts(html), draft.display, written, draft.own),
             Rendered("", tuple(sorted({rule for formula in shown for rule in formula.css}))),
@@ -129,7 +125,6 @@ class Press:
         )
 
     def _html(self, view: PageView) -> str:
-        """The HTML of a page, by the templates."""
         return self._renderers[view.kind not in ("home", "list", "missing")].page(view)
 
     def lists(self) -> Iterator[Page]:
@@ -149,7 +144,7 @@ class Press:
             if url not in taken:
                 escaped = (html.escape(title), html.escape(summary))
                 text = self._html(PageView(kind, url, title, summary, *escaped))
-                yield Page(url, text, AuditedPage(url, facts(text), url, {}, True))
+                yield Page(text, AuditedPage(url, facts(text), url, {}, True))
 
     def files(
         self, formulas: Sequence[Rendered], output: Mapping[str, bytes], report: Report

@@ -118,7 +118,6 @@ def _key(generator: str, source: SourceFile) -> str:
 
 
 def _parse(cache: Cache, generator: str, source: SourceFile) -> Leaf:
-    """Parses a source, in this process or in another."""
     leaf = _parsed(source, _key(generator, source))
     return _slim_leaf(leaf) if cache.store(f"parsed {leaf.url}", leaf.key, leaf) else leaf
 
@@ -158,7 +157,6 @@ def _bare(target: Target) -> Target:
 
 
 def _annotate(cache: Cache, drafter: Drafter, leaf: Leaf) -> tuple[Draft, list[tuple[str, bool]]]:
-    """Makes a draft, in this process or in another; its formulas with it."""
     draft = drafter(read(leaf, cache))
     kept = cache.store(f"draft {leaf.url}", leaf.key, draft)
     return _slim(draft) if kept else draft, draft.formulas()

@@ -91,14 +91,14 @@ def test_an_author_sees_the_page_before_runs_and_search_are_done(tmp_path: Path)
 
     with Builder(options(tmp_path, serving=True)) as builder:
         assert not builder.build().report.failed
-        before = tree(index)
+        before, builder.shown = tree(index), shown
         edit(tmp_path, "pkg/two.py", "Twice", "Thrice")
-        assert not builder.build(shown=shown).report.failed
+        assert not builder.build().report.failed
         # Only a note was edited, so the shapes are known.
         assert seen.pop() == (True, True, before)
         assert tree(index) != before
         edit(tmp_path, "pkg/two.py", "2 * x", "3 * x")
-        assert not builder.build(shown=shown).report.failed
+        assert not builder.build().report.failed
     assert seen.pop()[:2] == (True, False)
     assert "<samp" in page.read_text()
     now = {name: (tmp_path / name).read_text() for name in files}
