@@ -20,20 +20,19 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from nbformat import NotebookNode, from_dict, v4
 
 from pylit.diagnostics import Report
-from pylit.model import Module
 from pylit.notebooks import OWN, NotebookError
 from pylit.notebooks.lesson import Lesson, Names
 from pylit.notebooks.wording import Wording
 from pylit.prose.works import read_bibliography
-from pylit.site.addresses import module_url
 from pylit.site.config import load_config
 from pylit.source import frontmatter
 from pylit.source.discover import discover
@@ -89,7 +88,8 @@ class Maker:
         self._config, self._root, self._recipes = config, root, docs / "notebooks"
         self._modules = {module.source.name: module for module in found if module.parsed}
         sources = [module.source for module in self._modules.values()]
-        self._wording = Wording(config.base_url, works, sources)
+        by_name = {name: source for source in sources for name in (source.name, source.display)}
+        self._wording = partial(Wording, config.base_url, works, by_name)
         self.names = [path.stem for path in sorted(self._recipes.glob("*.md"))]
 
     def recipe(self, name: str) -> tuple[Mapping[str, str], str]:
@@ -115,13 +115,19 @@ class Maker:
     def cells(self, name: str) -> Iterator[NotebookNode]:
         """The cells of a notebook, without the line that says where it ran."""
         values, body = self.recipe(name)
-        page, repository = values["page"], self._config.repository
         chapters = {
             module: choice.rstrip(")").split(",")
             for module, _, choice in (one.partition("(") for one in values["chapters"].split())
         }
         names = Names(chapters, self._modules)
-        yield cell("markdown", self._title(name, values))
+        page = self._lesson(values["page"], names)
+        links = [page.wording.page("The page")] if self._config.base_url else []
+        if repository := self._config.repository:
+            path = f"{repository}/blob/{self._config.branch}/notebooks/{name}.ipynb"
+            links.append(f"[Open in Colab](https://colab.research.google.com/github/{path})")
+        summary = " ".join(values["summary"].split())
+        head = f"# {values['title']}\n\n{summary}\n\n{' · '.join(links)}"
+        yield cell("markdown", head.strip())
         found = iter([*_PIECE.split(body), "", "", ""])
         for text, info, code, mark in zip(found, found, found, found, strict=True):
             # One cell for each chapter of the recipe, so that it can be found and folded.
@@ -133,33 +139,22 @@ class Maker:
                 names.imported(code)
             elif mark == "chapters":
                 for module, choice in chapters.items():
-                    lesson = Lesson(self._module(module), names, self._wording, choice)
+                    lesson = self._lesson(module, names, choice)
                     yield from (cell(*made, chapter=module) for made in lesson.cells())
             elif mark:
-                text = Lesson(self._module(page), names, self._wording).exercises()
-                if not text:
-                    hint = "remove the comment that asks for them"
-                    raise NotebookError(f"{name}: the page {page} sets no exercises; {hint}")
+                if not (text := page.exercises()):
+                    told = f"the page {values['page']} sets no exercises"
+                    raise NotebookError(f"{name}: {told}; remove the comment that asks for them")
                 yield cell("markdown", text)
         if repository:
             yield cell("markdown", _PACKAGE)
             yield cell("code", f'# %pip install "labml-nn @ git+https://github.com/{repository}"')
 
-    def _module(self, name: str) -> Module:
+    def _lesson(self, name: str, names: Names, choice: Collection[str] = ()) -> Lesson:
         if name not in self._modules:
             raise NotebookError(f"there is no module `{name}`; write its dotted name")
-        return self._modules[name]
-
-    def _title(self, name: str, values: Mapping[str, str]) -> str:
-        config, links = self._config, []
-        if config.base_url:
-            page = module_url(self._module(values["page"]).source)
-            links.append(f"[The page]({config.base_url}{page})")
-        if config.repository:
-            path = f"{config.repository}/blob/{config.branch}/notebooks/{name}.ipynb"
-            links.append(f"[Open in Colab](https://colab.research.google.com/github/{path})")
-        summary = " ".join(values["summary"].split())
-        return f"# {values['title']}\n\n{summary}\n\n{' · '.join(links)}".strip()
+        module = self._modules[name]
+        return Lesson(module, names, self._wording(module.source), choice)
 
     def path(self, name: str) -> Path:
         """The file of a notebook."""

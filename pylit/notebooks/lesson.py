@@ -54,20 +54,20 @@ class Names:
     def __init__(self, chapters: Collection[str], modules: Collection[str]) -> None:
         self._chapters, self._modules = chapters, modules
         #: A name, and the dotted name of what it is.
-        self._origins: dict[str, str] = {}
+        self.origins: dict[str, str] = {}
 
     def take(self, name: str, origin: str, where: str) -> None:
         """Give a name to what it stands for. Raises `NotebookError` if it is something else."""
-        if self._origins.setdefault(name, origin) != origin:
+        if self.origins.setdefault(name, origin) != origin:
             raise NotebookError(
                 f"{where}: `{name}` is {origin}, and in the same notebook it is "
-                f"{self._origins[name]}; rename one of the two, or take one module less apart"
+                f"{self.origins[name]}; rename one of the two, or take one module less apart"
             )
 
     def imported(self, code: str) -> None:
         """What a cell of the recipe imports need not be imported again."""
         for statement in ast.parse(code).body:
-            self._origins |= {name: origin for name, origin, _ in _imported(statement)}
+            self.origins |= {name: origin for name, origin, _ in _imported(statement)}
 
     def imports(self, statement: ast.stmt, used: Collection[str], where: str) -> Iterator[str]:
         """The lines that stay of an import of a chapter, for the names that it still uses."""
@@ -78,26 +78,18 @@ class Names:
                 continue
             if home in self._chapters:
                 # It is, or will be, defined in a cell. Under another name it is one more.
-                if name != alias.name and name not in self._origins:
+                if name != alias.name and name not in self.origins:
                     yield f"{name} = {alias.name}"
             elif home in self._modules or origin in self._modules:
                 raise NotebookError(
                     f"{where} uses `{name}` of {home}, and a notebook has nothing of the "
                     f"package; take `{home}` as a chapter before it"
                 )
-            elif name not in self._origins:
+            elif name not in self.origins:
                 kept.append(alias)
             self.take(name, origin, where)
         if kept:
             yield ast.unparse(ast.ImportFrom(home, kept, 0) if home else ast.Import(kept))
-
-    def not_imported(self, text: str) -> str:
-        """Programs in the text of exercises without imports of what the notebook defines."""
-
-        def kept(match: re.Match[str]) -> str:
-            return "" if set(re.findall(r"\w+", match[1])) <= self._origins.keys() else match[0]
-
-        return _IMPORT.sub(kept, text)
 
 
 def _imported(statement: ast.stmt) -> Iterator[tuple[str, str, ast.alias]]:
@@ -126,9 +118,9 @@ class Lesson:
         self, module: Module, names: Names, wording: Wording, choice: Collection[str] = ()
     ) -> None:
         self._source, self._front_matter = module.source, module.front_matter
-        self._names, self._wording = names, wording
+        self._names, self.wording = names, wording
         self._tree = ast.parse(module.source.text)
-        self._left_out = {name[1:] for name in choice if name.startswith("-")}
+        self._left_out = {"__all__", *(name[1:] for name in choice if name.startswith("-"))}
         self._taken = {name for name in choice if name and not name.startswith("-")}
         imports = (one for one in ast.walk(self._tree) if isinstance(one, ast.ImportFrom))
         found = (name for one in imports if one.module in DROPPED for name, *_ in _imported(one))
@@ -143,36 +135,37 @@ class Lesson:
             yield kind, glue.join(piece[2] for piece in found).strip("\n")
 
     def exercises(self) -> str:
-        """The exercises of the module, as Markdown; empty if there are none."""
+        """The exercises of the module, as Markdown; empty if there are none.
+
+        Their programs do not import what the notebook defines.
+        """
+
+        def kept(match: re.Match[str]) -> str:
+            defined = self._names.origins.keys()
+            return "" if set(re.findall(r"\w+", match[1])) <= defined else match[0]
+
         found = filter(None, (_EXERCISES.search(note.text) for note in self._notes.values()))
-        text = next((self._markdown(match[1], 0) for match in found), "")
-        return self._names.not_imported(text)
+        return next((_IMPORT.sub(kept, self.wording.markdown(one[1], 0)) for one in found), "")
 
     def _pieces(self) -> Iterator[tuple[str, int, str]]:
         """Kinds and texts in order. Those of one kind are a cell if their numbers are the same."""
-        items = [*self._chosen()]
-        written = {item: self._rewritten(item) for item in items if isinstance(item, Definition)}
-        kept: list[ast.AST] = [item for item in items if isinstance(item, Assignment)]
-        kept += [ast.parse(code) for _, code in written.values()]
-        walked = (node for tree in kept for node in ast.walk(tree))
-        used = {node.id for node in walked if isinstance(node, ast.Name)}
-        where = self._source.name
-        page = self._wording.page("The page of this chapter", self._source)
+        items = self._chosen()
+        kept = [item for item in items if isinstance(item, Definition | Assignment)]
+        walked = (node for item in kept for node in ast.walk(item))
+        used = {node.id for node in walked if isinstance(node, ast.Name)} - self._dropped
+        where, page = self._source.name, self.wording.page("The page of this chapter")
         title = self._front_matter.get("title", where)
         summary = " ".join(self._front_matter.get("summary", "").split())
         yield "markdown", 0, f"## {title}\n\n{summary} {page} has its notes beside the code."
         for item in items:
             if isinstance(item, Note):
-                if text := self._markdown(_EXERCISES.sub("", item.text)):
+                if text := self.wording.markdown(_EXERCISES.sub("", item.text)):
                     yield "markdown", 0, text
                 continue
-            bound = _bound(item)
-            if bound == ["__all__"]:
-                continue
-            for name in bound:
+            for name in _bound(item):
                 self._names.take(name, f"{where}.{name}", where)
             if isinstance(item, Definition):
-                explained, code = written[item]
+                explained, code = self._rewritten(item)
                 yield from (("markdown", 0, text) for text in explained)
                 yield "code", item.lineno, code
                 continue
@@ -183,29 +176,21 @@ class Lesson:
                 apart = "" if self._source.lines[item.lineno - 2].strip() else "\n"
                 yield "code", 0, apart + "\n".join(lines)
 
-    def _chosen(self) -> Iterator[Note | ast.stmt]:
-        """The statements that the notebook takes, with the notes that introduce them."""
+    def _chosen(self) -> list[Note | ast.stmt]:
+        """The statements that the notebook takes, each behind the notes that introduce it."""
         body = self._tree.body[ast.get_docstring(self._tree, clean=False) is not None :]
         found: dict[int, Note | ast.stmt] = {first_line(one): one for one in body}
         inside = {line for one in body for line in range(first_line(one), _last(one) + 1)}
         found |= {at: note for at, note in self._notes.items() if note.text and at not in inside}
-        waiting: list[Note] = []
-        for _, item in sorted(found.items()):
-            if isinstance(item, Note):
-                waiting.append(item)
-                continue
-            names = set(_bound(item))
-            chosen = names & self._taken if self._taken else not names & self._left_out
-            if chosen or not names:
-                # What stands above imports introduces the module, and is in its docstring.
-                yield from waiting
-                yield item
-            waiting.clear()
-        if not self._taken:
-            yield from waiting
-
-    def _markdown(self, text: str, deeper: int = 1) -> str:
-        return self._wording.markdown(text, self._source, deeper=deeper)
+        # What stands above imports introduces the module, and is in its docstring.
+        chosen, taken = [], not self._taken
+        for _, item in sorted(found.items(), reverse=True):
+            if not isinstance(item, Note):
+                names = set(_bound(item))
+                wanted = names & self._taken if self._taken else not names & self._left_out
+                taken = not names or bool(wanted)
+            chosen += [item] if taken else []
+        return chosen[::-1]
 
     def _rewritten(self, node: Definition) -> tuple[list[str], str]:
         """What a definition and its methods explain, as Markdown, and the code that is left."""
@@ -227,14 +212,15 @@ class Lesson:
             told = self._notes.get(owner.body[0].lineno)
             if told is None or not told.text:
                 continue
-            title, rest = _titled(told.text)
+            match = _TITLE.match(told.text)
+            title, rest = (match[1], match.string[match.end() :]) if match else ("", told.text)
             stays = self._docstring(owner, told.text, title, rest, outermost=owner is node)
             if stays is not None:
                 put(told.span.first, told.span.last, stays)
                 heading = f"### {title or f'`{node.name}`'}"
                 if owner is not node:
                     heading = f"#### {f'{title} · ' if title else ''}`{owner.name}`"
-                explained.append(f"{heading}\n\n{self._markdown(rest)}".strip())
+                explained.append(f"{heading}\n\n{self.wording.markdown(rest)}".strip())
         for one in ast.walk(node):
             if isinstance(one, ast.stmt) and self._checks(one):
                 put(one.lineno, _last(one), "")
@@ -261,11 +247,11 @@ class Lesson:
         """What stays of a docstring; None if it stays as it is."""
         indent = " " * owner.body[0].col_offset
         if not outermost and not _RICH.search(text) and text.count("\n") < _SHORT:
-            said = self._plain(text, WIDTH - len(indent) - 6)
+            said = self.wording.comment(text, WIDTH - len(indent) - 6)
             if said == text:
                 return None
         elif title or len(owner.body) == 1:
-            said = self._plain(title or " ".join(rest.split("\n\n")[0].split()))
+            said = self.wording.comment(title or " ".join(rest.split("\n\n")[0].split()))
             said += "." * (not said.endswith((".", "?", "!", ":")))
         else:
             return ""
@@ -275,20 +261,11 @@ class Lesson:
         lines = (f"{indent}{line}".rstrip() for line in said.split("\n"))
         return "\n".join([indent + mark, *lines, f'{indent}"""'])
 
-    def _plain(self, text: str, width: int = 10_000) -> str:
-        return self._wording.comment(text, self._source, width)
-
     def _comment(self, note: Note) -> str:
         line = self._source.lines[note.span.first - 1]
         mark = line[: len(line) - len(line.lstrip())] + "# "
-        text = self._plain(note.text, WIDTH - len(mark))
+        text = self.wording.comment(note.text, WIDTH - len(mark))
         return "\n".join((mark + words).rstrip() for words in text.split("\n")) if text else ""
-
-
-def _titled(text: str) -> tuple[str, str]:
-    """The heading that opens a note, or nothing, and the rest."""
-    match = _TITLE.match(text)
-    return (match[1], text[match.end() :].strip("\n")) if match else ("", text)
 
 
 def _last(node: ast.stmt) -> int:
@@ -309,8 +286,7 @@ def _commented(code: str) -> str:
     lines = _SHAPED.sub(lambda match: " ".join(match[0].split()), code).split("\n")
     for number, line in enumerate(lines):
         arguments, _, returned = line.partition("->")
-        shapes = [_shape(match[1]) for match in _SHAPED.finditer(arguments)]
-        results = [_shape(match[1]) for match in _SHAPED.finditer(returned)]
+        shapes, results = (list(map(_shape, _SHAPED.findall(x))) for x in (arguments, returned))
         names = [match[1] for match in _NAMED.finditer(arguments)]
         said = ", ".join(shapes + results)
         if names and len(shapes + results) > 1:

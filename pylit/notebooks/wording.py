@@ -9,6 +9,7 @@ import posixpath
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from urllib.parse import unquote
 
 from pylit.model import SourceFile
@@ -34,40 +35,35 @@ _SHAPED = re.compile(r"\s*([*+-] |\d+\. |\||\$\$|>|```| {4}|\\begin)")
 Rule = tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
 
 
+@dataclass(frozen=True, slots=True)
 class Wording:
-    """Turns notes of modules into Markdown that stands by itself.
+    """Turns notes of a module into Markdown that stands by itself."""
 
-    Args:
-        base_url: Absolute address of the site; without one, links into it are words.
-        works: The bibliography.
-        sources: The modules of the site.
-    """
+    #: Absolute address of the site; without one, links into it are words.
+    base_url: str
+    works: Mapping[str, Work]
+    #: The modules of the site, by their names and by their paths.
+    sources: Mapping[str, SourceFile]
+    source: SourceFile
 
-    def __init__(
-        self, base_url: str, works: Mapping[str, Work], sources: Iterable[SourceFile]
-    ) -> None:
-        self._base_url, self._works = base_url, works
-        self._sources = {name: one for one in sources for name in (one.name, one.display)}
+    def page(self, words: str) -> str:
+        """Words that lead to the page of the module."""
+        return f"[{words}]({self.base_url}{module_url(self.source)})" if self.base_url else words
 
-    def page(self, words: str, source: SourceFile) -> str:
-        """Words that lead to the page of a module."""
-        base = self._base_url
-        return f"[{words}]({base}{module_url(source)})" if base else words
-
-    def markdown(self, text: str, source: SourceFile, *, deeper: int = 1) -> str:
-        """A note of `source` as a cell shows it; its headings go `deeper`."""
+    def markdown(self, text: str, deeper: int = 1) -> str:
+        """A note as a cell shows it; its headings go `deeper`."""
         figure = "The page of this chapter on the site has a figure:"
         links: Rule = _INSIDE, r"\1"
-        if self._base_url:
-            figure = f"On {self.page('the page of this chapter', source)} there is a figure:"
-            links = _TARGET, lambda m: f"]({self._address(m[1], source)})"
+        if self.base_url:
+            figure = f"On {self.page('the page of this chapter')} there is a figure:"
+            links = _TARGET, lambda m: f"]({self._address(m[1])})"
         rules: tuple[Rule, ...] = (
             (_HEADING, lambda m: f"{'#' * min(len(m[1]) + deeper, 6)} {m[2]}"),
             (_ALERT, lambda m: f"{m[1]}**{m[2].capitalize()}**\n{m[1].rstrip()}"),
             (_ALIGNED, r"$$\n\\begin{\1ed}\3\\end{\1ed}\n$$"),
             (_FIGURE, rf"*{figure}* \1"),
             links,
-            (BRACKETS, lambda m: self._citation(m[1], source, self._base_url)),
+            (BRACKETS, self._citation),
         )
         done, parts = 0, []
         for code in _FENCED.finditer(text):
@@ -75,14 +71,14 @@ class Wording:
             done = code.end()
         return "".join([*parts, _ruled(text[done:], rules)]).strip("\n")
 
-    def comment(self, text: str, source: SourceFile, width: int = 10_000) -> str:
+    def comment(self, text: str, width: int = 10_000) -> str:
         """A note that stays inside of code, in plain words, on lines of at most `width` columns."""
         rules: tuple[Rule, ...] = (
             (_ALERT, lambda m: f"> {m[2].capitalize()}:"),
             (_QUOTED, ""),
             (_HEADING, r"\2"),
+            (BRACKETS, self._citation),
             (_LINK, r"\1"),
-            (BRACKETS, lambda m: self._citation(m[1], source)),
         )
         blocks = []
         for block in re.split(r"\n[ \t]*\n", _FIGURE.sub("", text)):
@@ -94,36 +90,37 @@ class Wording:
             blocks.append(plain.strip("\n"))
         return "\n\n".join(filter(None, blocks))
 
-    def _citation(self, inside: str, source: SourceFile, base_url: str = "") -> str:
+    def _citation(self, brackets: re.Match[str]) -> str:
         shown = []
-        for part in inside.split(";"):
+        for part in brackets[1].split(";"):
             match = PART.fullmatch(part)
             if match is None:
-                return f"[{inside}]"
-            work = self._works.get(match["key"])
+                return brackets[0]
+            work = self.works.get(match["key"])
             if work is None:
                 hint = "add it to docs_src/references.bib"
-                raise NotebookError(f"{source.display} cites {match['key']!r}; {hint}")
+                raise NotebookError(f"{self.source.display} cites {match['key']!r}; {hint}")
             place = " ".join((match["place"] or "").split())
             text = ", ".join(filter(None, (work.year if match["bare"] else work.name, place)))
-            shown.append(f"[{text}]({base_url}{BIBLIOGRAPHY}#{work.key})" if base_url else text)
+            address = f"({self.base_url}{BIBLIOGRAPHY}#{work.key})"
+            shown.append(f"[{text}]{address}" if self.base_url else text)
         return "; ".join(shown)
 
-    def _address(self, written: str, source: SourceFile) -> str:
+    def _address(self, written: str) -> str:
         """Where a link of a note leads, from anywhere."""
         if re.match(_SCHEME, written):
             return written
         target, mark, anchor = written.partition("#")
-        name = unquote(target)
-        path = posixpath.normpath(posixpath.join(posixpath.dirname(source.display), name))
-        if found := self._sources.get(path if target else source.name) or self._sources.get(name):
+        name, here = unquote(target) or self.source.name, self.source.display
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(here), name))
+        if found := self.sources.get(path) or self.sources.get(name):
             page = module_url(found)
         elif path.endswith(".md"):
             page = prose_url(path.removeprefix("docs_src/pages/")[:-3])
         else:
             hint = "write the path of a module or of a page of docs_src/pages"
-            raise NotebookError(f"{source.display}: the link {written!r} leads nowhere; {hint}")
-        return self._base_url + ("" if page == HOME else page) + mark + anchor
+            raise NotebookError(f"{here}: the link {written!r} leads nowhere; {hint}")
+        return self.base_url + ("" if page == HOME else page) + mark + anchor
 
 
 def _ruled(text: str, rules: Iterable[Rule]) -> str:
