@@ -244,10 +244,8 @@ def bar_list(
     """Bars that lie one under the other, with a label on their left and a number on their right.
 
     Args:
-        labels, values, shown: Of each bar; `shown` is its value in words.
-        title: Above it.
+        shown: The values in words, in `room` pixels.
         most: The value that takes all the width.
-        room: Pixels that the values in words take.
         hook: By which a script finds the bars; the values follow them.
     """
     left = max(map(len, labels)) * LETTER + 8
@@ -307,17 +305,14 @@ def heat_map(
     frames: bool = False,
     width: float = WIDTH,
 ) -> Panel:
-    """A panel with one cell for each number.
+    """A panel with one cell for each number of a matrix; those below 0 get the second tone.
 
     Args:
-        matrix: Rows of numbers; those below 0 get the second tone.
-        title: Above it.
         rows, columns: Labels, one for each or none; an empty one is left out.
         most: The value that is all ink; the largest if not given.
         cell: Side of a cell; as large as the width has room for, up to 22, if not given.
         down, across: What the rows and the columns are.
         frames: Whether cells have a thin border, for few of them.
-        width: Of the panel.
     """
     # At least two letters' room: a single W is wider than letters are on average.
     left = max(2, *map(len, rows)) * LETTER + 8 if rows else 1
@@ -338,15 +333,11 @@ def heat_map(
     for (tone, level), d in sorted(_paths(matrix, high, side).items()):
         ink = {"stroke_opacity": f"{level / LEVELS:g}", "transform": moved}
         parts.append(element("path", f"c t{tone:d}", d=d, stroke_width=side, **ink))
-    w, h = len(matrix[0]) * side, len(matrix) * side
+    m, n = len(matrix), len(matrix[0])
+    w, h = n * side, m * side
     if frames:
-        x, y = short(left), short(top)
-        downs = (f"M{short(left + j * side)} {y}v{short(h)}" for j in range(1, len(matrix[0])))
-        lines = [
-            *downs,
-            *(f"M{x} {short(top + i * side)}h{short(w)}" for i in range(1, len(matrix))),
-        ]
-        parts.append(element("path", "g", d="".join(lines)))
+        parts += [line(x, top, x, top + h, "g") for x in (left + j * side for j in range(1, n))]
+        parts += [line(left, y, left + w, y, "g") for y in (top + i * side for i in range(1, m))]
     parts.append(element("rect", "b", x=left, y=top, width=w, height=h))
     return Panel(width, top + h + 3, tuple(parts))
 
@@ -395,15 +386,13 @@ class Table:
         if len(align) != count or set(align) - set(_ALIGNED):
             letters = f"{count} of the letters l, r and c, one for each column"
             raise ValueError(f"`align` ({align!r}) must be {letters}")
-
         for number, cells in enumerate(self.rows, 1):
             if len(cells) != count:
                 raise ValueError(f"row {number} has {len(cells)} cells and the head {count}")
 
         def row(cells: Sequence[str], scopes: Sequence[str]) -> str:
-            looks = ({"scope": s, "class": _ALIGNED[a]} for s, a in zip(scopes, align, strict=True))
-            words = zip(cells, looks, strict=True)
-            made = (tag("th" if a["scope"] else "td", escape(cell), **a) for cell, a in words)
+            looks = zip(map(escape, cells), scopes, map(_ALIGNED.get, align), strict=True)
+            made = (tag("th" if a else "td", c, scope=a, class_=b or "") for c, a, b in looks)
             return tag("tr", *made)
 
         # An empty header is no header of anything.
