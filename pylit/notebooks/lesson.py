@@ -16,6 +16,7 @@ the later one would silently take the place of the earlier.
 import ast
 import re
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from itertools import groupby
 
 from pylit.model import Module, Note
@@ -66,8 +67,10 @@ class Names:
 
     def imported(self, code: str) -> None:
         """What a cell of the recipe imports need not be imported again."""
-        for statement in ast.parse(code).body:
-            self.origins |= {name: origin for name, origin, _ in _imported(statement)}
+        # Not even Python, such as `%timeit`: what it is shows when it runs.
+        with suppress(SyntaxError):
+            for statement in ast.parse(code).body:
+                self.origins |= {name: origin for name, origin, _ in _imported(statement)}
 
     def imports(self, statement: ast.stmt, used: Collection[str], where: str) -> Iterator[str]:
         """The lines that stay of an import of a chapter, for the names that it still uses."""

@@ -1,7 +1,6 @@
 """Notebooks: made of modules, nothing lost, nothing twice; run, kept, and shown as pages."""
 
 import base64
-import json
 import textwrap
 from pathlib import Path
 from unittest.mock import Mock
@@ -373,7 +372,7 @@ def test_code_stands_alone(root: Path):
     )
 
 
-COLLISION = "in the same notebook it is {}; rename one of the two, or take one module less apart"
+COLLISION = "pkg.root: `{}` is {}, and in the same notebook it is {}; rename"
 GROW = "docs_src/notebooks/grow.md"
 
 
@@ -391,13 +390,13 @@ GROW = "docs_src/notebooks/grow.md"
             "pkg/root.py",
             "import math\n",
             "import math\n\nFACTOR = 3\n",
-            "pkg.root: `FACTOR` is pkg.root.FACTOR, and " + COLLISION.format("pkg.leaf.FACTOR"),
+            COLLISION.format("FACTOR", "pkg.root.FACTOR", "pkg.leaf.FACTOR"),
         ),
         (
             "pkg/root.py",
             "import math\n",
             "import math\nfrom os import name as DOUBLE\n",
-            "pkg.root: `DOUBLE` is pkg.leaf.FACTOR, and " + COLLISION.format("os.name"),
+            COLLISION.format("DOUBLE", "pkg.leaf.FACTOR", "os.name"),
         ),
     ],
 )
@@ -553,42 +552,31 @@ def test_a_real_run_and_one_that_fails(root: Path, capsys):
     assert "grow: a cell failed" in error and "ValueError: zero" in error
 
 
-def shown(root: Path, *outputs):
-    """The page of a notebook with these outputs in its last cell, and the files beside it."""
+def test_a_notebook_is_a_page_with_its_file_and_its_pictures_beside_it(root: Path):
     made = Maker(root).document("grow")
-    [c for c in made.cells if c.cell_type == "code"][-2].outputs = [*outputs]
+    code = [one for one in made.cells if one.cell_type == "code"]
+    code[-2].outputs = [stream("1 < 2\n\n& on\n"), DRAWN]
     write(root / "notebooks/grow.ipynb", as_text(made))
-    (module,), files = read_notebooks(root / "notebooks", BASE, Report())
-    return module, files
-
-
-def test_a_notebook_is_a_page_with_the_file_beside_it(root: Path):
-    module, files = shown(root, stream("1 < 2\n\n& on\n"))
+    write(root / "notebooks/odd.ipynb", "{")
+    (module,), files = read_notebooks(root / "notebooks", BASE, report := Report())
     text = module.source.text
     assert (module.source.name, module.source.display) == ("notebooks/grow", "notebooks/grow.ipynb")
     assert module.front_matter == {"title": "Grow", "summary": "A tree, cell by cell."}
-    assert list(files) == ["notebooks/grow.ipynb"]
-    assert json.loads(files["notebooks/grow.ipynb"])["nbformat"] == 4
     assert text.startswith("[The page](../pkg/root.html) · [Open in Colab](https://colab.")
     assert "· [Download](grow.ipynb)\n" in text
     assert '<pre class="fence out">1 &lt; 2\n\n&amp; on</pre>' in text
-
-
-def test_a_picture_is_a_file_beside_the_page(root: Path):
-    module, files = shown(root, DRAWN)
     image = '<img src="grow-1.png" alt="Nothing." width="3" height="2" loading="lazy">'
-    assert f'<figure class="out">{image}</figure>' in module.source.text
-    assert files["notebooks/grow-1.png"] == PNG
+    assert f'<figure class="out">{image}</figure>' in text
+    pictures = {"notebooks/grow-1.png": PNG}
+    assert files == {"notebooks/grow.ipynb": as_text(made).encode()} | pictures
+    assert [(fault.path, fault.code) for fault in report] == [("notebooks/odd.ipynb", "notebook")]
 
 
-def test_what_is_no_notebook_is_reported(root: Path):
-    shown(root)
-    for text in ("{", '{"cells": []}', '{"cells": [{"source": "x"}]}', "[]"):
-        write(root / "notebooks/odd.ipynb", text)
-        report = Report()
-        assert len(read_notebooks(root / "notebooks", BASE, report)[0]) == 1
-        (fault,) = report
-        assert (fault.path, fault.code) == ("notebooks/odd.ipynb", "notebook")
+@pytest.mark.parametrize("text", ['{"cells": []}', '{"cells": [{"source": "x"}]}', "[]"])
+def test_what_is_no_notebook_is_reported(tmp_path: Path, text: str):
+    write(tmp_path / "odd.ipynb", text)
+    assert read_notebooks(tmp_path, BASE, report := Report()) == ([], {})
+    assert [fault.code for fault in report] == ["notebook"]
 
 
 def test_a_site_shows_them_and_pages_lead_to_them(root: Path, tmp_path: Path):
