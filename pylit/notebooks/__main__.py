@@ -7,7 +7,6 @@ not what its sources say; 2 for a command that cannot be, 130 after Ctrl-C.
 import argparse
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 
 from pylit.notebooks import OWN, NotebookError
@@ -29,52 +28,43 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = options.parse_args(argv)
     try:
         maker = Maker(given.root)
-        for name in given.names:
-            if name not in maker.names:
-                near = get_close_matches(name, maker.names, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(maker.names)}"
-                raise NotebookError(f"there is no notebook {name!r}; {hint}")
         names = given.names or maker.names
-        if given.check:
-            stale = [fault for name in names if (fault := _stale(maker, name))]
-            for fault in stale:
-                print(f"error: {fault}; run `make notebooks`", file=sys.stderr)
-            return int(bool(stale))
-        for name in names:
-            _make(maker, name, force=given.execute)
+        if unknown := [name for name in names if name not in maker.names]:
+            known = ", ".join(maker.names)
+            raise NotebookError(f"there is no notebook {unknown[0]!r}; there are {known}")
+        fine = [_renewed(maker, name, check=given.check, force=given.execute) for name in names]
     except NotebookError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("\nInterrupted; the notebooks that were not finished are as they were.")
         return 130
-    return 0
+    return 0 if all(fine) else 1
 
 
-def _stale(maker: Maker, name: str) -> str:
-    """How the file of a notebook is not what it should be, if it is not."""
+def _renewed(maker: Maker, name: str, *, check: bool, force: bool) -> bool:
+    """Whether a notebook is what its sources say; unless this is but a check, it is made so."""
     made, path = maker.document(name), maker.path(name)
-    if not path.is_file() or as_text(made) != path.read_text(encoding="utf-8"):
-        return f"notebooks/{path.name} is not what its sources say"
-    return "" if has_run(made) else f"notebooks/{path.name} has not run since its code changed"
-
-
-def _make(maker: Maker, name: str, *, force: bool) -> None:
-    made, path = maker.document(name), maker.path(name)
-    if force or not has_run(made):
+    stale = force or not has_run(made)
+    if stale and not check:
         print(f"{name}: running …", flush=True)
         made = maker.document(name, executed(made))
         print(f"{name}: {made.metadata[OWN].run.seconds:.0f} s")
     text = as_text(made)
-    if path.is_file() and path.read_text(encoding="utf-8") == text:
+    if path.is_file() and path.read_text(encoding="utf-8") == text and not (stale and check):
         print(f"{name}: as it was")
-        return
-    # Whole or not at all.
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
-    print(f"{name}: written")
+    elif check:
+        told = f"notebooks/{path.name} is not what its sources say, or they have not run"
+        print(f"error: {told}; run `make notebooks`", file=sys.stderr)
+        return False
+    else:
+        # Whole or not at all.
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}")
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+        print(f"{name}: written")
+    return True
 
 
 if __name__ == "__main__":

@@ -486,7 +486,7 @@ def run(root: Path, *arguments: str) -> int:
 def test_what_has_changed_is_made_and_run(root: Path, runs: list[str], capsys):
     file = root / "notebooks" / "grow.ipynb"
     assert run(root, "--check") == 1
-    assert "grow.ipynb is not what its sources say; run `make notebooks`" in capsys.readouterr().err
+    assert "grow.ipynb is not what its sources say" in capsys.readouterr().err
     assert run(root) == 0 and runs == ["grow"]
     first = file.read_bytes()
     assert run(root, "--check") == run(root) == 0
@@ -513,7 +513,7 @@ def test_a_run_that_fails_leaves_the_notebook(root: Path, runs: list[str], capsy
 
 def test_what_cannot_be_made_is_said(root: Path, capsys):
     assert run(root, "gorw") == 1
-    assert "there is no notebook 'gorw'; did you mean grow?" in capsys.readouterr().err
+    assert "there is no notebook 'gorw'; there are grow" in capsys.readouterr().err
     for text in ("{", "[]", '{"cells": 3}', ""):
         write(root / "notebooks/grow.ipynb", text)
         assert run(root) == 1
