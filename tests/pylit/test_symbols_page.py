@@ -7,7 +7,7 @@ import pytest
 from linked_sources import module
 from site_tools import build, make_site, succeed
 
-from pylit.prose.symboltable import symbol_note, symbol_rows
+from pylit.site.symbols import symbol_rows
 
 MODULE = '''\
 r"""
@@ -46,34 +46,28 @@ class Attention:
 '''
 
 
-def rows(*lines: str) -> list[tuple[tuple[str, ...], list[str]]]:
+def rows(*lines: str) -> list[tuple[list[str], list[str]]]:
     """Symbols and names of the rows of a table."""
     text = "\n".join(['r"""', "| Symbol | Code |", "|:--|---|", *lines, '"""'])
-    note = symbol_note(module("m.py", text))
-    if note is None:
-        return []
     return [
-        (
-            row.symbols,
-            [".".join(n.path) + (f" of {n.within}" if n.within else "") for n in row.names],
-        )
-        for row in symbol_rows(note)
+        (texs, [".".join(n.path) + (f" of {n.within}" if n.within else "") for n in names])
+        for _, texs, names in symbol_rows(module("m.py", text))
     ]
 
 
 @pytest.mark.parametrize(
     ("row", "expected"),
     [
-        ("| $Q$ | `query` |", (("Q",), ["query"])),
-        ("| $K$, $V$ | `k`, `v` of `attend` |", (("K", "V"), ["k of attend", "v of attend"])),
-        ("| $K$ | `k` of `f` and `g`, `l` |", (("K",), ["k of f", "k of g", "l"])),
-        ("| $W$, $b$ | `layer.weight`, `.bias` |", (("W", "b"), ["layer.weight", "layer.bias"])),
-        ("| $x$ | `self.outputs[l]`, `z[..., 0]` |", (("x",), ["outputs", "z"])),
-        ("| $S$, $T$ | |", (("S", "T"), [])),
-        ("| | `mask` |", ((), ["mask"])),
+        ("| $Q$ | `query` |", (["Q"], ["query"])),
+        ("| $K$, $V$ | `k`, `v` of `attend` |", (["K", "V"], ["k of attend", "v of attend"])),
+        ("| $K$ | `k` of `f` and `g`, `l` |", (["K"], ["k of f", "k of g", "l"])),
+        ("| $W$, $b$ | `layer.weight`, `.bias` |", (["W", "b"], ["layer.weight", "layer.bias"])),
+        ("| $x$ | `self.outputs[l]`, `z[..., 0]` |", (["x"], ["outputs", "z"])),
+        ("| $S$, $T$ | |", (["S", "T"], [])),
+        ("| | `mask` |", ([], ["mask"])),
     ],
 )  # fmt: skip
-def test_a_row(row: str, expected: tuple[tuple[str, ...], list[str]]) -> None:
+def test_a_row(row: str, expected: tuple[list[str], list[str]]) -> None:
     assert rows(row) == [expected]
 
 
