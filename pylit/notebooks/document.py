@@ -69,10 +69,7 @@ def cell(kind: str, text: str, tags: Iterable[str] = (), **about: str) -> Notebo
 
 
 class Maker:
-    """Makes the notebooks of the site in a folder. Raises `NotebookError` for what is wrong in it.
-
-    `root` is the folder that holds ``docs_src`` and the packages.
-    """
+    """Makes the notebooks of the site in `root`. Raises `NotebookError` for what is wrong in it."""
 
     def __init__(self, root: Path) -> None:
         report, docs = Report(), root / "docs_src"

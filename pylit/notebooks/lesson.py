@@ -45,12 +45,7 @@ _GONE = re.compile(r"(:\n|\n\n|)\0\n[\0\n]*")
 
 
 class Names:
-    """The names of one notebook, each with where it comes from.
-
-    Args:
-        chapters: The modules that are taken apart into cells.
-        modules: All modules of the site.
-    """
+    """The names of a notebook, made of some `chapters` of all `modules`, and where each is from."""
 
     def __init__(self, chapters: Collection[str], modules: Collection[str]) -> None:
         self._chapters, self._modules = chapters, modules
@@ -97,24 +92,17 @@ class Names:
 
 def _imported(statement: ast.stmt) -> Iterator[tuple[str, str, ast.alias]]:
     """The names that an import binds, and what they are."""
+    home = f"{statement.module}." if isinstance(statement, ast.ImportFrom) else ""
     for alias in statement.names if isinstance(statement, ast.Import | ast.ImportFrom) else ():
-        name = alias.asname or alias.name
-        if isinstance(statement, ast.ImportFrom):
-            yield name, f"{statement.module}.{alias.name}", alias
-        else:
-            name = name if alias.asname else name.partition(".")[0]
-            yield name, alias.name if alias.asname else name, alias
+        name = alias.asname or alias.name.partition(".")[0]
+        yield name, home + (alias.name if alias.asname or home else name), alias
 
 
 class Lesson:
-    """The cells of one module.
+    """The cells of one module, in a notebook that has `names` so far.
 
-    Args:
-        module: The module.
-        names: The names of the notebook so far.
-        wording: What notes say in a notebook.
-        choice: The definitions to take, or those to leave out, with a minus before their names; all
-            of the module if it names none.
+    `choice` are the definitions to take, or those to leave out, with a minus before their names;
+    all of the module if there are none.
     """
 
     def __init__(
@@ -176,8 +164,8 @@ class Lesson:
             if isinstance(item, ast.Import | ast.ImportFrom):
                 lines = [*self._names.imports(item, used, where)]
             if lines:
-                apart = "" if self._source.lines[item.lineno - 2].strip() else "\n"
-                yield "code", 0, apart + "\n".join(lines)
+                above = self._source.lines[item.lineno - 2].strip()
+                yield "code", 0, "\n".join(lines if above else ["", *lines])
 
     def _chosen(self) -> list[Note | ast.stmt]:
         """The statements that the notebook takes, each behind the notes that introduce it."""
@@ -280,8 +268,8 @@ def _bound(statement: ast.stmt) -> list[str]:
     if isinstance(statement, Definition):
         return [statement.name]
     inside = ast.walk(statement) if isinstance(statement, Assignment) else ()
-    stored = [node for node in inside if isinstance(node, ast.Name)]
-    return [node.id for node in stored if isinstance(node.ctx, ast.Store)]
+    names = (node for node in inside if isinstance(node, ast.Name))
+    return [name.id for name in names if isinstance(name.ctx, ast.Store)]
 
 
 def _commented(code: str) -> str:
