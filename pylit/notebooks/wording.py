@@ -24,10 +24,9 @@ _ALERT = re.compile(r"^((?:> ?)+)\[!(\w+)\][ \t]*$", re.MULTILINE)
 _QUOTED = re.compile(r"^> ?", re.MULTILINE)
 _ALIGNED = re.compile(r"^\\begin\{(align|gather)(\*?)\}(.*?)\\end\{\1\2\}", re.M | re.S)
 _FIGURE = re.compile(r"!\[((?:(?!!\[).)*?)\]\((?:figure|table):[\w.]+\)", re.DOTALL)
-_TARGET = re.compile(r"\]\(([^()\s]+)\)")
-_LINK = re.compile(r"(?<!!)\[([^\[\]]+)\]\([^()\s]+\)")
-_SCHEME = r"[A-Za-z][A-Za-z0-9+.-]*:|//"
-_INSIDE = re.compile(rf"(?<!!)\[([^\[\]]+)\]\((?!{_SCHEME})[^()\s]+\)")
+#: A link; what it says may hold brackets, such as those of ``x[0]``.
+_LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\[\]]*\])+)\]\(([^()\s]+)\)")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 #: Paragraphs that keep their lines: lists, tables, formulas, quotations, code.
 _SHAPED = re.compile(r"\s*([*+-] |\d+\. |\||\$\$|>|```| {4}|\\begin)")
 
@@ -53,16 +52,14 @@ class Wording:
     def markdown(self, text: str, deeper: int = 1) -> str:
         """A note as a cell shows it; its headings go `deeper`."""
         figure = "The page of this chapter on the site has a figure:"
-        links: Rule = _INSIDE, r"\1"
         if self.base_url:
             figure = f"On {self.page('the page of this chapter')} there is a figure:"
-            links = _TARGET, lambda m: f"]({self._address(m[1])})"
         rules: tuple[Rule, ...] = (
             (_HEADING, lambda m: f"{'#' * min(len(m[1]) + deeper, 6)} {m[2]}"),
             (_ALERT, lambda m: f"{m[1]}**{m[2].capitalize()}**\n{m[1].rstrip()}"),
             (_ALIGNED, r"$$\n\\begin{\1ed}\3\\end{\1ed}\n$$"),
             (_FIGURE, rf"*{figure}* \1"),
-            links,
+            (_LINK, self._link),
             (BRACKETS, self._citation),
         )
         done, parts = 0, []
@@ -106,10 +103,11 @@ class Wording:
             shown.append(f"[{text}]{address}" if self.base_url else text)
         return "; ".join(shown)
 
-    def _address(self, written: str) -> str:
-        """Where a link of a note leads, from anywhere."""
-        if re.match(_SCHEME, written):
-            return written
+    def _link(self, match: re.Match[str]) -> str:
+        """A link that leads there from anywhere; words alone if it cannot."""
+        words, written = match.groups()
+        if _SCHEME.match(written) or not self.base_url:
+            return match[0] if _SCHEME.match(written) else words
         target, mark, anchor = written.partition("#")
         name, here = unquote(target) or self.source.name, self.source.display
         path = posixpath.normpath(posixpath.join(posixpath.dirname(here), name))
@@ -120,7 +118,8 @@ class Wording:
         else:
             hint = "write the path of a module or of a page of docs_src/pages"
             raise NotebookError(f"{here}: the link {written!r} leads nowhere; {hint}")
-        return self.base_url + ("" if page == HOME else page) + mark + anchor
+        address = self.base_url + ("" if page == HOME else page) + mark + anchor
+        return f"[{words}]({address})"
 
 
 def _ruled(text: str, rules: Iterable[Rule]) -> str:
