@@ -11,6 +11,7 @@ Frozen values (`pylit.model`) flow through plain functions, from room to room:
 `figures`   functions that call the modules become pictures and tables
 `page`      what a reader's browser gets, by the templates, styles and scripts of `theme`
 `site`      pages together: settings, addresses, neighbours, the files beside the pages, the folder
+`notebooks` modules become notebooks that run, and pages of the site
 `pipeline`  one build: the stages in their order, what is remembered, the processes
 `serve`     the site over HTTP while its author works
 =========== =====================================================================================
