@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from pylit.diagnostics import Diagnostic, Report, Severity
-from pylit.model import Definition, Module, Note, Section, SourceFile, Span
+from pylit.model import Definition, Module, Note, SourceFile, Span
 from pylit.source import frontmatter
 from pylit.source.notes import (
     Comment,
@@ -25,7 +25,7 @@ from pylit.source.notes import (
     is_pragma,
     trimmed_note,
 )
-from pylit.source.scopes import Definer, Scopes, decorators, parse_scopes
+from pylit.source.scopes import Definer, Fault, Scopes, decorators, read_scopes
 from pylit.source.sections import build_sections
 
 _CONSTANT_WIDTH = 80
@@ -46,12 +46,9 @@ class _Header:
 def parse_module(source: SourceFile, report: Report) -> Module:
     """Parse one source file. Faults go to `report`; the result always shows the whole file."""
     lines, name = source.lines, source.name
-    scopes = _scopes(source, lines, report)
-    if scopes is None:
-        filled = [number for number, line in enumerate(lines, start=1) if line.strip()]
-        whole = Section((), Span(filled[0], filled[-1])) if filled else None
-        unread = Definition("module", name, "", 1, "", "")
-        return Module(source, {}, (unread,), (whole,) if whole else (), parsed=False)
+    scopes = read_scopes(source)
+    if scopes.fault:
+        return _unread(source, scopes.fault, report)
     comments = {comment.line: comment for comment in _comments(source.text, lines)}
     values: Mapping[str, str] = {}
     docstring, text = docstring_note(scopes.tree, lines, comments)
@@ -107,7 +104,7 @@ def _headers(scopes: Scopes, lines: Sequence[str]) -> list[_Header]:
     for node, scope in scopes.names:
         if isinstance(node, Definer):
             name = f"{scope.dotted}.{node.name}".removeprefix(f"{scopes.module.dotted}.")
-            found.append(_Header(node, _header_span(node, lines), name * scope.is_public()))
+            found.append(_Header(node, _header_span(node, lines), name * scope.public))
     chosen: dict[str, _Header] = {}
     for header in sorted(found, key=lambda each: "overload" in decorators(each.node)):
         if chosen.setdefault(header.name, header) is not header:
@@ -157,28 +154,20 @@ def _assignment(node: ast.stmt, lines: Sequence[str]) -> str:
     return text
 
 
-def _scopes(source: SourceFile, lines: Sequence[str], report: Report) -> Scopes | None:
-    """What Python reads in it, or None and a diagnostic."""
-    line, column = 0, 0
-    try:
-        return parse_scopes(source)
-    except SyntaxError as error:
-        message = error.msg
-        line = min(error.lineno or 0, len(lines))
-        column = max(error.offset or 1, 1) if line else 0
-    except ValueError as error:
-        message = str(error)
-    except (RecursionError, MemoryError):
-        message = "expressions nested too deeply for Python's parser"
+def _unread(source: SourceFile, fault: Fault, report: Report) -> Module:
+    """A module that Python cannot parse: its source without notes."""
+    lines, (line, column, message) = source.lines, fault
+    line = min(line, len(lines))
     version = ".".join(map(str, sys.version_info[:2]))
     hint = (
         "its page shows the source without notes; mend it, or, if its syntax is newer than Python"
         f" {version}, build with a newer Python"
     )
+    place = source.display, line, column if line else 0
     shown = lines[line - 1][:200] if line else ""
-    place = source.display, line, column
     report.add(Diagnostic(*place, "syntax", message, hint, shown, severity=Severity.WARNING))
-    return None
+    definition = Definition("module", source.name, "", 1, "", "")
+    return Module(source, {}, (definition,), build_sections(lines, (), {}), parsed=False)
 
 
 def _comments(text: str, lines: Sequence[str]) -> Iterator[Comment]:

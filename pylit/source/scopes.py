@@ -45,6 +45,8 @@ class Binding(NamedTuple):
 UNKNOWN = Binding("unknown")
 #: Names, each with all of its bindings.
 Bindings = dict[str, list[Binding]]
+#: Line, column and what Python says; line 0 is the file as a whole.
+Fault = tuple[int, int, str]
 
 
 @dataclass(slots=True, eq=False)
@@ -57,6 +59,8 @@ class Scope:
     parent: "Scope | None" = None
     #: Dotted name of the class whose method this function is, for `super()`.
     owner: str = ""
+    #: Whether what it defines has a name outside: in no function.
+    public: bool = False
     bindings: Bindings = field(default_factory=dict)
     #: Class only: its bases, of the scope around it, and how its code sets ``self.attr``.
     bases: list[ast.expr] = field(default_factory=list)
@@ -69,18 +73,9 @@ class Scope:
     def find(self, name: str) -> "Scope | None":
         """The scope whose binding a use of `name` here sees; None for built-in or star names."""
         scope: Scope | None = self
-        while scope is not None:
-            if name in scope.bindings and (scope is self or scope.kind != "class"):
-                return scope
+        while scope and (name not in scope.bindings or (scope.kind == "class" and scope != self)):
             scope = scope.parent
-        return None
-
-    def is_public(self) -> bool:
-        """Whether what it defines has a name outside: in no function."""
-        scope: Scope | None = self
-        while scope is not None and scope.kind == "class":
-            scope = scope.parent
-        return scope is None or scope.kind == "module"
+        return scope
 
     def receiver(self, name: str) -> Binding | None:
         """What `name` is here, if it is the first parameter of a method."""
@@ -93,9 +88,11 @@ class Scope:
 class Scopes:
     """Everything that one walk over a module's syntax tree finds."""
 
-    def __init__(self, tree: ast.Module, source: SourceFile) -> None:
+    def __init__(self, tree: ast.Module, source: SourceFile, fault: Fault | None = None) -> None:
         self.tree = tree
-        self.module = Scope("module", source.name)
+        #: Where and why Python cannot parse the module; then it has no names.
+        self.fault = fault
+        self.module = Scope("module", source.name, public=True)
         self._package = source.name if source.is_package else source.name.rpartition(".")[0]
         #: What reads or binds a name or an attribute, each with the scope it stands in.
         self.names: list[tuple[ast.Name | ast.Attribute | ast.arg | Definer, Scope]] = []
@@ -109,15 +106,10 @@ class Scopes:
         #: Dotted name of each function -> what a call of it is declared to return, per definition.
         self.returns: Bindings = {}
         # A stack instead of recursion: generated code nests deeper than Python's stack is high.
-        self._pending: list[tuple[ast.AST, Scope]] = []
-        self._push(tree.body, self.module)
+        self._pending: list[tuple[ast.AST, Scope, Binding]] = [(tree, self.module, UNKNOWN)]
         while self._pending:
-            node, scope = self._pending.pop()
-            handler = _HANDLERS.get(type(node).__name__)
-            if handler is None:
-                self._push(ast.iter_child_nodes(node), scope)
-            else:
-                handler(self, node, scope)
+            node, scope, how = self._pending.pop()
+            getattr(self, f"_{type(node).__name__}", self._other)(node, scope, how)
 
     def origin(self, node: ast.ImportFrom) -> str:
         """Full name of the module that an import takes names from; empty when above the top."""
@@ -127,22 +119,33 @@ class Scopes:
         package = ".".join(parts[: max(len(parts) - node.level + 1, 0)])
         return f"{package}.{node.module}" if package and node.module else package
 
-    def _push(self, nodes: Iterable[ast.AST | None], scope: Scope) -> None:
-        """What is still to be visited, in the order of the source."""
-        self._pending += [(node, scope) for node in [*nodes][::-1] if node is not None]
+    def _push(self, nodes: Iterable[ast.AST | None], scope: Scope, how: Binding = UNKNOWN) -> None:
+        """What is still to be visited, in the order of the source; `how` the names in it are set.
+
+        What is pushed last is visited first.
+        """
+        self._pending += [(node, scope, how) for node in [*nodes][::-1] if node is not None]
 
     # One method per kind of node. Those that hold nothing are named too, which saves time.
 
-    def _Constant(self, node: ast.AST, scope: Scope) -> None: ...
+    def _Constant(self, node: ast.AST, scope: Scope, how: Binding) -> None: ...
 
     _Load = _Store = _Constant
 
-    def _Name(self, node: ast.Name, scope: Scope, how: Binding = UNKNOWN) -> None:
+    def _other(self, node: ast.AST, scope: Scope, how: Binding) -> None:
+        # What an `except` clause or a pattern binds is not a node, but text.
+        if isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar | ast.MatchMapping):
+            name = getattr(node, "name", None) or getattr(node, "rest", None)
+            if name:
+                scope.bind(name, UNKNOWN)
+        self._push(ast.iter_child_nodes(node), scope)
+
+    def _Name(self, node: ast.Name, scope: Scope, how: Binding) -> None:
         self.names.append((node, scope))
         if not isinstance(node.ctx, ast.Load):
             scope.bind(node.id, how)
 
-    def _Attribute(self, node: ast.Attribute, scope: Scope, how: Binding = UNKNOWN) -> None:
+    def _Attribute(self, node: ast.Attribute, scope: Scope, how: Binding) -> None:
         self.names.append((node, scope))
         self._push([node.value], scope)
         if not isinstance(node.ctx, ast.Load) and isinstance(node.value, ast.Name):
@@ -151,44 +154,33 @@ class Scopes:
                 attributes = self.classes[receiver.dotted].attributes
                 attributes.setdefault(node.attr, []).append(how)
 
-    def _set(
-        self, target: ast.expr, scope: Scope, how: Binding, by: ast.stmt | None = None
-    ) -> None:
-        """What a name or an attribute is set to; of the names in a tuple nothing is known."""
-        for each in getattr(target, "elts", [target]) if by and scope is self.module else ():
-            if isinstance(each, ast.Name) and by:
-                self.constants.setdefault(each.id, by)
-        if isinstance(target, ast.Name):
-            self._Name(target, scope, how)
-        elif isinstance(target, ast.Attribute):
-            self._Attribute(target, scope, how)
-        else:
-            self._push([target], scope)
+    def _Assign(self, node: ast.Assign | ast.AnnAssign, scope: Scope, how: Binding) -> None:
+        known = node.annotation if isinstance(node, ast.AnnAssign) else node.value
+        how = Binding("value" if known is node.value else "annotation", node=known, scope=scope)
+        targets = [node.target] if isinstance(node, ast.AnnAssign) else node.targets
+        for target in targets if scope is self.module else ():
+            for each in getattr(target, "elts", [target]):
+                if isinstance(each, ast.Name):
+                    self.constants.setdefault(each.id, node)
+        self._push([getattr(node, "annotation", None), node.value], scope)
+        self._push(targets, scope, how)
 
-    def _Assign(self, node: ast.Assign, scope: Scope) -> None:
-        self._push([node.value], scope)
-        for target in node.targets:
-            self._set(target, scope, Binding("value", node=node.value, scope=scope), node)
+    _AnnAssign = _Assign
 
-    def _AnnAssign(self, node: ast.AnnAssign, scope: Scope) -> None:
-        self._push([node.annotation, node.value], scope)
-        how = Binding("annotation", node=node.annotation, scope=scope)
-        self._set(node.target, scope, how, node)
-
-    def _NamedExpr(self, node: ast.NamedExpr, scope: Scope) -> None:
-        self._push([node.value], scope)
+    def _NamedExpr(self, node: ast.NamedExpr, scope: Scope, how: Binding) -> None:
         home = scope
         while home.kind == "comprehension" and home.parent:
             home = home.parent
-        self._set(node.target, home, Binding("value", node=node.value, scope=scope))
+        self._push([node.value], scope)
+        self._push([node.target], home, Binding("value", node=node.value, scope=scope))
 
-    def _Import(self, node: ast.Import, scope: Scope) -> None:
+    def _Import(self, node: ast.Import, scope: Scope, how: Binding) -> None:
         self.imports.append(node)
         for alias in node.names:
             top = alias.name.partition(".")[0]
             scope.bind(alias.asname or top, Binding("import", alias.name if alias.asname else top))
 
-    def _ImportFrom(self, node: ast.ImportFrom, scope: Scope) -> None:
+    def _ImportFrom(self, node: ast.ImportFrom, scope: Scope, how: Binding) -> None:
         self.imports.append(node)
         origin = self.origin(node)
         for alias in node.names:
@@ -198,70 +190,61 @@ class Scopes:
                 known = Binding("import", f"{origin}.{alias.name}") if origin else UNKNOWN
                 scope.bind(alias.asname or alias.name, known)
 
-    def _ExceptHandler(self, node: ast.AST, scope: Scope) -> None:
-        """What has the name that it binds as text."""
-        name = getattr(node, "name", None) or getattr(node, "rest", None)
-        if name:
-            scope.bind(name, UNKNOWN)
-        self._push(ast.iter_child_nodes(node), scope)
-
-    _MatchAs = _MatchStar = _MatchMapping = _ExceptHandler
-
     def _define(self, node: Definer, scope: Scope) -> str:
         """The full name of what a statement defines."""
         dotted = f"{scope.dotted}.{node.name}"
         scope.bind(node.name, Binding("definition", dotted, line=node.lineno))
         self.names.append((node, scope))
-        self._push(node.decorator_list, scope)
         return dotted
 
-    def _ClassDef(self, node: ast.ClassDef, scope: Scope) -> None:
+    def _ClassDef(self, node: ast.ClassDef, scope: Scope, how: Binding) -> None:
         dotted = self._define(node, scope)
-        self.classes[dotted] = body = Scope("class", dotted, scope, dotted, bases=node.bases)
-        self._push([*node.bases, *node.keywords], scope)
+        body = Scope("class", dotted, scope, dotted, public=scope.public, bases=node.bases)
+        self.classes[dotted] = body
         self._push(node.body, body)
+        self._push([*node.decorator_list, *node.bases, *node.keywords], scope)
 
-    def _FunctionDef(self, node: FunctionNode, scope: Scope) -> None:
+    def _FunctionDef(self, node: FunctionNode, scope: Scope, how: Binding) -> None:
         dotted = self._define(node, scope)
         decorated = decorators(node)
-        returned = UNKNOWN
+        returned = first = UNKNOWN
         if node.returns and isinstance(node, ast.FunctionDef) and decorated <= _HARMLESS:
             returned = Binding("annotation", node=node.returns, scope=scope)
         self.returns.setdefault(dotted, []).append(returned)
-        owner, receiver = "", UNKNOWN
-        if scope.kind == "class":
-            owner = scope.dotted
-            if "staticmethod" not in decorated:
-                of_class = "classmethod" in decorated or node.name in _OF_CLASS
-                receiver = Binding("cls" if of_class else "self", owner)
-        body = Scope("function", dotted, scope, owner)
-        self._parameters(node.args, body, receiver)
-        self._push([node.returns], scope)
-        self._push(node.body, body)
+        if scope.kind == "class" and "staticmethod" not in decorated:
+            of_class = "classmethod" in decorated or node.name in _OF_CLASS
+            first = Binding("cls" if of_class else "self", scope.dotted)
+        owner = scope.dotted if scope.kind == "class" else ""
+        self._parameters(node.args, Scope("function", dotted, scope, owner), node.body, first)
+        self._push([*node.decorator_list, node.returns], scope)
 
     _AsyncFunctionDef = _FunctionDef
 
-    def _Lambda(self, node: ast.Lambda, scope: Scope) -> None:
+    def _Lambda(self, node: ast.Lambda, scope: Scope, how: Binding) -> None:
         body = Scope("function", f"{scope.dotted}.<lambda>", scope, scope.owner)
-        self._parameters(node.args, body, UNKNOWN)
-        self._push([node.body], body)
+        self._parameters(node.args, body, [node.body], UNKNOWN)
 
-    def _parameters(self, arguments: ast.arguments, body: Scope, first: Binding) -> None:
-        outer = body.parent
-        assert outer is not None
-        variadic = [each for each in (arguments.vararg, arguments.kwarg) if each]
+    def _parameters(
+        self, arguments: ast.arguments, body: Scope, code: Iterable[ast.AST], first: Binding
+    ) -> None:
+        """What a function binds, its `first` parameter as told; `code` comes behind."""
+        assert body.parent is not None
         positional = [*arguments.posonlyargs, *arguments.args]
+        variadic = [each for each in (arguments.vararg, arguments.kwarg) if each]
         for each in [*positional, *arguments.kwonlyargs, *variadic]:
             how = first if each in positional[:1] else UNKNOWN
             if how is UNKNOWN and each.annotation is not None and each not in variadic:
-                how = Binding("annotation", node=each.annotation, scope=outer)
+                how = Binding("annotation", node=each.annotation, scope=body.parent)
             body.bind(each.arg, how)
             self.names.append((each, body))
-            self._push([each.annotation], outer)
-        self._push([*arguments.defaults, *arguments.kw_defaults], outer)
+        self._push(code, body)
+        self._push([arguments], body.parent)
 
     def _ListComp(
-        self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, scope: Scope
+        self,
+        node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp,
+        scope: Scope,
+        how: Binding,
     ) -> None:
         inner = Scope("comprehension", scope.dotted, scope, scope.owner)
         first, *others = node.generators
@@ -272,27 +255,24 @@ class Scopes:
     _SetComp = _DictComp = _GeneratorExp = _ListComp
 
 
-_HANDLERS = {name[1:]: each for name, each in vars(Scopes).items() if name[1].isupper()}
-
-
 @lru_cache(maxsize=1)
-def parse_scopes(source: SourceFile) -> Scopes:
-    """The names of a module; fails as Python does where it does not parse.
+def read_scopes(source: SourceFile) -> Scopes:
+    """The names of a module; there are none where it does not parse.
 
     A source is asked for its sections and then for its names: the last one is kept.
     """
-    with warnings.catch_warnings():
-        # `"\d"` in someone's string is theirs to mend.
-        warnings.simplefilter("ignore")
-        return Scopes(ast.parse(source.text), source)
-
-
-def read_scopes(source: SourceFile) -> Scopes:
-    """The names of a module; there are none where it does not parse."""
     try:
-        return parse_scopes(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return Scopes(ast.Module([], []), source)
+        with warnings.catch_warnings():
+            # `"\d"` in someone's string is theirs to mend.
+            warnings.simplefilter("ignore")
+            return Scopes(ast.parse(source.text), source)
+    except SyntaxError as error:
+        fault = error.lineno or 0, max(error.offset or 1, 1), error.msg
+    except ValueError as error:
+        fault = 0, 0, str(error)
+    except (RecursionError, MemoryError):
+        fault = 0, 0, "expressions nested too deeply for Python's parser"
+    return Scopes(ast.Module([], []), source, fault)
 
 
 def name_of(node: ast.AST) -> str:
