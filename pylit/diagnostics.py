@@ -68,6 +68,19 @@ class Report(set[Diagnostic]):
     def __iter__(self) -> Iterator[Diagnostic]:
         return iter(sorted(super().__iter__()))
 
+    def fault(
+        self,
+        own: bool,
+        place: tuple[str, int, int],
+        code: str,
+        message: str,
+        hint: str = "",
+        shown: str = "",
+    ) -> None:
+        """Add a fault of content: an error in the site's own, a warning in another's."""
+        severity = Severity.ERROR if own else Severity.WARNING
+        self.add(Diagnostic(*place, code, message, hint, shown, severity))
+
     @property
     def failed(self) -> bool:
         """Whether any diagnostic is an error."""

@@ -1,16 +1,10 @@
 """Python source files under a folder, read as Python itself would read them.
 
-A source is a package, a folder of modules, or one ``.py`` file. What is left out, and why:
-
-- what is hidden (a name that begins with a dot), ``__pycache__``, ``node_modules``;
-- virtual environments (a folder with ``pyvenv.cfg`` or ``conda-meta``) and caches (a folder with
-  ``CACHEDIR.TAG``);
-- installed metadata (``*.egg-info``, ``*.dist-info``), and ``build`` and ``dist`` beside a
-  project's ``pyproject.toml``, ``setup.py`` or ``setup.cfg``, unless they are packages.
-
-The folder that is asked for is never left out, whatever its name. Symbolic links to folders are not
-followed: what lies inside the source is there already, and what lies outside, a file too, was not
-meant to be published.
+A source is a package, a folder of modules, or one ``.py`` file. What is hidden is left out, and
+what tools made: environments, caches, installed metadata, and ``build`` and ``dist`` beside a
+project's files, unless they are packages; the folder that is asked for never is. Symbolic links to
+folders are not followed: what lies inside the source is there already, and what lies outside, a
+file too, was not meant to be published.
 """
 
 # ruff: noqa: PTH100, PTH110, PTH112, PTH113, PTH114
@@ -25,9 +19,10 @@ import stat
 import tokenize
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
-from pylit.diagnostics import Diagnostic, Report, Severity
+from pylit.diagnostics import Report
 from pylit.model import SourceFile
 
 _PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
@@ -35,14 +30,12 @@ _SKIPPED_NAMES = ("__pycache__", "__pypackages__", "node_modules")
 _SKIPPED_SUFFIXES = (".egg-info", ".dist-info", ".egg")
 _SKIPPED_IF_HOLDING = ("pyvenv.cfg", "conda-meta", "CACHEDIR.TAG")
 _INSTALLED = ("site-packages", "dist-packages")
+
 _UNREADABLE = "make it readable, or remove it from the source"
 _WHAT_TO_NAME = (
     "name a package, a folder of modules or a `.py` file; hidden folders, environments and build"
     " outputs are left out"
 )
-
-#: The folders that make a dotted name.
-_Parts = tuple[str, ...]
 
 
 def discover(root: Path, *, own: bool, report: Report) -> Iterator[SourceFile]:
@@ -54,34 +47,43 @@ def discover(root: Path, *, own: bool, report: Report) -> Iterator[SourceFile]:
     """
     # Not `resolve`: what a symbolic link is called is what its modules are called.
     top = Path(os.path.abspath(root))
-    folder = top if os.path.isdir(top) else top.parent
-    base = _import_root(folder)
+    home = top if os.path.isdir(top) else top.parent
+    base = _import_root(home)
+
+    @cache
+    def parts(folder: Path) -> tuple[str, ...]:
+        """The dotted name of a folder; it starts anew at ``src`` and where a project begins."""
+        if folder == home:
+            return folder.relative_to(base).parts
+        is_root = folder.name in ("src", *_INSTALLED) or _holds(folder, _PROJECT_FILES)
+        anew = is_root and not _is_package(folder) and not _is_package(folder.parent)
+        return () if anew else (*parts(folder.parent), folder.name)
+
     known = len(report)
-    found: list[tuple[Path, _Parts]] = []
-    if folder is top:
-        found = _modules(top, base, own=own, report=report)
-    elif os.path.lexists(top) and top.suffix == ".py":
-        found = [(top, folder.relative_to(base).parts)]
-    names = Counter(_name(*each) for each in found)
-    ordered = []
-    for path, parts in found:
-        inside, name = path.relative_to(base), _name(path, parts)
-        # Two roots may have modules of one name.
-        name = name if names[name] == 1 else _name(path, inside.parent.parts)
-        ordered.append((name, _text(inside.as_posix()), path))
+    found = [top] if os.path.lexists(top) and top.suffix == ".py" else []
+    if home is top:
+        found = list(_files(top, base, own=own, report=report))
+    short = {path: _name(path, parts(path.parent)) for path in found}
+    times = Counter(short.values())
     readable = False
-    for name, display, path in sorted(ordered):
-        source = read_source(path, name=name, display=display, own=own, report=report)
+    # Two roots may have modules of one name.
+    names = {
+        path: name if times[name] == 1 else _name(path, path.parent.relative_to(base).parts)
+        for path, name in short.items()
+    }
+    for path in sorted(found, key=lambda path: (names[path], path)):
+        display = _text(path.relative_to(base))
+        source = read_source(path, name=names[path], display=display, own=own, report=report)
         if source is not None:
             readable = True
             yield source
     if not readable:
-        fault = "source-missing", "it holds no Python", _WHAT_TO_NAME
+        told = "source-missing", "it holds no Python", _WHAT_TO_NAME
         if found or len(report) > known:
-            fault = "source-unreadable", "none of its Python can be read", _UNREADABLE
+            told = "source-unreadable", "none of its Python can be read", _UNREADABLE
         elif not os.path.lexists(top):
-            fault = "source-missing", "it is not there", "paths count from where you are"
-        _complain(report, _text(str(root)), *fault, own=True)
+            told = "source-missing", "it is not there", "paths count from where you are"
+        report.fault(True, (_text(root), 0, 0), *told)
 
 
 def read_source(
@@ -98,15 +100,14 @@ def read_source(
         raw = path.read_bytes()
     except OSError as error:
         message = f"cannot be read: {error.strerror or error}"
-        _complain(report, display, "source-unreadable", message, _UNREADABLE, own=own)
+        report.fault(own, (display, 0, 0), "source-unreadable", message, _UNREADABLE)
         return None
     text, fault = decode(raw)
-    if fault is not None:
-        severity = Severity.ERROR if own else Severity.WARNING
+    if fault:
         line, column, message = fault
-        shown = "".join(text.split("\n")[line - 1 : line])[:200]
-        what = "source-encoding", message, "save the file as UTF-8"
-        report.add(Diagnostic(display, line, column, *what, shown, severity=severity))
+        shown = text.split("\n")[line - 1][:200]
+        told = "source-encoding", message, "save the file as UTF-8", shown
+        report.fault(own, (display, line, column), *told)
     is_package = path.name == "__init__.py"
     return SourceFile(path, name, display, is_package, own, text, hashlib.sha256(raw).hexdigest())
 
@@ -139,40 +140,35 @@ def _unix(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _modules(top: Path, base: Path, *, own: bool, report: Report) -> list[tuple[Path, _Parts]]:
-    """The files below `top`, each with the folders that make its dotted name."""
-    inside = os.path.realpath(top)
-    found: list[tuple[Path, _Parts]] = []
-    parts_of = {top: top.relative_to(base).parts}
-
-    def shown(path: Path) -> str:
-        return _text(path.relative_to(base).as_posix())
+def _files(top: Path, base: Path, *, own: bool, report: Report) -> Iterator[Path]:
+    """The Python files below `top`; also what only looks like one, for `read_source` to say so."""
 
     def unreadable(error: OSError) -> None:
+        place = _text(Path(error.filename).relative_to(base)), 0, 0
         message = f"cannot be read: {error.strerror}"
-        display = shown(Path(error.filename))
-        _complain(report, display, "source-unreadable", message, _UNREADABLE, own=own)
+        report.fault(own, place, "source-unreadable", message, _UNREADABLE)
 
+    inside = os.path.realpath(top)
     for name, folders, files in os.walk(top, onerror=unreadable):
-        folder = Path(name)
-        for path in sorted(folder / each for each in (*folders, *files)):
+        paths = [Path(name, each) for each in (*folders, *files)]
+        kept = []
+        for path in sorted(each for each in paths if not _is_skipped(each)):
             is_folder = path.name in folders
-            if _is_skipped(path) or not (is_folder or path.suffix == ".py"):
+            if not is_folder and path.suffix != ".py":
                 continue
             if os.path.islink(path) and not Path(os.path.realpath(path)).is_relative_to(inside):
                 message = "a symbolic link that leaves the source is not followed"
                 hint = "copy what it leads to, or name that as a source of its own"
-                _complain(report, shown(path), "source-link", message, hint, own=False)
+                place = _text(path.relative_to(base)), 0, 0
+                report.fault(False, place, "source-link", message, hint)
             elif is_folder:
-                parts_of[path] = _inside(path, parts_of[folder])
+                kept.append(path.name)
             else:
-                # What only looks like Python is kept too, for `read_source` to say so.
-                found.append((path, parts_of[folder]))
-        folders[:] = sorted(each for each in folders if folder / each in parts_of)
-    return found
+                yield path
+        folders[:] = kept
 
 
-def _name(path: Path, parts: _Parts) -> str:
+def _name(path: Path, parts: tuple[str, ...]) -> str:
     """The dotted name of a file in a package or folder of that name."""
     own = () if path.name == "__init__.py" and parts else (path.stem,)
     return _text(".".join((*parts, *own)))
@@ -188,16 +184,6 @@ def _import_root(folder: Path) -> Path:
     while _is_package(top.parent) and top.parent != top:
         top = top.parent
     return top.parent if _is_package(top) or top.parent.name in _INSTALLED else top
-
-
-def _inside(folder: Path, parts: _Parts) -> _Parts:
-    """The dotted name of `folder`, whose parent's is `parts`.
-
-    Names start anew at ``src``, at ``site-packages`` and at a project inside a project.
-    """
-    is_root = folder.name in ("src", *_INSTALLED) or _holds(folder, _PROJECT_FILES)
-    anew = is_root and not _is_package(folder) and not _is_package(folder.parent)
-    return () if anew else (*parts, folder.name)
 
 
 def _is_skipped(path: Path) -> bool:
@@ -217,12 +203,6 @@ def _is_package(folder: Path) -> bool:
     return os.path.isfile(folder / "__init__.py")
 
 
-def _text(name: str) -> str:
+def _text(name: str | Path) -> str:
     """A file's name as text: it may hold bytes that are not UTF-8, and no page could."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-def _complain(report: Report, path: str, code: str, message: str, hint: str, *, own: bool) -> None:
-    """Report a fault of a file or folder as a whole."""
-    severity = Severity.ERROR if own else Severity.WARNING
-    report.add(Diagnostic(path, 0, 0, code, message, hint, severity=severity))
+    return str(name).encode("utf-8", "surrogateescape").decode("utf-8", "replace")

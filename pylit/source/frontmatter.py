@@ -13,7 +13,7 @@ import re
 
 import yaml
 
-from pylit.diagnostics import Diagnostic, Report, Severity
+from pylit.diagnostics import Report
 
 _KEY = re.compile(r"[A-Za-z_][\w.-]*[ \t]*:(?:[ \t]|$)")
 
@@ -58,8 +58,6 @@ def split(
         fault = line, message, "write `key: value`, with quotes around a colon"
     if fault and report is not None:
         index, message, hint = fault
-        severity = Severity.ERROR if own else Severity.WARNING
         place = path, first_line + index, column + 1
-        shown = " " * column + lines[index]
-        report.add(Diagnostic(*place, "front-matter", message, hint, shown, severity=severity))
+        report.fault(own, place, "front-matter", message, hint, " " * column + lines[index])
     return values, "\n".join(lines[closing + 1 :]), closing + 1

@@ -10,11 +10,11 @@ import re
 import sys
 import tokenize
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
-from pylit.diagnostics import Diagnostic, Report, Severity
-from pylit.model import Definition, Module, Note, SourceFile, Span
+from pylit.diagnostics import Report
+from pylit.model import Definition, Module, Note, SourceFile
 from pylit.source import frontmatter
 from pylit.source.notes import (
     Comment,
@@ -33,16 +33,6 @@ _CONSTANT_WIDTH = 80
 _BREAK_AT_BRACKET = re.compile(r"(?<=[(\[{])\n|,?\n(?=[)\]}])")
 
 
-@dataclass(slots=True)
-class _Header:
-    """A ``class`` or ``def`` statement up to its colon, decorators included."""
-
-    node: Definer
-    span: Span
-    #: Name inside the module, if this is the definition that stands for it.
-    name: str
-
-
 def parse_module(source: SourceFile, report: Report) -> Module:
     """Parse one source file. Faults go to `report`; the result always shows the whole file."""
     lines, name = source.lines, source.name
@@ -55,65 +45,66 @@ def parse_module(source: SourceFile, report: Report) -> Module:
     if docstring is not None:
         values, docstring = _front_matter(docstring, source, report)
         text = docstring.text
-    summary = values.get("summary") or first_paragraph(text)
+    module = Definition("module", name, "", 1, "", values.get("summary") or first_paragraph(text))
     notes = [docstring] if docstring else []
+    #: Name -> the line that a note above it ends at, its docstring, and what it is.
+    found: dict[str, tuple[int, str, Definition]] = {}
+    for constant, node in scopes.constants.items():
+        if not constant.startswith("__"):
+            defined = Definition(
+                "constant", name, constant, node.lineno, _assignment(node, lines), ""
+            )
+            found[constant] = node.lineno, "", defined
     openings: dict[int, tuple[str, int]] = {}
     #: Lines that comments do not split. With a docstring the whole signature stands beside it;
     #: without one, comments may annotate single arguments.
     whole_lines: set[int] = set()
-    headers = _headers(scopes, lines)
-    texts = []
-    for header in headers:
-        docstring, text = docstring_note(header.node, lines, comments)
-        texts.append(text)
+    for definer, known in _definers(scopes).items():
+        docstring, text = docstring_note(definer, lines, comments)
         notes += [docstring] if docstring else []
-        line, last = header.span.first, header.span.last if docstring else header.node.lineno
-        whole_lines.update(range(line, last + 1))
+        line, last = first_line(definer), _last_line(definer, lines)
+        whole_lines.update(range(line, (last if docstring else definer.lineno) + 1))
         # Words to tools directly above a header open it too.
         while line - 1 in comments and comments[line - 1].alone and is_pragma(comments[line - 1]):
             line -= 1
-        openings[line] = header.name, docstring.span.first if docstring else 0
+        openings[line] = known, docstring.span.first if docstring else 0
+        if known:
+            kind: Literal["class", "method", "function"]
+            kind = "method" if "." in known else "function"
+            kind = "class" if isinstance(definer, ast.ClassDef) else kind
+            signature = _signature(definer, last, lines, comments)
+            defined = Definition(kind, name, known, definer.lineno, signature, "")
+            found[known] = line, text, defined
     blocks = comment_notes(comments.values(), whole_lines)
     above = {block.span.last + 1: block.text for block in blocks}
-    found = {"": Definition("module", name, "", 1, "", summary)}
-    for constant, statement in scopes.constants.items():
-        if not constant.startswith("__"):
-            line, text = statement.lineno, _assignment(statement, lines)
-            told = first_paragraph(above.get(line, ""))
-            found[constant] = Definition("constant", name, constant, line, text, told)
-    for header, first, text in zip(headers, openings, texts, strict=True):
-        if header.name:
-            told = first_paragraph(text or above.get(first, ""))
-            shown, line = _signature(header, lines, comments), header.node.lineno
-            kind: Literal["class", "method", "function"]
-            kind = "method" if "." in header.name else "function"
-            kind = "class" if isinstance(header.node, ast.ClassDef) else kind
-            found[header.name] = Definition(kind, name, header.name, line, shown, told)
-    ordered = sorted(found.values(), key=lambda each: (each.qualname != "", each.line))
+    ordered = [
+        replace(each, summary=first_paragraph(text or above.get(line, "")))
+        for line, text, each in sorted(found.values(), key=lambda item: item[2].line)
+    ]
     sections = build_sections(lines, [*notes, *blocks], openings)
-    return Module(source, values, tuple(ordered), sections)
+    return Module(source, values, (module, *ordered), sections)
 
 
-def _headers(scopes: Scopes, lines: Sequence[str]) -> list[_Header]:
-    """Every class and function, nested ones too, in the order of their lines.
+def _definers(scopes: Scopes) -> dict[Definer, str]:
+    """Every class and function, nested ones too, in the order of their lines, with its name.
 
     What a function keeps to itself has no name: nothing outside can name it. A name that is defined
     several times is that of the first one that is not an ``@overload``.
     """
-    found: list[_Header] = []
+    found: dict[Definer, str] = {}
     for node, scope in scopes.names:
         if isinstance(node, Definer):
             name = f"{scope.dotted}.{node.name}".removeprefix(f"{scopes.module.dotted}.")
-            found.append(_Header(node, _header_span(node, lines), name * scope.public))
-    chosen: dict[str, _Header] = {}
-    for header in sorted(found, key=lambda each: "overload" in decorators(each.node)):
-        if chosen.setdefault(header.name, header) is not header:
-            header.name = ""
+            found[node] = name * scope.public
+    chosen: dict[str, Definer] = {}
+    for node in sorted(found, key=lambda each: "overload" in decorators(each)):
+        if chosen.setdefault(found[node], node) is not node:
+            found[node] = ""
     return found
 
 
-def _header_span(node: Definer, lines: Sequence[str]) -> Span:
-    """The lines of a header: from its first decorator to the line with its colon."""
+def _last_line(node: Definer, lines: Sequence[str]) -> int:
+    """The line with the colon of a header."""
     body = node.body[0]
     last = first_line(body)
     if last != body.lineno or not cut(lines[last - 1], 0, body.col_offset).strip():
@@ -121,7 +112,7 @@ def _header_span(node: Definer, lines: Sequence[str]) -> Span:
         last -= 1
         while lines[last - 1].lstrip()[:1] in ("", "#"):
             last -= 1
-    return Span(first_line(node), last)
+    return last
 
 
 def first_line(node: ast.stmt) -> int:
@@ -130,11 +121,13 @@ def first_line(node: ast.stmt) -> int:
     return min([node.lineno, *(each.lineno for each in decorators)])
 
 
-def _signature(header: _Header, lines: Sequence[str], comments: Mapping[int, Comment]) -> str:
+def _signature(
+    node: Definer, last: int, lines: Sequence[str], comments: Mapping[int, Comment]
+) -> str:
     """The header as one line, as written: ``forward(self, *, query: Tensor) -> Tensor``."""
-    body = header.node.body[0]
+    body = node.body[0]
     parts = []
-    for number in range(header.node.lineno, header.span.last + 1):
+    for number in range(node.lineno, last + 1):
         line = lines[number - 1]
         if number == body.lineno:
             line = cut(line, 0, body.col_offset)
@@ -165,7 +158,7 @@ def _unread(source: SourceFile, fault: Fault, report: Report) -> Module:
     )
     place = source.display, line, column if line else 0
     shown = lines[line - 1][:200] if line else ""
-    report.add(Diagnostic(*place, "syntax", message, hint, shown, severity=Severity.WARNING))
+    report.fault(False, place, "syntax", message, hint, shown)
     definition = Definition("module", source.name, "", 1, "", "")
     return Module(source, {}, (definition,), build_sections(lines, (), {}), parsed=False)
 
