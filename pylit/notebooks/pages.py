@@ -7,7 +7,7 @@ page, beside every line and with the shapes, one link away.
 import base64
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,15 @@ def _page(path: Path, base_url: str) -> tuple[Module, dict[str, bytes]]:
         raise ValueError("no title and summary in its first cell")
     parts = [f"{head['links']} · " * bool(head["links"]) + f"[Download]({path.name})"]
     for cell in cells:
-        parts += _cell(cell, name, files)
+        text, own = "".join(cell["source"]), cell["metadata"].get(OWN, {})
+        if cell["cell_type"] == "code":
+            fence = max(["```", *(f"{ticks}`" for ticks in re.findall("`{3,}", text))], key=len)
+            outputs = (_output(one, own.get("alt", ""), name, files) for one in cell["outputs"])
+            parts += [f"{fence}python\n{text}\n{fence}", *filter(None, outputs)]
+        elif "chapter" not in own:
+            parts.append(text)
+        elif opening := _CHAPTER.match(text):
+            parts.append(opening[0])
     text = "\n\n".join(parts) + "\n"
     if base_url:
         # Links to the site, as a page of it writes them.
@@ -62,23 +70,8 @@ def _page(path: Path, base_url: str) -> tuple[Module, dict[str, bytes]]:
     return text_module(source, values, text, 1), files
 
 
-def _cell(cell: Mapping[str, Any], name: str, files: dict[str, bytes]) -> Iterator[str]:
-    """A cell as Markdown; its pictures go to `files`."""
-    text, own = "".join(cell["source"]), cell["metadata"].get(OWN, {})
-    if cell["cell_type"] == "code":
-        fence = "`" * max(3, 1 + max(map(len, re.findall(r"`+", text)), default=0))
-        yield f"{fence}python\n{text}\n{fence}"
-        for output in cell["outputs"]:
-            yield from _output(output, own.get("alt", ""), name, files)
-    elif "chapter" not in own:
-        yield text
-    elif opening := _CHAPTER.match(text):
-        yield opening[0]
-
-
-def _output(
-    output: Mapping[str, Any], alt: str, name: str, files: dict[str, bytes]
-) -> Iterator[str]:
+def _output(output: Mapping[str, Any], alt: str, name: str, files: dict[str, bytes]) -> str:
+    """What a cell drew or printed, as HTML; a picture goes to `files`."""
     data = output.get("data", {})
     if png := base64.b64decode("".join(data.get("image/png", ""))):
         file = f"{name}-{len(files)}.png"
@@ -86,6 +79,6 @@ def _output(
         width, height = (int.from_bytes(png[at : at + 4], "big") for at in (16, 20))
         image = f'src="{file.rpartition("/")[2]}" alt="{escape(alt or UNSAID)}"'
         image += f' width="{width}" height="{height}" loading="lazy"'
-        yield f'<figure class="out"><img {image}></figure>'
-    elif text := "".join(output.get("text", data.get("text/plain", ""))).rstrip():
-        yield f'<pre class="fence out">{escape(text, quote=False)}</pre>'
+        return f'<figure class="out"><img {image}></figure>'
+    text = "".join(output.get("text", data.get("text/plain", ""))).rstrip()
+    return f'<pre class="fence out">{escape(text, quote=False)}</pre>' if text else ""

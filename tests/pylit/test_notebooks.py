@@ -565,6 +565,7 @@ def test_a_notebook_is_a_page_with_its_file_and_its_pictures_beside_it(root: Pat
     assert module.front_matter == {"title": "Grow", "summary": "A tree, cell by cell."}
     assert text.startswith("[The page](../pkg/root.html) · [Open in Colab](https://colab.")
     assert "· [Download](grow.ipynb)\n" in text
+    assert "\n```python\nx = 3\n```\n" in text
     assert '<pre class="fence out">1 &lt; 2\n\n&amp; on</pre>' in text
     image = '<img src="grow-1.png" alt="Nothing." width="3" height="2" loading="lazy">'
     assert f'<figure class="out">{image}</figure>' in text
