@@ -9,39 +9,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from pylit.model import NoteHtml
-from pylit.prose.slugs import Slugs
 
 HEADING = "Exercises"
 
-_NUMBER = re.compile(r"\*\*(\d+)\.\*\*")
+#: How a question begins.
+NUMBER = re.compile(r"\*\*(\d+)\.\*\*")
 _BEGIN = re.compile(r'<p id="(exercise-\d+)">')
 _DETAILS = re.compile(r"<details>\s*<summary>(Hint|Answer)</summary>.*?</details>", re.DOTALL)
-
-
-class Exercises:
-    """Gives each exercise of a note an anchor, so that other pages can lead to it."""
-
-    def __init__(self, slugs: Slugs) -> None:
-        self._slugs = slugs
-        self._inside = ""
-        self._folded = 0
-
-    def heading(self, tag: str, text: str) -> None:
-        """A heading comes."""
-        if text.strip() == HEADING:
-            self._inside = tag
-        elif tag <= self._inside:
-            self._inside = ""
-
-    def fold(self, html: str) -> None:
-        """Raw HTML comes, which may fold away what follows."""
-        self._folded += html.count("<details") - html.count("</details")
-
-    def anchor(self, paragraph: str) -> str:
-        """The anchor of a paragraph, if it begins an exercise."""
-        number = _NUMBER.match(paragraph) if self._inside and not self._folded else None
-        anchor = f"exercise-{number[1]}" if number else ""
-        return anchor if anchor and self._slugs.claim(anchor) else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,16 +45,15 @@ INLINE = (
 BLOCKS = (
     ("fence", syntax.math_block, ["paragraph", "reference", "blockquote", "list", "footnote_def"]),
     ("blockquote", syntax.doctest, ["paragraph", "reference", "blockquote"]),
-    ("html_block", syntax.details, ["paragraph", "reference", "blockquote"]),
 )
 
 
 class MarkdownRenderer:
     """Renders the notes of the site's own sources (`own`), or those of another package.
 
-    In another's notes raw HTML, all but ``<details>``, is shown as text, ``data:`` addresses are
-    refused as well as ``javascript:`` ones, which never become links, nothing is cited, and quotes
-    stay straight: code may stand there outside of backticks.
+    In another's notes raw HTML is shown as text, ``data:`` addresses are refused as well as
+    ``javascript:`` ones, which never become links, nothing is cited, and quotes stay straight: code
+    may stand there outside of backticks.
     """
 
     def __init__(self, own: bool) -> None:
@@ -97,9 +96,8 @@ def parser(own: bool) -> MarkdownIt:
         md.inline.ruler.before(before, name, inline)
     for before, block, ends in BLOCKS:
         md.block.ruler.before(before, block.__name__, block, {"alt": ends})
-    md.core.ruler.push("pair_details", syntax.pair_details)
     if own:
-        md.enable("smartquotes").disable("details")
+        md.enable("smartquotes")
     else:
         md.disable("citation")
         validate = md.validateLink

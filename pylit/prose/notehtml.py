@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 from urllib.parse import unquote
 
 from markdown_it import MarkdownIt
@@ -30,7 +30,7 @@ from pylit.model import (
     figure_slot,
     formula_slot,
 )
-from pylit.prose.exercises import Exercises
+from pylit.prose import exercises
 from pylit.prose.glossary import Terms
 from pylit.prose.plaintex import plain_tex
 from pylit.prose.slugs import Slugs
@@ -64,13 +64,8 @@ _FIXED = {
 #: Schemes of the addresses of figures and tables that run.
 _FIGURES: dict[str, FigureKind] = {"figure": "figure", "table": "table"}
 _Tokens = Sequence[Token]
-
-
-class Place(NamedTuple):
-    """A line and a column of a note, both from 0."""
-
-    line: int
-    column: int = 0
+#: A line and a column of a note, both from 0.
+_Place = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +103,8 @@ class Walk:
         kinds = ("formulas", "headings", "references", "figures", "citations")
         self._found: dict[str, Any] = {kind: [] for kind in kinds}
         self._said: list[str] = []
-        self._exercises = Exercises(note.slugs)
+        #: The heading above that says that exercises follow, and how much is folded away here.
+        self._exercises, self._folded = "", 0
         self._footnotes = 0
         #: The line of text that its tokens stand in, and in what of it.
         self._block = Token("inline", "", 0)
@@ -120,7 +116,7 @@ class Walk:
     def note(self, tokens: _Tokens) -> NoteHtml:
         """The HTML of the note, and what was found in it."""
         for line, opened in self._env.get("unclosed", {}).items():
-            place = Place(line, max(self._lines[line].find(opened), 0))
+            place = line, max(self._lines[line].find(opened), 0)
             hint = f"write `{opened.replace('begin', 'end')}` where the formula ends"
             self._fault("tex", f"`{opened}` is not closed", hint, place)
         html = self._html(tokens)
@@ -164,7 +160,7 @@ class Walk:
             return True
         return f"<{tag[1]}" in self._source and f"</{tag[1]}" in self._source
 
-    def _place(self, token: Token) -> Place:
+    def _place(self, token: Token) -> _Place:
         """Where a token begins. Some do not know, and are placed at the start of the block."""
         at, text = token.meta.get("at", 0), self._block.content
         start = text.rfind("\n", 0, at) + 1
@@ -175,14 +171,14 @@ class Walk:
             written = text[start : text.find("\n", start) % (len(text) + 1)]
             found = max(self._lines[line].find(written.strip()), 0)
             self._margin = line, start, found - (len(written) - len(written.lstrip()))
-        return Place(line, max(self._margin[2] + at - start, 0))
+        return line, max(self._margin[2] + at - start, 0)
 
-    def _at(self, place: Place) -> tuple[int, int]:
+    def _at(self, place: _Place) -> tuple[int, int]:
         """A place as the file's line and column, both from 1."""
-        return self._note.first_line + place.line, self._note.column + place.column + 1
+        return self._note.first_line + place[0], self._note.column + place[1] + 1
 
-    def _fault(self, code: str, message: str, hint: str, place: Place) -> None:
-        source = " " * self._note.column + "".join(self._lines[place.line : place.line + 1])
+    def _fault(self, code: str, message: str, hint: str, place: _Place) -> None:
+        source = " " * self._note.column + "".join(self._lines[place[0] : place[0] + 1])
         severity = Severity.ERROR if self._own else Severity.WARNING
         fault = Diagnostic(self._note.path, *self._at(place), code, message, hint, source, severity)
         self._note.report.add(fault)
@@ -226,7 +222,7 @@ class Walk:
 
     _code_block = _fence
 
-    def _formula(self, tex: str, display: bool, place: Place) -> str:
+    def _formula(self, tex: str, display: bool, place: _Place) -> str:
         self._found["formulas"].append(Formula(tex, display, *self._at(place)))
         return formula_slot(len(self._found["formulas"]) - 1)
 
@@ -240,7 +236,7 @@ class Walk:
         skipped = token.content[: token.content.index(tex)]
         line = (token.map or [0])[0] + skipped.count("\n")
         column = max(self._lines[line].find(tex.split("\n", 1)[0]), 0)
-        return self._formula(tex, True, Place(line, column)) + "\n"
+        return self._formula(tex, True, (line, column)) + "\n"
 
     def _link_open(self, tokens: _Tokens, idx: int) -> str:
         """A link whose address works on this page; the audit sees it.
@@ -265,7 +261,7 @@ class Walk:
                 token.content, closing.content = "[", f"]({normalizeLinkText(written)}{title})"
                 return token.content
         self._in_links += 1
-        self._refer(str(token.attrs["href"]), self._place(token).line)
+        self._refer(str(token.attrs["href"]), self._place(token)[0])
         return self._as_usual(tokens, idx)
 
     def _link_close(self, tokens: _Tokens, idx: int) -> str:
@@ -292,7 +288,7 @@ class Walk:
             message = f"image `{address}` is not shown, only its words are"
             self._fault("link-broken", message, hint, place)
             return text
-        self._refer(address, place.line)
+        self._refer(address, place[0])
         if not words:
             hint = f"say in words what it shows, ![a curve that falls]({address})"
             self._fault("image-alt", f"image `{address}` has no text", hint, place)
@@ -306,7 +302,7 @@ class Walk:
         self._claim(tokens[idx].content, self._place(tokens[idx]))
         return f'<span id="{escape(tokens[idx].content)}"></span>'
 
-    def _claim(self, anchor: str, place: Place) -> None:
+    def _claim(self, anchor: str, place: _Place) -> None:
         if not self._note.slugs.claim(anchor):
             message = f"this page already has the anchor `{anchor}`"
             self._fault("slug-duplicate", message, "give one of them another name", place)
@@ -318,11 +314,11 @@ class Walk:
         for part in token.meta["parts"]:
             key, work = part["key"], self._note.cite(part["key"])
             if isinstance(work, str):
-                at = Place(place.line, place.column + token.content.find(f"@{key}"))
+                at = place[0], place[1] + token.content.find(f"@{key}")
                 self._fault("citation", f"no work `{key}` in the bibliography", work, at)
                 work = Cited(key, "", "")
             else:
-                self._found["citations"].append(Citation(key, self._note.first_line + place.line))
+                self._found["citations"].append(Citation(key, self._note.first_line + place[0]))
             name = work.year if part["bare"] else f"{work.short} {work.year}".rstrip()
             where = " ".join((part["place"] or "").split())
             shown.append((f"{name}, {where}" if where else name, work.href))
@@ -330,7 +326,7 @@ class Walk:
         return "; ".join(_link(text, "" if self._in_heading else href) for text, href in shown)
 
     def _html_inline(self, tokens: _Tokens, idx: int) -> str:
-        return self._raw_html(tokens[idx].content, self._place(tokens[idx]).line)
+        return self._raw_html(tokens[idx].content, self._place(tokens[idx])[0])
 
     def _html_block(self, tokens: _Tokens, idx: int) -> str:
         html = tokens[idx].content
@@ -345,8 +341,8 @@ class Walk:
             if match["address"] is not None:
                 self._refer(match["address"], line)
             else:
-                self._claim(match["id"], Place(line))
-        self._exercises.fold(html)
+                self._claim(match["id"], (line, 0))
+        self._folded += html.count("<details") - html.count("</details")
         return html
 
     def _heading_open(self, tokens: _Tokens, idx: int) -> str:
@@ -373,13 +369,16 @@ class Walk:
             message = f"another heading of this page has the anchor of “{text}”"
             hint = "reword one of them, or end it with an anchor of its own, `{#name}`"
             message += f"; this one became `{anchor}`"
-            self._fault("slug-duplicate", message, hint, Place(line))
+            self._fault("slug-duplicate", message, hint, (line, 0))
         opening.attrs, inline.children = {"id": anchor}, []
         outline = _NO_OUTLINE.sub("", html)
         self._found["headings"].append(
             Heading(level, anchor, text, outline, self._note.first_line + line)
         )
-        self._exercises.heading(opening.tag, inline.content)
+        if inline.content.strip() == exercises.HEADING:
+            self._exercises = opening.tag
+        elif opening.tag <= self._exercises:
+            self._exercises = ""
         return self._as_usual(tokens, idx) + html
 
     def _paragraph_open(self, tokens: _Tokens, idx: int) -> str:
@@ -396,7 +395,10 @@ class Walk:
             if scheme in _FIGURES:
                 # What is no name is asked for as it is, and not found.
                 return self._figure(only, scheme, escape(name), inline, closing)
-        if self._own and not opening.level and (anchor := self._exercises.anchor(inline.content)):
+        # A question has an anchor, so that other pages can lead to it.
+        asks = self._own and self._exercises and not (self._folded or opening.level)
+        number = exercises.NUMBER.match(inline.content) if asks else None
+        if number and self._note.slugs.claim(anchor := f"exercise-{number[1]}"):
             opening.attrs = {"id": anchor}
         return self._as_usual(tokens, idx)
 
@@ -443,20 +445,6 @@ class Walk:
         """A list; one of tasks has its own signs instead of bullets."""
         tasks = "contains-task-list" in str(tokens[idx].attrs.get("class", ""))
         return '<ul class="tasks">\n' if tasks else "<ul>\n"
-
-    def _details_open(self, tokens: _Tokens, idx: int) -> str:
-        """One end of what is folded away, in notes without raw HTML."""
-        token = tokens[idx]
-        if "paired" not in token.meta:
-            return f"<p>{escape(token.content, quote=False)}</p>\n"
-        if token.type == "details_close":
-            return "</details>\n"
-        summary = self._md.parseInline(token.meta["summary"], self._env)
-        summary[0].map = token.map
-        opened = " open" * token.meta["open"]
-        return f"<details{opened}>\n<summary>{self._inline(summary, 0)}</summary>\n"
-
-    _details_close = _details_open
 
     def _alert_open(self, tokens: _Tokens, idx: int) -> str:
         """An admonition says its kind as a word as well: colour alone tells too little."""

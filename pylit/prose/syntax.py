@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable
 
 from markdown_it.rules_block import StateBlock
-from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
@@ -38,8 +37,6 @@ _SHELL = re.compile(r"\{?[A-Z_][A-Z0-9_]+\}?[^\s\\{}^=]*")
 #: Formulas of a note that nothing closes; behind them none is looked for, as each costs a search.
 MOST = 100
 _ANCHOR = re.compile(r"""<a\s+(?:id|name)=(["'])([^"'\s<>]+)\1\s*>\s*</a>""")
-_SUMMARY = re.compile(r"<summary>(?P<summary>.*)</summary>", re.IGNORECASE)
-_DETAILS = re.compile(rf"<details(?P<open> open)?>\s*(?:{_SUMMARY.pattern})?", re.IGNORECASE)
 _PROMPT = re.compile(r">>>(?:\s|$)")
 
 
@@ -175,37 +172,6 @@ def doctest(state: StateBlock, start_line: int, end_line: int, silent: bool) -> 
     token.info = "pycon"
     token.content = state.getLines(start_line, end, state.sCount[start_line], False) + "\n"
     return True
-
-
-def details(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
-    """``<details><summary>…</summary>`` or ``</details>``, for notes without raw HTML."""
-    text = _line(state, start_line)
-    opening = _DETAILS.fullmatch(text)
-    if state.is_code_block(start_line) or not (opening or text.lower() == "</details>"):
-        return False
-    if silent:
-        return True
-    end, summary = start_line + 1, opening["summary"] if opening else ""
-    if summary is None and end < end_line and (below := _SUMMARY.fullmatch(_line(state, end))):
-        end, summary = end + 1, below["summary"]
-    token = _push(state, "details_open" if opening else "details_close", start_line, end)
-    token.content = state.getLines(start_line, end, state.blkIndent, False).strip()
-    token.meta = {"open": bool(opening and opening["open"]), "summary": summary or "Details"}
-    return True
-
-
-def pair_details(state: StateCore) -> None:
-    """Tell those that belong together. One that is not closed where it was opened stays text, so
-    that no note can swallow the rest of its page.
-    """
-    opened: list[list[Token]] = [[]]
-    for token in state.tokens:
-        if token.nesting:
-            opened = [*opened, []] if token.nesting > 0 else opened[:-1]
-        elif token.type == "details_open":
-            opened[-1].append(token)
-        elif token.type == "details_close" and opened[-1]:
-            opened[-1].pop().meta["paired"] = token.meta["paired"] = True
 
 
 def _line(state: StateBlock, line: int) -> str:

@@ -121,22 +121,6 @@ def test_an_interactive_session_is_code(text: str, before: str, after: str, own:
     assert before in first and after in last and "blockquote" not in html
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "<details>\n\nNever closed",
-        "> <details>\n\n</details>",
-        '<details onclick="x()">\n\nText\n\n</details>',
-        "    <details>\n    </details>",
-        "</details>",
-    ],
-)
-def test_what_is_not_details_stays_text(text: str) -> None:
-    html = render(text, own=False).html
-    assert "<details" not in html and "</details" not in html
-    assert "details" in html
-
-
 @pytest.mark.parametrize("own", [True, False])
 @pytest.mark.parametrize("address", ["javascript:alert(1)", "JavaScript:x", "vbscript:x"])
 def test_addresses_that_run_scripts_are_no_links(own: bool, address: str) -> None:
