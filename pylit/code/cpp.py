@@ -8,12 +8,9 @@ in the file or in what it includes, and included files to their pages.
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-
-from pygments.lexers import CppLexer
-from pygments.token import Comment as CommentToken
-from pygments.token import Keyword, Name
+from typing import Literal
 
 from pylit.diagnostics import Report
 from pylit.model import Definition, Link, Module, SourceFile, Target
@@ -27,9 +24,13 @@ SUFFIXES = (".cpp", ".h")
 #: ``#include "name"``; what stands in angle brackets is not of the project.
 _INCLUDE = re.compile(r'\s*#\s*include\s*"([^"]+)"')
 _COMMENT = re.compile(r"(\s*)(//+)(.*)")
-_TYPE = r"(?:struct|class|union|enum(?: class| struct)?) (\w+)(?! *;)|using (\w+) ="
-_CONSTANT = r"(?:static |inline )*(?:constexpr|const) [\w:]+ (\w+) *=|#define (\w+)"
-_FUNCTION = r"[A-Za-z_][\w:<>,*& ]*[ *&]([A-Za-z_]\w*)\((?!.*\);\s*(?://.*)?$)"
+#: Kind of a definition -> its line, up to the name.
+_DEFINITIONS: dict[Literal["class", "constant", "function"], str] = {
+    "class": r"(?:struct|class|union|enum(?: class| struct)?) (\w+)(?! *;)|using (\w+) =",
+    "constant": r"(?:static |inline )*(?:constexpr|const) [\w:]+ (?=\w+ *=)|#define (\w+)",
+    "function": r"[A-Za-z_][\w:<>,*& ]*[ *&]([A-Za-z_]\w*)\((?!.*\);\s*(?://.*)?$)",
+}
+_WORD = re.compile(r"\b[A-Za-z_]\w*")
 _MEMBER = (".", "->", "std::")
 
 
@@ -60,15 +61,16 @@ def parse_cpp(source: SourceFile) -> Module:
             indent, marks, text = comment.groups()
             # As Python would write it.
             comments.append(Comment(number, len(indent), "#" * len(marks) + text, alone=True))
-        if match := re.match(_TYPE, line):
-            name, signature = match[1] or match[2], line.rstrip(" {")
-            definitions.append(Definition("class", source.name, name, number, signature, ""))
-        elif match := re.match(_CONSTANT, line):
-            for name in re.findall(r"(\w+) *=", line) if match[1] else [match[2]]:
-                definitions.append(Definition("constant", source.name, name, number, line, ""))
-        elif match := re.match(_FUNCTION, line):
-            name, signature = match[1], line.partition("{")[0].rstrip()
-            definitions.append(Definition("function", source.name, name, number, signature, ""))
+        for kind, pattern in _DEFINITIONS.items():
+            if match := re.match(pattern, line):
+                shown = line.partition("{")[0] if kind == "function" else line.rstrip("{ ")
+                # One statement may define several constants.
+                names = list(filter(None, match.groups())) or re.findall(r"(\w+) *=", line)
+                for name in names:
+                    definitions.append(
+                        Definition(kind, source.name, name, number, shown.rstrip(), "")
+                    )
+                break
     sections = build_sections(source.lines, comment_notes(comments, ()), {})
     return Module(source, {}, tuple(definitions), sections, parsed=False)
 
@@ -89,38 +91,27 @@ def includes(source: SourceFile) -> list[tuple[str, ...]]:
 def cpp_links(
     source: SourceFile, lookup: Callable[[str], Target | None]
 ) -> Mapping[Position, Link]:
-    """Links by position: line from 1, offset in the line from 0.
+    """Links by position: line from 1, offset in the line from 0; in strings and comments too.
 
     A function is linked where it is called, and not where a member has its name. A parameter that
     hides a definition is not noticed.
     """
-    lines = source.lines
     included = iter(includes(source))
     found: dict[Position, Link] = {}
-    for line, offset, name, is_file in _names(source.text):
-        before, behind = lines[line - 1][:offset], lines[line - 1][offset + len(name) :]
-        if not is_file and before.rstrip().endswith(_MEMBER):
+    for number, line in enumerate(source.lines, start=1):
+        if file := _INCLUDE.match(line):
+            target = next(filter(None, map(lookup, next(included)[::-1])), None)
+            if target:
+                start = file.start(1) + file[1].rfind("/") + 1
+                found[number, start] = Link(target.url, target.definition.dotted)
             continue
-        names = next(included)[::-1] if is_file else (f"{source.name}.{name}",)
-        target = next(filter(None, map(lookup, names)), None)
-        if target is None:
-            continue
-        definition = target.definition
-        itself = definition.module == source.name and target.url.endswith(f"#L{line}")
-        called = behind.lstrip().startswith(("(", "<"))
-        if not itself and (called or definition.kind != "function"):
-            found[line, offset] = Link(target.url, definition.dotted)
+        for word in _WORD.finditer(line):
+            target = lookup(f"{source.name}.{word[0]}")
+            if target is None or line[: word.start()].rstrip().endswith(_MEMBER):
+                continue
+            definition = target.definition
+            itself = definition.module == source.name and target.url.endswith(f"#L{number}")
+            called = line[word.end() :].lstrip().startswith(("(", "<"))
+            if not itself and (called or definition.kind != "function"):
+                found[number, word.start()] = Link(target.url, definition.dotted)
     return found
-
-
-def _names(text: str) -> Iterator[tuple[int, int, str, bool]]:
-    """Line, offset and text of each name, and of each included file."""
-    line, offset = 1, 0
-    for kind, value in CppLexer(stripnl=False, ensurenl=False).get_tokens(text):
-        if kind is CommentToken.PreprocFile and value.startswith('"'):
-            start = value.rfind("/") + 1 or 1
-            yield line, offset + start, value[start:-1].partition(".")[0], True
-        elif kind in Name or kind is Keyword.Type:
-            yield line, offset, value, False
-        line += value.count("\n")
-        offset = len(value) - value.rfind("\n") - 1 if "\n" in value else offset + len(value)

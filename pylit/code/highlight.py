@@ -124,19 +124,16 @@ def _lines(tokens: Tokens) -> Iterator[list[Piece]]:
     """The pieces of each line: neighbours of one class are one, across the blanks between them."""
     pieces: list[Piece] = []
     for kind, value in tokens:
-        name = _class(kind)
         for number, text in enumerate(value.split("\n")):
             if number:
                 yield pieces
                 pieces = []
-            blank = not text or text.isspace()
-            across = len(pieces) > 1 and pieces[-2][0] == name and pieces[-1][1].isspace()
-            if across and not blank:
-                text = pieces.pop()[1] + text
-            known = "" if blank else name
-            if pieces and pieces[-1][0] == known:
-                text = pieces.pop()[1] + text
-            pieces.append((known, text))
+            last, before = pieces[-1] if pieces else ("", "")
+            name = _class(kind) if text and not text.isspace() else last
+            if pieces and name == last:
+                pieces[-1] = name, before + text
+            else:
+                pieces.append((name, text))
     yield pieces
 
 
@@ -158,9 +155,10 @@ def _emit(pieces: Iterable[Piece], names: Mapping[int, Callable[[str, str], str]
 
 
 def _span(kind: str, text: str) -> str:
-    if not kind or not text:
+    shown = text.rstrip()
+    if not kind or not shown:
         return escape(text)
-    return f'<span class="{kind}">{escape(text)}</span>'
+    return f'<span class="{kind}">{escape(shown)}</span>{escape(text[len(shown) :])}'
 
 
 def _name(link: Link | None, mark: str, href: Callable[[Link], str], kind: str, text: str) -> str:

@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 
-from pylit.code.external import external_kind, external_link
+from pylit.code.external import external_link
 from pylit.code.values import BUILTINS, Lookup, Value, Values
 from pylit.model import Link, Module
 from pylit.source.notes import cut
@@ -20,7 +20,6 @@ Kernels = Mapping[str, str]
 #: Inline code that may name a thing: a dotted name, perhaps called; or a file.
 _DOTTED = re.compile(r"@?(?P<name>[^\W\d]\w*(\.[^\W\d]\w*)*)(?P<call>\(.*\))?")
 _PATH = re.compile(r"(?P<path>[\w/]+)\.py")
-_FROM = re.compile(r"from[ \t]*\.*[ \t]*")
 #: Names that everybody gives to modules, for notes whose module does not import them.
 _CUSTOMARY = {"nn": "torch.nn", "F": "torch.nn.functional"}
 _EXCEPTIONS = ("Error", "Exception", "Warning", "Interrupt", "Exit", "Iteration")
@@ -47,7 +46,7 @@ class Resolver:
             if link and isinstance(node, ast.Attribute):
                 covered.add(node.value)
             # In `torch.nn.Linear` the last name has the link; three would be more to tab through.
-            if link and where and not (node in covered and self._is_module(link.name)):
+            if link and where and not (node in covered and self.values.kind(link.name) == "module"):
                 found[where] = link
         for statement in self.scopes.imports:
             found.update(self._import_links(statement))
@@ -102,10 +101,6 @@ class Resolver:
             return Link(f"{page.url}#L{value.line}", value.name)
         return external_link(value.name)
 
-    def _is_module(self, dotted: str) -> bool:
-        target = self.values.target(dotted)
-        return (target.definition.kind if target else external_kind(dotted)) == "module"
-
     def _use(self, node: ast.Name | ast.Attribute, scope: Scope) -> Link | None:
         """Link of a name or attribute that is read in `scope`."""
         if isinstance(node, ast.Name) and scope.receiver(node.id):
@@ -122,27 +117,25 @@ class Resolver:
     def _import_links(self, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[Position, Link]]:
         """Links of an import: each part of ``a.b.c`` leads to its module."""
         if isinstance(node, ast.Import):
-            paths = [("", each.name, each.lineno, each.col_offset) for each in node.names]
+            paths = [("", each.name, place(each, self._lines)) for each in node.names]
         else:
-            origin = self.scopes.origin(node)
+            origin, path = self.scopes.origin(node), node.module or ""
             line = self._lines[node.lineno - 1]
-            written = _FROM.match(line, len(cut(line, 0, node.col_offset)))
-            path = node.module or ""
-            column = len(line[: written.end()].encode()) if written and origin else -1
-            paths = [(origin.removesuffix(path), path, node.lineno, column)]
+            column = line.find(path, len(cut(line, 0, node.col_offset)) + len("from"))
+            known = (node.lineno, column) if origin and column >= 0 else None
+            paths = [(origin.removesuffix(path), path, known)]
             for alias in node.names if origin and node.names[0].name != "*" else ():
                 link = self._link(self.values.described(f"{origin}.{alias.name}"))
                 where = place(alias, self._lines)
                 if link and where:
                     yield where, link
-        for dotted, path, number, start in paths:
-            column = len(cut(self._lines[number - 1], 0, start))
-            for part in path.split(".") if path and start >= 0 else ():
+        for dotted, path, where in paths:
+            number, column = where or (0, 0)
+            for part in path.split(".") if path and where else ():
                 dotted += part
-                target = self.values.target(dotted)
-                is_module = target is None or target.definition.kind == "module"
+                is_module = self.values.kind(dotted) in ("module", "")
                 link = self._link(Value(dotted)) if is_module else None
-                if link and self._lines[number - 1].startswith(part, column):
+                if link:
                     yield (number, column), link
                 dotted += "."
                 column += len(part) + 1
@@ -201,8 +194,7 @@ class Resolver:
             yield self._follow(self._existing(f"*.{head}"), rest)
 
     def _existing(self, dotted: str) -> Value | None:
-        target = self.values.target(dotted)
-        return self.values.described(target.definition.dotted) if target else None
+        return self.values.described(dotted) if self.values.target(dotted) else None
 
     def _follow(self, value: Value | None, attributes: list[str]) -> Value | None:
         for name in attributes:

@@ -120,16 +120,21 @@ class Values:
         self._orders: dict[str, tuple[str, ...]] = {}
         self._names: dict[tuple[Scope, str], Value | None] = {}
 
-    def is_class(self, dotted: str) -> bool:
-        """Whether calling `dotted` makes an instance of it."""
+    def kind(self, dotted: str) -> str:
+        """What a full name is the name of, here or as others document it; else empty."""
         target = self.target(dotted)
-        kind = target.definition.kind if target else external_kind(dotted)
-        return self._at_word or kind == "class"
+        return target.definition.kind if target else external_kind(dotted)
 
-    def _canonical(self, dotted: str) -> str:
-        """The name under which a thing is defined."""
+    def described(self, dotted: str) -> Value:
+        """The thing with a dotted name, by the name under which it is defined."""
         target = self.target(dotted)
-        return target.definition.dotted if target else dotted
+        return Value(target.definition.dotted if target else dotted)
+
+    def instance(self, dotted: str) -> Value | None:
+        """An instance of class `dotted`, if it is one."""
+        dotted = self.described(dotted).name if dotted else ""
+        is_class = self._at_word or self.kind(dotted) == "class"
+        return Value(of=dotted) if dotted and is_class else None
 
     def order(self, dotted: str) -> tuple[str, ...]:
         """The classes in which an attribute of class `dotted` is searched."""
@@ -138,7 +143,7 @@ class Values:
             target = self.target(dotted)
             found = [dotted]
             for base in filter(None, target.bases if target else ()):
-                found += self.order(self._canonical(base))
+                found += self.order(self.described(base).name)
             # What several bases have for a base comes behind all of them.
             self._orders[dotted] = tuple(dict.fromkeys(found[::-1]))[::-1]
         return self._orders[dotted]
@@ -150,17 +155,8 @@ class Values:
             if target and name in target.attributes:
                 return self.instance(target.attributes[name])
             if self.target(attribute) if target else external_link(attribute):
-                return Value(self._canonical(attribute))
+                return self.described(attribute)
         return None
-
-    def instance(self, dotted: str) -> Value | None:
-        """An instance of class `dotted`, if it is one."""
-        dotted = self._canonical(dotted) if dotted else ""
-        return Value(of=dotted) if dotted and self.is_class(dotted) else None
-
-    def described(self, dotted: str) -> Value:
-        """The thing with a dotted name."""
-        return Value(self._canonical(dotted))
 
     def value(self, node: ast.expr, scope: Scope) -> Value | None:
         """What is known of an expression in a scope."""
@@ -199,9 +195,9 @@ class Values:
             home = self.value(node.args[0], scope) if node.args else Value(scope.owner)
             return Value(of=home.name, above=True) if home and home.name else None
         target = self.target(function.name)
-        if target is None or target.definition.kind not in ("function", "method"):
-            return self.instance(function.name)
-        return self.instance(target.bases[0]) if target.bases else None
+        if target and target.definition.kind in ("function", "method"):
+            return self.instance("".join(target.bases))
+        return self.instance(function.name)
 
     def named(self, name: str, scope: Scope) -> Value | None:
         """What a plain name stands for in a scope: only what all of its bindings say."""
@@ -330,12 +326,11 @@ def targets(module: Module, url: str) -> dict[str, Target]:
 
 def _module_names(module: Module, scopes: Scopes, values: Values) -> dict[str, str]:
     """Names that a module has from elsewhere; those of which nothing is known lead to ``""``."""
-    names = {STARS: " ".join(scopes.stars)} if scopes.stars else {}
     defined = {definition.qualname for definition in module.definitions}
-    for name in scopes.module.bindings:
-        value = None if name in defined else values.named(name, scopes.module)
-        names |= {} if name in defined else {name: value.name if value else ""}
-    return names
+    others = [name for name in scopes.module.bindings if name not in defined]
+    known = {name: values.named(name, scopes.module) for name in others}
+    stars = {STARS: " ".join(scopes.stars)} if scopes.stars else {}
+    return stars | {name: value.name if value else "" for name, value in known.items()}
 
 
 def _attributes(body: Scope, values: Values) -> dict[str, str]:

@@ -56,7 +56,7 @@ class Variables:
         defined = [*self._scopes.returns, *self._scopes.classes]
         owners = {name for name in defined if within and name.endswith(f".{within}")}
         value = self._values.named(within, self._scopes.module) if within else None
-        owners |= {value.name} if value and self._values.is_class(value.name) else set()
+        owners |= {value.name} if value and self._values.kind(value.name) == "class" else set()
         if within and not owners:
             names = {name.removeprefix(f"{self._name}.") for name in defined}
             names |= {name.rpartition(".")[2] for name in names}

@@ -14,10 +14,6 @@ from typing import Literal, NamedTuple
 
 from pylit.model import Note, Span
 
-#: What a banner of ``#####`` becomes: a thematic break. ``---`` would make a heading of the line
-#: above it.
-RULE = "***"
-
 # Words of tools. They tell readers nothing, and moved out of the code they would mislead.
 _PRAGMA = re.compile(
     r"#+:?\s*(?:"
@@ -31,7 +27,6 @@ _PRAGMA = re.compile(
 _CODING = re.compile(r"#.*?coding[:=][ \t]*([-\w.]+)", re.ASCII)
 # The mark of a comment: `#`, Sphinx's `#:`, or as many `#` as a decorator of comments liked.
 _MARK = re.compile(r"#:(?=\s|$)|#+")
-_HASH_RULE = re.compile(r"#{3,}\s*$")
 _OPENING_RULE = re.compile(r"\s*([=*~+_/-])\1{3,}\s*$")
 # One string literal; what follows a backslash never ends it, in raw strings either.
 # Possessive (`++`): a docstring may be long, and nothing is gained by trying again.
@@ -84,18 +79,16 @@ def comment_notes(comments: Iterable[Comment], code: Collection[int]) -> list[No
 
 def _comment_note(block: Sequence[Comment]) -> Note:
     """Adjacent comments as one note; only ``#`` in them gives a note without text."""
-    texts: list[str] = []
-    rules: set[int] = set()
     marks = [mark[0] for mark in (_MARK.match(comment.text) for comment in block) if mark]
-    for index, (comment, mark) in enumerate(zip(block, marks, strict=True)):
-        text = comment.text[len(mark) :]
-        if _HASH_RULE.match(comment.text) or (not index and _OPENING_RULE.match(text)):
-            # `=====` above a title would join its paragraph; below one it underlines a heading.
-            rules.add(index)
-            text = ""
-        texts.append(text.rstrip("# \t") if mark.endswith("##") else text)
+    texts = [
+        comment.text[len(mark) :].rstrip("# \t" if mark.endswith("##") else "")
+        for comment, mark in zip(block, marks, strict=True)
+    ]
+    if _OPENING_RULE.match(texts[0]):
+        # `=====` above a title would join its paragraph; below one it underlines a heading.
+        texts[0] = ""
     margin = _margin(texts)
-    texts = [RULE if index in rules else text[margin:] for index, text in enumerate(texts)]
+    texts = [text[margin:] for text in texts]
     first, column = block[0].line, block[0].column + len(marks[0]) + margin
     return trimmed_note("comment", Span(first, block[-1].line), texts, first, column)
 

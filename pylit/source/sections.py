@@ -38,18 +38,13 @@ class _Draft:
         """Whether it holds nothing yet, or only lone ``#``."""
         return not self.first and not any(n.text or n.kind == "docstring" for n in self.notes)
 
-    def annotates(self, line: int) -> bool:
-        """Whether it is so far a comment block that ends directly above `line`."""
-        note = self.notes[-1] if self.notes and not self.first else None
-        return note is not None and note.kind == "comment" and note.span.last == line - 1
-
     def finish(self) -> Section:
         """The section; a lone ``#`` that nothing follows is shown as the code it is."""
-        if self.empty():
-            span = Span(self.notes[0].span.first, self.notes[-1].span.last)
-            return Section((), span, self.definition)
-        code = Span(self.first, self.last) if self.first else None
-        return Section(tuple(self.notes), code, self.definition)
+        lone = self.empty()
+        first = self.notes[0].span.first if lone else self.first
+        last = self.notes[-1].span.last if lone else self.last
+        notes = () if lone else tuple(self.notes)
+        return Section(notes, Span(first, last) if first else None, self.definition)
 
 
 def build_sections(
@@ -58,21 +53,23 @@ def build_sections(
     """Pair the notes of a module with its code, line after line."""
     note_at = {note.span.first: note for note in notes}
     drafts = [draft := _Draft()]
-    waiting_for = number = 0
+    waiting_for = number = ends = 0
     while number < len(lines):
         number += 1
-        note = note_at.get(number)
+        note, opening = note_at.get(number), openings.get(number)
         if note is not None:
             if number > waiting_for and not draft.empty():
                 drafts.append(draft := _Draft())
             draft.notes.append(note)
             draft.closed = bool(draft.first)
             number = note.span.last
+            ends = number if note.kind == "comment" and not draft.first else 0
         elif lines[number - 1].strip():
-            opening = openings.get(number)
-            if draft.closed or (opening and not draft.empty() and not draft.annotates(number)):
+            # A comment block directly above a header is its note.
+            apart = opening and not draft.empty() and ends != number - 1
+            if draft.closed or apart:
                 drafts.append(draft := _Draft())
             if opening:
                 draft.definition, waiting_for = opening
-            draft.first, draft.last = draft.first or number, number
+            draft.first, draft.last, ends = draft.first or number, number, 0
     return tuple(draft.finish() for draft in drafts if draft.notes or draft.first)

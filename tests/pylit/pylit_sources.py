@@ -60,7 +60,7 @@ def check_whole(module: Module) -> None:
                 line, text = lines[number], texts.get(number, "")
                 if note.behind and number == note.span.last:
                     line = line.rstrip().removesuffix(note.behind)
-                if text == "***" and BANNER.fullmatch(line):
+                if not text and BANNER.fullmatch(line):
                     continue
                 if not (module.front_matter and number < note.first_line):
                     # What is not shown of a line is quotes and hashes.
