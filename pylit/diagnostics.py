@@ -4,7 +4,7 @@ Every stage of the pipeline adds to one `Report`; nothing is raised for a fault 
 build looks at the report once, at the end: an error keeps the site that stands, a warning does not.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -60,10 +60,6 @@ class Diagnostic:
 
 class Report(set[Diagnostic]):
     """The diagnostics of one build, each once, sorted by place."""
-
-    def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
-        """Keep several."""
-        self.update(diagnostics)
 
     def __iter__(self) -> Iterator[Diagnostic]:
         return iter(sorted(super().__iter__()))

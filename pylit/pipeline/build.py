@@ -101,7 +101,7 @@ class Builder(ExitStack):
             name, key = f"last {options.out}", digest(generator, before)
             pages, said, stood = self._cache.load(name, key) or (0, (), None)
             if stood == standing(options.out):
-                report.extend(said)
+                report.update(said)
                 outcome.pages = pages
                 return
         with ExitStack() as end:
@@ -158,7 +158,7 @@ def _finish(press: Press, output: Output, report: Report, *, search: bool = True
         for number, page in enumerate(chain(press.pages(), press.lists())):
             output.add(page.audited.url, page.html.encode())
             output.update(page.previews)
-            report.extend(page.diagnostics)
+            report.update(page.diagnostics)
             if search and page.search:
                 index.add(number, *press.site.found(number, page.search))
             audited.append(page.audited)

@@ -61,7 +61,7 @@ class Site:
 
         key = digest(stages.generator, path.read_bytes() if path.is_file() else b"")
         self.works, found = stages.cache.get("works", key, read)
-        report.extend(found)
+        report.update(found)
         notebooks, self.notebooks = read_notebooks(docs.parent / FOLDER, config.base_url, report)
         self._prose = read_pages(docs / "pages", "docs_src/pages", report) + notebooks
         self.terms: tuple[Term, ...] = ()
@@ -105,7 +105,7 @@ class Site:
                 self.pairs.append(page)
         self.drafts = drafts = [draft for _, draft in self.pairs]
         for leaf, draft in self.pairs:
-            report.extend((*leaf.diagnostics, *draft.diagnostics))
+            report.update((*leaf.diagnostics, *draft.diagnostics))
             if draft.own:
                 front_matter_faults(draft, leaf.source.lines, options.root, report)
         self.named = {draft.name: draft for draft in drafts}

@@ -56,7 +56,7 @@ def read_axes(path: Path, shown: str, report: Report) -> Axes:
         problems = list(_problems(data))
     except (OSError, ValueError) as error:
         problems = [str(error)]
-    report.extend(Diagnostic(shown, 0, 0, "axes", problem) for problem in problems)
+    report.update(Diagnostic(shown, 0, 0, "axes", problem) for problem in problems)
     if problems:
         return Axes()
     data |= {key: frozenset(data.get(key, ())) for key in ("lengths", "small")}
@@ -199,7 +199,7 @@ class Tracing:
         if found is None:
             report = Report()
             found = read_traces(text, shown, self._axes, report)
-            self._report.extend(report)
+            self._report.update(report)
             if report.failed:
                 return ()
             self._cache.store(name, key, found)
@@ -220,8 +220,8 @@ class Tracing:
                 told.append((task, answer))
         found = self._found(told)
         for shapes in found.values():
-            report.extend(shapes.diagnostics)
-        report.extend(self._report)
+            report.update(shapes.diagnostics)
+        report.update(self._report)
         return found
 
     def _found(self, answers: Iterable[tuple[Task, dict[str, Any]]]) -> dict[str, ModuleShapes]:

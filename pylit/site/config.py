@@ -160,7 +160,7 @@ class _Reader:
             news=tuple(self._news(table, line) for table, line in self._tables("news")),
             display=self.display,
         )
-        report.extend(self.faults)
+        report.update(self.faults)
         return None if self.faults else config
 
     def _known(self, table: Mapping[str, Any], known: Iterable[str], start: int) -> None:

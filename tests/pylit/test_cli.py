@@ -30,37 +30,28 @@ def package(tmp_path: Path) -> Path:
     return make_site(tmp_path) / "pkg"
 
 
-def test_packages_are_rendered_without_being_run(
+def test_packages_are_rendered_without_being_run_and_their_html_is_text(
     run: Run, package: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (package / "trap.py").write_text("raise SystemExit('I was run')\n")
     out, other = tmp_path / "out", tmp_path / "other.py"
-    other.write_text('"""Another."""\n')
     assert run("--source", package, "--out", out) == 0
     assert "pkg/trap.html" in pages(out)
     home = (out / "index.html").read_text()
     assert "<title>pkg</title>" in home and 'href="pkg/one.html"' in home
     said = capsys.readouterr().out
     assert re.search(r"4 pages in \d+\.\d\d s; 4 made, 0 reused; \d+ files changed in .*out/", said)
-    named = ("--title", "Both", "--base-url", "https://example.org/x")
-    assert run("--source", package, "--source", other, "--out", out, *named) == 0
-    assert {"pkg/one.html", "other.html"} <= pages(out)
+    other.write_text('"""A <script>alert(1)</script> Tuple[<T>] $\\nosuch$ [x](y.md)"""\n')
+    both = ["--source", package, "--source", other, "--out", out, "--title", "Both"]
+    both += ["--base-url", "https://example.org/x"]
+    assert run(*both) == 0
+    found = capsys.readouterr()
+    assert "1 warning" in found.out and "other.py:1" in found.err
+    page = (out / "other.html").read_text()
+    assert "<script>alert" not in page and "Tuple[&lt;T&gt;]" in page and "[x](y.md)" in page
     assert "<title>Both</title>" in (out / "index.html").read_text()
     assert "https://example.org/x/other.html" in (out / "sitemap.xml").read_text()
-
-
-def test_somebody_elses_html_is_text_and_faults_are_warnings(
-    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = '"""A <script>alert(1)</script> Tuple[<T>] $\\nosuch$ [x](y.md)"""\n'
-    (tmp_path / "m.py").write_text(text)
-    arguments = ["--source", tmp_path / "m.py", "--out", tmp_path / "out"]
-    assert run(*arguments) == 0
-    page = (tmp_path / "out/m.html").read_text()
-    assert "<script>alert" not in page and "Tuple[&lt;T&gt;]" in page and "[x](y.md)" in page
-    found = capsys.readouterr()
-    assert "1 warning" in found.out and "m.py:1" in found.err
-    assert run(*arguments, "--check") == 1
+    assert run(*both, "--check") == 1
 
 
 @pytest.mark.parametrize(

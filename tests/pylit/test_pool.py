@@ -27,12 +27,9 @@ def test_every_item_is_worked_on_once(jobs: int) -> None:
     assert (os.getpid() in processes) == (jobs == 1)
 
 
-def test_a_fault_in_another_process_arrives_here() -> None:
+def test_a_fault_in_another_process_arrives_here_and_leaving_early_ends_them_all() -> None:
     with pytest.raises(ValueError, match="-1 is negative"):
         list(run(Power(2), [*range(FEW), -1], 2))
-
-
-def test_leaving_early_ends_the_processes() -> None:
     results = run(Power(2), list(range(50)), 2)
     next(results)
     results.close()  # type: ignore[attr-defined]

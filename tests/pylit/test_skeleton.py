@@ -22,14 +22,10 @@ def site(tmp_path: Path) -> Path:
 
 def test_linters_and_types_and_the_site_have_nothing_to_say(site: Path) -> None:
     written = begin(site, "pkg/gated_linear_unit.py")
-    ruff, settings = ["ruff"], ["--config", str(REPOSITORY / "labml_nn/ruff.toml")]
-    for command in (
-        [*ruff, "check", *settings],
-        [*ruff, "format", "--check", *settings],
-        # The settings are those of `make check`, whose cache it finds and leaves as it was.
-        ["mypy"],
-    ):
-        given = [sys.executable, "-m", *command, str(written)]
+    settings = f"--config {REPOSITORY}/labml_nn/ruff.toml"
+    # Those of mypy are those of `make check`, whose cache it finds and leaves as it was.
+    for command in (f"ruff check {settings}", f"ruff format --check {settings}", "mypy"):
+        given = [sys.executable, "-m", *command.split(), str(written)]
         done = subprocess.run(given, cwd=REPOSITORY, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
     succeed(site)
