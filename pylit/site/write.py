@@ -103,9 +103,8 @@ class Output(Mapping[str, bytes]):
         if self._report.failed:
             return self
         try:
-            new = not self._out.exists()
+            self._end.callback(_remove_empty, None if self._out.exists() else self._out)
             self._out.mkdir(parents=True, exist_ok=True)
-            self._end.callback(_remove_empty, self._out if new else None)
             self._end.enter_context(alone(self._out))
             self._end.callback(shutil.rmtree, self._staging, ignore_errors=True)
             # What a build left behind that was killed.
@@ -114,6 +113,9 @@ class Output(Mapping[str, bytes]):
             self._staging.mkdir(parents=True)
         except OSError as error:
             self._report.add(_unwritable(self._out, error))
+        except BaseException:  # After Ctrl-C nobody calls `__exit__`.
+            self._end.close()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -226,3 +226,15 @@ def test_the_manifest_is_widened_before_the_first_page_moves(
     assert json.loads((tmp_path / MANIFEST).read_text())["files"].keys() == {"old.html", *new}
     assert (tmp_path / "old.html").exists()
     assert write(tmp_path, new) == (["b.html"], ["old.html"])
+
+
+def test_an_interrupt_while_a_folder_is_begun_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pylit.site.write.alone", interrupted)
+    with pytest.raises(KeyboardInterrupt), Output(tmp_path / "out", Report()):
+        pass
+    assert not (tmp_path / "out").exists()
