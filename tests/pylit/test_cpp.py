@@ -1,6 +1,5 @@
 """Files of C++ beside the Python ones: their notes and code, their pages, and links to these."""
 
-import html
 import re
 import time
 from dataclasses import replace
@@ -11,7 +10,6 @@ from pylit_sources import check_whole, listing, source
 from site_tools import build, faults, make_site, pages, succeed
 
 from pylit.code.cpp import cpp_links, parse_cpp
-from pylit.code.highlight import highlight
 from pylit.code.values import targets
 
 KERNEL = """\
@@ -65,13 +63,6 @@ def test_no_line_is_lost(text):
     check_whole(cpp(text))
 
 
-def test_code_is_that_of_c():
-    lines = highlight(KERNEL, {}, str, language="cpp")
-    text = [html.unescape(re.sub(r"<[^>]*>", "", line)) for line in lines]
-    assert "\n".join(text) == KERNEL
-    assert '<span class="hk">static inline int</span>' in lines[9]
-
-
 def test_time_is_linear_in_the_names():
     module = cpp("int f(int x) { return f(x); }\n" * 8_000)
     known = targets(module, "twice.h.html")
@@ -96,9 +87,9 @@ def test_it_has_a_page_that_notes_lead_to(site: Path):
     assert "pkg/twice.h.html" in pages(site / "site")
     assert (site / "site/pkg/one.html").read_text().count('href="twice.h.html"') == 2
     page = (site / "site/pkg/twice.h.html").read_text()
-    assert "<title>Doubling" in page
-    assert 'href="one.html"' in page and 'href="index.html"' in page
-    assert '<a class="n" id="L10"' in page and "blob/main/pkg/twice.h" in page
+    for text in ("<title>Doubling", 'href="one.html"', 'href="index.html"', 'id="L10"'):
+        assert text in page
+    assert '<span class="hk">static inline int</span>' in page
     assert "import " not in page.partition("<main")[2]
 
 

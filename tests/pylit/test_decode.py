@@ -38,40 +38,24 @@ def test_only_line_ends_end_lines() -> None:
     assert decode(text.encode()) == (text, None)
 
 
+CODING = b"# coding: "
+UNREAD = "Python cannot read it: "
+
+
 @pytest.mark.parametrize(
     ("raw", "text", "place", "said"),
     [
-        (b"x = 1\n# caf\xe9 \xc3\xa9\n", "x = 1\n# caf\\xe9 é\n", (2, 6), "byte 0xE9 is not UTF-8"),
-        (
-            b"# coding: ascii\n# \xc3\xa9\n",
-            "# coding: ascii\n# é\n",
-            (2, 3),
-            "byte 0xC3 is not ASCII",
-        ),
-        (
-            b"#!x\n#  coding: klingon\n",
-            "#!x\n#  coding: klingon\n",
-            (1, 1),
-            "Python cannot read it: unknown encoding: klingon",
-        ),
-        (
-            codecs.BOM_UTF8 + b"# coding: latin-1\n# \xc3\xa9\n",
-            "# coding: latin-1\n# é\n",
-            (1, 1),
-            "Python cannot read it: encoding problem: utf-8",
-        ),
-        (
-            b"# coding: unicode_escape\n# \\ud800\n",
-            "# coding: unicode_escape\n# \\ud800\n",
-            (1, 1),
-            "Python cannot read it: 'utf-8' codec can't encode",
-        ),
-        (b"\xff\xfex\0", "\\xff\\xfex\0", (1, 1), "Python cannot read it: invalid or missing"),
+        (b"x = 1\n# caf\xe9 \xc3\xa9\n", "# caf\\xe9 é\n", (2, 6), "byte 0xE9 is not UTF-8"),
+        (CODING + b"ascii\n# \xc3\xa9\n", "# é\n", (2, 3), "byte 0xC3 is not ASCII"),
+        (CODING + b"klingon\n", "klingon\n", (1, 1), f"{UNREAD}unknown encoding: klingon"),
+        (codecs.BOM_UTF8 + CODING + b"latin-1\n\xc3\xa9", "é", (1, 1), f"{UNREAD}encoding problem"),
+        (CODING + b"unicode_escape\n\\ud800", "\\ud800", (1, 1), f"{UNREAD}'utf-8' codec can't"),
+        (b"\xff\xfex\0", "\\xff\\xfex\0", (1, 1), f"{UNREAD}invalid or missing"),
     ],
 )
 def test_faults(raw: bytes, text: str, place: tuple[int, int], said: str) -> None:
     decoded, fault = decode(raw)
-    assert decoded == text
+    assert decoded.endswith(text)
     assert fault is not None and fault[:2] == place
     assert fault[2].startswith(said)
 

@@ -80,25 +80,12 @@ def l(): ...
 
 def test_kinds_lines_and_nesting_and_one_definition_for_each_name() -> None:
     found = defined(NESTED)
-    assert {name: (d.kind, d.line) for name, d in found.items()} == {
-        "A": ("class", 3),
-        "A.method": ("method", 6),
-        "A.B": ("class", 10),
-        "A.B.inner": ("method", 11),
-        "f": ("function", 13),
-        "h": ("function", 16),
-        "i": ("function", 19),
-        "j": ("function", 23),
-        "k": ("function", 26),
-        "C": ("class", 27),
-        "C.p": ("method", 29),
-        "l": ("function", 34),
-    }
-    assert [found[name].summary for name in ("A", "A.method", "k")] == [
-        "Class.",
-        "Method.",
-        "Does.",
-    ]
+    assert " ".join(f"{name}:{d.kind}:{d.line}" for name, d in found.items()) == (
+        "A:class:3 A.method:method:6 A.B:class:10 A.B.inner:method:11 f:function:13 h:function:16"
+        " i:function:19 j:function:23 k:function:26 C:class:27 C.p:method:29 l:function:34"
+    )
+    summaries = [found[name].summary for name in ("A", "A.method", "k")]
+    assert summaries == ["Class.", "Method.", "Does."]
     opened = [section.definition for section in parse(NESTED).sections if section.definition]
     assert opened == list(found)
 
@@ -118,7 +105,7 @@ a = b = 1
 d, (e, f) = g.h, i[0] = 1, (2, 3)
 __all__ = ["HEADS"]
 HEADS = 9
-LONG = "01234567890123456789012345678901234567890123456789012345678901234567890123456789"
+LONG = "0123456789 0123456789 0123456789 0123456789 0123456789 0123456789 0123456789 0123456789"
 SPLIT = {
     1: 2,
 }

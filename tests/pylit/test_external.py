@@ -39,16 +39,10 @@ def test_what_is_not_known_to_be_documented_has_no_link():
     assert [name for name in ["", *ABSENT.split()] if external_link(name)] == []
 
 
-@pytest.mark.parametrize(
-    ("kind", "names"),
-    [
-        ("class", "torch.nn.Linear torch.nn.Parameter builtins.dict collections.deque"),
-        ("module", "torch.nn math"),
-        ("", "torch.einsum len nonsense"),
-    ],
-)
-def test_classes_and_modules_are_known(kind, names):
-    assert {external_kind(name) for name in names.split()} == {kind}
+def test_classes_and_modules_are_known():
+    names = "torch.nn.Linear torch.nn.Parameter builtins.dict torch.nn math torch.einsum nonsense"
+    kinds = ["class", "class", "class", "module", "module", "", ""]
+    assert [external_kind(name) for name in names.split()] == kinds
 
 
 def test_torch_has_what_its_table_names():

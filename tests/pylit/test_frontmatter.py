@@ -7,49 +7,15 @@ from hypothesis import strategies as st
 from pylit.diagnostics import Report, Severity
 from pylit.source.frontmatter import split
 
-PAGE = """---
-title: "Multi-head attention: every part"
-summary: >
-  Folded over
-  two lines.
-
-  A second paragraph.
-paper: "Attention \\"is\\" all"
-kept: |
-  one
-    two
-single: 'it''s'
-plain: begins here
-  and goes on
-# said to authors
-empty:
----
-
-# Body
-"""
-
-
-def test_every_form_of_value() -> None:
-    report = Report()
-    values, rest, taken = split(PAGE, report=report)
-    assert values == {
-        "title": "Multi-head attention: every part",
-        "summary": "Folded over two lines.\nA second paragraph.",
-        "paper": 'Attention "is" all',
-        "kept": "one\n  two",
-        "single": "it's",
-        "plain": "begins here and goes on",
-        "empty": "",
-    }
-    assert rest == "\n# Body\n"
-    assert taken == 17
-    assert not len(report)
-
 
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("a: no", "no"),
+        ("# said to authors\na: no", "no"),
+        ('a: "b: \\"c\\""', 'b: "c"'),
+        ("a: 'it''s'", "it's"),
+        ("a:", ""),
+        ("a: >\n b\n c\n\n d", "b c\nd"),
         ("a: 1.10", "1.10"),
         ("a: >-\n b\n c", "b c"),
         ("a: |\n\n  b\n\n\n  c\n\n", "b\n\n\nc"),
@@ -59,7 +25,9 @@ def test_every_form_of_value() -> None:
 )
 def test_one_value(text: str, value: str) -> None:
     report = Report()
-    assert split(f"---\n{text}\n---\nrest", report=report)[0] == {"a": value}
+    page = f"---\n{text}\nz: c\n---\n\nrest"
+    taken = page.count("\n") - 1
+    assert split(page, report=report) == ({"a": value, "z": "c"}, "\nrest", taken)
     assert not len(report)
 
 

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,94 +36,37 @@ def test_golden(text: str, expected: str) -> None:
 
 # --- arbitrary Python -----------------------------------------------------------------------------
 
-WORDS = st.text(alphabet="ab #'$\\:é\t", max_size=12)
-NAMES = st.sampled_from(["a", "b", "größe", "_c"])
-INLINE = st.sampled_from(["", "  # trailing", "  # noqa", ";"])
-BREAKS = st.sampled_from(["", "\n", "\n\n", "    \n", "\f\n"])
-COMMENTS = st.lists(
-    st.one_of(
-        WORDS.map(lambda words: f"# {words}"),
-        st.sampled_from(["#", "##", "#######", "# ====", "#: doc", "# noqa", "# fmt: off", "#x"]),
+PARTS = [
+    *("a = 1", "a = 1  # trailing", "a = 1  # noqa", "a = 1;", "b = 1 + \\\n  2  # trailing"),
+    *("größe = f(\n    # split\n    1,\n\n)", "a = [f'{a}', # yes\n # é\n]", '_c = """é\n\n """'),
+    *('"""doc"""', "r'''\n  doc\n\n more\n'''", "b'''x'''", "f'''{a}'''", "U'doc'"),
+    *('"""doc"""  # noqa', '"""doc"""  # words', '"""doc"""; a', '""" # \'$:é\t"""', '""""""'),
+    *("# words", "#", "##", "#######", "# ====", "#: doc", "# noqa", "# fmt: off", "#\t'\\ "),
+    *("# a\n  # moved", "# a\n\n# b", "# a\n# b", "", "\f", "    "),
+]
+HEADERS = [
+    *("class a:", "class b(\n# base\nA):", "if a:", "while (\n# until\na\n):"),
+    "def größe(x, *, y: int = 1) -> int:  # why",
+    "@a\nasync def _c(\n# an é\nx='#',\n):",
+    "@(\na)\n@a\n# between\n@b(\n1)\ndef a():",
+]
+
+
+def nested(before: str, header: str, indent: str, body: str) -> str:
+    return f"{before}\n{header}\n{textwrap.indent(body, indent)}\n{indent}pass\n"
+
+
+BLOCKS = st.recursive(
+    st.lists(st.sampled_from(PARTS), max_size=5).map("\n".join),
+    lambda blocks: st.builds(
+        nested, blocks, st.sampled_from(HEADERS), st.sampled_from(["  ", "\t", "    "]), blocks
     ),
-    min_size=1,
-    max_size=4,
+    max_leaves=8,
 )
-QUOTES = st.sampled_from(['"""', "'''"])
-
-
-@st.composite
-def comments(draw: st.DrawFn, indent: str) -> str:
-    """Comment lines, most of them in the column of the code."""
-    extra = draw(st.sampled_from(["", "", "", "  "]))
-    return "".join(f"{indent}{extra}{line}\n" for line in draw(COMMENTS))
-
-
-@st.composite
-def docstrings(draw: st.DrawFn, indent: str) -> str:
-    """A string of one or several lines, with or without something behind it."""
-    quote = draw(QUOTES)
-    lines = draw(st.lists(WORDS.map(lambda words: words.replace("\\", "").strip("'")), max_size=4))
-    text = f"{quote}{f'{chr(10)}{indent}'.join(lines)} {quote}"
-    prefix = draw(st.sampled_from(["", "r", "U", "b", "f"]))
-    return f"{indent}{prefix}{text}{draw(INLINE)}\n"
-
-
-@st.composite
-def expressions(draw: st.DrawFn, indent: str) -> str:
-    """A statement on one or several lines, with comments between its parts."""
-    name = draw(NAMES)
-    kind = draw(st.integers(0, 4))
-    if kind == 0:
-        return f"{indent}{name} = 1{draw(INLINE)}\n"
-    if kind == 1:
-        return f"{indent}{name} = f(\n{draw(comments(indent + '    '))}{indent}1,\n\n{indent})\n"
-    if kind == 2:
-        return f"{indent}{name} = {draw(docstrings('')).strip()}\n"
-    if kind == 3:
-        return f"{indent}{name} = [f'{{{name}}} # no', # yes\n # é\n{indent}]\n"
-    return f"{indent}{name} = 1 + \\\n  2{draw(INLINE)}\n"
-
-
-@st.composite
-def blocks(draw: st.DrawFn, indent: str = "", depth: int = 0) -> str:
-    """Several statements of one indentation, with what may stand between them."""
-    parts: list[str] = [draw(docstrings(indent))] if draw(st.booleans()) else []
-    for _ in range(draw(st.integers(1, 4))):
-        parts.append(draw(BREAKS))
-        if draw(st.booleans()):
-            parts.append(draw(comments(indent)))
-        compound = depth < 3 and draw(st.booleans())
-        parts.append(draw(compounds(indent, depth) if compound else expressions(indent)))
-    return "".join(parts)
-
-
-@st.composite
-def compounds(draw: st.DrawFn, indent: str, depth: int) -> str:
-    """A class, a function or a branch, with its body."""
-    inner = indent + draw(st.sampled_from(["  ", "\t", "    "]))
-    between = draw(comments(inner)) if draw(st.booleans()) else ""
-    decorators = draw(st.sampled_from(["", "@a\n", "@(\na)\n", "@a\n# between\n@b(\n1)\n"]))
-    decorators = "".join(f"{indent}{line}\n" for line in decorators.splitlines())
-    name = draw(NAMES)
-    header = draw(
-        st.sampled_from(
-            [
-                f"{decorators}{indent}class {name}:",
-                f"{decorators}{indent}class {name}(\n# base\nA):",
-                f"{decorators}{indent}def {name}(x, *, y: int = 1) -> int:  # why",
-                f"{decorators}{indent}async def {name}(\n{indent}# an é\n{indent}x='#',\n):",
-                f"{indent}if {name}:",
-                f"{indent}while (\n# until\n{name}\n):",
-            ]
-        )
-    )
-    if draw(st.integers(0, 5)) == 0:
-        return f"{header.split('  #')[0]} pass\n"
-    return f"{header}\n{between}{draw(blocks(inner, depth + 1))}"
 
 
 @settings(deadline=None, max_examples=150)
-@given(blocks())
+@given(BLOCKS)
 def test_arbitrary_python_round_trips(text: str) -> None:
     try:
         ast.parse(text)
