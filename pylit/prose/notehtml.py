@@ -47,7 +47,7 @@ _ADDRESS_OR_ID = re.compile(
 )
 _FOOTNOTE = re.compile(r"\[\^([^\]\s]+)\]")
 #: What an entry of the outline, which is a link, cannot hold.
-_NO_OUTLINE = re.compile(r'<sup class="footnote">.*?</sup>|</?a\b[^>]*>', re.DOTALL)
+_NO_OUTLINE = re.compile(r'<sup class="footnote-ref">.*?</sup>|</?a\b[^>]*>', re.DOTALL)
 _TAG = re.compile(r"</?([A-Za-z][\w-]*)[^>]*(/?)>")
 #: Elements without another half.
 _VOID = frozenset({"br", "col", "hr", "img", "input", "source", "track", "wbr"})
@@ -57,9 +57,6 @@ _FIXED = {
     "table_open": '<div class="table-scroll"><table>\n',
     "table_close": "</table></div>\n",
     "alert_title_open": '<p class="admonition-title">',
-    "footnote_block_open": '<ol class="footnotes">\n',
-    "footnote_block_close": "</ol>\n",
-    "footnote_close": "</li>\n",
 }
 #: Schemes of the addresses of figures and tables that run.
 _FIGURES: dict[str, FigureKind] = {"figure": "figure", "table": "table"}
@@ -105,7 +102,6 @@ class Walk:
         self._said: list[str] = []
         #: The heading above that says that exercises follow, and how much is folded away here.
         self._exercises, self._folded = "", 0
-        self._footnotes = 0
         #: The line of text that its tokens stand in, and in what of it.
         self._block = Token("inline", "", 0)
         self._in_heading = self._in_raw = False
@@ -119,6 +115,9 @@ class Walk:
             place = line, max(self._lines[line].find(opened), 0)
             hint = f"write `{opened.replace('begin', 'end')}` where the formula ends"
             self._fault("tex", f"`{opened}` is not closed", hint, place)
+        if self._env.get("footnotes", {}).get("list"):
+            # Part of their anchors, as each note counts its own from 1.
+            self._env["docId"] = str(self._note.slugs.note())
         html = self._html(tokens)
         said = "\n".join(said for said in self._said if said.strip() or said == HEADING)
         found = {kind: tuple(values) for kind, values in self._found.items()}
@@ -449,24 +448,6 @@ class Walk:
     def _alert_open(self, tokens: _Tokens, idx: int) -> str:
         """An admonition says its kind as a word as well: colour alone tells too little."""
         return f'<div class="admonition {str(tokens[idx].meta["kind"]).lower()}" role="note">\n'
-
-    def _footnote(self, token: Token) -> tuple[str, int, str]:
-        """The anchor of a footnote, its number in its note, and the anchor of a call of it."""
-        self._footnotes = self._footnotes or self._note.slugs.note()
-        number, again = token.meta["id"] + 1, token.meta.get("subId", 0)
-        name = f"{self._footnotes}-{number}"
-        return f"fn-{name}", number, f"fnref-{name}" + (f"-{again + 1}" if again else "")
-
-    def _footnote_ref(self, tokens: _Tokens, idx: int) -> str:
-        anchor, number, place = self._footnote(tokens[idx])
-        return f'<sup class="footnote"><a href="#{anchor}" id="{place}">{number}</a></sup>'
-
-    def _footnote_open(self, tokens: _Tokens, idx: int) -> str:
-        return f'<li id="{self._footnote(tokens[idx])[0]}">'
-
-    def _footnote_anchor(self, tokens: _Tokens, idx: int) -> str:
-        _, number, place = self._footnote(tokens[idx])
-        return f' <a class="footnote-back" href="#{place}" aria-label="Back to {number}">↩</a>'
 
 
 def _link(text: str, href: str, kind: str = "x") -> str:
