@@ -86,8 +86,12 @@ class Press:
             name, key = f"page {draft.url}", digest(stages.generator, self._key(leaf, draft, where))
             page: Page | None = stages.cache.load(name, key)
             if page is None:
-                kept = None if draft.own else stages.cache.load(f"draft {leaf.url}", leaf.key)
-                page = self._page(read(leaf, stages.cache), kept or draft, where)
+                whole = draft if draft.own else stages.cache.load(f"draft {leaf.url}", leaf.key)
+                if whole is None:
+                    gone = "output", "is gone: the cache was emptied meanwhile", "build again"
+                    stages.outcome.report.add(Diagnostic(draft.display, 0, 0, *gone))
+                    continue
+                page = self._page(read(leaf, stages.cache), whole, where)
                 stages.cache.store(name, key, page)
                 stages.outcome.rendered += 1
             yield page

@@ -4,12 +4,14 @@ import gc
 import shutil
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from site_tools import SITE, build, faults, make_site, options, pages, pages_cache, succeed, tree
 
 from pylit.pipeline.build import THEME, Builder
 from pylit.pipeline.press import Page
+from pylit.pipeline.stages import Pairs, Stages
 from pylit.site.write import MANIFEST
 
 
@@ -180,6 +182,22 @@ def test_a_folder_that_is_not_ours_is_refused_before_any_work(tmp_path: Path) ->
     assert [code for _, _, code in faults(outcome)] == ["output"]
     assert outcome.drafted == 0
     assert tree(tmp_path / "site").keys() == {"thesis.tex"}
+
+
+def test_without_the_drafts_that_wait_in_the_cache_there_is_no_site(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draft = Stages.draft
+
+    def emptied(self: Stages, *given: Any) -> Pairs:
+        pairs = draft(self, *given)
+        shutil.rmtree(self.cache.folder)
+        return pairs
+
+    monkeypatch.setattr(Stages, "draft", emptied)
+    outcome = build(make_site(tmp_path), sources=(tmp_path / "pkg",))
+    assert ("pkg/one.py", 0, "output") in faults(outcome)
+    assert not (tmp_path / "site").exists()
 
 
 def test_a_file_that_two_sources_hold_is_one_page(tmp_path: Path) -> None:
