@@ -6,7 +6,7 @@ kept, as plain text: who, when, what, where it came out, and where it can be rea
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -55,7 +55,6 @@ class Work:
     venue: str
     #: Where it can be read: the text of each link, and its address.
     links: tuple[tuple[str, str], ...]
-    line: int
 
     @property
     def name(self) -> str:
@@ -106,7 +105,7 @@ def read_bibliography(path: Path, display: str, report: Report) -> dict[str, Wor
             message = f"`{key}` is there twice, first in line {places[key.lower()]}"
             fault(line, message, "give each of them a key of its own")
         # What cannot be read is known all the same: citing it is no second fault.
-        works.setdefault(key, Work(key, key, "", (), (), key, "", (), 0))
+        works.setdefault(key, Work(key, key, "", (), (), key, "", ()))
     # Here, because it takes as long as a build in which nothing has changed.
     from pybtex import errors
     from pybtex.database import parse_string
@@ -120,10 +119,16 @@ def read_bibliography(path: Path, display: str, report: Report) -> dict[str, Wor
         fault(one.lineno, f"is not BibTeX: {message}", "close every brace, end each field")
     # Where braces are not closed, what seems to be missing may be there.
     for key, entry in entries.items() if not broken else ():
-        line = places.get(key.lower(), 0)
-        works[key] = _work(key, entry, line)
-        for message, hint in _faults(works[key]):
-            fault(line, f"`{key}` {message}", hint)
+        line, work = places.get(key.lower(), 0), _work(key, entry)
+        works[key] = work
+        if not _KEY.fullmatch(key):
+            fault(line, f"`{key}` is no key", "letters, digits, and `.:-_`")
+        needed = {"author": work.authors, "title": work.title, "year": work.year}
+        if missing := " and ".join(f"`{name}`" for name, given in needed.items() if not given):
+            fault(line, f"`{key}` has no {missing}", "readers want to know who, what and when")
+        if not work.links:
+            hint = "add `eprint` (its arXiv number), `doi`, or `url`"
+            fault(line, f"`{key}` says not where it can be read", hint)
     # A letter after the year tells apart what would be named alike.
     named = Counter(work.name for work in works.values())
     letters = {name: iter(ascii_lowercase) for name, times in named.items() if times > 1}
@@ -131,7 +136,7 @@ def read_bibliography(path: Path, display: str, report: Report) -> dict[str, Wor
     return {key: replace(work, year=years[key]) for key, work in works.items()}
 
 
-def _work(key: str, entry: "Entry", line: int) -> Work:
+def _work(key: str, entry: "Entry") -> Work:
     fields = {name.lower(): _plain(value) for name, value in entry.fields.items()}
     people = entry.persons.get("author") or entry.persons.get("editor") or ()
     last = [_words(person.prelast_names, person.last_names) for person in people]
@@ -163,20 +168,7 @@ def _work(key: str, entry: "Entry", line: int) -> Work:
             for name, (text, address) in _LINKS.items()
             if fields.get(name)
         ),
-        line=line,
     )
-
-
-def _faults(work: Work) -> Iterator[tuple[str, str]]:
-    """What is wrong with an entry, and hints."""
-    if not _KEY.fullmatch(work.key):
-        yield "is no key", "letters, digits, and `.:-_`"
-    needed = {"author": work.authors, "title": work.title, "year": work.year}
-    missing = [f"`{name}`" for name, given in needed.items() if not given]
-    if missing:
-        yield f"has no {' and '.join(missing)}", "readers want to know who, what and when"
-    if not work.links:
-        yield "says not where it can be read", "add `eprint` (its arXiv number), `doi`, or `url`"
 
 
 def _plain(latex: str) -> str:

@@ -104,7 +104,6 @@ def test_works_are_named_as_texts_name_them(tmp_path: Path) -> None:
     assert first.title == "A Thing, of 5–7 Parts"
     assert first.venue == "Venue 3(1), 1–9"
     assert first.links == (("arXiv:1706.00001", "https://arxiv.org/abs/1706.00001"),)
-    assert first.line == 2
     assert works["lone1990structure"].links == (("doi:10.1/2", "https://doi.org/10.1/2"),)
     assert works["pair2000words"].links == (("example.org", "https://www.example.org/paper.pdf"),)
 
