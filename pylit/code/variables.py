@@ -74,12 +74,9 @@ class Variables:
         """Where the code writes a name, of one of `owners` if there are any."""
         found = list(self._written(name))
         if owners:
-            of = ((each, self._values.order(each.owner)) for each in found)
-            return [
-                each
-                for each, classes in of
-                if not owners.isdisjoint(classes if each.is_attribute else [each.owner])
-            ]
+            order = self._values.order
+            of = ((e, order(e.owner) if e.is_attribute else [e.owner]) for e in found)
+            return [each for each, classes in of if not owners.isdisjoint(classes)]
         # Of other modules' classes only what is defined here is meant without their names.
         found = [
             each for each in found if not each.is_attribute or each.owner in self._scopes.classes

@@ -91,8 +91,6 @@ class Atom:
     #: Where the nucleus stands in the TeX.
     start: int
     stop: int
-    #: Whether it is an argument without braces, which a mark must bring.
-    bare: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,22 +140,22 @@ def read_symbol(tex: str, name: str, variables: Iterable[str] = ()) -> Symbol | 
 
 def marked(tex: str, symbols: Sequence[Symbol]) -> str:
     """A formula with the classes of the symbols in it; empty if there are none."""
-    places: list[tuple[int, int, str, bool]] = []
+    places: list[tuple[int, int, str]] = []
     for atoms in _runs(tex):
         index = 0
         while index < len(atoms):
             symbol = _best(atoms[index:], symbols)
             found = atoms[index : index + len(symbol.atoms)] if symbol else []
             places += [
-                (atom.start, atom.stop, symbol.name, atom.bare)
+                (atom.start, atom.stop, symbol.name)
                 for atom in found
                 # A mark would take the space after the name of a function, `\log x`.
                 if symbol and atom.core[0] not in _FUNCTIONS
             ]
             index += len(found) or 1
-    for start, stop, name, bare in sorted(places, reverse=True):
+    for start, stop, name in sorted(places, reverse=True):
         mark = rf"\class{{{name}}}{{{tex[start:stop]}}}"
-        tex = tex[:start] + (f"{{{mark}}}" if bare else mark) + tex[stop:]
+        tex = tex[:start] + mark + tex[stop:]
     return tex if places else ""
 
 
@@ -241,8 +239,6 @@ class _Reader:
     def _atom(self, first: int) -> tuple[int, Atom]:
         index, core = self._nucleus(first)
         start, stop = self._spans[first][0], self._spans[index - 1][1]
-        while self._tokens[index] in (r"\limits", r"\nolimits"):
-            index += 1
         primes = 0
         scripts: dict[str, Tokens] = {"_": (), "^": ()}
         while (token := self._tokens[index]) in ("_", "^", "'"):
@@ -252,12 +248,9 @@ class _Reader:
                 continue
             end = self._argument(index)
             scripts[token] = self._inside(index, end)
-            if core[0] in _OPERATORS or (token == "^" and (core == ("e",) or core[0].isdigit())):
-                if self._tokens[index] == "{":
-                    self._run(index + 1)
-                elif (nucleus := self._nucleus(index))[0] == end:
-                    place = self._spans[index][0], self._spans[end - 1][1]
-                    self.runs.append([Atom(nucleus[1], 0, (), (), *place, bare=True)])
+            power = token == "^" and (core == ("e",) or core[0].isdigit())
+            if (power or core[0] in _OPERATORS) and self._tokens[index] == "{":
+                self._run(index + 1)
             index = end
         return index, Atom(core, primes, scripts["_"], scripts["^"], start, stop)
 

@@ -76,53 +76,37 @@ def places(name: str, within: str = "") -> list[str]:
     return [text.strip() for _, text in sorted(marked.items())]
 
 
-def fault(name: str, within: str = "") -> tuple[str, str]:
-    found = VARIABLES.find(tuple(name.split(".")), within)
-    assert not found.places
-    return found.fault, found.near
-
-
-def test_a_name_of_a_function_is_that_variable_only() -> None:
-    assert places("query", "attend") == [
-        "def attend(self, «query», key):",
-        "scores = [«query» @ k for k in key]",
-    ]
-    assert places("query", "Attention.forward") == [
-        "async def forward(self, *, «query», past: Pair, **rest):",
-        "for step, («query», key) in enumerate(rest):",
-        'if (n := len(past.keys)) and "query" in f"{«query»}":',
-        'print("größe", query=«query», keys=n)',
-        "return self.attend(self.query(«query»), self.query.linear.bias)",
-    ]
-
-
-def test_a_name_alone_is_all_of_that_name() -> None:
-    assert places("scale") == [
-        "«scale»: float",
-        "self.«scale» = SIZE  # scale",
-        "return best(scores), self.«scale»",
-        "return self.«scale»",
-    ]
-    assert places("SIZE") == ["«SIZE» = 3", "self.scale = «SIZE»  # scale"]
-    assert len(places("query")) == 10
-
-
-def test_a_name_of_a_class_is_an_attribute_of_its_instances() -> None:
-    assert places("keys", "Pair") == [
-        "past.«keys»[step] += key",
-        'if (n := len(past.«keys»)) and "query" in f"{query}":',
-    ]
-    assert places("scale", "Attention")[-1] == "return self.«scale»"
-    assert places("scale", "Deep") == ["return self.«scale»"]
-
-
-def test_a_path_is_where_it_is_written_or_what_holds_it() -> None:
-    assert places("query.linear.weight") == [
-        "self.«query» = Head()",
-        "return self.attend(self.«query»(query), self.query.linear.bias)",
-        "return self.loss(x) + self.query.linear.«weight»",
-    ]
-    assert places("past.keys") == places("keys", "Pair")
+@pytest.mark.parametrize(
+    ("name", "within", "lines"),
+    [
+        # A variable of one function only.
+        ("query", "attend", ["def attend(self, «query», key):",
+                             "scores = [«query» @ k for k in key]"]),
+        ("query", "Attention.forward", [
+            "async def forward(self, *, «query», past: Pair, **rest):",
+            "for step, («query», key) in enumerate(rest):",
+            'if (n := len(past.keys)) and "query" in f"{«query»}":',
+            'print("größe", query=«query», keys=n)',
+            "return self.attend(self.query(«query»), self.query.linear.bias)"]),
+        # A name alone is all of that name.
+        ("scale", "", ["«scale»: float", "self.«scale» = SIZE  # scale",
+                       "return best(scores), self.«scale»", "return self.«scale»"]),
+        ("SIZE", "", ["«SIZE» = 3", "self.scale = «SIZE»  # scale"]),
+        # A name of a class is an attribute of its instances.
+        ("keys", "Pair", ["past.«keys»[step] += key",
+                          'if (n := len(past.«keys»)) and "query" in f"{query}":']),
+        ("scale", "Deep", ["return self.«scale»"]),
+        # A path is where it is written, or what holds it.
+        ("query.linear.weight", "", [
+            "self.«query» = Head()",
+            "return self.attend(self.«query»(query), self.query.linear.bias)",
+            "return self.loss(x) + self.query.linear.«weight»"]),
+        ("past.keys", "", ["past.«keys»[step] += key",
+                           'if (n := len(past.«keys»)) and "query" in f"{query}":']),
+    ],
+)  # fmt: skip
+def test_a_name_stands(name: str, within: str, lines: list[str]) -> None:
+    assert places(name, within) == lines
 
 
 @pytest.mark.parametrize(
@@ -134,4 +118,5 @@ def test_a_path_is_where_it_is_written_or_what_holds_it() -> None:
     ],
 )
 def test_what_is_not_there(name: str, within: str, expected: tuple[str, str]) -> None:
-    assert fault(name, within) == expected
+    found = VARIABLES.find(tuple(name.split(".")), within)
+    assert (found.fault, found.near, found.places) == (*expected, frozenset())
