@@ -161,7 +161,8 @@ def math_block(state: StateBlock, start_line: int, end_line: int, silent: bool) 
 
 def doctest(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
     """An interactive session, up to a blank line: ``>>>`` is a prompt, not three quotations."""
-    if state.is_code_block(start_line) or not _PROMPT.match(_line(state, start_line)):
+    first = state.bMarks[start_line] + state.tShift[start_line]
+    if state.is_code_block(start_line) or not _PROMPT.match(state.src, first):
         return False
     if silent:
         return True
@@ -172,10 +173,6 @@ def doctest(state: StateBlock, start_line: int, end_line: int, silent: bool) -> 
     token.info = "pycon"
     token.content = state.getLines(start_line, end, state.sCount[start_line], False) + "\n"
     return True
-
-
-def _line(state: StateBlock, line: int) -> str:
-    return state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]].rstrip()
 
 
 def _push(state: StateBlock, kind: str, first: int, end: int) -> Token:

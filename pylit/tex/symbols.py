@@ -53,19 +53,15 @@ _FUNCTIONS = _commands(
     r"\max \min \sup \inf \lim \argmax \argmin \log \ln \exp \sin \cos \tan \tanh \det \Pr \ker"
 )
 #: What stands above and below these is read as well.
-_OPERATORS = _commands(
-    r"\sum \prod \int \oint \max \min \sup \inf \lim \argmax \argmin \operatorname"
-)
-#: A formula with one of these means what only TeX knows.
+_OPERATORS = _FUNCTIONS | _commands(r"\sum \prod \int \oint \operatorname")
+#: A formula with one of these means what only TeX knows; `@` makes arrows of letters.
 _REFUSED = _commands(
     r"""
     \def \let \newcommand \renewcommand \newenvironment \DeclareMathOperator \verb \kern \hskip
     \mkern \mskip \class \cssId \style \begingroup \char \mathchoice \unicode \genfrac \bbox
-    \raise \lower \moveleft \moveright \rule \above \abovewithdelims
+    \raise \lower \moveleft \moveright \rule \above \abovewithdelims @
     """
 )
-#: There, a letter may be an arrow.
-_DIAGRAM = r"\begin{CD}"
 
 Tokens = tuple[str, ...]
 #: The nucleus of what is no symbol but may hold some: a group, a fraction.
@@ -225,7 +221,7 @@ class _Reader:
                 opened.append(index)
             elif token == "}":
                 self._closing[opened.pop()] = index
-        if not opened and _REFUSED.isdisjoint(self._tokens) and _DIAGRAM not in tex:
+        if not opened and _REFUSED.isdisjoint(self._tokens):
             self._run(0)
 
     def _run(self, index: int) -> None:
