@@ -62,31 +62,26 @@ class MarkdownRenderer:
     def render(self, text: str, context: NoteContext) -> NoteHtml:
         """Render one note: Markdown that stands where the context says."""
         text = RESERVED.sub("", text)
-        if len(text) > LONGEST:
-            return as_it_is(text, f"of {len(text):,} characters", context)
         env: dict[str, Any] = {}
-        tokens = self._md.parse(text, env)
-        if any(token.level >= DEEPEST - 1 for token in tokens):  # The parser leaves out the rest.
-            return as_it_is(text, "with lists in lists without end", context)
-        return Walk(self._md, context, text, env).note(tokens)
-
-
-def as_it_is(text: str, what: str, context: NoteContext) -> NoteHtml:
-    """A note that is too much for Markdown, such as data in a docstring, as plain text."""
-    message = f"a note {what} is shown as plain text"
-    hint = f"more than {LONGEST:,} characters, or {DEEPEST} levels, are not read as Markdown"
-    place, severity = (context.path, context.first_line, 0), Severity.WARNING
-    context.report.add(Diagnostic(*place, "note-long", message, hint, severity=severity))
-    return NoteHtml(f'<pre class="fence"><code>{escape(text, quote=False)}</code></pre>\n')
+        if len(text) <= LONGEST:
+            tokens = self._md.parse(text, env)
+            # Of what is deeper, the parser leaves out the rest.
+            if all(token.level < DEEPEST - 1 for token in tokens):
+                return Walk(self._md, context, text, env).note(tokens)
+        # It is too much for Markdown, such as data in a docstring.
+        message = f"a note of {len(text):,} characters is shown as plain text"
+        hint = f"more than {LONGEST:,} characters, or {DEEPEST} levels, are not read as Markdown"
+        place, severity = (context.path, context.first_line, 0), Severity.WARNING
+        context.report.add(Diagnostic(*place, "note-long", message, hint, severity=severity))
+        return NoteHtml(f'<pre class="fence"><code>{escape(text, quote=False)}</code></pre>\n')
 
 
 @cache
 def parser(own: bool) -> MarkdownIt:
     """The Markdown parser with everything that notes may hold; it remembers no note."""
     options: dict[str, Any] = {"html": own, "typographer": own, "tasklists": True, "alerts": True}
-    options |= {"xhtmlOut": False}
+    options |= {"xhtmlOut": False, "maxNesting": DEEPEST}
     md = MarkdownIt("commonmark", options)
-    md.options["maxNesting"] = DEEPEST
     md.enable(["table", "strikethrough"])
     md.use(deflist_plugin)
     # Notes in brackets at the end of a word, x^[1], are mathematics more often than footnotes.
