@@ -207,10 +207,7 @@ class Values:
         if (home, name) not in self._names:
             self._names[home, name] = None  # what ``x = x`` finds
             values = {self._bound(binding, name, home) for binding in home.bindings[name]}
-            names = {value.name if value else "" for value in values}
-            if len(values) > 1:
-                values = {Value(names.pop()) if len(names) == 1 and "" not in names else None}
-            self._names[home, name] = values.pop()
+            self._names[home, name] = values.pop() if len(values) == 1 else None
         return self._names[home, name]
 
     def _global(self, name: str) -> Value | None:
@@ -235,8 +232,7 @@ class Values:
             hidden = not self._at_word and self.target(dotted) is None
             return Value(dotted, line=binding.line) if hidden else self.described(dotted)
         if binding.how in ("self", "cls"):
-            receiver = Value(of=dotted) if binding.how == "self" else Value(dotted)
-            return receiver if self.target(dotted) else None
+            return Value(of=dotted) if binding.how == "self" else Value(dotted)
         known = self._known(binding)
         own = self.target(f"{home.dotted}.{name}") if home.kind in ("module", "class") else None
         if own is not None:

@@ -7,6 +7,7 @@ on line ``first_line + i`` of its file.
 """
 
 import ast
+import posixpath
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -171,7 +172,4 @@ def first_paragraph(text: str) -> str:
 def _margin(lines: Iterable[str]) -> int:
     """How many characters of whitespace all lines begin with, blank ones aside."""
     indents = [line[: len(line) - len(line.lstrip())] for line in lines if line.strip()]
-    # What the first and the last in alphabetical order share, all between them share.
-    first, last = min(indents, default=""), max(indents, default="")
-    pairs = enumerate(zip(first, last, strict=False))
-    return next((index for index, (a, b) in pairs if a != b), len(first))
+    return len(posixpath.commonprefix(indents))

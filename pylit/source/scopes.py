@@ -1,9 +1,9 @@
 """Scopes: which names a module's code binds, where, and what its syntax says of each.
 
 Python's rules decide (reference, "Resolution of names"): a name belongs to the innermost function
-that binds it anywhere; a class body sees its own names, but the functions inside it do not;
-comprehensions are functions but for their first iterable. `global` and `nonlocal` are not followed:
-what a function binds is its own.
+that binds it anywhere; a class body sees its own names, but the functions inside it do not. What a
+comprehension binds counts as bound around it: nothing is then known of that name there. `global`
+and `nonlocal` are not followed: what a function binds is its own.
 """
 
 import ast
@@ -26,7 +26,6 @@ Definer = ast.ClassDef | FunctionNode
 _HEADER = re.compile(r"(?:async\s+)?(?:def|class)\s+")
 #: Decorators that leave alone what a call returns.
 _HARMLESS = {"staticmethod", "classmethod", "abstractmethod", "override", "no_grad"}
-_OF_CLASS = ("__new__", "__init_subclass__", "__class_getitem__")
 
 
 class Binding(NamedTuple):
@@ -51,10 +50,10 @@ Fault = tuple[int, int, str]
 
 @dataclass(slots=True, eq=False)
 class Scope:
-    """A module, class body or function (or what works like one: a lambda, a comprehension)."""
+    """A module, class body or function; a lambda is one too."""
 
-    kind: Literal["module", "class", "function", "comprehension"]
-    #: Full dotted name; that of the scope around it for a comprehension.
+    kind: Literal["module", "class", "function"]
+    #: Full dotted name.
     dotted: str
     parent: "Scope | None" = None
     #: Dotted name of the class whose method this function is, for `super()`.
@@ -167,13 +166,6 @@ class Scopes:
 
     _AnnAssign = _Assign
 
-    def _NamedExpr(self, node: ast.NamedExpr, scope: Scope, how: Binding) -> None:
-        home = scope
-        while home.kind == "comprehension" and home.parent:
-            home = home.parent
-        self._push([node.value], scope)
-        self._push([node.target], home, Binding("value", node=node.value, scope=scope))
-
     def _Import(self, node: ast.Import, scope: Scope, how: Binding) -> None:
         self.imports.append(node)
         for alias in node.names:
@@ -212,47 +204,30 @@ class Scopes:
             returned = Binding("annotation", node=node.returns, scope=scope)
         self.returns.setdefault(dotted, []).append(returned)
         if scope.kind == "class" and "staticmethod" not in decorated:
-            of_class = "classmethod" in decorated or node.name in _OF_CLASS
+            of_class = "classmethod" in decorated or node.name == "__new__"
             first = Binding("cls" if of_class else "self", scope.dotted)
-        owner = scope.dotted if scope.kind == "class" else ""
-        self._parameters(node.args, Scope("function", dotted, scope, owner), node.body, first)
+        self._Lambda(node, scope, first)
         self._push([*node.decorator_list, node.returns], scope)
 
     _AsyncFunctionDef = _FunctionDef
 
-    def _Lambda(self, node: ast.Lambda, scope: Scope, how: Binding) -> None:
-        body = Scope("function", f"{scope.dotted}.<lambda>", scope, scope.owner)
-        self._parameters(node.args, body, [node.body], UNKNOWN)
-
-    def _parameters(
-        self, arguments: ast.arguments, body: Scope, code: Iterable[ast.AST], first: Binding
-    ) -> None:
-        """What a function binds, its `first` parameter as told; `code` comes behind."""
-        assert body.parent is not None
-        positional = [*arguments.posonlyargs, *arguments.args]
-        variadic = [each for each in (arguments.vararg, arguments.kwarg) if each]
-        for each in [*positional, *arguments.kwonlyargs, *variadic]:
-            how = first if each in positional[:1] else UNKNOWN
-            if how is UNKNOWN and each.annotation is not None and each not in variadic:
-                how = Binding("annotation", node=each.annotation, scope=body.parent)
-            body.bind(each.arg, how)
-            self.names.append((each, body))
-        self._push(code, body)
-        self._push([arguments], body.parent)
-
-    def _ListComp(
-        self,
-        node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp,
-        scope: Scope,
-        how: Binding,
-    ) -> None:
-        inner = Scope("comprehension", scope.dotted, scope, scope.owner)
-        first, *others = node.generators
-        results = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
-        self._push([first.target, *first.ifs, *others, *results], inner)
-        self._push([first.iter], scope)
-
-    _SetComp = _DictComp = _GeneratorExp = _ListComp
+    def _Lambda(self, node: ast.Lambda | FunctionNode, scope: Scope, how: Binding) -> None:
+        """What is inside of a function; `how` its first parameter is set."""
+        name = getattr(node, "name", "<lambda>")
+        body = Scope("function", f"{scope.dotted}.{name}", scope, scope.owner)
+        known = node.args
+        annotated = [*known.posonlyargs, *known.args, *known.kwonlyargs]
+        if not (known.posonlyargs or known.args):
+            how = UNKNOWN
+        for each in [*annotated, known.vararg, known.kwarg]:
+            if each:
+                if how is UNKNOWN and each.annotation and each in annotated:
+                    how = Binding("annotation", node=each.annotation, scope=scope)
+                body.bind(each.arg, how)
+                self.names.append((each, body))
+            how = UNKNOWN
+        self._push([node.body] if isinstance(node, ast.Lambda) else node.body, body)
+        self._push([known], scope)
 
 
 @lru_cache(maxsize=1)
