@@ -123,17 +123,22 @@ def o():
     local = 1
 """
     )
-    assert {n: (d.line, d.signature) for n, d in found.items() if d.kind == "constant"} == {
-        "HEADS": (3, "HEADS = 8"),
-        "width": (6, "width: int = 512"),
-        "kind": (8, "kind: str"),
-        "a": (9, "a = b = 1"),
-        "b": (9, "a = b = 1"),
-        "d": (10, "d, (e, f) = g.h, i[0] = 1, (2, 3)"),
-        "LONG": (13, "LONG = …"),
-        "SPLIT": (14, "SPLIT = …"),
-        "T": (18, 'T = TypeVar("T")'),
-    }
+    constants = [d for d in found.values() if d.kind == "constant"]
+    assert [d.qualname for d in constants] == [
+        "HEADS",
+        "width",
+        "kind",
+        "a",
+        "b",
+        "d",
+        "LONG",
+        "SPLIT",
+        "T",
+    ]
+    assert [d.line for d in constants] == [3, 6, 8, 9, 9, 10, 13, 14, 18]
+    shown = ["HEADS = 8", "width: int = 512", "kind: str", "a = b = 1", "a = b = 1"]
+    shown += ["d, (e, f) = g.h, i[0] = 1, (2, 3)", "LONG = …", "SPLIT = …", 'T = TypeVar("T")']
+    assert [d.signature for d in constants] == shown
     summaries = [found[name].summary for name in ("HEADS", "width", "kind")]
     assert summaries == ["How many heads.\nAt once.", "How wide.", ""]
 
