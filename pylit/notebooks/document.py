@@ -93,7 +93,7 @@ class Maker:
         """The front matter and the text of a recipe."""
         path, report = self._recipes / f"{name}.md", Report()
         display = path.relative_to(self._root).as_posix()
-        values, body, _ = frontmatter.split(path.read_text("utf-8"), path=display, report=report)
+        values, body, _ = frontmatter.split(path.read_text("utf-8"), report, display)
         if report.failed:
             raise NotebookError("\n".join(map(str, report)))
         for key in ("title", "summary", "page", "chapters"):

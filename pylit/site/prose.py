@@ -57,7 +57,7 @@ def read_page(path: Path, folder: Path, display: str, report: Report) -> Module 
         message = f"byte {error.start} is not UTF-8"
         report.add(Diagnostic(shown, line, 0, "source-encoding", message, "save it as UTF-8"))
         return None
-    values, rest, taken = frontmatter.split(text, path=shown, report=report)
+    values, rest, taken = frontmatter.split(text, report, shown)
     source = SourceFile(path, relative.removesuffix(".md"), shown, False, True, text, "")
     return text_module(source, values, rest, taken + 1)
 

@@ -20,19 +20,19 @@ _KEY = re.compile(r"[A-Za-z_][\w.-]*[ \t]*:(?:[ \t]|$)")
 
 def split(
     text: str,
-    *,
+    report: Report,
     path: str = "",
     first_line: int = 1,
     column: int = 0,
+    *,
     own: bool = True,
-    report: Report | None = None,
 ) -> tuple[dict[str, str], str, int]:
     """Take the front matter off `text`: its values, the rest, and how many lines were taken.
 
     Line 0 of the rest is line `n` of `text`. Blank lines may stand before the opening ``---``,
     which may also be a horizontal rule: it opens front matter only if a key follows it.
-    Without front matter the result is ``({}, text, 0)``. Faults go to `report`, placed at `path`
-    as if line 0 of `text` stood on `first_line`, `column` characters from the left.
+    Without front matter the result is ``({}, text, 0)``. Faults are reported as if line 0 of `text`
+    stood on `first_line` of `path`, `column` characters from the left.
     """
     lines = text.split("\n")
     opening = next((i for i, line in enumerate(lines) if line.strip()), 0)
@@ -56,7 +56,7 @@ def split(
         line = opening + 1 + min(mark.line if mark else 0, closing - opening - 2)
         message = f"it is not YAML: {getattr(error, 'problem', error)}"
         fault = line, message, "write `key: value`, with quotes around a colon"
-    if fault and report is not None:
+    if fault:
         index, message, hint = fault
         place = path, first_line + index, column + 1
         report.fault(own, place, "front-matter", message, hint, " " * column + lines[index])

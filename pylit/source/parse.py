@@ -177,14 +177,8 @@ def _comments(text: str, lines: Sequence[str]) -> Iterator[Comment]:
 
 def _front_matter(note: Note, source: SourceFile, report: Report) -> tuple[Mapping[str, str], Note]:
     """The front matter of a module's docstring, and the docstring without it."""
-    values, rest, taken = frontmatter.split(
-        note.text,
-        path=source.display,
-        first_line=note.first_line,
-        column=note.column,
-        own=source.own,
-        report=report,
-    )
+    place = source.display, note.first_line, note.column
+    values, rest, taken = frontmatter.split(note.text, report, *place, own=source.own)
     first_line = note.first_line + taken
     left = trimmed_note(note.kind, note.span, rest.split("\n"), first_line, note.column)
     return values, replace(left, behind=note.behind)

@@ -7,6 +7,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from pylit.diagnostics import Report
 from pylit.notebooks.document import Maker, as_text, has_run
 from pylit.source.frontmatter import split
 
@@ -53,5 +54,5 @@ def test_a_reader_of_code_finds_no_trace_of_the_site(name: str):
 def test_its_page_leads_to_it(name: str):
     path = ROOT / (MAKER.recipe(name)[0]["page"].replace(".", "/") + ".py")
     path = path if path.is_file() else path.with_suffix("") / "__init__.py"
-    values, _, _ = split(path.read_text(encoding="utf-8").split('"""')[1])
+    values, _, _ = split(path.read_text(encoding="utf-8").split('"""')[1], Report())
     assert values["notebook"] == f"notebooks/{name}.ipynb"

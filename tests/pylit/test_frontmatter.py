@@ -27,7 +27,7 @@ def test_one_value(text: str, value: str) -> None:
     report = Report()
     page = f"---\n{text}\nz: c\n---\n\nrest"
     taken = page.count("\n") - 1
-    assert split(page, report=report) == ({"a": value, "z": "c"}, "\nrest", taken)
+    assert split(page, report) == ({"a": value, "z": "c"}, "\nrest", taken)
     assert not len(report)
 
 
@@ -44,14 +44,14 @@ def test_one_value(text: str, value: str) -> None:
 )
 def test_no_front_matter(text: str) -> None:
     report = Report()
-    assert split(text, report=report) == ({}, text, 0)
+    assert split(text, report) == ({}, text, 0)
     assert not len(report)
 
 
 def test_what_stands_around_it() -> None:
-    assert split("\n  \n---\na: b\n...\nrest\nmore") == ({"a": "b"}, "rest\nmore", 5)
+    assert split("\n  \n---\na: b\n...\nrest\nmore", Report()) == ({"a": "b"}, "rest\nmore", 5)
     unclosed = "---\na: b\n\nSome text.\n"
-    assert split(unclosed) == ({}, unclosed, 0)
+    assert split(unclosed, Report()) == ({}, unclosed, 0)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_what_stands_around_it() -> None:
 @pytest.mark.parametrize("own", [True, False])
 def test_faults(text: str, line: int, said: str, own: bool) -> None:
     report = Report()
-    split(text, path="pages/a.md", first_line=10, column=4, own=own, report=report)
+    split(text, report, "pages/a.md", 10, 4, own=own)
     (found,) = report
     assert (found.path, found.line, found.column) == ("pages/a.md", line, 5)
     assert (found.code, found.message) == ("front-matter", said)
@@ -81,6 +81,6 @@ def test_faults(text: str, line: int, said: str, own: bool) -> None:
 def test_the_rest_starts_on_the_line_that_is_told(text: str, fenced: bool) -> None:
     text = f"---\nk: v\n{text}\n---\nrest" if fenced else text
     report = Report()
-    _, rest, taken = split(text, report=report)
+    _, rest, taken = split(text, report)
     assert rest == "\n".join(text.split("\n")[taken:])
     assert all(1 <= d.line <= text.count("\n") + 1 for d in report)
