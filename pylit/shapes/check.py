@@ -178,7 +178,8 @@ class Matcher:
         name, parts = last_name(declared.value), elements(declared.slice)
         if name in _SEQUENCES and single and value[0].times is not None:
             return self.fits(parts[0], (value[0]._replace(times=None),))
-        if name in ("tuple", "Tuple") and not any(map(_is_ellipsis, parts)):
+        endless = any(isinstance(p, ast.Constant) and p.value is Ellipsis for p in parts)
+        if name in ("tuple", "Tuple") and not endless:
             return all(self.fits(part, _item(value, str(i))) for i, part in enumerate(parts))
         return True
 
@@ -187,11 +188,11 @@ class Matcher:
         tokens = [token.partition("=")[2] or token for token in tokens]
         many = [i for i, token in enumerate(tokens) if token.startswith("*") or token == "..."]
         if many:
-            after = len(tokens) - many[0] - 1
-            if len(tokens) - 1 > len(dims):
+            at, more = many[0], len(dims) - len(tokens) + 1
+            if more < 0:
                 return False
-            tokens = [*tokens[: many[0]], *tokens[many[0] + 1 :]]
-            dims = [*dims[: many[0]], *dims[len(dims) - after :]]
+            tokens = [*tokens[:at], *tokens[at + 1 :]]
+            dims = [*dims[:at], *dims[at + more :]]
         return len(tokens) == len(dims) and all(map(self._axis, tokens, dims))
 
     def _axis(self, token: str, size: int) -> bool:
@@ -209,10 +210,6 @@ class Matcher:
         if name in self._lengths:
             return size not in self._others or size == self._sizes.get(name)
         return self._sizes.get(name, size) == size
-
-
-def _is_ellipsis(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is Ellipsis
 
 
 def _item(value: Value, index: str) -> Value:

@@ -211,17 +211,13 @@ def _by_kind(values: Sequence[Value]) -> dict[Value, list[Vector]]:
     """The numbers of values, by all else that they are; those stand there as zeros."""
     found: dict[Value, list[Vector]] = {}
     for value in values:
-        numbers: list[int] = []
-        for leaf in value:
-            numbers += [*([] if leaf.times is None else [leaf.times]), *(leaf.dims or ())]
+        all_of = (n for leaf in value for n in (leaf.times, *(leaf.dims or ())))
+        numbers = tuple(n for n in all_of if n is not None)
         kind = tuple(
-            leaf._replace(
-                dims=leaf.dims and (0,) * len(leaf.dims),
-                times=None if leaf.times is None else 0,
-            )
+            leaf._replace(dims=leaf.dims and (0,) * len(leaf.dims), times=leaf.times and 0)
             for leaf in value
         )
-        found.setdefault(kind, []).append(tuple(numbers))
+        found.setdefault(kind, []).append(numbers)
     return found
 
 

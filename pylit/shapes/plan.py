@@ -126,22 +126,17 @@ def _header(node: ast.stmt) -> tuple[list[ast.expr | ast.stmt], list[ast.expr]]:
     match node:
         case ast.For() | ast.AsyncFor():
             return [node.target, node.iter], [node.target]
-        case ast.While() | ast.If():
-            return [node.test], []
+        case ast.While(test=asked) | ast.If(test=asked) | ast.Match(subject=asked):
+            return [asked], []
         case ast.With() | ast.AsyncWith():
             names = [item.optional_vars for item in node.items if item.optional_vars]
             return [*(item.context_expr for item in node.items), *names], names
-        case ast.Match():
-            return [node.subject], []
         case ast.Assign():
             return [node], [*node.targets]
         case ast.AugAssign() | ast.AnnAssign(value=ast.expr()):
             return [node], [node.target]
-        case ast.Try() | ast.TryStar() | ast.ClassDef():
-            return [], []
-        case ast.FunctionDef() | ast.AsyncFunctionDef():
-            return [], []
-    return [node], []
+    inside = ast.Try | ast.TryStar | ast.ClassDef | FunctionNode
+    return [] if isinstance(node, inside) else [node], []
 
 
 def _targets(node: ast.expr) -> list[tuple[int, Path]]:
