@@ -4,8 +4,9 @@ Every stage of the pipeline adds to one `Report`; nothing is raised for a fault 
 build looks at the report once, at the end: an error keeps the site that stands, a warning does not.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from enum import Enum
 
 #: Every code that a diagnostic may carry; ``docs_src/pages/diagnostics.md`` explains each of them.
@@ -56,6 +57,12 @@ class Diagnostic:
         if self.hint:
             lines.append(f"    hint: {self.hint}")
         return "\n".join(lines)
+
+
+def nearest(word: str, known: Iterable[str], otherwise: str) -> str:
+    """The hint for a word that is unknown: the one that it is a slip of, if any is like it."""
+    near = get_close_matches(word, list(known), n=1)
+    return f"did you mean `{near[0]}`?" if near else otherwise
 
 
 class Report(set[Diagnostic]):

@@ -86,11 +86,6 @@ FACES: tuple[Face, ...] = (
 )
 
 
-def shelf(node_modules: Path) -> Path:
-    """Where cut fonts are kept: beside their packages, since all sites have the same ones."""
-    return node_modules.parent
-
-
 def fonts(node_modules: Path, cache: Path | None) -> tuple[dict[str, bytes], str]:
     """The font files by name, and the style sheet that declares them and their stand-ins."""
     kept = Cache(cache / "fonts" if cache else None)

@@ -14,7 +14,6 @@ from pylit.diagnostics import Diagnostic, Report
 from pylit.figures.gallery import Drawn, hang, stamp
 from pylit.page.assets import assets
 from pylit.page.cards import Cards
-from pylit.page.fonts import shelf
 from pylit.page.previews import preview_files, preview_path, preview_script
 from pylit.page.render import Renderer, canonical
 from pylit.page.view import Kind, PageView
@@ -116,7 +115,7 @@ class Press:
             written.setdefault(href, (line, "".join(lines[line - 1 : line])))
         return Page(
             html,
-            AuditedPage(file_path(draft.url), facts(html), draft.display, written, draft.own),
+            AuditedPage(file_path(draft.url), *facts(html), draft.display, written, draft.own),
             Rendered("", tuple(sorted({rule for formula in shown for rule in formula.css}))),
             tuple(report),
             preview_files(
@@ -148,7 +147,7 @@ class Press:
             if url not in taken:
                 escaped = (html.escape(title), html.escape(summary))
                 text = self._html(PageView(kind, url, title, summary, *escaped))
-                yield Page(text, AuditedPage(url, facts(text), url, {}, True))
+                yield Page(text, AuditedPage(url, *facts(text), url, {}, True))
 
     def files(
         self, formulas: Sequence[Rendered], output: Mapping[str, bytes], report: Report
@@ -162,8 +161,9 @@ class Press:
                 yield preview_path(GLOSSARY), preview_script(term_previews(draft, self.typeset))
         if not (options.sources or options.lacking):
             yield from self._cards()
+        # Cut fonts are kept beside their packages, since all sites have the same ones.
         modules = None if options.lacking else options.node_modules
-        yield from assets(options.theme, modules, modules and shelf(modules)).items()
+        yield from assets(options.theme, modules, modules and modules.parent).items()
         css, names = stylesheet(formulas)
         yield "assets/math.css", css.encode()
         kept = options.cache / "mathfonts" if options.cache else None
@@ -200,7 +200,7 @@ class Press:
     def _cards(self) -> Iterator[tuple[str, bytes]]:
         """The pictures of own pages for those who link to them."""
         modules, stages, site = self.options.node_modules, self._stages, self.site
-        cards = Cards(self.options.theme, modules, shelf(modules))
+        cards = Cards(self.options.theme, modules, modules.parent)
         for leaf, draft in site.pairs:
             if url := card_of(draft):
                 drawn = (self._figures.get(use.name) for use in draft.figures())

@@ -3,9 +3,8 @@
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 
-from pylit.diagnostics import Diagnostic, Report
+from pylit.diagnostics import Diagnostic, Report, nearest
 from pylit.page.view import PageGroup, PageLink
 from pylit.site.config import Group, PageName, SiteConfig
 from pylit.site.drafts import Draft
@@ -52,8 +51,7 @@ def _find(
 ) -> Draft | None:
     draft = drafts.get(name.name)
     if draft is None:
-        near = get_close_matches(name.name, drafts, n=1)
-        hint = f"did you mean `{near[0]}`?" if near else "name a module or a page of docs_src/pages"
+        hint = nearest(name.name, drafts, "name a module or a page of docs_src/pages")
         message = f"there is no page `{name.name}`"
         report.add(Diagnostic(config.display, name.line, 0, "navigation", message, hint))
     return draft

@@ -10,11 +10,10 @@ import subprocess
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from pylit.diagnostics import Diagnostic, Report
+from pylit.diagnostics import Diagnostic, Report, nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +165,7 @@ class _Reader:
     def _known(self, table: Mapping[str, Any], known: Iterable[str], start: int) -> None:
         for key in table:
             if key not in known:
-                near = get_close_matches(key, known, n=1)
-                hint = (
-                    f"did you mean `{near[0]}`?" if near else f"known: {', '.join(sorted(known))}"
-                )
+                hint = nearest(key, known, f"known: {', '.join(sorted(known))}")
                 self._fault(self._line(key, start), f"unknown key `{key}`", hint)
 
     def _text(self, table: Mapping[str, Any], key: str, start: int, *, required: bool) -> str:

@@ -9,11 +9,10 @@ import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import lru_cache
 from urllib.parse import unquote, urlsplit
 
-from pylit.diagnostics import Diagnostic, Report, Severity
+from pylit.diagnostics import Diagnostic, Report, Severity, nearest
 
 #: Comments, scripts and styles hold no links; everything else that opens is a tag.
 _TAG = re.compile(
@@ -29,22 +28,13 @@ _COMPARED = 300
 
 
 @dataclass(frozen=True, slots=True)
-class PageFacts:
-    """What the audit needs of a page, in two texts: those of thousands fit in memory."""
-
-    #: Anchors that links may lead to.
-    anchors: str
-    #: Addresses as they are written, each once, in the order of the page. Those of anchors that the
-    #: page itself has are left out: they lead somewhere.
-    hrefs: str
-
-
-@dataclass(frozen=True, slots=True)
 class AuditedPage:
     """A finished page, and where its author's links were written."""
 
     url: str
-    facts: PageFacts
+    #: As `facts` reads them, in two texts: those of thousands of pages fit in memory.
+    anchors: str
+    hrefs: str
     #: Path of the source, as diagnostics name it.
     display: str
     #: An address as its author wrote it -> the line where it first stands, and its text.
@@ -52,8 +42,11 @@ class AuditedPage:
     own: bool
 
 
-def facts(page: str) -> PageFacts:
-    """Anchors and addresses of a page, read off its tags."""
+def facts(page: str) -> tuple[str, str]:
+    """Anchors of a page, and its addresses as they are written, each once, read off its tags.
+
+    Addresses of anchors that the page itself has are left out: they lead somewhere.
+    """
     anchors: dict[str, None] = {}
     hrefs: dict[str, None] = {}
     for tag in _TAG.finditer(page):
@@ -66,15 +59,15 @@ def facts(page: str) -> PageFacts:
             else:
                 hrefs.setdefault(value)
     asked = (href for href in hrefs if not (href[:1] == "#" and href[1:] in anchors))
-    return PageFacts(_BETWEEN.join(anchors), _BETWEEN.join(asked))
+    return _BETWEEN.join(anchors), _BETWEEN.join(asked)
 
 
 def audit(pages: Sequence[AuditedPage], files: Iterable[str], report: Report) -> None:
     """Report every relative address that leads to no file, or to an anchor its page lacks."""
-    anchors = {page.url: page.facts.anchors for page in pages}
+    anchors = {page.url: page.anchors for page in pages}
     known = {*files, *anchors}
     for page in pages:
-        for href in page.facts.hrefs.split(_BETWEEN):
+        for href in page.hrefs.split(_BETWEEN):
             if fault := _fault(page.url, href, known, anchors):
                 report.add(_diagnostic(page, href, *fault))
 
@@ -127,8 +120,7 @@ def _nearest(path: str, target: str, files: set[str]) -> str:
 def _near(word: str, known: Iterable[str]) -> str:
     # Line anchors are thousands and help nobody; long words are slow to compare.
     words = sorted(k for k in known if abs(len(k) - len(word)) < 12 and not _LINE.fullmatch(k))
-    found = get_close_matches(word, words[:_COMPARED], n=1)
-    return f"did you mean `{found[0]}`?" if found else "check the spelling"
+    return nearest(word, words[:_COMPARED], "check the spelling")
 
 
 def _diagnostic(page: AuditedPage, href: str, code: str, message: str, hint: str) -> Diagnostic:

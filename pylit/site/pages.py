@@ -3,13 +3,12 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
 
 from pylit.code.cpp import is_cpp
-from pylit.diagnostics import Diagnostic, Report, Severity
+from pylit.diagnostics import Diagnostic, Report, Severity, nearest
 from pylit.model import CodeLine, Formula, Module, NoteHtml
 from pylit.page.cards import card_url
 from pylit.page.view import Crumb, OutlineEntry, PageView, SectionView
@@ -197,8 +196,7 @@ def front_matter_faults(draft: Draft, lines: Sequence[str], root: Path, report: 
     """Report keys of an own page that nobody reads, and values that lead nowhere."""
     for key, value in draft.front_matter.items():
         if key not in FRONT_MATTER:
-            near = get_close_matches(key, FRONT_MATTER, n=1)
-            hint = f"did you mean `{near[0]}`?" if near else f"known: {', '.join(FRONT_MATTER)}"
+            hint = nearest(key, FRONT_MATTER, f"known: {', '.join(FRONT_MATTER)}")
             message = f"unknown key `{key}`"
         elif key == "paper" and not paper_url(value):
             message = f"`paper` is `{value}`"

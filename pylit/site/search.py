@@ -24,7 +24,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from heapq import merge
 from itertools import accumulate, groupby, pairwise
 from operator import itemgetter
@@ -32,7 +31,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryFile
 from typing import IO, TypeVar
 
-from pylit.diagnostics import Diagnostic, Report
+from pylit.diagnostics import Diagnostic, Report, nearest
 from pylit.model import Module
 from pylit.prose.notehtml import HEADING
 from pylit.site.drafts import Draft
@@ -94,8 +93,7 @@ def read_aliases(
         return {}
     for name in sorted(found.keys() - set(pages)):
         line = text[: text.index(name)].count("\n") + 1
-        near = get_close_matches(name, pages, n=1)
-        hint = f"did you mean `{near[0]}`?" if near else "name a module or a Markdown page"
+        hint = nearest(name, pages, "name a module or a Markdown page")
         message = f"there is no page `{name}`"
         report.add(Diagnostic(f"docs_src/{path.name}", line, 0, "navigation", message, hint))
     return found

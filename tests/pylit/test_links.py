@@ -5,7 +5,7 @@ from pylit.site.links import AuditedPage, audit, facts
 
 
 def page(url: str, html: str, own: bool = True, **written: tuple[int, str]) -> AuditedPage:
-    return AuditedPage(url, facts(html), url.replace(".html", ".py"), written, own)
+    return AuditedPage(url, *facts(html), url.replace(".html", ".py"), written, own)
 
 
 def check(*pages: AuditedPage, files: tuple[str, ...] = ()) -> list[Diagnostic]:
@@ -15,15 +15,15 @@ def check(*pages: AuditedPage, files: tuple[str, ...] = ()) -> list[Diagnostic]:
 
 
 def test_facts_are_read_off_tags_and_nothing_else() -> None:
-    found = facts(
+    anchors, hrefs = facts(
         """<!doctype html><h1 id="top">T</h1><!-- <a href="comment"> -->
         <script src="s.js">var x = '<a href="script">';</script><style>a{b:url("style")}</style>
         <a  href='one' id=bare>"href="text" &lt;a href="escaped"&gt;</a>
         <img alt="" src="i.png" srcset="i2.png 2x, i3.png 3x"><p data-href="no" title="a=b">
         <a href="?a&amp;b">x</a><a href="one">again</a>"""
     )
-    assert found.anchors.split("\0") == ["top", "bare"]
-    assert found.hrefs.split("\0") == ["s.js", "one", "i.png", "i2.png", "i3.png", "?a&b"]
+    assert anchors.split("\0") == ["top", "bare"]
+    assert hrefs.split("\0") == ["s.js", "one", "i.png", "i2.png", "i3.png", "?a&b"]
 
 
 def test_links_that_lead_somewhere_are_silent() -> None:
