@@ -40,20 +40,12 @@ from pylit.site.symbols import page_symbols
 MOST_ANSWERS = 50_000
 #: Characters of the text that stands for a summary.
 LONGEST_OPENING = 200
+_IDS = """
+    help help-button help-title main-content outline outline-button outline-title results search
+    search-button shapes-button single-keys theme-button wrap-button
+"""
 #: Element ids of the templates, which headings must not take.
-TEMPLATE_IDS = frozenset(
-    {
-        "help",
-        "help-button",
-        "help-title",
-        "main-content",
-        "outline",
-        "outline-button",
-        "outline-title",
-    }
-    | {"results", "search", "search-button", "shapes-button", "single-keys", "theme-button"}
-    | {"wrap-button"}
-)
+TEMPLATE_IDS = frozenset(_IDS.split())
 #: A heading of level 1 that opens a text, in both of Markdown's forms.
 #: In reStructuredText a title often has a line above it too.
 _H1 = re.compile(
