@@ -59,7 +59,7 @@ setup(
         "labml_nn": ["py.typed"],
         "labml_nn.experiments": ["*.toml"],
         "labml_nn.kernels": ["cpp/*.h", "cpp/*/*.h", "cpp/*/*.cpp"],
-        "pylit": ["theme/**/*", "code/names/*.txt", "*.js"],
+        "pylit": ["theme/**/*", "documented/*.txt", "*.js"],
         "pylit.node": ["*.mjs", "*.css", "*.json", ".npmrc"],
     },
     entry_points={

@@ -1,21 +1,25 @@
 """A generator of annotated source: notes on the left, code on the right, as static pages.
 
-Frozen values (`pylit.model`) flow through plain functions, from room to room:
+Frozen values (`model`) flow through plain functions, in the order of `build`, which is where to
+start reading. A module imports those above it and none below.
 
-=========== =====================================================================================
-`source`    Python files, found and parsed, become modules with sections of notes and code
-`code`      names become links, lines become HTML
-`prose`     notes become HTML
-`tex`       formulas become HTML, style rules and fonts, by the scripts of `node`
-`shapes`    runs of the modules become the shapes at the ends of lines
-`figures`   functions that call the modules become pictures and tables
-`page`      what a reader's browser gets, by the templates, styles and scripts of `theme`
-`site`      pages together: settings, addresses, neighbours, the files beside the pages, the folder
-`notebooks` modules become notebooks that run, and pages of the site
-`pipeline`  one build: the stages in their order, what is remembered, the processes
-`serve`     the site over HTTP while its author works
-=========== =====================================================================================
-
-A room imports those above it and none below. Faults in the input are `pylit.diagnostics`; the
-command line is `pylit.cli`. Start reading at `pylit.pipeline.build`.
+=========================== =====================================================================
+`model`, `diagnostics`      the values that flow, and what is wrong in the input
+`cache`, `pool`             results kept for a later build, and work in other processes
+`discover`, `parse`         source files found; each as sections of notes and code (`scopes`)
+`names`, `cpp`              what a name in code stands for, and where it links to
+`highlight`                 code as HTML, line by line
+`tex`, `symbols`            formulas as HTML by MathJax (`node`); symbols paired with variables
+`syntax`, `prose`           notes as HTML: Markdown with mathematics, citations and figures
+`references`, `glossary`    works and terms: how notes link to them, and their pages
+`drafts`                    a page as far as its own source decides it
+`runs`, `sandbox`           code of the package run in a child process, and what it depends on
+`shapes`, `figures`         tensor shapes for the ends of lines; drawings and tables
+`pages`, `rows`, `render`   a page with its formulas, shapes and neighbours, laid out, as HTML
+`search`, `previews`, …     the files beside the pages: `assets`, `fonts`, `cards`, `indexes`
+`links`, `write`            the audit of all links; the output folder, changed all at once
+`site`, `stages`, `press`   one build: the site as a whole, its stages, its pages and files
+`notebooks`                 modules as notebooks that run, and notebooks as pages
+`config`, `cli`, `serve`    settings, the command line, and the site over HTTP while one writes
+=========================== =====================================================================
 """

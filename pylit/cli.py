@@ -1,21 +1,98 @@
-"""The command ``pylit``; ``build_site.py`` is the same for one repository, and builds unless told
-to do something else.
+"""What to begin with: the settings of a site (``pylit init``), and a page (``pylit new``).
 
-Exit status: 0 when the site is built, 1 when the input has faults, 2 when the command has, 130
-after Ctrl-C.
+The skeleton of a page is ``docs_src/skeleton.py.jinja``: a small module that works, with
+every part that a page has, so that an author replaces what is there and forgets nothing.
 """
 
 import argparse
+import keyword
 import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pylit.node.packages import NodeError, find_node, set_up, user_cache
-from pylit.pipeline.build import Builder
-from pylit.pipeline.outcome import Options, Progress, tell
-from pylit.pipeline.pool import cores
-from pylit.skeleton import SkeletonError, begin_page, begin_site
+from jinja2 import Environment, StrictUndefined
+
+from pylit.build import Builder
+from pylit.config import load_config
+from pylit.diagnostics import Report
+from pylit.node.process import NodeError, find_node, set_up, user_cache
+from pylit.outcome import Options, Progress, tell
+from pylit.pool import cores
+
+_SETTINGS = """\
+# The site of {name}: `pylit serve` shows it while you write, `pylit build` writes it to site/.
+title = "{name}"
+summary = "What {name} is, in a sentence."
+sources = ["{source}"]
+
+# Lists of pages; a `[[path]]` is read in its order. A page in no list is found all the same.
+# [[path]]
+# title = "Begin here"
+# summary = "What a reader of these pages learns."
+# pages = ["{name}"]
+"""
+
+
+class SkeletonError(Exception):
+    """What is asked for cannot be begun, and why, and what to do."""
+
+
+def begin_site(package: Path, root: Path) -> Path:
+    """Write ``docs_src/site.toml`` for a package, or a module, in the folder `root`."""
+    target, root = package.resolve(), root.resolve()
+    if not target.exists() or root not in target.parents:
+        raise SkeletonError(f"there is no {package} in {root}; name a package or a .py file in it")
+    text = _SETTINGS.format(name=target.stem, source=target.relative_to(root).as_posix())
+    return _write(root / "docs_src/site.toml", text)
+
+
+def begin_page(path: Path, root: Path) -> Path:
+    """Write the skeleton of the module `path`, which lies in a source of the site at `root`."""
+    docs, report = root / "docs_src", Report()
+    config = load_config(docs / "site.toml", "docs_src/site.toml", report)
+    template = docs / "skeleton.py.jinja"
+    if config is None or not template.is_file():
+        raise SkeletonError("\n".join(map(str, report)) or f"there is no {template}; write one")
+    target, root = path.resolve(), root.resolve()
+    sources = [root / name for name in config.sources]
+    parts = target.relative_to(root).with_suffix("").parts if root in target.parents else ()
+    parts = parts[:-1] if parts[-1:] == ("__init__",) else parts
+    bad = [part for part in parts if not part.isidentifier() or keyword.iskeyword(part)]
+    for message, wrong in {
+        f"{target.name} is no Python file; give it a name that ends in .py": target.suffix != ".py",
+        f"{target} is not in the site; its sources are in {', '.join(config.sources)}": (
+            not any(source in target.parents for source in sources)
+        ),
+        f"{', '.join(bad)} cannot be imported in Python; choose a name in letters and _": bad,
+        f"{target} would be the package itself; name a module in it": len(parts) < 2,
+        f"{path.parent} is no package; begin with {path.parent}/__init__.py": (
+            path.name != "__init__.py" and not path.with_name("__init__.py").exists()
+        ),
+    }.items():
+        if wrong:
+            raise SkeletonError(message)
+    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
+    words = parts[-1].strip("_").split("_")
+    text = environment.from_string(template.read_text(encoding="utf-8")).render(
+        package=".".join(parts[:-1]),
+        name=parts[-1],
+        title=" ".join(words).capitalize(),
+        class_name="".join(word.capitalize() for word in words),
+    )
+    return _write(path, text)
+
+
+def _write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        # `x` refuses a file that is there: nothing is overwritten.
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise SkeletonError(f"{path} is there already; edit it, or choose another name") from None
+    return path
+
 
 _COMMANDS = {
     "build": "write a site as files",
@@ -109,7 +186,7 @@ def main(argv: Sequence[str] | None = None, home: Path | None = None) -> int:
         )
         if not serving:
             return build(options, verbose=given.verbose)
-        from pylit.serve import serve  # A web server takes time to import.
+        from pylit.serve import serve
 
         port = 8000 if port is None else port
         return serve(options, port, lambda: build(options, verbose=given.verbose))

@@ -6,15 +6,19 @@
     xref     -> Target, Link
     shapes   -> ModuleShapes (in `pylit.shapes.lines`)
     figures  -> Drawn (in `pylit.figures.gallery`)
-    pages    -> PageView (in `pylit.page.view`), SearchPage (in `pylit.site.search`)
+    pages    -> PageView (in `pylit.model`), SearchPage (in `pylit.search`)
 
 Lines count from 1 everywhere; columns count from 1 in what a person reads and from 0 in offsets.
 """
 
-from collections.abc import Mapping
+import html
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+from pylit.cache import digest
+from pylit.diagnostics import Diagnostic
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,3 +239,252 @@ class CodeLine:
     room: str = ""
     #: False if the runs of the module came to other lines only.
     ran: bool = True
+
+
+#: In the text of a note, the place of a heading: what follows stands under it.
+HEADING = "\f"
+
+
+@dataclass(frozen=True, slots=True)
+class Crumb:
+    """One step of the path shown in the header."""
+
+    title: str
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OutlineEntry:
+    """One line of the outline rail."""
+
+    level: int
+    anchor: str
+    html: str
+
+
+@dataclass(frozen=True, slots=True)
+class SectionView:
+    """A section as the template shows it."""
+
+    #: Element id: the qualified name, or empty. Headings carry their own ids inside `note`.
+    anchor: str
+    note: str
+    code: tuple[CodeLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PageLink:
+    """Another page, by address and title."""
+
+    url: str
+    title: str
+    summary: str = ""
+    notebook: str = ""
+
+
+#: What a page is: the name of its template.
+Kind = Literal["module", "prose", "home", "list", "missing"]
+
+
+@dataclass(frozen=True, slots=True)
+class PageView:
+    """Everything a template needs to show one page. Addresses are from the site's root."""
+
+    kind: Kind
+    url: str
+    title: str
+    #: Plain text, one or two sentences, for search engines and previews.
+    summary: str
+    title_html: str = ""
+    summary_html: str = ""
+    crumbs: tuple[Crumb, ...] = ()
+    outline: tuple[OutlineEntry, ...] = ()
+    sections: tuple[SectionView, ...] = ()
+    body: str = ""
+    #: Each definition, with what it is built from and what uses it, as HTML.
+    relations: tuple[tuple[str, str, str], ...] = ()
+    previous: PageLink | None = None
+    next: PageLink | None = None
+    #: Title of the reading path that `previous` and `next` follow.
+    path_title: str = ""
+    #: ``from labml_nn.transformers.mha import MultiHeadAttention``, for the copy button.
+    import_line: str = ""
+    #: Absolute address of the source in its repository; of the notebook, its page in the site or
+    #: its file there; and of the notebook in Colab.
+    source_url: str = ""
+    notebook_url: str = ""
+    colab_url: str = ""
+    #: From the site's root: the page as Markdown, and the picture that stands for it elsewhere.
+    text_url: str = ""
+    card: str = ""
+    minutes: int = 1
+    paper_url: str = ""
+    #: Whether its lines show shapes, and the page, from the site's root, that explains the letters.
+    shapes: bool = False
+    letters_url: str = ""
+    #: Shown above everything: why a page has no notes.
+    warning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PageGroup:
+    """Pages under one title: a part of the catalogue, or a reading path in its order."""
+
+    title: str
+    summary: str
+    pages: tuple[PageLink, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SiteView:
+    """What every template may know about the site."""
+
+    title: str
+    summary: str
+    #: Absolute, ends with ``/``; for canonical addresses, sitemap and feed only.
+    base_url: str
+    repository_url: str
+    language: str
+    catalogue: tuple[PageGroup, ...]
+    paths: tuple[PageGroup, ...]
+    #: Pages that `site.toml` does not name, by folder.
+    hood: tuple[PageGroup, ...] = ()
+    #: Where all pages are listed: a page of its own beside the home page of a site with lessons.
+    index: str = "index.html"
+    #: Whether it has to do without what comes from npm: fonts, and the pictures of pages.
+    bare: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """The pages before and after one page, and what they are neighbours in."""
+
+    previous: PageLink | None = None
+    next: PageLink | None = None
+    path_title: str = ""
+
+
+#: Name of a class or function at the top of a module -> addresses of what its code names, in order.
+Uses = Mapping[str, tuple[str, ...]]
+#: Name of a function at the top of a module -> address of the method that it is a kernel for.
+Kernels = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class DraftSection:
+    """A section whose notes are HTML with empty places for formulas, and its code's lines."""
+
+    #: Qualified name of the class or function that it opens, or empty.
+    definition: str
+    notes: tuple[NoteHtml, ...]
+    code: tuple[CodeLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """One page of the site, still without formulas and without knowledge of its neighbours."""
+
+    name: str
+    url: str
+    display: str
+    own: bool
+    prose: bool
+    front_matter: Mapping[str, str]
+    #: Plain text, and as the head of the page shows it.
+    title: str
+    title_note: NoteHtml
+    summary: str
+    summary_note: NoteHtml
+    sections: tuple[DraftSection, ...]
+    warning: str
+    diagnostics: tuple[Diagnostic, ...]
+    #: What it asked of the index -> fingerprint of the answer.
+    answers: Mapping[str, str]
+    #: Digest of everything that it was made from; equal stamps are equal drafts.
+    stamp: str
+    #: What the classes and functions of the module use.
+    uses: Uses = field(default_factory=dict)
+    #: The methods that functions of the module are kernels for.
+    kernels: Kernels = field(default_factory=dict)
+
+    def notes(self) -> tuple[NoteHtml, ...]:
+        """All its notes, the title and summary first."""
+        sections = (note for section in self.sections for note in section.notes)
+        return (self.title_note, self.summary_note, *sections)
+
+    def formulas(self) -> list[tuple[str, bool]]:
+        """The TeX of its formulas, each with whether it stands on a line of its own."""
+        found = (f for note in self.notes() for f in note.formulas)
+        return [(formula.marked or formula.tex, formula.display) for formula in found]
+
+    @property
+    def minutes(self) -> int:
+        """How long it takes to read, at 220 words a minute, and 25 lines of code."""
+        words = sum(len(note.text.split()) for note in self.notes())
+        lines = sum(len(section.code) for section in self.sections)
+        return max(round(words / 220 + lines / 25), 1)
+
+    def figures(self) -> tuple[FigureUse, ...]:
+        """The figures that its notes ask for."""
+        return tuple(figure for note in self.notes() for figure in note.figures)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A page as it was parsed: what a build keeps of it in memory."""
+
+    #: All of it, if it is the site's own, or if the cache could not take it. Else it has no text,
+    #: and names that others may link to are without what only previews tell of them.
+    module: Module
+    url: str
+    prose: bool
+    #: Digest of everything that it was parsed from.
+    key: str
+    #: What others may link to.
+    targets: Mapping[str, Target] = field(default_factory=dict)
+    diagnostics: tuple[Diagnostic, ...] = ()
+    whole: bool = True
+
+    @property
+    def source(self) -> SourceFile:
+        """Its source, which has its text if the leaf is whole."""
+        return self.module.source
+
+    def warning(self) -> str:
+        """Why its page has no notes, when Python cannot parse the module."""
+        if self.module.parsed or self.prose:
+            return ""
+        # In the words of the parser's complaint.
+        why = next(d for d in self.diagnostics if d.code == "syntax")
+        place = f"line {why.line}: " if why.line else ""
+        reason = f"({place}{why.message})"
+        return f"Python cannot parse this file {reason}, so its source is shown as it stands."
+
+
+#: A page, and the draft of it.
+Gathered = tuple[Leaf, Draft]
+
+
+def gathered(url: str, title: str, summary: str, notes: Sequence[NoteHtml]) -> Gathered:
+    """The page at an address of the site, with its notes in order."""
+    name = url.removesuffix(".html")
+    source = SourceFile(Path(url), name, url, False, True, "", "")
+    draft = Draft(
+        name=name,
+        url=url,
+        display=url,
+        own=True,
+        prose=True,
+        front_matter={},
+        title=title,
+        title_note=NoteHtml(html.escape(title), text=title),
+        summary=summary,
+        summary_note=NoteHtml(html.escape(summary), text=summary),
+        sections=(DraftSection("", tuple(notes), ()),),
+        warning="",
+        diagnostics=(),
+        answers={},
+        stamp=digest("gathered", url, title, summary, repr(tuple(notes))),
+    )
+    module = Module(source, {}, (), (Section((), None),))
+    return Leaf(module, url, True, draft.stamp), draft

@@ -1,7 +1,7 @@
 """Runs of code of the annotated package: ordered here, worked off by a child process, and kept.
 
 The generator never imports what it renders. Traced shapes and figures order `Task`s, functions of
-files of the site, from `Runs`; a child process (`pylit.confined`) works them off. What a run told
+files of the site, from `Runs`; a child process (`pylit.sandbox`) works them off. What a run told
 is kept as long as all that it read is as it was: the file that declares it; of every module of the
 site that it imports, by way of others too, what runs on import, which is all but the bodies of
 functions; the bodies of the functions that it called; the files that it opened and the folders that
@@ -84,7 +84,7 @@ class Worker:
     """The child process; it waits for one order after the other.
 
     Args:
-        program: A module of the generator, for ``python -m``; it calls `pylit.confined.serve`.
+        program: A module of the generator, for ``python -m``; it calls `pylit.sandbox.serve`.
         environment: Variables for the process, beside those of this one.
     """
 
@@ -171,7 +171,7 @@ class Runs:
     """Tasks of one build. `start` begins with those of which nothing is kept; `answers` waits.
 
     Args:
-        program: A module of the generator; it calls `pylit.confined.serve`.
+        program: A module of the generator; it calls `pylit.sandbox.serve`.
         modules: Those of the site.
         docs: The folder ``docs_src``.
         root: The folder of the site.

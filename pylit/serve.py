@@ -29,13 +29,13 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 from watchfiles import DefaultFilter, watch
 
+from pylit.build import SEARCH, Builder
 from pylit.cache import digest
+from pylit.config import load_config
 from pylit.diagnostics import Report, Severity
 from pylit.notebooks.pages import FOLDER
-from pylit.pipeline.build import SEARCH, Builder
-from pylit.pipeline.outcome import Options, tell
-from pylit.site.config import load_config
-from pylit.site.write import MANIFEST
+from pylit.outcome import Options, tell
+from pylit.write import MANIFEST
 
 _SCRIPT = Path(__file__).with_name("reload.js")
 _EVENTS, _RELOAD = "/__pylit__/events", "/__pylit__/reload.js"

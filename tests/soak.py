@@ -25,11 +25,12 @@ from html.parser import HTMLParser
 from itertools import groupby
 from pathlib import Path
 
+from pylit.addresses import module_url
+from pylit.build import Builder
 from pylit.diagnostics import Report, Severity
-from pylit.pipeline.build import Builder, Options, Outcome
-from pylit.pipeline.pool import cores
-from pylit.site.addresses import module_url
-from pylit.source.discover import decode, discover
+from pylit.discover import decode, discover
+from pylit.outcome import Options, Outcome
+from pylit.pool import cores
 
 ROOT = Path(__file__).parents[1]
 WORD = re.compile(r"[A-Za-z]{4,}")

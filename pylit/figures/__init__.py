@@ -3,5 +3,5 @@ or a table.
 
 `draw` is what their authors import; `gallery` knows which of them have to run, runs them in a child
 process, and knows what pages show of them. Notes ask for a figure as for an image, see
-`pylit.prose.notehtml`.
+`pylit.prose`.
 """

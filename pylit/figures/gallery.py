@@ -2,7 +2,7 @@
 
 ``figure:masks.causal`` is the function `causal` of ``docs_src/figures/masks.py``. Functions whose
 name begins with an underscore are no figures. What they drew is kept (`pylit.runs`). The child
-process that draws is this module too, as ``python -P -m pylit.figures.gallery`` (`pylit.confined`).
+process that draws is this module too, as ``python -P -m pylit.figures.gallery`` (`pylit.sandbox`).
 """
 
 import ast
@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from pylit.cache import Cache
-from pylit.confined import Within, serve
 from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.figures.draw import Figure, Table
 from pylit.model import FigureKind, FigureUse, Module, figure_slot
 from pylit.runs import Failure, Limits, Runs, Task
+from pylit.sandbox import Within, serve
 
 #: Where a text asks for a figure; in code that only shows how, too, which does no harm.
 _ASKED = re.compile(r"\((?:figure|table):([\w.]+)")

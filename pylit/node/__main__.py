@@ -2,7 +2,7 @@
 
 import sys
 
-from pylit.node.packages import NodeError, set_up
+from pylit.node.process import NodeError, set_up
 
 try:
     set_up(tests="--tests" in sys.argv)

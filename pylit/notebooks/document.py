@@ -28,15 +28,14 @@ from typing import Any
 
 from nbformat import NotebookNode, from_dict, v4
 
+from pylit.config import load_config
 from pylit.diagnostics import Report
+from pylit.discover import discover
 from pylit.notebooks import OWN, NotebookError
 from pylit.notebooks.lesson import Lesson, Names
 from pylit.notebooks.wording import Wording
-from pylit.prose.works import read_bibliography
-from pylit.site.config import load_config
-from pylit.source import frontmatter
-from pylit.source.discover import discover
-from pylit.source.parse import parse_module
+from pylit.parse import parse_module, split_front_matter
+from pylit.references import read_bibliography
 
 #: Metadata of a notebook's language, as Jupyter and Colab write it.
 _LANGUAGE = {
@@ -93,7 +92,7 @@ class Maker:
         """The front matter and the text of a recipe."""
         path, report = self._recipes / f"{name}.md", Report()
         display = path.relative_to(self._root).as_posix()
-        values, body, _ = frontmatter.split(path.read_text("utf-8"), report, display)
+        values, body, _ = split_front_matter(path.read_text("utf-8"), report, display)
         if report.failed:
             raise NotebookError("\n".join(map(str, report)))
         for key in ("title", "summary", "page", "chapters"):

@@ -22,7 +22,7 @@ from itertools import groupby
 from pylit.model import Module, Note
 from pylit.notebooks import NotebookError
 from pylit.notebooks.wording import Wording
-from pylit.source.parse import first_line
+from pylit.parse import first_line
 
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 Assignment = ast.Assign | ast.AnnAssign

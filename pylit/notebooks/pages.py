@@ -15,7 +15,7 @@ from typing import Any
 from pylit.diagnostics import Diagnostic, Report
 from pylit.model import Module, SourceFile
 from pylit.notebooks import OWN
-from pylit.site.prose import text_module
+from pylit.parse import text_module
 
 FOLDER = "notebooks"
 #: What a picture shows, where its cell does not say it.

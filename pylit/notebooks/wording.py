@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
+from pylit.addresses import HOME, module_url, prose_url
 from pylit.model import SourceFile
 from pylit.notebooks import NotebookError
-from pylit.prose.syntax import BRACKETS, PART
-from pylit.prose.works import BIBLIOGRAPHY, Work
-from pylit.site.addresses import HOME, module_url, prose_url
+from pylit.references import BIBLIOGRAPHY, Work
+from pylit.syntax import BRACKETS, PART
 
 _FENCED = re.compile(r"^ *(```+|~~~+)[^\n]*\n.*?(?:^ *\1[`~]*[ \t]*$|\Z)", re.M | re.S)
 _HEADING = re.compile(r"^(#{1,6}) (.*?)(?:[ \t]*\{#[\w.-]+\})?[ \t]*$", re.MULTILINE)

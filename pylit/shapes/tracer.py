@@ -4,7 +4,7 @@
 then it has done its work. Nothing of a value runs: attributes are looked up where they are stored,
 not asked for. A tensor is what has a shape and a dtype, whatever library it is from.
 
-``python -P -m pylit.shapes.tracer`` is the child process, see `pylit.confined`.
+``python -P -m pylit.shapes.tracer`` is the child process, see `pylit.sandbox`.
 """
 
 import os
@@ -16,7 +16,7 @@ from inspect import CO_GENERATOR
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-from pylit.confined import Within, serve
+from pylit.sandbox import Within, serve
 from pylit.shapes.plan import Path, Plan, Statement, parameters, read_plan
 
 _COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})

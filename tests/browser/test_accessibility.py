@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from browser_tools import HEIGHTS, MHA, Visit, pages
 
-from pylit.node.packages import MODULES
+from pylit.node.process import MODULES
 
 pytestmark = pytest.mark.browser
 

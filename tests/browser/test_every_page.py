@@ -11,7 +11,7 @@ import pytest
 from browser_tools import FEEDBACK, HEIGHTS, MHA, Visit, packed, pages
 from playwright.sync_api import Route
 
-from pylit.node.packages import MODULES
+from pylit.node.process import MODULES
 
 pytestmark = pytest.mark.browser
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from pylit.node.packages import MODULES, find_node
-from pylit.tex.maths import FONTS, MathRenderer, stylesheet
+from pylit.node.process import MODULES, find_node
+from pylit.tex import FONTS, MathRenderer, stylesheet
 
 pytestmark = pytest.mark.browser
 

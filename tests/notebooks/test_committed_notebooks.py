@@ -9,7 +9,7 @@ import pytest
 
 from pylit.diagnostics import Report
 from pylit.notebooks.document import Maker, as_text, has_run
-from pylit.source.frontmatter import split
+from pylit.parse import split_front_matter as split
 
 ROOT = Path(__file__).parents[2]
 MAKER = Maker(ROOT)

@@ -4,11 +4,10 @@ import re
 import textwrap
 from pathlib import Path
 
-from pylit.code.resolve import Resolver
-from pylit.code.values import Index, targets
 from pylit.diagnostics import Report
 from pylit.model import Link, Module, SourceFile
-from pylit.source.parse import parse_module
+from pylit.names import Index, Resolver, targets
+from pylit.parse import parse_module
 
 
 def module(path: str, text: str) -> Module:

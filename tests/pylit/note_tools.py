@@ -1,11 +1,11 @@
 """How tests render a note: what it links to, and where it is said to stand."""
 
+from pylit.addresses import Slugs
 from pylit.diagnostics import Report
+from pylit.glossary import Terms
 from pylit.model import Link, NoteHtml, formula_slot
-from pylit.prose.glossary import Terms
-from pylit.prose.markdown import MarkdownRenderer, NoteContext
-from pylit.prose.slugs import Slugs
-from pylit.prose.works import Cite, unknown
+from pylit.prose import MarkdownRenderer, NoteContext
+from pylit.references import Cite, unknown
 
 PAGE = "labml_nn/transformers/mha.html"
 LINKS = {

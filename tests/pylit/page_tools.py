@@ -1,7 +1,6 @@
 """Pages made by hand."""
 
-from pylit.model import CodeLine
-from pylit.page.view import PageGroup, PageLink, PageView, SectionView, SiteView
+from pylit.model import CodeLine, PageGroup, PageLink, PageView, SectionView, SiteView
 
 SITE = SiteView(
     title="The <site>",

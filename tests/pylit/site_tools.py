@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pylit.pipeline.build import Builder, Options, Outcome
+from pylit.build import Builder
+from pylit.outcome import Options, Outcome
 from pylit.runs import Runs, Task
 
 REPOSITORY = Path(__file__).parents[2]

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from fontTools.ttLib import TTFont
 
-from pylit import fontcut
-from pylit.node.packages import MODULES
-from pylit.page import fonts
-from pylit.page.assets import SCRIPTS, assets, style_sheet
-from pylit.pipeline.build import THEME
+from pylit import fonts
+from pylit.assets import SCRIPTS, assets, style_sheet
+from pylit.node.process import MODULES
+from pylit.outcome import THEME
 
 if not (MODULES / "@fontsource-variable").is_dir():
     pytest.skip("npm packages are not installed", allow_module_level=True)
@@ -38,7 +37,7 @@ def test_the_files(made: dict[str, bytes]):
 def test_the_second_build_takes_fonts_from_the_cache(
     made: dict[str, bytes], cache: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(fontcut, "cut", lambda *_, **__: pytest.fail("cut again"))
+    monkeypatch.setattr(fonts, "cut", lambda *_, **__: pytest.fail("cut again"))
     assert dict(assets(THEME, MODULES, cache)) == made
 
 

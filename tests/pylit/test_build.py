@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from site_tools import SITE, build, faults, make_site, options, pages, pages_cache, succeed, tree
 
-from pylit.pipeline.build import THEME, Builder
-from pylit.pipeline.press import Page
-from pylit.pipeline.stages import Pairs, Stages
-from pylit.site.write import MANIFEST
+from pylit.build import Builder
+from pylit.outcome import THEME
+from pylit.press import Page
+from pylit.stages import Pairs, Stages
+from pylit.write import MANIFEST
 
 
 def edit(root: Path, name: str, old: str, new: str) -> None:
@@ -133,7 +134,7 @@ def test_finished_pages_are_on_the_disk_and_not_in_memory(
     def counting(*given: object) -> None:
         held.append(sum(type(one) is Page and bool(one.html) for one in gc.get_objects()))
 
-    monkeypatch.setattr("pylit.pipeline.build.audit", counting)
+    monkeypatch.setattr("pylit.build.audit", counting)
     make_site(tmp_path)
     outcome = build(tmp_path, sources=(tmp_path / "pkg",))
     # The last one is in the hand that finished it.

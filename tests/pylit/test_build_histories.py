@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from site_tools import FILES, SITE, build, make_site, options, succeed, tree
 
-from pylit.pipeline.build import Builder
+from pylit.build import Builder
 
 ONE, TWO = FILES["pkg/one.py"], FILES["pkg/two.py"]
 THREE = '''"""

@@ -1,12 +1,10 @@
 from dataclasses import replace
 from pathlib import Path
 
+from pylit.addresses import Addresses, module_url, prose_url
 from pylit.diagnostics import Report
-from pylit.model import NoteHtml, SourceFile
-from pylit.page.view import PageGroup, PageLink
-from pylit.site.addresses import Addresses, module_url, prose_url
-from pylit.site.catalogue import neighbours, package_groups, rest_of
-from pylit.site.drafts import Draft, DraftSection
+from pylit.model import Draft, DraftSection, NoteHtml, PageGroup, PageLink, SourceFile
+from pylit.site import neighbours, package_groups, rest_of
 
 
 def source(name: str, *, package: bool = False, own: bool = True) -> SourceFile:

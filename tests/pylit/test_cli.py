@@ -13,7 +13,7 @@ import pytest
 from site_tools import FILES, REPOSITORY, cache, make_site, pages, tree
 
 from pylit.cli import main
-from pylit.node.packages import NodeError
+from pylit.node.process import NodeError
 
 Run = Callable[..., int]
 

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from pylit.config import PageName, SiteConfig, load_config
 from pylit.diagnostics import Diagnostic, Report
-from pylit.site.config import PageName, SiteConfig, load_config
 
 GOOD = """\
 title = "Attention"

@@ -7,7 +7,7 @@ import pytest
 from note_tools import render
 from site_tools import SITE, make_site, succeed
 
-from pylit.prose.exercises import exercises
+from pylit.exercises import exercises
 
 TEXT = """\
 ## Exercises

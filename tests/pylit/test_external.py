@@ -1,6 +1,6 @@
 import pytest
 
-from pylit.code.external import documented, external_kind, external_link
+from pylit.names import documented, external_kind, external_link
 
 PYTHON = "https://docs.python.org/3/"
 PYTORCH = "https://docs.pytorch.org/docs/stable/"

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from site_tools import CACHE, REPOSITORY, build, pages, tree
 
+from pylit.addresses import module_url
 from pylit.diagnostics import Report, Severity
+from pylit.discover import discover
 from pylit.model import Module
-from pylit.site.addresses import module_url
-from pylit.source.discover import discover
-from pylit.source.parse import parse_module
+from pylit.parse import parse_module
 
 LINE = re.compile(r'<a class="n" id="L(\d+)"[^>]*>\1</a>(.*?)(?=\n<a class="n"|</code>)', re.DOTALL)
 TAG = re.compile(r"<[^>]*>")

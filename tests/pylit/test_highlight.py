@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from linked_sources import Project
 
-from pylit.code.highlight import LONGEST, highlight, highlight_block
+from pylit.highlight import LONGEST, highlight, highlight_block
 from pylit.model import Link
 
 GOLDEN = Path(__file__).with_name("golden") / "code"

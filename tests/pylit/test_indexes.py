@@ -3,9 +3,8 @@ import re
 import xml.etree.ElementTree as ET
 import zlib
 
-from pylit.model import Definition, Target
-from pylit.page.view import PageLink
-from pylit.site.indexes import Entry, feed, inventory, robots, sitemap
+from pylit.indexes import Entry, feed, inventory, robots, sitemap
+from pylit.model import Definition, PageLink, Target
 
 ATOM = "{http://www.w3.org/2005/Atom}"
 BASE = "https://example.org/nn/"

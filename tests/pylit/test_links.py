@@ -1,7 +1,7 @@
 import pytest
 
 from pylit.diagnostics import Diagnostic, Report, Severity
-from pylit.site.links import AuditedPage, audit, facts
+from pylit.links import AuditedPage, audit, facts
 
 
 def page(url: str, html: str, own: bool = True, **written: tuple[int, str]) -> AuditedPage:

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pylit.code.resolve import Resolver
-from pylit.code.values import Index, targets
 from pylit.diagnostics import Report
-from pylit.source.discover import discover
-from pylit.source.parse import parse_module
+from pylit.discover import discover
+from pylit.names import Index, Resolver, targets
+from pylit.parse import parse_module
 
 ABSENT = object()
 

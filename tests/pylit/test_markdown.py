@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from note_tools import readable, render
 
+from pylit.addresses import Slugs
 from pylit.diagnostics import Report, Severity
 from pylit.model import Heading, Reference
-from pylit.prose.slugs import Slugs
 
 GOLDEN = Path(__file__).parent / "golden" / "markdown"
 CASES = sorted(GOLDEN.glob("*.md"))

@@ -9,10 +9,9 @@ from xml.etree import ElementTree
 import pytest
 from fontTools.ttLib import TTFont
 
-from pylit import fontcut
 from pylit.model import formula_slot
-from pylit.node.packages import NodeError
-from pylit.tex.maths import FONTS, MathRenderer, Rendered, fill, math_fonts, stylesheet
+from pylit.node.process import NodeError
+from pylit.tex import FONTS, MathRenderer, Rendered, fill, math_fonts, stylesheet
 
 INLINE = False
 DISPLAY = True
@@ -154,9 +153,9 @@ def test_fonts_are_files_and_the_large_one_is_cut_once(
     assert {ord(character) for character in used} & all_of_it <= held
     assert len(held) < len(used) + 5 and len(files[large]) < len(whole) / 4
     with monkeypatch.context() as patch:
-        patch.delattr(fontcut, "cut")
+        patch.setattr("pylit.tex.cut", lambda *_, **__: pytest.fail("cut again"))
         assert math_fonts(fonts, rendered, tmp_path) == files
-        with pytest.raises(AttributeError):
+        with pytest.raises(pytest.fail.Exception):
             math_fonts(fonts, rendered[:1], tmp_path)
 
 

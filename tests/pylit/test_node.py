@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pylit.node import packages
-from pylit.node.packages import NodeError, find_node
-from pylit.node.process import NodeProcess
+from pylit.node import process as packages
+from pylit.node.process import NodeError, NodeProcess, find_node
 
 ECHO = """
 import { createInterface } from "node:readline";

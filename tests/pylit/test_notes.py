@@ -4,7 +4,7 @@ import pytest
 from pylit_sources import parse
 
 from pylit.model import Note
-from pylit.source.notes import Comment, first_paragraph, is_pragma
+from pylit.parse import Comment, first_paragraph, is_pragma
 
 
 def notes(text: str) -> list[Note]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from site_tools import build, make_site, pages
 
 from pylit.diagnostics import Severity
-from pylit.prose.markdown import LONGEST
+from pylit.prose import LONGEST
 
 LONG_NAME = "n" * 248
 FILES = {

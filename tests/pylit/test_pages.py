@@ -6,23 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from pylit.code.values import targets
+from pylit.config import SiteConfig
 from pylit.diagnostics import Report
-from pylit.model import Module, SourceFile, Target
-from pylit.page.view import Crumb, PageLink
-from pylit.pipeline.build import THEME
-from pylit.site.catalogue import Neighbours
-from pylit.site.config import SiteConfig
-from pylit.site.drafts import TEMPLATE_IDS, Draft, Drafter, Leaf, prose_target
-from pylit.site.pages import (
-    Place,
-    front_matter_faults,
-    page_view,
-    place,
-    tex_faults,
-)
-from pylit.source.parse import parse_module
-from pylit.tex.maths import Rendered
+from pylit.drafts import TEMPLATE_IDS, Drafter, prose_target
+from pylit.model import Crumb, Draft, Leaf, Module, Neighbours, PageLink, SourceFile, Target
+from pylit.names import targets
+from pylit.outcome import THEME
+from pylit.pages import Place, front_matter_faults, page_view, place, tex_faults
+from pylit.parse import parse_module
+from pylit.tex import Rendered
 
 REPOSITORY = Path(__file__).parents[2]
 TEXT = '''"""

@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from pylit.pipeline.pool import FEW, run
+from pylit.pool import FEW, run
 
 
 class Power:

@@ -3,9 +3,9 @@
 import json
 
 from pylit.model import Definition, Target
-from pylit.page.previews import preview_files
-from pylit.prose.works import unknown
-from pylit.tex.maths import Rendered
+from pylit.previews import preview_files
+from pylit.references import unknown
+from pylit.tex import Rendered
 
 
 def target(

@@ -7,7 +7,7 @@ import pytest
 from linked_sources import Project
 from site_tools import make_site, succeed
 
-from pylit.code.resolve import Uses
+from pylit.model import Uses
 
 PARTS = '''"""Parts."""
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from site_tools import build, make_site, options, succeed, tree
 
-from pylit.pipeline.build import Builder
-from pylit.pipeline.remembered import inputs
+from pylit.build import Builder, inputs
 
 
 @pytest.fixture

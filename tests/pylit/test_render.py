@@ -6,9 +6,10 @@ import html5lib
 import pytest
 from page_tools import SITE, code, section, view
 
-from pylit.page.render import Renderer, relative
-from pylit.page.view import Crumb, OutlineEntry, PageLink
-from pylit.pipeline.build import THEME
+from pylit.addresses import relative
+from pylit.model import Crumb, OutlineEntry, PageLink
+from pylit.outcome import THEME
+from pylit.render import Renderer
 
 RENDERER = Renderer((THEME,), SITE)
 

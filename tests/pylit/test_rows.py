@@ -3,7 +3,7 @@
 from page_tools import code, section
 
 from pylit.model import CodeLine
-from pylit.page.rows import rows
+from pylit.rows import rows
 
 
 def shown(*sections):

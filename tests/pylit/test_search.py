@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from pylit_sources import parse
 
-from pylit.code.values import targets
 from pylit.diagnostics import Report
-from pylit.node.packages import NodeError, find_node
-from pylit.pipeline.build import THEME
-from pylit.prose.plaintex import plain_tex
-from pylit.site.drafts import Drafter, Leaf
-from pylit.site.search import SearchIndex, SearchPage, counted, read_aliases, search_page, terms
+from pylit.drafts import Drafter
+from pylit.model import Leaf
+from pylit.names import targets
+from pylit.node.process import NodeError, find_node
+from pylit.outcome import THEME
+from pylit.search import SearchIndex, SearchPage, counted, read_aliases, search_page, terms
+from pylit.tex import plain_tex
 
 TEXT = '''"""
 # Memory, $\\hat{m}$
@@ -73,8 +74,8 @@ def scripts(numbers: Sequence[int]) -> dict[str, Any]:
 
 
 def test_terms_lead_to_entries_and_entries_to_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pylit.site.search._TERMS", 100)
-    monkeypatch.setattr("pylit.site.search._TEXTS", 300)
+    monkeypatch.setattr("pylit.search._TERMS", 100)
+    monkeypatch.setattr("pylit.search._TEXTS", 300)
     found = scripts(range(10))
     shards, chunks = found["search-index"]["shards"], found["search-index"]["chunks"]
     terms = {t: told for n in range(len(shards)) for t, told in found[f"search/terms-{n}"].items()}
@@ -97,9 +98,9 @@ def test_the_index_is_the_same_in_any_order_and_in_little_memory(
 ) -> None:
     whole = scripts(range(20))
     assert scripts([*range(7, 20), *range(7)]) == whole
-    monkeypatch.setattr("pylit.site.search._ROOM", 50)
+    monkeypatch.setattr("pylit.search._ROOM", 50)
     assert scripts(range(20)) == whole
-    monkeypatch.setattr("pylit.site.search._MOST", 4)
+    monkeypatch.setattr("pylit.search._MOST", 4)
     cut = scripts(range(20))["search/terms-0"]["page"]
     assert len(cut) == 8 < len(whole["search/terms-0"]["page"])
 

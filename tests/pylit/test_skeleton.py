@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from site_tools import REPOSITORY, make_site, succeed
 
-from pylit.skeleton import SkeletonError, begin_page
+from pylit.cli import SkeletonError, begin_page
 
 
 def begin(root: Path, name: str) -> Path:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pylit.prose.slugs import Slugs, slugify
+from pylit.addresses import Slugs, slugify
 
 
 @pytest.mark.parametrize(

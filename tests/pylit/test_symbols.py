@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pylit.model import Formula
-from pylit.tex.maths import FONTS, MathRenderer
-from pylit.tex.symbols import Symbol, marked, read_symbol, typeset_formula
+from pylit.symbols import Symbol, marked, read_symbol, typeset_formula
+from pylit.tex import FONTS, MathRenderer
 
 GOLDEN = Path(__file__).parent / "golden/formulas.txt"
 MARK = re.compile(r"\\class\{(\w+)\}\{((?:\\[a-z]+ ?)?(?:\{\w+\}|\w*))\}")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pylit.diagnostics import Report
-from pylit.site.write import MANIFEST, Output, Written
+from pylit.write import MANIFEST, Output, Written
 
 FIRST = {"index.html": b"one", "a/b.html": b"two", "assets/site.css": b"three"}
 
@@ -153,7 +153,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from pylit.diagnostics import Report
-from pylit.site.write import Output
+from pylit.write import Output
 print("ready", flush=True)
 for turn in range(10**6):
     files = {f"d{i % 7}/p{i}.html": b"%d " % (turn % 2) * 500 for i in range(60)}
@@ -234,7 +234,7 @@ def test_an_interrupt_while_a_folder_is_begun_leaves_none(
     def interrupted(_: Path) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pylit.site.write.alone", interrupted)
+    monkeypatch.setattr("pylit.write.alone", interrupted)
     with pytest.raises(KeyboardInterrupt), Output(tmp_path / "out", Report()):
         pass
     assert not (tmp_path / "out").exists()

@@ -1,0 +1,168 @@
+"""Where each source is written: its dotted name is its path."""
+
+import posixpath
+import re
+from collections.abc import Iterable
+from urllib.parse import quote, unquote
+
+from pylit.diagnostics import Diagnostic, Report, Severity
+from pylit.model import SourceFile
+
+HOME = "index.html"
+MISSING = "404.html"
+#: Lists of the pages, beside the home page of a site with lessons.
+ALL, HOOD = "all.html", "under-the-hood.html"
+#: Bytes of a file's name: file systems take 255, and a cache or an editor may append to it.
+LONGEST = 240
+
+_ABSOLUTE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|//")
+
+
+def module_url(source: SourceFile) -> str:
+    """``pkg/mha.html`` for ``pkg.mha``, ``pkg/index.html`` for the package ``pkg`` itself.
+
+    A module called ``index`` would take its package's place, and ``404`` that of the page which
+    servers show when there is none; they keep their ``.py``.
+    """
+    path = "/".join(quote(part, safe="") for part in source.name.split("."))
+    if source.is_package:
+        return f"{path}/index.html"
+    reserved = path.rpartition("/")[2].lower() == "index" or path == "404"
+    return f"{path}.py.html" if reserved else f"{path}.html"
+
+
+def prose_url(name: str) -> str:
+    """``guide/start.html`` for ``docs_src/pages/guide/start.md``."""
+    return quote(name) + ".html"
+
+
+def file_path(url: str) -> str:
+    """The file that an address from the site's root names."""
+    return unquote(url)
+
+
+class Addresses:
+    """The pages of a site by address, and the faults of those that want the same one."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._exact: dict[str, str] = {}
+        self._folded: dict[str, str] = {}
+
+    def claim(self, url: str, source: SourceFile) -> bool:
+        """Give `url` to `source`, unless it is taken, or no file can have it."""
+        parts = file_path(url).split("/")
+        if any(not part.strip(".") or len(part.encode()) > LONGEST for part in parts):
+            self._complain(
+                source, "has a name that no page can have", "give it a shorter, plain one"
+            )
+            return False
+        taken = self._exact.get(url)
+        if taken is not None:
+            self._complain(source, f"would be written to `{url}`, as `{taken}` is")
+            return False
+        self._exact[url] = source.display
+        near = self._folded.setdefault(url.casefold(), source.display)
+        if near != source.display:
+            # Disks and servers that take `A.html` for `a.html` lose one of the two. Where the
+            # sources of another package stand, they evidently are kept apart.
+            self._complain(source, f"differs from `{near}` only in upper and lower case")
+        return True
+
+    def _complain(
+        self, source: SourceFile, message: str, hint: str = "rename one of the two"
+    ) -> None:
+        severity = Severity.ERROR if source.own else Severity.WARNING
+        self._report.add(
+            Diagnostic(source.display, 0, 0, "page-collision", message, hint, severity=severity)
+        )
+
+
+def canonical(base_url: str, url: str) -> str:
+    """The absolute address of a page: a folder's ``index.html`` is the folder itself."""
+    folder, slash, name = url.rpartition("/")
+    return base_url + (folder + slash if name == "index.html" else url)
+
+
+def relative(from_url: str, to_url: str) -> str:
+    """How the page at `from_url` writes a link to `to_url`, both from the site's root.
+
+    Absolute addresses stay as they are; an anchor of the page itself is the anchor alone.
+    """
+    if _ABSOLUTE.match(to_url) or not to_url:
+        return to_url
+    path, hash_, anchor = to_url.partition("#")
+    if path in ("", from_url) and anchor:
+        return f"#{anchor}"
+    result = posixpath.relpath(path or from_url, posixpath.dirname(from_url) or ".")
+    if path.endswith("/"):
+        result += "/"
+    # "a:b.html" would be read as an address with the scheme "a".
+    if ":" in result.partition("/")[0]:
+        result = f"./{result}"
+    return result + hash_ + anchor
+
+
+class Slugs:
+    """The anchors of one page.
+
+    Args:
+        reserved: Anchors that the page makes itself, such as the names of its classes. A heading
+            gives way to them: "Softmax" beside a function ``softmax`` becomes ``softmax-section``.
+    """
+
+    def __init__(self, reserved: Iterable[str] = ()) -> None:
+        self._reserved = frozenset(reserved)
+        self._taken: set[str] = set()
+        #: The last number that a repeated anchor was given.
+        self._last: dict[str, int] = {}
+        self._notes = 0
+        #: Headings that are open: (level as written, level on the page).
+        self._open: list[tuple[int, int]] = []
+
+    def claim(self, anchor: str) -> bool:
+        """Take an anchor that an author chose. False when the page has it already."""
+        if anchor in self._taken or anchor in self._reserved:
+            return False
+        self._taken.add(anchor)
+        return True
+
+    def slug(self, text: str, chosen: str = "") -> tuple[str, bool]:
+        """Anchor for a heading, the one that its author chose if there is one, and whether it is
+        the first of that name on the page. A second one gets a number, so that the page is valid.
+        """
+        if chosen and self.claim(chosen):
+            return chosen, True
+        base = slugify(chosen or text)
+        if base in self._reserved:
+            base += "-section"
+        anchor, number = base, self._last.get(base, 1)
+        while not self.claim(anchor):
+            number += 1
+            anchor = f"{base}-{number}"
+        self._last[base] = number
+        return anchor, number == 1 and not chosen
+
+    def level(self, written: int) -> int:
+        """Level on the page for a heading written with `written` signs ``#``.
+
+        A heading is one level below the one that contains it, so that none is ever skipped, and
+        headings written alike under the same parent come out alike.
+        """
+        while self._open and self._open[-1][0] >= written:
+            self._open.pop()
+        parent = self._open[-1][1] if self._open else 1  # The title of the page.
+        level = min(parent + 1, 6)
+        self._open.append((written, level))
+        return level
+
+    def note(self) -> int:
+        """Number of the next note with footnotes, from 1."""
+        self._notes += 1
+        return self._notes
+
+
+def slugify(text: str) -> str:
+    """Words in lower case joined by hyphens, as GitHub does it: letters of any script are kept."""
+    words = re.sub(r"[^\w\s-]", "", text.lower())
+    return re.sub(r"[\s_-]+", "-", words).strip("-") or "section"

@@ -1,1 +1,0 @@
-"""Names in code to links, without importing anything, and code to HTML."""

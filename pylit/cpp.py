@@ -1,0 +1,116 @@
+"""C++ beside the Python of a package, or in folders below its ``cpp``: kernels, pages too.
+
+A comment that has its lines for itself is a note, and what follows is its code, as in Python.
+Comments are those that begin with ``//``; a ``/*`` block stays in the code. Nothing is parsed: what
+begins in the first column of a line and looks like a definition is one. Names lead to definitions
+in the file or in what it includes, and included files to their pages.
+"""
+
+import posixpath
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from pylit.diagnostics import Report
+from pylit.discover import read_source
+from pylit.model import Definition, Link, Module, SourceFile, Target
+from pylit.parse import Comment, build_sections, comment_notes
+from pylit.scopes import Position
+
+SUFFIXES = (".cpp", ".h")
+
+#: ``#include "name"``; what stands in angle brackets is not of the project.
+_INCLUDE = re.compile(r'\s*#\s*include\s*"([^"]+)"')
+_COMMENT = re.compile(r"(\s*)(//+)(.*)")
+#: Kind of a definition -> its line, up to the name.
+_DEFINITIONS: dict[Literal["class", "constant", "function"], str] = {
+    "class": r"(?:struct|class|union|enum(?: class| struct)?) (\w+)(?! *;)|using (\w+) =",
+    "constant": r"(?:static |inline )*(?:constexpr|const) [\w:]+ (?=\w+ *=)|#define (\w+)",
+    "function": r"[A-Za-z_][\w:<>,*& ]*[ *&]([A-Za-z_]\w*)\((?!.*\);\s*(?://.*)?$)",
+}
+_WORD = re.compile(r"\b[A-Za-z_]\w*")
+_MEMBER = (".", "->", "std::")
+
+
+def is_cpp(name: str) -> bool:
+    """Whether a file is C++, by its name."""
+    return name.endswith(SUFFIXES)
+
+
+def read_cpp(sources: Sequence[SourceFile], report: Report) -> list[Module]:
+    """The C++ files beside the Python ones of a site, and those in ``cpp`` beside them."""
+    beside = {source.path.parent: source for source in sources if source.own}
+    found = []
+    for folder, neighbour in sorted(beside.items()):
+        paths = [*folder.iterdir(), *(folder / "cpp").rglob("*")]
+        for path in sorted(path for path in paths if path.suffix in SUFFIXES):
+            if path.resolve().is_relative_to(folder.resolve()):
+                name = (Path(neighbour.display).parent / path.relative_to(folder)).as_posix()
+                found.append(read_source(path, name=name, display=name, own=True, report=report))
+    return [parse_cpp(source) for source in found if source]
+
+
+def parse_cpp(source: SourceFile) -> Module:
+    """One file as notes and code."""
+    comments = []
+    definitions = [Definition("module", source.name, "", 1, "", "")]
+    for number, line in enumerate(source.lines, start=1):
+        if comment := _COMMENT.fullmatch(line):
+            indent, marks, text = comment.groups()
+            # As Python would write it.
+            comments.append(Comment(number, len(indent), "#" * len(marks) + text, alone=True))
+        for kind, pattern in _DEFINITIONS.items():
+            if match := re.match(pattern, line):
+                shown = line.partition("{")[0] if kind == "function" else line.rstrip("{ ")
+                # One statement may define several constants.
+                names = list(filter(None, match.groups())) or re.findall(r"(\w+) *=", line)
+                for name in names:
+                    definitions.append(
+                        Definition(kind, source.name, name, number, shown.rstrip(), "")
+                    )
+                break
+    sections = build_sections(source.lines, comment_notes(comments, ()), {})
+    return Module(source, {}, tuple(definitions), sections, parsed=False)
+
+
+def includes(source: SourceFile) -> list[tuple[str, ...]]:
+    """For each included file the names it may have, below the folders around, outermost first.
+
+    Which of them compilers look into, no source says.
+    """
+    folders = [str(folder) for folder in PurePosixPath(source.name).parents][::-1]
+    found = filter(None, map(_INCLUDE.match, source.lines))
+    return [
+        tuple(posixpath.normpath(posixpath.join(folder, match[1])) for folder in folders)
+        for match in found
+    ]
+
+
+def cpp_links(
+    source: SourceFile, lookup: Callable[[str], Target | None]
+) -> Mapping[Position, Link]:
+    """Links by position: line from 1, offset in the line from 0; in strings and comments too.
+
+    A function is linked where it is called, and not where a member has its name. A parameter that
+    hides a definition is not noticed.
+    """
+    included = iter(includes(source))
+    found: dict[Position, Link] = {}
+    for number, line in enumerate(source.lines, start=1):
+        if file := _INCLUDE.match(line):
+            target = next(filter(None, map(lookup, next(included)[::-1])), None)
+            if target:
+                start = file.start(1) + file[1].rfind("/") + 1
+                found[number, start] = Link(target.url, target.definition.dotted)
+            continue
+        for word in _WORD.finditer(line):
+            target = lookup(f"{source.name}.{word[0]}")
+            if target is None or line[: word.start()].rstrip().endswith(_MEMBER):
+                continue
+            definition = target.definition
+            itself = definition.module == source.name and target.url.endswith(f"#L{number}")
+            called = line[word.end() :].lstrip().startswith(("(", "<"))
+            if not itself and (called or definition.kind != "function"):
+                found[number, word.start()] = Link(target.url, definition.dotted)
+    return found

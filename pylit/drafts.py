@@ -1,0 +1,310 @@
+"""A page before mathematics and neighbours: all that one source, and what it asks of others, gives.
+
+A draft is the unit of reuse. It depends on its own source and on the answers that the index of
+definitions gave while it was made; both are kept with it. As long as a new index gives the same
+answers, the draft is what a fresh run would make, so an edit elsewhere costs this page nothing.
+"""
+
+import html
+import posixpath
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+
+from pylit.addresses import HOME, Slugs, relative
+from pylit.cache import digest
+from pylit.cpp import cpp_links, is_cpp
+from pylit.diagnostics import Report
+from pylit.glossary import GLOSSARY, SIGN, Terms
+from pylit.highlight import highlight
+from pylit.model import (
+    CodeLine,
+    Definition,
+    Draft,
+    DraftSection,
+    Leaf,
+    Link,
+    Note,
+    NoteHtml,
+    SourceFile,
+    Target,
+)
+from pylit.names import Index, Lookup, Resolver
+from pylit.prose import MarkdownRenderer, NoteContext
+from pylit.references import find_work
+from pylit.symbols import page_symbols
+
+#: Answers that are remembered; in the next ten thousand modules most names are others.
+MOST_ANSWERS = 50_000
+#: Characters of the text that stands for a summary.
+LONGEST_OPENING = 200
+_IDS = """
+    help help-button help-title main-content outline outline-button outline-title results search
+    search-button shapes-button single-keys theme-button wrap-button
+"""
+#: Element ids of the templates, which headings must not take.
+TEMPLATE_IDS = frozenset(_IDS.split())
+#: A heading of level 1 that opens a text, in both of Markdown's forms.
+#: In reStructuredText a title often has a line above it too.
+_H1 = re.compile(
+    r"\s*(?:#[ \t]+(?P<atx>[^\n]*\S)"
+    r"|(?:=+[ \t]*\n[ \t]*)?(?P<setext>[^\s=#>|`~-][^\n]*)\n=+)[ \t]*(?:\n|$)"
+)
+_FILE = re.compile(r"[^\s:?#]+\.(?:py|md|h|cpp)")
+_PARAGRAPH = re.compile(r"\s*<p>((?:(?!</?p\b).)*)</p>\s*", re.DOTALL)
+
+
+class Answers:
+    """A lookup that tells nothing that would make pages depend on more than they show.
+
+    A link needs a name and an address. The line, the signature and the summary of a definition
+    are for previews, which are a file of their own: they are left out, so that an edit to a
+    docstring does not touch the pages that link to it.
+    """
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+        self._known: dict[str, tuple[Target | None, str]] = {}
+
+    def _answer(self, dotted: str) -> tuple[Target | None, str]:
+        if dotted not in self._known:
+            if len(self._known) > MOST_ANSWERS:
+                self._known.clear()
+            found = self._lookup(dotted)
+            if found is not None:
+                bare = replace(found.definition, line=0, signature="", summary="")
+                found = replace(found, definition=bare) if bare != found.definition else found
+            self._known[dotted] = (found, "" if found is None else fingerprint(found))
+        return self._known[dotted]
+
+    def recorder(self, asked: dict[str, str]) -> Lookup:
+        """A lookup that writes down in `asked` what it answers."""
+
+        def lookup(dotted: str) -> Target | None:
+            target, asked[dotted] = self._answer(dotted)
+            return target
+
+        return lookup
+
+    def hold(self, answers: Mapping[str, str]) -> bool:
+        """Whether the index still answers as it did."""
+        return all(self._answer(dotted)[1] == answer for dotted, answer in answers.items())
+
+
+def fingerprint(target: Target) -> str:
+    """Differs where drafts would: see `Answers`."""
+    definition = target.definition
+    names = sorted(target.attributes.items())
+    parts = (definition.kind, definition.dotted, target.url, *target.bases, repr(names))
+    return digest(*parts)[:20]
+
+
+def _alike(some: Mapping[str, Target], others: Mapping[str, Target]) -> bool:
+    """Whether two collections of targets give the same answers."""
+    return some.keys() == others.keys() and all(
+        one is others[name] or fingerprint(one) == fingerprint(others[name])
+        for name, one in some.items()
+    )
+
+
+#: The targets of the last build of this process, and what they answered.
+_before: list[tuple[Mapping[str, Target], Answers]] = []
+
+
+class Drafter:
+    """Makes drafts; one per process, given the targets of all modules.
+
+    Most edits change no definition: then the answers of the build before are known already.
+    """
+
+    def __init__(self, targets: Mapping[str, Target]) -> None:
+        if not (_before and _alike(_before[0][0], targets)):
+            _before[:] = [(targets, Answers(Index(targets).lookup))]
+        self.answers = _before[0][1]
+
+    def __call__(self, leaf: Leaf) -> Draft:
+        """The draft of one module or prose page."""
+        asked: dict[str, str] = {}
+        page = _Page(leaf, self.answers.recorder(asked))
+        draft = page.prose() if leaf.prose and not page.is_code else page.module()
+        stamp = digest(leaf.key, *(f"{name}={asked[name]}" for name in sorted(asked)))
+        return replace(draft, answers=asked, stamp=stamp)
+
+
+class _Page:
+    """The making of one draft: the renderers of one page, and its list of faults."""
+
+    def __init__(self, leaf: Leaf, lookup: Lookup) -> None:
+        self.leaf = leaf
+        self.source: SourceFile = leaf.module.source
+        self.report = Report()
+        self.is_code = is_cpp(self.source.name)
+        self.lookup = lookup
+        self.resolver = Resolver(leaf.module, lookup)
+        self.symbols = page_symbols(leaf.module, self.resolver, self.report)
+        self.markdown = MarkdownRenderer(self.source.own)
+        self.terms = self._terms()
+        names = {section.definition for section in leaf.module.sections}
+        self.slugs = Slugs(names | TEMPLATE_IDS)
+        self.heading: NoteHtml | None = None
+        self.begun = False
+
+    def _terms(self) -> Terms | None:
+        """The terms of the glossary that the notes of this page may link to."""
+        url = self.leaf.url
+        if not self.source.own or url in (HOME, GLOSSARY):
+            return None
+        return Terms(self.lookup(SIGN), self.source.display, relative(url, GLOSSARY))
+
+    def module(self) -> Draft:
+        """Notes beside highlighted code."""
+        links = cpp_links(self.source, self.lookup) if self.is_code else self.resolver.tokens()
+        language = "cpp" if self.is_code else "python"
+        lines = highlight(self.source.text, links, self._href, self.symbols.code, language)
+        sections = []
+        for section in self.leaf.module.sections:
+            notes = tuple(self._note(note, section.definition) for note in section.notes)
+            span = section.code
+            numbers = range(span.first, span.last + 1) if span else range(0)
+            code = tuple(CodeLine(number, lines[number - 1]) for number in numbers)
+            sections.append(DraftSection(section.definition, notes, code))
+        uses, kernels = self.resolver.uses(links), self.resolver.kernels(links)
+        return replace(self._draft(sections), uses=uses, kernels=kernels)
+
+    def prose(self) -> Draft:
+        """A Markdown page: its text is the one note of its module."""
+        (section,) = self.leaf.module.sections
+        return self._draft([DraftSection("", (self._note(section.notes[0], ""),), ())])
+
+    def _note(self, note: Note, within: str) -> NoteHtml:
+        """A note as HTML; a heading of level 1 that opens the page becomes its title."""
+        text, first_line = note.text, note.first_line
+        heading = None if self.begun else _H1.match(text)
+        self.begun = True
+        if heading:
+            written = (heading["atx"] or heading["setext"]).rstrip("#").strip()
+            self.heading = self._title(written, first_line)
+            text, first_line = text[heading.end() :], first_line + heading[0].count("\n")
+        shown = self._render(text, first_line, note.column, within)
+        if note.behind:
+            behind = f'<p class="behind"><code>{html.escape(note.behind, quote=False)}</code></p>\n'
+            shown = replace(shown, html=shown.html + behind)
+        return shown
+
+    def _draft(self, sections: list[DraftSection]) -> Draft:
+        front_matter = self.leaf.module.front_matter
+        name = self.source.name
+        title_note = self.heading or NoteHtml(html.escape(name), text=name)
+        title = title_note.text
+        if front_matter.get("title"):
+            note = self._title(front_matter["title"], self._line_of("title"))
+            title, title_note = note.text, self.heading or note
+        summary_note = NoteHtml("")
+        if front_matter.get("summary"):
+            summary_note = self._paragraph(front_matter["summary"], self._line_of("summary"))
+        return Draft(
+            name=name,
+            url=self.leaf.url,
+            display=self.source.display,
+            own=self.source.own,
+            prose=self.leaf.prose and not self.is_code,
+            front_matter=front_matter,
+            title=" ".join(title.split()),
+            title_note=title_note,
+            summary=" ".join(summary_note.text.split()) or self._opening(sections),
+            summary_note=summary_note,
+            sections=tuple(s for s in sections if s.code or any(n.html for n in s.notes)),
+            warning=self.leaf.warning(),
+            diagnostics=tuple(self.report),
+            answers={},
+            stamp="",
+        )
+
+    def _opening(self, sections: list[DraftSection]) -> str:
+        """The first paragraph of a page without a summary: of its docstring, if it has one.
+
+        What stands above a docstring is a licence more often than not.
+        """
+        docstrings = []
+        for shown, section in zip(sections, self.leaf.module.sections, strict=True):
+            if section.definition:
+                break
+            notes = zip(section.notes, shown.notes, strict=True)
+            docstrings += [note.text for written, note in notes if written.kind == "docstring"]
+        opening = [note.text for section in sections[:1] for note in section.notes]
+        return first_words([*docstrings, *opening])
+
+    def _title(self, text: str, line: int) -> NoteHtml:
+        """A title, rendered as a heading is, so that ``1. Attention`` is no list."""
+        note = self._render(f"# {' '.join(text.split())}", line, 0, "", Slugs())
+        if not note.headings:
+            return NoteHtml(html.escape(text), text=text)
+        heading = note.headings[0]
+        return replace(note, html=heading.html, text=heading.text, headings=())
+
+    def _paragraph(self, text: str, line: int) -> NoteHtml:
+        """A value of the front matter, without a paragraph around it."""
+        note = self._render(text, line, 0, "", Slugs())
+        inner = _PARAGRAPH.fullmatch(note.html)
+        return replace(note, html=inner[1] if inner else note.html, headings=())
+
+    def _line_of(self, key: str) -> int:
+        opening = re.compile(rf"\s*{key}\s*:")
+        lines = enumerate(self.source.lines, start=1)
+        return next((number for number, line in lines if opening.match(line)), 1)
+
+    def _render(
+        self, text: str, first_line: int, column: int, within: str, slugs: Slugs | None = None
+    ) -> NoteHtml:
+        context = NoteContext(
+            path=self.source.display,
+            first_line=first_line,
+            column=column,
+            slugs=slugs or self.slugs,
+            link=lambda written: (
+                self._file(written) or self.resolver.inline(written, within=within)
+            ),
+            href=self._href,
+            report=self.report,
+            terms=None if slugs else self.terms,
+            classes=self.symbols.names,
+            cite=lambda key: find_work(key, self.lookup, partial(relative, self.leaf.url)),
+        )
+        return self.symbols.mark(self.markdown.render(text, context))
+
+    def _file(self, written: str) -> Link | None:
+        """The page of a source file, by its path as seen from this source or from this page."""
+        if not _FILE.fullmatch(written):
+            return None
+        for start in (self.source.display, self.leaf.url):
+            path = posixpath.normpath(posixpath.join(posixpath.dirname(start), written))
+            is_python = path.endswith(".py")
+            target = self.lookup(_dotted(path) if is_python else path)
+            if target is not None:
+                name = target.definition.dotted if is_python else ""
+                return Link(target.url, name)
+        return None
+
+    def _href(self, link: Link) -> str:
+        return link.url if link.external else relative(self.leaf.url, link.url)
+
+
+def prose_target(source: SourceFile, url: str) -> Target:
+    """What a link to a Markdown file leads to; it is looked up by the file's path."""
+    return Target(Definition("module", source.display, "", 1, "", ""), url)
+
+
+def _dotted(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def first_words(texts: Iterable[str]) -> str:
+    """The first paragraph with words in it; of a long one, the words that fit."""
+    paragraphs = (line for text in texts for line in text.split("\n"))
+    words = next(filter(None, (" ".join(line.split()) for line in paragraphs)), "")
+    if len(words) <= LONGEST_OPENING:
+        return words
+    # One character more shows whether the last word is whole; an endless word has no end to keep.
+    whole = words[: LONGEST_OPENING + 1].rpartition(" ")[0]
+    return (whole or words[:LONGEST_OPENING]).rstrip(" ,;:") + " …"

@@ -1,0 +1,192 @@
+"""What programs read of a site: sitemap, ``robots.txt``, feed and inventory of names."""
+
+import datetime
+import io
+import posixpath
+import re
+import zipfile
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from pylit.addresses import canonical, relative
+from pylit.cards import CARDS
+from pylit.config import SiteConfig
+from pylit.cpp import is_cpp
+from pylit.model import Draft, Module, PageGroup, PageLink, Target
+
+_XML = '<?xml version="1.0" encoding="UTF-8"?>'
+#: Kind of a definition -> the role of Sphinx that refers to it.
+_ROLES = {
+    "module": "py:module",
+    "class": "py:class",
+    "function": "py:function",
+    "method": "py:method",
+    "constant": "py:data",
+}
+
+
+def sitemap(base_url: str, urls: Iterable[str]) -> bytes:
+    """``sitemap.xml``: the addresses of all pages, absolute, sorted.
+
+    There is no ``lastmod``: a date from the clock or from the file system would give two builds of
+    the same sources two different sites, and search engines ignore dates that are not trustworthy.
+    """
+    lines = [
+        _XML,
+        '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">',
+        *(f"  <url><loc>{escape(canonical(base_url, url))}</loc></url>" for url in sorted(urls)),
+        "</urlset>",
+    ]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def robots(base_url: str) -> bytes:
+    """Everything may be read; where the sitemap is, if the site has an address."""
+    lines = ["User-agent: *", "Allow: /"]
+    if base_url:
+        lines += ["", f"Sitemap: {base_url}sitemap.xml"]
+    return ("\n".join(lines) + "\n").encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One piece of news about one page."""
+
+    date: datetime.date
+    title: str
+    summary: str
+    #: Absolute address of the page.
+    url: str
+
+
+def feed(base_url: str, title: str, summary: str, entries: Sequence[Entry]) -> bytes:
+    """``feed.xml``: news as an Atom feed (RFC 4287), newest first; those of a day keep their order.
+
+    Dates are those that the author wrote down, so that the same sources give the same feed. A feed
+    must say when it changed last; one without news says the start of Unix time.
+    """
+    newest_first = sorted(entries, key=lambda entry: entry.date, reverse=True)
+    updated = newest_first[0].date if newest_first else datetime.date(1970, 1, 1)
+    lines = [
+        _XML,
+        '<feed xmlns="http://www.w3.org/2005/Atom">',
+        f"  <id>{escape(base_url)}</id>",
+        f"  <title>{escape(title)}</title>",
+        f"  <subtitle>{escape(summary)}</subtitle>",
+        f"  <updated>{_stamp(updated)}</updated>",
+        f"  <author><name>{escape(title)}</name></author>",
+        f'  <link rel="self" href="{escape(base_url)}feed.xml"/>',
+        f'  <link rel="alternate" href="{escape(base_url)}"/>',
+        *(line for entry in newest_first for line in _atom(entry)),
+        "</feed>",
+    ]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _atom(entry: Entry) -> list[str]:
+    return [
+        "  <entry>",
+        # Two pieces of news may be about one page; the fragment keeps their identities apart.
+        f"    <id>{escape(entry.url)}#news-{entry.date.isoformat()}</id>",
+        f"    <title>{escape(entry.title)}</title>",
+        f"    <updated>{_stamp(entry.date)}</updated>",
+        f'    <link href="{escape(entry.url)}"/>',
+        f"    <summary>{escape(entry.summary)}</summary>",
+        "  </entry>",
+    ]
+
+
+def _stamp(date: datetime.date) -> str:
+    return f"{date.isoformat()}T00:00:00Z"
+
+
+def inventory(project: str, targets: Iterable[Target], prose: Iterable[PageLink]) -> bytes:
+    """``objects.inv``, for links of Sphinx projects: definitions, and prose pages as documents.
+
+    The format is version 2 of Sphinx's inventories: four lines of text, then, compressed, one line
+    per object, ``name domain:role priority address displayed-name``.
+    """
+    lines = {_object(t.definition.dotted, _ROLES[t.definition.kind], 1, t.url) for t in targets}
+    for page in prose:
+        lines.add(_object(page.url.removesuffix(".html"), "std:doc", -1, page.url, page.title))
+    header = (
+        "# Sphinx inventory version 2\n"
+        f"# Project: {' '.join(project.split())}\n"
+        "# Version: \n"
+        "# The remainder of this file is compressed using zlib.\n"
+    )
+    body = "".join(sorted(lines)).encode()
+    return header.encode() + zlib.compress(body, 9)
+
+
+def _object(name: str, role: str, priority: int, url: str, shown: str = "-") -> str:
+    # `$` stands for the object's name, which most anchors end with.
+    if name and url.endswith(name):
+        url = url.removesuffix(name) + "$"
+    return f"{name} {role} {priority} {url} {' '.join(shown.split())}\n"
+
+
+ARCHIVE = "site.zip"
+_LINK = re.compile(r"\]\(([^()\s#:]+)")
+#: What is compressed already.
+_PACKED = (".woff2", ".inv")
+
+
+def text_url(draft: Draft) -> str:
+    """Where the page is as Markdown; empty for one that is put together of others."""
+    return f"{draft.url}.md" if draft.own and draft.display != draft.url else ""
+
+
+def page_text(draft: Draft, module: Module, texts: Mapping[str, str]) -> bytes:
+    """The page as its author wrote it: notes, and code in fences.
+
+    Links to sources lead to their texts, which `texts` maps their paths to.
+    """
+
+    def moved(link: re.Match[str]) -> str:
+        for start in (draft.display, draft.url):
+            path = posixpath.normpath(posixpath.join(posixpath.dirname(start), link[1]))
+            if path in texts:
+                return f"]({relative(draft.url, texts[path])}"
+        return link[0]
+
+    source = module.source.lines
+    language = "cpp" if is_cpp(module.source.name) else "python"
+    blocks = [] if module.source.text.lstrip().startswith("# ") else [f"# {draft.title}"]
+    blocks += [draft.front_matter["summary"]] if "summary" in draft.front_matter else []
+    for section in module.sections:
+        blocks += [_LINK.sub(moved, note.text.strip()) for note in section.notes]
+        if section.code:
+            lines = source[section.code.first - 1 : section.code.last]
+            blocks.append("\n".join([f"```{language}", *lines, "```"]))
+    return ("\n\n".join(filter(None, blocks)) + "\n").encode()
+
+
+def llms(config: SiteConfig, groups: Iterable[PageGroup], texts: Mapping[str, str]) -> bytes:
+    """``llms.txt``: what the site is, and where its pages are as Markdown, by their addresses."""
+    lines = [f"# {config.title}", "", f"> {config.summary}"]
+    for group in groups:
+        pages = [page for page in group.pages if page.url in texts]
+        lines += ["", f"## {group.title}", ""] if pages else []
+        for page in pages:
+            about = f": {page.summary}" if page.summary else ""
+            lines.append(f"- [{page.title}]({config.base_url}{texts[page.url]}){about}")
+    return ("\n".join(lines) + "\n").encode()
+
+
+def archive(files: Mapping[str, bytes]) -> bytes:
+    """The files of the site that a reader offline needs: the same bytes for the same ones."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as packed:
+        for path in sorted(files):
+            if path.startswith(CARDS):
+                continue
+            entry = zipfile.ZipInfo(f"site/{path}")
+            entry.external_attr = 0o644 << 16
+            small = path.endswith(_PACKED)
+            packed.writestr(
+                entry, files[path], zipfile.ZIP_STORED if small else zipfile.ZIP_DEFLATED, 6
+            )
+    return out.getvalue()

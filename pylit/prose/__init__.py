@@ -1,1 +1,0 @@
-"""Notes to HTML: Markdown, with anchors, footnotes, mathematics and links without addresses."""

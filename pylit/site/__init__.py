@@ -1,1 +1,0 @@
-"""Pages together: settings, addresses, neighbours, everything beside the pages, and the folder."""

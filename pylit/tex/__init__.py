@@ -1,1 +1,0 @@
-"""TeX to HTML, style rules and fonts, by MathJax in Node, with a cache."""
