@@ -1,19 +1,19 @@
 """What signatures and notes declare of shapes, compared with what ran.
 
 Notes declare ``* `x` has shape `[T, B, C]` ``, and tables of symbols have a column of shapes. Only
-what is surely meant is read: a name and a shape in the same breath. A text that says it in another
-way is left alone, for a wrong complaint is worse than none.
+a name directly followed by its shape is read: a false diagnostic is worse than a missing one.
 """
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 
 from pylit.diagnostics import Diagnostic
 from pylit.model import Module, Note
-from pylit.shapes.lines import Axes, Run, Traced
+from pylit.shapes.lines import Axes, Traced
 from pylit.shapes.names import Names, alternatives, evaluate, names, parse, text_of
 from pylit.shapes.plan import (
     CATEGORIES,
@@ -27,13 +27,13 @@ from pylit.shapes.plan import (
 )
 from pylit.shapes.tracer import Leaf, Value
 
-#: The axes of one shape, each with the texts that it may be: ``("T", "1")`` for ``[T|1]``.
-Shape = tuple[tuple[str, ...], ...]
+#: The axes of one shape; ``[T|1, B]`` is two shapes.
+Shape = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a note says that a name's shape is; one of several, where it gives several."""
+    """The shapes that a note allows for a name."""
 
     #: ``""`` is what a function returns.
     name: str
@@ -80,7 +80,7 @@ def claims(module: Module, words: Mapping[str, str]) -> Iterator[Claim]:
 
 
 def _said(text: str, defines: bool) -> Iterator[tuple[int, str, str, str]]:
-    """Of one paragraph: where something is said, of which name, in which text, the first shape."""
+    """The claims of one paragraph: offset, name, text with the shapes, and the first shape."""
     if text.startswith("```"):
         return
     if item := _ITEM.match(text):
@@ -110,7 +110,7 @@ def _tables(note: Note, words: Mapping[str, str]) -> Iterator[Claim]:
         elif {"code", "shape"} <= set(columns) and len(cells) == len(columns):
             of = _OF.search(code := cells[columns.index("code")])
             named = _OF.sub("", code)
-            # Other words beside the names say which of several things is meant; who knows.
+            # Other words beside the names choose among several tensors, which is not understood.
             if re.sub(r"`[^`]*`|[,…\s]|\band\b", "", named):
                 continue
             found: list[str] = []
@@ -125,18 +125,18 @@ def _tables(note: Note, words: Mapping[str, str]) -> Iterator[Claim]:
 
 
 def _shapes(text: str, words: Mapping[str, str]) -> tuple[Shape, ...]:
-    """The shapes in a text; none at all if one of them cannot be read."""
-    found = []
+    """The shapes that a text allows; none at all if one of them cannot be read."""
+    found: list[Shape] = []
     for match in _SHAPE.finditer(text):
-        axes = []
-        for axis in match[1].split(","):
-            options = [part.strip().replace("…", "...") for part in re.split(r"\\?\||\bor\b", axis)]
-            axes.append(
-                tuple(re.sub(r"\w+", lambda word: words.get(word[0], word[0]), o) for o in options)
-            )
-            if any(option != "..." and parse(option) is None for option in axes[-1]):
-                return ()
-        found.append(tuple(axes))
+        letters = re.sub(r"\w+", lambda word: words.get(word[0], word[0]), match[1])
+        letters = letters.replace("…", "...")
+        axes = [
+            [part.strip() for part in re.split(r"\\?\||\bor\b", axis)]
+            for axis in letters.split(",")
+        ]
+        if any(part != "..." and parse(part) is None for axis in axes for part in axis):
+            return ()
+        found += product(*axes)
     return tuple(found)
 
 
@@ -180,7 +180,11 @@ class Matcher:
             return self.fits(parts[0], (value[0]._replace(times=None),))
         endless = any(isinstance(p, ast.Constant) and p.value is Ellipsis for p in parts)
         if name in ("tuple", "Tuple") and not endless:
-            return all(self.fits(part, _item(value, str(i))) for i, part in enumerate(parts))
+            items: defaultdict[str, list[Leaf]] = defaultdict(list)
+            for leaf in value:
+                index, _, path = leaf.path.partition(".")
+                items[index].append(leaf._replace(path=path))
+            return all(self.fits(part, tuple(items[str(i)])) for i, part in enumerate(parts))
         return True
 
     def sizes_fit(self, tokens: Sequence[str], dims: Sequence[int]) -> bool:
@@ -212,67 +216,70 @@ class Matcher:
         return self._sizes.get(name, size) == size
 
 
-def _item(value: Value, index: str) -> Value:
-    """The part of a tuple's description that is about one of its items."""
-    paths = [(leaf, *leaf.path.partition(".")) for leaf in value]
-    return tuple(leaf._replace(path=rest) for leaf, first, _, rest in paths if first == index)
-
-
 def check(
     module: Module, plan: Plan, traced: Sequence[Traced], axes: Axes
 ) -> tuple[Diagnostic, ...]:
     """The disagreements of one module."""
-    found = [*_signatures(module, plan, traced, axes)]
+    source = module.source
+
+    def fault(line: int, column: int, code: str, message: str) -> Diagnostic:
+        hint = "correct the declared shape, or the run"
+        text = source.lines[line - 1]
+        return Diagnostic(source.display, line, column + 1, code, message, hint, text)
+
+    found: dict[object, Diagnostic] = {}
+    for one in traced:
+        for function, name, ours, theirs in _misfits(plan, one, axes):
+            if node := annotation(function.node, name):
+                what = f"`{name}` of" if name else "the result of"
+                message = (
+                    f"{what} `{function.qualname}` is declared otherwise than it ran: "
+                    f"{_named((ours,), (theirs,), one)}, at {one.place}"
+                )
+                place = node.lineno, node.col_offset
+                found.setdefault((function, name), fault(*place, "shape-declared", message))
     known = [seen for one in traced for seen in _seen(plan, one)]
     for claim in claims(module, axes.words):
-        found += _claimed(module, plan, claim, known, axes)
-    return tuple(dict.fromkeys(found))
+        around = None if claim.table else plan.function_at(claim.line)
+        scope = claim.scope or (around.qualname if around else "")
+        about = [seen for each in known if (seen := _meant(claim, scope, each))]
+        # A claim is wrong if its name is known, and never had the shape.
+        if about and not any(_ever(claim, seen, axes) for seen in about):
+            seen = about[0]
+            what = f"`{claim.name}`" if claim.name else "what is returned"
+            part = "part of " if "[" in claim.name else ""
+            message = (
+                f"{what} is said to be `{claim.text}`; it was "
+                f"{part}{_named(*seen.values, seen.traced)} "
+                f"at {source.display}:{seen.line}, run by {seen.traced.place}"
+            )
+            column = max(source.lines[claim.line - 1].find(claim.text), 0)
+            found.setdefault(claim, fault(claim.line, column, "shape-note", message))
+    return tuple(dict.fromkeys(found.values()))
 
 
-def _signatures(
-    module: Module, plan: Plan, traced: Sequence[Traced], axes: Axes
-) -> Iterator[Diagnostic]:
-    told: set[tuple[int, str]] = set()
-    for one in traced:
-        first, second = one.runs
-        for line in sorted(first.calls.keys() & second.calls.keys() & plan.functions.keys()):
-            function = plan.functions[line]
-            ours, theirs = (dict(_misfits(function, run, line, axes)) for run in one.runs)
-            for name in ours:
-                node = annotation(function.node, name)
-                if node is None or name not in theirs or (line, name) in told:
-                    continue
-                told.add((line, name))
-                what = f"`{name}` of" if name else "the result of"
-                ran = _named((ours[name],), (theirs[name],), one)
-                yield Diagnostic(
-                    module.source.display,
-                    node.lineno,
-                    node.col_offset + 1,
-                    "shape-declared",
-                    f"{what} `{function.qualname}` is declared otherwise than it ran: {ran}, "
-                    f"at {one.place}",
-                    "mend the declared shape, or the run",
-                    module.source.lines[node.lineno - 1],
-                )
-
-
-def _misfits(function: Function, run: Run, line: int, axes: Axes) -> Iterator[tuple[str, Value]]:
-    """The parameters of a function, and "" for its result, that had another shape in some call."""
-    for call in run.calls[line]:
-        matcher = Matcher(run.sizes, axes.lengths)
-        for name, value in call.items():
-            if not matcher.fits(annotation(function.node, name), value):
-                yield name, value
+def _misfits(plan: Plan, one: Traced, axes: Axes) -> Iterator[tuple[Function, str, Value, Value]]:
+    """Parameters, and "" for results, that had another shape than declared in both runs."""
+    first, second = one.runs
+    for line in sorted(first.calls.keys() & second.calls.keys() & plan.functions.keys()):
+        function = plan.functions[line]
+        ours: dict[str, Value] = {}
+        theirs: dict[str, Value] = {}
+        for run, wrong in ((first, ours), (second, theirs)):
+            for call in run.calls[line]:
+                matcher = Matcher(run.sizes, axes.lengths)
+                for name, value in call.items():
+                    if not matcher.fits(annotation(function.node, name), value):
+                        wrong[name] = value
+        yield from ((function, name, ours[name], theirs[name]) for name in ours if name in theirs)
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A name with what it was, in both runs."""
+    """A name with its values in both runs; the name ``""`` is what a function returned."""
 
     #: The function or class that it belongs to.
     owner: str
-    #: ``""`` is what a function returned.
     name: str
     line: int
     values: tuple[tuple[Value, ...], tuple[Value, ...]]
@@ -280,7 +287,7 @@ class _Seen:
 
 
 def _seen(plan: Plan, one: Traced) -> Iterator[_Seen]:
-    """Everything that the runs know by name."""
+    """All values of the runs that belong to a function or class."""
     first, second = one.runs
     for key in (key for key in first.values if key in second.values):
         line, kind, name = key
@@ -288,56 +295,21 @@ def _seen(plan: Plan, one: Traced) -> Iterator[_Seen]:
         owner = function.qualname if function else ""
         if kind == "field":
             owner, _, name = name.rpartition(".")
-        # What a lambda returns is not what its function does.
+        # The result of a lambda is not the result of its function.
         if owner and (kind != "return" or (statement is not None and statement.returns)):
             yield _Seen(owner, name, line, (first.values[key], second.values[key]), one)
 
 
-def _claimed(
-    module: Module, plan: Plan, claim: Claim, known: Iterable[_Seen], axes: Axes
-) -> Iterator[Diagnostic]:
-    """A claim is wrong if its name is known, and never was what it says."""
-    function = plan.function_at(claim.line)
-    scope = claim.scope or (function.qualname if function and not claim.table else "")
-    if not scope and not claim.table:
-        return
-    about = [seen for seen in known if _concerns(claim, scope, seen)]
-    if not about or any(_ever(claim, seen, axes) for seen in about):
-        return
-    seen = about[0]
-    what = f"`{claim.name}`" if claim.name else "what is returned"
-    part = "part of " if "[" in claim.name else ""
-    ours, theirs = (_parts_of(values, claim, seen) for values in seen.values)
-    source = module.source.lines[claim.line - 1]
-    yield Diagnostic(
-        module.source.display,
-        claim.line,
-        max(source.find(claim.text), 0) + 1,
-        "shape-note",
-        f"{what} is said to be `{claim.text}`; it was {part}{_named(ours, theirs, seen.traced)} "
-        f"at {module.source.display}:{seen.line}, run by {seen.traced.place}",
-        "mend the note, or the run",
-        source,
-    )
-
-
-def _concerns(claim: Claim, scope: str, seen: _Seen) -> bool:
-    """Whether a known name is the one that a note speaks of."""
+def _meant(claim: Claim, scope: str, seen: _Seen) -> _Seen | None:
+    """The tensors that a claim is about, with their values; None if it is about others."""
     if claim.table:
-        inside = seen.owner.rpartition(".")[2] == scope or not scope
+        inside = scope in ("", seen.owner.rpartition(".")[2])
     else:
-        # What a class's note says of a name is about its attributes, not some method's variable.
+        # The note of a class is about its attributes, not about the variables of a method.
         attribute = seen.name.startswith("self.") and seen.owner.startswith(f"{scope}.")
-        inside = attribute or seen.owner == scope
+        inside = bool(scope) and (attribute or seen.owner == scope)
     if not inside or not claim.name:
-        return inside and not seen.name
-    return any(_parts_of(seen.values[0], claim, seen))
-
-
-def _parts_of(values: Sequence[Value], claim: Claim, seen: _Seen) -> tuple[Value, ...]:
-    """Of each value, the tensors that a claim speaks of."""
-    if not claim.name:
-        return tuple(values)
+        return seen if inside and not seen.name else None
     name = claim.name.partition("[")[0]
 
     def meant(leaf: Leaf) -> bool:
@@ -345,23 +317,24 @@ def _parts_of(values: Sequence[Value], claim: Claim, seen: _Seen) -> tuple[Value
         ends = claim.table and "." in name and text.endswith(f".{name}")
         return ends or text in (name, f"self.{name}")
 
-    return tuple(tuple(filter(meant, value)) for value in values)
+    ours, theirs = (tuple(tuple(filter(meant, v)) for v in values) for values in seen.values)
+    return replace(seen, values=(ours, theirs)) if any(ours) else None
 
 
 def _ever(claim: Claim, seen: _Seen, axes: Axes) -> bool:
-    """Whether the name was what the claim says at any time; None is anything.
+    """Whether a value had a claimed shape at any time; None has every shape.
 
-    A run that agrees is enough: sizes that meet by chance, as T+2 may meet B, do so in one.
+    A run that agrees is enough: sizes that are equal by chance, as T+2 may be B, are so in one.
     """
-    tokens = [one for shape in claim.shapes for one in product(*shape)]
     for values, run in zip(seen.values, seen.traced.runs, strict=True):
-        leaves = [leaf for value in _parts_of(values, claim, seen) for leaf in value]
+        leaves = [leaf for value in values for leaf in value]
         forms = [form for leaf in leaves for form in _forms(leaf, "[" in claim.name)]
-        if not forms or any(
-            Matcher(run.sizes, axes.lengths).sizes_fit(one, form)
-            for one in tokens
+        fits = (
+            Matcher(run.sizes, axes.lengths).sizes_fit(shape, form)
+            for shape in claim.shapes
             for form in forms
-        ):
+        )
+        if not forms or any(fits):
             return True
     return False
 

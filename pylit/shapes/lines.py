@@ -1,8 +1,7 @@
 """From runs to the lines of a page: the chip at a line's end, and lines that nothing came to.
 
-A run is told in numbers; two of them together are told in names. What runs told outlives an edit to
-the notes around the code that ran: its lines move, and nothing else. As long as the lines of code
-say the same in the same order, the tenth of them is the tenth of the day when it ran.
+A run gives sizes; two runs together give names. Results of runs stay valid when notes around the
+code are edited: the lines of code keep their order, and only their numbers change.
 """
 
 import math
@@ -129,10 +128,9 @@ def module_lines(text: str, plan: Plan, traced: Sequence[Traced]) -> ModuleShape
 
 
 def _forms(traced: Sequence[Traced]) -> Forms:
-    """What each name was on each line. A run tells of that where no run before it did.
+    """The shapes of each name on each line, from the first trace function that has them.
 
-    So the first function of a file tells its story alone, and the others fill in what it left out:
-    a tensor where it had None, and None where it had one.
+    Later ones add what it left out: a tensor where it had None, and None where it had a tensor.
     """
     forms: dict[Key, list[Parts]] = {}
     for one in traced:

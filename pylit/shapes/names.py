@@ -32,7 +32,7 @@ _SIGNS = (
 
 
 def _python(text: str) -> str:
-    """An expression as Python writes it; sizes are whole, and so are their halves."""
+    """An expression in Python's syntax, with integer division."""
     for written, meant in _SIGNS:
         text = re.sub(written, meant, text.strip())
     return text
@@ -55,24 +55,19 @@ def parse(text: str) -> tuple[CodeType, frozenset[str]] | None:
 
 def names(text: str) -> frozenset[str]:
     """The names in an expression."""
-    found = parse(text)
-    return found[1] if found else frozenset()
+    return found[1] if (found := parse(text)) else frozenset()
 
 
 def evaluate(text: str, sizes: Mapping[str, int]) -> int | None:
     """The value of an expression; None if it has a name without a size, or is none."""
     found = parse(text)
-    if found is None or not found[1] <= sizes.keys():
-        return None
     try:
-        value: int = eval(found[0], {"__builtins__": {}}, sizes)
-    except ZeroDivisionError:
+        return int(eval(found[0], {"__builtins__": {}}, sizes)) if found else None
+    except (NameError, ZeroDivisionError):
         return None
-    return value
 
 
 Sizes = Mapping[str, int]
-Derived = Mapping[str, str]
 _PRIMES = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47)
 #: So many axes a run may have.
 MOST_AXES = len(_PRIMES) - 1
@@ -85,7 +80,7 @@ UNKNOWN = "?"
 
 
 def assign(
-    axes: Sequence[str], derived: Derived, small: Collection[str] = ()
+    axes: Sequence[str], derived: Mapping[str, str], small: Collection[str] = ()
 ) -> tuple[dict[str, int], ...]:
     """Two sizes for each axis: small primes for those of `small`, such as a number of layers.
 
@@ -156,7 +151,7 @@ class Names:
             for pair, texts in found.items():
                 if level is levels[-1] and min(pair) < _SMALL:
                     continue
-                # Two names that are as simple: nobody can tell which is meant.
+                # Two names of one level are ambiguous.
                 self._known.setdefault(pair, texts[0] if len(texts) == 1 else UNKNOWN)
 
     def name(self, first: int, second: int) -> str:
@@ -181,7 +176,7 @@ def _levels(axes: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     return axes, tuple(second), tuple(third)
 
 
-#: Different shapes of one name that are shown, and letters of all of them.
+#: Different shapes of one name that are shown, and characters of all of them.
 MOST, LONG = 3, 54
 #: What stands for forms that are too many to tell.
 MORE = "…"
@@ -195,7 +190,7 @@ NONE_PARTS: Parts = (("", "None", ""),)
 def alternatives(first: Sequence[Value], second: Sequence[Value], names: Names) -> list[Parts]:
     """The different forms of a value in two runs, those that differ in a number only as a range.
 
-    A form that one of the runs did not have is left out: nobody could name it.
+    A form that only one of the runs had is left out: two sizes are needed for a name.
     """
     ours, theirs = _by_kind(first), _by_kind(second)
     found = [
@@ -208,11 +203,11 @@ def alternatives(first: Sequence[Value], second: Sequence[Value], names: Names) 
 
 
 def _by_kind(values: Sequence[Value]) -> dict[Value, list[Vector]]:
-    """The numbers of values, by all else that they are; those stand there as zeros."""
+    """The sizes of values, by the values with zeros in place of the sizes."""
     found: dict[Value, list[Vector]] = {}
     for value in values:
-        all_of = (n for leaf in value for n in (leaf.times, *(leaf.dims or ())))
-        numbers = tuple(n for n in all_of if n is not None)
+        sizes = (size for leaf in value for size in (leaf.times, *(leaf.dims or ())))
+        numbers = tuple(size for size in sizes if size is not None)
         kind = tuple(
             leaf._replace(dims=leaf.dims and (0,) * len(leaf.dims), times=leaf.times and 0)
             for leaf in value
@@ -225,14 +220,10 @@ def _parts(kind: Value, texts: Sequence[str]) -> Parts:
     rest = iter(texts)
     parts = []
     for path, dims, dtype, times in kind:
-        count = "" if times is None else f"{next(rest)} × "
+        shape = "" if times is None else f"{next(rest)} × "
         sizes = [next(rest) for _ in dims or ()]
-        shape = count + (f"[{', '.join(sizes)}]" if sizes else "scalar")
-        if dims is None:
-            shape = "None"
-        elif sizes and set(sizes) == {MORE}:
-            shape = MORE
-        parts.append((path, shape, dtype.removeprefix("float32")))
+        shape += f"[{', '.join(sizes)}]" if sizes else "None" if dims is None else "scalar"
+        parts.append((path, MORE if set(sizes) == {MORE} else shape, dtype.removeprefix("float32")))
     return tuple(parts)
 
 

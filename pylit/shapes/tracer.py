@@ -93,7 +93,7 @@ def _within(parts: Any) -> list[Leaf]:
 
 
 def named_parts(value: Any) -> list[tuple[str, Any]]:
-    """Fields of a named tuple or dataclass; parameters and buffers of a module without parts."""
+    """Fields of a named tuple or dataclass; parameters and buffers of a leaf module."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return list(zip(value._fields, value, strict=False))
     if isinstance(value, type):
@@ -140,7 +140,7 @@ def mark(value: Any) -> Any:
 
 @dataclass(slots=True)
 class _Watched:
-    """A frame that is running: of which statement, and what it mentions as it was before."""
+    """A running frame: its current statement, and the versions of what that mentions."""
 
     pending: Statement | None = None
     marks: dict[Path, Any] = field(default_factory=dict)
@@ -225,8 +225,7 @@ class Tracer:
         self._finish(frame, watched)
         watched.pending = statement
         if statement is not None:
-            # Of a statement that binds something that is the news, and not which of the views of a
-            # tensor count its changes together.
+            # Views of a tensor share its version: only statements that bind nothing are watched.
             mentions = () if statement.targets else statement.mentions
             watched.marks = {path: mark(follow(frame.f_locals, path)) for path in mentions}
 

@@ -310,7 +310,7 @@ def test_a_wrong_shape_in_a_note_keeps_the_site_as_it_was(tmp_path: Path):
         "at pkg/work.py:12, run by docs_src/traces/pkg/work.py:8\n"
         "        * `x` has shape `[C, T]`\n"
         "                         ^\n"
-        "    hint: mend the note, or the run"
+        "    hint: correct the declared shape, or the run"
     ]
     assert tree(tmp_path / "site") == before
     # A second build has not forgotten.
