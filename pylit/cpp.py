@@ -1,9 +1,9 @@
 """C++ beside the Python of a package, or in folders below its ``cpp``: kernels, pages too.
 
-A comment that has its lines for itself is a note, and what follows is its code, as in Python.
-Comments are those that begin with ``//``; a ``/*`` block stays in the code. Nothing is parsed: what
-begins in the first column of a line and looks like a definition is one. Names lead to definitions
-in the file or in what it includes, and included files to their pages.
+A comment block on lines of its own is a note, and what follows is its code, as in Python. Comments
+are those that begin with ``//``; a ``/*`` block stays in the code. Nothing is parsed: a line that
+is not indented and looks like a definition is one. Names lead to definitions in the file or in the
+files that it includes, and included files to their pages.
 """
 
 import posixpath
@@ -65,26 +65,26 @@ def parse_cpp(source: SourceFile) -> Module:
                 shown = line.partition("{")[0] if kind == "function" else line.rstrip("{ ")
                 # One statement may define several constants.
                 names = list(filter(None, match.groups())) or re.findall(r"(\w+) *=", line)
-                for name in names:
-                    definitions.append(
-                        Definition(kind, source.name, name, number, shown.rstrip(), "")
-                    )
+                shown = shown.rstrip()
+                definitions += [Definition(kind, source.name, n, number, shown, "") for n in names]
                 break
     sections = build_sections(source.lines, comment_notes(comments, ()), {})
     return Module(source, {}, tuple(definitions), sections, parsed=False)
 
 
-def includes(source: SourceFile) -> list[tuple[str, ...]]:
-    """For each included file the names it may have, below the folders around, outermost first.
+def includes(source: SourceFile) -> dict[Position, tuple[str, ...]]:
+    """The names that each included file may have, below the folders around, outermost first.
 
-    Which of them compilers look into, no source says.
+    The keys are positions of file names. Which folders a compiler searches, no source says.
     """
     folders = [str(folder) for folder in PurePosixPath(source.name).parents][::-1]
-    found = filter(None, map(_INCLUDE.match, source.lines))
-    return [
-        tuple(posixpath.normpath(posixpath.join(folder, match[1])) for folder in folders)
-        for match in found
-    ]
+    found = {}
+    for number, line in enumerate(source.lines, start=1):
+        if file := _INCLUDE.match(line):
+            paths = (posixpath.join(folder, file[1]) for folder in folders)
+            start = file.start(1) + file[1].rfind("/") + 1
+            found[number, start] = tuple(map(posixpath.normpath, paths))
+    return found
 
 
 def cpp_links(
@@ -95,16 +95,12 @@ def cpp_links(
     A function is linked where it is called, and not where a member has its name. A parameter that
     hides a definition is not noticed.
     """
-    included = iter(includes(source))
     found: dict[Position, Link] = {}
+    for place, names in includes(source).items():
+        if target := next(filter(None, map(lookup, names[::-1])), None):
+            found[place] = Link(target.url, target.definition.dotted)
     for number, line in enumerate(source.lines, start=1):
-        if file := _INCLUDE.match(line):
-            target = next(filter(None, map(lookup, next(included)[::-1])), None)
-            if target:
-                start = file.start(1) + file[1].rfind("/") + 1
-                found[number, start] = Link(target.url, target.definition.dotted)
-            continue
-        for word in _WORD.finditer(line):
+        for word in _WORD.finditer(line) if not _INCLUDE.match(line) else ():
             target = lookup(f"{source.name}.{word[0]}")
             if target is None or line[: word.start()].rstrip().endswith(_MEMBER):
                 continue

@@ -1,22 +1,19 @@
 """Python source files under a folder, read as Python itself would read them.
 
-A source is a package, a folder of modules, or one ``.py`` file. What is hidden is left out, and
-what tools made: environments, caches, installed metadata, and ``build`` and ``dist`` beside a
-project's files, unless they are packages; the folder that is asked for never is. Symbolic links to
-folders are not followed: what lies inside the source is there already, and what lies outside, a
-file too, was not meant to be published.
+A source is a package, a folder of modules, or one ``.py`` file. Left out are hidden files and the
+output of tools: environments, caches, installed metadata, and ``build`` and ``dist`` beside a
+project's files, unless they are packages; the source folder itself never is. Symbolic links to
+folders are not followed: a folder inside the source is found anyway, and what lies outside, a file
+too, was not meant to be published.
 """
 
 import codecs
-import errno
 import hashlib
 import io
 import os
 import stat
 import tokenize
-from collections import Counter
 from collections.abc import Iterable, Iterator
-from functools import cache
 from pathlib import Path
 
 from pylit.diagnostics import Report
@@ -46,90 +43,84 @@ def discover(root: Path, *, own: bool, report: Report) -> Iterator[SourceFile]:
     ``torch.nn.modules.linear``. Missing or without Python, `root` is an error; other faults are
     errors in the site's `own` sources and warnings elsewhere.
     """
-    # Not `resolve`: what a symbolic link is called is what its modules are called.
+    # Not `resolve`: modules are called what a symbolic link to them is called.
     top = Path(os.path.abspath(root))
-    home = top if os.path.isdir(top) else top.parent
-    base = _import_root(home)
-
-    @cache
-    def parts(folder: Path) -> tuple[str, ...]:
-        """The dotted name of a folder; it starts anew at ``src`` and where a project begins."""
-        if folder == home:
-            return folder.relative_to(base).parts
-        is_root = folder.name in ("src", *_INSTALLED) or _holds(folder, _PROJECT_FILES)
-        anew = is_root and not _is_package(folder) and not _is_package(folder.parent)
-        return () if anew else (*parts(folder.parent), folder.name)
-
-    known = len(report)
-    found = [top] if os.path.lexists(top) and top.suffix == ".py" else []
-    if home is top:
-        found = list(_files(top, base, own=own, report=report))
-    short = {path: _name(path, parts(path.parent)) for path in found}
-    times = Counter(short.values())
+    is_folder = os.path.isdir(top)
+    base = _import_root(top if is_folder else top.parent)
+    faults = len(report)
+    paths = [top] if os.path.lexists(top) and top.suffix == ".py" else []
+    if is_folder:
+        paths = list(_files(top, base, own=own, report=report))
     readable = False
-    # Two roots may have modules of one name.
-    names = {
-        path: name if times[name] == 1 else _name(path, path.parent.relative_to(base).parts)
-        for path, name in short.items()
-    }
-    for path in sorted(found, key=lambda path: (names[path], path)):
+    for name, path in sorted((_name(path, base), path) for path in paths):
         display = _text(path.relative_to(base))
-        source = read_source(path, name=names[path], display=display, own=own, report=report)
+        source = read_source(path, name=name, display=display, own=own, report=report)
         if source is not None:
             readable = True
             yield source
     if not readable:
-        told = "source-missing", "it holds no Python", _WHAT_TO_NAME
-        if found or len(report) > known:
-            told = "source-unreadable", "none of its Python can be read", _UNREADABLE
+        fault = "source-missing", "it holds no Python", _WHAT_TO_NAME
+        if paths or len(report) > faults:
+            fault = "source-unreadable", "none of its Python can be read", _UNREADABLE
         elif not os.path.lexists(top):
-            told = "source-missing", "it is not there", "paths count from where you are"
-        report.fault(True, (_text(root), 0, 0), *told)
+            fault = "source-missing", "it is not there", "paths count from where you are"
+        report.fault(True, (_text(root), 0, 0), *fault)
 
 
 def read_source(
     path: Path, *, name: str, display: str, own: bool, report: Report
 ) -> SourceFile | None:
-    """Read one file. One that cannot be read is None; one that is not text is read as if it were.
-
-    The text has no byte order mark and its lines end with ``\\n``; the digest is of the bytes.
-    """
-    try:
-        # To open a pipe would be to wait for its other end.
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise OSError(errno.EINVAL, "not a regular file")
-        raw = path.read_bytes()
-    except OSError as error:
-        message = f"cannot be read: {error.strerror or error}"
-        report.fault(own, (display, 0, 0), "source-unreadable", message, _UNREADABLE)
+    """One file, with its text as `decode` gives it; None, with a report, if it cannot be read."""
+    raw = read_bytes(path, display, own=own, report=report)
+    if raw is None:
         return None
-    text, fault = decode(raw)
+    text, fault = decode(raw, declared=path.suffix == ".py")
     if fault:
         line, column, message = fault
         shown = text.split("\n")[line - 1][:200]
-        told = "source-encoding", message, "save the file as UTF-8", shown
-        report.fault(own, (display, line, column), *told)
+        hint = "save the file as UTF-8"
+        report.fault(own, (display, line, column), "source-encoding", message, hint, shown)
     is_package = path.name == "__init__.py"
     return SourceFile(path, name, display, is_package, own, text, hashlib.sha256(raw).hexdigest())
 
 
-def decode(raw: bytes) -> tuple[str, tuple[int, int, str] | None]:
-    """The text of a file, and its first fault: line, column and what it is.
-
-    Of a file that is not in its encoding, what is valid UTF-8 is read as that, and every other byte
-    becomes ``\\xe9``, as Python would write it.
-    """
-    encoding = "utf-8"
+def read_bytes(path: Path, display: str, *, own: bool, report: Report) -> bytes | None:
+    """The content of a regular file; None, with a report, if it cannot be read."""
     try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
+        # To open a pipe would be to wait for its other end.
+        if stat.S_ISREG(path.stat().st_mode):
+            return path.read_bytes()
+        reason = "not a regular file"
+    except OSError as error:
+        reason = error.strerror or str(error)
+    _unreadable(display, reason, own=own, report=report)
+    return None
+
+
+def _unreadable(display: str, reason: str, *, own: bool, report: Report) -> None:
+    message = f"cannot be read: {reason}"
+    report.fault(own, (display, 0, 0), "source-unreadable", message, _UNREADABLE)
+
+
+def decode(raw: bytes, *, declared: bool = True) -> tuple[str, tuple[int, int, str] | None]:
+    """The text of a file, its lines ended by ``\\n``; and its first fault: line, column, message.
+
+    The encoding is UTF-8, or what a Python file declares; a byte order mark is removed. In a file
+    that is not in its encoding, what is valid UTF-8 is read as that, and every other byte becomes
+    ``\\xe9``, as Python would write it.
+    """
+    encoding = "utf-8-sig"
+    try:
+        if declared:
+            encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
         text = raw.decode(encoding)
-        # Encodings such as `unicode_escape` can make what is no text at all.
+        # Encodings such as `unicode_escape` can give surrogates, which no file can hold.
         text.encode("utf-8")
         return _unix(text), None
     except UnicodeDecodeError as error:
         before = _unix(raw[: error.start].decode(encoding, "replace"))
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-        message = f"byte 0x{raw[error.start]:02X} is not {encoding.upper()}"
+        message = f"byte 0x{raw[error.start]:02X} is not {encoding.removesuffix('-sig').upper()}"
         fault = line, column, message
     except (SyntaxError, ValueError) as error:
         fault = 1, 1, f"Python cannot read it: {error}"
@@ -137,25 +128,22 @@ def decode(raw: bytes) -> tuple[str, tuple[int, int, str] | None]:
 
 
 def _unix(text: str) -> str:
-    """`text` with every line ended by ``\\n``."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _files(top: Path, base: Path, *, own: bool, report: Report) -> Iterator[Path]:
-    """The Python files below `top`; also what only looks like one, for `read_source` to say so."""
+    """What is named like a Python file below `top`; `read_source` reports what is none."""
 
     def unreadable(error: OSError) -> None:
-        place = _text(Path(error.filename).relative_to(base)), 0, 0
-        message = f"cannot be read: {error.strerror}"
-        report.fault(own, place, "source-unreadable", message, _UNREADABLE)
+        display = _text(Path(error.filename).relative_to(base))
+        _unreadable(display, error.strerror or str(error), own=own, report=report)
 
     inside = os.path.realpath(top)
     for name, folders, files in os.walk(top, onerror=unreadable):
-        paths = [Path(name, each) for each in (*folders, *files)]
         kept = []
-        for path in sorted(each for each in paths if not _is_skipped(each)):
+        for path in sorted(Path(name, each) for each in (*folders, *files)):
             is_folder = path.name in folders
-            if not is_folder and path.suffix != ".py":
+            if _is_skipped(path) or not (is_folder or path.suffix == ".py"):
                 continue
             if os.path.islink(path) and not Path(os.path.realpath(path)).is_relative_to(inside):
                 message = "a symbolic link that leaves the source is not followed"
@@ -169,10 +157,13 @@ def _files(top: Path, base: Path, *, own: bool, report: Report) -> Iterator[Path
         folders[:] = kept
 
 
-def _name(path: Path, parts: tuple[str, ...]) -> str:
-    """The dotted name of a file in a package or folder of that name."""
-    own = () if path.name == "__init__.py" and parts else (path.stem,)
-    return _text(".".join((*parts, *own)))
+def _name(path: Path, base: Path) -> str:
+    """The dotted name of a module, which begins below a project's ``src``."""
+    *folders, _ = path.relative_to(base).parts
+    if folders[:1] == ["src"] and not _is_package(base / "src"):
+        folders = folders[1:]
+    own = [] if path.name == "__init__.py" and folders else [path.stem]
+    return _text(".".join([*folders, *own]))
 
 
 def _import_root(folder: Path) -> Path:
@@ -188,7 +179,6 @@ def _import_root(folder: Path) -> Path:
 
 
 def _is_skipped(path: Path) -> bool:
-    """Whether a file or folder is left out; see above."""
     name = path.name
     if name.startswith(".") or name in _SKIPPED_NAMES or name.endswith(_SKIPPED_SUFFIXES):
         return True

@@ -1,18 +1,18 @@
 """Source code to HTML, one line at a time: few elements, and names that lead to definitions.
 
-Pygments reads a whole file once; its tokens are cut at line ends, so that each line is HTML that
-stands by itself. Only what a reader's eye needs is marked: plain names, operators and punctuation
-stay text. The text of the lines, put together, is the source.
+Pygments reads a whole file once; its tokens are split at line ends, so that each line is HTML of
+its own. Plain names, operators and punctuation stay text. The lines' text together is the source.
 """
 
 import html
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from types import MappingProxyType
 
 from pygments.lexer import Lexer
-from pygments.lexers import get_lexer_by_name
+from pygments.lexers import TextLexer, get_lexer_by_name
 from pygments.token import Comment, Generic, Keyword, Literal, Name, Operator, _TokenType
 from pygments.util import ClassNotFound
 
@@ -42,6 +42,8 @@ _CLASSES: dict[_TokenType, str] = {
 #: A stretch of one line: its class or "", and its text.
 Piece = tuple[str, str]
 Tokens = Iterable[tuple[_TokenType, str]]
+#: Makes the HTML of a name from the class of its token and its text.
+_Name = Callable[[str, str], str]
 
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 
@@ -57,33 +59,29 @@ def highlight(
 
     `marks` are classes of names, by the same.
     """
+    names: defaultdict[int, dict[int, _Name]] = defaultdict(dict)
+    for place in {*links, *marks}:
+        line, offset = place
+        names[line][offset] = partial(_name, links.get(place), marks.get(place, ""), href)
     lines = text.split("\n")
-    names: list[dict[int, Callable[[str, str], str]]] = [{} for _ in lines]
-    for line, offset in sorted({*links, *marks}):
-        place = line, offset
-        if line <= len(lines):
-            names[line - 1][offset] = partial(_name, links.get(place), marks.get(place, ""), href)
     # A line that is too long is data; and Pygments looks from each line of blanks to the end of
     # the blank lines after it.
     plain = [len(line) > LONGEST or line.isspace() for line in lines]
     shown = "\n".join("" if bare else line for line, bare in zip(lines, plain, strict=True))
-    lexer = _lexer(language)
-    assert lexer is not None
-    tokens: Tokens = ((kind, value) for _, kind, value in lexer.get_tokens_unprocessed(shown))
+    tokens = _tokens(shown, language)
     pieces = _lines(_python(tokens) if language == "python" else tokens)
     return tuple(
-        escape(line) if bare else _emit(piece, marked)
-        for line, bare, piece, marked in zip(lines, plain, pieces, names, strict=True)
+        escape(line) if bare else _emit(piece, names[number])
+        for number, (line, bare, piece) in enumerate(zip(lines, plain, pieces, strict=True), 1)
     )
 
 
 def highlight_block(code: str, language: str) -> str:
     """HTML of a fenced block in a note; text, escaped, where the language is not known."""
-    lexer = _lexer(language.strip().lower())
-    if lexer is None or any(len(line) > LONGEST for line in code.split("\n")):
+    if any(len(line) > LONGEST for line in code.split("\n")):
         return escape(code)
     # Many lexers know a comment only by the line feed behind it.
-    tokens = [(kind, value) for _, kind, value in lexer.get_tokens_unprocessed(f"{code}\n")]
+    tokens = [*_tokens(f"{code}\n", language.strip().lower())]
     if "".join(value for _, value in tokens) != f"{code}\n":
         return escape(code)  # a lexer that loses text
     return "\n".join(_emit(pieces, {}) for pieces in [*_lines(tokens)][:-1])
@@ -95,14 +93,17 @@ def escape(text: str) -> str:
     return html.escape(text, quote=False).replace("\r", "&#13;").replace("\0", "\u2400")
 
 
+def _tokens(text: str, language: str) -> Tokens:
+    return ((kind, value) for _, kind, value in _lexer(language).get_tokens_unprocessed(text))
+
+
 @cache
-def _lexer(language: str) -> Lexer | None:
-    if language in ("", "text", "plain", "none"):
-        return None
+def _lexer(language: str) -> Lexer:
     try:
-        return get_lexer_by_name(language, stripnl=False, ensurenl=False)
+        lexer: Lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
     except ClassNotFound:
-        return None
+        lexer = TextLexer()
+    return lexer
 
 
 def _python(tokens: Tokens) -> Tokens:
@@ -137,16 +138,14 @@ def _lines(tokens: Tokens) -> Iterator[list[Piece]]:
     yield pieces
 
 
-def _emit(pieces: Iterable[Piece], names: Mapping[int, Callable[[str, str], str]]) -> str:
+def _emit(pieces: Iterable[Piece], names: Mapping[int, _Name]) -> str:
     """HTML of the pieces of a line. A name in a string or comment is not linked."""
     found: list[str] = []
     start = 0
     for kind, text in pieces:
         done = 0
-        for offset, shown in names.items() if kind not in ("hs", "hc") else ():
-            inside = done <= offset - start < len(text)
-            word = _IDENTIFIER.match(text, offset - start) if inside else None
-            if word is not None:
+        for word in _IDENTIFIER.finditer(text) if names and kind not in ("hs", "hc") else ():
+            if shown := names.get(start + word.start()):
                 found += [_span(kind, text[done : word.start()]), shown(kind, word[0])]
                 done = word.end()
         found.append(_span(kind, text[done:]))

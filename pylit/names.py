@@ -1,11 +1,11 @@
 """What the names and expressions of a module stand for, without importing anything.
 
-They are asked for twice. Before the other modules are known every name is taken at its word:
-``attn -> pkg.mha.MultiHeadAttention`` may turn out to be a re-export, or a function. So much a
-module tells the others: its `targets`. An `Index` joins the targets of all modules; then names are
-followed through them to where things are defined. All that is learned of other modules comes
-through one `Lookup`, so that a build can record what a page depends on. Where the syntax leaves
-room for doubt a name stands for nothing.
+Names are resolved twice. Before the other modules are known, every imported name is taken as it is
+written: ``attn -> pkg.mha.MultiHeadAttention`` may turn out to be a re-export, or a function. The
+`targets` of a module hold what is known then. An `Index` joins the targets of all modules, and a
+`Resolver` follows names through it to their definitions. All that it learns of other modules comes
+through one `Lookup`, so that a build can record what a page depends on. Where the syntax is
+ambiguous, a name is not resolved.
 """
 
 import ast
@@ -15,12 +15,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 from pylit.cpp import includes, is_cpp
-from pylit.model import Kernels, Link, Module, Target, Uses
+from pylit.model import Definition, Kernels, Link, Module, Target, Uses
+from pylit.parse import first_line
 from pylit.scopes import Binding, Definer, Position, Scope, Scopes, cut, name_of, place, read_scopes
 
-#: Answers what a dotted name stands for in the project; None for what is not of the project.
+#: Finds the definition of a dotted name in the project; None for other names.
 Lookup = Callable[[str], Target | None]
 
 #: Attribute of a module's `Target` that holds the modules of its ``from m import *``, with spaces
@@ -29,10 +31,10 @@ STARS = "*"
 
 BUILTINS = frozenset(name for name in vars(builtins) if not name.startswith("_"))
 
-#: Subscripted forms of which an instance is an instance of their first argument.
+#: Subscripted types of which an instance is an instance of their first argument.
 _TRANSPARENT = ("Optional", "Annotated", "Final", "ClassVar")
 _LITERALS = ("list", "dict", "set", "tuple")
-#: Names whose targets are remembered; in the next ten thousand modules most names are others.
+#: Size of the cache of lookups: in the next ten thousand modules most names are others.
 MOST_FOUND = 50_000
 
 
@@ -42,12 +44,12 @@ class Index:
     def __init__(self, targets: Mapping[str, Target]) -> None:
         self._targets = targets
         self._found: dict[str, Target | None] = {}
-        self._bare: dict[str, list[str]] = {}
-        for dotted, target in targets.items():
+        self._unqualified: dict[str, list[Target]] = {}
+        for target in targets.values():
             definition = target.definition
             named = definition.kind in ("class", "function") and "." not in definition.qualname
             if named and not is_cpp(definition.module):
-                self._bare.setdefault(definition.qualname, []).append(dotted)
+                self._unqualified.setdefault(definition.qualname, []).append(target)
 
     def lookup(self, dotted: str) -> Target | None:
         """The target that a dotted name leads to through re-exports, or None.
@@ -55,21 +57,19 @@ class Index:
         ``*.Name`` finds a class or function whose name no other module of the site defines.
         """
         if dotted.startswith("*."):
-            candidates = self._bare.get(dotted[2:], [])
-            return self._targets[candidates[0]] if len(candidates) == 1 else None
+            candidates = self._unqualified.get(dotted[2:], [])
+            return candidates[0] if len(candidates) == 1 else None
         if dotted not in self._found:
             if len(self._found) > MOST_FOUND:
                 self._found.clear()
+            # The answers on the way serve one question only: what a circle of re-exports finds
+            # depends on where it began.
             self._found[dotted] = self._find(dotted, {})
         return self._found[dotted]
 
     def _find(self, dotted: str, answers: dict[str, Target | None]) -> Target | None:
-        """Follow `dotted`; `answers` are those found on the way, and None what is still open.
-
-        They serve one question only: what a circle of re-exports finds depends on where it began.
-        """
         if dotted not in answers:
-            answers[dotted] = None
+            answers[dotted] = None  # for a name that leads to itself
             head, _, name = dotted.rpartition(".")
             owner = self._find(head, answers) if head else None
             found = self._member(owner, name, answers) if owner else None
@@ -97,13 +97,13 @@ class Index:
 class Value:
     """What is known of an expression."""
 
-    #: Full name of the thing that it names: a module, class, function or constant.
+    #: Full name of the module, class, function or constant that it names.
     name: str = ""
     #: Full name of the class that it is an instance of.
     of: str = ""
     #: For ``super()``: attributes are those of the bases of `of` alone.
     above: bool = False
-    #: Line of a definition that no other module can name, because it is inside a function.
+    #: Line of a definition inside a function, which has no full name that others can use.
     line: int = 0
 
 
@@ -112,20 +112,24 @@ class Values:
 
     Args:
         scopes: The names of the module.
-        lookup: What is known of the project; without it every name is taken at its word.
+        lookup: Finds definitions of the project; without it, imported names are taken as written.
     """
 
     def __init__(self, scopes: Scopes, lookup: Lookup | None = None) -> None:
         self._module, self._stars = scopes.module.dotted, scopes.stars
-        self._at_word = lookup is None
-        self.target: Lookup = lookup or (lambda _: None)
+        self._as_written = lookup is None
+        self._lookup: Lookup = lookup or (lambda _: None)
         self._orders: dict[str, tuple[str, ...]] = {}
         self._names: dict[tuple[Scope, str], Value | None] = {}
 
+    def target(self, dotted: str) -> Target | None:
+        """Where a name is defined in the project, or documented by Python or PyTorch."""
+        return self._lookup(dotted) or documented_target(dotted)
+
     def kind(self, dotted: str) -> str:
-        """What a full name is the name of, here or as others document it; else empty."""
+        """What a full name is the name of, if that is known; else empty."""
         target = self.target(dotted)
-        return target.definition.kind if target else external_kind(dotted)
+        return target.definition.kind if target else ""
 
     def described(self, dotted: str) -> Value:
         """The thing with a dotted name, by the name under which it is defined."""
@@ -133,20 +137,19 @@ class Values:
         return Value(target.definition.dotted if target else dotted)
 
     def instance(self, dotted: str) -> Value | None:
-        """An instance of class `dotted`, if it is one."""
-        dotted = self.described(dotted).name if dotted else ""
-        is_class = self._at_word or self.kind(dotted) == "class"
-        return Value(of=dotted) if dotted and is_class else None
+        """An instance of `dotted`, if that is a class."""
+        name = self.described(dotted).name if dotted else ""
+        return Value(of=name) if name and (self._as_written or self.kind(name) == "class") else None
 
     def order(self, dotted: str) -> tuple[str, ...]:
         """The classes in which an attribute of class `dotted` is searched."""
         if dotted not in self._orders:
-            self._orders[dotted] = (dotted,)  # what a class among its own bases gets
+            self._orders[dotted] = (dotted,)  # for a class among its own bases
             target = self.target(dotted)
             found = [dotted]
             for base in filter(None, target.bases if target else ()):
                 found += self.order(self.described(base).name)
-            # What several bases have for a base comes behind all of them.
+            # A base that several bases share comes behind all of them.
             self._orders[dotted] = tuple(dict.fromkeys(found[::-1]))[::-1]
         return self._orders[dotted]
 
@@ -156,7 +159,7 @@ class Values:
             target, attribute = self.target(owner), f"{owner}.{name}"
             if target and name in target.attributes:
                 return self.instance(target.attributes[name])
-            if self.target(attribute) if target else external_link(attribute):
+            if self.target(attribute):
                 return self.described(attribute)
         return None
 
@@ -168,7 +171,7 @@ class Values:
             if isinstance(node, ast.Attribute):
                 return self.attribute(self.value(node.value, scope), node.attr)
             if isinstance(node, ast.Call):
-                return self._called(node, scope)
+                return self._result(node, scope)
         except RecursionError:  # generated code nests deeper than Python's stack is high
             return None
         if isinstance(node, ast.JoinedStr) or isinstance(getattr(node, "value", None), str):
@@ -182,32 +185,28 @@ class Values:
             return None
         if owner.of:
             return self.member(owner.of, name, above=owner.above)
-        target = self.target(owner.name)
-        if target is None or target.definition.kind == "module":
-            return self.described(f"{owner.name}.{name}")
-        return self.member(owner.name, name) if target.definition.kind == "class" else None
+        if self.kind(owner.name) == "class":
+            return self.member(owner.name, name)
+        return self.described(f"{owner.name}.{name}")
 
-    def _called(self, node: ast.Call, scope: Scope) -> Value | None:
-        # ``Stack[int]()`` makes a stack; what ``layers[0]()`` calls, nobody knows.
-        called = node.func.value if isinstance(node.func, ast.Subscript) else node.func
-        function = self.value(called, scope)
-        if function is None or not function.name:
-            return None
-        if function.name == "builtins.super":
-            home = self.value(node.args[0], scope) if node.args else Value(scope.owner)
-            return Value(of=home.name, above=True) if home and home.name else None
-        target = self.target(function.name)
+    def _result(self, node: ast.Call, scope: Scope) -> Value | None:
+        # ``Stack[int]()`` makes a stack; what ``layers[0]()`` calls is unknown.
+        function = self.name(node.func, scope)
+        if function == "builtins.super":
+            owner = self.name(node.args[0], scope) if node.args else scope.owner
+            return Value(of=owner, above=True) if owner else None
+        target = self.target(function) if function else None
         if target and target.definition.kind in ("function", "method"):
-            return self.instance("".join(target.bases))
-        return self.instance(function.name)
+            function = "".join(target.bases)
+        return self.instance(function)
 
     def named(self, name: str, scope: Scope) -> Value | None:
-        """What a plain name stands for in a scope: only what all of its bindings say."""
+        """What a plain name stands for in a scope: only what all of its bindings agree on."""
         home = scope.find(name)
         if home is None:
             return self._global(name)
         if (home, name) not in self._names:
-            self._names[home, name] = None  # what ``x = x`` finds
+            self._names[home, name] = None  # for ``x = x``
             values = {self._bound(binding, name, home) for binding in home.bindings[name]}
             self._names[home, name] = values.pop() if len(values) == 1 else None
         return self._names[home, name]
@@ -215,35 +214,36 @@ class Values:
     def _global(self, name: str) -> Value | None:
         """A name that the module does not bind itself: from a star import, or built in."""
         built_in = Value(f"builtins.{name}") if name in BUILTINS else None
-        if self._stars and self._at_word:
+        if self._stars and self._as_written:
             return None if built_in else Value(f"{self._module}.{name}")
         for star in reversed(self._stars):
-            source = self.target(star)
-            if source is None:
+            if self._lookup(star) is None:
                 return None
-            if self.target(f"{star}.{name}") and not name.startswith("_"):
+            if self._lookup(f"{star}.{name}") and not name.startswith("_"):
                 return self.described(f"{star}.{name}")
         return built_in
 
     def _bound(self, binding: Binding, name: str, home: Scope) -> Value | None:
-        """What one binding makes of a name of scope `home`."""
+        """What one binding of a name in scope `home` says of it."""
         dotted = binding.dotted
-        if binding.how == "import":
-            return self.described(dotted)
-        if binding.how == "definition":
-            hidden = not self._at_word and self.target(dotted) is None
-            return Value(dotted, line=binding.line) if hidden else self.described(dotted)
-        if binding.how in ("self", "cls"):
-            return Value(of=dotted) if binding.how == "self" else Value(dotted)
-        known = self._known(binding)
-        own = self.target(f"{home.dotted}.{name}") if home.kind in ("module", "class") else None
-        if own is not None:
-            constant = own.definition.kind == "constant"
-            return Value(own.definition.dotted, known.of if known else "") if constant else None
-        return known
+        match binding.how:
+            case "import":
+                return self.described(dotted)
+            case "definition":
+                local = not self._as_written and self._lookup(dotted) is None
+                return Value(dotted, line=binding.line) if local else self.described(dotted)
+            case "self":
+                return Value(of=dotted)
+            case "cls":
+                return Value(dotted)
+        known = self._assigned(binding)
+        own = None if home.kind == "function" else self._lookup(f"{home.dotted}.{name}")
+        if own is None:
+            return known
+        constant = own.definition.kind == "constant"
+        return Value(own.definition.dotted, known.of if known else "") if constant else None
 
-    def _known(self, binding: Binding) -> Value | None:
-        """What a name stands for after ``name = node`` or ``name: node``."""
+    def _assigned(self, binding: Binding) -> Value | None:
         node, scope = binding.node, binding.scope
         if scope is None:
             return None
@@ -284,7 +284,7 @@ class Values:
         """
         bindings = [b for b in bindings if b.how != "value" or not _is_none(b.node)]
         declared = [b for b in bindings if b.how == "annotation"]
-        values = map(self._known, declared or bindings)
+        values = map(self._assigned, declared or bindings)
         classes = {value.of if value and not value.above else "" for value in values}
         return classes.pop() if len(classes) == 1 else ""
 
@@ -307,10 +307,10 @@ def targets(module: Module, url: str) -> dict[str, Target]:
         bases: tuple[str, ...] = ()
         attributes: Mapping[str, str] = {}
         if is_cpp(source.name):
-            # An included file is like one of which everything is imported.
-            attributes = {} if name else {STARS: " ".join(sum(includes(source), ()))}
+            # An included file is like a module of which everything is imported.
+            attributes = {} if name else {STARS: " ".join(sum(includes(source).values(), ()))}
         elif not name:
-            attributes = _module_names(module, scopes, values)
+            attributes = _imported(module, scopes, values)
         elif definition.kind == "class":
             body = scopes.classes[dotted]
             bases = tuple(values.name(base, body.parent or scopes.module) for base in body.bases)
@@ -322,8 +322,8 @@ def targets(module: Module, url: str) -> dict[str, Target]:
     return found
 
 
-def _module_names(module: Module, scopes: Scopes, values: Values) -> dict[str, str]:
-    """Names that a module has from elsewhere; those of which nothing is known lead to ``""``."""
+def _imported(module: Module, scopes: Scopes, values: Values) -> dict[str, str]:
+    """The names that a module has from elsewhere; those that are not resolved lead to ``""``."""
     defined = {definition.qualname for definition in module.definitions}
     others = [name for name in scopes.module.bindings if name not in defined]
     known = {name: values.named(name, scopes.module) for name in others}
@@ -347,7 +347,7 @@ Links = Mapping[Position, Link]
 #: Inline code that may name a thing: a dotted name, perhaps called; or a file.
 _DOTTED = re.compile(r"@?(?P<name>[^\W\d]\w*(\.[^\W\d]\w*)*)(?P<call>\(.*\))?")
 _PATH = re.compile(r"(?P<path>[\w/]+)\.py")
-#: Names that everybody gives to modules, for notes whose module does not import them.
+#: Conventional names of modules, for notes whose module does not import them.
 _CUSTOMARY = {"nn": "torch.nn", "F": "torch.nn.functional"}
 _EXCEPTIONS = ("Error", "Exception", "Warning", "Interrupt", "Exit", "Iteration")
 
@@ -357,6 +357,7 @@ class Resolver:
 
     def __init__(self, module: Module, lookup: Lookup) -> None:
         self.module = module
+        self._lookup = lookup
         self.scopes = read_scopes(module.source)
         self.values = Values(self.scopes, lookup)
         self._lines = module.source.lines
@@ -368,7 +369,10 @@ class Resolver:
         for node, scope in self.scopes.names:
             if not (isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)):
                 continue
-            link = self._use(node, scope)
+            if isinstance(node, ast.Name) and scope.receiver(node.id):
+                continue
+            value = self.values.value(node, scope)
+            link = self._link(self._class_of(value) if isinstance(node, ast.Attribute) else value)
             where = place(node, self._lines) if link else None
             if link and isinstance(node, ast.Attribute):
                 covered.add(node.value)
@@ -388,10 +392,9 @@ class Resolver:
                 by_line.setdefault(line, []).append(f"{page}#{name.partition('.')[0]}")
         found: dict[str, dict[str, None]] = {}
         for node in self._tops():
-            first = min(each.lineno for each in (node, *node.decorator_list))
-            lines = range(first, (node.end_lineno or node.lineno) + 1)
+            lines = range(first_line(node), (node.end_lineno or node.lineno) + 1)
             used = (address for line in lines for address in by_line.get(line, ()))
-            # One that is defined twice, for two systems say, uses what either does.
+            # A name with several definitions, for two systems say, uses what any of them does.
             found.setdefault(node.name, {}).update(dict.fromkeys(used))
         return {name: tuple(used) for name, used in found.items()}
 
@@ -411,61 +414,53 @@ class Resolver:
         return found
 
     def _tops(self) -> Iterator[Definer]:
-        """The classes and functions at the top of the module."""
         for node, scope in self.scopes.names:
             if isinstance(node, Definer) and scope.kind == "module":
                 yield node
 
     def _link(self, value: Value | None) -> Link | None:
-        """Link to the thing that a value names."""
         if value is None or not value.name:
             return None
         target = self.values.target(value.name)
-        if target is not None:
-            return Link(target.url, target.definition.dotted)
+        if target:
+            name = target.definition.dotted.removeprefix("builtins.")
+            return Link(target.url, name, external=_is_external(target))
         page = self.values.target(self.module.source.name)
-        if value.line and page:
-            return Link(f"{page.url}#L{value.line}", value.name)
-        return external_link(value.name)
+        return Link(f"{page.url}#L{value.line}", value.name) if value.line and page else None
 
-    def _use(self, node: ast.Name | ast.Attribute, scope: Scope) -> Link | None:
-        """Link of a name or attribute that is read in `scope`."""
-        if isinstance(node, ast.Name) and scope.receiver(node.id):
-            return None
-        value = self.values.value(node, scope)
-        told = value is None or value.name or isinstance(node, ast.Name)
-        return self._link(value if told or value is None else self._telling(value.of))
-
-    def _telling(self, dotted: str) -> Value | None:
-        """The class of an instance, where that says more than `int` or `Tensor`."""
-        known = dotted.startswith(("torch.nn.", "torch.optim."))
-        return Value(dotted) if known or self.values.target(dotted) is not None else None
+    def _class_of(self, value: Value | None) -> Value | None:
+        """In place of an instance its class, where that says more than `int` or `Tensor`."""
+        if value is None or value.name:
+            return value
+        target = self.values.target(value.of)
+        special = value.of.startswith(("torch.nn.", "torch.optim."))
+        return Value(value.of) if target and (special or not _is_external(target)) else None
 
     def _import_links(self, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[Position, Link]]:
-        """Links of an import: each part of ``a.b.c`` leads to its module."""
         if isinstance(node, ast.Import):
-            paths = [("", each.name, place(each, self._lines)) for each in node.names]
-        else:
-            origin, path = self.scopes.origin(node), node.module or ""
-            line = self._lines[node.lineno - 1]
-            column = line.find(path, len(cut(line, 0, node.col_offset)) + len("from"))
-            known = (node.lineno, column) if origin and column >= 0 else None
-            paths = [(origin.removesuffix(path), path, known)]
-            for alias in node.names if origin and node.names[0].name != "*" else ():
-                link = self._link(self.values.described(f"{origin}.{alias.name}"))
-                where = place(alias, self._lines)
-                if link and where:
-                    yield where, link
-        for dotted, path, where in paths:
-            number, column = where or (0, 0)
-            for part in path.split(".") if path and where else ():
-                dotted += part
-                is_module = self.values.kind(dotted) in ("module", "")
-                link = self._link(Value(dotted)) if is_module else None
-                if link:
-                    yield (number, column), link
-                dotted += "."
-                column += len(part) + 1
+            for alias in node.names:
+                yield from self._path_links("", alias.name, place(alias, self._lines))
+            return
+        origin, path = self.scopes.origin(node), node.module or ""
+        line = self._lines[node.lineno - 1]
+        column = line.find(path, len(cut(line, 0, node.col_offset)) + len("from"))
+        if origin and column >= 0:
+            yield from self._path_links(origin.removesuffix(path), path, (node.lineno, column))
+        for alias in node.names if origin and node.names[0].name != "*" else ():
+            link = self._link(self.values.described(f"{origin}.{alias.name}"))
+            where = place(alias, self._lines)
+            if link and where:
+                yield where, link
+
+    def _path_links(
+        self, package: str, path: str, where: Position | None
+    ) -> Iterator[tuple[Position, Link]]:
+        """Links of a path in an import: each part of ``a.b.c`` leads to its module."""
+        for part in re.finditer(r"\w+", path) if where else ():
+            dotted = package + path[: part.end()]
+            link = self._link(Value(dotted))
+            if link and where and self.values.kind(dotted) == "module":
+                yield (where[0], where[1] + part.start()), link
 
     def inline(self, code: str, *, within: str = "") -> Link | None:
         """Link of inline code in a note, if it names a thing.
@@ -475,16 +470,18 @@ class Resolver:
         """
         if file := _PATH.fullmatch(code.strip()):
             path = file["path"].removesuffix("/__init__").replace("/", ".")
-            found = (self.values.target(f"{start}{path}") for start in ("", *self._packages()))
+            found = (self._lookup(f"{package}{path}") for package in ("", *self._packages()))
             modules = (each for each in found if each and each.definition.kind == "module")
             return next((Link(each.url, each.definition.dotted) for each in modules), None)
         written = _DOTTED.fullmatch(code.strip())
         if written is None:
             return None
-        name, called = written["name"], bool(written["call"])
-        for value in self._readings(name, within):
-            link = self._link(value)
-            if link is not None and (called or "." in name or self._is_distinct(name, link)):
+        head, *rest = written["name"].split(".")
+        for value in self._meanings(head, within, qualified=bool(rest)):
+            for name in rest:
+                value = self.values.attribute(value, name)
+            link = self._link(self._class_of(value) if rest else value)
+            if link and (rest or written["call"] or self._is_distinct(head, link)):
                 return link
         return None
 
@@ -495,88 +492,63 @@ class Resolver:
             package = package.rpartition(".")[0]
             yield f"{package}."
 
-    def _readings(self, name: str, within: str) -> Iterator[Value | None]:
-        """What a name in a note may mean, the nearest meaning first."""
-        values = self.values
-        head, *rest = name.split(".")
+    def _meanings(self, name: str, within: str, *, qualified: bool) -> Iterator[Value | None]:
+        """What a name in a note may mean, the nearest meaning first; `qualified` before a dot."""
+        values, module = self.values, self.scopes.module
         while within:
-            owner = f"{self.module.source.name}.{within}"
-            target = values.target(owner)
-            if target is not None and target.definition.kind == "class":
-                receiver = head in ("self", "cls")
-                yield self._follow(
-                    Value(of=owner) if receiver else values.member(owner, head), rest
-                )
+            owner = f"{module.dotted}.{within}"
+            if values.kind(owner) == "class":
+                yield Value(of=owner) if name in ("self", "cls") else values.member(owner, name)
             within = within.rpartition(".")[0]
-        yield self._follow(values.named(head, self.scopes.module), rest)
-        if head in self.scopes.module.bindings:
+        yield values.named(name, module)
+        if name in module.bindings:
             return
-        if not rest:
-            yield Value(name) if name == "torch" else self._existing(name)
-        else:
-            yield self._follow(Value(_CUSTOMARY.get(head, head)), rest)
-            for package in self._packages():
-                yield self._follow(self._existing(f"{package}{head}"), rest)
-        if rest or head[0].isupper() or "_" in head:
-            yield self._follow(self._existing(f"*.{head}"), rest)
-
-    def _existing(self, dotted: str) -> Value | None:
-        return self.values.described(dotted) if self.values.target(dotted) else None
-
-    def _follow(self, value: Value | None, attributes: list[str]) -> Value | None:
-        for name in attributes:
-            value = self.values.attribute(value, name)
-        return self._telling(value.of) if value and attributes and not value.name else value
+        if qualified or name == "torch":
+            yield Value(_CUSTOMARY.get(name, name))
+        others = [f"{package}{name}" for package in self._packages()] if qualified else [name]
+        if qualified or name[0].isupper() or "_" in name:
+            others.append(f"*.{name}")
+        for other in others:
+            if self._lookup(other):
+                yield values.described(other)
 
     def _is_distinct(self, name: str, link: Link) -> bool:
         """Whether a word without dots or parentheses is more than an ordinary word in code."""
-        target = self.values.target(link.name)
-        if target is not None:
-            return target.definition.kind != "constant" or not name.islower()
-        return name not in BUILTINS or (name[0].isupper() and name.endswith(_EXCEPTIONS))
+        if link.external:
+            return name not in BUILTINS or (name[0].isupper() and name.endswith(_EXCEPTIONS))
+        return not name.islower() or self.values.kind(link.name) != "constant"
 
 
-_NAMES = Path(__file__).with_name("documented")
-_SITES = {
-    "python": "https://docs.python.org/3/",
-    "pytorch": "https://docs.pytorch.org/docs/stable/",
-}
-_MARKS = {"/": "module", "^": "class"}
+def _is_external(target: Target) -> bool:
+    return "://" in target.url
 
 
-def external_link(dotted: str) -> Link | None:
-    """Link to the documentation of a full dotted name, or None where there may be no entry."""
-    name = dotted.removeprefix("builtins.")
-    url, _ = documented().get(name, ("", ""))
-    return Link(url, name, external=True) if url else None
+_Kind = Literal["module", "class", "function"]
+_MARKS: Mapping[str, _Kind] = {"/": "module", "^": "class"}
 
 
-def external_kind(dotted: str) -> str:
-    """Whether a documented name is that of a "module" or of a "class"; else empty."""
-    return documented().get(dotted.removeprefix("builtins."), ("", ""))[1]
+def documented_target(dotted: str) -> Target | None:
+    """The entry of a full dotted name in the documentation of Python or PyTorch, if it has one."""
+    url, kind = documented().get(dotted, ("", "function"))
+    return Target(Definition(kind, dotted, "", 0, "", ""), url) if url else None
 
 
 @cache
-def documented() -> dict[str, tuple[str, str]]:
-    """Address and kind of all that there is an entry for; the tables say how they are written."""
-    found = {}
-    for site, root in _SITES.items():
-        page = owner = ""
-        for line in _NAMES.joinpath(f"{site}.txt").read_text("utf-8").splitlines():
-            words = line.split()
+def documented() -> dict[str, tuple[str, _Kind]]:
+    """Address and kind of every documented name; the tables say how they are written."""
+    found: dict[str, tuple[str, _Kind]] = {}
+    for table in sorted(Path(__file__).with_name("documented").glob("*.txt")):
+        address = owner = ""
+        for line in table.read_text("utf-8").splitlines():
             if not line.startswith((" ", "#")):
-                page = words.pop()
-            elif line.startswith("  ") and not line.startswith("    "):
-                owner = words.pop(0).removeprefix("-")
-            for word in words if not line.startswith("#") else ():
-                name = f"{owner}.{word.rstrip('/^')}".lstrip(".")
-                kind = _MARKS.get(word[-1], "")
-                address = f"{page}#module-{name}" if kind == "module" else f"{page}#{name}"
-                if page == "generated/":
-                    address = f"{page}{name}.html"
-                elif page == "generated/#":
-                    address = f"generated/{owner}.html#{name}"
-                elif "#" in page:
-                    address = page
-                found[name] = root + address, kind
+                address = line
+            elif line.startswith("  "):
+                words = line.split()
+                owner = owner if line.startswith("    ") else words.pop(0)
+                for word in words:
+                    name = f"{owner}.{word.rstrip('/^')}".removeprefix("-.")
+                    kind = _MARKS.get(word[-1], "function")
+                    url = address.replace("#$", "#module-$") if kind == "module" else address
+                    shown = name.removeprefix("builtins.")
+                    found[name] = url.replace("@", owner).replace("$", shown), kind
     return found

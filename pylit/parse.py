@@ -1,4 +1,8 @@
-"""The block of YAML, fenced by ``---``, that may open a page or a module.
+"""Modules and Markdown pages as sections of notes and code.
+
+A module is read by `tokenize` for its comments and by `ast` for everything else. Its docstrings and
+comment blocks are notes, the other lines code; notes and code together are every line of the file.
+A page, and the docstring of a module, may begin with front matter, fenced by ``---``:
 
     ---
     title: Multi-head attention
@@ -23,7 +27,8 @@ from typing import Literal, NamedTuple
 
 import yaml
 
-from pylit.diagnostics import Diagnostic, Report
+from pylit.diagnostics import Report
+from pylit.discover import read_bytes, read_source
 from pylit.model import Definition, Module, Note, Section, SourceFile, Span
 from pylit.scopes import Definer, Fault, Scopes, cut, decorators, read_scopes
 
@@ -75,7 +80,7 @@ def split_front_matter(
     return values, "\n".join(lines[closing + 1 :]), closing + 1
 
 
-# Words of tools. They tell readers nothing, and moved out of the code they would mislead.
+# Directives to tools. They tell readers nothing, and stay in the code that they are about.
 _PRAGMA = re.compile(
     r"#+:?\s*(?:"
     r"(?:noqa|NOQA|nosec|nopep8|pyre-[a-z]+)\b"
@@ -86,18 +91,18 @@ _PRAGMA = re.compile(
 )
 # PEP 263: an encoding declaration, on line 1 or 2.
 _CODING = re.compile(r"#.*?coding[:=][ \t]*([-\w.]+)", re.ASCII)
-# The mark of a comment: `#`, Sphinx's `#:`, or as many `#` as a decorator of comments liked.
+# The mark of a comment: `#`, Sphinx's `#:`, or several `#`.
 _MARK = re.compile(r"#:(?=\s|$)|#+")
 _OPENING_RULE = re.compile(r"\s*([=*~+_/-])\1{3,}\s*$")
 # One string literal; what follows a backslash never ends it, in raw strings either.
-# Possessive (`++`): a docstring may be long, and nothing is gained by trying again.
+# Possessive (`++`), because backtracking in a long docstring would take long.
 _LITERAL = re.compile(
     r"""[rRuU]?(?P<quote>\"{3}|'{3}|["'])(?P<text>(?:[^\\"']++|\\.|(?!(?P=quote)).)*+)(?P=quote)""",
     re.DOTALL,
 )
 _HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
-# Blocks a summary cannot be: anchors and other HTML, code, mathematics, tables, images, rules.
+# Blocks that are no summary: anchors and other HTML, code, mathematics, tables, images, rules.
 _NO_PROSE = re.compile(
     r"\s*(?:<|```|~~~|\$\$|\\begin\{|\||!\[|\[!\[|>>>|[*_=-]{3,}\s*$)| {4}|\t|\.\. "
 )
@@ -113,7 +118,7 @@ class Comment(NamedTuple):
 
 
 def is_pragma(comment: Comment) -> bool:
-    """Whether a comment speaks to a tool (``# noqa``, ``# fmt: off``, ``#!``), not to readers."""
+    """Whether a comment is a directive to a tool: ``# noqa``, ``# fmt: off``, ``#!``."""
     shebang = comment.line == 1 and comment.text.startswith("#!")
     coding = comment.line <= 2 and _CODING.match(comment.text)
     return bool(shebang or coding or _PRAGMA.match(comment.text))
@@ -155,15 +160,13 @@ def _comment_note(block: Sequence[Comment]) -> Note:
 
 
 def docstring_note(
-    node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef,
-    lines: Sequence[str],
-    comments: Mapping[int, Comment],
+    node: ast.Module | Definer, lines: Sequence[str], comments: Mapping[int, Comment]
 ) -> tuple[Note | None, str]:
     """The docstring of `node` as a note, if it has its lines for itself; and its text in any case.
 
     A docstring on the header's line, one with code behind it, one put together from several
-    literals, one without text: each stays in the code, where nothing of it is lost. Behind a
-    docstring a comment for tools may stand (``# noqa``).
+    literals, one without text: each stays in the code, where nothing of it is lost. A directive
+    (``# noqa``) may stand behind a docstring.
     """
     statement = node.body[0] if node.body else None
     literal = statement.value if isinstance(statement, ast.Expr) else None
@@ -172,12 +175,9 @@ def docstring_note(
     first, last = literal.lineno, literal.end_lineno or literal.lineno
     before = cut(lines[first - 1], 0, literal.col_offset)
     behind = cut(lines[last - 1], literal.end_col_offset or 0, None)
-    written = _LITERAL.fullmatch(
-        "\n".join(lines[first - 1 : last])[len(before) :].removesuffix(behind)
-    )
-    # Parentheses around it begin before it does.
-    bracketed = node.body[0].lineno < first or node.body[0].col_offset < literal.col_offset
-    if written is None or bracketed:
+    source = "\n".join(lines[first - 1 : last])[len(before) :].removesuffix(behind)
+    written = _LITERAL.fullmatch(source)
+    if written is None:
         return None, ""
     opening, *more = written["text"].split("\n")
     if opening.strip() == "\\":
@@ -185,11 +185,13 @@ def docstring_note(
         opening = ""
     margin = _margin(more)
     column = len(before) + written.start("text") + len(opening) - len(opening.lstrip())
-    texts = [opening.lstrip(), *(line[margin:] for line in more)]
     column = margin if any(line.strip() for line in more) else column
+    texts = [opening.lstrip(), *(line[margin:] for line in more)]
     note = trimmed_note("docstring", Span(first, last), texts, first, column)
-    told = not behind.strip() or (last in comments and is_pragma(comments[last]))
-    alone = told and not before.strip() and note.text
+    # Parentheses around a literal begin before it does.
+    begins = node.body[0].lineno == first and not before.strip()
+    ends = not behind.strip() or (last in comments and is_pragma(comments[last]))
+    alone = begins and ends and note.text
     return replace(note, behind=behind.strip()) if alone else None, note.text
 
 
@@ -223,7 +225,7 @@ def first_paragraph(text: str) -> str:
 
 
 def _margin(lines: Iterable[str]) -> int:
-    """How many characters of whitespace all lines begin with, blank ones aside."""
+    """The width of the common indentation of all lines but blank ones."""
     indents = [line[: len(line) - len(line.lstrip())] for line in lines if line.strip()]
     return len(posixpath.commonprefix(indents))
 
@@ -235,25 +237,32 @@ Openings = Mapping[int, tuple[str, int]]
 
 @dataclass(slots=True)
 class _Draft:
-    """A section while its lines arrive: notes, then code, then perhaps the notes of a header."""
+    """A section in the making: notes, then code, then perhaps the notes of a header."""
 
     notes: list[Note] = field(default_factory=list)
     first: int = 0
     last: int = 0
     definition: str = ""
-    closed: bool = False
 
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether it holds nothing yet, or only lone ``#``."""
         return not self.first and not any(n.text or n.kind == "docstring" for n in self.notes)
 
-    def finish(self) -> Section:
-        """The section; a lone ``#`` that nothing follows is shown as the code it is."""
-        lone = self.empty()
-        first = self.notes[0].span.first if lone else self.first
-        last = self.notes[-1].span.last if lone else self.last
-        notes = () if lone else tuple(self.notes)
-        return Section(notes, Span(first, last) if first else None, self.definition)
+    def takes_code(self, number: int, *, opens: bool) -> bool:
+        """Whether a line of code continues it; `opens` if a class or function begins there."""
+        if self.first and self.notes and self.notes[-1].span.first > self.first:
+            return False
+        # A comment block directly above a header is its note.
+        above = self.notes[-1] if self.notes and not self.first else None
+        directly = above and above.kind == "comment" and above.span.last == number - 1
+        return bool(not opens or directly or self.is_empty())
+
+    def section(self) -> Section:
+        if self.is_empty():
+            # Lone ``#`` that no code follows are shown as code.
+            return Section((), Span(self.notes[0].span.first, self.notes[-1].span.last))
+        code = Span(self.first, self.last) if self.first else None
+        return Section(tuple(self.notes), code, self.definition)
 
 
 def build_sections(
@@ -262,26 +271,21 @@ def build_sections(
     """Pair the notes of a module with its code, line after line."""
     note_at = {note.span.first: note for note in notes}
     drafts = [draft := _Draft()]
-    waiting_for = number = ends = 0
+    number = docstring = 0
     while number < len(lines):
         number += 1
-        note, opening = note_at.get(number), openings.get(number)
-        if note is not None:
-            if number > waiting_for and not draft.empty():
+        if note := note_at.get(number):
+            if number > docstring and not draft.is_empty():
                 drafts.append(draft := _Draft())
             draft.notes.append(note)
-            draft.closed = bool(draft.first)
             number = note.span.last
-            ends = number if note.kind == "comment" and not draft.first else 0
         elif lines[number - 1].strip():
-            # A comment block directly above a header is its note.
-            apart = opening and not draft.empty() and ends != number - 1
-            if draft.closed or apart:
+            if not draft.takes_code(number, opens=number in openings):
                 drafts.append(draft := _Draft())
-            if opening:
-                draft.definition, waiting_for = opening
-            draft.first, draft.last, ends = draft.first or number, number, 0
-    return tuple(draft.finish() for draft in drafts if draft.notes or draft.first)
+            if number in openings:
+                draft.definition, docstring = openings[number]
+            draft.first, draft.last = draft.first or number, number
+    return tuple(draft.section() for draft in drafts if draft.notes or draft.first)
 
 
 _CONSTANT_WIDTH = 80
@@ -294,23 +298,22 @@ def parse_module(source: SourceFile, report: Report) -> Module:
     lines, name = source.lines, source.name
     scopes = read_scopes(source)
     if scopes.fault:
-        return _unread(source, scopes.fault, report)
+        return _unparsed(source, scopes.fault, report)
     comments = {comment.line: comment for comment in _comments(source.text, lines)}
     values: Mapping[str, str] = {}
     docstring, text = docstring_note(scopes.tree, lines, comments)
-    if docstring is not None:
+    if docstring:
         values, docstring = _front_matter(docstring, source, report)
         text = docstring.text
-    module = Definition("module", name, "", 1, "", values.get("summary") or first_paragraph(text))
     notes = [docstring] if docstring else []
-    #: Name -> the line that a note above it ends at, its docstring, and what it is.
-    found: dict[str, tuple[int, str, Definition]] = {}
+    module = Definition("module", name, "", 1, "", values.get("summary") or first_paragraph(text))
+    #: Name -> the definition, the line below a comment about it, and its docstring.
+    found: dict[str, tuple[Definition, int, str]] = {}
     for constant, node in scopes.constants.items():
         if not constant.startswith("__"):
-            defined = Definition(
-                "constant", name, constant, node.lineno, _assignment(node, lines), ""
-            )
-            found[constant] = node.lineno, "", defined
+            written = _assignment(node, lines)
+            defined = Definition("constant", name, constant, node.lineno, written, "")
+            found[constant] = defined, node.lineno, ""
     openings: dict[int, tuple[str, int]] = {}
     #: Lines that comments do not split. With a docstring the whole signature stands beside it;
     #: without one, comments may annotate single arguments.
@@ -318,34 +321,32 @@ def parse_module(source: SourceFile, report: Report) -> Module:
     for definer, known in _definers(scopes).items():
         docstring, text = docstring_note(definer, lines, comments)
         notes += [docstring] if docstring else []
-        line, last = first_line(definer), _last_line(definer, lines)
+        signature, last = _header(definer, lines, comments)
+        line = first_line(definer)
         whole_lines.update(range(line, (last if docstring else definer.lineno) + 1))
-        # Words to tools directly above a header open it too.
+        # Directives directly above a header belong to it.
         while line - 1 in comments and comments[line - 1].alone and is_pragma(comments[line - 1]):
             line -= 1
         openings[line] = known, docstring.span.first if docstring else 0
         if known:
-            kind: Literal["class", "method", "function"]
-            kind = "method" if "." in known else "function"
+            kind: Literal["class", "method", "function"] = "method" if "." in known else "function"
             kind = "class" if isinstance(definer, ast.ClassDef) else kind
-            signature = _signature(definer, last, lines, comments)
-            defined = Definition(kind, name, known, definer.lineno, signature, "")
-            found[known] = line, text, defined
+            found[known] = Definition(kind, name, known, definer.lineno, signature, ""), line, text
     blocks = comment_notes(comments.values(), whole_lines)
     above = {block.span.last + 1: block.text for block in blocks}
-    ordered = [
-        replace(each, summary=first_paragraph(text or above.get(line, "")))
-        for line, text, each in sorted(found.values(), key=lambda item: item[2].line)
+    definitions = [
+        replace(defined, summary=first_paragraph(text or above.get(line, "")))
+        for defined, line, text in sorted(found.values(), key=lambda item: item[0].line)
     ]
     sections = build_sections(lines, [*notes, *blocks], openings)
-    return Module(source, values, (module, *ordered), sections)
+    return Module(source, values, (module, *definitions), sections)
 
 
 def _definers(scopes: Scopes) -> dict[Definer, str]:
     """Every class and function, nested ones too, in the order of their lines, with its name.
 
-    What a function keeps to itself has no name: nothing outside can name it. A name that is defined
-    several times is that of the first one that is not an ``@overload``.
+    What a function defines has no name that others can use. A name that is defined several times
+    is that of the first definition that is not an ``@overload``.
     """
     found: dict[Definer, str] = {}
     for node, scope in scopes.names:
@@ -359,39 +360,26 @@ def _definers(scopes: Scopes) -> dict[Definer, str]:
     return found
 
 
-def _last_line(node: Definer, lines: Sequence[str]) -> int:
-    """The line with the colon of a header."""
-    body = node.body[0]
-    last = first_line(body)
-    if last != body.lineno or not cut(lines[last - 1], 0, body.col_offset).strip():
-        # Between the colon and the body there is nothing but blank lines and comments.
-        last -= 1
-        while lines[last - 1].lstrip()[:1] in ("", "#"):
-            last -= 1
-    return last
-
-
 def first_line(node: ast.stmt) -> int:
     """The line on which a statement begins, decorators included."""
     decorators = node.decorator_list if isinstance(node, Definer) else ()
     return min([node.lineno, *(each.lineno for each in decorators)])
 
 
-def _signature(
-    node: Definer, last: int, lines: Sequence[str], comments: Mapping[int, Comment]
-) -> str:
-    """The header as one line, as written: ``forward(self, *, query: Tensor) -> Tensor``."""
-    body = node.body[0]
-    parts = []
-    for number in range(node.lineno, last + 1):
-        line = lines[number - 1]
-        if number == body.lineno:
-            line = cut(line, 0, body.col_offset)
-        if number in comments:
-            line = line[: comments[number].column]
-        parts.append(line.strip().removesuffix("\\").rstrip())
-    text = _BREAK_AT_BRACKET.sub("", "\n".join(filter(None, parts))).replace("\n", " ")
-    return text.removesuffix(":").removeprefix("class ").replace("def ", "", 1).strip()
+def _header(
+    node: Definer, lines: Sequence[str], comments: Mapping[int, Comment]
+) -> tuple[str, int]:
+    """The header on one line, ``forward(self, *, query: Tensor) -> Tensor``, and its last line."""
+    body = first_line(node.body[0])
+    before = cut(lines[body - 1], 0, node.body[0].col_offset)
+    parts = {}
+    for number, line in enumerate([*lines[node.lineno - 1 : body - 1], before], node.lineno):
+        code = line[: comments[number].column] if number in comments else line
+        parts[number] = code.strip().removesuffix("\\").rstrip()
+    filled = {number: part for number, part in parts.items() if part}
+    text = _BREAK_AT_BRACKET.sub("", "\n".join(filled.values())).replace("\n", " ")
+    shown = text.removesuffix(":").removeprefix("class ").replace("def ", "", 1).strip()
+    return shown, max(filled)
 
 
 def _assignment(node: ast.stmt, lines: Sequence[str]) -> str:
@@ -403,13 +391,12 @@ def _assignment(node: ast.stmt, lines: Sequence[str]) -> str:
     return text
 
 
-def _unread(source: SourceFile, fault: Fault, report: Report) -> Module:
-    """A module that Python cannot parse: its source without notes."""
+def _unparsed(source: SourceFile, fault: Fault, report: Report) -> Module:
     lines, (line, column, message) = source.lines, fault
     line = min(line, len(lines))
     version = ".".join(map(str, sys.version_info[:2]))
     hint = (
-        "its page shows the source without notes; mend it, or, if its syntax is newer than Python"
+        "its page shows the source without notes; fix it, or, if its syntax is newer than Python"
         f" {version}, build with a newer Python"
     )
     place = source.display, line, column if line else 0
@@ -420,7 +407,6 @@ def _unread(source: SourceFile, fault: Fault, report: Report) -> Module:
 
 
 def _comments(text: str, lines: Sequence[str]) -> Iterator[Comment]:
-    """The comments of a module, in order."""
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.COMMENT:
@@ -454,38 +440,22 @@ def read_static(folder: Path, display: str, report: Report) -> dict[str, bytes]:
     """The other files in the folder, hidden ones left out, by their path in the site."""
     files: dict[str, bytes] = {}
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        relative = path.relative_to(folder)
-        if path.suffix == ".md" or any(part.startswith(".") for part in relative.parts):
-            continue
-        try:
-            files[relative.as_posix()] = path.read_bytes()
-        except OSError as error:
-            report.add(_unreadable(f"{display}/{relative.as_posix()}", error))
+        name = path.relative_to(folder).as_posix()
+        if path.suffix != ".md" and not f"/{name}".count("/."):
+            data = read_bytes(path, f"{display}/{name}", own=True, report=report)
+            files |= {name: data} if data is not None else {}
     return files
-
-
-def _unreadable(shown: str, error: OSError) -> Diagnostic:
-    message = f"cannot be read: {error.strerror}"
-    return Diagnostic(shown, 0, 0, "source-unreadable", message, "check its permissions")
 
 
 def read_page(path: Path, folder: Path, display: str, report: Report) -> Module | None:
     """One page; None, with the reason in `report`, if it cannot be read."""
-    relative = path.relative_to(folder).as_posix()
-    shown = f"{display}/{relative}"
-    try:
-        data = path.read_bytes()
-        text = data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
-    except OSError as error:
-        report.add(_unreadable(shown, error))
+    name = path.relative_to(folder).as_posix()
+    shown = f"{display}/{name}"
+    name = name.removesuffix(".md")
+    source = read_source(path, name=name, display=shown, own=True, report=report)
+    if source is None:
         return None
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        message = f"byte {error.start} is not UTF-8"
-        report.add(Diagnostic(shown, line, 0, "source-encoding", message, "save it as UTF-8"))
-        return None
-    values, rest, taken = split_front_matter(text, report, shown)
-    source = SourceFile(path, relative.removesuffix(".md"), shown, False, True, text, "")
+    values, rest, taken = split_front_matter(source.text, report, shown)
     return text_module(source, values, rest, taken + 1)
 
 

@@ -19,7 +19,7 @@ from pylit.model import SourceFile
 #: Line from 1, offset in the line from 0.
 Position = tuple[int, int]
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
-#: A statement that defines a thing with a name.
+#: A statement that defines a class or a function.
 Definer = ast.ClassDef | FunctionNode
 
 _HEADER = re.compile(r"(?:async\s+)?(?:def|class)\s+")
@@ -84,7 +84,7 @@ class Scope:
 
 
 class Scopes:
-    """Everything that one walk over a module's syntax tree finds."""
+    """The names of a module: where its syntax tree binds and uses them."""
 
     def __init__(self, tree: ast.Module, source: SourceFile, fault: Fault | None = None) -> None:
         self.tree = tree
@@ -118,17 +118,10 @@ class Scopes:
         return f"{package}.{node.module}" if package and node.module else package
 
     def _push(self, nodes: Iterable[ast.AST | None], scope: Scope, how: Binding = UNKNOWN) -> None:
-        """What is still to be visited, in the order of the source; `how` the names in it are set.
-
-        What is pushed last is visited first.
-        """
+        # The last node is visited first; `how` tells how names in these nodes are bound.
         self._pending += [(node, scope, how) for node in [*nodes][::-1] if node is not None]
 
-    # One method per kind of node. Those that hold nothing are named too, which saves time.
-
-    def _Constant(self, node: ast.AST, scope: Scope, how: Binding) -> None: ...
-
-    _Load = _Store = _Constant
+    # One method per type of node.
 
     def _other(self, node: ast.AST, scope: Scope, how: Binding) -> None:
         # What an `except` clause or a pattern binds is not a node, but text.
@@ -182,7 +175,6 @@ class Scopes:
                 scope.bind(alias.asname or alias.name, known)
 
     def _define(self, node: Definer, scope: Scope) -> str:
-        """The full name of what a statement defines."""
         dotted = f"{scope.dotted}.{node.name}"
         scope.bind(node.name, Binding("definition", dotted, line=node.lineno))
         self.names.append((node, scope))
@@ -211,7 +203,7 @@ class Scopes:
     _AsyncFunctionDef = _FunctionDef
 
     def _Lambda(self, node: ast.Lambda | FunctionNode, scope: Scope, how: Binding) -> None:
-        """What is inside of a function; `how` its first parameter is set."""
+        """The parameters and the body of a function; `how` its first parameter is bound."""
         name = getattr(node, "name", "<lambda>")
         body = Scope("function", f"{scope.dotted}.{name}", scope, scope.owner)
         known = node.args
@@ -233,11 +225,11 @@ class Scopes:
 def read_scopes(source: SourceFile) -> Scopes:
     """The names of a module; there are none where it does not parse.
 
-    A source is asked for its sections and then for its names: the last one is kept.
+    The last result is cached: `parse` and `names` need it one after the other.
     """
     try:
         with warnings.catch_warnings():
-            # `"\d"` in someone's string is theirs to mend.
+            # Python warns of `"\d"` in a string, which is no fault of the site.
             warnings.simplefilter("ignore")
             return Scopes(ast.parse(source.text), source)
     except SyntaxError as error:

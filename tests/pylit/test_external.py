@@ -1,13 +1,13 @@
 import pytest
 
-from pylit.names import documented, external_kind, external_link
+from pylit.names import documented, documented_target
 
 PYTHON = "https://docs.python.org/3/"
 PYTORCH = "https://docs.pytorch.org/docs/stable/"
 ADDRESSES = f"""
-len                     {PYTHON}builtins/functions.html#len
+builtins.len            {PYTHON}builtins/functions.html#len
 builtins.dict           {PYTHON}builtins/stdtypes.html#dict
-ValueError              {PYTHON}builtins/exceptions.html#ValueError
+builtins.ValueError     {PYTHON}builtins/exceptions.html#ValueError
 math                    {PYTHON}library/math.html#module-math
 os.path.join            {PYTHON}library/os.path.html#os.path.join
 pathlib.Path.read_text  {PYTHON}library/pathlib.html#pathlib.Path.read_text
@@ -30,19 +30,20 @@ ABSENT = """numpy numpy.array os.nonsense math.sqrt.x torch.nn.Nonsense torchvis
 @pytest.mark.parametrize("line", ADDRESSES.strip().splitlines())
 def test_what_is_documented_has_a_link(line):
     dotted, address = line.split()
-    link = external_link(dotted)
-    assert link is not None and link.external
-    assert link.url == address
+    target = documented_target(dotted)
+    assert target is not None and target.definition.dotted == dotted
+    assert target.url == address
 
 
 def test_what_is_not_known_to_be_documented_has_no_link():
-    assert [name for name in ["", *ABSENT.split()] if external_link(name)] == []
+    assert [name for name in ["", *ABSENT.split()] if documented_target(name)] == []
 
 
 def test_classes_and_modules_are_known():
-    names = "torch.nn.Linear torch.nn.Parameter builtins.dict torch.nn math torch.einsum nonsense"
-    kinds = ["class", "class", "class", "module", "module", "", ""]
-    assert [external_kind(name) for name in names.split()] == kinds
+    names = "torch.nn.Linear torch.nn.Parameter builtins.dict torch.nn math torch.einsum"
+    found = [documented_target(name) for name in names.split()]
+    kinds = [target.definition.kind for target in found if target]
+    assert kinds == ["class", "class", "class", "module", "module", "function"]
 
 
 def test_torch_has_what_its_table_names():
