@@ -207,7 +207,7 @@ class Press:
     def _cards(self) -> Iterator[tuple[str, bytes]]:
         """The pictures of own pages for those who link to them."""
         modules, stages, site = self.options.node_modules, self._stages, self.site
-        cards = Cards(self.options.theme, modules, modules.parent)
+        cards = Cards(self.options.theme, modules, modules.parent / "fonts")
         for leaf, draft in site.pairs:
             if url := card_of(draft):
                 drawn = (self._figures.get(use.name) for use in draft.figures())

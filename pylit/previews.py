@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pylit.addresses import Slugs
 from pylit.diagnostics import Report
 from pylit.highlight import highlight_block
-from pylit.model import Target
+from pylit.model import Definition, Target
 from pylit.prose import MarkdownRenderer, NoteContext
 from pylit.references import Cite
 from pylit.symbols import Typeset
@@ -20,9 +20,8 @@ from pylit.tex import fill
 #: Longer signatures are cut: a preview is a glance.
 LONGEST = 400
 
-_KEYWORDS = {"class": "class ", "function": "def ", "method": "def ", "constant": "", "module": ""}
-_LINK = re.compile(r"</?a\b[^>]*>")
-_ID = re.compile(r' id="[^"]*"')
+_KEYWORDS = {"class": "class ", "function": "def ", "method": "def "}
+_LINK_OR_ID = re.compile(r'</?a\b[^>]*>| id="[^"]*"')
 
 
 def preview_files(
@@ -30,18 +29,13 @@ def preview_files(
 ) -> Mapping[str, bytes]:
     """Scripts by path, ``assets/previews/labml_nn/utils.js`` for ``labml_nn/utils.html``.
 
-    Args:
-        targets: What links may lead to.
-        typeset: Sets a formula.
-        own: Whether the notes are the site's own, so that they look as on their page: with
-            typographic quotes, and with raw HTML as such.
-        cite: Finds works of the bibliography.
+    Notes of the site's `own` modules look as on their page, with typographic quotes and raw HTML.
     """
     markdown = MarkdownRenderer(own=own)
     pages: dict[str, dict[str, list[str]]] = {}
     for target in targets:
         page = target.url.partition("#")[0]
-        shown = [_signature(target), _summary(target, markdown, typeset, cite)]
+        shown = [_signature(target.definition), _summary(target, markdown, typeset, cite)]
         if any(shown):
             pages.setdefault(page, {})[target.definition.dotted] = shown
     return {preview_path(page): preview_script(entries) for page, entries in sorted(pages.items())}
@@ -53,22 +47,19 @@ def preview_path(page: str) -> str:
 
 
 def preview_script(entries: Mapping[str, list[str]]) -> bytes:
-    """A script that tells what to show for each name: code or nothing, and a note or nothing."""
+    """A script with what to show for each name: code or nothing, and a note or nothing."""
     data = json.dumps(entries, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-    return f"pylit.previews({data.replace('</', '<' + chr(92) + '/')});\n".encode()
+    return "pylit.previews({});\n".format(data.replace("</", "<\\/")).encode()
 
 
-def _signature(target: Target) -> str:
-    definition = target.definition
+def _signature(definition: Definition) -> str:
     text = definition.signature or definition.dotted
     if len(text) > LONGEST:
         text = text[:LONGEST].rsplit(",", 1)[0] + ", …"
-    return highlight_block(_KEYWORDS[definition.kind] + text, "python")
+    return highlight_block(_KEYWORDS.get(definition.kind, "") + text, "python")
 
 
 def _summary(target: Target, markdown: MarkdownRenderer, typeset: Typeset, cite: Cite) -> str:
-    if not target.definition.summary:
-        return ""
     context = NoteContext(
         path="",
         first_line=1,
@@ -81,4 +72,4 @@ def _summary(target: Target, markdown: MarkdownRenderer, typeset: Typeset, cite:
     )
     note = markdown.render(target.definition.summary, context)
     formulas = [typeset(f.tex, f.display) for f in note.formulas]
-    return _ID.sub("", _LINK.sub("", fill(note.html, formulas))).strip()
+    return _LINK_OR_ID.sub("", fill(note.html, formulas)).strip()

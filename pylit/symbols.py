@@ -8,9 +8,9 @@ transpose makes no other thing of it. It is not ``Q'``, ``\hat{Q}``, ``W^Q`` or 
 are names. An index that the table writes stands for any: ``x_t^l`` is also ``x^{l-1}_{t+1}``, but
 never ``x_t``.
 
-Only what is surely mathematics is read. Names of operators, words, and the arguments of commands
-that nobody here knows are left out, and a formula that defines commands of its own is not read at
-all: a letter that is taken for a symbol by mistake would light up the wrong variable.
+Only what is certainly mathematics is read. Names of operators, words, and the arguments of unknown
+commands are left out, and a formula that defines commands of its own is not read at all: a letter
+that is taken for a symbol by mistake would light up the wrong variable.
 """
 
 import ast
@@ -23,60 +23,59 @@ from difflib import get_close_matches
 from typing import NamedTuple
 
 from markdown_it import MarkdownIt
-from markdown_it.token import Token
 
 from pylit.diagnostics import Diagnostic, Report
 from pylit.model import Formula, Module, NoteHtml
 from pylit.names import Resolver
 from pylit.scopes import Position, Scope, name_of, place
-from pylit.syntax import math_inline
 from pylit.tex import Rendered
 
 Typeset = Callable[[str, bool], Rendered]
 
-_TOKEN = re.compile(r"(?:\s|%[^\n]*\n?)+|(\\[A-Za-z]+|\\.|[0-9]+|.)", re.DOTALL)
-
-
-def _commands(names: str) -> frozenset[str]:
-    return frozenset(names.split())
-
-
-#: With one argument they are a nucleus of their own: accents, typefaces, words.
-_WRAPS = _commands(
-    r"""
-    \hat \bar \tilde \vec \dot \ddot \check \breve \acute \grave \mathring \widehat \widetilde
-    \overline \underline \overrightarrow \overleftarrow \mathbf \mathrm \mathit \mathsf \mathtt
-    \mathcal \mathbb \mathfrak \mathscr \boldsymbol \bm \pmb \mathbbm \mathds \operatorname
-    \text \textbf \textit \textrm \textsf \texttt \textnormal \mbox \hbox \mathop \mathord
-    """
-)
-#: How many arguments of these are mathematics like any other.
-_READ = {r"\\": 0} | {
-    name: count
-    for count, names in (
-        (1, r"\sqrt \boxed \substack \overbrace \underbrace \cancel \bcancel \xcancel \mathrel"),
-        (2, r"\frac \dfrac \tfrac \cfrac \binom \dbinom \tbinom \overset \underset \stackrel"),
-    )
-    for name in names.split()
-}
-#: Names of functions; space stands around them.
-_FUNCTIONS = _commands(
-    r"\max \min \sup \inf \lim \argmax \argmin \log \ln \exp \sin \cos \tan \tanh \det \Pr \ker"
-)
-#: What stands above and below these is read as well.
-_OPERATORS = _FUNCTIONS | _commands(r"\sum \prod \int \oint \operatorname")
-#: A formula with one of these means what only TeX knows; `@` makes arrows of letters.
-_REFUSED = _commands(
-    r"""
-    \def \let \newcommand \renewcommand \newenvironment \DeclareMathOperator \verb \kern \hskip
-    \mkern \mskip \class \cssId \style \begingroup \char \mathchoice \unicode \genfrac \bbox
-    \raise \lower \moveleft \moveright \rule \above \abovewithdelims @
-    """
-)
-
 Tokens = tuple[str, ...]
-#: The nucleus of what is no symbol but may hold some: a group, a fraction.
-_NOTHING: Tokens = ("{",)
+
+_TOKEN = re.compile(r"(?:\s|%[^\n]*\n?)+|(\\[A-Za-z]+|\\.|[0-9]+|.)", re.DOTALL)
+_SPACE = r"(?:\s|%[^\n]*+\n?+)*+"
+#: Groups inside each other, six deep.
+_GROUP = r"\{(?:\\.|[^{}\\])*+\}"
+for _ in range(5):
+    _GROUP = rf"\{{(?:\\.|[^{{}}\\]|{_GROUP})*+\}}"
+#: Braces that match and are not too deep, and no script without an argument.
+_READABLE = re.compile(rf"(?:\\.|[^{{}}\\]|{_GROUP})*+(?<![_^])", re.DOTALL)
+#: With one argument they are a nucleus of their own: accents, typefaces, words.
+_WRAPPER = (
+    r"\\(?:(?:wide)?(?:hat|tilde)|bar|vec|d?dot|check|breve|acute|grave|boldsymbol|bm|pmb|[hm]box"
+    r"|math(?:ring|bf|rm|it|sf|tt|cal|bbm?|ds|frak|scr|op|ord)|text(?:bf|it|rm|sf|tt|normal)?"
+    r"|operatorname|(?:over|under)line|over(?:left|right)arrow)(?![A-Za-z])\*?"
+)
+#: Their arguments are mathematics like any other if they are groups, and are left out if not.
+_TRANSPARENT = (
+    r"\\(?:sqrt|boxed|substack|(?:over|under)brace|[bx]?cancel|mathrel|[cdt]?frac|[dt]?binom"
+    r"|(?:over|under)set|stackrel)(?![A-Za-z])"
+)
+_ARGUMENT = rf"(?:{_GROUP}|{_WRAPPER}{_SPACE}{_GROUP}|\\[A-Za-z]+|\\.|[^\s{{}}])"
+_ATOM = re.compile(
+    rf"""{_SPACE}(?P<core>{_WRAPPER}{_SPACE}(?P<argument>{_ARGUMENT})
+    |{_TRANSPARENT}(?:{_SPACE}\[[^]]*\])?(?:{_SPACE}[^\s{{}}\\]){{0,2}}
+    |\\\\(?:{_SPACE}\[[^]]*\])?
+    |\\[A-Za-z]+(?:{_SPACE}{_GROUP})*|\\.|[0-9]+|.)
+    (?P<scripts>(?:{_SPACE}(?:'|[_^]{_SPACE}{_ARGUMENT}))*)""".replace("\n    ", ""),
+    re.DOTALL,
+)
+_SCRIPT = re.compile(rf"'|([_^]){_SPACE}({_ARGUMENT})", re.DOTALL)
+
+
+#: Space stands around these, and what stands above and below them is read as well.
+_OPERATOR = re.compile(
+    r"\\(?:(?:arg)?(?:max|min)|sup|inf|lim|log|ln|exp|sin|cos|tanh?|det|Pr|ker|sum|prod|o?int"
+    r"|operatorname)"
+)
+#: A formula with one of these means what only TeX knows; `@` makes arrows of letters.
+_REFUSED = re.compile(
+    r"\\(?:def|let|(?:re)?newcommand|newenvironment|DeclareMathOperator|verb|m?kern|[hm]skip|class"
+    r"|cssId|style|begingroup|char|mathchoice|unicode|genfrac|bbox|raise|lower|move(?:left|right)"
+    r"|rule|above(?:withdelims)?)(?![A-Za-z])|@"
+)
 
 #: What an index is made of: small letters, numbers, and how they are put together.
 _INDEX = re.compile(
@@ -84,6 +83,8 @@ _INDEX = re.compile(
     r"|beta|gamma|delta|mu|nu|rho|prime|,|;)"
 )
 _RECKONING = re.compile(r"[-+,<>=:]|\\(?:le|leq|ge|geq|lt|gt|cdot)")
+#: Atoms of a symbol.
+_LONGEST = 10
 _NUCLEUS = re.compile(r"[A-Za-z]|\\[A-Za-z]+")
 
 
@@ -96,8 +97,8 @@ class Atom:
     sub: Tokens
     sup: Tokens
     #: Where the nucleus stands in the TeX.
-    start: int
-    stop: int
+    start: int = field(compare=False)
+    stop: int = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +136,7 @@ class Symbol:
 
 def read_symbol(tex: str, name: str, variables: Iterable[str] = ()) -> Symbol | None:
     """A symbol as a table writes it; None for what is an expression and no symbol."""
-    found = _runs(tex)
-    atoms = tuple(found[-1]) if found else ()
+    atoms = tuple(_atoms(tex))
     if not atoms or not all(_NUCLEUS.fullmatch(atom.core[0]) for atom in atoms):
         return None
     first = atoms[0]
@@ -147,27 +147,22 @@ def read_symbol(tex: str, name: str, variables: Iterable[str] = ()) -> Symbol | 
 
 def marked(tex: str, symbols: Sequence[Symbol]) -> str:
     """A formula with the classes of the symbols in it; empty if there are none."""
-    places: list[tuple[int, int, str]] = []
-    for atoms in _runs(tex):
-        index = 0
-        while index < len(atoms):
-            symbol = _best(atoms[index:], symbols)
-            found = atoms[index : index + len(symbol.atoms)] if symbol else []
-            places += [
-                (atom.start, atom.stop, symbol.name)
-                for atom in found
-                # A mark would take the space after the name of a function, `\log x`.
-                if symbol and atom.core[0] not in _FUNCTIONS
-            ]
-            index += len(found) or 1
-    for start, stop, name in sorted(places, reverse=True):
-        mark = rf"\class{{{name}}}{{{tex[start:stop]}}}"
-        tex = tex[:start] + mark + tex[stop:]
-    return tex if places else ""
+    marks: list[tuple[int, int, str]] = []
+    atoms, index = _atoms(tex), 0
+    while index < len(atoms):
+        symbol = _best(atoms[index : index + _LONGEST], symbols)
+        found = atoms[index : index + len(symbol.atoms)] if symbol else []
+        index += len(found) or 1
+        # A mark would take the space after an operator, `\log x`.
+        names = (atom for atom in found if not _OPERATOR.fullmatch(atom.core[0]))
+        marks += [(atom.start, atom.stop, symbol.name) for atom in names if symbol]
+    for start, stop, name in sorted(marks, reverse=True):
+        tex = rf"{tex[:start]}\class{{{name}}}{{{tex[start:stop]}}}{tex[stop:]}"
+    return tex if marks else ""
 
 
 def _best(atoms: Sequence[Atom], symbols: Sequence[Symbol]) -> Symbol | None:
-    """The symbol that fits best; None where two fit equally well, for then nobody knows."""
+    """The symbol that fits best; None where two fit equally well."""
     fits = [(fit, symbol) for symbol in symbols if (fit := symbol.fits(atoms)) is not None]
     best = max((fit for fit, _ in fits), default=None)
     found = [symbol for fit, symbol in fits if fit == best]
@@ -197,116 +192,44 @@ def typeset_formula(formula: Formula, typeset: Typeset) -> Rendered:
     if formula.marked:
         rendered = typeset(formula.marked, formula.display)
         if not rendered.error:
-            ours, theirs = (f'data-tex="{_escape(t)}"' for t in (formula.marked, formula.tex))
-            return replace(rendered, html=rendered.html.replace(ours, theirs, 1))
+            tex = html.escape(formula.tex, quote=False).replace('"', "&quot;")
+            text = re.sub('(?<=data-tex=")[^"]*', lambda _: tex, rendered.html, count=1)
+            return replace(rendered, html=text)
     return typeset(formula.tex, formula.display)
 
 
-def _escape(text: str) -> str:
-    return html.escape(text, quote=False).replace('"', "&quot;")
+def _atoms(tex: str) -> list[Atom]:
+    """The atoms of a formula, braces among them; nothing if it is not certain what they are."""
+    readable = _READABLE.fullmatch(tex) and not _REFUSED.search(tex)
+    return list(_read(tex, 0, len(tex))) if readable else []
 
 
-def _runs(tex: str) -> list[list[Atom]]:
-    """The atoms of a formula, those of each group apart, the outermost last.
-
-    Nothing where the braces do not match.
-    """
-    try:
-        return _Reader(tex).runs
-    except (IndexError, KeyError, RecursionError):
-        return []
-
-
-class _Reader:
-    def __init__(self, tex: str) -> None:
-        found = [match for match in _TOKEN.finditer(tex) if match[1]]
-        #: The whole ends as each group does.
-        self._tokens = [*(match[1] for match in found), "}"]
-        self._spans = [match.span(1) for match in found]
-        #: Index of each opening brace -> that of its closing one.
-        self._closing: dict[int, int] = {}
-        self.runs: list[list[Atom]] = []
-        opened = [-1]
-        for index, token in enumerate(self._tokens):
-            if token == "{":
-                opened.append(index)
-            elif token == "}":
-                self._closing[opened.pop()] = index
-        if not opened and _REFUSED.isdisjoint(self._tokens):
-            self._run(0)
-
-    def _run(self, index: int) -> None:
-        """Read a group, from its first token to its end."""
-        atoms: list[Atom] = []
-        while self._tokens[index] != "}":
-            index, atom = self._atom(index)
-            atoms.append(atom)
-        self.runs.append(atoms)
-
-    def _atom(self, first: int) -> tuple[int, Atom]:
-        index, core = self._nucleus(first)
-        start, stop = self._spans[first][0], self._spans[index - 1][1]
+def _read(tex: str, start: int, stop: int) -> Iterator[Atom]:
+    for match in _ATOM.finditer(tex, start, stop):
+        core = _tokens(match["core"])
+        if match["argument"]:
+            core = core[0], *_tokens(match["argument"])
         primes = 0
         scripts: dict[str, Tokens] = {"_": (), "^": ()}
-        while (token := self._tokens[index]) in ("_", "^", "'"):
-            index += 1
-            if token == "'":
+        for script in _SCRIPT.finditer(tex, *match.span("scripts")):
+            mark, argument = script.groups()
+            if not mark:
                 primes += 1
                 continue
-            end = self._argument(index)
-            scripts[token] = self._inside(index, end)
-            power = token == "^" and (core == ("e",) or core[0].isdigit())
-            if (power or core[0] in _OPERATORS) and self._tokens[index] == "{":
-                self._run(index + 1)
-            index = end
-        return index, Atom(core, primes, scripts["_"], scripts["^"], start, stop)
-
-    def _nucleus(self, index: int) -> tuple[int, Tokens]:
-        """The index after a nucleus, and the tokens that name it; groups are read on the way."""
-        token, after = self._tokens[index], index + 1
-        if token == "{":
-            self._run(after)
-            return self._closing[index] + 1, _NOTHING
-        if token in _WRAPS:
-            after += self._tokens[after] == "*"
-            end = self._argument(after)
-            return end, (token, *self._inside(after, end))
-        if token in _READ:
-            after = self._optional(after)
-            for _ in range(_READ[token] if self._tokens[after] != "}" else 0):
-                if self._tokens[after] == "{":
-                    self._run(after + 1)
-                after = self._argument(after)
-            return after, _NOTHING
-        if re.fullmatch(r"\\[A-Za-z]+", token):
-            while self._tokens[after] == "{":
-                after = self._closing[after] + 1
-        return after, tuple(self._tokens[index:after])
-
-    def _argument(self, index: int) -> int:
-        """The index after an argument: a group, a command with its own, or one token."""
-        token = self._tokens[index]
-        if token == "}":
-            raise IndexError(index)
-        if token == "{":
-            return self._closing[index] + 1
-        return self._argument(index + 1) if token in _WRAPS else index + 1
-
-    def _inside(self, index: int, end: int) -> Tokens:
-        """The tokens of an argument without the braces around it."""
-        braces = self._tokens[index] == "{"
-        return tuple(self._tokens[index + braces : end - braces])
-
-    def _optional(self, index: int) -> int:
-        """The index after ``[…]``, if that is what stands there."""
-        for end in range(index, len(self._tokens) if self._tokens[index] == "[" else index):
-            if self._tokens[end] in ("]", "}"):
-                return end + 1 if self._tokens[end] == "]" else index
-        return index
+            scripts[mark] = _tokens(argument)
+            power = mark == "^" and (core == ("e",) or core[0].isdigit())
+            if argument[0] == "{" and (power or _OPERATOR.fullmatch(core[0])):
+                yield from _read(tex, *script.span(2))
+        yield Atom(core, primes, scripts["_"], scripts["^"], *match.span("core"))
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+def _tokens(text: str) -> Tokens:
+    """The tokens of an argument, without the braces around it."""
+    tokens = tuple(filter(None, _TOKEN.findall(text)))
+    return tokens[1:-1] if tokens[:1] == ("{",) and len(tokens) > 1 else tokens
+
+
+class Found(NamedTuple):
     """Where a name stands; or, without places, why it does not."""
 
     places: frozenset[Position] = frozenset()
@@ -315,13 +238,10 @@ class Found:
     near: str = ""
 
 
-class _Written(NamedTuple):
-    """A name as the code writes it."""
+class _Use(NamedTuple):
+    """A name in the code, with the attributes after it."""
 
-    #: The name, and the attributes after it.
     chain: list[ast.AST]
-    #: The function or module that binds the variable, or the class that the attribute is of.
-    owner: str
     is_attribute: bool
     is_definition: bool
 
@@ -334,9 +254,9 @@ class Variables:
         self._lines = resolver.module.source.lines
         self._scopes, self._values = resolver.scopes, resolver.values
         self._above: dict[ast.AST, ast.AST] = {}
-        self._uses: dict[str, list[tuple[ast.AST, Scope]]] = {}
+        self._names: dict[str, list[tuple[ast.AST, Scope]]] = defaultdict(list)
         for node, scope in self._scopes.names:
-            self._uses.setdefault(name_of(node), []).append((node, scope))
+            self._names[name_of(node)].append((node, scope))
             if isinstance(node, ast.Attribute):
                 self._above[node.value] = node
 
@@ -351,52 +271,51 @@ class Variables:
             names |= {name.rpartition(".")[2] for name in names}
             near = "".join(get_close_matches(within, sorted(names), n=1))
             return Found(fault=f"`{self._name}` has no function or class `{within}`", near=near)
-        known = self._meant(path[0], owners)
-        if known:
-            return Found(self._places(path, known))
-        similar = get_close_matches(path[0], sorted(self._uses), n=len(self._uses) or 1)
-        first = next((name for name in similar if self._meant(name, owners)), "")
+        if uses := self._uses(path[0], owners):
+            return Found(self._places(path, uses))
+        similar = get_close_matches(path[0], sorted(self._names), n=len(self._names) or 1)
+        first = next((name for name in similar if self._uses(name, owners)), "")
         near = ".".join([first, *path[1:]]) if first else ""
         return Found(fault=f"`{within or self._name}` has no `{path[0]}`", near=near)
 
-    def _meant(self, name: str, owners: set[str]) -> list[_Written]:
-        """Where the code writes a name, of one of `owners` if there are any."""
-        found = list(self._written(name))
-        if owners:
-            order = self._values.order
-            of = ((e, order(e.owner) if e.is_attribute else [e.owner]) for e in found)
-            return [each for each, classes in of if not owners.isdisjoint(classes)]
-        # Of other modules' classes only what is defined here is meant without their names.
-        found = [
-            each for each in found if not each.is_attribute or each.owner in self._scopes.classes
-        ]
-        return [each for each in found if not each.is_definition] or found
+    def _uses(self, name: str, owners: set[str]) -> list[_Use]:
+        """The uses of a name of `owners`; without any, of this module's functions and classes.
 
-    def _written(self, name: str) -> Iterator[_Written]:
-        """Every place where the code writes a name, and whose it is there."""
-        for node, scope in self._uses.get(name, ()):
+        A name without an owner is rather a variable than a function of that name.
+        """
+        found: list[_Use] = []
+        for node, scope in self._names.get(name, ()):
             chain = [node]
             while chain[-1] in self._above:
                 chain.append(self._above[chain[-1]])
-            if not isinstance(node, ast.Attribute):
-                home = scope.find(name)
-                if home and not scope.receiver(name):
-                    yield _Written(
-                        chain, home.dotted, home.kind == "class", _is_defined(name, home)
-                    )
-            elif (value := self._values.value(node.value, scope)) and value.of:
-                bodies = filter(None, map(self._scopes.classes.get, self._values.order(value.of)))
-                body = next((body for body in bodies if name in body.bindings), None)
-                yield _Written(chain, value.of, True, body is not None and _is_defined(name, body))
+            home = None if scope.receiver(name) else scope.find(name)
+            known = [home.dotted] if home else []
+            if isinstance(node, ast.Attribute):
+                value = self._values.value(node.value, scope)
+                known = [*self._values.order(value.of)] if value and value.of else []
+                bodies = filter(None, map(self._scopes.classes.get, known))
+                home = next((body for body in bodies if name in body.bindings), None)
+                if not owners and known and known[0] not in self._scopes.classes:
+                    continue
+            if known and not (owners and owners.isdisjoint(known)):
+                hows = {binding.how for binding in home.bindings[name]} if home else set()
+                is_attribute = isinstance(node, ast.Attribute) or bool(
+                    home and home.kind == "class"
+                )
+                found.append(
+                    _Use(chain, is_attribute, not hows.isdisjoint({"definition", "import"}))
+                )
+        variables = [use for use in found if owners or not use.is_definition]
+        return variables or found
 
-    def _places(self, path: tuple[str, ...], known: Sequence[_Written]) -> frozenset[Position]:
-        """The places of a path, of whose first name `known` has all.
+    def _places(self, path: tuple[str, ...], uses: Sequence[_Use]) -> frozenset[Position]:
+        """The places of a path, given all uses of its first name.
 
         A parameter is used where the module is that holds it; a part of a variable is the part.
         """
         whole: set[Position | None] = set()
         parts: set[Position | None] = set()
-        for chain, _, is_attribute, _ in known:
+        for chain, is_attribute, _ in uses:
             length = min(len(path), len(chain))
             if tuple(map(name_of, chain[:length])) == path[:length]:
                 holds = length == len(path) or is_attribute
@@ -404,19 +323,19 @@ class Variables:
         return frozenset(where for where in whole or parts if where)
 
 
-def _is_defined(name: str, home: Scope) -> bool:
-    return any(each.how in ("definition", "import") for each in home.bindings[name])
-
-
 _TABLE = re.compile(r"\|\s*symbol\s*\|", re.IGNORECASE)
-_OWNED = re.compile(r"\b(of|and)\s+$")
+_CELL = re.compile(r"\|((?:[^|\\]|\\.)*)(?=\|)")
+_FORMULA = re.compile(r"\$([^$]+)\$")
+#: Code in a cell, and a preposition or conjunction before it.
+_CODE = re.compile(r"[^`]*?(?:\b(of|and)\s+)?`([^`]*)`")
 _NAME = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*)(?:\[[^`]*\]|\([^`]*\))*")
 
 
 class Name(NamedTuple):
-    """A name in the column "Code", as written in some column of its line."""
+    """A name in the column "Code", and where it stands in the source."""
 
     path: tuple[str, ...]
+    line: int
     column: int
     text: str
     #: The function or class that it is of, if the row says so.
@@ -442,106 +361,84 @@ class PageSymbols:
 
 
 def page_symbols(module: Module, resolver: Resolver, report: Report) -> PageSymbols:
-    """The symbols of a module's page. A name that the code does not have is a fault of our own."""
-
-    def fault(code: str, message: str, hint: str, line: int, name: Name) -> None:
-        if module.source.own:  # Another's table was written for readers only.
-            text = module.source.lines[line - 1]
-            place = module.source.display, line, name.column
-            report.add(Diagnostic(*place, code, message, hint, text))
-
+    """The symbols of a module's page. Own tables may only name what the code has."""
     rows = list(symbol_rows(module))
-    variables = Variables(resolver) if rows else None
-    symbols: dict[object, Symbol] = {}
+    if not rows:
+        return PageSymbols()
+
+    def fault(code: str, message: str, hint: str, name: Name) -> None:
+        if module.source.own:  # The tables of other packages were written for readers only.
+            place = module.source.display, name.line, name.column
+            report.add(Diagnostic(*place, code, message, hint, module.source.lines[name.line - 1]))
+
+    variables = Variables(resolver)
+    symbols: dict[tuple[Atom, ...], Symbol] = {}
     # A name without an owner stands wherever no row has said otherwise.
     owned: dict[Position, set[str]] = defaultdict(set)
     free: dict[Position, set[str]] = defaultdict(set)
-    told: dict[tuple[int, str], set[str]] = defaultdict(set)
-    for line, texs, written in rows:
-        assert variables is not None
+    names: dict[tuple[int, str], set[str]] = defaultdict(set)
+    for texs, written in rows:
         found = [(name, variables.find(name.path, name.within)) for name in written]
         for name, variable in found:
             if variable.fault:
                 near = variable.near
                 hint = f"did you mean `{near}`?" if near else "name what the code has"
-                fault("symbol-unknown", variable.fault, hint, line, name)
-        pairs = [(tex, [one]) for tex, one in zip(texs, found, strict=False)]
-        if 1 in (len(texs), len(found)):
-            pairs = [(tex, found) for tex in texs]
-        elif texs and found and len(texs) != len(found):
+                fault("symbol-unknown", variable.fault, hint, name)
+        groups = [found] * len(texs) if 1 in (len(texs), len(found)) else [[one] for one in found]
+        if texs and found and len(texs) != len(groups):
             message = f"{len(texs)} symbols and {len(found)} names do not pair up"
             hint = "give each symbol a name, or all of them one, or a row to each"
-            fault("symbol-pairs", message, hint, line, written[0])
+            fault("symbol-pairs", message, hint, written[0])
             continue
-        for tex, all_named in pairs:
-            named = [(name, variable) for name, variable in all_named if not variable.fault]
-            last = {name.path[-1] for name, _ in named}
-            symbol = read_symbol(tex, f"y{len(symbols) + 1}", last) if named else None
-            if symbol is None:
+        for tex, group in zip(texs, groups, strict=False):
+            known = [(name, variable) for name, variable in group if variable.places]
+            last = {name.path[-1] for name, _ in known}
+            symbol = read_symbol(tex, f"y{len(symbols) + 1}", last)
+            if not known or symbol is None:
                 continue
             # One that an earlier row had keeps its class.
-            key = tuple((atom.core, atom.primes, atom.sub, atom.sup) for atom in symbol.atoms)
-            symbol = symbols.setdefault(key, symbol)
-            for name, variable in named:
-                if variable.places:
-                    told[line, name.text].add(symbol.name)
+            symbol = symbols.setdefault(symbol.atoms, symbol)
+            for name, variable in known:
+                names[name.line, name.text].add(symbol.name)
                 for position in variable.places:
                     (owned if name.within else free)[position].add(symbol.name)
-
-    def joined(classes: set[str]) -> str:
-        return " ".join(sorted(classes, key=lambda name: int(name[1:])))
-
-    code = {place: joined(classes) for place, classes in (free | owned).items()}
-    names = {place: joined(classes) for place, classes in told.items()}
-    return PageSymbols(tuple(symbols.values()), code, names)
+    code = {position: " ".join(sorted(classes)) for position, classes in (free | owned).items()}
+    table = {place: " ".join(sorted(classes)) for place, classes in names.items()}
+    return PageSymbols(tuple(symbols.values()), code, table)
 
 
-def symbol_rows(module: Module) -> Iterator[tuple[int, list[str], list[Name]]]:
-    """The rows of the tables in a module's docstring: lines, TeX of the symbols, and names."""
+def symbol_rows(module: Module) -> Iterator[tuple[list[str], list[Name]]]:
+    """The rows of the tables in a module's docstring: TeX of the symbols, and names."""
     first = module.sections[0] if module.sections else None
     notes = first.notes if first and not first.definition else ()
     note = next((note for note in notes if note.kind == "docstring"), None)
     if note is None or not _TABLE.search(note.text):
         return
-    parser = MarkdownIt("commonmark").enable("table")
-    parser.inline.ruler.before("escape", "math_inline", math_inline)
     lines = note.text.split("\n")
-    columns: list[str] = []
-    cells: list[Token] = []
-    for token in parser.parse(note.text):
-        if token.type == "table_open":
-            columns = []
-        elif token.type == "tr_open":
-            cells = []
-        elif token.type == "inline":
-            cells.append(token)
-        elif token.type == "thead_close":
-            columns = [cell.content.strip().lower() for cell in cells]
-        elif token.type == "tr_close" and {"symbol", "code"} <= set(columns):
-            symbol, code = (cells[columns.index(column)] for column in ("symbol", "code"))
-            line, _ = code.map or (0, 0)
-            texs = [t.content for t in symbol.children or () if t.type == "math_inline"]
-            yield note.first_line + line, texs, list(_names(code, lines[line], note.column + 1))
+    for token in MarkdownIt("commonmark").enable("table").parse(note.text):
+        start, stop = token.map if token.type == "table_open" and token.map else (0, 0)
+        columns = [cell[1].strip().lower() for cell in _CELL.finditer(lines[start])]
+        for line in range(start + 2, stop):
+            row = dict(zip(columns, _CELL.finditer(lines[line]), strict=False))
+            if {"symbol", "code"} <= row.keys():
+                written = row["symbol"][1].replace(r"\|", "|")
+                texs = [tex.strip() for tex in _FORMULA.findall(written)]
+                yield texs, list(_names(row["code"], note.first_line + line, note.column + 1))
 
 
-def _names(cell: Token, written: str, indent: int) -> Iterator[Name]:
+def _names(cell: re.Match[str], line: int, indent: int) -> Iterator[Name]:
     waiting: list[Name] = []
     owned: list[Name] = []
-    at, before = max(written.find(cell.content), 0), ""
-    for token in cell.children or ():
-        text, word = token.content, _OWNED.search(before)
-        before = text
-        if token.type != "code_inline":
-            continue
-        at = max(written.find(text, at), at)
-        if word and (waiting if word[1] == "of" else owned and not waiting):
+    for match in _CODE.finditer(cell.string, *cell.span(1)):
+        word, text = match.groups()
+        if word and (waiting if word == "of" else owned and not waiting):
             owned, waiting = waiting or owned, []
             yield from (name._replace(within=text) for name in owned)
             continue
         path = text
         if text.startswith(".") and waiting:
             path = ".".join([*waiting[-1].path[:-1], text[1:]])
-        if match := _NAME.fullmatch(path):
-            parts = tuple(match[1].removeprefix("self.").split("."))
-            waiting.append(Name(parts, indent + at, text))
+        if name := _NAME.fullmatch(path):
+            parts = tuple(name[1].removeprefix("self.").split("."))
+            waiting.append(Name(parts, line, indent + match.start(2), text))
     yield from waiting

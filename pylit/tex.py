@@ -1,32 +1,31 @@
-"""Mathematics: TeX in, HTML and style rules out, by MathJax in a Node process, with a cache.
+"""Formulas: TeX in, HTML and style rules out, by MathJax in a Node process, with a cache.
 
 Node is started for the first formula that the cache does not hold, so that a build that changes no
 formula does not wait for it. A formula's result depends on its TeX and on versions only, so builds
 that run side by side may share results.
 """
 
+import json
 import re
-import time
-import unicodedata
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+import subprocess
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property
 from html import escape
+from html.entities import html5
 from pathlib import Path
+from select import select
+from typing import Any
 
+from pylit.assets import style_sheet
 from pylit.cache import Cache, digest
-from pylit.fonts import CODE, cut
-from pylit.node.process import MODULES, SCRIPTS, NodeError, NodeProcess, staged
+from pylit.fonts import Font, cut_fonts
+from pylit.node.process import MODULES, SCRIPTS, NodeError, find_node, linked
 
-FONTS = MODULES / "@mathjax" / "mathjax-newcm-font" / "chtml" / "woff2"
-#: Characters of a formula, and of those that Node is given before it answers: what we write must
-#: fit into the pipe to it, or we would wait for it.
-LONGEST = 20_000
-AHEAD = 10_000
-#: Seconds after which we look again whether Node has answered.
-_NAP = 0.002
+_FONTS = "@mathjax/mathjax-newcm-font/chtml/woff2"
+FONTS = MODULES / _FONTS
 #: MathJax's text font holds every letter of mathematics, 94 KB for a site that uses two hundred of
 #: them; cut down, it has about 20 KB. Smaller fonts stay as they are.
 LARGE = 32_000
@@ -51,7 +50,7 @@ class Rendered:
 
 
 class MathRenderer:
-    """Renders formulas in a Node process. Close it, or use it in a ``with`` statement.
+    """Renders formulas in a Node process: a thread sends one after the other. Close it.
 
     Args:
         cache: Folder for the cache; None for a cache in memory.
@@ -69,140 +68,120 @@ class MathRenderer:
         patience: float = 30.0,
     ) -> None:
         self._cache = Cache(cache)
-        self._script = script
-        self._plain = plain
-        self._patience = patience
-        #: Results; the cache is read when one is first needed.
-        self._done: dict[_Formula, Rendered] | None = None
-        #: How many of them the cache holds, and those that it shall not hold.
-        self._kept = 0
-        self._stuck: set[_Formula] = set()
-        self._node: NodeProcess | None = None
-        #: What Node will be asked for, and what it has been asked for.
-        self._waiting: dict[_Formula, None] = {}
-        self._sent: deque[_Formula] = deque()
+        self._script, self._plain, self._patience = script, plain, patience
+        self._node: subprocess.Popen[str] | None = None
+        self._thread = ThreadPoolExecutor(1)
+        self._futures: dict[_Formula, Future[Rendered]] = {}
+        #: Whether there are results that the cache does not hold.
+        self._changed = False
+
+    @cached_property
+    def _results(self) -> dict[_Formula, Rendered]:
+        return self._cache.load("formulas", versions()) or {}
 
     def submit(self, formulas: Iterable[_Formula]) -> None:
-        """Begin with formulas, each ``(tex, display)``; returns at once.
-
-        Raises:
-            NodeError: Node is missing, or fails whatever it is given.
-        """
-        if self._done is None:
-            known = None if self._plain else self._cache.load("formulas", versions())
-            self._done = known or {}
-            self._kept = len(self._done)
-        for formula in dict.fromkeys(formulas):
-            if formula in self._done or formula in self._sent or formula in self._waiting:
-                continue
-            if self._plain:
-                self._done[formula] = Rendered(f'<code class="tex">{escape(formula[0])}</code>')
-            elif len(formula[0]) > LONGEST:
-                self._failed(formula, f"a formula of more than {LONGEST:,} characters")
-            else:
-                self._waiting[formula] = None
-        self._go_on()
+        """Begin with formulas, each ``(tex, display)``; returns at once."""
+        for formula in () if self._plain else formulas:
+            if formula not in self._results and formula not in self._futures:
+                self._futures[formula] = self._thread.submit(self._render, formula)
 
     def result(self, tex: str, display: bool) -> Rendered:
         """The result for one formula, submitted before or not; waits for it.
 
         Raises:
-            NodeError: Node is missing, or fails whatever it is given.
+            NodeError: Node is missing, or fails for any formula.
         """
+        if self._plain:
+            return Rendered(f'<code class="tex">{escape(tex)}</code>')
         self.submit([(tex, display)])
-        assert self._done is not None
-        while (tex, display) not in self._done:
-            time.sleep(_NAP)
-            self._go_on()
-        return self._done[tex, display]
+        try:
+            return self._results.get((tex, display)) or self._futures[tex, display].result()
+        except NodeError:
+            # The next build tries again.
+            self._cancel()
+            raise
 
     def keep(self) -> None:
-        """Store what Node has answered since it was last stored."""
-        lasting = {f: done for f, done in (self._done or {}).items() if f not in self._stuck}
-        if len(lasting) > self._kept and not self._plain:
-            self._cache.store("formulas", versions(), lasting)
-            self._kept = len(lasting)
+        """Store new results in the cache."""
+        if self._changed:
+            self._changed = False
+            self._cache.store("formulas", versions(), dict(self._results))
 
     def close(self) -> None:
         """End Node; results not asked for are lost."""
+        self._cancel()
+        self._thread.shutdown()
         self._end()
-        self._sent.clear()
-        self._waiting.clear()
         self.keep()
 
-    def __enter__(self) -> "MathRenderer":
-        return self
+    def _cancel(self) -> None:
+        for future in self._futures.values():
+            future.cancel()
+        self._futures.clear()
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    # What follows runs in the thread.
 
-    def _go_on(self) -> None:
-        """Take what Node has answered, and ask it for more."""
+    def _render(self, formula: _Formula) -> Rendered:
+        failed = f'<code class="math-error">{escape(formula[0])}</code>'
         try:
-            if self._node is None and self._waiting:
-                self._node = self._start()
-            if self._node is not None:
-                self._take(self._node)
+            answer = self._ask(formula)
         except NodeError as error:
-            self._start_anew(error)
+            try:
+                # If even this formula fails, the fault is not in the TeX.
+                self._ask(("x", False))
+            except NodeError:
+                raise NodeError(
+                    f"mathematics failed at or before `{formula[0]}`: {error}"
+                ) from error
+            # Not cached: another machine may have the time or the memory.
+            limit = f"MathJax ran out of memory on it, or took more than {self._patience:g} s"
+            return Rendered(failed, error=limit)
+        result = Rendered(**{"html": failed, **answer, "css": tuple(answer.get("css", ()))})
+        self._results[formula] = result
+        self._changed = True
+        return result
 
-    def _take(self, node: NodeProcess) -> None:
-        assert self._done is not None
-        for answer in node.answers():
-            formula = self._sent.popleft()
-            if "error" in answer:
-                self._failed(formula, answer["error"], answer["offset"])
-            else:
-                self._done[formula] = Rendered(answer["html"], tuple(answer["css"]))
-        if self._sent and time.monotonic() - node.since > self._patience:
-            raise NodeError(f"Node has not answered for {self._patience:g} s")
-        while self._waiting and sum(len(tex) for tex, _ in self._sent) < AHEAD:
-            formula = next(iter(self._waiting))
-            del self._waiting[formula]
-            self._sent.append(formula)
-            node.send(formula)
-
-    def _failed(self, formula: _Formula, error: str, offset: int = 0) -> None:
-        assert self._done is not None
-        shown = f'<code class="math-error">{escape(formula[0])}</code>'
-        self._done[formula] = Rendered(shown, error=error, offset=offset)
-
-    def _start_anew(self, error: NodeError) -> None:
-        """Start another process for one that ended; the formula that it ended at gets the blame.
-
-        A process answers in the order of its requests, so that is the first one without an answer.
-        """
-        self._end()
-        culprits = [self._sent.popleft()] if self._sent else []
-        self._waiting = dict.fromkeys([*self._sent, *self._waiting])
-        self._sent.clear()
+    def _ask(self, formula: _Formula) -> dict[str, Any]:
+        """The answer of Node: one line of JSON for one line of JSON."""
+        if self._node is None or self._node.poll() is not None:
+            self._end()
+            self._node = self._start()
+        node = self._node
+        assert node.stdin and node.stdout
+        with suppress(OSError):  # If Node has ended, there is no answer either.
+            print(json.dumps(formula), file=node.stdin, flush=True)
+        in_time, _, _ = select([node.stdout], [], [], self._patience)
+        line = node.stdout.readline() if in_time else ""
         try:
-            # A new process that cannot set this either has another fault than the formula.
-            with closing(self._start()) as node:
-                node.send(("x", False))
-                while not list(node.answers()):
-                    if time.monotonic() - node.since > self._patience:
-                        raise error
-                    time.sleep(_NAP)
-        except NodeError:
-            self._waiting.clear()
-            place = f" at or before `{culprits[0][0]}`" if culprits else ""
-            raise NodeError(f"mathematics failed{place}: {error}") from error
-        for culprit in culprits:
-            limit = f"{self._patience:g} s"
-            self._failed(culprit, f"MathJax ran out of memory on it, or took more than {limit}")
-            self._stuck.add(culprit)
-        self._go_on()
+            answer: dict[str, Any] = json.loads(line)
+        except ValueError:
+            if not in_time:
+                self._end()
+                raise NodeError(f"Node has not answered for {self._patience:g} s") from None
+            with suppress(subprocess.TimeoutExpired):
+                node.wait(1)
+            raise NodeError(self._end()) from None
+        return answer
 
-    def _end(self) -> None:
-        if self._node is not None:
-            self._node.close()
-            self._node = None
-
-    def _start(self) -> NodeProcess:
+    def _start(self) -> subprocess.Popen[str]:
         if not FONTS.is_dir():
             raise NodeError(f"MathJax is not installed in {MODULES}; run `python -m pylit.node`")
-        return NodeProcess(self._script or staged("serve.mjs"))
+        script = self._script or linked("serve.mjs")
+        options = "--max-old-space-size=1024 --preserve-symlinks --preserve-symlinks-main"
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            [find_node(), *options.split(), script],
+            stdin=pipe, stdout=pipe, stderr=pipe, encoding="utf-8", errors="replace",
+        )  # fmt: skip
+
+    def _end(self) -> str:
+        """End Node; returns what it printed to standard error."""
+        if self._node is None:
+            return ""
+        self._node.kill()
+        _, error = self._node.communicate()
+        status, self._node = self._node.returncode, None
+        return f"Node ended (exit status {status}): {error[-2000:].strip()}"
 
 
 def versions() -> str:
@@ -225,9 +204,7 @@ def stylesheet(rendered: Iterable[Rendered]) -> tuple[str, frozenset[str]]:
     rules = {rule for one in rendered for rule in one.css if rule[0] != "0"}
     if not rules:
         return "", frozenset()
-    css = re.sub(r"/\*.*?\*/", "", (SCRIPTS / "base.css").read_text("utf-8"), flags=re.DOTALL)
-    css = re.sub(r" ?([{};,>]) ?", r"\1", re.sub(r"\s+", " ", css))
-    css = css.replace(": ", ":").replace(";}", "}").strip()
+    css = style_sheet([SCRIPTS / "base.css"]).strip()
     css += "".join(rule[1:] for rule in sorted(rules))
     return css + "\n", frozenset(re.findall(r"url\(fonts/([a-z0-9-]+\.woff2)\)", css))
 
@@ -235,111 +212,81 @@ def stylesheet(rendered: Iterable[Rendered]) -> tuple[str, frozenset[str]]:
 def math_fonts(
     names: Iterable[str], rendered: Iterable[Rendered], cache: Path | None
 ) -> dict[str, bytes]:
-    """The font files that `stylesheet` named, by name, with what the same formulas need of them.
-
-    Fonts are kept in `cache` once they are cut.
-    """
+    """The font files that `stylesheet` named, by name, with what the same formulas need of them."""
     written = {rule[1:] for one in rendered for rule in one.css if rule[0] == "0"}
-    characters = sorted({ord(character) for text in written for character in text})
-    kept = Cache(cache)
+    characters = "".join(sorted(set("".join(written))))
     files = {name: (FONTS / name).read_bytes() for name in sorted(names)}
-    for name, source in files.items():
-        if len(source) >= LARGE:
-            key = digest(CODE, source, repr(characters))
-            files[name] = kept.get(
-                name, key, partial(cut, source, characters, drop_tables=["FFTM", "ltag"])
-            )
-    return files
+    large = [name for name, data in files.items() if len(data) >= LARGE]
+    fonts = [Font(n, f"{_FONTS}/{n.removesuffix('.woff2')}", characters) for n in large]
+    return files | cut_fonts(fonts, MODULES, cache)
 
 
-_TOKEN = re.compile(r"\\([A-Za-z]+)|\\.|\s+|(.)", re.DOTALL)
-#: Commands and their signs, in turns.
-_PAIRS = r"""
-cdot · times × odot ⊙ otimes ⊗ oplus ⊕ circ ∘ pm ± sum ∑ prod ∏ int ∫ partial ∂ nabla ∇ infty ∞ in ∈
-le ≤ leq ≤ ge ≥ geq ≥ ne ≠ neq ≠ approx ≈ sim ∼ equiv ≡ ll ≪ gg ≫ propto ∝ to → mapsto ↦ gets ←
-leftarrow ← rightarrow → Rightarrow ⇒ mid | dots … ldots … cdots … vdots … top ᵀ prime ′ ell ℓ
-lfloor ⌊ rfloor ⌋ lceil ⌈ rceil ⌉ langle ⟨ rangle ⟩ lVert ‖ rVert ‖ Vert ‖ vert | varepsilon ε
-"""
-_SIGNS = dict(zip(_PAIRS.split()[::2], _PAIRS.split()[1::2], strict=True))
-#: They say how their argument looks.
-_LOOKS = """
-text textbf textit textrm texttt mathrm mathbf mathit mathsf mathtt mathcal mathbb boldsymbol bm
-operatorname mathop left right big Big bigl bigr Bigl Bigr displaystyle textstyle hat bar tilde vec
-overline underline underbrace overbrace limits nolimits
-"""
-_MUTE = frozenset(_LOOKS.split())
-_SUPERSCRIPTS = dict(zip("0123456789+-n", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", strict=True))
-_SPACED = frozenset("=<>+←→⇒≤≥≠≈∼∈∝")
+#: Commands that HTML has no entity for, or another one.
+_SIGNS = {
+    "cdot": "·", "circ": "∘", "partial": "∂", "infty": "∞", "neq": "≠", "ll": "≪", "gg": "≫",
+    "to": "→", "gets": "←", "mid": "|", "vert": "|", "Vert": "‖", "lVert": "‖", "rVert": "‖",
+    "dots": "…", "ldots": "…", "cdots": "…", "vdots": "…", "top": "ᵀ", "varepsilon": "ε",
+    "sup": " sup ", "Pr": " Pr ",
+}  # fmt: skip
+#: Commands for the appearance of their argument.
+_APPEARANCE = re.compile(
+    r"(?:text|math)[a-z]{0,4}|boldsymbol|bm|operatorname|left|right|[bB]igg?[lr]?|hat|bar|tilde|vec"
+    r"|(?:display|text)style|(?:over|under)(?:line|brace)|(?:no)?limits"
+)
+_LAYOUT = re.compile(r"\\(?:begin|end)\{[^}]*\}|\\q?quad")
+_COMMAND = re.compile(r"\\(?:[cdt]?(frac)|([A-Za-z]+)|([{}%_#$])|.)", re.DOTALL)
+_RELATION = re.compile("[=<>+←→⇒≤≥≠≈∼∈∝]")
+_SHORT_FRACTION = re.compile(r"\\frac\s*([^\s{}\\])\s*([^\s{}\\])")
+_SHORT_ARGUMENT = re.compile(r"([√_^])\s*([^\s{}\\])")
+_GROUP = re.compile(r"\{([^{}]*)\}")
+#: What applies to groups that have been read: these are in double brackets.
+_FRACTION = re.compile(r"\\frac\s*⟦([^⟧]*)⟧\s*⟦([^⟧]*)⟧")
+_ARGUMENT = re.compile(r"([√_^])\s*⟦([^⟧]*)⟧")
+_SUPERSCRIPTS = str.maketrans("0123456789+−n", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ")
+#: Levels of groups; deeper ones lose their brackets.
+_DEEPEST = 50
+_BRACES = str.maketrans("\ue002\ue003", "{}", "{}\\&")
 
 
 def plain_tex(tex: str) -> str:
     """A formula as a line of text."""
-    tokens = iter(_TOKEN.finditer(re.sub(r"\\(?:begin|end)\{[^}]*\}|\\q?quad", " ", tex)))
-    try:
-        text = "".join(_words(tokens)).replace("&", "")
-    except RecursionError:  # Hundreds of groups inside each other, which nobody would read out.
-        return "…"
+    text = _COMMAND.sub(_command, _LAYOUT.sub(" ", tex)).replace("-", "−")
+    text = _SHORT_FRACTION.sub(r"\\frac{\1}{\2}", _RELATION.sub(r" \g<0> ", text))
+    text = _SHORT_ARGUMENT.sub(r"\1{\2}", text)
+    for _ in range(_DEEPEST):
+        text, found = _GROUP.subn(lambda match: f"⟦{_flat(match[1])}⟧", text)
+        if not found:
+            break
+    text = _flat(text).translate(_BRACES)
     return " ".join(re.sub(r"\s+([,.;)])|(?<=[a-z])\s+(?=\()", r"\1", text).split())
 
 
-def _words(tokens: Iterator[re.Match[str]]) -> Iterator[str]:
-    """What stands before the end of a group, piece by piece."""
-    for token in tokens:
-        command, sign = token[1], token[2]
-        if sign == "}":
-            return
-        if sign == "^":
-            yield _raised(_argument(tokens))
-        elif sign == "_":
-            yield f"_{_grouped(_argument(tokens))}"
-        elif sign == "{":
-            yield "".join(_words(tokens))
-        elif sign in _SPACED:
-            yield f" {sign} "
-        elif sign:
-            yield "−" if sign == "-" else sign
-        elif command in ("frac", "tfrac", "dfrac"):
-            yield f"{_grouped(_argument(tokens))}/{_grouped(_argument(tokens))}"
-        elif command == "sqrt":
-            yield f"√{_grouped(_argument(tokens))}"
-        elif command in _SIGNS:
-            found = _SIGNS[command]
-            yield f" {found} " if found in _SPACED else found
-        elif command:
-            yield "" if command in _MUTE else _greek(command)
-        elif token[0][1:] in ("{", "}", "%", "_", "#", "$", "&"):
-            yield token[0][1:]
-        else:
-            yield " "
+def _command(match: re.Match[str]) -> str:
+    fraction, name, sign = match.groups()
+    if fraction or name == "sqrt":
+        return r"\frac" if fraction else "√"
+    if sign:
+        # Braces that are shown, while others still mean groups.
+        return {"{": "\ue002", "}": "\ue003"}.get(sign, sign)
+    if name and _APPEARANCE.fullmatch(name):
+        return ""
+    return _SIGNS.get(name) or html5.get(f"{name};") or (f" {{{name}}} " if name else " ")
 
 
-def _argument(tokens: Iterator[re.Match[str]]) -> str:
-    """The group, the command or the sign that comes next."""
-    for token in tokens:
-        if token[2] == "{":
-            return "".join(_words(tokens)).strip()
-        if not token[0].isspace():
-            return "".join(_words(iter([token]))).strip() or _argument(tokens)
-    return ""
+def _flat(text: str) -> str:
+    """Text whose groups have all been read, without the brackets around them."""
+    text = _FRACTION.sub(lambda match: f"{_word(match[1])}/{_word(match[2])}", text)
+    return _ARGUMENT.sub(_argument, text).replace("⟦", "").replace("⟧", "")
 
 
-def _grouped(text: str) -> str:
+def _argument(match: re.Match[str]) -> str:
+    mark, text = match.groups()
+    if mark == "^" and re.fullmatch("[0-9+−n]+|[ᵀ′]", text.strip()):
+        return text.strip().translate(_SUPERSCRIPTS)
+    return mark + _word(text)
+
+
+def _word(text: str) -> str:
     """An argument in brackets, unless it is one word."""
-    return text if re.fullmatch(r"√?[\w.,′ᵀ]*", text) else f"({text.replace(' ', '')})"
-
-
-def _raised(text: str) -> str:
-    if text in ("ᵀ", "′"):
-        return text
-    plain = text.replace("−", "-")
-    if all(character in _SUPERSCRIPTS for character in plain):
-        return "".join(_SUPERSCRIPTS[character] for character in plain)
-    return f"^{_grouped(text)}"
-
-
-def _greek(command: str) -> str:
-    size = "SMALL" if command.islower() else "CAPITAL"
-    name = command.upper().replace("LAMBDA", "LAMDA")  # As Unicode spells it.
-    with suppress(KeyError):
-        return unicodedata.lookup(f"GREEK {size} LETTER {name}")
-    return f" {command} "
+    text = text.strip()
+    return text if re.fullmatch(r"√?[\w.,′ᵀ]*", text) else f"({''.join(text.split())})"

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,7 @@ def both() -> Iterator[list[tuple[list[str], str]]]:
         check=True,
     )
     theirs = json.loads(done.stdout)
-    with MathRenderer(None) as maths:
+    with closing(MathRenderer(None)) as maths:
         ours = [maths.result(tex, display) for tex, display in formulas()]
     sheet = stylesheet(ours)[0]
     yield [(theirs["html"], theirs["css"]), ([one.html for one in ours], sheet)]

@@ -37,19 +37,55 @@ def test_the_files(made: dict[str, bytes]):
 def test_the_second_build_takes_fonts_from_the_cache(
     made: dict[str, bytes], cache: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(fonts, "cut", lambda *_, **__: pytest.fail("cut again"))
+    monkeypatch.setattr(fonts, "_cut", lambda *_, **__: pytest.fail("cut again"))
     assert dict(assets(THEME, MODULES, cache)) == made
 
 
 def test_fonts_hold_what_pages_are_written_with(made: dict[str, bytes]):
-    for face in fonts.FACES:
-        font = TTFont(io.BytesIO(made[f"assets/fonts/{face.name}.woff2"]))
+    for face in fonts.FONTS:
+        font = TTFont(io.BytesIO(made[f"assets/fonts/{face.name}"]))
         characters = set(font.getBestCmap())
         assert set(map(ord, "Aaz09{}é“”’–…×")) <= characters
         axes = (
             [(axis.minValue, axis.maxValue) for axis in font["fvar"].axes] if "fvar" in font else []
         )
+        assert face.weights
         assert axes == ([face.weights] if face.weights[0] != face.weights[1] else [])
+
+
+#: How often letters occur in English, per thousand characters of text.
+FREQUENCY = dict(zip(" etaoinsrhldcumfpgwybvkxjqz", [
+    183, 102, 75, 65, 62, 57, 57, 53, 50, 50, 33, 33, 22, 23, 20, 20, 15, 16, 17, 14, 13, 8, 6,
+    1, 1, 1, 1,
+], strict=True))  # fmt: skip
+#: The mean width of these letters in fonts that readers have, in em.
+WIDTHS = {
+    "Georgia": 0.4447, "Gelasio": 0.4447, "Times New Roman": 0.4003, "Liberation Serif": 0.4003,
+    "DejaVu Serif": 0.515, "Arial": 0.4423, "Helvetica": 0.4423, "Liberation Sans": 0.4423,
+    "Roboto": 0.4406, "Noto Sans": 0.4698, "DejaVu Sans": 0.5046, "Menlo": 0.602,
+    "Consolas": 0.5498, "DejaVu Sans Mono": 0.602, "Liberation Mono": 0.6, "Noto Sans Mono": 0.6,
+}  # fmt: skip
+
+
+def test_stand_ins_are_as_wide_and_as_high_as_their_fonts(made: dict[str, bytes]):
+    rules = re.findall(r"@font-face \{(.*?)\}", (THEME / "fonts.css").read_text(), re.DOTALL)
+    stood_in = set()
+    for rule in rules:
+        if found := re.search(r"fonts/([\w-]+\.woff2)", rule):
+            name = found[1]
+            font = TTFont(io.BytesIO(made[f"assets/fonts/{name}"]))
+            glyphs, unit = font.getBestCmap(), font["head"].unitsPerEm
+            widths = {letter: font["hmtx"][glyphs[ord(letter)]][0] for letter in FREQUENCY}
+            mean = sum(widths[x] * n for x, n in FREQUENCY.items()) / sum(FREQUENCY.values()) / unit
+            heights = [font["hhea"].ascent / unit, -font["hhea"].descent / unit, 0]
+            assert font["hhea"].lineGap == 0
+            continue
+        scale, *overrides = (float(number) / 100 for number in re.findall(r"([\d.]+)%", rule))
+        assert [scale * each for each in overrides] == pytest.approx(heights, abs=0.001)
+        for stand_in in re.findall(r'local\("(.*?)"\)', rule):
+            assert scale * WIDTHS[stand_in] == pytest.approx(mean, abs=0.0005)
+            stood_in.add((name, stand_in))
+    assert len(stood_in) == 5 + 5 + 6 + 5
 
 
 def test_style_sheets_ask_for_nothing_outside(made: dict[str, bytes]):
@@ -57,7 +93,9 @@ def test_style_sheets_ask_for_nothing_outside(made: dict[str, bytes]):
     assert b"@import" not in made["assets/site.css"]
 
 
-COLOURS = dict(re.findall(r"--(\w+):light-dark\((#\w+,#\w+)\)", style_sheet(THEME)))
+COLOURS = dict(
+    re.findall(r"--(\w+):light-dark\((#\w+,#\w+)\)", style_sheet(sorted(THEME.glob("css/*.css"))))
+)
 #: Where each colour of text stands.
 GROUNDS = {
     "page": "text muted link good bad number definition line",

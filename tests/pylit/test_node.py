@@ -1,27 +1,14 @@
-"""Finding Node, setting up what comes from npm, and talking to a script that dies."""
+"""Finding Node, and setting up the packages of npm."""
 
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from pylit.node import process as packages
-from pylit.node.process import NodeError, NodeProcess, find_node
-
-ECHO = """
-import { createInterface } from "node:readline";
-for await (const line of createInterface({ input: process.stdin })) {
-  const text = JSON.parse(line);
-  if (text === "die") { console.error("out of ink"); process.exit(3); }
-  const answer = Buffer.from(JSON.stringify({ text }) + "\\n");
-  process.stdout.write(answer.subarray(0, 11));
-  if (text.startsWith("0")) await new Promise((resolve) => setTimeout(resolve, 300));
-  process.stdout.write(answer.subarray(11));
-}
-"""
+from pylit.node.process import NodeError, find_node
 
 
 @pytest.fixture(autouse=True)
@@ -29,23 +16,6 @@ def _fresh() -> Iterator[None]:
     find_node.cache_clear()
     yield
     find_node.cache_clear()
-
-
-def test_answers_come_whole_and_in_order_until_a_process_says_why_it_ends(tmp_path: Path) -> None:
-    script = tmp_path / "echo.mjs"
-    script.write_text(ECHO, encoding="utf-8")
-    texts = [f"{i}∑\u2028" for i in range(50)]
-    with closing(NodeProcess(script)) as process:
-        for text in [*texts, "die", "x"]:
-            process.send(text)
-        answers: list[object] = []
-        with pytest.raises(NodeError, match=r"echo\.mjs ended \(exit status 3\): out of ink"):
-            while True:
-                answers += process.answers()
-        process.send("y")
-        with pytest.raises(NodeError, match="ended"):
-            next(process.answers())
-    assert answers == [{"text": text} for text in texts]
 
 
 def test_node_is_that_of_the_package_where_a_system_has_none(
@@ -93,7 +63,7 @@ def test_packages_are_set_up_once(
         packages.set_up(tests=tests)
         assert packages.is_set_up(tests=tests)
     assert len(asked) == 3
-    assert capfd.readouterr().err.count("Set up in") == 2
+    assert capfd.readouterr().err.count("Setting up") == 3
     assert [path.name for path in folder.parent.iterdir()] == ["digest"]
-    assert packages.staged("serve.mjs") == packages.staged("serve.mjs")
-    assert packages.staged("serve.mjs").parent.parent == folder
+    assert packages.linked("serve.mjs") == packages.linked("serve.mjs")
+    assert packages.linked("serve.mjs").parent.parent == folder

@@ -2,6 +2,7 @@
 
 import re
 import string
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -109,7 +110,7 @@ def plain(html: str) -> str:
 def maths():
     if not FONTS.is_dir():
         pytest.skip("npm packages are not installed")
-    with MathRenderer(None) as renderer:
+    with closing(MathRenderer(None)) as renderer:
         yield renderer
 
 

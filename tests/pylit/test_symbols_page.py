@@ -51,7 +51,7 @@ def rows(*lines: str) -> list[tuple[list[str], list[str]]]:
     text = "\n".join(['r"""', "| Symbol | Code |", "|:--|---|", *lines, '"""'])
     return [
         (texs, [".".join(n.path) + (f" of {n.within}" if n.within else "") for n in names])
-        for _, texs, names in symbol_rows(module("m.py", text))
+        for texs, names in symbol_rows(module("m.py", text))
     ]
 
 
