@@ -3,9 +3,10 @@
 import posixpath
 import re
 from collections.abc import Iterable
+from itertools import count
 from urllib.parse import quote, unquote
 
-from pylit.diagnostics import Diagnostic, Report, Severity
+from pylit.diagnostics import Report
 from pylit.model import SourceFile
 
 HOME = "index.html"
@@ -42,7 +43,7 @@ def file_path(url: str) -> str:
 
 
 class Addresses:
-    """The pages of a site by address, and the faults of those that want the same one."""
+    """The pages of a site by address, with the faults of those that want the same one."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -51,31 +52,23 @@ class Addresses:
 
     def claim(self, url: str, source: SourceFile) -> bool:
         """Give `url` to `source`, unless it is taken, or no file can have it."""
+
+        def complain(message: str, hint: str = "rename one of the two") -> None:
+            self._report.fault(source.own, (source.display, 0, 0), "page-collision", message, hint)
+
         parts = file_path(url).split("/")
         if any(not part.strip(".") or len(part.encode()) > LONGEST for part in parts):
-            self._complain(
-                source, "has a name that no page can have", "give it a shorter, plain one"
-            )
+            complain("has a name that no page can have", "give it a shorter, plain one")
             return False
-        taken = self._exact.get(url)
-        if taken is not None:
-            self._complain(source, f"would be written to `{url}`, as `{taken}` is")
+        if url in self._exact:
+            complain(f"would be written to `{url}`, as `{self._exact[url]}` is")
             return False
         self._exact[url] = source.display
         near = self._folded.setdefault(url.casefold(), source.display)
         if near != source.display:
-            # Disks and servers that take `A.html` for `a.html` lose one of the two. Where the
-            # sources of another package stand, they evidently are kept apart.
-            self._complain(source, f"differs from `{near}` only in upper and lower case")
+            # Some disks and servers take `A.html` for `a.html`, and lose one of the two.
+            complain(f"differs from `{near}` only in upper and lower case")
         return True
-
-    def _complain(
-        self, source: SourceFile, message: str, hint: str = "rename one of the two"
-    ) -> None:
-        severity = Severity.ERROR if source.own else Severity.WARNING
-        self._report.add(
-            Diagnostic(source.display, 0, 0, "page-collision", message, hint, severity=severity)
-        )
 
 
 def canonical(base_url: str, url: str) -> str:
@@ -113,16 +106,13 @@ class Slugs:
 
     def __init__(self, reserved: Iterable[str] = ()) -> None:
         self._reserved = frozenset(reserved)
-        self._taken: set[str] = set()
-        #: The last number that a repeated anchor was given.
-        self._last: dict[str, int] = {}
-        self._notes = 0
+        self._taken = set(self._reserved)
         #: Headings that are open: (level as written, level on the page).
         self._open: list[tuple[int, int]] = []
 
     def claim(self, anchor: str) -> bool:
         """Take an anchor that an author chose. False when the page has it already."""
-        if anchor in self._taken or anchor in self._reserved:
+        if anchor in self._taken:
             return False
         self._taken.add(anchor)
         return True
@@ -134,14 +124,10 @@ class Slugs:
         if chosen and self.claim(chosen):
             return chosen, True
         base = slugify(chosen or text)
-        if base in self._reserved:
-            base += "-section"
-        anchor, number = base, self._last.get(base, 1)
-        while not self.claim(anchor):
-            number += 1
-            anchor = f"{base}-{number}"
-        self._last[base] = number
-        return anchor, number == 1 and not chosen
+        base += "-section" if base in self._reserved else ""
+        if self.claim(base):
+            return base, not chosen
+        return next(a for n in count(2) if self.claim(a := f"{base}-{n}")), False
 
     def level(self, written: int) -> int:
         """Level on the page for a heading written with `written` signs ``#``.
@@ -155,11 +141,6 @@ class Slugs:
         level = min(parent + 1, 6)
         self._open.append((written, level))
         return level
-
-    def note(self) -> int:
-        """Number of the next note with footnotes, from 1."""
-        self._notes += 1
-        return self._notes
 
 
 def slugify(text: str) -> str:

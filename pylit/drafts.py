@@ -31,7 +31,7 @@ from pylit.model import (
     Target,
 )
 from pylit.names import Index, Lookup, Resolver
-from pylit.prose import MarkdownRenderer, NoteContext
+from pylit.prose import NoteContext, render_note
 from pylit.references import find_work
 from pylit.symbols import page_symbols
 
@@ -143,7 +143,6 @@ class _Page:
         self.lookup = lookup
         self.resolver = Resolver(leaf.module, lookup)
         self.symbols = page_symbols(leaf.module, self.resolver, self.report)
-        self.markdown = MarkdownRenderer(self.source.own)
         self.terms = self._terms()
         names = {section.definition for section in leaf.module.sections}
         self.slugs = Slugs(names | TEMPLATE_IDS)
@@ -261,6 +260,7 @@ class _Page:
             path=self.source.display,
             first_line=first_line,
             column=column,
+            own=self.source.own,
             slugs=slugs or self.slugs,
             link=lambda written: (
                 self._file(written) or self.resolver.inline(written, within=within)
@@ -271,7 +271,7 @@ class _Page:
             classes=self.symbols.names,
             cite=lambda key: find_work(key, self.lookup, partial(relative, self.leaf.url)),
         )
-        return self.symbols.mark(self.markdown.render(text, context))
+        return self.symbols.mark(render_note(text, context))
 
     def _file(self, written: str) -> Link | None:
         """The page of a source file, by its path as seen from this source or from this page."""

@@ -13,17 +13,14 @@ in the glossary only: it is a word that often means something else.
 import html
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from itertools import takewhile
 
-from markdown_it import MarkdownIt
-from mdit_py_plugins.deflist import deflist_plugin
-
 from pylit.addresses import slugify
 from pylit.diagnostics import Diagnostic, Report
-from pylit.model import Definition, Draft, Module, NoteHtml, Section, Target
+from pylit.model import Definition, Draft, Module, Section, Target
 from pylit.symbols import Typeset, typeset_formula
 from pylit.tex import fill
 
@@ -31,7 +28,11 @@ GLOSSARY = "glossary.html"
 #: What a page asks the index of definitions for.
 SIGN = "~terms"
 
-_ENTRY = re.compile(r'<dt><span id="([^"]+)"></span>(.*?)</dt>\s*<dd>(.*?)</dd>', re.DOTALL)
+_FIRST_LINK = re.compile(r"\]\(([^)#\s]+)")
+#: An entry in the HTML of the page: anchor, name and definition.
+_ENTRY = re.compile(r'<dt><span id="([^"]+)"></span>(.*?)</dt>\s*<dd>\s*(.*?)\s*</dd>', re.DOTALL)
+_TAG = re.compile(r"<[^>]*>|\ue000\d+\ue001")
+_LINK = re.compile(r"</?a\b[^>]*>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,26 +61,22 @@ def read_glossary(module: Module, report: Report) -> tuple[Module, tuple[Term, .
 
     (note,) = module.sections[0].notes
     lines = note.text.split("\n")
-    tokens = MarkdownIt("commonmark").use(deflist_plugin).parse(note.text)
     terms: list[Term] = []
     taken: dict[str, Term] = {}
-    for index, inline in enumerate(tokens):
-        opening = tokens[index - 1] if inline.type == "inline" else inline
-        name, bar, forms = (part.strip() for part in inline.content.partition("|"))
-        line = (inline.map or [0])[0]
-        at = note.first_line + line
-        if opening.type == "paragraph_open" and bar and not opening.level:
-            fault(at, f"“{name}” is not defined", "write `: …` on the next line")
-        if opening.type != "dt_open" or opening is inline:
+    for index, line in enumerate(lines):
+        at = note.first_line + index
+        name, bar, forms = (part.strip() for part in line.partition("|"))
+        if "".join(lines[index + 1 : index + 2])[:2] != ": " or line[:1] in ("", " ", ":"):
+            if bar and not line.startswith((" ", "|")):
+                fault(at, f"“{name}” is not defined", "write `: …` on the next line")
             continue
-        meaning = takewhile(lambda token: token.type != "dt_open", tokens[index:])
-        links = (child for token in meaning for child in token.children or ())
-        found = next((str(link.attrs["href"]) for link in links if link.type == "link_open"), "")
-        path = posixpath.join(posixpath.dirname(module.source.display), found.partition("#")[0])
+        meaning = takewhile(str.strip, lines[index + 1 :])
+        link = _FIRST_LINK.search("\n".join(meaning))
+        path = posixpath.join(posixpath.dirname(module.source.display), link[1] if link else "")
         written = tuple(form.strip() for form in forms.split(",") if form.strip())
-        explained = posixpath.normpath(path) if found else ""
+        explained = posixpath.normpath(path) if link else ""
         terms.append(Term(name, written if bar else (name,), explained, at))
-        lines[line] = f'<a id="{escape(slugify(name))}"></a>{name}'
+        lines[index] = f'<a id="{escape(slugify(name))}"></a>{name}'
         for form in terms[-1].forms:
             other = taken.setdefault(form.lower(), terms[-1])
             if other is not terms[-1]:
@@ -103,59 +100,46 @@ class Terms:
 
     def __init__(self, target: Target | None, page: str, address: str) -> None:
         """`page` is the source of the page, and `address` how it writes that of the glossary."""
-        forms = dict(target.attributes) if target is not None else {}
         self._address = address
-        self._anchors = {form.lower(): entry.split(" ")[0] for form, entry in forms.items()}
-        # On the page that explains a term, it is explained.
-        self._done = {e.split(" ")[0] for e in forms.values() if e.split(" ")[1] == page}
-        longest = sorted(forms, key=lambda form: (-len(form), form))
-        words = "|".join(_written(form) for form in longest)
-        self._pattern = re.compile(rf"(?<![\w\-/’'.])(?:{words})(?![\w\-/’'])") if forms else None
+        self._anchors: dict[str, str] = {}
+        #: Terms that are linked already, or explained by the page itself.
+        self._done: set[str] = set()
+        for form, entry in target.attributes.items() if target is not None else ():
+            anchor, _, explained = entry.partition(" ")
+            self._anchors |= {form: anchor, form[0].upper() + form[1:]: anchor}
+            if explained == page:
+                self._done.add(anchor)
+        longest = sorted(self._anchors, key=lambda form: (-len(form), form))
+        words = "|".join(map(re.escape, longest))
+        self._pattern = re.compile(rf"(?<![\w\-/’'.])(?:{words})(?![\w\-/’'])")
 
     def pieces(self, text: str) -> Iterator[tuple[str, str]]:
         """The text in pieces, each with the address that it leads to, or none."""
         start = 0
-        for match in self._pattern.finditer(text) if self._pattern else ():
-            anchor = self._anchors[match[0].lower()]
-            if anchor in self._done:
-                continue
-            self._done.add(anchor)
-            yield text[start : match.start()], ""
-            yield match[0], f"{self._address}#{anchor}"
-            start = match.end()
+        for match in self._pattern.finditer(text) if self._anchors else ():
+            anchor = self._anchors[match[0]]
+            if anchor not in self._done:
+                self._done.add(anchor)
+                yield text[start : match.start()], ""
+                yield match[0], f"{self._address}#{anchor}"
+                start = match.end()
         yield text[start:], ""
 
 
-def _written(form: str) -> str:
-    first, rest = form[0], re.escape(form[1:])
-    return f"[{first.lower()}{first.upper()}]{rest}" if first.isalpha() else re.escape(form)
-
-
-def definitions(note: NoteHtml) -> Mapping[str, tuple[str, str]]:
-    """The name and the definition of each term on the finished page of the glossary, by anchor."""
-    return {match[1]: (match[2], match[3].strip()) for match in _ENTRY.finditer(note.html)}
-
-
-_TAG = re.compile(r"<[^>]*>|\ue000\d+\ue001")
-_LINK = re.compile(r"</?a\b[^>]*>")
-
-
 def term_previews(page: Draft, typeset: Typeset) -> dict[str, list[str]]:
-    """What a link to a term shows before it is followed, by anchor."""
+    """The previews of links to the terms of the glossary, by anchor."""
     previews = {}
-    for section in page.sections:
-        for note in section.notes:
-            formulas = [typeset_formula(formula, typeset) for formula in note.formulas]
-            for anchor, (name, definition) in definitions(note).items():
-                said = fill(_LINK.sub("", definition), formulas)
-                previews[anchor] = ["", f"<b>{name}</b><p>{said}</p>"]
+    for note in page.notes():
+        formulas = [typeset_formula(formula, typeset) for formula in note.formulas]
+        for anchor, name, definition in _ENTRY.findall(note.html):
+            shown = fill(_LINK.sub("", definition), formulas)
+            previews[anchor] = ["", f"<b>{name}</b><p>{shown}</p>"]
     return previews
 
 
 def search_terms(page: Draft) -> Iterator[tuple[str, str, str]]:
     """The terms of the glossary as parts of its page; another page has none."""
-    notes = [note for section in page.sections for note in section.notes]
-    for note in notes if page.url == GLOSSARY else ():
-        for anchor, shown in definitions(note).items():
+    for note in page.notes() if page.url == GLOSSARY else ():
+        for anchor, *shown in _ENTRY.findall(note.html):
             name, text = (html.unescape(_TAG.sub("", part)) for part in shown)
             yield anchor, name, text

@@ -12,7 +12,7 @@ from pylit.addresses import Slugs
 from pylit.diagnostics import Report
 from pylit.highlight import highlight_block
 from pylit.model import Definition, Target
-from pylit.prose import MarkdownRenderer, NoteContext
+from pylit.prose import NoteContext, render_note
 from pylit.references import Cite
 from pylit.symbols import Typeset
 from pylit.tex import fill
@@ -31,11 +31,10 @@ def preview_files(
 
     Notes of the site's `own` modules look as on their page, with typographic quotes and raw HTML.
     """
-    markdown = MarkdownRenderer(own=own)
     pages: dict[str, dict[str, list[str]]] = {}
     for target in targets:
         page = target.url.partition("#")[0]
-        shown = [_signature(target.definition), _summary(target, markdown, typeset, cite)]
+        shown = [_signature(target.definition), _summary(target, own, typeset, cite)]
         if any(shown):
             pages.setdefault(page, {})[target.definition.dotted] = shown
     return {preview_path(page): preview_script(entries) for page, entries in sorted(pages.items())}
@@ -59,17 +58,20 @@ def _signature(definition: Definition) -> str:
     return highlight_block(_KEYWORDS.get(definition.kind, "") + text, "python")
 
 
-def _summary(target: Target, markdown: MarkdownRenderer, typeset: Typeset, cite: Cite) -> str:
+def _summary(target: Target, own: bool, typeset: Typeset, cite: Cite) -> str:
+    if not target.definition.summary:
+        return ""
     context = NoteContext(
         path="",
         first_line=1,
         column=0,
+        own=own,
         slugs=Slugs(),
         link=lambda name: None,
         href=lambda link: link.url,
         report=Report(),
         cite=cite,
     )
-    note = markdown.render(target.definition.summary, context)
+    note = render_note(target.definition.summary, context)
     formulas = [typeset(f.tex, f.display) for f in note.formulas]
     return _LINK_OR_ID.sub("", fill(note.html, formulas)).strip()

@@ -1,21 +1,20 @@
 """``docs_src/references.bib``: the works that notes may cite, read with pybtex and checked.
 
-BibTeX is what every list of references can be exported to. Of an entry, what a reader wants is
-kept, as plain text: who, when, what, where it came out, and where it can be read.
+An entry is kept as plain text: its authors, year, title and venue, and where it can be read.
 """
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from html import escape
+from itertools import chain
 from pathlib import Path
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
 from pylit.addresses import relative
-from pylit.diagnostics import Diagnostic, Report
+from pylit.diagnostics import Diagnostic, Report, nearest
 from pylit.model import HEADING, Definition, Draft, Gathered, Heading, NoteHtml, Target, gathered
 
 if TYPE_CHECKING:
@@ -23,44 +22,39 @@ if TYPE_CHECKING:
 
 #: The page of all works. What a preview shows of one is found by the anchor of the link to it.
 BIBLIOGRAPHY = "bibliography.html"
-#: What a page asks the index of definitions for stands behind this sign; alone, for all keys.
+#: The index of definitions holds works by this sign and their key; the sign alone, all keys.
 SIGN = "@"
-#: What stands in the place of the authors that are not named.
+#: BibTeX's name for authors that are not listed.
 OTHERS = "others"
+SUMMARY = "The works that these pages cite, and the places where they do."
 
 _KEY = re.compile(r"[A-Za-z][\w.:-]*")
 _BEGIN = re.compile(r"^[ \t]*@(\w+)\s*\{\s*([^\s,{}]+)\s*,", re.MULTILINE)
-#: Fields that name where a work came out, the first that there is.
+#: Fields that name the venue; the first one given is shown.
 _VENUES = ("journal", "booktitle", "institution", "publisher", "howpublished")
-#: Fields that name where it can be read: the text and the address of a link.
-_LINKS = {
-    "eprint": ("arXiv:{}", "https://arxiv.org/abs/{}"),
-    "doi": ("doi:{}", "https://doi.org/{}"),
-    "url": ("{}", "{}"),
-}
+#: A heading deeper than those of the outline: search finds it.
+_UNSEEN = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """An entry."""
+    """An entry of the bibliography."""
 
     key: str
     #: As a text names it: ``Press and Wolf``, ``Vaswani et al.``
     short: str
     #: With a letter where another work would be named alike: ``2019b``.
-    year: str
+    year: str = ""
     #: In full; the last one may be `OTHERS`.
-    authors: tuple[str, ...]
-    #: What the list of all works is sorted by.
-    sorting: tuple[str, ...]
-    title: str
-    venue: str
+    authors: tuple[str, ...] = ()
+    title: str = ""
+    venue: str = ""
     #: Where it can be read: the text of each link, and its address.
-    links: tuple[tuple[str, str], ...]
+    links: tuple[tuple[str, str], ...] = ()
 
     @property
     def name(self) -> str:
-        """How a text cites it: ``Vaswani et al. 2017``."""
+        """As a text cites it: ``Vaswani et al. 2017``."""
         return f"{self.short} {self.year}"
 
 
@@ -74,17 +68,17 @@ class Cited:
     href: str
 
 
-#: Finds a work by its key, or says what an author might do about it.
+#: Finds a work by its key, or returns a hint for the author.
 Cite = Callable[[str], Cited | str]
 
 
 def unknown(key: str) -> str:
-    """Knows no work: for notes that are shown where there is no bibliography."""
+    """The hint for every key where there is no bibliography."""
     return "write `docs_src/references.bib`, with an entry of this key"
 
 
 def read_bibliography(path: Path, display: str, report: Report) -> dict[str, Work]:
-    """The works of a file by key; without the file there are none. Faults go to the report."""
+    """The works of a file by key; none if there is no file. Faults go to the report."""
 
     def fault(line: int, message: str, hint: str) -> None:
         source = lines[line - 1] if 0 < line <= len(lines) else ""
@@ -96,7 +90,7 @@ def read_bibliography(path: Path, display: str, report: Report) -> dict[str, Wor
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
-        fault(0, f"cannot be read: {error}", "save it as UTF-8, where everybody may read it")
+        fault(0, f"cannot be read: {error}", "save it as UTF-8, readable by every user")
         return {}
     lines = text.split("\n")
     places: dict[str, int] = {}
@@ -106,20 +100,20 @@ def read_bibliography(path: Path, display: str, report: Report) -> dict[str, Wor
         if places.setdefault(key.lower(), line) != line:
             message = f"`{key}` is there twice, first in line {places[key.lower()]}"
             fault(line, message, "give each of them a key of its own")
-        # What cannot be read is known all the same: citing it is no second fault.
-        works.setdefault(key, Work(key, key, "", (), (), key, "", ()))
-    # Here, because it takes as long as a build in which nothing has changed.
+        # Citing an entry that cannot be read is no second fault.
+        works.setdefault(key, Work(key, key, title=key))
+    # Imported here because that takes as long as a build in which nothing has changed.
     from pybtex import errors
     from pybtex.database import parse_string
 
     with errors.capture() as found:
         entries = parse_string(text, "bibtex").entries
-    # Repeated keys have no line there, and are told already.
+    # Repeated keys, reported above, have no line there.
     broken = [error for error in found if getattr(error, "lineno", None)]
     for one in broken:
         message = str(one).rpartition(": ")[2]
         fault(one.lineno, f"is not BibTeX: {message}", "close every brace, end each field")
-    # Where braces are not closed, what seems to be missing may be there.
+    # Where braces are not closed, fields may seem to be missing.
     for key, entry in entries.items() if not broken else ():
         line, work = places.get(key.lower(), 0), _work(key, entry)
         works[key] = work
@@ -131,7 +125,7 @@ def read_bibliography(path: Path, display: str, report: Report) -> dict[str, Wor
         if not work.links:
             hint = "add `eprint` (its arXiv number), `doi`, or `url`"
             fault(line, f"`{key}` says not where it can be read", hint)
-    # A letter after the year tells apart what would be named alike.
+    # A letter after the year tells apart works of the same name.
     named = Counter(work.name for work in works.values())
     letters = {name: iter(ascii_lowercase) for name, times in named.items() if times > 1}
     years = {k: w.year + next(letters.get(w.name, iter("")), "") for k, w in works.items()}
@@ -139,42 +133,38 @@ def read_bibliography(path: Path, display: str, report: Report) -> dict[str, Wor
 
 
 def _work(key: str, entry: "Entry") -> Work:
-    fields = {name.lower(): _plain(value) for name, value in entry.fields.items()}
+    fields = defaultdict(str, {name.lower(): _plain(text) for name, text in entry.fields.items()})
     people = entry.persons.get("author") or entry.persons.get("editor") or ()
     last = [_words(person.prelast_names, person.last_names) for person in people]
-    short = last[0] if last else ""
-    if len(last) == 2 and last[1] != OTHERS:
-        short += f" and {last[1]}"
-    elif len(last) > 1:
-        short += " et al."
-    venue = next((fields[name] for name in _VENUES if fields.get(name)), "")
-    if venue and fields.get("volume"):
-        venue += f" {fields['volume']}"
-        venue += f"({fields['number']})" if fields.get("number") else ""
-    if venue and fields.get("pages"):
-        venue += f", {fields['pages']}"
-    site = re.sub(r"^https?://(?:www\.)?([^/]+).*", r"\1", fields.get("url", ""))
+    short = " and ".join(last)
+    if len(last) > 2 or OTHERS in last:
+        short = f"{last[0]} et al."
+    venue = next(filter(None, map(fields.__getitem__, _VENUES)), "")
+    issue = f"({fields['number']})" if fields["number"] else ""
+    volume = f" {fields['volume']}{issue}" if fields["volume"] else ""
+    pages = f", {fields['pages']}" if fields["pages"] else ""
+    eprint, doi, url = (fields[name] for name in ("eprint", "doi", "url"))
+    links = (
+        (eprint, f"arXiv:{eprint}", f"https://arxiv.org/abs/{eprint}"),
+        (doi, f"doi:{doi}", f"https://doi.org/{doi}"),
+        (url, re.sub(r"^https?://(?:www\.)?([^/]+).*", r"\1", url), url),
+    )
     return Work(
         key=key,
         short=short,
-        year=fields.get("year", ""),
+        year=fields["year"],
         authors=tuple(
             _words(p.first_names, p.middle_names, p.prelast_names, p.last_names, p.lineage_names)
             for p in people
         ),
-        sorting=(*(name.casefold() for name in last), fields.get("year", ""), key),
-        title=fields.get("title", ""),
-        venue=venue,
-        links=tuple(
-            (text.format(site if name == "url" else fields[name]), address.format(fields[name]))
-            for name, (text, address) in _LINKS.items()
-            if fields.get(name)
-        ),
+        title=fields["title"],
+        venue=venue and venue + volume + pages,
+        links=tuple((text, address) for given, text, address in links if given),
     )
 
 
 def _plain(latex: str) -> str:
-    """What TeX would print, on one line."""
+    """LaTeX as plain text on one line."""
     from pybtex.richtext import Text
 
     text = str(Text.from_latex(latex)).replace("---", "—").replace("--", "–")
@@ -182,12 +172,11 @@ def _plain(latex: str) -> str:
 
 
 def _words(*names: Sequence[str]) -> str:
-    """Parts of the name of a person."""
-    return " ".join(_plain(word) for part in names for word in part)
+    return _plain(" ".join(chain(*names)))
 
 
 def work_targets(works: Mapping[str, Work]) -> dict[str, Target]:
-    """What an index of definitions must hold for `find_work` to find these works."""
+    """The entries of an index of definitions in which `find_work` finds these works."""
     targets = {SIGN: _target("", {"keys": " ".join(works)})} if works else {}
     for key, work in works.items():
         targets[SIGN + key] = _target(key, {"short": work.short, "year": work.year})
@@ -209,83 +198,74 @@ def find_work(
     every = lookup(SIGN)
     if every is None:
         return unknown(key)
-    near = get_close_matches(key, every.attributes["keys"].split(), n=1)
-    return f"did you mean `{near[0]}`?" if near else "add it to `docs_src/references.bib`"
-
-
-#: Address and title of a page -> anchor and title of a section of it, without values.
-Places = dict[tuple[str, str], dict[tuple[str, str], None]]
-
-_LINK = re.compile(r"<a ")
-#: A heading deeper than those of the outline: search finds it.
-_UNSEEN = 6
-
-SUMMARY = "The works that these pages cite, and the places where they do."
+    return nearest(key, every.attributes["keys"].split(), "add it to `docs_src/references.bib`")
 
 
 def bibliography_page(works: Mapping[str, Work], drafts: Sequence[Draft]) -> Gathered | None:
-    """The page; None if nothing is cited. What nobody cites is left out."""
-    cited: dict[str, Places] = {}
+    """The page of the works that are cited; None if there are none."""
+
+    def link(url: str, text: str) -> str:
+        return f'<a href="{escape(relative(BIBLIOGRAPHY, url))}">{escape(text, quote=False)}</a>'
+
+    #: Key of a work -> links to the pages that cite it, with the sections that do.
+    cited: dict[str, list[str]] = {}
     for draft in drafts:
-        for key, section in _citations(draft):
-            pages = cited.setdefault(key, {})
-            pages.setdefault((draft.url, draft.title), {}).setdefault(section)
-    shown = sorted((w for key, w in works.items() if key in cited), key=lambda w: w.sorting)
+        for key, sections in _citations(draft).items():
+            named = ", ".join(link(f"{draft.url}#{slug}", text) for slug, text in sections if slug)
+            page = link(draft.url, draft.title) + (f" ({named})" if named else "")
+            cited.setdefault(key, []).append(page)
+    shown = [work for work in works.values() if work.key in cited]
     if not shown:
         return None
-    entries = [_entry(work, cited[work.key]) for work in shown]
+    shown.sort(key=lambda work: (work.name.casefold(), work.key))
+    entries = [_entry(work, ", ".join(cited[work.key])) for work in shown]
     notes = [NoteHtml('<ul class="works">\n'), *entries, NoteHtml("</ul>\n")]
     return gathered(BIBLIOGRAPHY, "Bibliography", SUMMARY, notes)
 
 
+def _citations(draft: Draft) -> dict[str, dict[tuple[str, str], None]]:
+    """Keys of the cited works -> anchor and title of the sections that cite them, in order."""
+    found: dict[str, dict[tuple[str, str], None]] = {}
+    place = ("", "")
+    opening = ("", (draft.title_note, draft.summary_note))
+    for name, notes in (opening, *((s.definition, s.notes) for s in draft.sections)):
+        place = (name, name) if name else place
+        for note in notes:
+            events = [(h.line, "", (h.slug, h.text)) for h in note.headings]
+            events += [(c.line, c.key, place) for c in note.citations]
+            for _, key, heading in sorted(events):
+                if key:
+                    found.setdefault(key, {}).setdefault(place)
+                else:
+                    place = heading
+    return found
+
+
 def work_previews(works: Mapping[str, Work]) -> dict[str, list[str]]:
-    """What a link to a work shows before it is followed, by key."""
+    """The previews of links to works, by key."""
     previews = {}
     for key, work in works.items():
-        # A preview goes when the focus moves on: its links are for pointers.
-        said = _LINK.sub('<a tabindex="-1" ', _details(work, work.year))
-        previews[key] = ["", f"<cite>{escape(work.title)}</cite><p>{said}</p>"]
+        # A preview closes when the focus moves on: its links are for pointers.
+        details = _details(work, work.year).replace("<a ", '<a tabindex="-1" ')
+        previews[key] = ["", f"<cite>{escape(work.title)}</cite><p>{details}</p>"]
     return previews
 
 
-def _entry(work: Work, places: Places) -> NoteHtml:
-    def link(url: str, text: str) -> str:
-        return f'<a href="{escape(relative(BIBLIOGRAPHY, url))}">{escape(text, quote=False)}</a>'
-
-    pages = []
-    for (url, title), sections in places.items():
-        named = ", ".join(link(f"{url}#{anchor}", text) for anchor, text in sections if anchor)
-        pages.append(link(url, title) + (f" ({named})" if named else ""))
+def _entry(work: Work, pages: str) -> NoteHtml:
     html = (
         f'<li id="{escape(work.key)}"><p><b>{escape(work.name)}</b> '
         f"<cite>{escape(work.title)}</cite><br>{_details(work)}</p>"
-        f'<p class="by-whom">Cited by {", ".join(pages)}</p></li>\n'
+        f'<p class="by-whom">Cited by {pages}</p></li>\n'
     )
     heading = Heading(_UNSEEN, work.key, f"{work.name}: {work.title}", "", 0)
     return NoteHtml(html, headings=(heading,), text=HEADING + ", ".join(work.authors))
 
 
 def _details(work: Work, year: str = "") -> str:
-    """Who, where and when, and where it can be read."""
+    """Authors, venue and year, and where the work can be read."""
     *first, last = work.authors or ("",)
     joint = " and others" if last == OTHERS else f" and {last}"
     authors = ", ".join(first) + joint if first else last
     parts = [escape(part) for part in (authors, work.venue, year) if part]
     links = " ".join(f'<a href="{escape(url)}">{escape(text)}</a>' for text, url in work.links)
     return f"{', '.join(parts)}. {links}"
-
-
-def _citations(draft: Draft) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Each citation of a page, with the heading or definition that it stands under."""
-    for note in (draft.title_note, draft.summary_note):
-        yield from ((citation.key, ("", "")) for citation in note.citations)
-    current = ("", "")
-    for section in draft.sections:
-        if section.definition:
-            current = (section.definition, section.definition)
-        for note in section.notes:
-            events = [(h.line, (h.slug, h.text)) for h in note.headings]
-            for citation in note.citations:
-                above = [place for line, place in events if line <= citation.line]
-                yield citation.key, above[-1] if above else current
-            current = events[-1][1] if events else current

@@ -1,12 +1,12 @@
-r"""What notes may hold beyond Markdown: rules for the parser, each of which makes a kind of token.
+r"""Syntax of notes beyond Markdown: rules for the parser, each of which makes one type of token.
 
 Mathematics is ``$x$``, ``\(x\)``, ``$$x$$`` and bare ``\begin{align} … \end{align}``. Its rules run
-before those of Markdown, so that nothing inside a formula is taken for emphasis or an escape. What
-a dollar sign means is guessed the way pandoc does it, with care for shells: ``$5``, ``$HOME/$PATH``
-and ``a $ b`` stay text.
+before those of Markdown, so that nothing inside a formula is taken for emphasis or an escape.
+Dollar signs are read as pandoc reads them, with care for shells: ``$5``, ``$HOME/$PATH`` and
+``a $ b`` stay text.
 
-Citations have pandoc's syntax as well, ``[@vaswani2017attention, §3.2.1]``: several works share
-brackets, ``[@a; @b, §2]``, and a sign before a key leaves out the authors, for a sentence that has
+Citations have pandoc's syntax too, ``[@vaswani2017attention, §3.2.1]``: several works share
+brackets, ``[@a; @b, §2]``, and a minus before a key leaves out the authors, for a sentence that has
 named them: "Elman ([-@elman1990finding]) gave it a memory".
 """
 
@@ -19,29 +19,37 @@ from markdown_it.token import Token
 
 InlineRule = Callable[[StateInline, bool], bool]
 
-#: What a citation looks like, and each of the parts between semicolons.
+#: A citation, and each of its parts between semicolons.
 BRACKETS = re.compile(r"\[(-?@[^\[\]]+)\](?![(\[])")
 PART = re.compile(
     r"\s*(?P<bare>-?)@(?P<key>[A-Za-z](?:[\w.:-]*\w)?)(?:\s*,\s*(?P<place>[^;]*[^;\s]))?\s*"
 )
+#: Unclosed display formulas of a note; after as many, no more are looked for.
+MOST = 100
 
-#: Environments that are formulas by themselves, and those that people write without dollars.
+#: Environments that need no dollar signs around them.
 _ENVIRONMENTS = (
     "align|alignat|aligned|alignedat|array|bmatrix|Bmatrix|cases|dcases|eqnarray|equation|flalign|"
     "gather|gathered|matrix|multline|pmatrix|smallmatrix|split|subequations|vmatrix|Vmatrix"
 )
 _BEGIN = re.compile(rf"\\begin\{{((?:{_ENVIRONMENTS})\*?)\}}")
-_DOLLAR = re.compile(r"(?<!\\)(?:\\\\)*\$")
-#: ``$HOME/`` before ``$PATH``: capitals like a shell variable's, and then another name.
-_SHELL = re.compile(r"\{?[A-Z_][A-Z0-9_]+\}?[^\s\\{}^=]*")
-#: Formulas of a note that nothing closes; behind them none is looked for, as each costs a search.
-MOST = 100
+_CLOSING = {"$$": "$$", "\\(": "\\)"}
+_DOLLARS = re.compile(
+    r"""(?<![^\W_])\$(?![\s$])
+    (?!\{?[A-Z_][A-Z0-9_]+\}?[^\s\\{}^=$]*\$[A-Z_{])  # $HOME/$PATH
+    ((?:\\.|[^\\$`])+)
+    (?<!\s)\$(?![\d$])""",
+    re.DOTALL | re.VERBOSE,
+)
+_BLANK_LINE = re.compile(r"\n[ \t]*\n")
 _ANCHOR = re.compile(r"""<a\s+(?:id|name)=(["'])([^"'\s<>]+)\1\s*>\s*</a>""")
 _PROMPT = re.compile(r">>>(?:\s|$)")
+#: Start and end of the TeX, end of the closing mark, and whether the formula is displayed.
+_Span = tuple[int, int, int, bool]
 
 
 def anchor(state: StateInline, silent: bool) -> bool:
-    """``<a id="name"></a>``, which marks a place; understood in everybody's notes."""
+    """``<a id="name"></a>``, also in the notes of other packages."""
     match = _ANCHOR.match(state.src, state.pos, state.posMax)
     if match is None:
         return False
@@ -66,97 +74,73 @@ def citation(state: StateInline, silent: bool) -> bool:
 
 
 def math_inline(state: StateInline, silent: bool) -> bool:
-    """A formula within a line of text; ``meta["display"]`` says how it is shown."""
-    found = formula_span(state.src, state.pos, state.posMax)
-    if found is None:
+    """A formula within a paragraph, which may be a display formula."""
+    span = _formula_span(state.src, state.pos, state.posMax)
+    if span is None:
         return False
-    start, stop, end, display = found
     if not silent:
-        token = state.push("math_inline", "", 0)
-        written = state.src[start:stop]
-        token.content = written.strip()
-        token.meta = {"at": start + written.index(token.content), "display": display}
-    state.pos = end
+        _set_formula(state.push("math_inline", "", 0), state.src, span)
+    state.pos = span[2]
     return True
 
 
-def formula_span(text: str, pos: int, limit: int) -> tuple[int, int, int, bool] | None:
-    """First and last offset of the TeX at `pos`, the offset after its end mark, and its kind."""
-    for opening, closing in (("$$", "$$"), ("\\(", "\\)")):
-        if text.startswith(opening, pos):
-            stop = text.find(closing, pos + 2, limit)
-            empty = stop < 0 or not text[pos + 2 : stop].strip()
-            return None if empty else (pos + 2, stop, stop + 2, opening == "$$")
-    if text.startswith("$", pos):
-        return _dollar_span(text, pos, limit)
-    begin = _BEGIN.match(text, pos, limit)
-    if begin is not None:
-        depth = 0
-        name = re.escape(begin[1])
-        for match in re.finditer(rf"\\(begin|end)\{{{name}\}}", text[pos:limit]):
-            depth += 1 if match[1] == "begin" else -1
-            if depth == 0:
-                return pos, pos + match.end(), pos + match.end(), True
-    return None
-
-
-def _dollar_span(text: str, pos: int, limit: int) -> tuple[int, int, int, bool] | None:
-    """A formula between single dollars, where that is what they mean."""
-    before, after = text[pos - 1 : pos] if pos else "", text[pos + 1 : pos + 2]
-    if before.isalnum() or not after or after.isspace():
-        return None
-    match = _DOLLAR.search(text, pos + 1, limit)
-    if match is None:
-        return None
-    stop = match.end() - 1
-    tex, following = text[pos + 1 : stop], text[stop + 1 : stop + 2]
-    if tex[-1:].isspace() or following.isdigit() or following == "$" or "`" in tex:
-        return None
-    if (following.isupper() or following in ("_", "{")) and _SHELL.fullmatch(tex):
-        return None
-    return pos + 1, stop, stop + 1, False
-
-
 def math_block(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
-    """A display formula on lines of its own, without the marks of the quotation it may be in.
-
-    A blank line ends what stands between dollars, unclosed, unless an environment is open: there,
-    blank lines only make the source easier to read.
-    """
+    """A display formula on lines of its own; an unclosed one is kept in ``env["unclosed"]``."""
     first = state.bMarks[start_line] + state.tShift[start_line]
     begin = _BEGIN.match(state.src, first)
     opening = begin[0] if begin else "$$"
-    if state.is_code_block(start_line) or not state.src.startswith(opening, first):
+    unclosed = state.env.setdefault("unclosed", {})
+    if not state.src.startswith(opening, first) or state.is_code_block(start_line):
+        return False
+    if len(unclosed) >= MOST:
         return False
     if silent and state.src.count("$$", state.bMarks[state.line], first) % 2:
-        return False  # The paragraph that may end here has opened a formula before.
-    closing = opening.replace("begin", "end")
-    unclosed = state.env.setdefault("unclosed", {})
-    closed = state.src.find(closing, first + 2) > 0 and len(unclosed) < MOST
-    lines: list[str] = []
-    depth = 0
-    for line in range(start_line, end_line if closed else start_line):
-        text = state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]]
-        outside = lines and text and state.sCount[line] < state.blkIndent
-        if outside or (not begin and depth <= 0 and not text.strip()):
-            break
-        lines.append(text)
-        if begin:
-            depth += text.count(opening) - text.count(closing)
-        else:
-            depth += text.count("\\begin{") - text.count("\\end{")
-        if depth > 0 if begin else closing not in (text if len(lines) > 1 else text[2:]):
-            continue
-        whole = "\n".join(lines)
-        found = formula_span(whole, 0, len(whole))
-        if found is None or whole[found[2] :].strip():
-            return False
-        if not silent:
-            token = _push(state, "math_block", start_line, line + 1)
-            token.content = whole[found[0] : found[1]]
-        return True
-    unclosed[start_line] = opening
-    return False
+        return False  # The paragraph before has opened a formula, which these dollars close.
+    lines = range(start_line, _container_end(state, start_line, end_line))
+    text = "\n".join(
+        state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]] for line in lines
+    )
+    span = _formula_span(text, 0, len(text))
+    if span is None:
+        unclosed[start_line] = opening
+        return False
+    if text[span[2] :].partition("\n")[0].strip():
+        return False
+    if not silent:
+        token = _push(
+            state, "math_block", start_line, start_line + text.count("\n", 0, span[2]) + 1
+        )
+        token.content, token.children = text, [Token("math_inline", "", 0)]
+        _set_formula(token.children[0], text, span)
+    return True
+
+
+def _formula_span(text: str, pos: int, limit: int) -> _Span | None:
+    opening = text[pos : pos + 2]
+    if closing := _CLOSING.get(opening):
+        stop = text.find(closing, pos + 2, limit)
+        tex = text[pos + 2 : stop]
+        # Blank lines end it, except those of an environment.
+        blank = _BLANK_LINE.search(tex)
+        ends = blank is not None and "\\begin{" not in tex[: blank.start()]
+        found = stop >= 0 and tex.strip() and not ends
+        return (pos + 2, stop, stop + 2, opening == "$$") if found else None
+    if dollars := _DOLLARS.match(text, pos, limit):
+        return *dollars.span(1), dollars.end(), False
+    if begin := _BEGIN.match(text, pos, limit):
+        depth = 0
+        marks = re.compile(rf"\\(begin|end)\{{{re.escape(begin[1])}\}}")
+        for mark in marks.finditer(text, pos, limit):
+            depth += 1 if mark[1] == "begin" else -1
+            if depth == 0:
+                return pos, mark.end(), mark.end(), True
+    return None
+
+
+def _set_formula(token: Token, text: str, span: _Span) -> None:
+    start, stop, _, display = span
+    token.content = text[start:stop].strip()
+    token.meta = {"at": text.index(token.content, start), "display": display}
 
 
 def doctest(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
@@ -164,26 +148,32 @@ def doctest(state: StateBlock, start_line: int, end_line: int, silent: bool) -> 
     first = state.bMarks[start_line] + state.tShift[start_line]
     if state.is_code_block(start_line) or not _PROMPT.match(state.src, first):
         return False
-    if silent:
-        return True
-    end = start_line + 1
-    while end < end_line and not state.isEmpty(end) and state.sCount[end] >= state.blkIndent:
-        end += 1
-    token = _push(state, "fence", start_line, end)
-    token.info = "pycon"
-    token.content = state.getLines(start_line, end, state.sCount[start_line], False) + "\n"
+    if not silent:
+        end = _container_end(state, start_line, end_line)
+        end = next((line for line in range(start_line, end) if state.isEmpty(line)), end)
+        token = _push(state, "fence", start_line, end)
+        token.info = "pycon"
+        token.content = state.getLines(start_line, end, state.sCount[start_line], False) + "\n"
     return True
 
 
+def _container_end(state: StateBlock, start_line: int, end_line: int) -> int:
+    """The line after a list item or another container that `start_line` is in."""
+    for line in range(start_line + 1, end_line):
+        if not state.isEmpty(line) and state.sCount[line] < state.blkIndent:
+            return line
+    return end_line
+
+
 def _push(state: StateBlock, kind: str, first: int, end: int) -> Token:
-    """A token for some lines, behind which the parser goes on."""
+    """A token for these lines; the parser continues after them."""
     token = state.push(kind, "", 0)
     token.block, token.map, state.line = True, [first, end], end
     return token
 
 
 def located(rule: InlineRule) -> InlineRule:
-    """A rule that also tells its tokens where in the text of the block they begin."""
+    """A rule whose tokens also hold in ``meta["at"]`` where in the text of the block they begin."""
 
     def wrapped(state: StateInline, silent: bool) -> bool:
         begin, before = state.pos, len(state.tokens)

@@ -4,7 +4,7 @@ from pylit.addresses import Slugs
 from pylit.diagnostics import Report
 from pylit.glossary import Terms
 from pylit.model import Link, NoteHtml, formula_slot
-from pylit.prose import MarkdownRenderer, NoteContext
+from pylit.prose import NoteContext, render_note
 from pylit.references import Cite, unknown
 
 PAGE = "labml_nn/transformers/mha.html"
@@ -14,7 +14,6 @@ LINKS = {
     "labml_nn.transformers.mha": Link(PAGE, "labml_nn.transformers.mha"),
     "nn.Linear": Link("https://pytorch.org/Linear.html", "torch.nn.Linear", external=True),
 }
-RENDERERS = {own: MarkdownRenderer(own) for own in (True, False)}
 
 
 def render(
@@ -32,6 +31,7 @@ def render(
         path="notes.md",
         first_line=first_line,
         column=column,
+        own=own,
         slugs=Slugs() if slugs is None else slugs,
         link=LINKS.get,
         href=lambda link: link.url if link.external else f"../../{link.url}",
@@ -39,7 +39,7 @@ def render(
         cite=cite,
         terms=terms,
     )
-    return RENDERERS[own].render(text, context)
+    return render_note(text, context)
 
 
 def readable(note: NoteHtml) -> str:

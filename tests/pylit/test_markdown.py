@@ -54,13 +54,12 @@ def test_text_is_what_a_reader_sees_and_places_of_formulas_cannot_be_written() -
 
 
 def test_footnotes_of_two_notes_on_a_page_do_not_meet() -> None:
-    slugs = Slugs()
-    text = "Text[^1].\n\n[^1]: Note."
-    first, plain, second = (render(t, slugs=slugs).html for t in (text, "No notes.", text))
+    texts = ("Text[^1].\n\n[^1]: Note.", "No notes.", "Text[^1].\n\n[^1]: Note.")
+    first, plain, second = (render(text, first_line=n).html for n, text in enumerate(texts, 1))
     assert 'href="#fn-1-1"' in first
     assert 'id="fn-1-1"' in first
     assert "fn-" not in plain
-    assert second == first.replace("-1-1", "-2-1")
+    assert second == first.replace("-1-1", "-3-1")
 
 
 @pytest.mark.parametrize(("own", "severity"), [(True, Severity.ERROR), (False, Severity.WARNING)])
