@@ -6,7 +6,7 @@
     xref     -> Target, Link
     shapes   -> ModuleShapes (in `pylit.shapes.lines`)
     figures  -> Drawn (in `pylit.figures.gallery`)
-    pages    -> PageView (in `pylit.model`), SearchPage (in `pylit.search`)
+    pages    -> PageView (in `pylit.pages`), SearchPage (in `pylit.search`)
 
 Lines count from 1 everywhere; columns count from 1 in what a person reads and from 0 in offsets.
 """
@@ -246,23 +246,6 @@ HEADING = "\f"
 
 
 @dataclass(frozen=True, slots=True)
-class Crumb:
-    """One step of the path shown in the header."""
-
-    title: str
-    url: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class OutlineEntry:
-    """One line of the outline rail."""
-
-    level: int
-    anchor: str
-    html: str
-
-
-@dataclass(frozen=True, slots=True)
 class SectionView:
     """A section as the template shows it."""
 
@@ -280,50 +263,6 @@ class PageLink:
     title: str
     summary: str = ""
     notebook: str = ""
-
-
-#: What a page is: the name of its template.
-Kind = Literal["module", "prose", "home", "list", "missing"]
-
-
-@dataclass(frozen=True, slots=True)
-class PageView:
-    """Everything a template needs to show one page. Addresses are from the site's root."""
-
-    kind: Kind
-    url: str
-    title: str
-    #: Plain text, one or two sentences, for search engines and previews.
-    summary: str
-    title_html: str = ""
-    summary_html: str = ""
-    crumbs: tuple[Crumb, ...] = ()
-    outline: tuple[OutlineEntry, ...] = ()
-    sections: tuple[SectionView, ...] = ()
-    body: str = ""
-    #: Each definition, with what it is built from and what uses it, as HTML.
-    relations: tuple[tuple[str, str, str], ...] = ()
-    previous: PageLink | None = None
-    next: PageLink | None = None
-    #: Title of the reading path that `previous` and `next` follow.
-    path_title: str = ""
-    #: ``from labml_nn.transformers.mha import MultiHeadAttention``, for the copy button.
-    import_line: str = ""
-    #: Absolute address of the source in its repository; of the notebook, its page in the site or
-    #: its file there; and of the notebook in Colab.
-    source_url: str = ""
-    notebook_url: str = ""
-    colab_url: str = ""
-    #: From the site's root: the page as Markdown, and the picture that stands for it elsewhere.
-    text_url: str = ""
-    card: str = ""
-    minutes: int = 1
-    paper_url: str = ""
-    #: Whether its lines show shapes, and the page, from the site's root, that explains the letters.
-    shapes: bool = False
-    letters_url: str = ""
-    #: Shown above everything: why a page has no notes.
-    warning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,15 +292,6 @@ class SiteView:
     index: str = "index.html"
     #: Whether it has to do without what comes from npm: fonts, and the pictures of pages.
     bare: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Neighbours:
-    """The pages before and after one page, and what they are neighbours in."""
-
-    previous: PageLink | None = None
-    next: PageLink | None = None
-    path_title: str = ""
 
 
 #: Name of a class or function at the top of a module -> addresses of what its code names, in order.

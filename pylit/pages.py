@@ -16,16 +16,14 @@ from pylit.diagnostics import Diagnostic, Report, Severity, nearest
 from pylit.indexes import text_url
 from pylit.model import (
     CodeLine,
-    Crumb,
     Definition,
     Draft,
     DraftSection,
     Formula,
+    Heading,
     Module,
-    Neighbours,
     NoteHtml,
-    OutlineEntry,
-    PageView,
+    PageLink,
     SectionView,
     Target,
     Uses,
@@ -54,18 +52,55 @@ Related = Mapping[str, Sequence[tuple[str, str, str]]]
 class Place:
     """Where a page stands in the site."""
 
-    crumbs: tuple[Crumb, ...] = ()
-    around: Neighbours = field(default_factory=Neighbours)
-    #: ``https://github.com/owner/name/blob/main/``, or empty.
-    repository: str = ""
-    #: The same for Colab, which opens notebooks of a repository.
-    colab: str = ""
-    #: Path of the page's source in the repository.
-    source: str = ""
-    #: The page of its notebook in this site, if there is one.
-    notebook: str = ""
+    #: The path to it; a step without a page has no address.
+    crumbs: tuple[PageLink, ...] = ()
+    #: The pages before and after it, and the path or group in which they are.
+    previous: PageLink | None = None
+    next: PageLink | None = None
+    path_title: str = ""
+    #: Absolute address of the source in its repository; of the notebook, its page in the site or
+    #: its file there; and of the notebook in Colab.
+    source_url: str = ""
+    notebook_url: str = ""
+    colab_url: str = ""
     #: What the definitions of the page are built from, and what uses them.
     related: Mapping[str, Related] = field(default_factory=dict)
+
+
+#: What a page is: the name of its template.
+Kind = Literal["module", "prose", "home", "list", "missing"]
+
+
+@dataclass(frozen=True, slots=True)
+class PageView:
+    """Everything a template needs to show one page. Addresses are from the site's root."""
+
+    kind: Kind
+    url: str
+    title: str
+    #: Plain text, one or two sentences, for search engines and previews.
+    summary: str
+    title_html: str = ""
+    summary_html: str = ""
+    place: Place = Place()
+    #: Headings of level 2 and 3; their HTML has its formulas.
+    outline: tuple[Heading, ...] = ()
+    sections: tuple[SectionView, ...] = ()
+    body: str = ""
+    #: Each definition, with what it is built from and what uses it, as HTML.
+    relations: tuple[tuple[str, str, str], ...] = ()
+    #: ``from labml_nn.transformers.mha import MultiHeadAttention``, for the copy button.
+    import_line: str = ""
+    #: From the site's root: the page as Markdown, and the picture that stands for it elsewhere.
+    text_url: str = ""
+    card: str = ""
+    minutes: int = 1
+    paper_url: str = ""
+    #: Whether its lines show shapes, and the page, from the site's root, that explains the letters.
+    shapes: bool = False
+    letters_url: str = ""
+    #: Shown above everything: why a page has no notes.
+    warning: str = ""
 
 
 def place(
@@ -77,19 +112,21 @@ def place(
     parts = [] if draft.prose else draft.name.split("/" if "/" in draft.name else ".")
     for count, part in enumerate(parts, start=1):
         last = count == len(parts)
-        crumbs.append(Crumb(part, "" if last else urls.get(".".join(parts[:count]), "")))
+        url = "" if last else urls.get(".".join(parts[:count]), "")
+        crumbs.append(PageLink(url, part))
     if draft.prose and draft.url not in _SPECIAL:
-        crumbs.append(Crumb(draft.title))
-    notebook = urls.get(draft.front_matter.get("notebook", ""), "")
+        crumbs.append(PageLink("", draft.title))
+    notebook = draft.front_matter.get("notebook", "")
+    found = Place(tuple(crumbs), notebook_url=urls.get(notebook, ""))
     if not (config.repository and draft.own and source.is_relative_to(root)):
-        return Place(tuple(crumbs), notebook=notebook)
+        return found
     tree = f"{config.repository}/blob/{config.branch}/"
-    return Place(
-        tuple(crumbs),
-        repository=f"https://github.com/{tree}",
-        colab=f"https://colab.research.google.com/github/{tree}",
-        source=quote(source.relative_to(root).as_posix()),
-        notebook=notebook,
+    files = f"https://github.com/{tree}"
+    return replace(
+        found,
+        source_url=files + quote(source.relative_to(root).as_posix()),
+        notebook_url=found.notebook_url or (notebook and files + notebook),
+        colab_url=notebook and f"https://colab.research.google.com/github/{tree}{notebook}",
     )
 
 
@@ -106,7 +143,6 @@ def page_view(
         for section in draft.sections
     )
     sections = tuple(_section_view(section, typeset, shapes) for section in with_lines)
-    notebook = draft.front_matter.get("notebook", "") if where.repository else ""
     return PageView(
         kind=_SPECIAL.get(draft.url, "prose") if draft.prose else "module",
         url=draft.url,
@@ -114,18 +150,12 @@ def page_view(
         summary=draft.summary,
         title_html=_filled(draft.title_note, typeset),
         summary_html=_filled(draft.summary_note, typeset),
-        crumbs=where.crumbs,
+        place=where,
         outline=tuple(_outline(draft, module, typeset)),
         sections=() if draft.prose else sections,
         body="".join(section.note for section in sections) if draft.prose else "",
         relations=relation_rows(draft.url, where.related),
-        previous=where.around.previous,
-        next=where.around.next,
-        path_title=where.around.path_title,
         import_line="" if draft.prose else import_line(module),
-        source_url=where.repository + where.source,
-        notebook_url=where.notebook or (where.repository + notebook if notebook else ""),
-        colab_url=where.colab + notebook if notebook else "",
         text_url=text_url(draft),
         card=card_of(draft),
         minutes=draft.minutes,
@@ -166,7 +196,7 @@ def _filled(note: NoteHtml, typeset: Typeset) -> str:
     return fill(note.html, [typeset_formula(f, typeset) for f in note.formulas])
 
 
-def _outline(draft: Draft, module: Module, typeset: Typeset) -> Iterator[OutlineEntry]:
+def _outline(draft: Draft, module: Module, typeset: Typeset) -> Iterator[Heading]:
     """Headings of the notes; a definition whose note has none is listed under its name."""
     kinds = {d.qualname: d.kind for d in module.definitions}
     for section in draft.sections:
@@ -176,12 +206,12 @@ def _outline(draft: Draft, module: Module, typeset: Typeset) -> Iterator[Outline
             for heading in note.headings:
                 named = True
                 if heading.level <= 3:
-                    level = max(heading.level, 2)
-                    yield OutlineEntry(level, heading.slug, fill(heading.html, shown))
+                    html = fill(heading.html, shown)
+                    yield replace(heading, level=max(heading.level, 2), html=html)
         name = section.definition.rpartition(".")[2]
         if section.definition and not named and not name.startswith("_"):
             level = 3 if kinds.get(section.definition) == "method" else 2
-            yield OutlineEntry(level, section.definition, f"<code>{name}</code>")
+            yield Heading(level, section.definition, name, f"<code>{name}</code>", 0)
 
 
 def import_line(module: Module) -> str:

@@ -29,8 +29,8 @@ from pylit.indexes import (
     text_url,
 )
 from pylit.links import AuditedPage, facts
-from pylit.model import Draft, Kind, Leaf, PageView
-from pylit.pages import Place, card_of, page_view, tex_faults
+from pylit.model import Draft, Leaf
+from pylit.pages import Kind, PageView, Place, card_of, page_view, tex_faults
 from pylit.parse import read_static
 from pylit.previews import preview_files, preview_path, preview_script
 from pylit.references import BIBLIOGRAPHY, Cited, unknown, work_previews
@@ -212,7 +212,7 @@ class Press:
             if url := card_of(draft):
                 drawn = (self._figures.get(use.name) for use in draft.figures())
                 picture = next((one.picture for one in drawn if one), "")
-                above = site.place(leaf, draft).around.path_title
+                above = site.place(leaf, draft).path_title
                 svg = cards.svg(draft.title, draft.summary, above, site.view.title, picture)
                 key, make = digest(stages.generator, svg), partial(cards.png, svg)
                 yield file_path(url), stages.cache.get(f"card {draft.url}", key, make)

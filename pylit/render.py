@@ -1,60 +1,18 @@
-"""What a page says of itself to programs: structured data, and an entry for bibliographies."""
+"""Pages as HTML, by the templates of the theme."""
 
 import re
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from pylit.addresses import canonical, relative, slugify
-from pylit.model import PageView, SiteView
+from pylit.model import SiteView
+from pylit.pages import PageView
 from pylit.rows import rows
-
-
-def structured(page: PageView, site: SiteView, address: str) -> dict[str, Any]:
-    """The page at an absolute address, and the way to it, in the terms of schema.org."""
-    whole = {"@type": "WebSite", "name": site.title, "url": site.base_url}
-    about = {"description": page.summary, "inLanguage": site.language}
-    if page.kind == "home":
-        return {"@context": "https://schema.org", **whole, **about}
-    article = {
-        "@type": "TechArticle",
-        "headline": page.title,
-        "url": address,
-        "isPartOf": whole,
-        "timeRequired": f"PT{page.minutes}M",
-        **about,
-    }
-    if page.paper_url:
-        article["citation"] = page.paper_url
-    if page.card:
-        article["image"] = site.base_url + page.card
-    steps = [(site.title, site.base_url)]
-    steps += [
-        # A crumb with a page of its own is a package.
-        (step.title, site.base_url + step.url.removesuffix("index.html"))
-        for step in page.crumbs[:-1]
-        if step.url
-    ]
-    trail = [
-        {"@type": "ListItem", "position": place, "name": name, "item": url}
-        for place, (name, url) in enumerate([*steps, (page.title, address)], start=1)
-    ]
-    crumbs = {"@type": "BreadcrumbList", "itemListElement": trail}
-    return {"@context": "https://schema.org", "@graph": [article, crumbs]}
-
-
-def bibtex(page: PageView, site: SiteView, address: str) -> str:
-    """How to cite the page. It has no date: a build does not know when it was written."""
-    name = page.url.removesuffix(".html").removesuffix("/index").replace("/", " ")
-    fields = {"title": page.title, "author": f"{{Authors of {site.title}}}", "url": address}
-    lines = [f"  {key} = {{{value}}}," for key, value in fields.items() if value]
-    return "\n".join([f"@misc{{{slugify(name)},", *lines, "}"])
-
 
 #: Fonts of every page, and those that a formula needs to be laid out, by what it contains.
 FONTS = ("serif", "sans", "mono", "serif-italic")
@@ -81,18 +39,14 @@ class Renderer:
 
     def page(self, view: PageView) -> str:
         """The HTML of a page."""
-        base = self._site.base_url
         view = replace(view, card="") if self._site.bare else view
-        address = canonical(base, view.url) if base else ""
         return self._environment.get_template(f"{view.kind}.html").render(
             page=view,
             site=self._site,
             rows=rows(view.sections),
             preloads=() if self._site.bare else _preloads(view),
             href=partial(relative, view.url),
-            canonical=address,
-            structured=structured(view, self._site, address),
-            bibtex=bibtex(view, self._site, address),
+            canonical=self._site.base_url and canonical(self._site.base_url, view.url),
             minutes=f"{view.minutes} minute{'s' * (view.minutes > 1)}",
         )
 
@@ -103,6 +57,7 @@ def _environment(folders: tuple[Path, ...], stamp: str) -> Environment:
     environment = Environment(
         loader=FileSystemLoader(folders),
         autoescape=True,
+        extensions=["jinja2.ext.do"],
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -4,6 +4,7 @@ import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pylit.addresses import ALL, HOME, Addresses, module_url, prose_url
 from pylit.cache import digest
@@ -18,7 +19,6 @@ from pylit.model import (
     FigureUse,
     Leaf,
     Module,
-    Neighbours,
     PageGroup,
     PageLink,
     SiteView,
@@ -117,17 +117,18 @@ def _common_depth(names: Sequence[str]) -> int:
     return depth
 
 
-def neighbours(groups: Iterable[PageGroup]) -> dict[str, Neighbours]:
-    """Each page's neighbours in the first of the groups that holds it.
+def neighbours(groups: Iterable[PageGroup]) -> dict[str, dict[str, Any]]:
+    """Each page's neighbours in the first of the groups that holds it, as fields of a `Place`.
 
     Of a neighbour only the title is shown; without the summary, an edit to that stays where it is.
     """
-    found: dict[str, Neighbours] = {}
+    found: dict[str, dict[str, Any]] = {}
     for group in groups:
         around = (None, *(replace(page, summary="", notebook="") for page in group.pages), None)
         for previous, page, following in zip(around, around[1:], around[2:], strict=False):
             assert page is not None
-            found.setdefault(page.url, Neighbours(previous, following, group.title))
+            beside = {"previous": previous, "next": following, "path_title": group.title}
+            found.setdefault(page.url, beside)
     return found
 
 
@@ -245,8 +246,8 @@ class Site:
     def place(self, leaf: Leaf, draft: Draft) -> Place:
         """Where a page stands: the packages around it, and its neighbours in a path or group."""
         where = place(draft, leaf.source.path, self.options.root, self.config, self._urls)
-        beside = self._beside.get(draft.url, where.around)
-        return replace(where, around=beside, related=self._related.get(draft.url, {}))
+        beside, related = self._beside.get(draft.url, {}), self._related.get(draft.url, {})
+        return replace(where, **beside, related=related)
 
     def found(self, number: int, search: SearchPage) -> tuple[SearchPage, int]:
         """How search finds a page: by which other names, and how it ranks among others."""

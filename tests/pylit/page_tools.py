@@ -1,6 +1,7 @@
 """Pages made by hand."""
 
-from pylit.model import CodeLine, PageGroup, PageLink, PageView, SectionView, SiteView
+from pylit.model import CodeLine, PageGroup, PageLink, SectionView, SiteView
+from pylit.pages import PageView
 
 SITE = SiteView(
     title="The <site>",

@@ -9,7 +9,7 @@ import pytest
 from pylit.config import SiteConfig
 from pylit.diagnostics import Report
 from pylit.drafts import TEMPLATE_IDS, Drafter, prose_target
-from pylit.model import Crumb, Draft, Leaf, Module, Neighbours, PageLink, SourceFile, Target
+from pylit.model import Draft, Leaf, Module, PageLink, SourceFile, Target
 from pylit.names import targets
 from pylit.outcome import THEME
 from pylit.pages import Place, front_matter_faults, page_view, place, tex_faults
@@ -96,7 +96,7 @@ def test_without_a_summary_the_first_paragraph_stands_for_it(text: str, summary:
 
 
 def test_the_outline_has_headings_and_the_names_of_what_has_none() -> None:
-    entries = [(e.level, e.anchor, e.html) for e in view_of(TEXT).outline]
+    entries = [(e.level, e.slug, e.html) for e in view_of(TEXT).outline]
     assert entries == [
         (2, "what-is-remembered-m", "What is remembered, <math>m</math>"),
         (3, "Memory.read", "<code>read</code>"),
@@ -140,15 +140,11 @@ def test_a_page_knows_its_place() -> None:
     module = parse("x = 1\n", "pkg.sub.mod")
     draft, urls = draft_of(module), {"pkg": "pkg/index.html", "pkg.sub.mod": "…"}
     where = place(draft, module.source.path, Path("/root"), CONFIG, urls)
-    assert where.crumbs == (Crumb("pkg", "pkg/index.html"), Crumb("sub"), Crumb("mod"))
-    around = Neighbours(PageLink("a.html", "A"), PageLink("b.html", "B"), "The path")
-    view = page_view(draft, module, Place(around=around), typeset)
-    assert (view.previous, view.next, view.path_title) == (around.previous, around.next, "The path")
-    assert view.source_url == ""
-    view = page_view(draft, module, where, typeset)
-    assert view.source_url == "https://github.com/me/repo/blob/main/src/pkg/sub/mod.py"
+    steps = (PageLink("pkg/index.html", "pkg"), PageLink("", "sub"), PageLink("", "mod"))
+    assert where.crumbs == steps
+    assert where.source_url == "https://github.com/me/repo/blob/main/src/pkg/sub/mod.py"
     outside = place(draft, module.source.path, Path("/elsewhere"), CONFIG, urls)
-    assert page_view(draft, module, outside, typeset).source_url == ""
+    assert outside.source_url == ""
 
 
 def test_faults_of_the_front_matter(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ import pytest
 from page_tools import SITE, code, section, view
 
 from pylit.addresses import relative
-from pylit.model import Crumb, OutlineEntry, PageLink
+from pylit.model import Heading, PageLink
 from pylit.outcome import THEME
+from pylit.pages import Place
 from pylit.render import Renderer
 
 RENDERER = Renderer((THEME,), SITE)
@@ -49,16 +50,18 @@ def test_a_page_is_parsed_without_errors_whatever_is_given():
     link = PageLink("pkg/x.html", "X < Y")
     full = view(
         summary_html="<p>S</p>",
-        crumbs=(Crumb("pkg", "pkg/index.html"), Crumb("sub"), Crumb("mod")),
-        outline=(OutlineEntry(2, "Thing", "<code>Thing</code>"),),
+        outline=(Heading(2, "Thing", "Thing", "<code>Thing</code>", 1),),
         sections=(section("<p>n</p>", code(1), "Thing"), section("<p>m</p>"), section("", code(3))),
-        previous=link,
-        next=link,
-        path_title="Path",
+        place=Place(
+            crumbs=(PageLink("pkg/index.html", "pkg"), PageLink("", "sub"), PageLink("", "mod")),
+            previous=link,
+            next=link,
+            path_title="Path",
+            source_url="https://github.com/s",
+            notebook_url="https://github.com/n",
+            colab_url="https://colab.research.google.com/n",
+        ),
         import_line="import pkg",
-        source_url="https://github.com/s",
-        notebook_url="https://github.com/n",
-        colab_url="https://colab.research.google.com/n",
         paper_url="https://arxiv.org/abs/1",
         warning="Cannot be parsed.",
     )
@@ -72,7 +75,7 @@ def test_what_a_page_tells_programs_is_absolute_and_short():
         view(
             url="pkg/index.html",
             summary="word " * 50,
-            crumbs=(Crumb("pkg", "pkg/index.html"), Crumb("mod")),
+            place=Place((PageLink("pkg/index.html", "pkg"), PageLink("", "mod"))),
             minutes=7,
             card="assets/cards/pkg/index.png",
         )
