@@ -219,12 +219,12 @@ class Builder(ExitStack):
 def _finish(press: Press, output: Output, report: Report, *, search: bool = True) -> None:
     audited, formulas = [], []
     with SearchIndex() as index:
-        for number, page in enumerate(chain(press.pages(), press.lists())):
+        for page in chain(press.pages(), press.lists()):
             output.add(page.audited.url, page.html.encode())
             output.update(page.previews)
             report.update(page.diagnostics)
             if search and page.search:
-                index.add(number, *press.site.found(number, page.search))
+                index.add(*press.site.found(page.search))
             audited.append(page.audited)
             formulas.append(page.formulas)
         if search:

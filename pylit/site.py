@@ -212,6 +212,7 @@ class Site:
             if draft.own:
                 front_matter_faults(draft, leaf.source.lines, options.root, report)
         self.named = {draft.name: draft for draft in drafts}
+        self._names = {draft.url: draft.name for draft in drafts}
         self.targets = {name: t for leaf, _ in self.pairs for name, t in leaf.targets.items()}
         self.view = view = self._view()
         self._urls = {draft.name: draft.url for draft in drafts if not draft.prose}
@@ -249,9 +250,9 @@ class Site:
         beside, related = self._beside.get(draft.url, {}), self._related.get(draft.url, {})
         return replace(where, **beside, related=related)
 
-    def found(self, number: int, search: SearchPage) -> tuple[SearchPage, int]:
+    def found(self, search: SearchPage) -> tuple[SearchPage, int]:
         """How search finds a page: by which other names, and how it ranks among others."""
-        name = self.drafts[number].name
+        name = self._names[search.url]
         if name in self._aliases:
             search = counted(replace(search, names=(*search.names, *self._aliases[name])))
         return search, self._ranks.get(name, 0)

@@ -75,8 +75,12 @@ const meant = async (word) => {
   const read = (items) => items.map((item) => [item[0], alike(item[0]), item]).filter(([, weight]) => weight);
   let found = read(await shelf(word.slice(0, word.length - most), word.length > 1 ? REACH : 1));
   if (most && !found.some(([term]) => term.startsWith(word))) {
-    const near = (await get("search/words")).split(" ").filter(alike);
-    found = read((await Promise.all(near.map((term) => shelf(term, 1)))).flat());
+    // Only the nearest words: who types "tranformer" means "transformer", not "transformers".
+    const wrong = (term) => (Math.abs(term.length - word.length) > most ? most + 1 : slips(word, term, most));
+    const known = (await get("search/words")).split(" ").map((term) => [term, wrong(term)]);
+    const least = known.reduce((least, [, count]) => Math.min(least, count), most);
+    const near = known.filter(([, count]) => count === least).map(([term]) => term);
+    found = read((await Promise.all(near.map((term) => shelf(term, 1)))).flat().filter(([term]) => near.includes(term)));
     found = [...new Map(found.map((one) => [one[0], one])).values()];
   }
   return found.map(([term, weight, item]) => [term, weight, entries(item)]);
