@@ -8,7 +8,7 @@ site: install
 	$(BIN)/python build_site.py
 
 serve: install
-	$(BIN)/python build_site.py --serve
+	$(BIN)/python build_site.py serve
 
 test: install check
 	$(BIN)/python -m pytest -n auto --dist worksteal

@@ -44,8 +44,8 @@ def builds(package: Path, folder: Path) -> dict[str, Run]:
 
     def pylit(out: Path, cache: Path) -> None:
         flags = ["--jobs", str(torch.get_num_threads())]
-        source: list[str | Path] = ["--source", package, "--out", out, "--cache", cache]
-        run(["build_site.py", *source, *flags])
+        source: list[str | Path] = [package, "--out", out, "--cache", cache]
+        run(["build_site.py", "build", *source, *flags])
 
     def first() -> None:
         pylit(new(), new())

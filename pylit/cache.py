@@ -1,9 +1,9 @@
-"""Values that a later stage or a later build can use again, on disk and in memory.
+"""A cache of values for later stages and later builds, on disk and in memory.
 
-An entry is kept under a name and carries the key that it was made from; a lookup with another key
-finds nothing. An entry that is damaged, or was written by another version of Python, is a miss:
-the cache may be deleted, cut short or shared between builds without one noticing more than a delay.
-Entries are pickles, so the folder is as trusted as the source code beside it.
+An entry has a name, and the key that its value was made from; a lookup with another key is a miss.
+So is an entry that is damaged or was written by another version of Python: the cache may be
+deleted, truncated or shared between builds at no cost but time. Entries are pickles, so the folder
+is as trusted as the source code beside it.
 """
 
 import fcntl
@@ -18,7 +18,11 @@ from typing import Any, TypeVar
 
 Value = TypeVar("Value")
 
-_MAGIC = b"pylit-cache-1\n"
+_SUFFIX = ".pylit-cache"
+
+
+class CacheError(Exception):
+    """An entry that was stored in this build is missing."""
 
 
 def digest(*parts: str | bytes) -> str:
@@ -32,12 +36,12 @@ def digest(*parts: str | bytes) -> str:
 
 
 class Cache:
-    """A folder of entries, and what this process has already read of it.
+    """A folder of entries, and those in memory.
 
     Args:
-        folder: It is made when something is stored; with None, entries live in memory only.
-        keep: Whether entries stay in memory too, for the next build of this process. What cannot
-            be written to the folder stays there in any case.
+        folder: It is created with the first entry; with None, entries are in memory only.
+        keep: Whether entries stay in memory too, for the next build of this process; those that
+            cannot be written to the folder always do.
     """
 
     def __init__(self, folder: Path | None, *, keep: bool = True) -> None:
@@ -51,24 +55,31 @@ class Cache:
         self._used.add(name)
         found = self._memory.get(name)
         if found is None and self.folder is not None:
-            # Damage is a miss; and a whole pickle of classes that have changed can raise anything.
+            # A whole pickle of classes that have changed can raise anything.
             with suppress(Exception):
                 data = (self.folder / _file(name)).read_bytes()
-                body = data[len(_MAGIC) + hashlib.sha256().digest_size :]
+                body = data[hashlib.sha256().digest_size :]
                 found = pickle.loads(body) if data == _entry(body) else None
             if found is not None and self._keep:
                 self._memory[name] = found
         return found[1] if found is not None and found[0] == key else None
 
+    def require(self, name: str, key: str) -> Any:
+        """The value stored under `name` earlier in this build."""
+        value = self.load(name, key)
+        if value is None:
+            raise CacheError(f"{self.folder} was emptied during the build")
+        return value
+
     def store(self, name: str, key: str, value: Any) -> bool:
-        """Keep `value`; whether it could be written to the folder."""
+        """Store `value`; whether it could be written to the folder."""
         self._used.add(name)
         written = False
         if self.folder is not None:
             body = pickle.dumps((key, value), protocol=pickle.HIGHEST_PROTOCOL)
             with suppress(OSError):
                 self.folder.mkdir(parents=True, exist_ok=True)
-                # In place: who reads half of it, or what two wrote at once, sees another digest.
+                # A partial entry, or one written by two builds at once, fails its checksum.
                 (self.folder / _file(name)).write_bytes(_entry(body))
                 written = True
         if self._keep or not written:
@@ -76,7 +87,7 @@ class Cache:
         return written
 
     def get(self, name: str, key: str, make: Callable[[], Value]) -> Value:
-        """The value stored under `name`, or a new one that is stored."""
+        """The value stored under `name`, or a new one, which is stored."""
         value: Value | None = self.load(name, key)
         if value is None:
             value = make()
@@ -84,43 +95,34 @@ class Cache:
         return value
 
     def prune(self) -> None:
-        """Forget the entries that nobody has asked for since the last time."""
+        """Delete the entries that were not used since the last call."""
         self._memory = {name: entry for name, entry in self._memory.items() if name in self._used}
         keep, self._used = {_file(name) for name in self._used}, set()
-        for path in self.folder.iterdir() if self.folder and self.folder.is_dir() else ():
-            # An entry is known by how it begins: all else here is the user's.
-            if path.name not in keep and path.is_file():
-                with suppress(OSError), path.open("rb") as file:
-                    if file.read(len(_MAGIC)) == _MAGIC:
-                        path.unlink()
+        for path in self.folder.glob(f"*{_SUFFIX}") if self.folder else ():
+            if path.name not in keep:
+                with suppress(OSError):
+                    path.unlink()
 
 
 def _file(name: str) -> str:
-    return digest(name)[:32]
+    return digest(name)[:32] + _SUFFIX
 
 
 def _entry(body: bytes) -> bytes:
-    return _MAGIC + hashlib.sha256(body).digest() + body
-
-
-#: Locked folders. A process that is forked off must not hold a lock longer than this one lives.
-_held: set[int] = set()
-os.register_at_fork(after_in_child=lambda: list(map(os.close, _held)))
+    return hashlib.sha256(body).digest() + body
 
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Keep a second build that works in the same folder waiting until this one is done."""
+    """Lock a folder: a second build in it waits until this one ends."""
     handle = os.open(folder, os.O_RDONLY)
-    _held.add(handle)
     try:
-        with suppress(OSError):  # Some network file systems know no locks.
+        with suppress(OSError):  # Some network file systems have no locks.
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                print(f"Waiting for another build that works in {folder} …", file=sys.stderr)
+                print(f"Waiting for another build in {folder} …", file=sys.stderr)
                 fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
-        _held.discard(handle)
         os.close(handle)

@@ -1,7 +1,7 @@
-"""What went wrong, where, and what to do about it.
+"""Faults of the input, each with its place and a hint.
 
-Every stage of the pipeline adds to one `Report`; nothing is raised for a fault in the input. The
-build looks at the report once, at the end: an error keeps the site that stands, a warning does not.
+Every stage of the pipeline adds to one `Report`; none raises an exception for a fault of the input.
+With an error in the report a build leaves the site unchanged, with warnings it does not.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,7 +22,7 @@ CODES = frozenset(_CODES.split())
 
 
 class Severity(Enum):
-    """How much a diagnostic weighs: an error fails the build, a warning only under ``--check``."""
+    """The severity of a diagnostic: an error fails the build, a warning only with ``--check``."""
 
     WARNING = "warning"
     ERROR = "error"
@@ -60,7 +60,7 @@ class Diagnostic:
 
 
 def nearest(word: str, known: Iterable[str], otherwise: str) -> str:
-    """The hint for a word that is unknown: the one that it is a slip of, if any is like it."""
+    """The hint for an unknown word: the most similar known word, if any is similar."""
     near = get_close_matches(word, list(known), n=1)
     return f"did you mean `{near[0]}`?" if near else otherwise
 

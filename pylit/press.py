@@ -1,12 +1,11 @@
-"""The last stage: drafts become pages, by the templates and with what runs told; and the files
-beside the pages.
-"""
+"""The last stage: drafts become HTML pages, with the files beside them."""
 
 import datetime
 import html
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 
 from pylit.addresses import ALL, HOME, HOOD, MISSING, canonical, file_path
 from pylit.assets import assets
@@ -28,85 +27,120 @@ from pylit.indexes import (
     sitemap,
     text_url,
 )
-from pylit.links import AuditedPage, facts
+from pylit.links import AuditedPage, audit, facts
 from pylit.model import Draft, Leaf
-from pylit.pages import Kind, PageView, Place, card_of, page_view, tex_faults
+from pylit.outcome import progress
+from pylit.pages import PageView, Place, card_of, page_view, tex_faults
 from pylit.parse import read_static
 from pylit.previews import preview_files, preview_path, preview_script
 from pylit.references import BIBLIOGRAPHY, Cited, unknown, work_previews
 from pylit.render import Renderer
-from pylit.search import SearchPage, search_page
+from pylit.search import SearchIndex, SearchPage, search_page
 from pylit.shapes.lines import ModuleShapes
-from pylit.site import Site, find_page, page_link
-from pylit.stages import Stages, read
+from pylit.site import Site, page_link
+from pylit.stages import whole
 from pylit.symbols import Typeset, typeset_formula
 from pylit.tex import Rendered, math_fonts, stylesheet
+from pylit.write import Output
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A finished page and what the stages behind it need to know of it."""
+    """A finished page, with what the audit, the style sheet and the search need of it."""
 
     html: str
     audited: AuditedPage
-    #: Its formulas without their HTML: the rules they want in the site's style sheet.
-    formulas: Rendered = Rendered("")  # noqa: RUF009 - a value that never changes
+    #: Its formulas without their HTML: their rules in the site's style sheet.
+    formulas: Rendered = Rendered("")  # noqa: RUF009 - an immutable value
     diagnostics: tuple[Diagnostic, ...] = ()
-    #: What links to it show before they are followed, by path.
+    #: Previews of its definitions, by path.
     previews: Mapping[str, bytes] = field(default_factory=dict)
-    #: How search finds it; None for a page that no source has made.
+    #: None for a page without a source.
     search: SearchPage | None = None
 
 
 class Press:
-    """Makes the pages of a site; what a page takes of the others is part of its key."""
+    """Makes the pages of a site, with shapes and figures by name, and the files beside them."""
 
     def __init__(
         self,
         site: Site,
-        stages: Stages,
         typeset: Typeset,
         shapes: Mapping[str, ModuleShapes],
         figures: Mapping[str, Drawn],
+        report: Report,
     ) -> None:
-        self.site, self.options, self._stages = site, site.options, stages
+        self.site, self.options, self.report = site, site.options, report
         self.typeset, self._shapes, self._figures = typeset, shapes, figures
         self._works = {work.key: Cited(work.short, work.year, "") for work in site.works.values()}
         self._cited = repr(sorted(self._works.items()))
         theme, docs = self.options.theme, self.options.docs
-        # Besides templates, what they include: a style sheet or a drawing beside them.
+        # Templates include style sheets and drawings.
         parts = [*theme.rglob("*.html"), *theme.glob("*.css"), *theme.rglob("*.svg")]
         parts += docs.glob("cards/**/*.html")
         stamp = digest(*(path.read_bytes() for path in sorted(parts)))
-        # Only the home page lists the others: without the lists, an edit to the title of one page
-        # does not render all of them anew.
+        # Only the home page lists all pages, so that an edit to a title renders few of them again.
         views = (site.view, replace(site.view, catalogue=(), paths=(), hood=()))
         self._keys = [digest(stamp, repr(view)) for view in views]
         self._renderers = [Renderer((theme, docs), view, stamp) for view in views]
 
-    def pages(self) -> Iterator[Page]:
-        """The pages of all drafts, in their order."""
-        stages, pairs = self._stages, self.site.pairs
-        for leaf, draft in stages.progress.of("Rendering", pairs, len(pairs)):
-            where = self.site.place(leaf, draft)
-            name, key = f"page {draft.url}", digest(stages.generator, self._key(leaf, draft, where))
-            page: Page | None = stages.cache.load(name, key)
+    def write(self, output: Output, *, search: bool) -> None:
+        """Add all files of the site to `output` and audit the links between them."""
+        audited, formulas = [], []
+        with SearchIndex() as index:
+            for page in chain(self._pages(), self._lists()):
+                output.add(page.audited.url, page.html.encode())
+                output.update(page.previews)
+                self.report.update(page.diagnostics)
+                if search and page.search:
+                    index.add(*self.site.search_entry(page.search))
+                audited.append(page.audited)
+                formulas.append(page.formulas)
+            if search:
+                output.update(index.files())
+        # Cut fonts are cached beside their packages, since all sites have the same ones.
+        options = self.options
+        modules = None if options.missing_node else options.node_modules
+        output.update(assets(options.theme, modules, modules and modules.parent))
+        css, names = stylesheet(formulas)
+        output.add("assets/math.css", css.encode())
+        folder = options.cache / "mathfonts" if options.cache else None
+        for name, data in math_fonts(names, formulas, folder).items():
+            output.add(f"assets/fonts/{name}", data)
+        output.update(self._texts())
+        output.update(self._indexes())
+        if not (options.sources or options.missing_node):
+            output.update(self._cards())
+        output.update(self._static({*output, *self.site.notebooks}))
+        output.update(self.site.notebooks)
+        if not options.sources:
+            # While an author works, the archive of the last complete build remains.
+            old = options.out / ARCHIVE
+            reuse = options.serving and old.is_file()
+            data = b"" if options.check else old.read_bytes() if reuse else archive(output)
+            output.add(ARCHIVE, data)
+        audit(audited, output, self.report)
+
+    def _pages(self) -> Iterator[Page]:
+        site = self.site
+        for leaf, draft in progress("Rendering", site.pairs):
+            where = site.place(leaf, draft)
+            name, key = f"page {draft.url}", self._key(leaf, draft, where)
+            page: Page | None = site.cache.load(name, key)
             if page is None:
-                whole = draft if draft.own else stages.cache.load(f"draft {leaf.url}", leaf.key)
-                if whole is None:
-                    gone = "output", "is gone: the cache was emptied meanwhile", "build again"
-                    stages.outcome.report.add(Diagnostic(draft.display, 0, 0, *gone))
-                    continue
-                page = self._page(read(leaf, stages.cache), whole, where)
-                stages.cache.store(name, key, page)
-                stages.outcome.rendered += 1
+                if not draft.own:
+                    draft = site.cache.require(f"draft {leaf.url}", leaf.key)
+                page = self._page(whole(leaf, site.cache), draft, where)
+                site.cache.store(name, key, page)
+                site.outcome.rendered += 1
             yield page
 
     def _key(self, leaf: Leaf, draft: Draft, where: Place) -> str:
         theme, shapes = self._keys[draft.url != HOME], self._shapes.get(draft.name)
         cited = self._cited if "@" in leaf.source.text else ""
         drawn = stamp(draft.figures(), self._figures)
-        return digest(draft.stamp, repr(where), theme, shapes.stamp if shapes else "", drawn, cited)
+        traced = shapes.stamp if shapes else ""
+        return digest(self.site.generator, draft.stamp, repr(where), theme, traced, drawn, cited)
 
     def _page(self, leaf: Leaf, draft: Draft, where: Place) -> Page:
         report, typeset, module = Report(), self.typeset, leaf.module
@@ -137,76 +171,70 @@ class Press:
     def _html(self, view: PageView) -> str:
         return self._renderers[view.kind not in ("home", "list", "missing")].page(view)
 
-    def lists(self) -> Iterator[Page]:
-        """The home page, the lists of pages and the 404 page, where no source has made one."""
-        site = self.site
-        made: list[tuple[Kind, str, str, str]] = [
-            ("home", HOME, site.config.title, site.config.summary),
-            ("missing", MISSING, "Page not found", "There is no page at this address."),
+    def _lists(self) -> Iterator[Page]:
+        """The home page, the lists of pages and the 404 page, unless an author wrote them."""
+        site, view = self.site, self.site.view
+        pages = [
+            PageView("home", HOME, view.title, view.summary),
+            PageView("missing", MISSING, "Page not found", "There is no page at this address."),
         ]
-        if site.view.paths:
-            made.append(("list", ALL, "All pages", "Every page of this site, by subject."))
-        if site.view.hood:
+        if view.paths:
+            pages.append(PageView("list", ALL, "All pages", "Every page of this site, by subject."))
+        if view.hood:
             about = "The code around the lessons: fast kernels, training, saving and drawing."
-            made.append(("list", HOOD, "Under the hood", about))
+            pages.append(PageView("list", HOOD, "Under the hood", about))
         taken = {draft.url for draft in site.drafts}
-        for kind, url, title, summary in made:
-            if url not in taken:
-                escaped = (html.escape(title), html.escape(summary))
-                text = self._html(PageView(kind, url, title, summary, *escaped))
-                yield Page(text, AuditedPage(url, *facts(text), url, {}, True))
+        for page in pages:
+            if page.url not in taken:
+                title, summary = html.escape(page.title), html.escape(page.summary)
+                text = self._html(replace(page, title_html=title, summary_html=summary))
+                yield Page(text, AuditedPage(page.url, *facts(text), page.url, {}, True))
 
-    def files(
-        self, formulas: Sequence[Rendered], output: Mapping[str, bytes], report: Report
-    ) -> Iterator[tuple[str, bytes]]:
-        """The files beside the pages, each with its path; `output` is what there is so far."""
-        site, options, config = self.site, self.options, self.site.config
-        if site.works:
-            yield preview_path(BIBLIOGRAPHY), preview_script(work_previews(site.works))
-        for draft in site.drafts if site.terms else ():
-            if draft.url == GLOSSARY:
-                yield preview_path(GLOSSARY), preview_script(term_previews(draft, self.typeset))
-        if not (options.sources or options.lacking):
-            yield from self._cards()
-        # Cut fonts are kept beside their packages, since all sites have the same ones.
-        modules = None if options.lacking else options.node_modules
-        yield from assets(options.theme, modules, modules and modules.parent).items()
-        css, names = stylesheet(formulas)
-        yield "assets/math.css", css.encode()
-        kept = options.cache / "mathfonts" if options.cache else None
-        for name, data in math_fonts(names, formulas, kept).items():
-            yield f"assets/fonts/{name}", data
-        texts = {draft.url: text_url(draft) for draft in site.drafts if text_url(draft)}
+    def _texts(self) -> Iterator[tuple[str, bytes]]:
+        """The pages as Markdown, and ``llms.txt``."""
+        site = self.site
+        texts = {draft.url: url for draft in site.drafts if (url := text_url(draft))}
         sources = {draft.display: texts[draft.url] for draft in site.drafts if draft.url in texts}
         for leaf, draft in site.pairs:
             if draft.url in texts:
                 yield file_path(texts[draft.url]), page_text(draft, leaf.module, sources)
         if texts:
-            yield "llms.txt", llms(config, site.view.catalogue, texts)
+            yield "llms.txt", llms(site.config, site.view.catalogue, texts)
+
+    def _indexes(self) -> Iterator[tuple[str, bytes]]:
+        """The previews of works and terms, and the files for search engines and other programs."""
+        site, config = self.site, self.site.config
+        if site.works:
+            yield preview_path(BIBLIOGRAPHY), preview_script(work_previews(site.works))
+        for draft in site.drafts if site.terms else ():
+            if draft.url == GLOSSARY:
+                yield preview_path(GLOSSARY), preview_script(term_previews(draft, self.typeset))
         listed = [t for t in site.targets.values() if not is_cpp(t.definition.module)]
         prose = [page_link(draft) for draft in site.drafts if draft.prose]
         yield "objects.inv", inventory(config.title, listed, prose)
-        # GitHub's pages leave out files such as `_base.html` unless this one is there.
+        # Without this file GitHub Pages leaves out files such as `_base.html`.
         yield ".nojekyll", b""
         yield "robots.txt", robots(config.base_url)
         if config.base_url:
             urls = {draft.url for draft in site.drafts} - {MISSING} | {HOME}
             urls |= {ALL} if site.view.paths else set()
             yield "sitemap.xml", sitemap(config.base_url, urls)
-            entries = self._entries(config.base_url, report)
-            told = feed(config.base_url, config.title, config.summary, [*entries])
-            yield "feed.xml", told
-        yield from self._static({*output, *site.notebooks}, report)
-        yield from site.notebooks.items()
-        if not options.sources:
-            # While an author works, that of the last whole build will do.
-            old = options.out / ARCHIVE
-            known = options.serving and old.is_file()
-            yield ARCHIVE, b"" if options.check else old.read_bytes() if known else archive(output)
+            entries = [*self._entries(config.base_url)]
+            yield "feed.xml", feed(config.base_url, config.title, config.summary, entries)
+
+    def _entries(self, base: str) -> Iterator[Entry]:
+        """The entries of the feed: the news, then the lessons, which are as old as the site."""
+        news = self.site.config.news
+        for entry in news:
+            if draft := self.site.find(entry.page):
+                yield Entry(entry.date, entry.title, entry.summary, canonical(base, draft.url))
+        oldest = min((entry.date for entry in news), default=datetime.date(1970, 1, 1))
+        for link in (link for path in self.site.view.paths for link in path.pages):
+            yield Entry(oldest, link.title, link.summary, canonical(base, link.url))
 
     def _cards(self) -> Iterator[tuple[str, bytes]]:
-        """The pictures of own pages for those who link to them."""
-        modules, stages, site = self.options.node_modules, self._stages, self.site
+        """The pictures of the site's own pages for links on other sites."""
+        modules, site = self.options.node_modules, self.site
         cards = Cards(self.options.theme, modules, modules.parent / "fonts")
         for leaf, draft in site.pairs:
             if url := card_of(draft):
@@ -214,26 +242,14 @@ class Press:
                 picture = next((one.picture for one in drawn if one), "")
                 above = site.place(leaf, draft).path_title
                 svg = cards.svg(draft.title, draft.summary, above, site.view.title, picture)
-                key, make = digest(stages.generator, svg), partial(cards.png, svg)
-                yield file_path(url), stages.cache.get(f"card {draft.url}", key, make)
+                key, make = digest(site.generator, svg), partial(cards.png, svg)
+                yield file_path(url), site.cache.get(f"card {draft.url}", key, make)
 
-    def _entries(self, base: str, report: Report) -> Iterator[Entry]:
-        """The news and the lessons, for those who follow the site."""
-        site, every = self.site, self.site.config.news
-        for news in every:
-            url = find_page(news.page, site.config, site.named, report)
-            if url is not None:
-                yield Entry(news.date, news.title, news.summary, canonical(base, url))
-        # Lessons come after the news: they are as old as the site.
-        oldest = min((news.date for news in every), default=datetime.date(1970, 1, 1))
-        for link in (link for path in site.view.paths for link in path.pages):
-            yield Entry(oldest, link.title, link.summary, canonical(base, link.url))
-
-    def _static(self, made: Collection[str], report: Report) -> Iterator[tuple[str, bytes]]:
-        """Files that the author put beside the Markdown pages; `made` are those of the build."""
-        docs = self.options.docs
+    def _static(self, made: Collection[str]) -> Iterator[tuple[str, bytes]]:
+        """The author's files beside the Markdown pages; `made` are the build's own."""
+        docs, report = self.options.docs, self.report
         files = read_static(docs / "pages", "docs_src/pages", report)
-        # Models that run in pages, and their panels: loaded when a reader asks for one.
+        # Models for the browser and their panels, loaded on demand.
         live = read_static(docs / "live", "docs_src/live", report)
         files |= {f"assets/live/{name}": data for name, data in live.items() if name[-3:] != ".py"}
         for name in sorted(files.keys() & made):

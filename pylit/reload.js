@@ -1,4 +1,4 @@
-// Sent with every page while `build_site.py --serve` runs, and never written to the site.
+// Sent with every page while `build_site.py serve` runs, and never written to the site.
 // The server says which build it shows and what is wrong with the last one; a page of another
 // build reloads, and faults lie over the page until they are mended.
 "use strict";

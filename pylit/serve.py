@@ -1,7 +1,7 @@
-"""``pylit serve``: build, show over HTTP, watch, and build again what an edit touches.
+"""``pylit serve``: serve a site over HTTP, watch its sources, and rebuild after each edit.
 
-One process, warm: what a build has read of the cache and Node stay for the next one. A thread
-watches and builds; the server shows what stands, and tells a script in its pages of each build.
+A thread watches and builds; one process keeps Node and the cache in memory for the next build. A
+script in the pages receives an event after each build.
 """
 
 import asyncio
@@ -34,29 +34,29 @@ from pylit.cache import digest
 from pylit.config import load_config
 from pylit.diagnostics import Report, Severity
 from pylit.notebooks.pages import FOLDER
-from pylit.outcome import Options, tell
+from pylit.outcome import Options, print_outcome
 from pylit.write import MANIFEST
 
 _SCRIPT = Path(__file__).with_name("reload.js")
 _EVENTS, _RELOAD = "/__pylit__/events", "/__pylit__/reload.js"
-#: A page elsewhere whose name was made to lead here must not read drafts.
+#: Other names are refused: after DNS rebinding, a foreign page could read drafts.
 _HOSTS = ["localhost", "127.0.0.1"]
 
 
 def serve(options: Options, port: int, first: Callable[[], int]) -> int:
-    """Serve until Ctrl-C. `first` builds the site before anything is shown."""
+    """Serve until Ctrl-C. `first` builds the site before the first request."""
     try:
-        # This machine only: drafts are nobody else's business.
+        # Drafts are for this machine only.
         listening = socket.create_server(("127.0.0.1", port), backlog=128)
-    except OSError as error:
-        way = "Try another --port, or --port 0 for any free one."
-        print(f"Port {port} cannot be used: {error.strerror}. {way}", file=sys.stderr)
+    except (OSError, OverflowError) as error:
+        way = "try another --port, or --port 0 for any free one"
+        print(f"Port {port} cannot be used ({error}); {way}", file=sys.stderr)
         return 1
     with listening:
         first()
-        host, actual = listening.getsockname()[:2]
-        print(f"http://{host}:{actual}/ shows {options.out}; Ctrl-C ends it.", flush=True)
-        # Other processes would have to be started from a process with threads; one edit needs none.
+        address = "http://{}:{}/".format(*listening.getsockname())
+        print(f"{address} shows {options.out}; Ctrl-C ends it.", flush=True)
+        # A process with threads cannot fork; one edit needs no other processes.
         live = Live(replace(options, jobs=1, serving=True))
         thread = threading.Thread(target=live.watch)
         thread.start()
@@ -70,7 +70,7 @@ def serve(options: Options, port: int, first: Callable[[], int]) -> int:
 
 
 class Live(StaticFiles):
-    """One output folder, kept up to date, and what is wrong with its last build."""
+    """The output folder, rebuilt after each edit, and the faults of the last build."""
 
     def __init__(self, options: Options) -> None:
         super().__init__(directory=options.out, html=True, check_dir=False)
@@ -91,52 +91,52 @@ class Live(StaticFiles):
     def watch(self) -> None:
         """Build, and again after each edit, until `stop` is set."""
         options = self.options
-        ours = [f"{path.resolve()}{os.sep}" for path in (options.out, options.cache) if path]
+        ignored = [f"{path.resolve()}{os.sep}" for path in (options.out, options.cache) if path]
         with Builder(options, shown=lambda: self._show("")) as builder:
-            folders, stale = self._watched(), True
             while not self.stop.is_set():
+                folders, pending = self._watched(), True
                 # Watching begins before the build, so that no edit falls between the two.
                 for edits in watch(
                     *folders,
-                    watch_filter=DefaultFilter(ignore_paths=ours),
+                    watch_filter=DefaultFilter(ignore_paths=ignored),
                     debounce=40,  # An editor writes a file in several steps, which are one edit.
                     step=10,
                     rust_timeout=200,
                     yield_on_timeout=True,
                     stop_event=self.stop,
                 ):
-                    if edits or stale:
+                    if edits or pending:
                         self._build(builder)
-                    before, folders = folders, self._watched() if edits else folders
+                    pending = False
                     # An edit to the settings may have named another folder.
-                    if stale := folders != before:
+                    if edits and self._watched() != folders:
                         break
 
     def _build(self, builder: Builder) -> None:
-        """Build, tell the terminal, and show browsers the pages or what is wrong."""
+        """Build; print the outcome, and show browsers the pages or the faults."""
         try:
             outcome = builder.build()
-        except Exception:  # A stage that met what nobody has thought of.
+        except Exception:  # An error of the generator.
             fault = traceback.format_exc()
             print(fault, file=sys.stderr, flush=True)
             self._show(fault)
             return
         errors = [d for d in outcome.report if d.severity is Severity.ERROR]
         self._show("\n\n".join(map(str, errors)))
-        tell(outcome, self.options)
+        print_outcome(outcome, self.options)
 
     def _show(self, fault: str) -> None:
-        """Browsers hear of the version that stands, and what is wrong with the next."""
+        """Set the state for browsers: the version of the site, and the faults of the next."""
         manifest, version = self.options.out / MANIFEST, "none"
         if manifest.is_file():
-            # What only search has new is no reason to load a page again.
+            # A new search index is no reason to reload a page.
             files = json.loads(manifest.read_text(encoding="utf-8"))["files"].items()
             shown = [(path, digests) for path, digests in files if not path.startswith(SEARCH)]
             version = digest(repr(shown))[:16]
         self._state = (version, fault)
 
     def _watched(self) -> list[Path]:
-        """Folders, each with all that is below it."""
+        """The folders to watch, recursively."""
         options, sources = self.options, list(self.options.sources)
         if not sources:
             config = load_config(options.docs / "site.toml", "site.toml", Report())
@@ -149,11 +149,11 @@ class Live(StaticFiles):
         """Server-sent events: the state now, and at each change."""
 
         async def stream() -> AsyncIterator[str]:
-            told = None
+            sent = None
             while not self.server.should_exit:
-                if told != self._state:
-                    told = self._state
-                    state = json.dumps({"version": told[0], "fault": told[1]})
+                if sent != self._state:
+                    sent = self._state
+                    state = json.dumps(dict(zip(("version", "fault"), sent, strict=True)))
                     yield f"retry: 300\ndata: {state}\n\n"
                 await asyncio.sleep(0.02)
 
@@ -161,21 +161,19 @@ class Live(StaticFiles):
         return StreamingResponse(stream(), media_type="text/event-stream", headers=headers)
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        """A file of the site: a page with the script, its 404 page, or what is wrong."""
+        """A file of the site: a page with the script, the 404 page, or the faults."""
         try:
-            # Hidden files are ours alone.
+            # Hidden files are not served.
             response = await super().get_response(path.lstrip(".") or ".", scope)
         except HTTPException:
             fault = html.escape(self._state[1])
-            text = f"<!doctype html><title>No page</title><body><pre>{fault}</pre></body>"
-            return self._page(text.encode(), 404)
+            return self._page(f"<!doctype html><pre>{fault}</pre></body>".encode(), 404)
         if isinstance(response, FileResponse) and response.media_type == "text/html":
             return self._page(Path(response.path).read_bytes(), response.status_code)
         response.headers["Cache-Control"] = "no-cache"
         return response
 
     def _page(self, data: bytes, status: int) -> Response:
-        script = f'<script src="{_RELOAD}" data-version="{self._state[0]}"></script>'.encode()
-        body, end, rest = data.rpartition(b"</body>")
-        data = body + script + end + rest
+        script = f'<script src="{_RELOAD}" data-version="{self._state[0]}"></script>'
+        data = data.replace(b"</body>", script.encode() + b"</body>")
         return Response(data, status, {"Cache-Control": "no-store"}, "text/html")

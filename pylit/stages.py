@@ -1,15 +1,13 @@
 """The stages of a page that several processes share: parse, then draft.
 
-Each takes all that it depends on as a value, and leaves its result in the cache under a digest of
-that, with the faults that it found: a build that reuses the result reports them again.
-
-The cache is also where a page waits for its next stage. A `Leaf` is what a build keeps of it in
-memory, a few kilobytes; its notes and lines are with one process at a time. Pages of the site's own
-are few, and every one of them is asked for exercises and citations: they stay whole.
+Each stores its result in the cache under a digest of everything it depends on, with its faults, so
+that a build which reuses the result reports them again. The cache is also where a page waits for
+its next stage: of a foreign page a build holds a few kilobytes in memory, its notes and lines are
+in one process at a time. The site's own pages are few and stay whole.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -17,99 +15,87 @@ from pylit.addresses import module_url, prose_url
 from pylit.cache import Cache, digest
 from pylit.cpp import is_cpp
 from pylit.diagnostics import Report
-from pylit.discover import read_source
 from pylit.drafts import Drafter, prose_target
-from pylit.model import Draft, DraftSection, Leaf, Module, SourceFile, Target
+from pylit.glossary import term_targets
+from pylit.model import Draft, DraftSection, Gathered, Leaf, Module, SourceFile, Target
 from pylit.names import targets
-from pylit.outcome import Outcome, Progress
+from pylit.outcome import progress
 from pylit.parse import parse_module
 from pylit.pool import run
+from pylit.references import work_targets
+from pylit.site import Site
 from pylit.tex import MathRenderer
 
 Item = TypeVar("Item")
-Known = TypeVar("Known")
 Made = TypeVar("Made")
-
-#: The pages of a build, each with its draft.
-Pairs = Sequence[tuple[Leaf, Draft]]
+Value = TypeVar("Value")
 
 
-@dataclass(frozen=True, slots=True)
-class Stages:
-    """The stages of one build, over one cache; `generator` is a digest of the generator's code."""
+def parse_pages(site: Site) -> list[Leaf]:
+    """All modules and Markdown pages of a site, parsed."""
 
-    cache: Cache
-    generator: str
-    jobs: int
-    progress: Progress
-    outcome: Outcome
+    def load(source: SourceFile) -> Leaf | None:
+        key = _key(site.generator, source)
+        leaf: Leaf | None = site.cache.load(f"parsed {module_url(source)}", key)
+        return leaf and _slim_leaf(leaf)
 
-    def parse(self, sources: Iterable[SourceFile], prose: Iterable[Module]) -> list[Leaf]:
-        """Modules and Markdown pages, parsed, in the order given."""
+    make = partial(_parse, site.cache, site.generator)
+    leaves = _stage(site, "Reading", site.sources(), load, make, lambda leaf: leaf)
+    own = [leaf.source for leaf in leaves if leaf.source.own]
+    for page in site.prose(own):
+        url = prose_url(page.source.name)
+        named = targets(page, url) if is_cpp(page.source.name) else {}
+        leaves.append(Leaf(page, url, True, _key(site.generator, page.source), named))
+    return leaves
 
-        def known(source: SourceFile) -> Leaf | None:
-            key = _key(self.generator, source)
-            leaf: Leaf | None = self.cache.load(f"parsed {module_url(source)}", key)
-            return leaf and _slim_leaf(leaf)
 
-        found: dict[int, Leaf] = {}
-        work = partial(_parse, self.cache, self.generator)
-        found.update(self._each("Reading", sources, known, work, found))
-        leaves = [found[number] for number in range(len(found))]
-        for page in prose:
-            url = prose_url(page.source.name)
-            named = targets(page, url) if is_cpp(page.source.name) else {}
-            leaves.append(Leaf(page, url, True, _key(self.generator, page.source), named))
-        return leaves
+def draft_pages(site: Site, leaves: Sequence[Leaf], maths: MathRenderer) -> list[Gathered]:
+    """The pages with their drafts, in order; formulas are submitted as they are found."""
+    index = {dotted: t for leaf in leaves for dotted, t in leaf.targets.items()}
+    # Links name Markdown pages by their source file, or by the address of the page.
+    for leaf in leaves:
+        if leaf.prose and not leaf.targets:
+            target = prose_target(leaf.source, leaf.url)
+            index |= {leaf.source.display: target, f"{leaf.source.name}.md": target}
+    drafter = Drafter(index | work_targets(site.works) | term_targets(site.terms))
 
-    def draft(
-        self, leaves: Sequence[Leaf], maths: MathRenderer, around: Mapping[str, Target]
-    ) -> Pairs:
-        """Drafts in the order of the leaves; formulas go to Node as they turn up.
+    def load(leaf: Leaf) -> Draft | None:
+        draft: Draft | None = site.cache.load(f"draft {leaf.url}", leaf.key)
+        return _slim(draft) if draft and drafter.answers.hold(draft.answers) else None
 
-        `around` is what they may ask for beside the definitions of the modules.
-        """
-        index = {dotted: t for leaf in leaves for dotted, t in leaf.targets.items()}
-        # Links name Markdown pages by their file, or as if they lay where the page will lie.
-        for leaf in leaves:
-            if leaf.prose and not leaf.targets:
-                target = prose_target(leaf.source, leaf.url)
-                index |= {leaf.source.display: target, f"{leaf.source.name}.md": target}
-        drafter = Drafter({**index, **around})
+    def take(made: tuple[Draft, list[tuple[str, bool]]]) -> Draft:
+        draft, formulas = made
+        maths.submit(formulas)
+        site.outcome.drafted += 1
+        return draft
 
-        def known(leaf: Leaf) -> Draft | None:
-            draft: Draft | None = self.cache.load(f"draft {leaf.url}", leaf.key)
-            return _slim(draft) if draft and drafter.answers.hold(draft.answers) else None
+    make = partial(_draft, site.cache, drafter)
+    return list(zip(leaves, _stage(site, "Annotating", leaves, load, make, take), strict=True))
 
-        found: dict[int, Draft] = {}
-        work = partial(_annotate, self.cache, drafter)
-        for number, (draft, formulas) in self._each("Annotating", leaves, known, work, found):
-            found[number] = draft
-            maths.submit(formulas)
-            self.outcome.drafted += 1
-        return [(leaf, found[number]) for number, leaf in enumerate(leaves)]
 
-    def _each(
-        self,
-        title: str,
-        items: Iterable[Item],
-        known: Callable[[Item], Known | None],
-        work: Callable[[Item], Made],
-        found: dict[int, Known],
-    ) -> Iterator[tuple[int, Made]]:
-        """What `work` makes of items, by their numbers; `found` takes what is known of others."""
-        missing: list[int] = []
+def _stage(
+    site: Site,
+    title: str,
+    items: Iterable[Item],
+    load: Callable[[Item], Value | None],
+    make: Callable[[Item], Made],
+    take: Callable[[Made], Value],
+) -> list[Value]:
+    """The value of each item: loaded from the cache, or made in another process and taken here."""
+    values: dict[int, Value] = {}
+    missing: list[int] = []
 
-        def unknown() -> Iterator[Item]:
-            for number, item in enumerate(items):
-                if (value := known(item)) is None:
-                    missing.append(number)
-                    yield item
-                else:
-                    found[number] = value
+    def unknown() -> Iterator[Item]:
+        for number, item in enumerate(items):
+            if (value := load(item)) is None:
+                missing.append(number)
+                yield item
+            else:
+                values[number] = value
 
-        for turn, made in self.progress.of(title, run(work, unknown(), self.jobs)):
-            yield missing[turn], made
+    for turn, made in progress(title, run(make, unknown(), site.options.jobs)):
+        values[missing[turn]] = take(made)
+    return [values[number] for number in range(len(values))]
 
 
 def _key(generator: str, source: SourceFile) -> str:
@@ -118,28 +104,26 @@ def _key(generator: str, source: SourceFile) -> str:
 
 
 def _parse(cache: Cache, generator: str, source: SourceFile) -> Leaf:
-    leaf = _parsed(source, _key(generator, source))
-    return _slim_leaf(leaf) if cache.store(f"parsed {leaf.url}", leaf.key, leaf) else leaf
-
-
-def _parsed(source: SourceFile, key: str) -> Leaf:
     report, url = Report(), module_url(source)
     module = parse_module(source, report)
-    return Leaf(module, url, False, key, targets(module, url), tuple(report))
+    key = _key(generator, source)
+    leaf = Leaf(module, url, False, key, targets(module, url), tuple(report))
+    return _slim_leaf(leaf) if cache.store(f"parsed {url}", key, leaf) else leaf
 
 
-def read(leaf: Leaf, cache: Cache) -> Leaf:
-    """All of a leaf; parsed again if somebody has emptied the cache meanwhile."""
-    found: Leaf | None = leaf if leaf.whole else cache.load(f"parsed {leaf.url}", leaf.key)
-    if found is None:
-        old, report = leaf.source, Report()
-        again = read_source(old.path, name=old.name, display=old.display, own=False, report=report)
-        found = _parsed(again or old, leaf.key)
+def _draft(cache: Cache, drafter: Drafter, leaf: Leaf) -> tuple[Draft, list[tuple[str, bool]]]:
+    draft = drafter(whole(leaf, cache))
+    stored = cache.store(f"draft {leaf.url}", leaf.key, draft)
+    return _slim(draft) if stored else draft, draft.formulas()
+
+
+def whole(leaf: Leaf, cache: Cache) -> Leaf:
+    """A leaf with all of its module."""
+    found: Leaf = leaf if leaf.whole else cache.require(f"parsed {leaf.url}", leaf.key)
     return found
 
 
 def _slim_leaf(leaf: Leaf) -> Leaf:
-    """What a build keeps in memory of a module that the cache has kept."""
     if leaf.source.own:
         return leaf
     module = Module(replace(leaf.source, text=""), {}, (), ())
@@ -148,7 +132,7 @@ def _slim_leaf(leaf: Leaf) -> Leaf:
 
 
 def _bare(target: Target) -> Target:
-    """A target without what only previews show of it."""
+    """A target without the contents of its preview."""
     definition = target.definition
     # Relations leave out what returns nothing.
     signature = "-> None" if definition.signature.endswith("-> None") else ""
@@ -156,15 +140,8 @@ def _bare(target: Target) -> Target:
     return replace(target, definition=bare)
 
 
-def _annotate(cache: Cache, drafter: Drafter, leaf: Leaf) -> tuple[Draft, list[tuple[str, bool]]]:
-    draft = drafter(read(leaf, cache))
-    kept = cache.store(f"draft {leaf.url}", leaf.key, draft)
-    return _slim(draft) if kept else draft, draft.formulas()
-
-
 def _slim(draft: Draft) -> Draft:
-    """What a build keeps of a draft in memory."""
     if draft.own:
         return draft
-    # Whether there is anything to read decides what lists of pages show.
+    # Lists of pages leave out those without a section.
     return replace(draft, sections=(DraftSection("", (), ()),) * bool(draft.sections), answers={})

@@ -235,7 +235,6 @@ def edits(folder: Path, choose: random.Random, count: int) -> str:
 
 def command(package: Path, folder: Path) -> "subprocess.Popen[bytes]":
     given: list[str | Path] = [
-        "--source",
         package,
         "--out",
         folder / "site",
@@ -243,7 +242,7 @@ def command(package: Path, folder: Path) -> "subprocess.Popen[bytes]":
         folder / "cache",
     ]
     return subprocess.Popen(
-        [sys.executable, ROOT / "build_site.py", *given, "--jobs", "2"],
+        [sys.executable, ROOT / "build_site.py", "build", *given, "--jobs", "2"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

@@ -139,8 +139,8 @@ def pages(folder: Path) -> set[str]:
 def pages_cache(root: Path) -> Path:
     """Where the build of the site at `root` keeps what it made."""
     with Builder(options(root)) as builder:
-        assert builder.remembered is not None
-        return builder.remembered
+        assert builder.cache.folder is not None
+        return builder.cache.folder
 
 
 def count(

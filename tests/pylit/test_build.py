@@ -10,9 +10,11 @@ import pytest
 from site_tools import SITE, build, faults, make_site, options, pages, pages_cache, succeed, tree
 
 from pylit.build import Builder
+from pylit.model import Gathered
 from pylit.outcome import THEME
 from pylit.press import Page
-from pylit.stages import Pairs, Stages
+from pylit.site import Site
+from pylit.stages import draft_pages
 from pylit.write import MANIFEST
 
 
@@ -134,7 +136,7 @@ def test_finished_pages_are_on_the_disk_and_not_in_memory(
     def counting(*given: object) -> None:
         held.append(sum(type(one) is Page and bool(one.html) for one in gc.get_objects()))
 
-    monkeypatch.setattr("pylit.build.audit", counting)
+    monkeypatch.setattr("pylit.press.audit", counting)
     make_site(tmp_path)
     outcome = build(tmp_path, sources=(tmp_path / "pkg",))
     # The last one is in the hand that finished it.
@@ -188,16 +190,14 @@ def test_a_folder_that_is_not_ours_is_refused_before_any_work(tmp_path: Path) ->
 def test_without_the_drafts_that_wait_in_the_cache_there_is_no_site(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    draft = Stages.draft
-
-    def emptied(self: Stages, *given: Any) -> Pairs:
-        pairs = draft(self, *given)
-        shutil.rmtree(self.cache.folder)
+    def emptied(site: Site, *given: Any) -> list[Gathered]:
+        pairs = draft_pages(site, *given)
+        shutil.rmtree(site.cache.folder)
         return pairs
 
-    monkeypatch.setattr(Stages, "draft", emptied)
+    monkeypatch.setattr("pylit.build.draft_pages", emptied)
     outcome = build(make_site(tmp_path), sources=(tmp_path / "pkg",))
-    assert ("pkg/one.py", 0, "output") in faults(outcome)
+    assert ("cache", 0, "output") in faults(outcome)
     assert not (tmp_path / "site").exists()
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from pylit.addresses import Addresses, module_url, prose_url
 from pylit.diagnostics import Report
 from pylit.model import Draft, DraftSection, NoteHtml, PageGroup, PageLink, SourceFile
-from pylit.site import neighbours, package_groups, rest_of
+from pylit.site import neighbours, other_groups
 
 
 def source(name: str, *, package: bool = False, own: bool = True) -> SourceFile:
@@ -66,7 +66,7 @@ def names(groups: tuple[PageGroup, ...]) -> list[tuple[str, list[str]]]:
     return [(group.title, [page.title for page in group.pages]) for group in groups]
 
 
-def test_a_foreign_package_is_grouped_by_what_is_right_below_its_top() -> None:
+def test_a_foreign_package_is_grouped_by_its_folders() -> None:
     drafts = [
         draft("p", package=True),
         draft("p.x"),
@@ -76,18 +76,19 @@ def test_a_foreign_package_is_grouped_by_what_is_right_below_its_top() -> None:
         draft("p.a.deep.two"),
         draft("p.b", package=True),
     ]
-    assert names(package_groups(drafts)) == [
+    assert names(other_groups((), drafts)) == [
         ("p", ["p", "p.x"]),
-        ("p.a", ["p.a.deep", "p.a.deep.two", "p.a.one"]),
+        ("p.a", ["p.a.one"]),
+        ("p.a.deep", ["p.a.deep", "p.a.deep.two"]),
         ("p.b", ["p.b"]),
     ]
 
 
 def test_what_no_group_names_is_listed_and_empty_packages_are_not() -> None:
     named = (PageGroup("g", "", (PageLink("p/a.html", "p.a"),)),)
-    rest = rest_of(named, [draft("p.b"), draft("p.a"), draft("p", package=True, empty=True)])
+    rest = other_groups(named, [draft("p.b"), draft("p.a"), draft("p", package=True, empty=True)])
     assert names(rest) == [("p", ["p.b"])]
-    assert rest_of(named, [draft("p.a"), replace(draft("index"), url="index.html")]) == ()
+    assert other_groups(named, [draft("p.a"), replace(draft("index"), url="index.html")]) == ()
 
 
 def test_neighbours_are_those_of_the_first_group_that_has_the_page() -> None:

@@ -254,7 +254,7 @@ def test_the_child_ends_with_a_build_that_does_not_come_so_far(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Worker, "begin", kept)
-    monkeypatch.setattr("pylit.stages.Stages.draft", fail)
+    monkeypatch.setattr("pylit.build.draft_pages", fail)
     with pytest.raises(KeyboardInterrupt):
         build(make_site(tmp_path, SITE))
     assert started[-1].process.returncode is not None

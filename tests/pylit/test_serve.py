@@ -23,11 +23,11 @@ States = queue.Queue[dict[str, str]]
 
 
 class Site:
-    """A running ``--serve``."""
+    """A running ``pylit serve``."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        given = ["--serve", "--port", "0", "--source", root / "pkg", "--out", root / "site"]
+        given = ["serve", root / "pkg", "--port", "0", "--out", root / "site"]
         command = [sys.executable, "-u", REPOSITORY / "build_site.py", *given]
         command += ["--cache", cache(root)]
         pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}

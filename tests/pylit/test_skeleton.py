@@ -1,4 +1,4 @@
-"""The page that ``--new`` begins passes every check that a finished one has to pass."""
+"""The page that ``pylit new`` begins passes every check that a finished one has to pass."""
 
 import subprocess
 import sys
@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from site_tools import REPOSITORY, make_site, succeed
 
-from pylit.cli import SkeletonError, begin_page
+from pylit.cli import CommandError, new_page
 
 
 def begin(root: Path, name: str) -> Path:
-    return begin_page(root / name, root)
+    return new_page(root / name, root)
 
 
 @pytest.fixture
@@ -45,13 +45,13 @@ def test_its_exercises_run(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_place_where_no_page_can_be_is_refused(site: Path) -> None:
     before = {path: path.read_bytes() for path in site.rglob("*.py")}
     for name, said in (
-        ("pkg/one.py", "is there already; edit it, or choose another name"),
+        ("pkg/one.py", "exists already; edit it, or choose another name"),
         ("pkg/notes.md", "notes.md is no Python file"),
         ("elsewhere.py", "its sources are in pkg"),
-        ("pkg/half-done.py", "half-done cannot be imported in Python; choose a name in letters"),
+        ("pkg/half-done.py", "half-done cannot be imported; choose a name of letters"),
         ("pkg/deep/down.py", "deep is no package; begin with /"),
     ):
-        with pytest.raises(SkeletonError, match=r"^[^\n]*$") as refused:
+        with pytest.raises(CommandError, match=r"^[^\n]*$") as refused:
             begin(site, name)
         assert said in str(refused.value)
     assert {path: path.read_bytes() for path in site.rglob("*.py")} == before
