@@ -171,7 +171,7 @@ class Builder(ExitStack):
         # A foreign package is never imported.
         modules = [leaf.module for leaf in own if not leaf.prose]
         texts = [leaf.source.text for leaf in own]
-        where = (options.docs, options.docs.parent, self.cache, site.generator)
+        where = (options.docs, self.cache, site.generator)
         with (
             Tracing(modules, *where, stays=options.serving) as tracing,
             Gallery(modules, texts, *where, stays=options.serving) as gallery,
@@ -181,8 +181,8 @@ class Builder(ExitStack):
             if self.shown is not None:
                 early, last = Report(report), self._shapes.items()
                 shapes = {name: found for (name, key), found in last if digests.get(name) == key}
-                shapes |= tracing.kept()
-                figures = {**self._figures, **gallery.kept()}
+                shapes |= tracing.cached()
+                figures = {**self._figures, **gallery.cached()}
                 Press(site, typeset, shapes, figures, early).write(output, search=False)
                 if not early.failed:
                     output.publish(keep=SEARCH)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from itertools import chain, islice
 from multiprocessing import connection
-from pathlib import Path
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
@@ -46,7 +45,7 @@ def run(
         yield from ((index, work(item)) for index, item in numbered)
         return
     # In a fork, a lock that another thread held would stay held for ever.
-    lone = sys.platform == "linux" and len(list(Path("/proc/self/task").iterdir())) == 1
+    lone = sys.platform == "linux" and threading.active_count() == 1
     context = multiprocessing.get_context("fork" if lone else "spawn")
     executor = ProcessPoolExecutor(jobs, context, initializer=_start, initargs=(work,))
     futures: dict[Future[Result], int] = {}

@@ -1,29 +1,28 @@
-"""All runs of a site: the files that declare them, which are needed, what the pages get of them.
+"""The traces of a site: the files that declare them, and what pages show of their runs.
 
 A file of traces mirrors the path of its module, ``docs_src/traces/pkg/mod.py`` for ``pkg/mod.py``.
-Each of its functions whose name begins with ``trace`` is a run, and its parameters are axes. What
-runs told is kept (`pylit.runs`). What a page shows of them depends on its notes as well, and is
-made anew when they change.
+Each of its functions whose name begins with ``trace`` is a run (`pylit.runs`), and its parameters
+are axes. What a page shows depends on its notes as well, and is made anew when they change.
 """
 
 import ast
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pylit.cache import Cache, digest
-from pylit.diagnostics import Diagnostic, Report, Severity
+from pylit.cache import digest
+from pylit.diagnostics import Diagnostic, Report
 from pylit.model import Module
-from pylit.runs import Failure, Limits, Runs, Task
+from pylit.runs import Failure, Runs, Task
 from pylit.shapes.check import check
 from pylit.shapes.lines import Axes, ModuleShapes, Traced, module_lines, read_run
 from pylit.shapes.names import MOST_AXES, assign, names
 from pylit.shapes.plan import read_plan
 
-FOLDER = "traces"
 AXES = "axes.toml"
 _KEYS: Mapping[str, Any] = {
     "words": dict,
@@ -33,8 +32,6 @@ _KEYS: Mapping[str, Any] = {
     "page": str,
     "environment": dict,
 }
-#: The runs of a module, and what each of them told.
-Told = Sequence[tuple[Task, dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +75,17 @@ def _problems(data: Mapping[str, Any]) -> Iterator[str]:
                     yield f"`{key}.{name}` is {text!r}; expected letters, such as 'T' or 'H*K'"
 
 
-def read_traces(text: str, shown: str, axes: Axes, report: Report) -> tuple[TraceFunction, ...]:
-    """The functions of one file of traces. A parameter with a default value is no axis."""
+def read_traces(text: str, shown: str, axes: Axes) -> tuple[tuple[TraceFunction, ...], Report]:
+    """The functions of a file of traces, and its faults. A parameter with a default is no axis."""
+    report = Report()
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError) as error:
-        # A ValueError is Python 3.11's word for a null byte, and has no place.
+        # Python 3.11 raises a ValueError for a null byte, and it has no place.
         line, column = getattr(error, "lineno", 0) or 0, getattr(error, "offset", 0) or 0
         message = f"does not parse: {getattr(error, 'msg', error)}"
         report.add(Diagnostic(shown, line, column, "trace-file", message))
-        return ()
+        return (), report
     nodes = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     nodes = [node for node in nodes if node.name.startswith("trace")]
     if not nodes:
@@ -113,138 +111,95 @@ def read_traces(text: str, shown: str, axes: Axes, report: Report) -> tuple[Trac
         }
         sizes = assign(letters, derived, axes.small)
         found.append(TraceFunction(node.name, node.lineno, sizes))
-    return tuple(found)
+    return tuple(found), report
 
 
-class Tracing:
-    """The runs of one build. On entering it a child begins to work; `finish` waits for it.
+class Tracing(Runs):
+    """The traces of one build."""
 
-    Args:
-        modules: The site's own modules.
-        docs: The folder ``docs_src``.
-        root: The folder of the site; paths in messages begin there.
-        cache: What earlier builds left.
-        generator: Digest of the code of the generator.
-        limits: What a run may take.
-        stays: Whether the child waits for the next build.
-    """
+    program, folder, product = "pylit.shapes.tracer", "traces", "shapes"
 
-    def __init__(
-        self,
-        modules: Sequence[Module],
-        docs: Path,
-        root: Path,
-        cache: Cache,
-        generator: str,
-        limits: Limits | None = None,
-        *,
-        stays: bool = False,
-    ) -> None:
-        self._modules = {module.source.display: module for module in modules}
-        parsed = [module for module in modules if module.parsed]
-        self._folder = docs / FOLDER
-        self._shown = self._folder.relative_to(root).as_posix()
-        self._cache, self._generator = cache, generator
-        self._report = Report()
-        self._axes = read_axes(self._folder / AXES, f"{self._shown}/{AXES}", self._report)
-        self._runs = Runs(
-            *("pylit.shapes.tracer", parsed, docs, root, cache, generator, limits or Limits()),
-            self._axes.environment,
-            stays=stays,
-        )
-        #: The modules that have runs, and how many.
-        self._ordered: dict[str, tuple[Module, int]] = {}
+    _axes = Axes()
 
-    def __enter__(self) -> "Tracing":
-        """Begin with the runs of which nothing is kept."""
-        if self._modules and not self._report.failed:
-            for path in sorted(self._folder.rglob("*.py")):
-                self._order(path)
-            self._runs.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._runs.close()
-
-    def _order(self, path: Path) -> None:
-        """Order the runs of a file of traces."""
-        place = path.relative_to(self._folder).as_posix()
-        shown, module = f"{self._shown}/{place}", self._modules.get(place)
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, ValueError) as error:
-            self._report.add(Diagnostic(shown, 0, 0, "trace-file", f"cannot be read: {error}"))
+    def declared(self) -> Iterator[tuple[Sequence[Task], str]]:
+        """The tasks of each file of traces."""
+        self._axes = read_axes(self._folder / AXES, f"{self._shown}/{AXES}", self._faults)
+        self._environment = self._axes.environment
+        modules = {module.source.display: module for module in self._pages.values()}
+        if self._faults.failed or not modules:
             return
-        if module is None:
-            message = f"there is no module `{place}` that it could run"
-            hint = "a file of traces has the path of its module"
-            self._report.add(Diagnostic(shown, 0, 0, "trace-file", message, hint))
-        # A module that does not parse has been reported, and cannot run.
-        elif module.parsed and (functions := self._functions(text, shown)):
-            source = module.source
-            more = {"source": str(source.path), "text": source.text}
-            # What is told is told of lines: other code means other lines.
-            key = digest(self._axes.text, self._runs.code(source.name).content)
-            tasks = [
-                Task(path, f.name, f.line, source.name, {**more, "sizes": f.sizes}, key)
-                for f in functions
-            ]
-            self._ordered[source.name] = module, len(tasks)
-            self._runs.order(tasks, text, source.name)
+        for path in sorted(self._folder.rglob("*.py")):
+            place = path.relative_to(self._folder).as_posix()
+            shown, module = f"{self._shown}/{place}", modules.get(place)
+            try:
+                text = path.read_text(encoding="utf-8")
+            except (OSError, ValueError) as error:
+                self._faults.add(Diagnostic(shown, 0, 0, "trace-file", f"cannot be read: {error}"))
+                continue
+            if module is None:
+                message = f"there is no module `{place}` that it could run"
+                hint = "a file of traces has the path of its module"
+                self._faults.add(Diagnostic(shown, 0, 0, "trace-file", message, hint))
+            # A module that does not parse has been reported, and cannot run.
+            elif module.parsed:
+                # To find sizes for the axes takes time.
+                key = digest(self._generator, self._axes.text, text)
+                read = partial(read_traces, text, shown, self._axes)
+                functions, faults = self._cache.get(f"functions of {shown}", key, read)
+                self._faults.update(faults)
+                if functions and not faults:
+                    yield [self._task(path, module, one) for one in functions], text
 
-    def _functions(self, text: str, shown: str) -> tuple[TraceFunction, ...]:
-        """The functions of a file of traces; to find sizes for them takes time."""
-        name, key = f"functions of {shown}", digest(self._generator, self._axes.text, text)
-        found: tuple[TraceFunction, ...] | None = self._cache.load(name, key)
-        if found is None:
-            report = Report()
-            found = read_traces(text, shown, self._axes, report)
-            self._report.update(report)
-            if report.failed:
-                return ()
-            self._cache.store(name, key, found)
-        return found
+    def _task(self, path: Path, module: Module, function: TraceFunction) -> Task:
+        source, code = module.source, self.code(module.source.name)
+        arguments = {"source": str(source.path), "text": source.text, "sizes": function.sizes}
+        # An answer is about lines: the same code on other lines has another one.
+        key, stored = digest(self._axes.text, code.content), {"lines": code.lines}
+        return Task(path, function.name, function.line, source.name, arguments, key, stored)
 
-    def kept(self) -> Mapping[str, ModuleShapes]:
+    def cached(self) -> Mapping[str, ModuleShapes]:
         """Shapes of the modules that need no run, before the others have theirs."""
-        return self._found(self._runs.kept())
+        return self._found(self.cached_answers())
 
     def finish(self, report: Report) -> dict[str, ModuleShapes]:
-        """Shapes by the names of modules; faults go to the report."""
-        told = []
-        for task, answer in self._runs.answers():
+        """Shapes by the names of modules; faults are added to the report."""
+        answers: list[tuple[Task, dict[str, Any]]] = []
+        for task, answer in self.answers():
             if isinstance(answer, Failure):
-                self._report.add(self._fault(task, answer))
+                self._faults.add(self._fault(task, answer))
             else:
-                answer.setdefault("numbers", self._runs.code(task.owner).numbers)
-                told.append((task, answer))
-        found = self._found(told)
+                answers.append((task, answer))
+        found = self._found(answers)
         for shapes in found.values():
             report.update(shapes.diagnostics)
-        report.update(self._report)
+        report.update(self._faults)
         return found
 
     def _found(self, answers: Iterable[tuple[Task, dict[str, Any]]]) -> dict[str, ModuleShapes]:
-        """Shapes by the names of modules, of those for which all runs have told."""
-        told: dict[str, list[tuple[Task, dict[str, Any]]]] = {}
+        """Shapes by the names of modules, of those for which there are all answers."""
+        counts = Counter(task.owner for task, *_ in self._tasks)
+        by_module: dict[str, list[tuple[Task, dict[str, Any]]]] = {}
         for task, answer in answers:
-            told.setdefault(task.owner, []).append((task, answer))
+            by_module.setdefault(task.owner, []).append((task, answer))
         found = {}
-        for name, (module, count) in self._ordered.items():
-            if len(own := told.get(name, ())) == count:
+        for name, own in by_module.items():
+            if len(own) == counts[name]:
+                module = self._pages[name]
                 stamps = (f"{task.line} {answer['stamp']}" for task, answer in own)
                 key = digest(self._generator, self._axes.text, module.source.digest, *stamps)
                 make = partial(self._shapes, module, own)
                 found[name] = self._cache.get(f"shapes {name}", key, make)
         return found
 
-    def _shapes(self, module: Module, told: Told) -> ModuleShapes:
+    def _shapes(
+        self, module: Module, answers: Sequence[tuple[Task, dict[str, Any]]]
+    ) -> ModuleShapes:
         """What the page of a module shows of its runs."""
-        lines = self._runs.code(module.source.name).numbers
+        lines = self.code(module.source.name).lines
         traced = []
-        for task, answer in told:
-            now = dict(zip(answer["numbers"], lines, strict=True))
-            pairs = zip(answer["runs"], task.more["sizes"], strict=True)
+        for task, answer in answers:
+            now = dict(zip(answer["lines"], lines, strict=True))
+            pairs = zip(answer["runs"], task.arguments["sizes"], strict=True)
             first, second = (read_run(run, sizes, now) for run, sizes in pairs)
             traced.append(Traced(f"{self._place(task)}:{task.line}", (first, second)))
         plan = read_plan(module.source.text)
@@ -259,17 +214,9 @@ class Tracing:
 
     def _fault(self, task: Task, failure: Failure) -> Diagnostic:
         """What went wrong with a run, at its line in the file of traces."""
-        if failure.missing == "torch":
-            message = "torch is not installed, so pages are built without shapes"
-            hint, off = "`pip install torch`, and build again", Severity.WARNING
-            return Diagnostic(self._shown, 0, 0, "shapes-off", message, hint, severity=off)
-        message, hint = f"the run {failure.message}", "mend the run, or what it runs"
+        hint = "correct the run, or the code that it runs"
         if failure.kind != "failed":
             hint = "make its tensors smaller, and let it wait for nothing"
-        elif failure.file:
-            files = {str(m.source.path.resolve()): m.source.display for m in self._modules.values()}
-            below = files.get(failure.file, Path(failure.file).name)
-            message += f", at {below}:{failure.file_line}"
         line = task.file.read_text(encoding="utf-8").split("\n")[failure.line - 1]
-        code, place = f"trace-{failure.kind}", self._place(task)
-        return Diagnostic(place, failure.line, 1, code, message, hint, line)
+        place, message = self._place(task), f"the run {failure.message}"
+        return Diagnostic(place, failure.line, 1, f"trace-{failure.kind}", message, hint, line)

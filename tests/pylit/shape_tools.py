@@ -45,8 +45,7 @@ def run(module: Module, trace: str, axes: Axes = AXES) -> list[Traced]:
     text = dedent(trace)
     names = dict(vars(module_type))
     exec(compile(text, "traces/m.py", "exec"), names)
-    report = Report()
-    functions = read_traces(text, "traces/m.py", axes, report)
+    functions, report = read_traces(text, "traces/m.py", axes)
     assert not len(report), [str(d) for d in report]
     found = []
     for function in functions:

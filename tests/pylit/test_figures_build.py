@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from site_tools import build, count, faults, make_site, succeed
 
-from pylit.figures import gallery
-from pylit.runs import Limits, Worker
+from pylit import runs
+from pylit.runs import Worker
 
 FIGURES = '''\
 """Figures."""
@@ -187,7 +187,7 @@ def silent():
 def test_each_figure_that_fails_says_where_in_the_note_and_where_in_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(gallery, "Limits", lambda: Limits(seconds=0.5))
+    monkeypatch.setattr(runs, "SECONDS", 0.5)
     names = ("fails", "slow", "after", "nothing", "torn", "silent", "lost")
     notes = "# Notes\n\n" + "".join(f"![It {name}.](figure:broken.{name})\n\n" for name in names)
     files = {"docs_src/pages/notes.md": notes, "docs_src/figures/broken.py": BROKEN}

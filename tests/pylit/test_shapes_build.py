@@ -7,8 +7,7 @@ import pytest
 from shape_tools import plain
 from site_tools import build, count, faults, make_site, succeed, tree
 
-from pylit.runs import Limits
-from pylit.shapes import trace
+from pylit import runs
 
 AXES = 'lengths = ["T", "S"]\npage = "notes.html"\n\n[derived]\nC = "H*K"\n'
 WORK = '''\
@@ -267,7 +266,8 @@ BROKEN = {
 
 
 def test_runs_that_fail_each_say_where_and_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(trace, "Limits", lambda: Limits(seconds=0.5, bytes=2**28))
+    monkeypatch.setattr(runs, "SECONDS", 0.5)
+    monkeypatch.setattr(runs, "MEMORY", 2**28)
     files = BROKEN | {"pkg/lost.py": "x = 1\n"}
     outcome = build(make_site(tmp_path, files))
     found = {(d.path.rpartition("/")[2], d.line): (d.code, d.message) for d in outcome.report}
@@ -289,7 +289,7 @@ def test_runs_that_fail_each_say_where_and_why(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_run_that_waits_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(trace, "Limits", lambda: Limits(seconds=0.2))
+    monkeypatch.setattr(runs, "SECONDS", 0.2)
     files = {
         "docs_src/traces/axes.toml": AXES,
         "docs_src/traces/pkg/one.py": "import time\n\n\ndef trace_it(T): time.sleep(600)\n",
