@@ -43,32 +43,32 @@ def file_path(url: str) -> str:
 
 
 class Addresses:
-    """The pages of a site by address, with the faults of those that want the same one."""
+    """The pages of a site by address; two sources with the same one are a fault."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
-        self._exact: dict[str, str] = {}
-        self._folded: dict[str, str] = {}
+        #: Address in lower case -> each address with that -> its source.
+        self._sources: dict[str, dict[str, str]] = {}
 
     def claim(self, url: str, source: SourceFile) -> bool:
         """Give `url` to `source`, unless it is taken, or no file can have it."""
-
-        def complain(message: str, hint: str = "rename one of the two") -> None:
-            self._report.fault(source.own, (source.display, 0, 0), "page-collision", message, hint)
-
-        parts = file_path(url).split("/")
-        if any(not part.strip(".") or len(part.encode()) > LONGEST for part in parts):
-            complain("has a name that no page can have", "give it a shorter, plain one")
-            return False
-        if url in self._exact:
-            complain(f"would be written to `{url}`, as `{self._exact[url]}` is")
-            return False
-        self._exact[url] = source.display
-        near = self._folded.setdefault(url.casefold(), source.display)
-        if near != source.display:
+        near = self._sources.setdefault(url.casefold(), {})
+        parts, taken = file_path(url).split("/"), url in near
+        bad = any(not part.strip(".") or len(part.encode()) > LONGEST for part in parts)
+        message, hint = "", "rename one of the two"
+        if bad:
+            message, hint = "has a name that no page can have", "give it a shorter, plain one"
+        elif taken:
+            message = f"would be written to `{url}`, as `{near[url]}` is"
+        elif near:
             # Some disks and servers take `A.html` for `a.html`, and lose one of the two.
-            complain(f"differs from `{near}` only in upper and lower case")
-        return True
+            message = f"differs from `{next(iter(near.values()))}` only in upper and lower case"
+        if message:
+            place = source.display, 0, 0
+            self._report.fault(source.own, place, "page-collision", message, hint)
+        if not bad:
+            near.setdefault(url, source.display)
+        return not bad and not taken
 
 
 def canonical(base_url: str, url: str) -> str:
@@ -88,34 +88,31 @@ def relative(from_url: str, to_url: str) -> str:
     if path in ("", from_url) and anchor:
         return f"#{anchor}"
     result = posixpath.relpath(path or from_url, posixpath.dirname(from_url) or ".")
-    if path.endswith("/"):
-        result += "/"
+    result += "/" * path.endswith("/")
     # "a:b.html" would be read as an address with the scheme "a".
-    if ":" in result.partition("/")[0]:
-        result = f"./{result}"
-    return result + hash_ + anchor
+    scheme = ":" in result.partition("/")[0]
+    return "./" * scheme + result + hash_ + anchor
 
 
 class Slugs:
     """The anchors of one page.
 
     Args:
-        reserved: Anchors that the page makes itself, such as the names of its classes. A heading
-            gives way to them: "Softmax" beside a function ``softmax`` becomes ``softmax-section``.
+        reserved: Anchors that the page makes itself, such as the names of its classes: a heading
+            "Softmax" beside a function ``softmax`` becomes ``softmax-section``.
     """
 
     def __init__(self, reserved: Iterable[str] = ()) -> None:
         self._reserved = frozenset(reserved)
         self._taken = set(self._reserved)
-        #: Headings that are open: (level as written, level on the page).
-        self._open: list[tuple[int, int]] = []
+        #: The headings around the next one, by their levels as written and on the page.
+        self._open: list[tuple[int, int]] = [(0, 1)]  # The title.
 
     def claim(self, anchor: str) -> bool:
         """Take an anchor that an author chose. False when the page has it already."""
-        if anchor in self._taken:
-            return False
+        free = anchor not in self._taken
         self._taken.add(anchor)
-        return True
+        return free
 
     def slug(self, text: str, chosen: str = "") -> tuple[str, bool]:
         """Anchor for a heading, the one that its author chose if there is one, and whether it is
@@ -135,10 +132,9 @@ class Slugs:
         A heading is one level below the one that contains it, so that none is ever skipped, and
         headings written alike under the same parent come out alike.
         """
-        while self._open and self._open[-1][0] >= written:
+        while self._open[-1][0] >= written:
             self._open.pop()
-        parent = self._open[-1][1] if self._open else 1  # The title of the page.
-        level = min(parent + 1, 6)
+        level = min(self._open[-1][1] + 1, 6)
         self._open.append((written, level))
         return level
 

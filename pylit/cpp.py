@@ -1,8 +1,8 @@
 """C++ beside the Python of a package, or in folders below its ``cpp``: kernels, pages too.
 
 A comment block on lines of its own is a note, and what follows is its code, as in Python. Comments
-are those that begin with ``//``; a ``/*`` block stays in the code. Nothing is parsed: a line that
-is not indented and looks like a definition is one. Names lead to definitions in the file or in the
+begin with ``//``; a ``/*`` block stays in the code. Nothing is parsed: definitions are recognised
+by their first line, which is not indented. Names are linked to definitions in the file or in the
 files that it includes, and included files to their pages.
 """
 
@@ -20,7 +20,7 @@ from pylit.scopes import Position
 
 SUFFIXES = (".cpp", ".h")
 
-#: ``#include "name"``; what stands in angle brackets is not of the project.
+#: ``#include "name"``; a name in angle brackets is not of the project.
 _INCLUDE = re.compile(r'\s*#\s*include\s*"([^"]+)"')
 _COMMENT = re.compile(r"(\s*)(//+)(.*)")
 #: Kind of a definition -> its line, up to the name.
@@ -33,9 +33,9 @@ _WORD = re.compile(r"\b[A-Za-z_]\w*")
 _MEMBER = (".", "->", "std::")
 
 
-def is_cpp(name: str) -> bool:
-    """Whether a file is C++, by its name."""
-    return name.endswith(SUFFIXES)
+def is_cpp(path: str) -> bool:
+    """Whether a file is C++, by its path."""
+    return path.endswith(SUFFIXES)
 
 
 def read_cpp(sources: Sequence[SourceFile], report: Report) -> list[Module]:
@@ -43,9 +43,8 @@ def read_cpp(sources: Sequence[SourceFile], report: Report) -> list[Module]:
     beside = {source.path.parent: source for source in sources if source.own}
     found = []
     for folder, neighbour in sorted(beside.items()):
-        paths = [*folder.iterdir(), *(folder / "cpp").rglob("*")]
-        for path in sorted(path for path in paths if path.suffix in SUFFIXES):
-            if path.resolve().is_relative_to(folder.resolve()):
+        for path in sorted([*folder.iterdir(), *(folder / "cpp").rglob("*")]):
+            if path.suffix in SUFFIXES and path.resolve().is_relative_to(folder.resolve()):
                 name = (Path(neighbour.display).parent / path.relative_to(folder)).as_posix()
                 found.append(read_source(path, name=name, display=name, own=True, report=report))
     return [parse_cpp(source) for source in found if source]
@@ -62,10 +61,9 @@ def parse_cpp(source: SourceFile) -> Module:
             comments.append(Comment(number, len(indent), "#" * len(marks) + text, alone=True))
         for kind, pattern in _DEFINITIONS.items():
             if match := re.match(pattern, line):
-                shown = line.partition("{")[0] if kind == "function" else line.rstrip("{ ")
+                shown = line.partition("{")[0].rstrip() if kind == "function" else line.rstrip("{ ")
                 # One statement may define several constants.
                 names = list(filter(None, match.groups())) or re.findall(r"(\w+) *=", line)
-                shown = shown.rstrip()
                 definitions += [Definition(kind, source.name, n, number, shown, "") for n in names]
                 break
     sections = build_sections(source.lines, comment_notes(comments, ()), {})
@@ -75,25 +73,25 @@ def parse_cpp(source: SourceFile) -> Module:
 def includes(source: SourceFile) -> dict[Position, tuple[str, ...]]:
     """The names that each included file may have, below the folders around, outermost first.
 
-    The keys are positions of file names. Which folders a compiler searches, no source says.
+    The keys are positions of file names. Which folders a compiler searches is not in the source.
     """
     folders = [str(folder) for folder in PurePosixPath(source.name).parents][::-1]
     found = {}
     for number, line in enumerate(source.lines, start=1):
         if file := _INCLUDE.match(line):
-            paths = (posixpath.join(folder, file[1]) for folder in folders)
             start = file.start(1) + file[1].rfind("/") + 1
-            found[number, start] = tuple(map(posixpath.normpath, paths))
+            paths = (posixpath.normpath(posixpath.join(folder, file[1])) for folder in folders)
+            found[number, start] = tuple(paths)
     return found
 
 
 def cpp_links(
     source: SourceFile, lookup: Callable[[str], Target | None]
 ) -> Mapping[Position, Link]:
-    """Links by position: line from 1, offset in the line from 0; in strings and comments too.
+    """Links by position, also in strings and comments.
 
-    A function is linked where it is called, and not where a member has its name. A parameter that
-    hides a definition is not noticed.
+    A function is linked where it is called, and a member of the same name is not. A parameter that
+    hides a definition is not recognised.
     """
     found: dict[Position, Link] = {}
     for place, names in includes(source).items():

@@ -3,7 +3,7 @@
 A source is a package, a folder of modules, or one ``.py`` file. Left out are hidden files and the
 output of tools: environments, caches, installed metadata, and ``build`` and ``dist`` beside a
 project's files, unless they are packages; the source folder itself never is. Symbolic links to
-folders are not followed: a folder inside the source is found anyway, and what lies outside, a file
+folders are not followed: a folder inside the source is found anyway, and what is outside, a file
 too, was not meant to be published.
 """
 
@@ -11,9 +11,12 @@ import codecs
 import hashlib
 import io
 import os
+import re
 import stat
 import tokenize
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 from pylit.diagnostics import Report
@@ -24,8 +27,7 @@ from pylit.model import SourceFile
 
 
 _PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
-_SKIPPED_NAMES = ("__pycache__", "__pypackages__", "node_modules")
-_SKIPPED_SUFFIXES = (".egg-info", ".dist-info", ".egg")
+_SKIPPED = re.compile(r"\..*|__py(?:cache|packages)__|node_modules|.*\.(?:egg|(?:egg|dist)-info)")
 _SKIPPED_IF_HOLDING = ("pyvenv.cfg", "conda-meta", "CACHEDIR.TAG")
 _INSTALLED = ("site-packages", "dist-packages")
 
@@ -39,20 +41,25 @@ _WHAT_TO_NAME = (
 def discover(root: Path, *, own: bool, report: Report) -> Iterator[SourceFile]:
     """The modules of the package, folder or file `root`, sorted by name, read one by one.
 
-    Dotted names come from the packages around: ``torch/nn/modules`` gives
-    ``torch.nn.modules.linear``. Missing or without Python, `root` is an error; other faults are
-    errors in the site's `own` sources and warnings elsewhere.
+    Dotted names are those of imports: ``torch/nn/modules`` gives ``torch.nn.modules.linear``, and
+    ``project/src/pkg`` gives ``pkg``. Missing or without Python, `root` is an error; other faults
+    are errors in the site's `own` sources and warnings elsewhere.
     """
     # Not `resolve`: modules are called what a symbolic link to them is called.
     top = Path(os.path.abspath(root))
     is_folder = os.path.isdir(top)
-    base = _import_root(top if is_folder else top.parent)
+    base = top if is_folder else top.parent
+    # A folder without `__init__.py` inside a package or `site-packages` is a namespace package.
+    while _is_package(base.parent) and base.parent != base:
+        base = base.parent
+    if _is_package(base) or base.parent.name in _INSTALLED:
+        base = base.parent
     faults = len(report)
     paths = [top] if os.path.lexists(top) and top.suffix == ".py" else []
     if is_folder:
         paths = list(_files(top, base, own=own, report=report))
     readable = False
-    for name, path in sorted((_name(path, base), path) for path in paths):
+    for name, path in sorted((name, path) for path, name in _names(paths, base).items()):
         display = _text(path.relative_to(base))
         source = read_source(path, name=name, display=display, own=own, report=report)
         if source is not None:
@@ -88,17 +95,16 @@ def read_bytes(path: Path, display: str, *, own: bool, report: Report) -> bytes 
     """The content of a regular file; None, with a report, if it cannot be read."""
     try:
         # To open a pipe would be to wait for its other end.
-        if stat.S_ISREG(path.stat().st_mode):
-            return path.read_bytes()
-        reason = "not a regular file"
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise OSError(0, "not a regular file")
+        return path.read_bytes()
     except OSError as error:
-        reason = error.strerror or str(error)
-    _unreadable(display, reason, own=own, report=report)
-    return None
+        _unreadable(display, error, own=own, report=report)
+        return None
 
 
-def _unreadable(display: str, reason: str, *, own: bool, report: Report) -> None:
-    message = f"cannot be read: {reason}"
+def _unreadable(display: str, error: OSError, *, own: bool, report: Report) -> None:
+    message = f"cannot be read: {error.strerror or error}"
     report.fault(own, (display, 0, 0), "source-unreadable", message, _UNREADABLE)
 
 
@@ -106,8 +112,8 @@ def decode(raw: bytes, *, declared: bool = True) -> tuple[str, tuple[int, int, s
     """The text of a file, its lines ended by ``\\n``; and its first fault: line, column, message.
 
     The encoding is UTF-8, or what a Python file declares; a byte order mark is removed. In a file
-    that is not in its encoding, what is valid UTF-8 is read as that, and every other byte becomes
-    ``\\xe9``, as Python would write it.
+    that is not in its encoding, valid UTF-8 is decoded, and every other byte becomes ``\\xe9``, as
+    Python would write it.
     """
     encoding = "utf-8-sig"
     try:
@@ -132,58 +138,52 @@ def _unix(text: str) -> str:
 
 
 def _files(top: Path, base: Path, *, own: bool, report: Report) -> Iterator[Path]:
-    """What is named like a Python file below `top`; `read_source` reports what is none."""
+    """The files below `top` with the suffix of Python, regular files or not."""
 
     def unreadable(error: OSError) -> None:
-        display = _text(Path(error.filename).relative_to(base))
-        _unreadable(display, error.strerror or str(error), own=own, report=report)
+        _unreadable(_text(Path(error.filename).relative_to(base)), error, own=own, report=report)
 
     inside = os.path.realpath(top)
     for name, folders, files in os.walk(top, onerror=unreadable):
-        kept = []
+        followed = []
         for path in sorted(Path(name, each) for each in (*folders, *files)):
             is_folder = path.name in folders
             if _is_skipped(path) or not (is_folder or path.suffix == ".py"):
                 continue
             if os.path.islink(path) and not Path(os.path.realpath(path)).is_relative_to(inside):
                 message = "a symbolic link that leaves the source is not followed"
-                hint = "copy what it leads to, or name that as a source of its own"
+                hint = "copy its target, or name that as a source of its own"
                 place = _text(path.relative_to(base)), 0, 0
                 report.fault(False, place, "source-link", message, hint)
             elif is_folder:
-                kept.append(path.name)
+                followed.append(path.name)
             else:
                 yield path
-        folders[:] = kept
+        folders[:] = followed
 
 
-def _name(path: Path, base: Path) -> str:
-    """The dotted name of a module, which begins below a project's ``src``."""
-    *folders, _ = path.relative_to(base).parts
-    if folders[:1] == ["src"] and not _is_package(base / "src"):
-        folders = folders[1:]
-    own = [] if path.name == "__init__.py" and folders else [path.stem]
-    return _text(".".join([*folders, *own]))
+def _names(paths: Iterable[Path], base: Path) -> dict[Path, str]:
+    """The dotted names of files: as they are imported, or, if two files share that, from `base`."""
 
+    @cache
+    def is_root(folder: Path) -> bool:
+        named = folder.name in ("src", *_INSTALLED) or _holds(folder, _PROJECT_FILES)
+        return folder == base or (named and not any(map(_is_package, (folder, folder.parent))))
 
-def _import_root(folder: Path) -> Path:
-    """The folder that `folder`'s modules would be imported from.
+    def name(path: Path, root: Path) -> str:
+        *folders, _ = path.relative_to(root).parts
+        own = [] if path.name == "__init__.py" and folders else [path.stem]
+        return _text(".".join([*folders, *own]))
 
-    Above the packages around it; a plain folder is one itself. Inside a package, or right inside
-    ``site-packages``, a folder without ``__init__.py`` is a namespace package.
-    """
-    top = folder
-    while _is_package(top.parent) and top.parent != top:
-        top = top.parent
-    return top.parent if _is_package(top) or top.parent.name in _INSTALLED else top
+    names = {path: name(path, next(filter(is_root, path.parents))) for path in paths}
+    times = Counter(names.values())
+    return {path: each if times[each] == 1 else name(path, base) for path, each in names.items()}
 
 
 def _is_skipped(path: Path) -> bool:
-    name = path.name
-    if name.startswith(".") or name in _SKIPPED_NAMES or name.endswith(_SKIPPED_SUFFIXES):
-        return True
-    is_output = name in ("build", "dist") and _holds(path.parent, _PROJECT_FILES)
-    return _holds(path, _SKIPPED_IF_HOLDING) or (is_output and not _is_package(path))
+    is_output = path.name in ("build", "dist") and _holds(path.parent, _PROJECT_FILES)
+    made = _holds(path, _SKIPPED_IF_HOLDING) or (is_output and not _is_package(path))
+    return made or bool(_SKIPPED.fullmatch(path.name))
 
 
 def _holds(folder: Path, names: Iterable[str]) -> bool:
@@ -195,5 +195,5 @@ def _is_package(folder: Path) -> bool:
 
 
 def _text(name: str | Path) -> str:
-    """A file's name as text: it may hold bytes that are not UTF-8, and no page could."""
+    """A file's name as text: bytes that are not UTF-8, which no page can hold, are replaced."""
     return str(name).encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -139,7 +139,7 @@ class _Page:
         self.leaf = leaf
         self.source: SourceFile = leaf.module.source
         self.report = Report()
-        self.is_code = is_cpp(self.source.name)
+        self.is_code = is_cpp(self.source.display)
         self.lookup = lookup
         self.resolver = Resolver(leaf.module, lookup)
         self.symbols = page_symbols(leaf.module, self.resolver, self.report)

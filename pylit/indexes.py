@@ -153,7 +153,7 @@ def page_text(draft: Draft, module: Module, texts: Mapping[str, str]) -> bytes:
         return link[0]
 
     source = module.source.lines
-    language = "cpp" if is_cpp(module.source.name) else "python"
+    language = "cpp" if is_cpp(module.source.display) else "python"
     blocks = [] if module.source.text.lstrip().startswith("# ") else [f"# {draft.title}"]
     blocks += [draft.front_matter["summary"]] if "summary" in draft.front_matter else []
     for section in module.sections:

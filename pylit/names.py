@@ -1,32 +1,29 @@
 """What the names and expressions of a module stand for, without importing anything.
 
-Names are resolved twice. Before the other modules are known, every imported name is taken as it is
-written: ``attn -> pkg.mha.MultiHeadAttention`` may turn out to be a re-export, or a function. The
-`targets` of a module hold what is known then. An `Index` joins the targets of all modules, and a
-`Resolver` follows names through it to their definitions. All that it learns of other modules comes
-through one `Lookup`, so that a build can record what a page depends on. Where the syntax is
-ambiguous, a name is not resolved.
+Names are resolved twice. `targets` describes one module alone: an imported name is taken as it is
+written, though ``pkg.mha.MultiHeadAttention`` may be a re-export, or a function. An `Index` joins
+the targets of all modules, and a `Resolver` follows names through it to their definitions. The
+`Lookup` in between lets a build record what a page depends on. Ambiguous names are not resolved.
 """
 
 import ast
 import builtins
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
 from pylit.cpp import includes, is_cpp
-from pylit.model import Definition, Kernels, Link, Module, Target, Uses
+from pylit.model import Definition, Kernels, Link, Module, SourceFile, Target, Uses
 from pylit.parse import first_line
-from pylit.scopes import Binding, Definer, Position, Scope, Scopes, cut, name_of, place, read_scopes
+from pylit.scopes import Binding, Definer, Position, Scope, Value, cut, name_of, place, read_scopes
 
 #: Finds the definition of a dotted name in the project; None for other names.
 Lookup = Callable[[str], Target | None]
 
-#: Attribute of a module's `Target` that holds the modules of its ``from m import *``, with spaces
-#: between them. They give all names without an underscore before them.
+#: Attribute of a module's `Target` that holds the modules of its ``from m import *``, separated by
+#: spaces. They provide all names without a leading underscore.
 STARS = "*"
 
 BUILTINS = frozenset(name for name in vars(builtins) if not name.startswith("_"))
@@ -34,8 +31,6 @@ BUILTINS = frozenset(name for name in vars(builtins) if not name.startswith("_")
 #: Subscripted types of which an instance is an instance of their first argument.
 _TRANSPARENT = ("Optional", "Annotated", "Final", "ClassVar")
 _LITERALS = ("list", "dict", "set", "tuple")
-#: Size of the cache of lookups: in the next ten thousand modules most names are others.
-MOST_FOUND = 50_000
 
 
 class Index:
@@ -43,80 +38,60 @@ class Index:
 
     def __init__(self, targets: Mapping[str, Target]) -> None:
         self._targets = targets
-        self._found: dict[str, Target | None] = {}
         self._unqualified: dict[str, list[Target]] = {}
         for target in targets.values():
             definition = target.definition
-            named = definition.kind in ("class", "function") and "." not in definition.qualname
-            if named and not is_cpp(definition.module):
+            cpp = is_cpp(target.url.partition(".html")[0])
+            if definition.kind in ("class", "function") and not cpp:
                 self._unqualified.setdefault(definition.qualname, []).append(target)
 
     def lookup(self, dotted: str) -> Target | None:
-        """The target that a dotted name leads to through re-exports, or None.
+        """The target of a dotted name, through re-exports; None for a name of no module.
 
         ``*.Name`` finds a class or function whose name no other module of the site defines.
         """
         if dotted.startswith("*."):
             candidates = self._unqualified.get(dotted[2:], [])
             return candidates[0] if len(candidates) == 1 else None
-        if dotted not in self._found:
-            if len(self._found) > MOST_FOUND:
-                self._found.clear()
-            # The answers on the way serve one question only: what a circle of re-exports finds
-            # depends on where it began.
-            self._found[dotted] = self._find(dotted, {})
-        return self._found[dotted]
+        # Results are not shared: what a circle of re-exports finds depends on where it began.
+        return self._find(dotted, {})
 
-    def _find(self, dotted: str, answers: dict[str, Target | None]) -> Target | None:
-        if dotted not in answers:
-            answers[dotted] = None  # for a name that leads to itself
+    def _find(self, dotted: str, found: dict[str, Target | None]) -> Target | None:
+        if dotted not in found:
+            found[dotted] = None  # for a name that leads to itself
             head, _, name = dotted.rpartition(".")
-            owner = self._find(head, answers) if head else None
-            found = self._member(owner, name, answers) if owner else None
-            if found is None and (owner is None or owner.definition.dotted != head):
+            owner = self._find(head, found) if head else None
+            target = self._member(owner, name, found) if owner else None
+            if target is None and (owner is None or owner.definition.dotted != head):
                 # A package that re-exports a name of its submodule `b` as `b` hides the submodule.
-                found = self._targets.get(dotted)
-            answers[dotted] = found
-        return answers[dotted]
+                target = self._targets.get(dotted)
+            found[dotted] = target
+        return found[dotted]
 
-    def _member(self, owner: Target, name: str, answers: dict[str, Target | None]) -> Target | None:
+    def _member(self, owner: Target, name: str, found: dict[str, Target | None]) -> Target | None:
         own = f"{owner.definition.dotted}.{name}"
         if owner.definition.kind != "module":
             return self._targets.get(own) if owner.definition.kind == "class" else None
         alias = owner.attributes.get(name, own)
         if alias != own:
-            return self._find(alias, answers) if alias else None
+            return self._find(alias, found) if alias else None
         if own in self._targets:
             return self._targets[own]
         stars = "" if name.startswith("_") else owner.attributes.get(STARS, "")
-        found = (self._find(f"{star}.{name}", answers) for star in reversed(stars.split()))
-        return next(filter(None, found), None)
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """What is known of an expression."""
-
-    #: Full name of the module, class, function or constant that it names.
-    name: str = ""
-    #: Full name of the class that it is an instance of.
-    of: str = ""
-    #: For ``super()``: attributes are those of the bases of `of` alone.
-    above: bool = False
-    #: Line of a definition inside a function, which has no full name that others can use.
-    line: int = 0
+        targets = (self._find(f"{star}.{name}", found) for star in reversed(stars.split()))
+        return next(filter(None, targets), None)
 
 
 class Values:
     """What the names and expressions of one module stand for.
 
     Args:
-        scopes: The names of the module.
+        source: The module.
         lookup: Finds definitions of the project; without it, imported names are taken as written.
     """
 
-    def __init__(self, scopes: Scopes, lookup: Lookup | None = None) -> None:
-        self._module, self._stars = scopes.module.dotted, scopes.stars
+    def __init__(self, source: SourceFile, lookup: Lookup | None = None) -> None:
+        self.scopes = read_scopes(source)
         self._as_written = lookup is None
         self._lookup: Lookup = lookup or (lambda _: None)
         self._orders: dict[str, tuple[str, ...]] = {}
@@ -127,28 +102,23 @@ class Values:
         return self._lookup(dotted) or documented_target(dotted)
 
     def kind(self, dotted: str) -> str:
-        """What a full name is the name of, if that is known; else empty."""
+        """The kind of definition that a full name has; empty if it has none."""
         target = self.target(dotted)
         return target.definition.kind if target else ""
 
-    def described(self, dotted: str) -> Value:
-        """The thing with a dotted name, by the name under which it is defined."""
-        target = self.target(dotted)
-        return Value(target.definition.dotted if target else dotted)
-
     def instance(self, dotted: str) -> Value | None:
         """An instance of `dotted`, if that is a class."""
-        name = self.described(dotted).name if dotted else ""
-        return Value(of=name) if name and (self._as_written or self.kind(name) == "class") else None
+        known = self._as_written or self.kind(dotted) == "class"
+        return Value(of=dotted) if dotted and known else None
 
     def order(self, dotted: str) -> tuple[str, ...]:
         """The classes in which an attribute of class `dotted` is searched."""
         if dotted not in self._orders:
             self._orders[dotted] = (dotted,)  # for a class among its own bases
             target = self.target(dotted)
-            found = [dotted]
+            found = [target.definition.dotted if target else dotted]
             for base in filter(None, target.bases if target else ()):
-                found += self.order(self.described(base).name)
+                found += self.order(base)
             # A base that several bases share comes behind all of them.
             self._orders[dotted] = tuple(dict.fromkeys(found[::-1]))[::-1]
         return self._orders[dotted]
@@ -160,7 +130,7 @@ class Values:
             if target and name in target.attributes:
                 return self.instance(target.attributes[name])
             if self.target(attribute):
-                return self.described(attribute)
+                return Value(attribute)
         return None
 
     def value(self, node: ast.expr, scope: Scope) -> Value | None:
@@ -172,7 +142,7 @@ class Values:
                 return self.attribute(self.value(node.value, scope), node.attr)
             if isinstance(node, ast.Call):
                 return self._result(node, scope)
-        except RecursionError:  # generated code nests deeper than Python's stack is high
+        except RecursionError:  # deeply nested, generated code
             return None
         if isinstance(node, ast.JoinedStr) or isinstance(getattr(node, "value", None), str):
             return Value(of="builtins.str")
@@ -187,7 +157,7 @@ class Values:
             return self.member(owner.of, name, above=owner.above)
         if self.kind(owner.name) == "class":
             return self.member(owner.name, name)
-        return self.described(f"{owner.name}.{name}")
+        return Value(f"{owner.name}.{name}")
 
     def _result(self, node: ast.Call, scope: Scope) -> Value | None:
         # ``Stack[int]()`` makes a stack; what ``layers[0]()`` calls is unknown.
@@ -213,29 +183,17 @@ class Values:
 
     def _global(self, name: str) -> Value | None:
         """A name that the module does not bind itself: from a star import, or built in."""
+        stars, own = self.scopes.stars, f"{self.scopes.module.dotted}.{name}"
         built_in = Value(f"builtins.{name}") if name in BUILTINS else None
-        if self._stars and self._as_written:
-            return None if built_in else Value(f"{self._module}.{name}")
-        for star in reversed(self._stars):
-            if self._lookup(star) is None:
-                return None
-            if self._lookup(f"{star}.{name}") and not name.startswith("_"):
-                return self.described(f"{star}.{name}")
-        return built_in
+        if stars and (self._lookup(own) or (self._as_written and not built_in)):
+            return Value(own)
+        # A star import of an unknown module may hide what is built in.
+        return built_in if all(map(self._lookup, stars)) else None
 
     def _bound(self, binding: Binding, name: str, home: Scope) -> Value | None:
         """What one binding of a name in scope `home` says of it."""
-        dotted = binding.dotted
-        match binding.how:
-            case "import":
-                return self.described(dotted)
-            case "definition":
-                local = not self._as_written and self._lookup(dotted) is None
-                return Value(dotted, line=binding.line) if local else self.described(dotted)
-            case "self":
-                return Value(of=dotted)
-            case "cls":
-                return Value(dotted)
+        if binding.value:
+            return binding.value
         known = self._assigned(binding)
         own = None if home.kind == "function" else self._lookup(f"{home.dotted}.{name}")
         if own is None:
@@ -252,17 +210,17 @@ class Values:
         value = self.value(node, scope)
         owner = self.value(node.value, scope) if isinstance(node, ast.Attribute) else None
         if value and owner and owner.of:
-            # It may be a property: then the name holds a result, not what is defined there.
+            # The attribute may be a property; then the name holds its result.
             return Value(of=value.of) if value.of else None
         return value
 
     def name(self, node: ast.expr, scope: Scope) -> str:
-        """Full name of what an expression names; else empty."""
+        """Full name of what an expression names, or empty."""
         value = self.value(node.value if isinstance(node, ast.Subscript) else node, scope)
         return value.name if value else ""
 
     def declared(self, node: ast.expr, scope: Scope) -> str:
-        """Full name of the class that an annotation promises an instance of; else empty."""
+        """Full name of the class of the instances that an annotation declares, or empty."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             try:
                 node = ast.parse(node.value.strip(), mode="eval").body
@@ -278,9 +236,9 @@ class Values:
         return name
 
     def held(self, bindings: Iterable[Binding]) -> str:
-        """The one class that all bindings agree on; a declared type outweighs what is assigned.
+        """The one class that all bindings agree on; a declared type has priority over values.
 
-        ``self.memory = None`` in a constructor says "not yet", not "nothing else ever".
+        ``self.memory = None`` in a constructor is ignored: the attribute is set later.
         """
         bindings = [b for b in bindings if b.how != "value" or not _is_none(b.node)]
         declared = [b for b in bindings if b.how == "annotation"]
@@ -296,55 +254,42 @@ def _is_none(node: ast.expr) -> bool:
 def targets(module: Module, url: str) -> dict[str, Target]:
     """The definitions of a module by dotted name, with their addresses on the page at `url`."""
     source = module.source
-    scopes = read_scopes(source)
-    values = Values(scopes)
+    values = Values(source)
+    scopes = values.scopes
     anchored = {section.definition for section in module.sections}
+    defined = {definition.qualname for definition in module.definitions}
     found: dict[str, Target] = {}
     for definition in module.definitions:
         name, dotted, address = definition.qualname, definition.dotted, url
+        bases: tuple[str, ...] = ()
+        known: dict[str, str] = {}
         if name:
             address += f"#{name}" if name in anchored else f"#L{definition.line}"
-        bases: tuple[str, ...] = ()
-        attributes: Mapping[str, str] = {}
-        if is_cpp(source.name):
-            # An included file is like a module of which everything is imported.
-            attributes = {} if name else {STARS: " ".join(sum(includes(source).values(), ()))}
-        elif not name:
-            attributes = _imported(module, scopes, values)
-        elif definition.kind == "class":
-            body = scopes.classes[dotted]
-            bases = tuple(values.name(base, body.parent or scopes.module) for base in body.bases)
-            attributes = _attributes(body, values)
-        else:
             bases = tuple(filter(None, [values.held(scopes.returns.get(dotted, ()))]))
+        else:
+            # An included file of C++ is like a module of which everything is imported.
+            cpp = is_cpp(source.display)
+            stars = sum(includes(source).values(), ()) if cpp else tuple(scopes.stars)
+            known[STARS] = " ".join(stars)
+            for other in scopes.module.bindings:
+                if other not in defined:
+                    value = values.named(other, scopes.module)
+                    known[other] = value.name if value else ""
+        if body := scopes.classes.get(dotted):
+            bases = tuple(values.name(base, body.parent or scopes.module) for base in body.bases)
+            for other in {**body.bindings, **body.attributes}:
+                own = [*body.bindings.get(other, ()), *body.attributes.get(other, ())]
+                if own := [b for b in own if b.how not in ("definition", "import")]:
+                    known[other] = values.held(own)
         # The first of several definitions of a name owns its anchor.
-        found.setdefault(dotted, Target(definition, address, bases, attributes))
+        found.setdefault(dotted, Target(definition, address, bases, known))
     return found
-
-
-def _imported(module: Module, scopes: Scopes, values: Values) -> dict[str, str]:
-    """The names that a module has from elsewhere; those that are not resolved lead to ``""``."""
-    defined = {definition.qualname for definition in module.definitions}
-    others = [name for name in scopes.module.bindings if name not in defined]
-    known = {name: values.named(name, scopes.module) for name in others}
-    stars = {STARS: " ".join(scopes.stars)} if scopes.stars else {}
-    return stars | {name: value.name if value else "" for name, value in known.items()}
-
-
-def _attributes(body: Scope, values: Values) -> dict[str, str]:
-    """Attribute -> class it holds; ``""`` for one that is set but holds something unknown."""
-    known = {name: [*bindings] for name, bindings in body.attributes.items()}
-    for name, bindings in body.bindings.items():
-        own = [b for b in bindings if b.how not in ("definition", "import")]
-        if own:
-            known[name] = own + known.get(name, [])
-    return {name: values.held(bindings) for name, bindings in known.items()}
 
 
 #: Links of code by the position of the names that have them.
 Links = Mapping[Position, Link]
 
-#: Inline code that may name a thing: a dotted name, perhaps called; or a file.
+#: Inline code that may name a definition: a dotted name, perhaps called; or a file.
 _DOTTED = re.compile(r"@?(?P<name>[^\W\d]\w*(\.[^\W\d]\w*)*)(?P<call>\(.*\))?")
 _PATH = re.compile(r"(?P<path>[\w/]+)\.py")
 #: Conventional names of modules, for notes whose module does not import them.
@@ -352,14 +297,12 @@ _CUSTOMARY = {"nn": "torch.nn", "F": "torch.nn.functional"}
 _EXCEPTIONS = ("Error", "Exception", "Warning", "Interrupt", "Exit", "Iteration")
 
 
-class Resolver:
-    """Follows the names in one module's code and notes to where they are defined."""
+class Resolver(Values):
+    """Links of the names in one module's code and notes to their definitions."""
 
     def __init__(self, module: Module, lookup: Lookup) -> None:
+        super().__init__(module.source, lookup)
         self.module = module
-        self._lookup = lookup
-        self.scopes = read_scopes(module.source)
-        self.values = Values(self.scopes, lookup)
         self._lines = module.source.lines
 
     def tokens(self) -> Links:
@@ -371,31 +314,64 @@ class Resolver:
                 continue
             if isinstance(node, ast.Name) and scope.receiver(node.id):
                 continue
-            value = self.values.value(node, scope)
-            link = self._link(self._class_of(value) if isinstance(node, ast.Attribute) else value)
+            instance = isinstance(node, ast.Attribute)
+            link = self._link(self.value(node, scope), instance=instance)
             where = place(node, self._lines) if link else None
             if link and isinstance(node, ast.Attribute):
                 covered.add(node.value)
-            # In `torch.nn.Linear` the last name has the link; three would be more to tab through.
-            if link and where and not (node in covered and self.values.kind(link.name) == "module"):
+            # In `torch.nn.Linear` only the last name has a link, for the keyboard's sake.
+            if link and where and not (node in covered and self.kind(link.name) == "module"):
                 found[where] = link
         for statement in self.scopes.imports:
             found.update(self._import_links(statement))
         return found
 
+    def _import_links(self, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[Position, Link]]:
+        """Links of the names in an import; each part of ``a.b.c`` has its own."""
+        origin, paths = "", [("", alias.name, place(alias, self._lines)) for alias in node.names]
+        if isinstance(node, ast.ImportFrom):
+            origin, path, line = self.scopes.origin(node), node.module or "", node.lineno
+            before = len(cut(self._lines[line - 1], 0, node.col_offset)) + len("from")
+            column = self._lines[line - 1].find(path, before)
+            paths = [(f"{origin}.", name, where) for _, name, where in paths]
+            if column >= 0:
+                paths.append((origin.removesuffix(path), path, (line, column)))
+            paths = paths if origin else []
+        for package, path, where in paths:
+            for part in re.finditer(r"\w+", path) if where else ():
+                link = self._link(Value(package + path[: part.end()]))
+                # A package can have a function with the name of the module that it is in.
+                is_imported = link and (package == f"{origin}." or self.kind(link.name) == "module")
+                if link and where and is_imported:
+                    yield (where[0], where[1] + part.start()), link
+
+    def _link(self, value: Value | None, *, instance: bool = False) -> Link | None:
+        """The link of what a value names; with `instance`, that of its class.
+
+        `int` and `Tensor` are classes of too many values; those of `torch.nn` are linked.
+        """
+        target = self.target(value.name or value.of * instance) if value else None
+        if value and target:
+            external = "://" in target.url
+            if value.name or not external or value.of.startswith(("torch.nn.", "torch.optim.")):
+                name = target.definition.dotted.removeprefix("builtins.")
+                return Link(target.url, name, external=external)
+        page = self._lookup(self.module.source.name) if value and value.line else None
+        return Link(f"{page.url}#L{value.line}", value.name) if value and page else None
+
     def uses(self, links: Links) -> Uses:
         """What the classes and functions at the top of the module use, by its `tokens`."""
-        by_line: dict[int, list[str]] = {}
-        for (line, _), link in sorted(links.items(), key=lambda item: item[0]):
-            page, anchor, name = link.url.partition("#")
-            if anchor and not link.external:
-                by_line.setdefault(line, []).append(f"{page}#{name.partition('.')[0]}")
-        found: dict[str, dict[str, None]] = {}
-        for node in self._tops():
-            lines = range(first_line(node), (node.end_lineno or node.lineno) + 1)
-            used = (address for line in lines for address in by_line.get(line, ()))
-            # A name with several definitions, for two systems say, uses what any of them does.
-            found.setdefault(node.name, {}).update(dict.fromkeys(used))
+        # The definitions of a name, one for each system for example, share what they use.
+        found: dict[str, dict[str, None]] = {node.name: {} for node in self._tops()}
+        users = {
+            line: node.name
+            for node in self._tops()
+            for line in range(first_line(node), (node.end_lineno or node.lineno) + 1)
+        }
+        for where in sorted(links):
+            page, anchor, name = links[where].url.partition("#")
+            if anchor and where[0] in users and not links[where].external:
+                found[users[where[0]]][f"{page}#{name.partition('.')[0]}"] = None
         return {name: tuple(used) for name, used in found.items()}
 
     def kernels(self, links: Links) -> Kernels:
@@ -418,59 +394,15 @@ class Resolver:
             if isinstance(node, Definer) and scope.kind == "module":
                 yield node
 
-    def _link(self, value: Value | None) -> Link | None:
-        if value is None or not value.name:
-            return None
-        target = self.values.target(value.name)
-        if target:
-            name = target.definition.dotted.removeprefix("builtins.")
-            return Link(target.url, name, external=_is_external(target))
-        page = self.values.target(self.module.source.name)
-        return Link(f"{page.url}#L{value.line}", value.name) if value.line and page else None
-
-    def _class_of(self, value: Value | None) -> Value | None:
-        """In place of an instance its class, where that says more than `int` or `Tensor`."""
-        if value is None or value.name:
-            return value
-        target = self.values.target(value.of)
-        special = value.of.startswith(("torch.nn.", "torch.optim."))
-        return Value(value.of) if target and (special or not _is_external(target)) else None
-
-    def _import_links(self, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[Position, Link]]:
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield from self._path_links("", alias.name, place(alias, self._lines))
-            return
-        origin, path = self.scopes.origin(node), node.module or ""
-        line = self._lines[node.lineno - 1]
-        column = line.find(path, len(cut(line, 0, node.col_offset)) + len("from"))
-        if origin and column >= 0:
-            yield from self._path_links(origin.removesuffix(path), path, (node.lineno, column))
-        for alias in node.names if origin and node.names[0].name != "*" else ():
-            link = self._link(self.values.described(f"{origin}.{alias.name}"))
-            where = place(alias, self._lines)
-            if link and where:
-                yield where, link
-
-    def _path_links(
-        self, package: str, path: str, where: Position | None
-    ) -> Iterator[tuple[Position, Link]]:
-        """Links of a path in an import: each part of ``a.b.c`` leads to its module."""
-        for part in re.finditer(r"\w+", path) if where else ():
-            dotted = package + path[: part.end()]
-            link = self._link(Value(dotted))
-            if link and where and self.values.kind(dotted) == "module":
-                yield (where[0], where[1] + part.start()), link
-
     def inline(self, code: str, *, within: str = "") -> Link | None:
-        """Link of inline code in a note, if it names a thing.
+        """Link of inline code in a note, if it names a definition.
 
-        `within` is the qualified name of the definition that the note belongs to: there, `self`
+        `within` is the qualified name of the definition that the note belongs to, in which `self`
         and the names of the class's methods are known.
         """
         if file := _PATH.fullmatch(code.strip()):
             path = file["path"].removesuffix("/__init__").replace("/", ".")
-            found = (self._lookup(f"{package}{path}") for package in ("", *self._packages()))
+            found = (self._lookup(package + path) for package in ("", *self._packages()))
             modules = (each for each in found if each and each.definition.kind == "module")
             return next((Link(each.url, each.definition.dotted) for each in modules), None)
         written = _DOTTED.fullmatch(code.strip())
@@ -479,28 +411,27 @@ class Resolver:
         head, *rest = written["name"].split(".")
         for value in self._meanings(head, within, qualified=bool(rest)):
             for name in rest:
-                value = self.values.attribute(value, name)
-            link = self._link(self._class_of(value) if rest else value)
+                value = self.attribute(value, name)
+            link = self._link(value, instance=bool(rest))
             if link and (rest or written["call"] or self._is_distinct(head, link)):
                 return link
         return None
 
-    def _packages(self) -> Iterator[str]:
+    def _packages(self) -> list[str]:
         """The packages around the module, from the inside out, each with a dot behind it."""
-        package = self.module.source.name + (".x" if self.module.source.is_package else "")
-        while "." in package:
-            package = package.rpartition(".")[0]
-            yield f"{package}."
+        parts = self.module.source.name.split(".")
+        inner = len(parts) - (not self.module.source.is_package)
+        return [".".join(parts[:length]) + "." for length in range(inner, 0, -1)]
 
     def _meanings(self, name: str, within: str, *, qualified: bool) -> Iterator[Value | None]:
         """What a name in a note may mean, the nearest meaning first; `qualified` before a dot."""
-        values, module = self.values, self.scopes.module
+        module = self.scopes.module
         while within:
             owner = f"{module.dotted}.{within}"
-            if values.kind(owner) == "class":
-                yield Value(of=owner) if name in ("self", "cls") else values.member(owner, name)
+            if self.kind(owner) == "class":
+                yield Value(of=owner) if name in ("self", "cls") else self.member(owner, name)
             within = within.rpartition(".")[0]
-        yield values.named(name, module)
+        yield self.named(name, module)
         if name in module.bindings:
             return
         if qualified or name == "torch":
@@ -508,19 +439,13 @@ class Resolver:
         others = [f"{package}{name}" for package in self._packages()] if qualified else [name]
         if qualified or name[0].isupper() or "_" in name:
             others.append(f"*.{name}")
-        for other in others:
-            if self._lookup(other):
-                yield values.described(other)
+        yield from map(Value, filter(self._lookup, others))
 
     def _is_distinct(self, name: str, link: Link) -> bool:
         """Whether a word without dots or parentheses is more than an ordinary word in code."""
         if link.external:
             return name not in BUILTINS or (name[0].isupper() and name.endswith(_EXCEPTIONS))
-        return not name.islower() or self.values.kind(link.name) != "constant"
-
-
-def _is_external(target: Target) -> bool:
-    return "://" in target.url
+        return not name.islower() or self.kind(link.name) != "constant"
 
 
 _Kind = Literal["module", "class", "function"]
@@ -535,20 +460,19 @@ def documented_target(dotted: str) -> Target | None:
 
 @cache
 def documented() -> dict[str, tuple[str, _Kind]]:
-    """Address and kind of every documented name; the tables say how they are written."""
+    """Address and kind of every documented name; the tables explain their own format."""
     found: dict[str, tuple[str, _Kind]] = {}
     for table in sorted(Path(__file__).with_name("documented").glob("*.txt")):
-        address = owner = ""
+        address = ""
         for line in table.read_text("utf-8").splitlines():
-            if not line.startswith((" ", "#")):
+            if not line.startswith(" "):
                 address = line
-            elif line.startswith("  "):
-                words = line.split()
-                owner = owner if line.startswith("    ") else words.pop(0)
-                for word in words:
-                    name = f"{owner}.{word.rstrip('/^')}".removeprefix("-.")
-                    kind = _MARKS.get(word[-1], "function")
-                    url = address.replace("#$", "#module-$") if kind == "module" else address
-                    shown = name.removeprefix("builtins.")
-                    found[name] = url.replace("@", owner).replace("$", shown), kind
+                continue
+            owner, *words = line.split()
+            for word in words:
+                name = f"{owner}.{word.rstrip('/^')}".removeprefix("-.")
+                kind = _MARKS.get(word[-1], "function")
+                url = address.replace("#$", "#module-$") if kind == "module" else address
+                url = url.replace("@", owner).replace("$", name.removeprefix("builtins."))
+                found[name] = url, kind
     return found

@@ -168,7 +168,7 @@ def page_view(
 
 def card_of(draft: Draft) -> str:
     """Where its card lies; sources of C++ have none, nor have another's pages."""
-    return card_url(draft.url) if draft.own and not is_cpp(draft.name) else ""
+    return card_url(draft.url) if draft.own and not is_cpp(draft.display) else ""
 
 
 def _section_view(section: DraftSection, typeset: Typeset, shapes: ModuleShapes) -> SectionView:

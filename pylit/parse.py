@@ -7,7 +7,7 @@ A page, and the docstring of a module, may begin with front matter, fenced by ``
     ---
     title: Multi-head attention
     summary: >
-      Folded over several lines, as YAML does it, and `|` keeps the lines apart.
+      Folded over several lines, as in YAML.
     ---
 
 Every value is text: ``no`` stays ``no``, and ``1.10`` stays ``1.10``.
@@ -16,12 +16,12 @@ Every value is text: ``no`` stays ``no``, and ``1.10`` stays ``1.10``.
 import ast
 import hashlib
 import io
+import platform
 import posixpath
 import re
-import sys
 import tokenize
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -30,26 +30,18 @@ import yaml
 from pylit.diagnostics import Report
 from pylit.discover import read_bytes, read_source
 from pylit.model import Definition, Module, Note, Section, SourceFile, Span
-from pylit.scopes import Definer, Fault, Scopes, cut, decorators, read_scopes
+from pylit.scopes import Definer, Scopes, cut, decorators, read_scopes
 
 _KEY = re.compile(r"[A-Za-z_][\w.-]*[ \t]*:(?:[ \t]|$)")
 
 
 def split_front_matter(
-    text: str,
-    report: Report,
-    path: str = "",
-    first_line: int = 1,
-    column: int = 0,
-    *,
-    own: bool = True,
+    text: str, report: Report, start: tuple[str, int, int] = ("", 1, 0), *, own: bool = True
 ) -> tuple[dict[str, str], str, int]:
-    """Take the front matter off `text`: its values, the rest, and how many lines were taken.
+    """The values of the front matter of `text`, the rest, and the number of lines before it.
 
-    Line 0 of the rest is line `n` of `text`. Blank lines may stand before the opening ``---``,
-    which may also be a horizontal rule: it opens front matter only if a key follows it.
-    Without front matter the result is ``({}, text, 0)``. Faults are reported as if line 0 of `text`
-    stood on `first_line` of `path`, `column` characters from the left.
+    Blank lines may precede the opening ``---``, which may also be a horizontal rule: front matter
+    has a key on its first line. `start` is the position of `text`: path, line and column.
     """
     lines = text.split("\n")
     opening = next((i for i, line in enumerate(lines) if line.strip()), 0)
@@ -61,7 +53,7 @@ def split_front_matter(
     values: dict[str, str] = {}
     fault = None
     try:
-        # Without types, so that what looks like a number or a date stays the text that it is.
+        # `BaseLoader` keeps what looks like a number or a date as text.
         found = yaml.load("\n".join(lines[opening + 1 : max(closing, 0)]), yaml.BaseLoader) or {}
         values = {key: value.strip() for key, value in found.items() if isinstance(value, str)}
         if closing < 0:
@@ -75,12 +67,13 @@ def split_front_matter(
         fault = line, message, "write `key: value`, with quotes around a colon"
     if fault:
         index, message, hint = fault
-        place = path, first_line + index, column + 1
-        report.fault(own, place, "front-matter", message, hint, " " * column + lines[index])
+        path, first, column = start
+        place, shown = (path, first + index, column + 1), " " * column + lines[index]
+        report.fault(own, place, "front-matter", message, hint, shown)
     return values, "\n".join(lines[closing + 1 :]), closing + 1
 
 
-# Directives to tools. They tell readers nothing, and stay in the code that they are about.
+# Directives to tools, which stay in the code.
 _PRAGMA = re.compile(
     r"#+:?\s*(?:"
     r"(?:noqa|NOQA|nosec|nopep8|pyre-[a-z]+)\b"
@@ -109,7 +102,7 @@ _NO_PROSE = re.compile(
 
 
 class Comment(NamedTuple):
-    """A ``#`` comment, with its column and whether it has its line for itself."""
+    """A ``#`` comment, with its column and whether it is alone on its line."""
 
     line: int
     column: int
@@ -127,8 +120,8 @@ def is_pragma(comment: Comment) -> bool:
 def comment_notes(comments: Iterable[Comment], code: Collection[int]) -> list[Note]:
     """The comment blocks of a module, in order; comments on the lines of `code` stay there.
 
-    A block is a run of comments on adjacent lines and in one column. A comment that goes on below
-    a trailing one, in its column, belongs to the code as the trailing one does.
+    A block is a run of comments on adjacent lines and in one column. A comment directly below a
+    trailing one, in the same column, stays in the code as well.
     """
     blocks: list[list[Comment]] = []
     trailing = (-1, -1)
@@ -162,11 +155,10 @@ def _comment_note(block: Sequence[Comment]) -> Note:
 def docstring_note(
     node: ast.Module | Definer, lines: Sequence[str], comments: Mapping[int, Comment]
 ) -> tuple[Note | None, str]:
-    """The docstring of `node` as a note, if it has its lines for itself; and its text in any case.
+    """The docstring of `node` as a note, if it is alone on its lines; and its text in any case.
 
-    A docstring on the header's line, one with code behind it, one put together from several
-    literals, one without text: each stays in the code, where nothing of it is lost. A directive
-    (``# noqa``) may stand behind a docstring.
+    A docstring on the header's line, one before other code, one of several literals, and one
+    without text stay in the code. A directive (``# noqa``) may follow a docstring.
     """
     statement = node.body[0] if node.body else None
     literal = statement.value if isinstance(statement, ast.Expr) else None
@@ -180,12 +172,11 @@ def docstring_note(
     if written is None:
         return None, ""
     opening, *more = written["text"].split("\n")
-    if opening.strip() == "\\":
-        # A backslash after the opening quotes only keeps the first line empty.
-        opening = ""
-    margin = _margin(more)
-    column = len(before) + written.start("text") + len(opening) - len(opening.lstrip())
-    column = margin if any(line.strip() for line in more) else column
+    # A backslash after the opening quotes only continues the line.
+    opening = "" if opening.strip() == "\\" else opening
+    column = margin = _margin(more)
+    if not any(line.strip() for line in more):
+        column = len(before) + written.start("text") + len(opening) - len(opening.lstrip())
     texts = [opening.lstrip(), *(line[margin:] for line in more)]
     note = trimmed_note("docstring", Span(first, last), texts, first, column)
     # Parentheses around a literal begin before it does.
@@ -196,17 +187,12 @@ def docstring_note(
 
 
 def trimmed_note(
-    kind: Literal["docstring", "comment"],
-    span: Span,
-    texts: Sequence[str],
-    first_line: int,
-    column: int,
+    kind: Literal["docstring", "comment"], span: Span, texts: Sequence[str], first: int, column: int
 ) -> Note:
-    """A note of the lines `texts`, the first one on `first_line`, without blank ones around it."""
+    """A note of the lines `texts`, which begin on line `first`, without blank ones around it."""
     inner = "\n".join(text if text.strip() else "" for text in texts).rstrip("\n")
     text = inner.lstrip("\n")
-    skipped = len(inner) - len(text) if text else 0
-    return Note(kind, span, text, first_line + skipped, column)
+    return Note(kind, span, text, first + len(inner) - len(text), column)
 
 
 def first_paragraph(text: str) -> str:
@@ -230,39 +216,9 @@ def _margin(lines: Iterable[str]) -> int:
     return len(posixpath.commonprefix(indents))
 
 
-#: Line on which a class or function begins -> the name its section carries, and the first line of
-#: the docstring that the header waits for, if there is one: notes up to it are the header's.
+#: Line on which a class or function begins -> its name, and the first line of its docstring, or 0:
+#: notes up to there are those of the header.
 Openings = Mapping[int, tuple[str, int]]
-
-
-@dataclass(slots=True)
-class _Draft:
-    """A section in the making: notes, then code, then perhaps the notes of a header."""
-
-    notes: list[Note] = field(default_factory=list)
-    first: int = 0
-    last: int = 0
-    definition: str = ""
-
-    def is_empty(self) -> bool:
-        """Whether it holds nothing yet, or only lone ``#``."""
-        return not self.first and not any(n.text or n.kind == "docstring" for n in self.notes)
-
-    def takes_code(self, number: int, *, opens: bool) -> bool:
-        """Whether a line of code continues it; `opens` if a class or function begins there."""
-        if self.first and self.notes and self.notes[-1].span.first > self.first:
-            return False
-        # A comment block directly above a header is its note.
-        above = self.notes[-1] if self.notes and not self.first else None
-        directly = above and above.kind == "comment" and above.span.last == number - 1
-        return bool(not opens or directly or self.is_empty())
-
-    def section(self) -> Section:
-        if self.is_empty():
-            # Lone ``#`` that no code follows are shown as code.
-            return Section((), Span(self.notes[0].span.first, self.notes[-1].span.last))
-        code = Span(self.first, self.last) if self.first else None
-        return Section(tuple(self.notes), code, self.definition)
 
 
 def build_sections(
@@ -270,26 +226,50 @@ def build_sections(
 ) -> tuple[Section, ...]:
     """Pair the notes of a module with its code, line after line."""
     note_at = {note.span.first: note for note in notes}
-    drafts = [draft := _Draft()]
+    # Sections as notes and lines of code; the notes of a header follow its code.
+    above: list[Note] = []
+    code: list[int] = []
+    drafts = [(above, code)]
     number = docstring = 0
     while number < len(lines):
         number += 1
-        if note := note_at.get(number):
-            if number > docstring and not draft.is_empty():
-                drafts.append(draft := _Draft())
-            draft.notes.append(note)
+        note, last = note_at.get(number), above[-1] if above else None
+        if note:
+            ends = number > docstring and not _is_empty(above, code)
+        elif not lines[number - 1].strip():
+            continue
+        elif last and code and code[0] < last.span.first:
+            ends = True  # The body follows the docstring of its header.
+        else:
+            # A comment block directly above a header is its note.
+            directly = last and last.kind == "comment" and last.span.last == number - 1
+            ends = number in openings and not directly and not _is_empty(above, code)
+        if ends:
+            drafts.append((above := [], code := []))
+        if note:
+            above.append(note)
             number = note.span.last
-        elif lines[number - 1].strip():
-            if not draft.takes_code(number, opens=number in openings):
-                drafts.append(draft := _Draft())
-            if number in openings:
-                draft.definition, docstring = openings[number]
-            draft.first, draft.last = draft.first or number, number
-    return tuple(draft.section() for draft in drafts if draft.notes or draft.first)
+        else:
+            code.append(number)
+            _, docstring = openings.get(number, ("", docstring))
+    return tuple(_section(*draft, openings) for draft in drafts if any(draft))
+
+
+def _is_empty(notes: Sequence[Note], code: Sequence[int]) -> bool:
+    """Whether a section has neither code nor notes, apart from lone ``#``."""
+    return not code and not any(note.text or note.kind == "docstring" for note in notes)
+
+
+def _section(notes: Sequence[Note], code: Sequence[int], openings: Openings) -> Section:
+    if _is_empty(notes, code):
+        # Lone ``#`` that no code follows are shown as code.
+        return Section((), Span(notes[0].span.first, notes[-1].span.last))
+    name = next((openings[number][0] for number in code if number in openings), "")
+    return Section(tuple(notes), Span(code[0], code[-1]) if code else None, name)
 
 
 _CONSTANT_WIDTH = 80
-# A line break in a signature goes without trace at brackets, with the comma that may end a list.
+# A line break in a signature is removed at brackets, with the comma that may end a list.
 _BREAK_AT_BRACKET = re.compile(r"(?<=[(\[{])\n|,?\n(?=[)\]}])")
 
 
@@ -303,8 +283,11 @@ def parse_module(source: SourceFile, report: Report) -> Module:
     values: Mapping[str, str] = {}
     docstring, text = docstring_note(scopes.tree, lines, comments)
     if docstring:
-        values, docstring = _front_matter(docstring, source, report)
-        text = docstring.text
+        start = source.display, docstring.first_line, docstring.column
+        values, rest, taken = split_front_matter(docstring.text, report, start, own=source.own)
+        text = rest.lstrip("\n")
+        first = docstring.first_line + taken + len(rest) - len(text)
+        docstring = replace(docstring, text=text, first_line=first)
     notes = [docstring] if docstring else []
     module = Definition("module", name, "", 1, "", values.get("summary") or first_paragraph(text))
     #: Name -> the definition, the line below a comment about it, and its docstring.
@@ -315,8 +298,8 @@ def parse_module(source: SourceFile, report: Report) -> Module:
             defined = Definition("constant", name, constant, node.lineno, written, "")
             found[constant] = defined, node.lineno, ""
     openings: dict[int, tuple[str, int]] = {}
-    #: Lines that comments do not split. With a docstring the whole signature stands beside it;
-    #: without one, comments may annotate single arguments.
+    #: Lines that comments do not split: the whole signature beside a docstring. Without one,
+    #: comments may annotate single arguments.
     whole_lines: set[int] = set()
     for definer, known in _definers(scopes).items():
         docstring, text = docstring_note(definer, lines, comments)
@@ -345,25 +328,25 @@ def parse_module(source: SourceFile, report: Report) -> Module:
 def _definers(scopes: Scopes) -> dict[Definer, str]:
     """Every class and function, nested ones too, in the order of their lines, with its name.
 
-    What a function defines has no name that others can use. A name that is defined several times
-    is that of the first definition that is not an ``@overload``.
+    Definitions inside functions have no public name. The first of several definitions of a name
+    has it, unless that is an ``@overload``.
     """
-    found: dict[Definer, str] = {}
-    for node, scope in scopes.names:
-        if isinstance(node, Definer):
-            name = f"{scope.dotted}.{node.name}".removeprefix(f"{scopes.module.dotted}.")
-            found[node] = name * scope.public
-    chosen: dict[str, Definer] = {}
+    prefix = f"{scopes.module.dotted}."
+    found = {
+        node: f"{scope.dotted}.{node.name}".removeprefix(prefix) * scope.public
+        for node, scope in scopes.names
+        if isinstance(node, Definer)
+    }
+    owners: dict[str, Definer] = {}
     for node in sorted(found, key=lambda each: "overload" in decorators(each)):
-        if chosen.setdefault(found[node], node) is not node:
-            found[node] = ""
-    return found
+        owners.setdefault(found[node], node)
+    return {node: name if owners[name] is node else "" for node, name in found.items()}
 
 
 def first_line(node: ast.stmt) -> int:
     """The line on which a statement begins, decorators included."""
-    decorators = node.decorator_list if isinstance(node, Definer) else ()
-    return min([node.lineno, *(each.lineno for each in decorators)])
+    decorated = node.decorator_list if isinstance(node, Definer) else []
+    return min([node.lineno, *(each.lineno for each in decorated)])
 
 
 def _header(
@@ -372,18 +355,18 @@ def _header(
     """The header on one line, ``forward(self, *, query: Tensor) -> Tensor``, and its last line."""
     body = first_line(node.body[0])
     before = cut(lines[body - 1], 0, node.body[0].col_offset)
-    parts = {}
+    filled = {}
     for number, line in enumerate([*lines[node.lineno - 1 : body - 1], before], node.lineno):
         code = line[: comments[number].column] if number in comments else line
-        parts[number] = code.strip().removesuffix("\\").rstrip()
-    filled = {number: part for number, part in parts.items() if part}
+        if part := code.strip().removesuffix("\\").rstrip():
+            filled[number] = part
     text = _BREAK_AT_BRACKET.sub("", "\n".join(filled.values())).replace("\n", " ")
     shown = text.removesuffix(":").removeprefix("class ").replace("def ", "", 1).strip()
     return shown, max(filled)
 
 
 def _assignment(node: ast.stmt, lines: Sequence[str]) -> str:
-    """As written; of a long value, or one on several lines, only that there is one."""
+    """The source of a short assignment; of others, the name and ``…``."""
     several = node.end_lineno != node.lineno
     text = cut(lines[node.lineno - 1], node.col_offset, None if several else node.end_col_offset)
     if several or len(text) > _CONSTANT_WIDTH:
@@ -391,16 +374,14 @@ def _assignment(node: ast.stmt, lines: Sequence[str]) -> str:
     return text
 
 
-def _unparsed(source: SourceFile, fault: Fault, report: Report) -> Module:
+def _unparsed(source: SourceFile, fault: tuple[int, int, str], report: Report) -> Module:
     lines, (line, column, message) = source.lines, fault
     line = min(line, len(lines))
-    version = ".".join(map(str, sys.version_info[:2]))
     hint = (
         "its page shows the source without notes; fix it, or, if its syntax is newer than Python"
-        f" {version}, build with a newer Python"
+        f" {platform.python_version()}, build with a newer Python"
     )
-    place = source.display, line, column if line else 0
-    shown = lines[line - 1][:200] if line else ""
+    place, shown = (source.display, line, column * (line > 0)), lines[line - 1][:200] * (line > 0)
     report.fault(False, place, "syntax", message, hint, shown)
     definition = Definition("module", source.name, "", 1, "", "")
     return Module(source, {}, (definition,), build_sections(lines, (), {}), parsed=False)
@@ -413,17 +394,8 @@ def _comments(text: str, lines: Sequence[str]) -> Iterator[Comment]:
                 line, column = token.start
                 yield Comment(line, column, token.string, not lines[line - 1][:column].strip())
     except (tokenize.TokenError, SyntaxError):
-        # The parser took what the tokenizer does not. Its further comments stay in the code.
+        # The parser accepts more than the tokenizer. Further comments stay in the code.
         return
-
-
-def _front_matter(note: Note, source: SourceFile, report: Report) -> tuple[Mapping[str, str], Note]:
-    """The front matter of a module's docstring, and the docstring without it."""
-    place = source.display, note.first_line, note.column
-    values, rest, taken = split_front_matter(note.text, report, *place, own=source.own)
-    first_line = note.first_line + taken
-    left = trimmed_note(note.kind, note.span, rest.split("\n"), first_line, note.column)
-    return values, replace(left, behind=note.behind)
 
 
 def read_pages(folder: Path, display: str, report: Report) -> list[Module]:
@@ -455,7 +427,7 @@ def read_page(path: Path, folder: Path, display: str, report: Report) -> Module 
     source = read_source(path, name=name, display=shown, own=True, report=report)
     if source is None:
         return None
-    values, rest, taken = split_front_matter(source.text, report, shown)
+    values, rest, taken = split_front_matter(source.text, report, (shown, 1, 0))
     return text_module(source, values, rest, taken + 1)
 
 

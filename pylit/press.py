@@ -209,7 +209,7 @@ class Press:
         for draft in site.drafts if site.terms else ():
             if draft.url == GLOSSARY:
                 yield preview_path(GLOSSARY), preview_script(term_previews(draft, self.typeset))
-        listed = [t for t in site.targets.values() if not is_cpp(t.definition.module)]
+        listed = [t for t in site.targets.values() if not is_cpp(t.url.partition(".html")[0])]
         prose = [page_link(draft) for draft in site.drafts if draft.prose]
         yield "objects.inv", inventory(config.title, listed, prose)
         # Without this file GitHub Pages leaves out files such as `_base.html`.

@@ -1,14 +1,15 @@
 """Scopes: which names a module's code binds, where, and what its syntax says of each.
 
 Python's rules decide (reference, "Resolution of names"): a name belongs to the innermost function
-that binds it anywhere; a class body sees its own names, but the functions inside it do not. What a
-comprehension binds counts as bound around it: nothing is then known of that name there. `global`
-and `nonlocal` are not followed: what a function binds is its own.
+that binds it anywhere; a class body sees its own names, but the functions inside it do not. A name
+that a comprehension binds counts as bound, to an unknown value, in the scope around it. `global`
+and `nonlocal` are ignored: what a function binds is local to it.
 """
 
 import ast
 import re
 import warnings
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -22,29 +23,38 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 #: A statement that defines a class or a function.
 Definer = ast.ClassDef | FunctionNode
 
-_HEADER = re.compile(r"(?:async\s+)?(?:def|class)\s+")
-#: Decorators that leave alone what a call returns.
-_HARMLESS = {"staticmethod", "classmethod", "abstractmethod", "override", "no_grad"}
+#: Decorators that do not change what a call returns.
+_TRANSPARENT = {"staticmethod", "classmethod", "abstractmethod", "override", "no_grad"}
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What is known of an expression."""
+
+    #: Full name of the module, class, function or constant that it names.
+    name: str = ""
+    #: Full name of the class that it is an instance of.
+    of: str = ""
+    #: For ``super()``: attributes are those of the bases of `of` alone.
+    above: bool = False
+    #: Line of a definition inside a function, which other modules cannot name.
+    line: int = 0
 
 
 class Binding(NamedTuple):
-    """How code binds a name: nothing is known of a loop, `with`, `del`, a bare parameter, …"""
+    """How code binds a name: "unknown" is a loop, `with`, `del`, a parameter without type, …"""
 
-    how: Literal["unknown", "import", "definition", "value", "annotation", "self", "cls"]
-    #: Full name of what is imported or defined, or of the class whose method has `self` or `cls`.
-    dotted: str = ""
-    #: The value or annotation, and the scope that it stands in.
+    how: Literal["unknown", "import", "definition", "receiver", "value", "annotation"]
+    #: What is imported or defined; of `self` and `cls` in a method, the instance or the class.
+    value: Value | None = None
+    #: The assigned expression or the annotation, and its scope.
     node: ast.expr = ast.Constant(None)
     scope: "Scope | None" = None
-    #: Of a definition.
-    line: int = 0
 
 
 UNKNOWN = Binding("unknown")
 #: Names, each with all of its bindings.
 Bindings = dict[str, list[Binding]]
-#: Line, column and what Python says; line 0 is the file as a whole.
-Fault = tuple[int, int, str]
 
 
 @dataclass(slots=True, eq=False)
@@ -57,16 +67,12 @@ class Scope:
     parent: "Scope | None" = None
     #: Dotted name of the class whose method this function is, for `super()`.
     owner: str = ""
-    #: Whether what it defines has a name outside: in no function.
+    #: Whether other modules can use the names of its definitions: it is in no function.
     public: bool = False
-    bindings: Bindings = field(default_factory=dict)
+    bindings: Bindings = field(default_factory=lambda: defaultdict(list))
     #: Class only: its bases, of the scope around it, and how its code sets ``self.attr``.
     bases: list[ast.expr] = field(default_factory=list)
-    attributes: Bindings = field(default_factory=dict)
-
-    def bind(self, name: str, binding: Binding) -> None:
-        """Record that code of this scope binds `name`."""
-        self.bindings.setdefault(name, []).append(binding)
+    attributes: Bindings = field(default_factory=lambda: defaultdict(list))
 
     def find(self, name: str) -> "Scope | None":
         """The scope whose binding a use of `name` here sees; None for built-in or star names."""
@@ -75,24 +81,27 @@ class Scope:
             scope = scope.parent
         return scope
 
-    def receiver(self, name: str) -> Binding | None:
-        """What `name` is here, if it is the first parameter of a method."""
+    def receiver(self, name: str) -> str:
+        """The class of which `name` is `self` or `cls`, the first parameter of a method."""
         home = self.find(name)
         # A parameter is bound before anything else binds its name.
         first = home.bindings[name][0] if home else UNKNOWN
-        return first if first.how in ("self", "cls") else None
+        value = first.value if first.how == "receiver" else None
+        return value.name or value.of if value else ""
 
 
 class Scopes:
     """The names of a module: where its syntax tree binds and uses them."""
 
-    def __init__(self, tree: ast.Module, source: SourceFile, fault: Fault | None = None) -> None:
+    def __init__(
+        self, tree: ast.Module, source: SourceFile, fault: tuple[int, int, str] | None = None
+    ) -> None:
         self.tree = tree
-        #: Where and why Python cannot parse the module; then it has no names.
+        #: Line, column and message of a syntax error; line 0 is the file as a whole.
         self.fault = fault
         self.module = Scope("module", source.name, public=True)
         self._package = source.name if source.is_package else source.name.rpartition(".")[0]
-        #: What reads or binds a name or an attribute, each with the scope it stands in.
+        #: Each node that reads or binds a name or an attribute, with its scope.
         self.names: list[tuple[ast.Name | ast.Attribute | ast.arg | Definer, Scope]] = []
         #: The statements at module level, in loops too, that first bind a constant.
         self.constants: dict[str, ast.stmt] = {}
@@ -101,135 +110,137 @@ class Scopes:
         self.stars: list[str] = []
         #: Dotted name of each class -> the scope of its body.
         self.classes: dict[str, Scope] = {}
-        #: Dotted name of each function -> what a call of it is declared to return, per definition.
-        self.returns: Bindings = {}
-        # A stack instead of recursion: generated code nests deeper than Python's stack is high.
+        #: Dotted name of each function -> its return types, one for each definition.
+        self.returns: Bindings = defaultdict(list)
+        # A stack instead of recursion: generated code can exceed Python's recursion limit.
         self._pending: list[tuple[ast.AST, Scope, Binding]] = [(tree, self.module, UNKNOWN)]
         while self._pending:
-            node, scope, how = self._pending.pop()
-            getattr(self, f"_{type(node).__name__}", self._other)(node, scope, how)
+            node, scope, binding = self._pending.pop()
+            getattr(self, f"_{type(node).__name__}", self._other)(node, scope, binding)
 
     def origin(self, node: ast.ImportFrom) -> str:
-        """Full name of the module that an import takes names from; empty when above the top."""
+        """Full name of the module that names are imported from; empty when above the top."""
         if not node.level:
             return node.module or ""
         parts = self._package.split(".")
         package = ".".join(parts[: max(len(parts) - node.level + 1, 0)])
         return f"{package}.{node.module}" if package and node.module else package
 
-    def _push(self, nodes: Iterable[ast.AST | None], scope: Scope, how: Binding = UNKNOWN) -> None:
-        # The last node is visited first; `how` tells how names in these nodes are bound.
-        self._pending += [(node, scope, how) for node in [*nodes][::-1] if node is not None]
+    def _push(self, nodes: Iterable[ast.AST], scope: Scope, binding: Binding = UNKNOWN) -> None:
+        """Visit `nodes` next, in order; names that they bind themselves have this `binding`."""
+        self._pending += [(node, scope, binding) for node in [*nodes][::-1]]
 
     # One method per type of node.
 
-    def _other(self, node: ast.AST, scope: Scope, how: Binding) -> None:
-        # What an `except` clause or a pattern binds is not a node, but text.
-        if isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar | ast.MatchMapping):
-            name = getattr(node, "name", None) or getattr(node, "rest", None)
-            if name:
-                scope.bind(name, UNKNOWN)
+    def _other(self, node: ast.AST, scope: Scope, _: Binding) -> None:
+        # An `except` clause or a pattern holds the name that it binds as a string.
+        name = getattr(node, "name", None) or getattr(node, "rest", None)
+        if isinstance(name, str):
+            scope.bindings[name].append(UNKNOWN)
         self._push(ast.iter_child_nodes(node), scope)
 
-    def _Name(self, node: ast.Name, scope: Scope, how: Binding) -> None:
+    def _Name(self, node: ast.Name, scope: Scope, binding: Binding) -> None:
         self.names.append((node, scope))
         if not isinstance(node.ctx, ast.Load):
-            scope.bind(node.id, how)
+            scope.bindings[node.id].append(binding)
 
-    def _Attribute(self, node: ast.Attribute, scope: Scope, how: Binding) -> None:
+    def _Attribute(self, node: ast.Attribute, scope: Scope, binding: Binding) -> None:
         self.names.append((node, scope))
         self._push([node.value], scope)
-        if not isinstance(node.ctx, ast.Load) and isinstance(node.value, ast.Name):
-            receiver = scope.receiver(node.value.id)
-            if receiver:
-                attributes = self.classes[receiver.dotted].attributes
-                attributes.setdefault(node.attr, []).append(how)
+        stored = isinstance(node.value, ast.Name) and not isinstance(node.ctx, ast.Load)
+        if stored and (owner := scope.receiver(name_of(node.value))):
+            self.classes[owner].attributes[node.attr].append(binding)
 
-    def _Assign(self, node: ast.Assign | ast.AnnAssign, scope: Scope, how: Binding) -> None:
-        known = node.annotation if isinstance(node, ast.AnnAssign) else node.value
-        how = Binding("value" if known is node.value else "annotation", node=known, scope=scope)
-        targets = [node.target] if isinstance(node, ast.AnnAssign) else node.targets
+    def _Assign(self, node: ast.Assign | ast.AnnAssign, scope: Scope, _: Binding) -> None:
+        if isinstance(node, ast.AnnAssign):
+            targets: list[ast.expr] = [node.target]
+            binding = Binding("annotation", node=node.annotation, scope=scope)
+        else:
+            targets = node.targets
+            binding = Binding("value", node=node.value, scope=scope)
         for target in targets if scope is self.module else ():
             for each in getattr(target, "elts", [target]):
                 if isinstance(each, ast.Name):
                     self.constants.setdefault(each.id, node)
-        self._push([getattr(node, "annotation", None), node.value], scope)
-        self._push(targets, scope, how)
+        self._push(ast.iter_child_nodes(node), scope, binding)
 
     _AnnAssign = _Assign
 
-    def _Import(self, node: ast.Import, scope: Scope, how: Binding) -> None:
+    def _Import(self, node: ast.Import, scope: Scope, _: Binding) -> None:
         self.imports.append(node)
         for alias in node.names:
-            top = alias.name.partition(".")[0]
-            scope.bind(alias.asname or top, Binding("import", alias.name if alias.asname else top))
+            name = alias.name if alias.asname else alias.name.partition(".")[0]
+            scope.bindings[alias.asname or name].append(Binding("import", Value(name)))
 
-    def _ImportFrom(self, node: ast.ImportFrom, scope: Scope, how: Binding) -> None:
+    def _ImportFrom(self, node: ast.ImportFrom, scope: Scope, _: Binding) -> None:
         self.imports.append(node)
         origin = self.origin(node)
         for alias in node.names:
             if alias.name == "*":
                 self.stars.append(origin)
             else:
-                known = Binding("import", f"{origin}.{alias.name}") if origin else UNKNOWN
-                scope.bind(alias.asname or alias.name, known)
+                known = Binding("import", Value(f"{origin}.{alias.name}")) if origin else UNKNOWN
+                scope.bindings[alias.asname or alias.name].append(known)
 
-    def _define(self, node: Definer, scope: Scope) -> str:
-        dotted = f"{scope.dotted}.{node.name}"
-        scope.bind(node.name, Binding("definition", dotted, line=node.lineno))
-        self.names.append((node, scope))
-        return dotted
-
-    def _ClassDef(self, node: ast.ClassDef, scope: Scope, how: Binding) -> None:
+    def _ClassDef(self, node: ast.ClassDef, scope: Scope, _: Binding) -> None:
         dotted = self._define(node, scope)
         body = Scope("class", dotted, scope, dotted, public=scope.public, bases=node.bases)
         self.classes[dotted] = body
         self._push(node.body, body)
         self._push([*node.decorator_list, *node.bases, *node.keywords], scope)
 
-    def _FunctionDef(self, node: FunctionNode, scope: Scope, how: Binding) -> None:
+    def _FunctionDef(self, node: FunctionNode, scope: Scope, _: Binding) -> None:
         dotted = self._define(node, scope)
         decorated = decorators(node)
-        returned = first = UNKNOWN
-        if node.returns and isinstance(node, ast.FunctionDef) and decorated <= _HARMLESS:
+        returned = receiver = UNKNOWN
+        if node.returns and isinstance(node, ast.FunctionDef) and decorated <= _TRANSPARENT:
             returned = Binding("annotation", node=node.returns, scope=scope)
-        self.returns.setdefault(dotted, []).append(returned)
+        self.returns[dotted].append(returned)
         if scope.kind == "class" and "staticmethod" not in decorated:
             of_class = "classmethod" in decorated or node.name == "__new__"
-            first = Binding("cls" if of_class else "self", scope.dotted)
-        self._Lambda(node, scope, first)
-        self._push([*node.decorator_list, node.returns], scope)
+            value = Value(scope.dotted) if of_class else Value(of=scope.dotted)
+            receiver = Binding("receiver", value)
+        body = Scope("function", dotted, scope, scope.owner)
+        self._parameters(node.args, body, receiver)
+        self._push(node.body, body)
+        self._push([*node.decorator_list, *filter(None, [node.returns]), node.args], scope)
 
     _AsyncFunctionDef = _FunctionDef
 
-    def _Lambda(self, node: ast.Lambda | FunctionNode, scope: Scope, how: Binding) -> None:
-        """The parameters and the body of a function; `how` its first parameter is bound."""
-        name = getattr(node, "name", "<lambda>")
-        body = Scope("function", f"{scope.dotted}.{name}", scope, scope.owner)
-        known = node.args
-        annotated = [*known.posonlyargs, *known.args, *known.kwonlyargs]
-        if not (known.posonlyargs or known.args):
-            how = UNKNOWN
-        for each in [*annotated, known.vararg, known.kwarg]:
-            if each:
-                if how is UNKNOWN and each.annotation and each in annotated:
-                    how = Binding("annotation", node=each.annotation, scope=scope)
-                body.bind(each.arg, how)
-                self.names.append((each, body))
-            how = UNKNOWN
-        self._push([node.body] if isinstance(node, ast.Lambda) else node.body, body)
-        self._push([known], scope)
+    def _Lambda(self, node: ast.Lambda, scope: Scope, _: Binding) -> None:
+        body = Scope("function", f"{scope.dotted}.<lambda>", scope, scope.owner)
+        self._parameters(node.args, body)
+        self._push([node.body], body)
+        self._push([node.args], scope)
+
+    def _define(self, node: Definer, scope: Scope) -> str:
+        dotted = f"{scope.dotted}.{node.name}"
+        value = Value(dotted, line=0 if scope.public else node.lineno)
+        scope.bindings[node.name].append(Binding("definition", value))
+        self.names.append((node, scope))
+        return dotted
+
+    def _parameters(self, args: ast.arguments, body: Scope, receiver: Binding = UNKNOWN) -> None:
+        positional, several = [*args.posonlyargs, *args.args], [args.vararg, args.kwarg]
+        for each in filter(None, [*positional, *args.kwonlyargs, *several]):
+            binding = UNKNOWN
+            if each in positional[:1] and receiver is not UNKNOWN:
+                binding = receiver
+            elif each.annotation and each not in several:
+                binding = Binding("annotation", node=each.annotation, scope=body.parent)
+            body.bindings[each.arg].append(binding)
+            self.names.append((each, body))
 
 
 @lru_cache(maxsize=1)
 def read_scopes(source: SourceFile) -> Scopes:
-    """The names of a module; there are none where it does not parse.
+    """The names of a module; there are none if it has a syntax error.
 
-    The last result is cached: `parse` and `names` need it one after the other.
+    The last result is cached for `parse` and `names`, which need it one after the other.
     """
     try:
         with warnings.catch_warnings():
-            # Python warns of `"\d"` in a string, which is no fault of the site.
+            # A warning such as that of `"\d"` in a string is no fault of the site.
             warnings.simplefilter("ignore")
             return Scopes(ast.parse(source.text), source)
     except SyntaxError as error:
@@ -242,7 +253,7 @@ def read_scopes(source: SourceFile) -> Scopes:
 
 
 def name_of(node: ast.AST) -> str:
-    """The name that a node writes; of an attribute its last one."""
+    """The name in a node; the last one of an attribute."""
     names = (getattr(node, field, None) for field in ("id", "attr", "arg", "name"))
     return next(filter(None, names), "")
 
@@ -253,22 +264,20 @@ def decorators(node: Definer) -> set[str]:
 
 
 def place(node: ast.AST, lines: Sequence[str]) -> Position | None:
-    """Where the name of something stands, if it does where the ast says."""
+    """The position of the name in a node; None if it differs from that of the syntax tree."""
     name = name_of(node)
     assert isinstance(node, ast.expr | ast.arg | ast.alias | Definer)
     line, column = node.lineno, node.col_offset
     if isinstance(node, ast.Attribute):
-        # What is before it on its line may be any text.
         line, column = node.end_lineno or line, (node.end_col_offset or 0) - len(name.encode())
-    column = len(cut(lines[line - 1], 0, column))
-    header = _HEADER.match(lines[line - 1], column) if isinstance(node, Definer) else None
-    column = header.end() if header else column
-    # Python's own columns inside of an f-string are not always right.
-    return (line, column) if lines[line - 1].startswith(name, column) else None
+    text = lines[line - 1]
+    column = len(cut(text, 0, column))
+    if isinstance(node, Definer) and (word := re.compile(rf"\b{name}\b").search(text, column)):
+        column = word.start()
+    # Python's own columns inside f-strings are not always right.
+    return (line, column) if text.startswith(name, column) else None
 
 
 def cut(line: str, start: int, stop: int | None) -> str:
-    """A stretch of a line by the columns of the ast, which count bytes of UTF-8."""
-    if line.isascii():
-        return line[start:stop]
+    """A slice of a line by the columns of the syntax tree, which count bytes of UTF-8."""
     return line.encode()[start:stop].decode(errors="ignore")

@@ -44,7 +44,7 @@ def parse_pages(site: Site) -> list[Leaf]:
     own = [leaf.source for leaf in leaves if leaf.source.own]
     for page in site.prose(own):
         url = prose_url(page.source.name)
-        named = targets(page, url) if is_cpp(page.source.name) else {}
+        named = targets(page, url) if is_cpp(page.source.display) else {}
         leaves.append(Leaf(page, url, True, _key(site.generator, page.source), named))
     return leaves
 

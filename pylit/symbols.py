@@ -252,7 +252,7 @@ class Variables:
     def __init__(self, resolver: Resolver) -> None:
         self._name = resolver.module.source.name
         self._lines = resolver.module.source.lines
-        self._scopes, self._values = resolver.scopes, resolver.values
+        self._scopes, self._values = resolver.scopes, resolver
         self._above: dict[ast.AST, ast.AST] = {}
         self._names: dict[str, list[tuple[ast.AST, Scope]]] = defaultdict(list)
         for node, scope in self._scopes.names:

