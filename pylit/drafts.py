@@ -1,8 +1,8 @@
-"""A page before mathematics and neighbours: all that one source, and what it asks of others, gives.
+"""A page without formulas and neighbours: what follows from its source, and from other definitions.
 
-A draft is the unit of reuse. It depends on its own source and on the answers that the index of
-definitions gave while it was made; both are kept with it. As long as a new index gives the same
-answers, the draft is what a fresh run would make, so an edit elsewhere costs this page nothing.
+A draft is the unit of reuse. It depends on its own source and on the results of its lookups in the
+index of definitions, which it has with it. As long as a new index gives the same results, the draft
+is what a fresh run would make, so an edit elsewhere costs this page nothing.
 """
 
 import html
@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 
 from pylit.addresses import HOME, Slugs, relative
 from pylit.cache import digest
@@ -35,9 +36,9 @@ from pylit.prose import NoteContext, render_note
 from pylit.references import find_work
 from pylit.symbols import page_symbols
 
-#: Answers that are remembered; in the next ten thousand modules most names are others.
+#: Results of lookups in memory; in the next ten thousand modules most names are others.
 MOST_ANSWERS = 50_000
-#: Characters of the text that stands for a summary.
+#: Characters of a summary that is made from the opening of a page.
 LONGEST_OPENING = 200
 _IDS = """
     help help-button help-title main-content outline outline-button outline-title results search
@@ -55,81 +56,48 @@ _FILE = re.compile(r"[^\s:?#]+\.(?:py|md|h|cpp)")
 _PARAGRAPH = re.compile(r"\s*<p>((?:(?!</?p\b).)*)</p>\s*", re.DOTALL)
 
 
-class Answers:
-    """A lookup that tells nothing that would make pages depend on more than they show.
+class Drafter:
+    """Makes drafts; one per process, given the targets of all modules."""
 
-    A link needs a name and an address. The line, the signature and the summary of a definition
-    are for previews, which are a file of their own: they are left out, so that an edit to a
-    docstring does not touch the pages that link to it.
-    """
-
-    def __init__(self, lookup: Lookup) -> None:
-        self._lookup = lookup
+    def __init__(self, targets: Mapping[str, Target]) -> None:
+        self._index = Index(targets)
         self._known: dict[str, tuple[Target | None, str]] = {}
 
-    def _answer(self, dotted: str) -> tuple[Target | None, str]:
+    def _look_up(self, dotted: str) -> tuple[Target | None, str]:
+        """What the index has for a name, and its fingerprint.
+
+        A link needs a name and an address. The line, the signature and the summary of a definition
+        are for previews, which are a file of their own: they are left out, so that an edit to a
+        docstring does not touch the pages that link to it.
+        """
         if dotted not in self._known:
             if len(self._known) > MOST_ANSWERS:
                 self._known.clear()
-            found = self._lookup(dotted)
+            found, fingerprint = self._index.lookup(dotted), ""
             if found is not None:
                 bare = replace(found.definition, line=0, signature="", summary="")
-                found = replace(found, definition=bare) if bare != found.definition else found
-            self._known[dotted] = (found, "" if found is None else fingerprint(found))
+                found = replace(found, definition=bare)
+                parts = (bare.kind, bare.dotted, found.url, *found.bases)
+                fingerprint = digest(*parts, repr(sorted(found.attributes.items())))[:20]
+            self._known[dotted] = found, fingerprint
         return self._known[dotted]
 
-    def recorder(self, asked: dict[str, str]) -> Lookup:
-        """A lookup that writes down in `asked` what it answers."""
-
-        def lookup(dotted: str) -> Target | None:
-            target, asked[dotted] = self._answer(dotted)
-            return target
-
-        return lookup
-
-    def hold(self, answers: Mapping[str, str]) -> bool:
-        """Whether the index still answers as it did."""
-        return all(self._answer(dotted)[1] == answer for dotted, answer in answers.items())
-
-
-def fingerprint(target: Target) -> str:
-    """Differs where drafts would: see `Answers`."""
-    definition = target.definition
-    names = sorted(target.attributes.items())
-    parts = (definition.kind, definition.dotted, target.url, *target.bases, repr(names))
-    return digest(*parts)[:20]
-
-
-def _alike(some: Mapping[str, Target], others: Mapping[str, Target]) -> bool:
-    """Whether two collections of targets give the same answers."""
-    return some.keys() == others.keys() and all(
-        one is others[name] or fingerprint(one) == fingerprint(others[name])
-        for name, one in some.items()
-    )
-
-
-#: The targets of the last build of this process, and what they answered.
-_before: list[tuple[Mapping[str, Target], Answers]] = []
-
-
-class Drafter:
-    """Makes drafts; one per process, given the targets of all modules.
-
-    Most edits change no definition: then the answers of the build before are known already.
-    """
-
-    def __init__(self, targets: Mapping[str, Target]) -> None:
-        if not (_before and _alike(_before[0][0], targets)):
-            _before[:] = [(targets, Answers(Index(targets).lookup))]
-        self.answers = _before[0][1]
+    def is_current(self, draft: Draft) -> bool:
+        """Whether the index still gives the results that a draft was made from."""
+        return all(self._look_up(name)[1] == was for name, was in draft.answers.items())
 
     def __call__(self, leaf: Leaf) -> Draft:
         """The draft of one module or prose page."""
-        asked: dict[str, str] = {}
-        page = _Page(leaf, self.answers.recorder(asked))
+        answers: dict[str, str] = {}
+
+        def lookup(dotted: str) -> Target | None:
+            target, answers[dotted] = self._look_up(dotted)
+            return target
+
+        page = _Page(leaf, lookup)
         draft = page.prose() if leaf.prose and not page.is_code else page.module()
-        stamp = digest(leaf.key, *(f"{name}={asked[name]}" for name in sorted(asked)))
-        return replace(draft, answers=asked, stamp=stamp)
+        stamp = digest(leaf.key, *(f"{name}={answers[name]}" for name in sorted(answers)))
+        return replace(draft, answers=answers, stamp=stamp)
 
 
 class _Page:
@@ -143,18 +111,15 @@ class _Page:
         self.lookup = lookup
         self.resolver = Resolver(leaf.module, lookup)
         self.symbols = page_symbols(leaf.module, self.resolver, self.report)
-        self.terms = self._terms()
+        #: The terms of the glossary that the notes of this page may link to.
+        self.terms: Terms | None = None
+        if self.source.own and leaf.url not in (HOME, GLOSSARY):
+            address = relative(leaf.url, GLOSSARY)
+            self.terms = Terms(lookup(SIGN), self.source.display, address)
         names = {section.definition for section in leaf.module.sections}
         self.slugs = Slugs(names | TEMPLATE_IDS)
         self.heading: NoteHtml | None = None
         self.begun = False
-
-    def _terms(self) -> Terms | None:
-        """The terms of the glossary that the notes of this page may link to."""
-        url = self.leaf.url
-        if not self.source.own or url in (HOME, GLOSSARY):
-            return None
-        return Terms(self.lookup(SIGN), self.source.display, relative(url, GLOSSARY))
 
     def module(self) -> Draft:
         """Notes beside highlighted code."""
@@ -208,31 +173,29 @@ class _Page:
             display=self.source.display,
             own=self.source.own,
             prose=self.leaf.prose and not self.is_code,
-            front_matter=front_matter,
             title=" ".join(title.split()),
             title_note=title_note,
             summary=" ".join(summary_note.text.split()) or self._opening(sections),
             summary_note=summary_note,
             sections=tuple(s for s in sections if s.code or any(n.html for n in s.notes)),
+            front_matter=front_matter,
             warning=self.leaf.warning(),
             diagnostics=tuple(self.report),
-            answers={},
-            stamp="",
         )
 
     def _opening(self, sections: list[DraftSection]) -> str:
         """The first paragraph of a page without a summary: of its docstring, if it has one.
 
-        What stands above a docstring is a licence more often than not.
+        A comment above a docstring is a licence more often than not.
         """
-        docstrings = []
-        for shown, section in zip(sections, self.leaf.module.sections, strict=True):
-            if section.definition:
-                break
-            notes = zip(section.notes, shown.notes, strict=True)
-            docstrings += [note.text for written, note in notes if written.kind == "docstring"]
-        opening = [note.text for section in sections[:1] for note in section.notes]
-        return first_words([*docstrings, *opening])
+        written = takewhile(lambda section: not section.definition, self.leaf.module.sections)
+        pairs = [
+            (note.kind, shown.text)
+            for section, draft in zip(written, sections, strict=False)
+            for note, shown in zip(section.notes, draft.notes, strict=True)
+        ]
+        first = [note.text for section in sections[:1] for note in section.notes]
+        return first_words([*(text for kind, text in pairs if kind == "docstring"), *first])
 
     def _title(self, text: str, line: int) -> NoteHtml:
         """A title, rendered as a heading is, so that ``1. Attention`` is no list."""
@@ -274,16 +237,15 @@ class _Page:
         return self.symbols.mark(render_note(text, context))
 
     def _file(self, written: str) -> Link | None:
-        """The page of a source file, by its path as seen from this source or from this page."""
-        if not _FILE.fullmatch(written):
-            return None
-        for start in (self.source.display, self.leaf.url):
+        """The page of a source file, by its path relative to this source or to this page."""
+        for start in (self.source.display, self.leaf.url) if _FILE.fullmatch(written) else ():
             path = posixpath.normpath(posixpath.join(posixpath.dirname(start), written))
-            is_python = path.endswith(".py")
-            target = self.lookup(_dotted(path) if is_python else path)
-            if target is not None:
-                name = target.definition.dotted if is_python else ""
-                return Link(target.url, name)
+            if not path.endswith(".py"):
+                name = path
+            else:
+                name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+            if target := self.lookup(name):
+                return Link(target.url, "" if name == path else target.definition.dotted)
         return None
 
     def _href(self, link: Link) -> str:
@@ -291,12 +253,8 @@ class _Page:
 
 
 def prose_target(source: SourceFile, url: str) -> Target:
-    """What a link to a Markdown file leads to; it is looked up by the file's path."""
+    """The target of links to a Markdown file, looked up by the path of the file."""
     return Target(Definition("module", source.display, "", 1, "", ""), url)
-
-
-def _dotted(path: str) -> str:
-    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 def first_words(texts: Iterable[str]) -> str:

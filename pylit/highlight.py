@@ -1,4 +1,4 @@
-"""Source code to HTML, one line at a time: few elements, and names that lead to definitions.
+"""Source code to HTML, one line at a time, with few elements and with links to definitions.
 
 Pygments reads a whole file once; its tokens are split at line ends, so that each line is HTML of
 its own. Plain names, operators and punctuation stay text. The lines' text together is the source.
@@ -8,7 +8,7 @@ import html
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache, partial
+from functools import cache
 from types import MappingProxyType
 
 from pygments.lexer import Lexer
@@ -42,8 +42,8 @@ _CLASSES: dict[_TokenType, str] = {
 #: A stretch of one line: its class or "", and its text.
 Piece = tuple[str, str]
 Tokens = Iterable[tuple[_TokenType, str]]
-#: Makes the HTML of a name from the class of its token and its text.
-_Name = Callable[[str, str], str]
+#: Offset of a name in its line -> its link and its class.
+_Names = Mapping[int, tuple[Link | None, str]]
 
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 
@@ -59,10 +59,10 @@ def highlight(
 
     `marks` are classes of names, by the same.
     """
-    names: defaultdict[int, dict[int, _Name]] = defaultdict(dict)
-    for place in {*links, *marks}:
-        line, offset = place
-        names[line][offset] = partial(_name, links.get(place), marks.get(place, ""), href)
+    names: defaultdict[int, dict[int, tuple[Link | None, str]]] = defaultdict(dict)
+    for line, offset in {*links, *marks}:
+        place = line, offset
+        names[line][offset] = links.get(place), marks.get(place, "")
     lines = text.split("\n")
     # A line that is too long is data; and Pygments looks from each line of blanks to the end of
     # the blank lines after it.
@@ -71,7 +71,7 @@ def highlight(
     tokens = _tokens(shown, language)
     pieces = _lines(_python(tokens) if language == "python" else tokens)
     return tuple(
-        escape(line) if bare else _emit(piece, names[number])
+        escape(line) if bare else _emit(piece, names[number], href)
         for number, (line, bare, piece) in enumerate(zip(lines, plain, pieces, strict=True), 1)
     )
 
@@ -80,11 +80,11 @@ def highlight_block(code: str, language: str) -> str:
     """HTML of a fenced block in a note; text, escaped, where the language is not known."""
     if any(len(line) > LONGEST for line in code.split("\n")):
         return escape(code)
-    # Many lexers know a comment only by the line feed behind it.
+    # Many lexers recognise a comment only if a line feed follows it.
     tokens = [*_tokens(f"{code}\n", language.strip().lower())]
     if "".join(value for _, value in tokens) != f"{code}\n":
         return escape(code)  # a lexer that loses text
-    return "\n".join(_emit(pieces, {}) for pieces in [*_lines(tokens)][:-1])
+    return "\n".join(_emit(pieces, {}, str) for pieces in [*_lines(tokens)][:-1])
 
 
 def escape(text: str) -> str:
@@ -138,15 +138,16 @@ def _lines(tokens: Tokens) -> Iterator[list[Piece]]:
     yield pieces
 
 
-def _emit(pieces: Iterable[Piece], names: Mapping[int, _Name]) -> str:
+def _emit(pieces: Iterable[Piece], names: _Names, href: Callable[[Link], str]) -> str:
     """HTML of the pieces of a line. A name in a string or comment is not linked."""
     found: list[str] = []
     start = 0
     for kind, text in pieces:
         done = 0
         for word in _IDENTIFIER.finditer(text) if names and kind not in ("hs", "hc") else ():
-            if shown := names.get(start + word.start()):
-                found += [_span(kind, text[done : word.start()]), shown(kind, word[0])]
+            if place := names.get(start + word.start()):
+                found.append(_span(kind, text[done : word.start()]))
+                found.append(_name(*place, href, kind, word[0]))
                 done = word.end()
         found.append(_span(kind, text[done:]))
         start += len(text)

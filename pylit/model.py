@@ -2,11 +2,11 @@
 
     discover -> SourceFile
     parse    -> Module  (with its Definitions and Sections of Notes and code Spans)
-    markdown -> NoteHtml (with its Formulas, Headings, References and FigureUses)
-    xref     -> Target, Link
+    prose    -> NoteHtml (with its Formulas, Headings and FigureUses)
+    names    -> Target, Link
     shapes   -> ModuleShapes (in `pylit.shapes.lines`)
     figures  -> Drawn (in `pylit.figures.gallery`)
-    pages    -> PageView (in `pylit.pages`), SearchPage (in `pylit.search`)
+    pages    -> PageView (in `pylit.render`), SearchPage (in `pylit.search`)
 
 Lines count from 1 everywhere; columns count from 1 in what a person reads and from 0 in offsets.
 """
@@ -15,7 +15,7 @@ import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pylit.cache import digest
 from pylit.diagnostics import Diagnostic
@@ -57,7 +57,7 @@ class Span:
 class Note:
     """Prose of a module: a docstring, or a block of adjacent comment lines.
 
-    Line ``i`` of `text` (counted from 0) stands on source line ``first_line + i``, always:
+    Line ``i`` of `text` (counted from 0) is source line ``first_line + i``, always:
     dedenting and stripping ``#`` or quotes never adds or removes a line in the middle.
     """
 
@@ -94,7 +94,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Notes and the code they stand beside; either may be missing, never both."""
+    """Notes and the code beside them; either may be missing, never both."""
 
     notes: tuple[Note, ...]
     code: Span | None
@@ -127,20 +127,20 @@ class Formula:
 
 
 def formula_slot(index: int) -> str:
-    """The text that stands in for formula `index` until mathematics is rendered.
+    """The placeholder of formula `index` until mathematics is rendered.
 
     Private-use characters, which the Markdown stage removes from what authors write.
     """
     return f"\ue000{index}\ue001"
 
 
-#: What a function of ``docs_src/figures`` makes, and how a note asks for it.
+#: The result of a function of ``docs_src/figures``, and its block in a note.
 FigureKind = Literal["figure", "table"]
 
 
 @dataclass(frozen=True, slots=True)
 class FigureUse:
-    """A place in a note that asks for a figure, or for a table."""
+    """A block of a note that includes a figure or a table."""
 
     #: File and function, ``masks.causal``.
     name: str
@@ -150,7 +150,7 @@ class FigureUse:
 
 
 def figure_slot(name: str, part: Literal["picture", "below"]) -> str:
-    """The text that stands in for a part of a figure until its page is finished."""
+    """The placeholder of a part of a figure until its page is finished."""
     return f"\ue002{part} {name}\ue003"
 
 
@@ -169,38 +169,24 @@ class Heading:
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
-    """A link or image address as written in a note, kept so that the audit can name its line."""
-
-    href: str
-    line: int
-
-
-@dataclass(frozen=True, slots=True)
-class Citation:
-    """A work that a note cites."""
-
-    key: str
-    line: int
-
-
-@dataclass(frozen=True, slots=True)
 class NoteHtml:
     """A note after Markdown."""
 
     html: str
     formulas: tuple[Formula, ...] = ()
     headings: tuple[Heading, ...] = ()
-    references: tuple[Reference, ...] = ()
+    #: Addresses of links and images as written, each with its line.
+    references: tuple[tuple[str, int], ...] = ()
     figures: tuple[FigureUse, ...] = ()
     #: Plain text, a line for each paragraph and a form feed for each heading.
     text: str = ""
-    citations: tuple[Citation, ...] = ()
+    #: Keys of works, each with its line.
+    citations: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a definition is shown, and what a preview of it says."""
+    """The address of a definition, and what other modules resolve by it."""
 
     definition: Definition
     #: From the site's root: ``labml_nn/transformers/mha.html#MultiHeadAttention``.
@@ -217,7 +203,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """An address an identifier leads to."""
+    """The target of an identifier in code."""
 
     #: From the site's root, or absolute when `external`.
     url: str
@@ -226,33 +212,15 @@ class Link:
     external: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CodeLine:
+class CodeLine(NamedTuple):
     """One line of code, highlighted and linked."""
 
     number: int
     html: str
-    #: What a run made of it, shown at its end; empty where there is nothing to tell.
-    chip: str = ""
-    #: As many columns as it takes to show the chip beside the line, rounded up; empty if there is
-    #: always room, "over" if there hardly ever is.
-    room: str = ""
-    #: False if the runs of the module came to other lines only.
-    ran: bool = True
 
 
-#: In the text of a note, the place of a heading: what follows stands under it.
+#: In the text of a note, the position of a heading.
 HEADING = "\f"
-
-
-@dataclass(frozen=True, slots=True)
-class SectionView:
-    """A section as the template shows it."""
-
-    #: Element id: the qualified name, or empty. Headings carry their own ids inside `note`.
-    anchor: str
-    note: str
-    code: tuple[CodeLine, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +244,7 @@ class PageGroup:
 
 @dataclass(frozen=True, slots=True)
 class SiteView:
-    """What every template may know about the site."""
+    """The site as every template reads it."""
 
     title: str
     summary: str
@@ -290,13 +258,20 @@ class SiteView:
     hood: tuple[PageGroup, ...] = ()
     #: Where all pages are listed: a page of its own beside the home page of a site with lessons.
     index: str = "index.html"
-    #: Whether it has to do without what comes from npm: fonts, and the pictures of pages.
+    #: Whether the packages of npm are missing, and so fonts and the pictures of pages.
     bare: bool = False
 
 
-#: Name of a class or function at the top of a module -> addresses of what its code names, in order.
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """The pages before and after one page, and what they are neighbours in."""
+
+    previous: PageLink | None = None
+    next: PageLink | None = None
+    path_title: str = ""
+
+
 Uses = Mapping[str, tuple[str, ...]]
-#: Name of a function at the top of a module -> address of the method that it is a kernel for.
 Kernels = Mapping[str, str]
 
 
@@ -319,22 +294,23 @@ class Draft:
     display: str
     own: bool
     prose: bool
-    front_matter: Mapping[str, str]
-    #: Plain text, and as the head of the page shows it.
+    #: Plain text; `title_note` and `summary_note` have the HTML.
     title: str
     title_note: NoteHtml
     summary: str
     summary_note: NoteHtml
     sections: tuple[DraftSection, ...]
-    warning: str
-    diagnostics: tuple[Diagnostic, ...]
-    #: What it asked of the index -> fingerprint of the answer.
-    answers: Mapping[str, str]
+    front_matter: Mapping[str, str] = field(default_factory=dict)
+    #: Why the page has no notes.
+    warning: str = ""
+    diagnostics: tuple[Diagnostic, ...] = ()
+    #: Each name looked up in the index -> fingerprint of the result.
+    answers: Mapping[str, str] = field(default_factory=dict)
     #: Digest of everything that it was made from; equal stamps are equal drafts.
-    stamp: str
-    #: What the classes and functions of the module use.
+    stamp: str = ""
+    #: Class or function at the top of the module -> addresses of what its code names, in order.
     uses: Uses = field(default_factory=dict)
-    #: The methods that functions of the module are kernels for.
+    #: Function at the top of the module -> address of the method that it is a kernel for.
     kernels: Kernels = field(default_factory=dict)
 
     def notes(self) -> tuple[NoteHtml, ...]:
@@ -343,28 +319,28 @@ class Draft:
         return (self.title_note, self.summary_note, *sections)
 
     def formulas(self) -> list[tuple[str, bool]]:
-        """The TeX of its formulas, each with whether it stands on a line of its own."""
+        """The TeX of its formulas, each with whether it is a display formula."""
         found = (f for note in self.notes() for f in note.formulas)
         return [(formula.marked or formula.tex, formula.display) for formula in found]
 
     @property
     def minutes(self) -> int:
-        """How long it takes to read, at 220 words a minute, and 25 lines of code."""
+        """Reading time, at 220 words or 25 lines of code a minute."""
         words = sum(len(note.text.split()) for note in self.notes())
         lines = sum(len(section.code) for section in self.sections)
         return max(round(words / 220 + lines / 25), 1)
 
     def figures(self) -> tuple[FigureUse, ...]:
-        """The figures that its notes ask for."""
+        """The figures of its notes."""
         return tuple(figure for note in self.notes() for figure in note.figures)
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A page as it was parsed: what a build keeps of it in memory."""
+    """A parsed page, as a build has it in memory."""
 
-    #: All of it, if it is the site's own, or if the cache could not take it. Else it has no text,
-    #: and names that others may link to are without what only previews tell of them.
+    #: Whole for a page of the site's own, and without a cache. Else it has no text, and its
+    #: targets have no summaries, which only previews show.
     module: Module
     url: str
     prose: bool
@@ -384,7 +360,6 @@ class Leaf:
         """Why its page has no notes, when Python cannot parse the module."""
         if self.module.parsed or self.prose:
             return ""
-        # In the words of the parser's complaint.
         why = next(d for d in self.diagnostics if d.code == "syntax")
         place = f"line {why.line}: " if why.line else ""
         reason = f"({place}{why.message})"
@@ -395,26 +370,14 @@ class Leaf:
 Gathered = tuple[Leaf, Draft]
 
 
-def gathered(url: str, title: str, summary: str, notes: Sequence[NoteHtml]) -> Gathered:
+def gathered(url: str, title: str, summary: str, notes: Sequence[NoteHtml] = ()) -> Gathered:
     """The page at an address of the site, with its notes in order."""
     name = url.removesuffix(".html")
-    source = SourceFile(Path(url), name, url, False, True, "", "")
+    heads = [NoteHtml(html.escape(text), text=text) for text in (title, summary)]
+    section = DraftSection("", tuple(notes), ())
+    stamp = digest("gathered", url, title, summary, repr(tuple(notes)))
     draft = Draft(
-        name=name,
-        url=url,
-        display=url,
-        own=True,
-        prose=True,
-        front_matter={},
-        title=title,
-        title_note=NoteHtml(html.escape(title), text=title),
-        summary=summary,
-        summary_note=NoteHtml(html.escape(summary), text=summary),
-        sections=(DraftSection("", tuple(notes), ()),),
-        warning="",
-        diagnostics=(),
-        answers={},
-        stamp=digest("gathered", url, title, summary, repr(tuple(notes))),
+        name, url, url, True, True, title, heads[0], summary, heads[1], (section,), stamp=stamp
     )
-    module = Module(source, {}, (), (Section((), None),))
-    return Leaf(module, url, True, draft.stamp), draft
+    source = SourceFile(Path(url), name, url, False, True, "", "")
+    return Leaf(Module(source, {}, (), (Section((), None),)), url, True, stamp), draft

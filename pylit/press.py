@@ -1,10 +1,10 @@
 """The last stage: drafts become HTML pages, with the files beside them."""
 
 import datetime
-import html
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from html import escape
 from itertools import chain
 
 from pylit.addresses import ALL, HOME, HOOD, MISSING, canonical, file_path
@@ -28,13 +28,13 @@ from pylit.indexes import (
     text_url,
 )
 from pylit.links import AuditedPage, audit, facts
-from pylit.model import Draft, Leaf
+from pylit.model import Draft, Leaf, gathered
 from pylit.outcome import progress
-from pylit.pages import PageView, Place, card_of, page_view, tex_faults
+from pylit.pages import Place, card_of, tex_faults
 from pylit.parse import read_static
 from pylit.previews import preview_files, preview_path, preview_script
 from pylit.references import BIBLIOGRAPHY, Cited, unknown, work_previews
-from pylit.render import Renderer
+from pylit.render import Kind, PageView, Renderer, page_view
 from pylit.search import SearchIndex, SearchPage, search_page
 from pylit.shapes.lines import ModuleShapes
 from pylit.site import Site, page_link
@@ -152,7 +152,7 @@ class Press:
         formulas = (formula for note in draft.notes() for formula in note.formulas)
         shown = [typeset_formula(formula, typeset) for formula in formulas]
         written: dict[str, tuple[int, str]] = {}
-        for line, href in ((r.line, r.href) for note in draft.notes() for r in note.references):
+        for href, line in (pair for note in draft.notes() for pair in note.references):
             written.setdefault(href, (line, "".join(lines[line - 1 : line])))
         return Page(
             html,
@@ -174,21 +174,21 @@ class Press:
     def _lists(self) -> Iterator[Page]:
         """The home page, the lists of pages and the 404 page, unless an author wrote them."""
         site, view = self.site, self.site.view
-        pages = [
-            PageView("home", HOME, view.title, view.summary),
-            PageView("missing", MISSING, "Page not found", "There is no page at this address."),
+        pages: list[tuple[Kind, str, str, str]] = [
+            ("home", HOME, view.title, view.summary),
+            ("missing", MISSING, "Page not found", "There is no page at this address."),
         ]
         if view.paths:
-            pages.append(PageView("list", ALL, "All pages", "Every page of this site, by subject."))
+            pages.append(("list", ALL, "All pages", "Every page of this site, by subject."))
         if view.hood:
             about = "The code around the lessons: fast kernels, training, saving and drawing."
-            pages.append(PageView("list", HOOD, "Under the hood", about))
+            pages.append(("list", HOOD, "Under the hood", about))
         taken = {draft.url for draft in site.drafts}
-        for page in pages:
-            if page.url not in taken:
-                title, summary = html.escape(page.title), html.escape(page.summary)
-                text = self._html(replace(page, title_html=title, summary_html=summary))
-                yield Page(text, AuditedPage(page.url, *facts(text), page.url, {}, True))
+        for kind, url, title, summary in pages:
+            if url not in taken:
+                _, draft = gathered(url, title, summary)
+                text = self._html(PageView(kind, draft, escape(title), escape(summary)))
+                yield Page(text, AuditedPage(url, *facts(text), url, {}, True))
 
     def _texts(self) -> Iterator[tuple[str, bytes]]:
         """The pages as Markdown, and ``llms.txt``."""
@@ -240,7 +240,7 @@ class Press:
             if url := card_of(draft):
                 drawn = (self._figures.get(use.name) for use in draft.figures())
                 picture = next((one.picture for one in drawn if one), "")
-                above = site.place(leaf, draft).path_title
+                above = site.place(leaf, draft).around.path_title
                 svg = cards.svg(draft.title, draft.summary, above, site.view.title, picture)
                 key, make = digest(site.generator, svg), partial(cards.png, svg)
                 yield file_path(url), site.cache.get(f"card {draft.url}", key, make)

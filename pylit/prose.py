@@ -29,14 +29,12 @@ from pylit.glossary import Terms
 from pylit.highlight import highlight_block
 from pylit.model import (
     HEADING,
-    Citation,
     FigureKind,
     FigureUse,
     Formula,
     Heading,
     Link,
     NoteHtml,
-    Reference,
     figure_slot,
     formula_slot,
 )
@@ -222,7 +220,7 @@ class _NoteRenderer:
         context.report.fault(context.own, where, code, message, hint, source)
 
     def _refer(self, address: str, line: int) -> None:
-        self._found["references"].append(Reference(address, self._context.first_line + line))
+        self._found["references"].append((address, self._context.first_line + line))
 
     def _claim(self, anchor: str, place: _Place) -> None:
         if not self._context.slugs.claim(anchor):
@@ -336,7 +334,7 @@ class _NoteRenderer:
                 self._fault("citation", f"no work `{key}` in the bibliography", work, at)
                 work = Cited(key, "", "")
             else:
-                self._found["citations"].append(Citation(key, self._context.first_line + place[0]))
+                self._found["citations"].append((key, self._context.first_line + place[0]))
             name = work.year if part["bare"] else f"{work.short} {work.year}".rstrip()
             where = " ".join((part["place"] or "").split())
             shown.append((f"{name}, {where}" if where else name, work.href))

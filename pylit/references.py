@@ -232,7 +232,7 @@ def _citations(draft: Draft) -> dict[str, dict[tuple[str, str], None]]:
         place = (name, name) if name else place
         for note in notes:
             events = [(h.line, "", (h.slug, h.text)) for h in note.headings]
-            events += [(c.line, c.key, place) for c in note.citations]
+            events += [(line, key, place) for key, line in note.citations]
             for _, key, heading in sorted(events):
                 if key:
                     found.setdefault(key, {}).setdefault(place)

@@ -1,26 +1,150 @@
-"""Pages as HTML, by the templates of the theme."""
+"""A page as HTML: its draft, place, formulas and shapes, put into the templates of a theme."""
 
 import re
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import chain
+from html import escape
 from pathlib import Path
+from typing import Literal
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from pylit.addresses import canonical, relative, slugify
-from pylit.model import SiteView
-from pylit.pages import PageView
-from pylit.rows import rows
+from pylit.addresses import HOME, MISSING, canonical, relative, slugify
+from pylit.indexes import text_url
+from pylit.model import Draft, Module, NoteHtml, SiteView
+from pylit.pages import Place, Related, card_of, paper_url
+from pylit.rows import Block, Row, rows
+from pylit.shapes.lines import ModuleShapes
+from pylit.symbols import Typeset, typeset_formula
+from pylit.tex import fill
 
+#: What a page is: the name of its template.
+Kind = Literal["module", "prose", "home", "list", "missing"]
+_SPECIAL: Mapping[str, Kind] = {HOME: "home", MISSING: "missing"}
+#: Names in an import line, at most.
+_IMPORTED = 4
+#: Links in a list of related definitions, at most.
+_MOST_LINKS = 12
+#: Lines under the note of a method, and of a function that is a kernel for one.
+_KERNELS = {
+    "kernels": "Also computed, with the same result, by the kernel",
+    "references": "Kernel for",
+}
+#: Columns that a line of code and its chip may take beside each other: up to the first there is
+#: always room beside a note; `css/55-shapes.css` has a rule for each of the others.
+_ROOMS = range(64, 129, 4)
 #: Fonts of every page, and those that a formula needs to be laid out, by what it contains.
-FONTS = ("serif", "sans", "mono", "serif-italic")
-MATH_FONTS = {"<mjx-c": ("mjx-ncm-n", "mjx-ncm-zero"), "<mjx-break": ("mjx-ncm-brk",)}
-
+_FONTS = ("serif", "sans", "mono", "serif-italic")
+_MATH_FONTS = {"<mjx-c": ("mjx-ncm-n", "mjx-ncm-zero"), "<mjx-break": ("mjx-ncm-brk",)}
 #: Inline code and formulas of up to 20 characters, such as ``[T, B, C]``, stay on one line; in the
 #: narrowest window they fit into a list inside a list. Longer ones are marked, for they are few.
 _LONG = re.compile(r'<code(?=>[^<]{21})|<mjx-container(?=[^>]* data-tex="[^"]{21})')
+
+
+@dataclass(frozen=True, slots=True)
+class PageView:
+    """A page as a template reads it."""
+
+    kind: Kind
+    draft: Draft
+    #: As HTML, with formulas.
+    title: str
+    summary: str
+    place: Place = Place()  # noqa: RUF009 - a value that never changes
+    #: Level, anchor and HTML of each line of the outline.
+    outline: tuple[tuple[int, str, str], ...] = ()
+    #: Each section as a row; `Renderer` lays them out anew.
+    sections: tuple[Row, ...] = ()
+    shapes: ModuleShapes = ModuleShapes()  # noqa: RUF009 - a value that never changes
+    #: Address of the picture of it for other sites.
+    card: str = ""
+    #: The import statement for the copy button.
+    import_line: str = ""
+
+
+def page_view(
+    draft: Draft,
+    module: Module,
+    place: Place,
+    typeset: Typeset,
+    shapes: ModuleShapes = ModuleShapes(),  # noqa: B008 - a value that never changes
+) -> PageView:
+    """The view of a page that has a draft."""
+    sections = []
+    for section in draft.sections:
+        note = "".join(_filled(note, typeset) for note in section.notes)
+        if note:
+            note += _kernels(place.related.get(section.definition, {}), draft.url)
+        blocks = (Block(section.definition, section.code),) if section.code else ()
+        sections.append(Row(section.definition, note, blocks))
+    return PageView(
+        kind=_SPECIAL.get(draft.url, "prose") if draft.prose else "module",
+        draft=draft,
+        title=_filled(draft.title_note, typeset),
+        summary=_filled(draft.summary_note, typeset),
+        place=place,
+        outline=tuple(_outline(draft, module, typeset)),
+        sections=tuple(sections),
+        shapes=shapes,
+        card=card_of(draft),
+        import_line="" if draft.prose else import_line(module),
+    )
+
+
+def _filled(note: NoteHtml, typeset: Typeset) -> str:
+    return fill(note.html, [typeset_formula(f, typeset) for f in note.formulas])
+
+
+def _outline(draft: Draft, module: Module, typeset: Typeset) -> Iterator[tuple[int, str, str]]:
+    """Headings of the notes; a definition whose note has none is listed under its name."""
+    kinds = {d.qualname: d.kind for d in module.definitions}
+    for section in draft.sections:
+        for note in section.notes:
+            formulas = [typeset_formula(f, typeset) for f in note.formulas]
+            for heading in note.headings:
+                if heading.level <= 3:
+                    yield max(heading.level, 2), heading.slug, fill(heading.html, formulas)
+        name = section.definition.rpartition(".")[2]
+        headed = any(note.headings for note in section.notes)
+        if name and not headed and not name.startswith("_"):
+            level = 3 if kinds.get(section.definition) == "method" else 2
+            yield level, section.definition, f"<code>{name}</code>"
+
+
+def _kernels(related: Related, page: str) -> str:
+    kinds = [kind for kind in _KERNELS if kind in related]
+    lines = [f"{_KERNELS[kind]} {definition_links(page, related[kind])}" for kind in kinds]
+    return f'<p class="related">{"<br>".join(lines)}</p>\n' if lines else ""
+
+
+def definition_links(page: str, related: Sequence[tuple[str, str, str]]) -> Markup:
+    """Links from a page to related definitions."""
+    links = [
+        f'<a class="x" href="{escape(relative(page, address))}" data-x="{escape(dotted)}">'
+        f"{escape(name)}</a>"
+        for address, name, dotted in related[:_MOST_LINKS]
+    ]
+    more = len(related) - _MOST_LINKS
+    return Markup(", ".join(links) + (f", and {more} more" if more > 0 else ""))
+
+
+def import_line(module: Module) -> str:
+    """What a reader types to use the module: the definition that has its name, else its public
+    classes, or functions if it has none.
+    """
+    if not module.parsed or not all(p.isidentifier() for p in module.source.name.split(".")):
+        return ""
+    top = [d for d in module.definitions if d.qualname and "." not in d.qualname]
+    public = [d for d in top if not d.qualname.startswith("_")]
+    package, _, name = module.source.name.rpartition(".")
+    names = [name] if name in {d.qualname for d in public} else []
+    names = names or [d.qualname for d in public if d.kind == "class"]
+    names = names or [d.qualname for d in public if d.kind == "function"]
+    if 0 < len(names) <= _IMPORTED:
+        return f"from {module.source.name} import {', '.join(names)}"
+    return f"from {package} import {name}" if package else f"import {name}"
 
 
 class Renderer:
@@ -29,8 +153,8 @@ class Renderer:
     Args:
         folders: Of the templates, and of ``cards`` for the home page, in the order in which they
             are searched; a page is shown by the template named after its kind.
-        site: What every template may know.
-        stamp: Of the templates: with another, they are read again.
+        site: The site as every template reads it.
+        stamp: Of the templates; they are read again when it changes.
     """
 
     def __init__(self, folders: tuple[Path, ...], site: SiteView, stamp: str = "") -> None:
@@ -39,15 +163,27 @@ class Renderer:
 
     def page(self, view: PageView) -> str:
         """The HTML of a page."""
-        view = replace(view, card="") if self._site.bare else view
+        draft, site = view.draft, self._site
+        related = view.place.related.items()
+        table = [pair for pair in related if pair[1].keys() & {"built_from", "used_by"}]
+        notes = view.title + view.summary + "".join(row.note for row in view.sections)
+        fonts = [font for sign, some in _MATH_FONTS.items() if sign in notes for font in some]
         return self._environment.get_template(f"{view.kind}.html").render(
             page=view,
-            site=self._site,
-            rows=rows(view.sections),
-            preloads=() if self._site.bare else _preloads(view),
-            href=partial(relative, view.url),
-            canonical=self._site.base_url and canonical(self._site.base_url, view.url),
-            minutes=f"{view.minutes} minute{'s' * (view.minutes > 1)}",
+            draft=draft,
+            place=view.place,
+            site=site,
+            rows=rows(view.sections) if view.kind == "module" else (),
+            # Fonts that the page uses, loaded before it is painted.
+            preloads=() if site.bare else (*_FONTS, *fonts),
+            href=partial(relative, draft.url),
+            definition_links=partial(definition_links, draft.url),
+            absolute=partial(canonical, site.base_url),
+            canonical=canonical(site.base_url, draft.url) if site.base_url else "",
+            text_url=text_url(draft),
+            card="" if site.bare else view.card,
+            related=table,
+            paper_url=paper_url(draft.front_matter.get("paper", "")),
         )
 
 
@@ -57,7 +193,6 @@ def _environment(folders: tuple[Path, ...], stamp: str) -> Environment:
     environment = Environment(
         loader=FileSystemLoader(folders),
         autoescape=True,
-        extensions=["jinja2.ext.do"],
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -65,14 +200,15 @@ def _environment(folders: tuple[Path, ...], stamp: str) -> Environment:
     )
     environment.filters["breakable"] = breakable
     environment.filters["slug"] = slugify
+    environment.filters["room"] = _room
     return environment
 
 
-def _preloads(view: PageView) -> tuple[str, ...]:
-    """The fonts that a page surely uses: asked for at once, they come before it is painted."""
-    notes = (view.title_html, view.summary_html, view.body, *(s.note for s in view.sections))
-    used = [fonts for sign, fonts in MATH_FONTS.items() if any(sign in note for note in notes)]
-    return FONTS + tuple(chain.from_iterable(used))
+def _room(columns: int) -> str:
+    """The class of a line of code with a chip; the style sheet has their widths."""
+    if columns <= _ROOMS.start:
+        return ""
+    return next((f"w{room}" for room in _ROOMS if columns <= room), "over")
 
 
 def breakable(note: str) -> Markup:

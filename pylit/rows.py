@@ -1,4 +1,4 @@
-"""Sections as rows of a page: what stands beside what, and what needs the whole width.
+"""Sections as rows of a page: which note is beside which code, and which needs the whole width.
 
 The rules of `pylit.parse` say which note belongs to which code. Laid out as they are,
 they leave holes: a docstring is taller than the one line of its class. Here the code that follows
@@ -9,20 +9,20 @@ above both columns.
 import math
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from pylit.model import CodeLine, SectionView
+from pylit.model import CodeLine
 
 #: Letters of a note from which on an introduction takes the whole width, although it has code.
 LONG = 700
 #: Notes of the whole width with so many letters are set in two columns where there is room: a
-#: shorter one needs none, and of a longer one the eye would not find the second column.
+#: shorter one needs none, and with a longer one the second column would begin out of sight.
 COLUMNS = range(450, 1900)
 #: A note of so few letters may stay in sight while its code, if it is longer than `SCREENFUL`,
 #: passes by.
 BRIEF = 600
-#: Lines of code that surely fit on a screen.
+#: Lines of code that fit on a screen.
 SCREENFUL = 18
 #: Pixels by which a note may be taller than its code.
 HOLE = 60
@@ -37,7 +37,7 @@ _TALL = ("<table", "<pre", "<details", "<img", "<figure", ' display="true"')
 _ENDS = re.compile(r"<(/?)([a-zA-Z][\w-]*)[^>]*?(/?)>")
 _VOID = {"br", "hr", "img", "input", "col", "wbr"}
 _ACROSS = re.compile(r"<(table|pre|figure|h[23])\b")
-#: Of a row with such code, nobody reads more than its first line.
+#: Lines of imports, which are folded.
 _IMPORTS = re.compile(r"(import |from |__all__|#include|[\s)\]}]|$)")
 _NAMES = re.compile(r"(?:import|from) ([\w.]+)")
 
@@ -52,12 +52,12 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A note and the code beside it. Several blocks of code stand under each other."""
+    """A note and the blocks of code beside it, from top to bottom."""
 
     anchor: str
     note: str
     blocks: tuple[Block, ...] = ()
-    #: What stands for the code until a reader opens it.
+    #: Summary of folded code.
     folded: str = ""
     opening: bool = False
 
@@ -70,7 +70,8 @@ class Row:
     def classes(self) -> str:
         """How the style sheet is to lay it out."""
         if self.note and self.blocks:
-            return "brief" if self.lines > SCREENFUL and _is_brief(self.note) else ""
+            brief = letters(self.note) <= BRIEF and not any(tag in self.note for tag in _TALL)
+            return "brief" if self.tall and brief else ""
         if self.blocks:
             return "wide" if self.folded else "bare"
         # An introduction is read in one column.
@@ -83,10 +84,10 @@ class Row:
         return bool(self.note) and self.lines > SCREENFUL
 
 
-def rows(sections: Iterable[SectionView]) -> tuple[Row, ...]:
-    """The rows of a page, in order; every line of code is in one of them."""
+def rows(sections: Iterable[Row]) -> tuple[Row, ...]:
+    """The rows of a page, in order, from those of its sections; every line of code is in one."""
     result: list[Row] = []
-    # Code whose note stands above: it comes before the code of the next note.
+    # Code whose note is above it: it comes before the code of the next note.
     waiting: tuple[Block, ...] = ()
     owner = ""
     for row in _joined(sections):
@@ -112,21 +113,19 @@ def rows(sections: Iterable[SectionView]) -> tuple[Row, ...]:
     return (*result, Row("", "", waiting)) if waiting else tuple(result)
 
 
-def _joined(sections: Iterable[SectionView]) -> Iterator[Row]:
-    """Notes with their code, and with what follows it and has nothing to say of its own."""
-    row: Row | None = None
+def _joined(sections: Iterable[Row]) -> list[Row]:
+    """Notes with their code, and with the code after it that has no note and the same owner."""
+    found = [Row("", "")]
     for section in sections:
-        blocks = (Block(section.anchor, section.code),) if section.code else ()
-        joins = row and row.anchor and row.blocks and not section.note
-        if row and joins and _belongs(section.anchor, row.anchor):
-            row = Row(row.anchor, row.note, (*row.blocks, *blocks))
-            continue
-        if row:
-            yield row
-        # The note's row has the anchor, and its first block needs none.
-        row = Row(section.anchor, section.note, tuple(Block("", b.lines) for b in blocks))
-    if row:
-        yield row
+        last = found[-1]
+        joins = last.anchor and last.blocks and not section.note
+        if joins and _belongs(section.anchor, last.anchor):
+            found[-1] = replace(last, blocks=(*last.blocks, *section.blocks))
+        else:
+            # The row has the anchor, and its first block needs none.
+            blocks = tuple(Block("", block.lines) for block in section.blocks)
+            found.append(replace(section, blocks=blocks))
+    return found[1:]
 
 
 def _belongs(anchor: str, owner: str) -> bool:
@@ -144,7 +143,7 @@ def _imports(blocks: tuple[Block, ...]) -> Row:
 
 
 def split(note: str, lines: int) -> tuple[str, str]:
-    """What of a note goes above both columns, and what stands beside so many lines of code."""
+    """The parts of a note above both columns, and beside so many lines of code."""
     parts = list(_elements(note))
     room = lines * _CODE_LINE + _CODE_GAP + HOLE
     # How tall the rest of the note is from each of its elements on.
@@ -192,7 +191,3 @@ def _height(part: str) -> float:
 def letters(note: str) -> int:
     """About how many letters a reader sees; formulas count as little as they take."""
     return len(_TAG.sub("", _HEARD.sub("", note)))
-
-
-def _is_brief(note: str) -> bool:
-    return letters(note) <= BRIEF and not any(sign in note for sign in _TALL)

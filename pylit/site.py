@@ -3,7 +3,6 @@
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from pylit.addresses import ALL, HOME, Addresses, module_url, prose_url
 from pylit.cache import Cache, digest
@@ -19,6 +18,7 @@ from pylit.model import (
     Gathered,
     Leaf,
     Module,
+    Neighbours,
     PageGroup,
     PageLink,
     SiteView,
@@ -68,17 +68,16 @@ def other_groups(groups: Iterable[PageGroup], drafts: Sequence[Draft]) -> tuple[
     )
 
 
-def neighbours(groups: Iterable[PageGroup]) -> dict[str, dict[str, Any]]:
-    """The neighbours of each page in the first group that contains it, as fields of a `Place`.
+def neighbours(groups: Iterable[PageGroup]) -> dict[str, Neighbours]:
+    """The neighbours of each page in the first group that contains it.
 
     They have no summary: an edit to that then changes no other page.
     """
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Neighbours] = {}
     for group in groups:
         around = (None, *(replace(page, summary="", notebook="") for page in group.pages), None)
         for number, page in enumerate(group.pages):
-            previous, following = around[number], around[number + 2]
-            beside = {"previous": previous, "next": following, "path_title": group.title}
+            beside = Neighbours(around[number], around[number + 2], group.title)
             found.setdefault(page.url, beside)
     return found
 
@@ -199,8 +198,8 @@ class Site:
     def place(self, leaf: Leaf, draft: Draft) -> Place:
         """The packages around a page, its neighbours and its relations."""
         where = place(draft, leaf.source.path, self.options.root, self.config, self._urls)
-        beside, related = self._neighbours.get(draft.url, {}), self._related.get(draft.url, {})
-        return replace(where, **beside, related=related)
+        beside = self._neighbours.get(draft.url, where.around)
+        return replace(where, around=beside, related=self._related.get(draft.url, {}))
 
     def search_entry(self, page: SearchPage) -> tuple[SearchPage, int]:
         """A page with its aliases for the search, and its rank."""

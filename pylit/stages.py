@@ -61,7 +61,7 @@ def draft_pages(site: Site, leaves: Sequence[Leaf], maths: MathRenderer) -> list
 
     def load(leaf: Leaf) -> Draft | None:
         draft: Draft | None = site.cache.load(f"draft {leaf.url}", leaf.key)
-        return _slim(draft) if draft and drafter.answers.hold(draft.answers) else None
+        return _slim(draft) if draft and drafter.is_current(draft) else None
 
     def take(made: tuple[Draft, list[tuple[str, bool]]]) -> Draft:
         draft, formulas = made

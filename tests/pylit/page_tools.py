@@ -1,7 +1,10 @@
 """Pages made by hand."""
 
-from pylit.model import CodeLine, PageGroup, PageLink, SectionView, SiteView
-from pylit.pages import PageView
+from dataclasses import replace
+
+from pylit.model import CodeLine, PageGroup, PageLink, SiteView, gathered
+from pylit.render import PageView
+from pylit.rows import Block, Row
 
 SITE = SiteView(
     title="The <site>",
@@ -21,11 +24,13 @@ def code(first: int, count: int = 1) -> tuple[CodeLine, ...]:
     )
 
 
-def section(note: str = "", lines: tuple[CodeLine, ...] = (), anchor: str = "") -> SectionView:
-    return SectionView(anchor, note, lines)
+def section(note: str = "", lines: tuple[CodeLine, ...] = (), anchor: str = "") -> Row:
+    return Row(anchor, note, (Block(anchor, lines),) if lines else ())
 
 
-def view(**fields: object) -> PageView:
-    """A page of a module."""
-    given = {"kind": "module", "url": "pkg/sub/mod.html", "title": "A & B", "summary": 'Say "x".'}
-    return PageView(**(given | fields))  # type: ignore[arg-type]
+def view(url: str = "pkg/sub/mod.html", **fields: object) -> PageView:
+    """A page of a module; front matter and warning are those of its draft."""
+    _, draft = gathered(url, "A & B", 'Say "x".')
+    drafted = {name: fields.pop(name) for name in ("front_matter", "warning") if name in fields}
+    given = {"kind": "module", "title": "A &amp; B", "summary": ""} | fields
+    return PageView(draft=replace(draft, **drafted), **given)  # type: ignore[arg-type]

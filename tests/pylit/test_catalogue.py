@@ -22,16 +22,11 @@ def draft(name: str, *, package: bool = False, empty: bool = False) -> Draft:
         display=one.display,
         own=True,
         prose=False,
-        front_matter={},
         title=name,
         title_note=nothing,
         summary="",
         summary_note=nothing,
         sections=sections,
-        warning="",
-        diagnostics=(),
-        answers={},
-        stamp="",
     )
 
 
@@ -94,8 +89,6 @@ def test_what_no_group_names_is_listed_and_empty_packages_are_not() -> None:
 def test_neighbours_are_those_of_the_first_group_that_has_the_page() -> None:
     a, b, c = (PageLink(f"{n}.html", n) for n in "abc")
     found = neighbours([PageGroup("path", "", (a, b)), PageGroup("group", "", (c, b, a))])
-    assert found == {
-        "a.html": {"previous": None, "next": b, "path_title": "path"},
-        "b.html": {"previous": a, "next": None, "path_title": "path"},
-        "c.html": {"previous": None, "next": b, "path_title": "group"},
-    }
+    assert (found["a.html"].previous, found["a.html"].next) == (None, b)
+    assert (found["b.html"].previous, found["b.html"].next) == (a, None)
+    assert (found["c.html"].next, found["c.html"].path_title) == (b, "group")

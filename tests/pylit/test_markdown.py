@@ -10,7 +10,7 @@ from note_tools import readable, render
 
 from pylit.addresses import Slugs
 from pylit.diagnostics import Report, Severity
-from pylit.model import Heading, Reference
+from pylit.model import Heading
 
 GOLDEN = Path(__file__).parent / "golden" / "markdown"
 CASES = sorted(GOLDEN.glob("*.md"))
@@ -38,12 +38,12 @@ def test_every_address_is_kept_with_its_line() -> None:
         "https://example.org/f"
     )
     assert render(text, first_line=5).references == (
-        Reference("a.html", 5),
-        Reference("../../labml_nn/transformers/mha.html", 6),
-        Reference("c.svg", 8),
-        Reference("d.html", 10),
-        Reference("e.svg", 13),
-        Reference("https://example.org/f", 16),
+        ("a.html", 5),
+        ("../../labml_nn/transformers/mha.html", 6),
+        ("c.svg", 8),
+        ("d.html", 10),
+        ("e.svg", 13),
+        ("https://example.org/f", 16),
     )
 
 

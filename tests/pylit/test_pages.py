@@ -9,11 +9,12 @@ import pytest
 from pylit.config import SiteConfig
 from pylit.diagnostics import Report
 from pylit.drafts import TEMPLATE_IDS, Drafter, prose_target
-from pylit.model import Draft, Leaf, Module, PageLink, SourceFile, Target
+from pylit.model import Draft, Leaf, Module, SourceFile, Target
 from pylit.names import targets
 from pylit.outcome import THEME
-from pylit.pages import Place, front_matter_faults, page_view, place, tex_faults
+from pylit.pages import Place, front_matter_faults, paper_url, place, tex_faults
 from pylit.parse import parse_module
+from pylit.render import page_view
 from pylit.tex import Rendered
 
 REPOSITORY = Path(__file__).parents[2]
@@ -76,11 +77,11 @@ def view_of(text: str, where: Place | None = None):  # type: ignore[no-untyped-d
 
 def test_title_and_summary_come_from_the_front_matter() -> None:
     view = view_of(TEXT)
-    assert view.title == "A title with t"
-    assert view.title_html == "A <em>title</em> with <math>t</math>"
-    assert view.summary == "A summary with code and s."
-    assert view.summary_html == "A summary with <code>code</code> and <math>s</math>."
-    assert view.paper_url == "https://arxiv.org/abs/1706.03762"
+    assert view.draft.title == "A title with t"
+    assert view.title == "A <em>title</em> with <math>t</math>"
+    assert view.draft.summary == "A summary with code and s."
+    assert view.summary == "A summary with <code>code</code> and <math>s</math>."
+    assert paper_url(view.draft.front_matter["paper"]) == "https://arxiv.org/abs/1706.03762"
 
 
 @pytest.mark.parametrize(
@@ -92,12 +93,11 @@ def test_title_and_summary_come_from_the_front_matter() -> None:
     ],
 )
 def test_without_a_summary_the_first_paragraph_stands_for_it(text: str, summary: str) -> None:
-    assert view_of(f'"""\n{text}\n"""\n').summary == summary
+    assert view_of(f'"""\n{text}\n"""\n').draft.summary == summary
 
 
 def test_the_outline_has_headings_and_the_names_of_what_has_none() -> None:
-    entries = [(e.level, e.slug, e.html) for e in view_of(TEXT).outline]
-    assert entries == [
+    assert list(view_of(TEXT).outline) == [
         (2, "what-is-remembered-m", "What is remembered, <math>m</math>"),
         (3, "Memory.read", "<code>read</code>"),
         (2, "helper", "<code>helper</code>"),
@@ -120,8 +120,8 @@ def test_a_draft_stands_while_the_answers_do() -> None:
     moved = targets(parse("\n\n# Moved.\ndef thing(x):\n    pass\n", "pkg.other"), "pkg/other.html")
     gone = targets(parse("def things():\n    pass\n", "pkg.other"), "pkg/other.html")
     own = targets(module, "pkg/mod.html")
-    assert Drafter(own | moved).answers.hold(draft.answers)
-    assert not Drafter(own | gone).answers.hold(draft.answers)
+    assert Drafter(own | moved).is_current(draft)
+    assert not Drafter(own | gone).is_current(draft)
     assert draft_of(module, moved) == draft
     assert draft_of(module, gone).stamp != draft.stamp
 
@@ -140,8 +140,7 @@ def test_a_page_knows_its_place() -> None:
     module = parse("x = 1\n", "pkg.sub.mod")
     draft, urls = draft_of(module), {"pkg": "pkg/index.html", "pkg.sub.mod": "…"}
     where = place(draft, module.source.path, Path("/root"), CONFIG, urls)
-    steps = (PageLink("pkg/index.html", "pkg"), PageLink("", "sub"), PageLink("", "mod"))
-    assert where.crumbs == steps
+    assert where.crumbs == (("pkg", "pkg/index.html"), ("sub", ""), ("mod", ""))
     assert where.source_url == "https://github.com/me/repo/blob/main/src/pkg/sub/mod.py"
     outside = place(draft, module.source.path, Path("/elsewhere"), CONFIG, urls)
     assert outside.source_url == ""

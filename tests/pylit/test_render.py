@@ -1,16 +1,18 @@
 """Templates filled in, and addresses as a page writes them."""
 
 import json
+from dataclasses import replace
 
 import html5lib
 import pytest
 from page_tools import SITE, code, section, view
 
 from pylit.addresses import relative
-from pylit.model import Heading, PageLink
+from pylit.model import DraftSection, Neighbours, NoteHtml, PageLink
 from pylit.outcome import THEME
 from pylit.pages import Place
 from pylit.render import Renderer
+from pylit.shapes.lines import ModuleShapes
 
 RENDERER = Renderer((THEME,), SITE)
 
@@ -39,7 +41,7 @@ def test_relative(from_url: str, to_url: str, expected: str):
 
 
 def test_text_is_escaped_and_html_is_not():
-    page = RENDERER.page(view(title_html="A &amp; <em>B</em>", summary_html="<p>S</p>"))
+    page = RENDERER.page(view(title="A &amp; <em>B</em>"))
     assert "<title>A &amp; B · The &lt;site&gt;</title>" in page
     assert '<meta name="description" content="Say &#34;x&#34;.">' in page
     assert "<h1>A &amp; <em>B</em></h1>" in page
@@ -49,35 +51,35 @@ def test_text_is_escaped_and_html_is_not():
 def test_a_page_is_parsed_without_errors_whatever_is_given():
     link = PageLink("pkg/x.html", "X < Y")
     full = view(
-        summary_html="<p>S</p>",
-        outline=(Heading(2, "Thing", "Thing", "<code>Thing</code>", 1),),
-        sections=(section("<p>n</p>", code(1), "Thing"), section("<p>m</p>"), section("", code(3))),
+        summary="<p>S</p>",
         place=Place(
-            crumbs=(PageLink("pkg/index.html", "pkg"), PageLink("", "sub"), PageLink("", "mod")),
-            previous=link,
-            next=link,
-            path_title="Path",
-            source_url="https://github.com/s",
-            notebook_url="https://github.com/n",
-            colab_url="https://colab.research.google.com/n",
+            (("pkg", "pkg/index.html"), ("sub", ""), ("mod", "")),
+            Neighbours(link, link, "Path"),
+            "https://github.com/s",
+            "https://github.com/n",
+            "https://colab.research.google.com/n",
+            {"Thing": {"used_by": [("a.html#b", "b", "a.b")]}},
         ),
+        front_matter={"paper": "https://arxiv.org/abs/1"},
+        outline=((2, "Thing", "<code>Thing</code>"),),
+        sections=(section("<p>n</p>", code(1), "Thing"), section("<p>m</p>"), section("", code(3))),
+        shapes=ModuleShapes({1: "[T, B]"}, {1: 70}, frozenset({3})),
         import_line="import pkg",
-        paper_url="https://arxiv.org/abs/1",
         warning="Cannot be parsed.",
     )
-    kinds = [view(kind=kind, url=f"{kind}.html") for kind in ("prose", "home", "missing")]
+    kinds = [view(f"{kind}.html", kind=kind) for kind in ("prose", "home", "missing")]
     for page in (full, view(), *kinds):
         html5lib.HTMLParser(strict=True).parse(RENDERER.page(page))
 
 
 def test_what_a_page_tells_programs_is_absolute_and_short():
+    words = DraftSection("", (NoteHtml("", text="word " * 1540),), ())
+    made = view("pkg/index.html", card="assets/cards/pkg/index.png")
     page = RENDERER.page(
-        view(
-            url="pkg/index.html",
-            summary="word " * 50,
-            place=Place((PageLink("pkg/index.html", "pkg"), PageLink("", "mod"))),
-            minutes=7,
-            card="assets/cards/pkg/index.png",
+        replace(
+            made,
+            draft=replace(made.draft, summary="word " * 50, sections=(words,)),
+            place=Place((("pkg", "pkg/index.html"), ("mod", ""))),
         )
     )
     root = html5lib.parse(page, namespaceHTMLElements=False)
@@ -90,11 +92,11 @@ def test_what_a_page_tells_programs_is_absolute_and_short():
     assert (article["@type"], article["timeRequired"]) == ("TechArticle", "PT7M")
     steps = [(step["position"], step["name"]) for step in trail["itemListElement"]]
     assert steps == [(1, "The <site>"), (2, "pkg"), (3, "A & B")]
-    assert "@misc{pkg,\n  title = {A &amp; B}," in page
+    assert "@misc{pkg,\n  title = {A &amp; B},\n  author = {{Authors of" in page
 
 
 def test_the_missing_page_finds_the_root_from_any_address():
-    page = RENDERER.page(view(kind="missing", url="404.html"))
+    page = RENDERER.page(view("404.html", kind="missing"))
     assert '<base href="https://example.org/docs/">' in page
     assert "canonical" not in page
     assert 'name="robots" content="noindex"' in page
