@@ -14,7 +14,7 @@ from itertools import product
 from pylit.diagnostics import Diagnostic
 from pylit.model import Module, Note
 from pylit.shapes.lines import Axes, Traced
-from pylit.shapes.names import Names, alternatives, evaluate, names, parse, text_of
+from pylit.shapes.names import Names, distinct_shapes, evaluate, parse, symbols, text_of
 from pylit.shapes.plan import (
     CATEGORIES,
     Function,
@@ -22,8 +22,8 @@ from pylit.shapes.plan import (
     annotation,
     elements,
     last_name,
-    options,
     tensor,
+    union_members,
 )
 from pylit.shapes.tracer import Leaf, Value
 
@@ -158,7 +158,7 @@ class Matcher:
     def fits(self, declared: ast.expr | None, value: Value) -> bool:
         """Whether a value is what an annotation says; what it does not speak of fits."""
         before = dict(self._bound)
-        for one in (allowed := options(declared)):
+        for one in (allowed := union_members(declared)):
             if self._is(one, value):
                 return True
             # One wrong shape must not make others look wrong.
@@ -206,8 +206,8 @@ class Matcher:
         if not name.isidentifier():
             expected = evaluate(name, {**self._sizes, **self._bound})
             # Within a call, `T` may have become another length; then so has `T-1`.
-            free = expected is None or names(name) & self._lengths
-            return expected == size or bool(free and names(name))
+            free = expected is None or symbols(name) & self._lengths
+            return expected == size or bool(free and symbols(name))
         if name in self._bound:
             return self._bound[name] == size
         self._bound[name] = size
@@ -327,29 +327,24 @@ def _ever(claim: Claim, seen: _Seen, axes: Axes) -> bool:
     A run that agrees is enough: sizes that are equal by chance, as T+2 may be B, are so in one.
     """
     for values, run in zip(seen.values, seen.traced.runs, strict=True):
-        leaves = [leaf for value in values for leaf in value]
-        forms = [form for leaf in leaves for form in _forms(leaf, "[" in claim.name)]
-        fits = (
-            Matcher(run.sizes, axes.lengths).sizes_fit(shape, form)
-            for shape in claim.shapes
-            for form in forms
-        )
-        if not forms or any(fits):
+        leaves = (leaf for value in values for leaf in value)
+        pairs = product(claim.shapes, [d for leaf in leaves for d in _forms(leaf, claim.name)])
+        fits = [Matcher(run.sizes, axes.lengths).sizes_fit(*pair) for pair in pairs]
+        if not fits or any(fits):
             return True
     return False
 
 
-def _forms(leaf: Leaf, part: bool) -> list[tuple[int, ...]]:
+def _forms(leaf: Leaf, name: str) -> list[tuple[int, ...]]:
     """The sizes of a tensor as a note may write them: those of a list with its length, or not."""
     if leaf.dims is None:
         return []
-    if leaf.times is None:
-        return [leaf.dims[1:] if part else leaf.dims]
-    return [leaf.dims] if part else [leaf.dims, (leaf.times, *leaf.dims)]
+    whole = leaf.dims if leaf.times is None else (leaf.times, *leaf.dims)
+    return [whole[1:]] if "[" in name else list({leaf.dims, whole})
 
 
 def _named(ours: Sequence[Value], theirs: Sequence[Value], one: Traced) -> str:
     """What ran, in letters."""
     found = Names(one.runs[0].sizes, one.runs[1].sizes)
-    texts = [text_of([parts]) for parts in alternatives(ours, theirs, found)]
+    texts = [text_of([parts]) for parts in distinct_shapes(ours, theirs, found)]
     return " or ".join(f"`{text}`" for text in texts) or "something else"

@@ -11,8 +11,8 @@ from html import escape
 from typing import Any
 
 from pylit.diagnostics import Diagnostic
-from pylit.shapes.names import MORE, NONE_PARTS, Names, Parts, alternatives, named_parts, text_of
-from pylit.shapes.plan import Plan, annotation, shown
+from pylit.shapes.names import MORE, NONE_PARTS, Names, Parts, distinct_shapes, named_parts, text_of
+from pylit.shapes.plan import Plan, annotation, annotation_text
 from pylit.shapes.tracer import Key, Leaf, Value
 
 
@@ -49,7 +49,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A trace function and what its two runs told."""
+    """A trace function and its two runs."""
 
     #: Where it is written, for messages: ``docs_src/traces/pkg/mod.py:7``.
     place: str
@@ -79,8 +79,8 @@ class ModuleShapes:
 def read_run(data: dict[str, Any], sizes: Mapping[str, int], now: Mapping[int, int]) -> Run:
     """A run out of JSON.
 
-    `now` says where the lines of code are that were there when it ran. Others tell nothing: a
-    function that is all docstring runs the line of that.
+    `now` maps the lines of code at the time of the run to their present lines. Other lines are
+    left out: a function that has only a docstring runs the line of the docstring.
     """
     values = {
         (now[line], kind, name): tuple(map(_value, seen))
@@ -137,7 +137,7 @@ def _forms(traced: Sequence[Traced]) -> Forms:
         first, second = one.runs
         names = Names(first.sizes, second.sizes)
         for key, values in first.values.items():
-            found = alternatives(values, second.values.get(key, ()), names)
+            found = distinct_shapes(values, second.values.get(key, ()), names)
             known = forms.setdefault(key, [])
             if known in ([], [NONE_PARTS]):
                 known += [parts for parts in found if parts not in known]
@@ -154,7 +154,7 @@ def _worth_saying(key: Key, found: list[Parts], forms: Forms, plan: Plan) -> boo
         return (line, "set", name) not in forms and (line, "loop", name) not in forms
     if kind == "arg":
         function = plan.function_at(line)
-        written = shown(annotation(function.node, name)) if function else ""
+        written = annotation_text(annotation(function.node, name)) if function else ""
         return written != (text_of(tensors) if tensors else "")
     # None says something of what is a tensor elsewhere in the module.
     other = (seen for (_, _, one), seen in forms.items() if one == name)
@@ -187,6 +187,6 @@ def _unreached(plan: Plan, traced: Sequence[Traced]) -> frozenset[int]:
     found: set[int] = set()
     for statement in set(plan.statements.values()):
         lines = range(statement.first, statement.last + 1)
-        if not statement.inert and ran.isdisjoint(lines) and plan.function_at(statement.first):
+        if ran.isdisjoint(lines) and plan.function_at(statement.first):
             found.update(lines)
     return frozenset(found)

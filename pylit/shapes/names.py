@@ -53,7 +53,7 @@ def parse(text: str) -> tuple[CodeType, frozenset[str]] | None:
     return compile(tree, "<size>", "eval"), found
 
 
-def names(text: str) -> frozenset[str]:
+def symbols(text: str) -> frozenset[str]:
     """The names in an expression."""
     return found[1] if (found := parse(text)) else frozenset()
 
@@ -88,7 +88,7 @@ def assign(
     """
     free = tuple(axis for axis in axes if axis not in derived)
     # Factors of others get small primes: their product is as large as it is slow.
-    factors = set(small).union(*map(names, derived.values()))
+    factors = set(small).union(*map(symbols, derived.values()))
     first = tuple(axis for axis in free if axis in factors)
     others = tuple(axis for axis in free if axis not in factors)
     return tuple(map(dict, _assigned(first, others, tuple(derived.items()))))
@@ -187,7 +187,7 @@ Parts = tuple[tuple[str, str, str], ...]
 NONE_PARTS: Parts = (("", "None", ""),)
 
 
-def alternatives(first: Sequence[Value], second: Sequence[Value], names: Names) -> list[Parts]:
+def distinct_shapes(first: Sequence[Value], second: Sequence[Value], names: Names) -> list[Parts]:
     """The different forms of a value in two runs, those that differ in a number only as a range.
 
     A form that only one of the runs had is left out: two sizes are needed for a name.

@@ -28,10 +28,8 @@ class Statement:
     body: tuple[int, int] | None
     #: A `return` of something that is not written as None.
     returns: bool
-    #: What it assigns is a literal None: nothing that a run could tell.
+    #: Whether it assigns a literal None, which needs no run.
     nothing: bool
-    #: Nothing of it runs: a docstring, the ``...`` of a stub, a bare declaration.
-    inert: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +38,11 @@ class Function:
 
     qualname: str
     node: FunctionNode
-    first: int
-    last: int
 
 
 @dataclass(slots=True)
 class Plan:
-    """Everything that the tracer and the checks ask of a module's syntax."""
+    """The syntax of a module, as the tracer and the checks need it."""
 
     statements: dict[int, Statement] = field(default_factory=dict)
     functions: dict[int, Function] = field(default_factory=dict)
@@ -57,8 +53,9 @@ class Plan:
 
     def function_at(self, line: int) -> Function | None:
         """The innermost function that a line belongs to."""
-        around = [f for f in self.functions.values() if f.first <= line <= f.last]
-        return max(around, key=lambda f: f.first, default=None)
+        functions = self.functions.items()
+        around = [first for first, f in functions if first <= line <= (f.node.end_lineno or first)]
+        return self.functions[max(around)] if around else None
 
 
 @lru_cache(maxsize=4)
@@ -85,8 +82,7 @@ def _definitions(node: ast.AST, prefix: str, plan: Plan) -> None:
             inside = f"{prefix}{child.name}."
         elif isinstance(child, FunctionNode):
             first = min([child.lineno, *(d.lineno for d in child.decorator_list)])
-            last = child.end_lineno or child.lineno
-            plan.functions[first] = Function(prefix + child.name, child, first, last)
+            plan.functions[first] = Function(prefix + child.name, child)
             inside = f"{prefix}{child.name}.<locals>."
         _definitions(child, inside, plan)
 
@@ -100,7 +96,7 @@ def _statement(node: ast.stmt, plan: Plan) -> None:
     bound += [one.target for one in inner if isinstance(one, ast.NamedExpr)]
     targets = dict.fromkeys(found for part in bound for found in _targets(part))
     known = {path for _, path in targets}
-    names = (chain(one) for one in inner if isinstance(one, ast.Name | ast.Attribute))
+    names = (attribute_path(one) for one in inner if isinstance(one, ast.Name | ast.Attribute))
     value, body = getattr(node, "value", None), None
     literal = isinstance(value, ast.Constant) and value.value is None
     if isinstance(node, ast.For | ast.AsyncFor):
@@ -113,9 +109,6 @@ def _statement(node: ast.stmt, plan: Plan) -> None:
         body,
         returns=isinstance(node, ast.Return) and value is not None and not literal,
         nothing=literal,
-        inert=isinstance(node, ast.Global | ast.Nonlocal)
-        or (isinstance(node, ast.Expr) and isinstance(value, ast.Constant))
-        or (isinstance(node, ast.AnnAssign) and value is None),
     )
     for line in range(node.lineno, last + 1):
         plan.statements.setdefault(line, statement)
@@ -135,6 +128,9 @@ def _header(node: ast.stmt) -> tuple[list[ast.expr | ast.stmt], list[ast.expr]]:
             return [node], [*node.targets]
         case ast.AugAssign() | ast.AnnAssign(value=ast.expr()):
             return [node], [node.target]
+        # Nothing of these runs: a docstring, the ``...`` of a stub, a declaration.
+        case ast.Global() | ast.Nonlocal() | ast.Expr(value=ast.Constant()) | ast.AnnAssign():
+            return [], []
     inside = ast.Try | ast.TryStar | ast.ClassDef | FunctionNode
     return [] if isinstance(node, inside) else [node], []
 
@@ -145,12 +141,12 @@ def _targets(node: ast.expr) -> list[tuple[int, Path]]:
             return [found for element in elements for found in _targets(element)]
         case ast.Starred(value=value) | ast.Subscript(value=value):
             return _targets(value)
-    path = chain(node)
+    path = attribute_path(node)
     # What is called `_` is not looked at.
     return [(node.lineno, path)] if path is not None and path != ("_",) else []
 
 
-def chain(node: ast.expr) -> Path | None:
+def attribute_path(node: ast.expr) -> Path | None:
     """A name with the attributes behind it; None for anything else."""
     names: list[str] = []
     while isinstance(node, ast.Attribute):
@@ -159,7 +155,7 @@ def chain(node: ast.expr) -> Path | None:
     return (node.id, *reversed(names)) if isinstance(node, ast.Name) else None
 
 
-#: jaxtyping's kinds -> how the dtypes begin that they take; the empty tuple takes all.
+#: jaxtyping's types -> the beginnings of the dtypes that they accept; the empty tuple accepts all.
 CATEGORIES: dict[str, tuple[str, ...]] = {
     "Float": ("float", "bfloat"),
     "Complex": ("complex",),
@@ -187,25 +183,25 @@ def annotation(node: FunctionNode, name: str) -> ast.expr | None:
     return ({one.arg: one.annotation for one in parameters(node)} | {"": node.returns}).get(name)
 
 
-def options(node: ast.expr | None) -> list[ast.expr]:
+def union_members(node: ast.expr | None) -> list[ast.expr]:
     """What an annotation allows, one by one. None is left out, since it fits everywhere."""
     match node:
         case None | ast.Constant(value=None):
             return []
         case ast.Constant(value=str(text)):
             try:
-                return options(ast.parse(text.strip(), mode="eval").body)
+                return union_members(ast.parse(text.strip(), mode="eval").body)
             except SyntaxError:
                 return []
         case ast.BinOp(left=left, op=ast.BitOr(), right=right):
-            return options(left) + options(right)
+            return union_members(left) + union_members(right)
         case ast.Subscript(slice=inner) if last_name(node.value) in ("Optional", "Union"):
-            return [one for part in elements(inner) for one in options(part)]
+            return [one for part in elements(inner) for one in union_members(part)]
     return [node]
 
 
 def elements(inner: ast.expr) -> list[ast.expr]:
-    """What stands between brackets."""
+    """The elements of a subscript."""
     return inner.elts if isinstance(inner, ast.Tuple) else [inner]
 
 
@@ -223,9 +219,9 @@ def tensor(node: ast.expr) -> tuple[str, list[str]] | None:
     return None
 
 
-def shown(node: ast.expr | None) -> str:
-    """A declared tensor as a chip would show it; empty if the annotation says nothing."""
-    written = [tensor(one) for one in options(node)]
+def annotation_text(node: ast.expr | None) -> str:
+    """The text of a chip for a declared tensor; empty unless exactly one is declared."""
+    written = [tensor(one) for one in union_members(node)]
     if len(written) != 1 or written[0] is None:
         return ""
     category, axes = written[0]

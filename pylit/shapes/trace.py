@@ -20,7 +20,7 @@ from pylit.model import Module
 from pylit.runs import Failure, Runs, Task
 from pylit.shapes.check import check
 from pylit.shapes.lines import Axes, ModuleShapes, Traced, module_lines, read_run
-from pylit.shapes.names import MOST_AXES, assign, names
+from pylit.shapes.names import MOST_AXES, assign, symbols
 from pylit.shapes.plan import read_plan
 
 AXES = "axes.toml"
@@ -71,7 +71,7 @@ def _problems(data: Mapping[str, Any]) -> Iterator[str]:
             yield f"`{key}` is {value!r}; expected letters, such as ['T', 'S']"
         elif key in ("words", "derived"):
             for name, text in value.items():
-                if not isinstance(text, str) or not names(text):
+                if not isinstance(text, str) or not symbols(text):
                     yield f"`{key}.{name}` is {text!r}; expected letters, such as 'T' or 'H*K'"
 
 
@@ -107,7 +107,7 @@ def read_traces(text: str, shown: str, axes: Axes) -> tuple[tuple[TraceFunction,
         derived = {
             letter: text
             for letter, text in axes.derived.items()
-            if letter in letters and names(text) <= set(letters)
+            if letter in letters and symbols(text) <= set(letters)
         }
         sizes = assign(letters, derived, axes.small)
         found.append(TraceFunction(node.name, node.lineno, sizes))

@@ -1,8 +1,8 @@
-"""Watches one module run, line by line, and keeps the shapes that each line made.
+"""A line tracer: records the shapes of the tensors that each line of one module creates.
 
-`sys.settrace` works alike from Python 3.11 on. A line is told of when the next one begins: only
-then it has done its work. Nothing of a value runs: attributes are looked up where they are stored,
-not asked for. A tensor is what has a shape and a dtype, whatever library it is from.
+`sys.settrace` behaves alike from Python 3.11 on. A line is recorded when the next one begins: only
+then has it been executed. No code of a value is executed: attributes are read where they are
+stored and never computed. A tensor is what has a shape and a dtype, whatever library it is from.
 
 ``python -P -m pylit.shapes.tracer`` is the child process, see `pylit.sandbox`.
 """
@@ -24,7 +24,7 @@ _COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>
 _INLINED = sys.version_info >= (3, 12)
 #: Different calls of one function that are kept.
 MOST_CALLS = 60
-#: As many tensors of one value are told of, and so deep inside it.
+#: The most tensors of one value that are recorded, and the deepest nesting.
 MOST, DEEPEST = 4, 3
 
 #: Line, kind ("set", "loop", "change", "return", "arg", "field"), and name.
@@ -99,32 +99,31 @@ def named_parts(value: Any) -> list[tuple[str, Any]]:
     if isinstance(value, type):
         return []
     if is_dataclass(value):
-        return [(f.name, stored(value, f.name)) for f in fields(value)]
+        return [(f.name, stored_attribute(value, f.name)) for f in fields(value)]
     own = getattr(value, "__dict__", {})
     if is_module(value) and not own.get("_modules"):
         return [*own["_parameters"].items(), *own.get("_buffers", {}).items()]
     return []
 
 
-def stored(value: Any, name: str) -> Any:
+def stored_attribute(value: Any, name: str) -> Any:
     """An attribute, if it is simply stored; `MISSING` if it would have to be computed."""
     own = getattr(value, "__dict__", None)
     if isinstance(own, dict):
         for place in (own, *(own.get(k) for k in ("_parameters", "_buffers", "_modules"))):
             if isinstance(place, dict) and name in place:
                 return place[name]
-    if isinstance(value, tuple) and name in getattr(value, "_fields", ()):
-        return value[value._fields.index(name)]  # type: ignore[attr-defined]
-    if type(getattr(type(value), name, None)).__name__ == "member_descriptor":
+    # A slot, or a field of a named tuple.
+    if type(getattr(type(value), name, None)).__name__ in ("member_descriptor", "_tuplegetter"):
         return getattr(value, name, MISSING)
     return MISSING
 
 
-def follow(names: dict[str, Any], path: Path) -> Any:
-    """What a chain of attributes leads to, from the variables of a frame."""
+def resolve(names: dict[str, Any], path: Path) -> Any:
+    """The value of a name with attributes, from the variables of a frame."""
     value = names.get(path[0], MISSING)
     for name in path[1:]:
-        value = stored(value, name)
+        value = stored_attribute(value, name)
     return value
 
 
@@ -227,7 +226,7 @@ class Tracer:
         if statement is not None:
             # Views of a tensor share its version: only statements that bind nothing are watched.
             mentions = () if statement.targets else statement.mentions
-            watched.marks = {path: mark(follow(frame.f_locals, path)) for path in mentions}
+            watched.marks = {path: mark(resolve(frame.f_locals, path)) for path in mentions}
 
     def _finish(self, frame: FrameType, watched: _Watched) -> None:
         """Keep what the statement that has just run made."""
@@ -237,12 +236,12 @@ class Tracer:
         body = statement.body
         if body is None or body[0] <= frame.f_lineno <= body[1]:
             for line, path in statement.targets:
-                bound = follow(names, path)
+                bound = resolve(names, path)
                 # A loop goes through modules that were made elsewhere.
                 if not (body and is_module(bound)) and not (bound is None and statement.nothing):
                     self._keep(line, "loop" if body else "set", ".".join(path), bound)
         for path, before in watched.marks.items():
-            if before is not None and mark(value := follow(names, path)) != before:
+            if before is not None and mark(value := resolve(names, path)) != before:
                 self._keep(statement.first, "change", ".".join(path), value)
 
     def _return(self, frame: FrameType, watched: _Watched, result: Any) -> None:
@@ -265,19 +264,19 @@ class Tracer:
         if watched.raising or not generates:
             del self._frames[frame]
 
-    def told(self) -> dict[str, Any]:
-        """What was seen, for JSON."""
+    def results(self) -> dict[str, Any]:
+        """The recorded values, calls and lines, for JSON."""
         values = [[*key, list(found)] for key, found in self.values.items()]
         return {"values": values, "calls": list(self.calls.items()), "lines": sorted(self.lines)}
 
     def _comprehended(self, frame: FrameType, first: int) -> None:
         for line, path in self._plan.comprehensions.get(first, ()):
-            bound = follow(frame.f_locals, path)
+            bound = resolve(frame.f_locals, path)
             if bound is not None and not is_module(bound):
                 self._keep(line, "loop", ".".join(path), bound)
 
     def _see(self, value: Any) -> Value:
-        """The tensors of a value. Those of a class of the module are told of as its fields, too."""
+        """The tensors of a value; those of a class of the module are recorded as fields, too."""
         found = () if value is MISSING else describe(value)
         name = type(value).__qualname__
         if found and name in self._plan.classes:
@@ -308,7 +307,7 @@ def _trace(function: Callable[..., object], task: dict[str, Any], within: Within
             finally:
                 sys.settrace(before)
         watch.codes |= tracer.codes
-        runs.append(tracer.told())
+        runs.append(tracer.results())
     return {"runs": runs}
 
 

@@ -62,7 +62,7 @@ def _one(function, sizes, plan, path) -> Run:
     finally:
         sys.settrace(None)
     still = {line: line for line in range(1000)}
-    return read_run(json.loads(json.dumps(tracer.told())), sizes, still)
+    return read_run(json.loads(json.dumps(tracer.results())), sizes, still)
 
 
 def shapes_of(code: str, trace: str, folder: Path, axes: Axes = AXES) -> ModuleShapes:

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from pylit.shapes.names import UNKNOWN, Names, alternatives, assign, evaluate
+from pylit.shapes.names import UNKNOWN, Names, assign, distinct_shapes, evaluate
 from pylit.shapes.tracer import NONE, Leaf
 
 LETTERS = ["T", "S", "B", "H", "K", "F", "V", "L"]
@@ -90,7 +90,7 @@ def sized(*dims: int, path: str = "", dtype: str = "float32", times: int | None 
 def texts(first, second) -> list[str]:
     return [
         " ".join(filter(None, part))
-        for parts in alternatives(first, second, NAMES)
+        for parts in distinct_shapes(first, second, NAMES)
         for part in parts
     ]
 
