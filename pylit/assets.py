@@ -1,7 +1,7 @@
 """Style sheet, scripts and fonts of the site, from the small files of its theme.
 
-A page loads one style sheet and one script. Nothing is rewritten on the way but comments and
-indentation, which readers of the site do not need: its sources are in the repository.
+A page loads one style sheet and one script. Only comments, indentation and other needless space
+are removed: the sources of the theme are in the repository.
 """
 
 import re

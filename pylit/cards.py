@@ -1,7 +1,7 @@
-"""The picture of a page that others show beside a link to it: its title, and its diagram.
+"""Social cards: the image beside a link to a page on other sites, with its title and diagram.
 
-A card is an SVG of the theme, ``card.svg``, drawn by resvg: readers of cards take PNG only. Its
-fonts are those of the site, as files that resvg can read.
+A card is the template ``card.svg`` of the theme, converted to PNG by resvg. Its fonts are those of
+the site, as files that resvg can read.
 """
 
 import re
@@ -38,7 +38,7 @@ _VARIABLE = re.compile(r"var\((--[\w-]+)\)")
 
 
 def card_url(url: str) -> str:
-    """Where the card of a page lies."""
+    """The address of the card of a page."""
     return f"{CARDS}{url.removesuffix('.html')}.png"
 
 

@@ -1,4 +1,4 @@
-"""What programs read of a site: sitemap, ``robots.txt``, feed and inventory of names."""
+"""Files for programs: sitemap, ``robots.txt``, feed, ``llms.txt``, inventory of names, archive."""
 
 import datetime
 import io
@@ -8,7 +8,10 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
+from operator import attrgetter
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, select_autoescape
 
 from pylit.addresses import canonical, relative
 from pylit.cards import CARDS
@@ -16,7 +19,12 @@ from pylit.config import SiteConfig
 from pylit.cpp import is_cpp
 from pylit.model import Draft, Module, PageGroup, PageLink, Target
 
-_XML = '<?xml version="1.0" encoding="UTF-8"?>'
+_environment = Environment(
+    loader=FileSystemLoader(Path(__file__).with_name("theme")),
+    autoescape=select_autoescape(["xml"]),
+    trim_blocks=True,
+    keep_trailing_newline=True,
+)
 #: Kind of a definition -> the role of Sphinx that refers to it.
 _ROLES = {
     "module": "py:module",
@@ -33,26 +41,18 @@ def sitemap(base_url: str, urls: Iterable[str]) -> bytes:
     There is no ``lastmod``: a date from the clock or from the file system would give two builds of
     the same sources two different sites, and search engines ignore dates that are not trustworthy.
     """
-    lines = [
-        _XML,
-        '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">',
-        *(f"  <url><loc>{escape(canonical(base_url, url))}</loc></url>" for url in sorted(urls)),
-        "</urlset>",
-    ]
-    return ("\n".join(lines) + "\n").encode()
+    addresses = [canonical(base_url, url) for url in sorted(urls)]
+    return _rendered("sitemap.xml", addresses=addresses)
 
 
 def robots(base_url: str) -> bytes:
     """Everything may be read; where the sitemap is, if the site has an address."""
-    lines = ["User-agent: *", "Allow: /"]
-    if base_url:
-        lines += ["", f"Sitemap: {base_url}sitemap.xml"]
-    return ("\n".join(lines) + "\n").encode()
+    return _rendered("robots.txt", base_url=base_url)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One piece of news about one page."""
+    """An entry of the feed, about one page."""
 
     date: datetime.date
     title: str
@@ -67,39 +67,20 @@ def feed(base_url: str, title: str, summary: str, entries: Sequence[Entry]) -> b
     Dates are those that the author wrote down, so that the same sources give the same feed. A feed
     must say when it changed last; one without news says the start of Unix time.
     """
-    newest_first = sorted(entries, key=lambda entry: entry.date, reverse=True)
+    newest_first = sorted(entries, key=attrgetter("date"), reverse=True)
     updated = newest_first[0].date if newest_first else datetime.date(1970, 1, 1)
-    lines = [
-        _XML,
-        '<feed xmlns="http://www.w3.org/2005/Atom">',
-        f"  <id>{escape(base_url)}</id>",
-        f"  <title>{escape(title)}</title>",
-        f"  <subtitle>{escape(summary)}</subtitle>",
-        f"  <updated>{_stamp(updated)}</updated>",
-        f"  <author><name>{escape(title)}</name></author>",
-        f'  <link rel="self" href="{escape(base_url)}feed.xml"/>',
-        f'  <link rel="alternate" href="{escape(base_url)}"/>',
-        *(line for entry in newest_first for line in _atom(entry)),
-        "</feed>",
-    ]
-    return ("\n".join(lines) + "\n").encode()
+    return _rendered(
+        "feed.xml",
+        base_url=base_url,
+        title=title,
+        summary=summary,
+        updated=updated,
+        entries=newest_first,
+    )
 
 
-def _atom(entry: Entry) -> list[str]:
-    return [
-        "  <entry>",
-        # Two pieces of news may be about one page; the fragment keeps their identities apart.
-        f"    <id>{escape(entry.url)}#news-{entry.date.isoformat()}</id>",
-        f"    <title>{escape(entry.title)}</title>",
-        f"    <updated>{_stamp(entry.date)}</updated>",
-        f'    <link href="{escape(entry.url)}"/>',
-        f"    <summary>{escape(entry.summary)}</summary>",
-        "  </entry>",
-    ]
-
-
-def _stamp(date: datetime.date) -> str:
-    return f"{date.isoformat()}T00:00:00Z"
+def _rendered(template: str, **values: object) -> bytes:
+    return _environment.get_template(template).render(values).encode()
 
 
 def inventory(project: str, targets: Iterable[Target], prose: Iterable[PageLink]) -> bytes:
@@ -130,8 +111,6 @@ def _object(name: str, role: str, priority: int, url: str, shown: str = "-") -> 
 
 ARCHIVE = "site.zip"
 _LINK = re.compile(r"\]\(([^()\s#:]+)")
-#: What is compressed already.
-_PACKED = (".woff2", ".inv")
 
 
 def text_url(draft: Draft) -> str:
@@ -166,27 +145,15 @@ def page_text(draft: Draft, module: Module, texts: Mapping[str, str]) -> bytes:
 
 def llms(config: SiteConfig, groups: Iterable[PageGroup], texts: Mapping[str, str]) -> bytes:
     """``llms.txt``: what the site is, and where its pages are as Markdown, by their addresses."""
-    lines = [f"# {config.title}", "", f"> {config.summary}"]
-    for group in groups:
-        pages = [page for page in group.pages if page.url in texts]
-        lines += ["", f"## {group.title}", ""] if pages else []
-        for page in pages:
-            about = f": {page.summary}" if page.summary else ""
-            lines.append(f"- [{page.title}]({config.base_url}{texts[page.url]}){about}")
-    return ("\n".join(lines) + "\n").encode()
+    return _rendered("llms.txt", site=config, groups=groups, texts=texts)
 
 
 def archive(files: Mapping[str, bytes]) -> bytes:
-    """The files of the site that a reader offline needs: the same bytes for the same ones."""
+    """A zip file of the site for readers offline; equal files give equal bytes."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as packed:
-        for path in sorted(files):
-            if path.startswith(CARDS):
-                continue
+        for path in sorted(path for path in files if not path.startswith(CARDS)):
             entry = zipfile.ZipInfo(f"site/{path}")
             entry.external_attr = 0o644 << 16
-            small = path.endswith(_PACKED)
-            packed.writestr(
-                entry, files[path], zipfile.ZIP_STORED if small else zipfile.ZIP_DEFLATED, 6
-            )
+            packed.writestr(entry, files[path], zipfile.ZIP_DEFLATED, 6)
     return out.getvalue()

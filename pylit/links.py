@@ -1,7 +1,7 @@
-"""The audit: every address on every finished page leads somewhere.
+"""The audit: every link on every finished page has a target.
 
-It reads the final HTML, so it sees what a browser sees, whoever wrote the link: an author, the
-highlighter or a template. Where an author wrote it, the diagnostic names the line of the source.
+It reads the final HTML, so it checks the links of authors, of the highlighter and of templates
+alike. For the link of an author, the diagnostic names the line of the source.
 """
 
 import html
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import unquote, urlsplit
 
-from pylit.diagnostics import Diagnostic, Report, Severity, nearest
+from pylit.diagnostics import Report, nearest
 
 #: Comments, scripts and styles hold no links; everything else that opens is a tag.
 _TAG = re.compile(
@@ -45,7 +45,7 @@ class AuditedPage:
 def facts(page: str) -> tuple[str, str]:
     """Anchors of a page, and its addresses as they are written, each once, read off its tags.
 
-    Addresses of anchors that the page itself has are left out: they lead somewhere.
+    Addresses of anchors of the page itself are left out: they are valid.
     """
     anchors: dict[str, None] = {}
     hrefs: dict[str, None] = {}
@@ -58,8 +58,8 @@ def facts(page: str) -> tuple[str, str]:
                 hrefs.update(dict.fromkeys(part.split()[0] for part in value.split(",") if part))
             else:
                 hrefs.setdefault(value)
-    asked = (href for href in hrefs if not (href[:1] == "#" and href[1:] in anchors))
-    return _BETWEEN.join(anchors), _BETWEEN.join(asked)
+    others = (href for href in hrefs if not (href[:1] == "#" and href[1:] in anchors))
+    return _BETWEEN.join(anchors), _BETWEEN.join(others)
 
 
 def audit(pages: Sequence[AuditedPage], files: Iterable[str], report: Report) -> None:
@@ -69,7 +69,9 @@ def audit(pages: Sequence[AuditedPage], files: Iterable[str], report: Report) ->
     for page in pages:
         for href in page.hrefs.split(_BETWEEN):
             if fault := _fault(page.url, href, known, anchors):
-                report.add(_diagnostic(page, href, *fault))
+                line, source = page.references.get(href, (0, ""))
+                place = (page.display, line, source.find(href) + 1)
+                report.fault(page.own, place, *fault, source)
 
 
 @lru_cache(maxsize=200)
@@ -118,14 +120,6 @@ def _nearest(path: str, target: str, files: set[str]) -> str:
 
 
 def _near(word: str, known: Iterable[str]) -> str:
-    # Line anchors are thousands and help nobody; long words are slow to compare.
+    # Anchors of lines are not what an author meant; long words are slow to compare.
     words = sorted(k for k in known if abs(len(k) - len(word)) < 12 and not _LINE.fullmatch(k))
     return nearest(word, words[:_COMPARED], "check the spelling")
-
-
-def _diagnostic(page: AuditedPage, href: str, code: str, message: str, hint: str) -> Diagnostic:
-    line, source = page.references.get(href, (0, ""))
-    severity = Severity.ERROR if page.own else Severity.WARNING
-    return Diagnostic(
-        page.display, line, source.find(href) + 1, code, message, hint, source, severity
-    )

@@ -1,7 +1,7 @@
-"""What the hover preview of a link in code shows: a signature and a first paragraph.
+"""Hover previews of links in code: a signature and the first paragraph of its note.
 
-One script per module, beside its page's address, loaded when a reader first points at a link that
-leads there: a page opened from a disk may load scripts, but not data.
+One script per module, loaded when a reader first points at a link to its page: a page opened from a
+disk may load scripts, but not data.
 """
 
 import json
@@ -17,8 +17,8 @@ from pylit.references import Cite
 from pylit.symbols import Typeset
 from pylit.tex import fill
 
-#: Longer signatures are cut: a preview is a glance.
-LONGEST = 400
+#: Characters of a signature; longer ones are cut.
+_LONGEST = 400
 
 _KEYWORDS = {"class": "class ", "function": "def ", "method": "def "}
 _LINK_OR_ID = re.compile(r'</?a\b[^>]*>| id="[^"]*"')
@@ -46,15 +46,15 @@ def preview_path(page: str) -> str:
 
 
 def preview_script(entries: Mapping[str, list[str]]) -> bytes:
-    """A script with what to show for each name: code or nothing, and a note or nothing."""
+    """A script with the code and the note of each name; either may be empty."""
     data = json.dumps(entries, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     return "pylit.previews({});\n".format(data.replace("</", "<\\/")).encode()
 
 
 def _signature(definition: Definition) -> str:
     text = definition.signature or definition.dotted
-    if len(text) > LONGEST:
-        text = text[:LONGEST].rsplit(",", 1)[0] + ", …"
+    if len(text) > _LONGEST:
+        text = text[:_LONGEST].rsplit(",", 1)[0] + ", …"
     return highlight_block(_KEYWORDS.get(definition.kind, "") + text, "python")
 
 

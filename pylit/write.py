@@ -1,18 +1,18 @@
 """The output folder: the only place that a build changes.
 
-A manifest in the folder names the files that builds wrote there, and nothing else is ever replaced
-or deleted. Files are written aside as they are made, and renamed when all are there, one quick call
-each, so a build that is killed leaves the old site or, for a few milliseconds' worth of renames,
-whole files of both; the manifest is widened before the first rename, so that the next build knows
-all of them as its own.
+A manifest in the folder names the files that builds wrote there, and no other file is replaced or
+deleted. Files are written to a staging folder as they are made, and renamed when all are there. A
+build that is killed leaves the old site or, during the renames, whole files of both. The manifest
+is extended before the first rename, so that the next build recognizes all of them.
 """
 
 import json
 import os
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
@@ -22,8 +22,6 @@ from pylit.diagnostics import Diagnostic, Report, Severity
 MANIFEST = ".pylit-manifest.json"
 _STAGING = ".pylit-staging"
 _NEW_MANIFEST = MANIFEST + ".new"
-#: What a first build that was killed early leaves behind, before there is a manifest.
-_BEGUN = {_STAGING, _NEW_MANIFEST}
 
 
 @dataclass(slots=True)
@@ -34,35 +32,19 @@ class Written:
     deleted: list[str] = field(default_factory=list)
 
 
-def check_output(out: Path, report: Report) -> None:
-    """Refuse a folder that is not ours, before any work is done for it."""
-    try:
-        if out.exists() and not out.is_dir():
-            report.add(_fault(out, "is not a folder", "choose another with --out"))
-        elif out.is_dir() and not (out / MANIFEST).is_file() and _holds_others(out):
-            hint = "choose another folder with --out, or empty this one yourself"
-            report.add(_fault(out, "is not empty, and its files were not written by a build", hint))
-    except OSError as error:
-        report.add(_unwritable(out, error))
-
-
-def _holds_others(out: Path) -> bool:
-    return any(entry.name not in _BEGUN for entry in out.iterdir())
-
-
 def standing(out: Path) -> str:
-    """Differs when any of our files was touched since: a digest of what the file system says."""
+    """A digest of the status of all files in the manifest; empty if one is missing."""
     hasher = sha256()
     for path, digests in _read_manifest(out).items():
-        told = _told(out / path)
-        if not told:
+        status = _status(out / path)
+        if not status:
             return ""
-        hasher.update(f"{path} {digests} {told}\n".encode(errors="surrogatepass"))
+        hasher.update(f"{path} {digests} {status}\n".encode(errors="surrogatepass"))
     return hasher.hexdigest()
 
 
-def _told(path: Path) -> tuple[int, ...]:
-    """What the file system says of a file: other numbers when it was touched; none without one."""
+def _status(path: Path) -> tuple[int, ...]:
+    """Numbers that change with a file; none if there is no file."""
     try:
         found = path.lstat()
     except OSError:
@@ -70,52 +52,65 @@ def _told(path: Path) -> tuple[int, ...]:
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-#: Files that were read in this process: what the file system said of each, and its digest.
-_read: dict[Path, tuple[tuple[int, ...], str]] = {}
+def _digest(path: Path) -> str:
+    """The digest of a file; empty for a link, a folder, and what cannot be read."""
+    return _digest_of(path, _status(path))
+
+
+@lru_cache(maxsize=50_000)
+def _digest_of(path: Path, _status: tuple[int, ...]) -> str:
+    try:
+        return "" if path.is_symlink() else sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return ""
 
 
 class Output(Mapping[str, bytes]):
     """The files of a site, by path, while a build makes them.
 
     Each is staged as soon as it is made, so that only digests stay in memory; `publish` moves all
-    of them to their places. A fault before that leaves the site that stands, and so does the end of
-    the ``with`` statement. A second build of the same folder waits until then.
+    of them to their places. An error before that leaves the old site. A second build of the same
+    folder waits until the end of the ``with`` statement.
 
     Args:
         out: The folder.
-        report: Where faults go.
+        report: Where errors go.
         check: Whether to write nothing.
     """
 
     def __init__(self, out: Path, report: Report, *, check: bool = False) -> None:
         self._out, self._report, self._check = out, report, check
+        self._staging = out / _STAGING
         self._digests: dict[str, str] = {}
-        #: Files that differ from what stands in their places, and the numbers of staged ones.
-        self._staged: dict[str, int] = {}
-        self._count = 0
+        #: Files that differ from those in their places.
+        self._staged: set[str] = set()
         self._end = ExitStack()
         self._result = Written()
 
     def __enter__(self) -> "Output":
         if self._check:
             return self
-        check_output(self._out, self._report)
-        if self._report.failed:
-            return self
         try:
-            self._end.callback(_remove_empty, None if self._out.exists() else self._out)
-            self._out.mkdir(parents=True, exist_ok=True)
-            self._end.enter_context(alone(self._out))
-            self._end.callback(shutil.rmtree, self._staging, ignore_errors=True)
-            # What a build left behind that was killed.
-            shutil.rmtree(self._staging, ignore_errors=True)
-            (self._out / _NEW_MANIFEST).unlink(missing_ok=True)
-            self._staging.mkdir(parents=True)
+            with ExitStack() as end:
+                if not self._out.exists():
+                    end.callback(_remove_empty, [self._out])
+                self._out.mkdir(parents=True, exist_ok=True)
+                end.enter_context(alone(self._out))
+                # A first build that was killed leaves the last two.
+                ours = {MANIFEST, _STAGING, _NEW_MANIFEST}
+                names = {path.name for path in self._out.iterdir()}
+                if MANIFEST not in names and names - ours:
+                    hint = "choose another folder with --out, or empty this one yourself"
+                    message = "is not empty, and its files were not written by a build"
+                    self._report.add(_fault(self._out, message, hint))
+                    return self
+                end.callback(shutil.rmtree, self._staging, ignore_errors=True)
+                shutil.rmtree(self._staging, ignore_errors=True)
+                (self._out / _NEW_MANIFEST).unlink(missing_ok=True)
+                self._staging.mkdir()
+                self._end = end.pop_all()
         except OSError as error:
             self._report.add(_unwritable(self._out, error))
-        except BaseException:  # After Ctrl-C nobody calls `__exit__`.
-            self._end.close()
-            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -124,19 +119,17 @@ class Output(Mapping[str, bytes]):
     def add(self, path: str, data: bytes) -> None:
         """Make `data` the content of a file, instead of what was added under its path before."""
         digest = self._digests[path] = sha256(data).hexdigest()
-        place = self._out / path
-        told = _told(place)
-        if self._check or _read.get(place) == (told, digest) or _content(place) == data:
-            self._staged.pop(path, None)
-            if not self._check:
-                _read[place] = told, digest
+        if self._check or _digest(self._out / path) == digest:
+            self._staged.discard(path)
             return
-        self._count += 1
-        number = self._staged.setdefault(path, self._count)
+        self._staged.add(path)
         try:
-            (self._staging / str(number)).write_bytes(data)
-        except OSError as error:  # A full disk shows here, before anything moved.
+            self._staged_path(path).write_bytes(data)
+        except OSError as error:  # A full disk is noticed here, before any file is replaced.
             self._report.add(_unwritable(self._out, error))
+
+    def _staged_path(self, path: str) -> Path:
+        return self._staging / sha256(os.fsencode(path)).hexdigest()
 
     def update(self, files: Mapping[str, bytes] | Iterable[tuple[str, bytes]]) -> None:
         """Add several."""
@@ -145,8 +138,7 @@ class Output(Mapping[str, bytes]):
 
     def __getitem__(self, path: str) -> bytes:
         """The content of a file that was added."""
-        number = self._staged.get(path)
-        place = self._out / path if number is None else self._staging / str(number)
+        place = self._staged_path(path) if path in self._staged else self._out / path
         return place.read_bytes()
 
     def __iter__(self) -> Iterator[str]:
@@ -156,104 +148,72 @@ class Output(Mapping[str, bytes]):
         return len(self._digests)
 
     def publish(self, keep: tuple[str, ...] = ()) -> Written:
-        """Make the folder hold these files; what differs is replaced, what is gone is deleted.
+        """Make the folder hold these files: replace those that differ, delete those of old pages.
 
-        On any fault nothing is renamed: the site that stands stays. Files of ours whose paths begin
-        as one of `keep` are not gone yet. Afterwards all files can be added and published again:
-        the result is of all that was.
+        After any error nothing is renamed. Files of earlier builds whose paths begin as one of
+        `keep` are not deleted yet. Afterwards all files can be added and published again; the
+        result is of all calls.
         """
-        result = self._result
         known = _read_manifest(self._out)
-        if self._check or self._report.failed or not self._check_collisions(known):
-            return result
+        if self._check or self._report.failed or self._blocked(known):
+            return self._result
+        files = {path: digests for path, digests in known.items() if path.startswith(keep)}
+        files |= {path: [digest] for path, digest in self._digests.items()}
         try:
-            self._move(known, keep, result)
-            self._digests, self._staged = {}, {}
+            if self._staged or files != known:
+                self._move(known, files)
+            self._digests, self._staged = {}, set()
         except OSError as error:
             self._report.add(_unwritable(self._out, error))
-        return result
+        return self._result
 
-    def _move(self, known: Mapping[str, list[str]], keep: tuple[str, ...], result: Written) -> None:
-        fresh = {path: digests for path, digests in known.items() if path.startswith(keep)}
-        fresh |= {path: [digest] for path, digest in self._digests.items()}
-        stale = sorted(known.keys() - fresh.keys())
-        if not (self._staged or stale or fresh != known):
-            return
-        _write_manifest(self._out, _union(known, fresh))
-        for path, number in self._staged.items():
+    def _move(self, known: Mapping[str, list[str]], files: Mapping[str, list[str]]) -> None:
+        both = {
+            path: sorted({*known.get(path, ()), *files.get(path, ())})
+            for path in known.keys() | files.keys()
+        }
+        _write_manifest(self._out, both)
+        for path in sorted(self._staged):
             (self._out / path).parent.mkdir(parents=True, exist_ok=True)
-            (self._staging / str(number)).replace(self._out / path)
-            result.written.append(path)
-        for path in stale:
-            _delete(self._out, path, known[path], self._report, result)
-        _write_manifest(self._out, fresh)
+            self._staged_path(path).replace(self._out / path)
+            self._result.written.append(path)
+        for name in sorted(known.keys() - files.keys()):
+            place = self._out / name
+            digest = _digest(place)
+            if digest in known[name]:
+                place.unlink()
+                self._result.deleted.append(name)
+                _remove_empty(self._out / folder for folder in PurePosixPath(name).parents[:-1])
+            elif digest:
+                message = "belongs to no page any more, but was edited by hand, so it stays"
+                warning = _fault(place, message, "delete it yourself", Severity.WARNING)
+                self._report.add(warning)
+        _write_manifest(self._out, files)
 
-    @property
-    def _staging(self) -> Path:
-        return self._out / _STAGING
-
-    def _check_collisions(self, known: Collection[str]) -> bool:
-        """Whether every file has a free place, or one that a build filled before."""
-        foreign: set[Path] = set()
-        checked: set[Path] = {self._out}
-        for name in self._digests:
-            path = self._out / name
-            # A file that is already what it should be takes no harm, whoever wrote it.
-            unknown = name not in known and name in self._staged and os.path.lexists(path)
-            if path.is_dir() or unknown:
-                foreign.add(path)
-            for place in (self._out / folder for folder in PurePosixPath(name).parents):
-                if place in checked:
-                    continue
-                checked.add(place)
-                # A link to a folder would lead our files out of the output folder.
-                if place.is_symlink() or (place.exists() and not place.is_dir()):
-                    foreign.add(place)
+    def _blocked(self, known: Mapping[str, list[str]]) -> bool:
+        """Report files of the user's in the places of pages, and whether there are any."""
+        folders = {
+            self._out / f for name in self._digests for f in PurePosixPath(name).parents[:-1]
+        }
+        # A link to a folder would lead our files out of the output folder.
+        foreign = {f for f in folders if f.is_symlink() or (f.exists() and not f.is_dir())}
+        # An identical file is not staged, and is accepted.
+        new = {self._out / name for name in self._staged - known.keys()}
+        foreign |= {path for path in new if os.path.lexists(path)}
+        foreign |= {path for name in self._digests if (path := self._out / name).is_dir()}
         if foreign:
             first, *others = sorted(foreign)
             more = f", as are {len(others)} other files" if others else ""
             hint = "move what is in the way, empty the folder, or choose another one with --out"
             message = f"is in the way of a page, and no build wrote it{more}"
             self._report.add(_fault(first, message, hint))
-        return not foreign
+        return bool(foreign)
 
 
-def _remove_empty(folder: Path | None) -> None:
-    """Remove the folder of a first build that failed."""
-    if folder is not None:
-        with suppress(OSError):
+def _remove_empty(folders: Iterable[Path]) -> None:
+    with suppress(OSError):  # One that holds files is not removed.
+        for folder in folders:
             folder.rmdir()
-
-
-def _delete(out: Path, name: str, digests: list[str], report: Report, result: Written) -> None:
-    """Remove a page that is no more, unless somebody changed it since a build wrote it."""
-    path = out / name
-    content = _content(path)
-    if content is None:
-        return
-    if sha256(content).hexdigest() not in digests:
-        message = "belongs to no page any more, but was edited by hand, so it stays"
-        diagnostic = _fault(path, message, "delete it yourself", Severity.WARNING)
-        report.add(diagnostic)
-        return
-    path.unlink()
-    result.deleted.append(name)
-    for folder in PurePosixPath(name).parents:
-        if folder == PurePosixPath("."):
-            break
-        try:
-            (out / folder).rmdir()
-        except OSError:  # It holds other files.
-            break
-
-
-def _content(path: Path) -> bytes | None:
-    if path.is_symlink():
-        return None
-    try:
-        return path.read_bytes()
-    except OSError:
-        return None
 
 
 def _read_manifest(out: Path) -> dict[str, list[str]]:
@@ -285,12 +245,6 @@ def _write_manifest(out: Path, files: Mapping[str, list[str]]) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(out / MANIFEST)
-
-
-def _union(old: Mapping[str, list[str]], new: Mapping[str, list[str]]) -> dict[str, list[str]]:
-    return {
-        path: sorted({*old.get(path, ()), *new.get(path, ())}) for path in old.keys() | new.keys()
-    }
 
 
 def _unwritable(out: Path, error: OSError) -> Diagnostic:
