@@ -14,7 +14,7 @@ MISSING = "404.html"
 #: Lists of the pages, beside the home page of a site with lessons.
 ALL, HOOD = "all.html", "under-the-hood.html"
 #: Bytes of a file's name: file systems take 255, and a cache or an editor may append to it.
-LONGEST = 240
+MAX_NAME_LENGTH = 240
 
 _ABSOLUTE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|//")
 
@@ -42,7 +42,7 @@ def file_path(url: str) -> str:
     return unquote(url)
 
 
-class Addresses:
+class PageAddresses:
     """The pages of a site by address; two sources with the same one are a fault."""
 
     def __init__(self, report: Report) -> None:
@@ -54,7 +54,7 @@ class Addresses:
         """Give `url` to `source`, unless it is taken, or no file can have it."""
         near = self._sources.setdefault(url.casefold(), {})
         parts, taken = file_path(url).split("/"), url in near
-        bad = any(not part.strip(".") or len(part.encode()) > LONGEST for part in parts)
+        bad = any(not part.strip(".") or len(part.encode()) > MAX_NAME_LENGTH for part in parts)
         message, hint = "", "rename one of the two"
         if bad:
             message, hint = "has a name that no page can have", "give it a shorter, plain one"
@@ -94,7 +94,7 @@ def relative(from_url: str, to_url: str) -> str:
     return "./" * scheme + result + hash_ + anchor
 
 
-class Slugs:
+class Anchors:
     """The anchors of one page.
 
     Args:

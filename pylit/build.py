@@ -21,21 +21,21 @@ from pathlib import Path
 
 from jinja2 import TemplateError
 
-from pylit.cache import Cache, CacheError, alone, digest
+from pylit.cache import Cache, CacheError, digest, folder_lock
 from pylit.config import SiteConfig
 from pylit.diagnostics import Diagnostic, Report
-from pylit.figures.gallery import Drawn, Gallery
+from pylit.figures.gallery import FigureHtml, FigureRuns
 from pylit.node.process import NodeError
 from pylit.outcome import Options, Outcome
-from pylit.press import Press
 from pylit.runs import end_workers, versions
 from pylit.shapes.lines import ModuleShapes
-from pylit.shapes.trace import Tracing
+from pylit.shapes.trace import ShapeRuns
 from pylit.site import Site, read_config
+from pylit.site_files import SiteFiles
 from pylit.stages import draft_pages, parse_pages
 from pylit.tex import MathRenderer
 from pylit.tex import versions as versions_of_formulas
-from pylit.write import Output, standing
+from pylit.write import Output, output_state
 
 _PYLIT = Path(__file__).resolve().parent
 #: The packages whose version can change a page.
@@ -114,7 +114,7 @@ class Builder(ExitStack):
         self.callback(self._maths.close)
         #: The results of the last runs; of a module, with the digest of its source.
         self._shapes: Mapping[tuple[str, str], ModuleShapes] = {}
-        self._figures: Mapping[str, Drawn] = {}
+        self._figures: Mapping[str, FigureHtml] = {}
 
     def build(self) -> Outcome:
         """Build the site once. Faults are in the outcome; none is raised."""
@@ -128,7 +128,7 @@ class Builder(ExitStack):
             outcome.report.add(Diagnostic("cache", 0, 0, "output", str(error), "build again"))
         except TemplateError as error:
             outcome.report.add(_theme_fault(error, self.options.theme))
-        self._maths.keep()
+        self._maths.save()
         outcome.seconds = time.perf_counter() - start
         return outcome
 
@@ -142,7 +142,7 @@ class Builder(ExitStack):
             state, newest = inputs(options, config)
             name, key = f"last {options.out}", digest(generator_digest(), state)
             pages, faults, written = self.cache.load(name, key) or (0, (), None)
-            if written == standing(options.out):
+            if written == output_state(options.out):
                 report.update(faults)
                 outcome.pages = pages
                 return
@@ -150,7 +150,7 @@ class Builder(ExitStack):
             if folder := self.cache.folder:
                 with suppress(OSError):
                     folder.mkdir(parents=True, exist_ok=True)
-                    end.enter_context(alone(folder))
+                    end.enter_context(folder_lock(folder))
             output = end.enter_context(Output(options.out, report, check=options.check))
             if not report.failed:
                 self._make(config, output, outcome)
@@ -159,37 +159,37 @@ class Builder(ExitStack):
                 self.cache.prune()
                 if once and newest < started:
                     self.cache.store(
-                        name, key, (outcome.pages, tuple(report), standing(options.out))
+                        name, key, (outcome.pages, tuple(report), output_state(options.out))
                     )
 
     def _make(self, config: SiteConfig, output: Output, outcome: Outcome) -> None:
         """Make every file of the site: the pipeline."""
         options, report, typeset = self.options, outcome.report, self._maths.result
         site = Site(options, config, self.cache, generator_digest(), outcome)
-        leaves = parse_pages(site)
-        own = [leaf for leaf in leaves if leaf.source.own]
+        parsed_pages = parse_pages(site)
+        own = [parsed for parsed in parsed_pages if parsed.source.own]
         # A foreign package is never imported.
-        modules = [leaf.module for leaf in own if not leaf.prose]
-        texts = [leaf.source.text for leaf in own]
+        modules = [parsed.module for parsed in own if not parsed.prose]
+        texts = [parsed.source.text for parsed in own]
         where = (options.docs, self.cache, site.generator)
         with (
-            Tracing(modules, *where, stays=options.serving) as tracing,
-            Gallery(modules, texts, *where, stays=options.serving) as gallery,
+            ShapeRuns(modules, *where, stays=options.serving) as tracing,
+            FigureRuns(modules, texts, *where, stays=options.serving) as gallery,
         ):
-            site.gather(draft_pages(site, leaves, self._maths))
-            digests = {leaf.source.name: leaf.source.digest for leaf in own}
+            site.gather(draft_pages(site, parsed_pages, self._maths))
+            digests = {parsed.source.name: parsed.source.digest for parsed in own}
             if self.shown is not None:
                 early, last = Report(report), self._shapes.items()
                 shapes = {name: found for (name, key), found in last if digests.get(name) == key}
                 shapes |= tracing.cached()
                 figures = {**self._figures, **gallery.cached()}
-                Press(site, typeset, shapes, figures, early).write(output, search=False)
+                SiteFiles(site, typeset, shapes, figures, early).write(output, search=False)
                 if not early.failed:
                     output.publish(keep=SEARCH)
                     self.shown()
             shapes = tracing.finish(report)
             self._figures = gallery.finish(site.figure_uses(), report)
-        Press(site, typeset, shapes, self._figures, report).write(output, search=True)
+        SiteFiles(site, typeset, shapes, self._figures, report).write(output, search=True)
         outcome.pages = len(site.pairs)
         self._shapes = {(name, digests[name]): s for name, s in shapes.items() if name in digests}
 

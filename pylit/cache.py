@@ -113,7 +113,7 @@ def _entry(body: bytes) -> bytes:
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def folder_lock(folder: Path) -> Iterator[None]:
     """Lock a folder: a second build in it waits until this one ends."""
     handle = os.open(folder, os.O_RDONLY)
     try:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 
-from pylit.addresses import HOME, Slugs, relative
+from pylit.addresses import HOME, Anchors, relative
 from pylit.cache import digest
 from pylit.cpp import cpp_links, is_cpp
 from pylit.diagnostics import Report
@@ -24,10 +24,10 @@ from pylit.model import (
     Definition,
     Draft,
     DraftSection,
-    Leaf,
     Link,
     Note,
     NoteHtml,
+    ParsedPage,
     SourceFile,
     Target,
 )
@@ -37,9 +37,9 @@ from pylit.references import find_work
 from pylit.symbols import page_symbols
 
 #: Results of lookups in memory; in the next ten thousand modules most names are others.
-MOST_ANSWERS = 50_000
+MAX_ANSWERS = 50_000
 #: Characters of a summary that is made from the opening of a page.
-LONGEST_OPENING = 200
+MAX_OPENING = 200
 _IDS = """
     help help-button help-title main-content outline outline-button outline-title results search
     search-button shapes-button single-keys theme-button wrap-button
@@ -71,7 +71,7 @@ class Drafter:
         docstring does not touch the pages that link to it.
         """
         if dotted not in self._known:
-            if len(self._known) > MOST_ANSWERS:
+            if len(self._known) > MAX_ANSWERS:
                 self._known.clear()
             found, fingerprint = self._index.lookup(dotted), ""
             if found is not None:
@@ -86,7 +86,7 @@ class Drafter:
         """Whether the index still gives the results that a draft was made from."""
         return all(self._look_up(name)[1] == was for name, was in draft.answers.items())
 
-    def __call__(self, leaf: Leaf) -> Draft:
+    def __call__(self, parsed: ParsedPage) -> Draft:
         """The draft of one module or prose page."""
         answers: dict[str, str] = {}
 
@@ -94,30 +94,30 @@ class Drafter:
             target, answers[dotted] = self._look_up(dotted)
             return target
 
-        page = _Page(leaf, lookup)
-        draft = page.prose() if leaf.prose and not page.is_code else page.module()
-        stamp = digest(leaf.key, *(f"{name}={answers[name]}" for name in sorted(answers)))
+        page = _Page(parsed, lookup)
+        draft = page.prose() if parsed.prose and not page.is_code else page.module()
+        stamp = digest(parsed.key, *(f"{name}={answers[name]}" for name in sorted(answers)))
         return replace(draft, answers=answers, stamp=stamp)
 
 
 class _Page:
     """The making of one draft: the renderers of one page, and its list of faults."""
 
-    def __init__(self, leaf: Leaf, lookup: Lookup) -> None:
-        self.leaf = leaf
-        self.source: SourceFile = leaf.module.source
+    def __init__(self, parsed: ParsedPage, lookup: Lookup) -> None:
+        self.parsed = parsed
+        self.source: SourceFile = parsed.module.source
         self.report = Report()
         self.is_code = is_cpp(self.source.display)
         self.lookup = lookup
-        self.resolver = Resolver(leaf.module, lookup)
-        self.symbols = page_symbols(leaf.module, self.resolver, self.report)
+        self.resolver = Resolver(parsed.module, lookup)
+        self.symbols = page_symbols(parsed.module, self.resolver, self.report)
         #: The terms of the glossary that the notes of this page may link to.
         self.terms: Terms | None = None
-        if self.source.own and leaf.url not in (HOME, GLOSSARY):
-            address = relative(leaf.url, GLOSSARY)
+        if self.source.own and parsed.url not in (HOME, GLOSSARY):
+            address = relative(parsed.url, GLOSSARY)
             self.terms = Terms(lookup(SIGN), self.source.display, address)
-        names = {section.definition for section in leaf.module.sections}
-        self.slugs = Slugs(names | TEMPLATE_IDS)
+        names = {section.definition for section in parsed.module.sections}
+        self.anchors = Anchors(names | TEMPLATE_IDS)
         self.heading: NoteHtml | None = None
         self.begun = False
 
@@ -127,7 +127,7 @@ class _Page:
         language = "cpp" if self.is_code else "python"
         lines = highlight(self.source.text, links, self._href, self.symbols.code, language)
         sections = []
-        for section in self.leaf.module.sections:
+        for section in self.parsed.module.sections:
             notes = tuple(self._note(note, section.definition) for note in section.notes)
             span = section.code
             numbers = range(span.first, span.last + 1) if span else range(0)
@@ -138,7 +138,7 @@ class _Page:
 
     def prose(self) -> Draft:
         """A Markdown page: its text is the one note of its module."""
-        (section,) = self.leaf.module.sections
+        (section,) = self.parsed.module.sections
         return self._draft([DraftSection("", (self._note(section.notes[0], ""),), ())])
 
     def _note(self, note: Note, within: str) -> NoteHtml:
@@ -157,7 +157,7 @@ class _Page:
         return shown
 
     def _draft(self, sections: list[DraftSection]) -> Draft:
-        front_matter = self.leaf.module.front_matter
+        front_matter = self.parsed.module.front_matter
         name = self.source.name
         title_note = self.heading or NoteHtml(html.escape(name), text=name)
         title = title_note.text
@@ -169,17 +169,17 @@ class _Page:
             summary_note = self._paragraph(front_matter["summary"], self._line_of("summary"))
         return Draft(
             name=name,
-            url=self.leaf.url,
+            url=self.parsed.url,
             display=self.source.display,
             own=self.source.own,
-            prose=self.leaf.prose and not self.is_code,
+            prose=self.parsed.prose and not self.is_code,
             title=" ".join(title.split()),
             title_note=title_note,
             summary=" ".join(summary_note.text.split()) or self._opening(sections),
             summary_note=summary_note,
             sections=tuple(s for s in sections if s.code or any(n.html for n in s.notes)),
             front_matter=front_matter,
-            warning=self.leaf.warning(),
+            warning=self.parsed.warning(),
             diagnostics=tuple(self.report),
         )
 
@@ -188,7 +188,7 @@ class _Page:
 
         A comment above a docstring is a licence more often than not.
         """
-        written = takewhile(lambda section: not section.definition, self.leaf.module.sections)
+        written = takewhile(lambda section: not section.definition, self.parsed.module.sections)
         pairs = [
             (note.kind, shown.text)
             for section, draft in zip(written, sections, strict=False)
@@ -199,7 +199,7 @@ class _Page:
 
     def _title(self, text: str, line: int) -> NoteHtml:
         """A title, rendered as a heading is, so that ``1. Attention`` is no list."""
-        note = self._render(f"# {' '.join(text.split())}", line, 0, "", Slugs())
+        note = self._render(f"# {' '.join(text.split())}", line, 0, "", Anchors())
         if not note.headings:
             return NoteHtml(html.escape(text), text=text)
         heading = note.headings[0]
@@ -207,7 +207,7 @@ class _Page:
 
     def _paragraph(self, text: str, line: int) -> NoteHtml:
         """A value of the front matter, without a paragraph around it."""
-        note = self._render(text, line, 0, "", Slugs())
+        note = self._render(text, line, 0, "", Anchors())
         inner = _PARAGRAPH.fullmatch(note.html)
         return replace(note, html=inner[1] if inner else note.html, headings=())
 
@@ -217,28 +217,28 @@ class _Page:
         return next((number for number, line in lines if opening.match(line)), 1)
 
     def _render(
-        self, text: str, first_line: int, column: int, within: str, slugs: Slugs | None = None
+        self, text: str, first_line: int, column: int, within: str, anchors: Anchors | None = None
     ) -> NoteHtml:
         context = NoteContext(
             path=self.source.display,
             first_line=first_line,
             column=column,
             own=self.source.own,
-            slugs=slugs or self.slugs,
+            anchors=anchors or self.anchors,
             link=lambda written: (
                 self._file(written) or self.resolver.inline(written, within=within)
             ),
             href=self._href,
             report=self.report,
-            terms=None if slugs else self.terms,
+            terms=None if anchors else self.terms,
             classes=self.symbols.names,
-            cite=lambda key: find_work(key, self.lookup, partial(relative, self.leaf.url)),
+            cite=lambda key: find_work(key, self.lookup, partial(relative, self.parsed.url)),
         )
         return self.symbols.mark(render_note(text, context))
 
     def _file(self, written: str) -> Link | None:
         """The page of a source file, by its path relative to this source or to this page."""
-        for start in (self.source.display, self.leaf.url) if _FILE.fullmatch(written) else ():
+        for start in (self.source.display, self.parsed.url) if _FILE.fullmatch(written) else ():
             path = posixpath.normpath(posixpath.join(posixpath.dirname(start), written))
             if not path.endswith(".py"):
                 name = path
@@ -249,7 +249,7 @@ class _Page:
         return None
 
     def _href(self, link: Link) -> str:
-        return link.url if link.external else relative(self.leaf.url, link.url)
+        return link.url if link.external else relative(self.parsed.url, link.url)
 
 
 def prose_target(source: SourceFile, url: str) -> Target:
@@ -261,8 +261,8 @@ def first_words(texts: Iterable[str]) -> str:
     """The first paragraph with words in it; of a long one, the words that fit."""
     paragraphs = (line for text in texts for line in text.split("\n"))
     words = next(filter(None, (" ".join(line.split()) for line in paragraphs)), "")
-    if len(words) <= LONGEST_OPENING:
+    if len(words) <= MAX_OPENING:
         return words
     # One character more shows whether the last word is whole; an endless word has no end to keep.
-    whole = words[: LONGEST_OPENING + 1].rpartition(" ")[0]
-    return (whole or words[:LONGEST_OPENING]).rstrip(" ,;:") + " …"
+    whole = words[: MAX_OPENING + 1].rpartition(" ")[0]
+    return (whole or words[:MAX_OPENING]).rstrip(" ,;:") + " …"

@@ -10,10 +10,10 @@ from dataclasses import replace
 from html import escape
 from urllib.parse import urljoin
 
-from pylit.addresses import Slugs, relative
+from pylit.addresses import Anchors, relative
 from pylit.config import SiteConfig
 from pylit.drafts import TEMPLATE_IDS
-from pylit.model import HEADING, Draft, Gathered, Heading, NoteHtml, gathered
+from pylit.model import HEADING, Draft, GeneratedPage, Heading, NoteHtml, generated_page
 
 EXERCISES = "exercises.html"
 SUMMARY = (
@@ -35,22 +35,22 @@ _TERM = re.compile(r'<a class="x g"[^>]*>(.*?)</a>')
 _ID = re.compile(r' id="[^"]*"')
 
 
-def exercises_page(config: SiteConfig, drafts: Sequence[Draft]) -> Gathered | None:
+def exercises_page(config: SiteConfig, drafts: Sequence[Draft]) -> GeneratedPage | None:
     """The page; None if there are no exercises."""
     asked = {draft.name: (draft, found) for draft in drafts if (found := _asked(draft))}
     if not asked:
         return None
     grouped = [page.name for group in config.groups for page in group.pages]
     listed = [(path.title, [page.name for page in path.pages]) for path in config.paths]
-    slugs = Slugs(TEMPLATE_IDS)
+    anchors = Anchors(TEMPLATE_IDS)
     notes = []
     for title, names in [*listed, ("Other pages", [*grouped, *sorted(asked)])]:
         pages = [asked.pop(name) for name in dict.fromkeys(names) if name in asked]
         if pages:
-            notes.append(_heading(2, title, slugs))
+            notes.append(_heading(2, title, anchors))
         for draft, found in pages:
-            notes += [_heading(3, draft.title, slugs, draft.url), *found]
-    return gathered(EXERCISES, "Exercises", SUMMARY, notes)
+            notes += [_heading(3, draft.title, anchors, draft.url), *found]
+    return generated_page(EXERCISES, "Exercises", SUMMARY, notes)
 
 
 def _asked(draft: Draft) -> list[NoteHtml]:
@@ -78,8 +78,8 @@ def _question(draft: Draft, note: NoteHtml, exercise: re.Match[str]) -> NoteHtml
     return NoteHtml(html, tuple(replace(formula, marked="") for formula in note.formulas))
 
 
-def _heading(level: int, title: str, slugs: Slugs, url: str = "") -> NoteHtml:
-    slug, _ = slugs.slug(title)
+def _heading(level: int, title: str, anchors: Anchors, url: str = "") -> NoteHtml:
+    slug, _ = anchors.slug(title)
     shown = escape(title, quote=False)
     link = f'<a href="{escape(relative(EXERCISES, url))}">{shown}</a>' if url else shown
     html = f'<h{level} id="{slug}">{link}</h{level}>\n'

@@ -19,7 +19,7 @@ from pygments.util import ClassNotFound
 from pylit.model import Link
 
 #: Longer lines are data, not code to read: they are shown as they are.
-LONGEST = 2000
+MAX_LINE_LENGTH = 2000
 
 #: Kinds of token that are marked, with their class; a kind covers what is below it.
 _CLASSES: dict[_TokenType, str] = {
@@ -66,7 +66,7 @@ def highlight(
     lines = text.split("\n")
     # A line that is too long is data; and Pygments looks from each line of blanks to the end of
     # the blank lines after it.
-    plain = [len(line) > LONGEST or line.isspace() for line in lines]
+    plain = [len(line) > MAX_LINE_LENGTH or line.isspace() for line in lines]
     shown = "\n".join("" if bare else line for line, bare in zip(lines, plain, strict=True))
     tokens = _tokens(shown, language)
     pieces = _lines(_python(tokens) if language == "python" else tokens)
@@ -78,7 +78,7 @@ def highlight(
 
 def highlight_block(code: str, language: str) -> str:
     """HTML of a fenced block in a note; text, escaped, where the language is not known."""
-    if any(len(line) > LONGEST for line in code.split("\n")):
+    if any(len(line) > MAX_LINE_LENGTH for line in code.split("\n")):
         return escape(code)
     # Many lexers recognise a comment only if a line feed follows it.
     tokens = [*_tokens(f"{code}\n", language.strip().lower())]

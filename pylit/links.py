@@ -32,7 +32,7 @@ class AuditedPage:
     """A finished page, and where its author's links were written."""
 
     url: str
-    #: As `facts` reads them, in two texts: those of thousands of pages fit in memory.
+    #: As `links_and_anchors` reads them, in two texts: those of thousands of pages fit in memory.
     anchors: str
     hrefs: str
     #: Path of the source, as diagnostics name it.
@@ -42,10 +42,10 @@ class AuditedPage:
     own: bool
 
 
-def facts(page: str) -> tuple[str, str]:
+def links_and_anchors(page: str) -> tuple[str, str]:
     """Anchors of a page, and its addresses as they are written, each once, read off its tags.
 
-    Addresses of anchors of the page itself are left out: they are valid.
+    PageAddresses of anchors of the page itself are left out: they are valid.
     """
     anchors: dict[str, None] = {}
     hrefs: dict[str, None] = {}

@@ -5,7 +5,7 @@
     prose    -> NoteHtml (with its Formulas, Headings and FigureUses)
     names    -> Target, Link
     shapes   -> ModuleShapes (in `pylit.shapes.lines`)
-    figures  -> Drawn (in `pylit.figures.gallery`)
+    figures  -> FigureHtml (in `pylit.figures.gallery`)
     pages    -> PageView (in `pylit.render`), SearchPage (in `pylit.search`)
 
 Lines count from 1 everywhere; columns count from 1 in what a person reads and from 0 in offsets.
@@ -175,7 +175,7 @@ class NoteHtml:
     html: str
     formulas: tuple[Formula, ...] = ()
     headings: tuple[Heading, ...] = ()
-    #: Addresses of links and images as written, each with its line.
+    #: PageAddresses of links and images as written, each with its line.
     references: tuple[tuple[str, int], ...] = ()
     figures: tuple[FigureUse, ...] = ()
     #: Plain text, a line for each paragraph and a form feed for each heading.
@@ -255,11 +255,11 @@ class SiteView:
     catalogue: tuple[PageGroup, ...]
     paths: tuple[PageGroup, ...]
     #: Pages that `site.toml` does not name, by folder.
-    hood: tuple[PageGroup, ...] = ()
+    other_pages: tuple[PageGroup, ...] = ()
     #: Where all pages are listed: a page of its own beside the home page of a site with lessons.
     index: str = "index.html"
     #: Whether the packages of npm are missing, and so fonts and the pictures of pages.
-    bare: bool = False
+    without_assets: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +336,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class ParsedPage:
     """A parsed page, as a build has it in memory."""
 
     #: Whole for a page of the site's own, and without a cache. Else it has no text, and its
@@ -353,7 +353,7 @@ class Leaf:
 
     @property
     def source(self) -> SourceFile:
-        """Its source, which has its text if the leaf is whole."""
+        """Its source, which has its text if the page is whole."""
         return self.module.source
 
     def warning(self) -> str:
@@ -367,17 +367,19 @@ class Leaf:
 
 
 #: A page, and the draft of it.
-Gathered = tuple[Leaf, Draft]
+GeneratedPage = tuple[ParsedPage, Draft]
 
 
-def gathered(url: str, title: str, summary: str, notes: Sequence[NoteHtml] = ()) -> Gathered:
+def generated_page(
+    url: str, title: str, summary: str, notes: Sequence[NoteHtml] = ()
+) -> GeneratedPage:
     """The page at an address of the site, with its notes in order."""
     name = url.removesuffix(".html")
     heads = [NoteHtml(html.escape(text), text=text) for text in (title, summary)]
     section = DraftSection("", tuple(notes), ())
-    stamp = digest("gathered", url, title, summary, repr(tuple(notes)))
+    stamp = digest("generated_page", url, title, summary, repr(tuple(notes)))
     draft = Draft(
         name, url, url, True, True, title, heads[0], summary, heads[1], (section,), stamp=stamp
     )
     source = SourceFile(Path(url), name, url, False, True, "", "")
-    return Leaf(Module(source, {}, (), (Section((), None),)), url, True, stamp), draft
+    return ParsedPage(Module(source, {}, (), (Section((), None),)), url, True, stamp), draft

@@ -24,7 +24,7 @@ Lookup = Callable[[str], Target | None]
 
 #: Attribute of a module's `Target` that holds the modules of its ``from m import *``, separated by
 #: spaces. They provide all names without a leading underscore.
-STARS = "*"
+STAR_IMPORTS = "*"
 
 BUILTINS = frozenset(name for name in vars(builtins) if not name.startswith("_"))
 
@@ -77,7 +77,7 @@ class Index:
             return self._find(alias, found) if alias else None
         if own in self._targets:
             return self._targets[own]
-        stars = "" if name.startswith("_") else owner.attributes.get(STARS, "")
+        stars = "" if name.startswith("_") else owner.attributes.get(STAR_IMPORTS, "")
         targets = (self._find(f"{star}.{name}", found) for star in reversed(stars.split()))
         return next(filter(None, targets), None)
 
@@ -270,7 +270,7 @@ def targets(module: Module, url: str) -> dict[str, Target]:
             # An included file of C++ is like a module of which everything is imported.
             cpp = is_cpp(source.display)
             stars = sum(includes(source).values(), ()) if cpp else tuple(scopes.stars)
-            known[STARS] = " ".join(stars)
+            known[STAR_IMPORTS] = " ".join(stars)
             for other in scopes.module.bindings:
                 if other not in defined:
                     value = values.named(other, scopes.module)

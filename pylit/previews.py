@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 
-from pylit.addresses import Slugs
+from pylit.addresses import Anchors
 from pylit.diagnostics import Report
 from pylit.highlight import highlight_block
 from pylit.model import Definition, Target
@@ -66,7 +66,7 @@ def _summary(target: Target, own: bool, typeset: Typeset, cite: Cite) -> str:
         first_line=1,
         column=0,
         own=own,
-        slugs=Slugs(),
+        anchors=Anchors(),
         link=lambda name: None,
         href=lambda link: link.url,
         report=Report(),

@@ -23,7 +23,7 @@ from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.gfm_autolink import gfm_autolink_plugin
 
-from pylit.addresses import Slugs
+from pylit.addresses import Anchors
 from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.glossary import Terms
 from pylit.highlight import highlight_block
@@ -38,9 +38,9 @@ from pylit.model import (
     figure_slot,
     formula_slot,
 )
-from pylit.references import Cite, Cited, unknown
+from pylit.references import Cite, Cited, no_bibliography
 from pylit.syntax import anchor, citation, doctest, located, math_block, math_inline
-from pylit.tex import plain_tex
+from pylit.tex import tex_to_text
 
 #: The heading of exercises, and how a question begins.
 EXERCISES = "Exercises"
@@ -49,9 +49,9 @@ NUMBER = re.compile(r"\*\*(\d+)\.\*\*")
 #: cannot write them.
 RESERVED = re.compile("[\ue000-\ue003]")
 #: Characters of a note; some rules of Markdown take quadratic time.
-LONGEST = 300_000
+MAX_CHARACTERS = 300_000
 #: Levels of lists and quotes; each list has two.
-DEEPEST = 100
+MAX_DEPTH = 100
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 _EXPLICIT = re.compile(r"\s*\{#([^\s{}]+)\}\s*$")
@@ -84,7 +84,7 @@ class NoteContext:
     #: nothing is cited, and quotes stay straight, as code may stand there outside of backticks.
     own: bool
     #: Shared by the notes of a page, which are rendered in the page's order.
-    slugs: Slugs
+    anchors: Anchors
     #: Finds what inline code names, and what a link's address names: a dotted name or the path of
     #: a source file.
     link: Callable[[str], Link | None]
@@ -92,7 +92,7 @@ class NoteContext:
     href: Callable[[Link], str]
     report: Report
     #: Finds works of the bibliography.
-    cite: Cite = unknown
+    cite: Cite = no_bibliography
     #: Terms of the glossary that the page may still link to.
     terms: Terms | None = None
     #: Line and text of inline code -> the classes that mark it.
@@ -111,16 +111,18 @@ def render_note(text: str, context: NoteContext) -> NoteHtml:
     """A note, which is Markdown, as HTML."""
     text = RESERVED.sub("", text)
     env: dict[str, Any] = {}
-    if len(text) <= LONGEST:
+    if len(text) <= MAX_CHARACTERS:
         md = parser(context.own)
         md.validateLink = context.accepts  # type: ignore[method-assign, assignment]
         tokens = md.parse(text, env)
         # The parser drops deeper levels.
-        if all(token.level < DEEPEST - 1 for token in tokens):
+        if all(token.level < MAX_DEPTH - 1 for token in tokens):
             return _NoteRenderer(md, context, text, env).note(tokens)
     # It is too much for Markdown, such as data in a docstring.
     message = f"a note of {len(text):,} characters is shown as plain text"
-    hint = f"more than {LONGEST:,} characters, or {DEEPEST} levels, are not read as Markdown"
+    hint = (
+        f"more than {MAX_CHARACTERS:,} characters, or {MAX_DEPTH} levels, are not read as Markdown"
+    )
     place = (context.path, context.first_line, 0)
     context.report.add(Diagnostic(*place, "note-long", message, hint, "", Severity.WARNING))
     return NoteHtml(f'<pre class="fence"><code>{escape(text, quote=False)}</code></pre>\n')
@@ -130,7 +132,7 @@ def render_note(text: str, context: NoteContext) -> NoteHtml:
 def parser(own: bool) -> MarkdownIt:
     """The Markdown parser for notes of the site's own, or of other packages."""
     options: dict[str, Any] = {"html": own, "typographer": own, "tasklists": True, "alerts": True}
-    md = MarkdownIt("commonmark", options | {"xhtmlOut": False, "maxNesting": DEEPEST})
+    md = MarkdownIt("commonmark", options | {"xhtmlOut": False, "maxNesting": MAX_DEPTH})
     md.enable(["table", "strikethrough"])
     md.use(deflist_plugin).use(gfm_autolink_plugin)
     # Inline footnotes, x^[1], are mathematics more often than footnotes.
@@ -223,7 +225,7 @@ class _NoteRenderer:
         self._found["references"].append((address, self._context.first_line + line))
 
     def _claim(self, anchor: str, place: _Place) -> None:
-        if not self._context.slugs.claim(anchor):
+        if not self._context.anchors.claim(anchor):
             message = f"this page already has the anchor `{anchor}`"
             self._fault("slug-duplicate", message, "give one of them another name", place)
 
@@ -380,11 +382,11 @@ class _NoteRenderer:
         self._in_heading = True
         html = self._inline(inline)
         self._in_heading = False
-        slugs, line = self._context.slugs, (token.map or [0])[0]
+        anchors, line = self._context.anchors, (token.map or [0])[0]
         text = plain_text(children).strip()
-        level = slugs.level(int(token.tag[1]))
+        level = anchors.level(int(token.tag[1]))
         token.tag = closing.tag = f"h{level}"
-        anchor, unique = slugs.slug(text, next(filter(None, chosen), ""))
+        anchor, unique = anchors.slug(text, next(filter(None, chosen), ""))
         if not unique:
             message = f"another heading of this page has the anchor of “{text}”"
             hint = "reword one of them, or end it with an anchor of its own, `{#name}`"
@@ -415,7 +417,7 @@ class _NoteRenderer:
         # A question has an anchor, so that other pages can lead to it.
         asks = self._context.own and self._exercises and not (self._folded or token.level)
         number = NUMBER.match(inline.content) if asks else None
-        if number and self._context.slugs.claim(anchor := f"exercise-{number[1]}"):
+        if number and self._context.anchors.claim(anchor := f"exercise-{number[1]}"):
             token.attrs = {"id": anchor}
         return None
 
@@ -436,7 +438,7 @@ class _NoteRenderer:
         closing.type, closing.content = "rendered", f"{below}</figcaption></figure>\n"
         if scheme == "figure":
             return f'<figure class="fig">{picture}<figcaption>'
-        anchor, _ = self._context.slugs.slug(f"table {name.replace('.', ' ')}")
+        anchor, _ = self._context.anchors.slug(f"table {name.replace('.', ' ')}")
         table = f'<table aria-labelledby="{anchor}">{picture}</table>'
         closing.content = f'</figcaption><div class="table-scroll">{table}</div>{below}</figure>\n'
         return f'<figure class="tab"><figcaption id="{anchor}">'
@@ -467,7 +469,7 @@ def plain_text(children: Sequence[Token]) -> str:
         if token.type in ("text", "code_inline", "citation"):
             parts.append(token.content)
         elif token.type == "math_inline":
-            parts.append(plain_tex(token.content))
+            parts.append(tex_to_text(token.content))
         elif token.type in ("softbreak", "hardbreak"):
             parts.append(" ")
         elif token.type == "image":

@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING
 
 from pylit.addresses import relative
 from pylit.diagnostics import Diagnostic, Report, nearest
-from pylit.model import HEADING, Definition, Draft, Gathered, Heading, NoteHtml, Target, gathered
+from pylit.model import (
+    HEADING,
+    Definition,
+    Draft,
+    GeneratedPage,
+    Heading,
+    NoteHtml,
+    Target,
+    generated_page,
+)
 
 if TYPE_CHECKING:
     from pybtex.database import Entry
@@ -41,7 +50,7 @@ class Work:
     """An entry of the bibliography."""
 
     key: str
-    #: As a text names it: ``Press and Wolf``, ``Vaswani et al.``
+    #: As a text names it: ``SiteFiles and Wolf``, ``Vaswani et al.``
     short: str
     #: With a letter where another work would be named alike: ``2019b``.
     year: str = ""
@@ -72,7 +81,7 @@ class Cited:
 Cite = Callable[[str], Cited | str]
 
 
-def unknown(key: str) -> str:
+def no_bibliography(key: str) -> str:
     """The hint for every key where there is no bibliography."""
     return "write `docs_src/references.bib`, with an entry of this key"
 
@@ -197,11 +206,11 @@ def find_work(
         return Cited(target.attributes["short"], target.attributes["year"], href(target.url))
     every = lookup(SIGN)
     if every is None:
-        return unknown(key)
+        return no_bibliography(key)
     return nearest(key, every.attributes["keys"].split(), "add it to `docs_src/references.bib`")
 
 
-def bibliography_page(works: Mapping[str, Work], drafts: Sequence[Draft]) -> Gathered | None:
+def bibliography_page(works: Mapping[str, Work], drafts: Sequence[Draft]) -> GeneratedPage | None:
     """The page of the works that are cited; None if there are none."""
 
     def link(url: str, text: str) -> str:
@@ -220,7 +229,7 @@ def bibliography_page(works: Mapping[str, Work], drafts: Sequence[Draft]) -> Gat
     shown.sort(key=lambda work: (work.name.casefold(), work.key))
     entries = [_entry(work, ", ".join(cited[work.key])) for work in shown]
     notes = [NoteHtml('<ul class="works">\n'), *entries, NoteHtml("</ul>\n")]
-    return gathered(BIBLIOGRAPHY, "Bibliography", SUMMARY, notes)
+    return generated_page(BIBLIOGRAPHY, "Bibliography", SUMMARY, notes)
 
 
 def _citations(draft: Draft) -> dict[str, dict[tuple[str, str], None]]:

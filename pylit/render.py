@@ -175,13 +175,13 @@ class Renderer:
             site=site,
             rows=rows(view.sections) if view.kind == "module" else (),
             # Fonts that the page uses, loaded before it is painted.
-            preloads=() if site.bare else (*_FONTS, *fonts),
+            preloads=() if site.without_assets else (*_FONTS, *fonts),
             href=partial(relative, draft.url),
             definition_links=partial(definition_links, draft.url),
             absolute=partial(canonical, site.base_url),
             canonical=canonical(site.base_url, draft.url) if site.base_url else "",
             text_url=text_url(draft),
-            card="" if site.bare else view.card,
+            card="" if site.without_assets else view.card,
             related=table,
             paper_url=paper_url(draft.front_matter.get("paper", "")),
         )

@@ -37,7 +37,7 @@ Within = Callable[[], AbstractContextManager["Watch"]]
 Run = Callable[[Callable[..., object], dict[str, Any], Within], dict[str, Any]]
 
 
-class TooSlow(BaseException):
+class TimeLimitExceeded(BaseException):
     """The time of a run is over. Not an `Exception`, which the code that runs might catch."""
 
 
@@ -205,7 +205,7 @@ def limits(seconds: float, size: int) -> Iterator[None]:
     timers = {signal.SIGPROF: working, signal.SIGALRM: waiting}
 
     def stop(number: int, _: FrameType | None) -> None:
-        raise TooSlow(timers[signal.Signals(number)][2])
+        raise TimeLimitExceeded(timers[signal.Signals(number)][2])
 
     for number, (timer, limit, _) in timers.items():
         signal.signal(number, stop)
@@ -244,7 +244,7 @@ def _failure(error: BaseException, file: Path, order: Order) -> dict[str, Any]:
         words = str(error).encode(errors="replace").decode()
     except Exception:  # The class of the exception may belong to the package.
         words = ""
-    if isinstance(error, TooSlow):
+    if isinstance(error, TimeLimitExceeded):
         kind, message = "slow", words
     elif isinstance(error, MemoryError) or re.search(_NO_MEMORY, words):
         kind, message = "hungry", f"asked for more than {order['bytes'] / 2**30:g} GiB of memory"

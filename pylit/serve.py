@@ -57,7 +57,7 @@ def serve(options: Options, port: int, first: Callable[[], int]) -> int:
         address = "http://{}:{}/".format(*listening.getsockname())
         print(f"{address} shows {options.out}; Ctrl-C ends it.", flush=True)
         # A process with threads cannot fork; one edit needs no other processes.
-        live = Live(replace(options, jobs=1, serving=True))
+        live = DevelopmentServer(replace(options, jobs=1, serving=True))
         thread = threading.Thread(target=live.watch)
         thread.start()
         try:
@@ -69,7 +69,7 @@ def serve(options: Options, port: int, first: Callable[[], int]) -> int:
     return 0
 
 
-class Live(StaticFiles):
+class DevelopmentServer(StaticFiles):
     """The output folder, rebuilt after each edit, and the faults of the last build."""
 
     def __init__(self, options: Options) -> None:

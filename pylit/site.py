@@ -4,7 +4,7 @@ import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from pylit.addresses import ALL, HOME, Addresses, module_url, prose_url
+from pylit.addresses import ALL, HOME, PageAddresses, module_url, prose_url
 from pylit.cache import Cache, digest
 from pylit.config import Group, PageName, SiteConfig, load_config
 from pylit.cpp import read_cpp
@@ -15,12 +15,12 @@ from pylit.glossary import Term, read_glossary
 from pylit.model import (
     Draft,
     FigureUse,
-    Gathered,
-    Leaf,
+    GeneratedPage,
     Module,
     Neighbours,
     PageGroup,
     PageLink,
+    ParsedPage,
     SiteView,
     SourceFile,
 )
@@ -107,7 +107,7 @@ class Site:
         if path.is_file() and (page := read_page(path, docs, "docs_src", report)):
             glossary, self.terms = read_glossary(page, report)
             self._prose.append(glossary)
-        self._addresses = Addresses(report)
+        self._addresses = PageAddresses(report)
 
     def _read_works(self) -> Mapping[str, Work]:
         path = self.options.docs / "references.bib"
@@ -139,7 +139,7 @@ class Site:
             if self._addresses.claim(prose_url(page.source.name), page.source):
                 yield page
 
-    def gather(self, pairs: Sequence[Gathered]) -> None:
+    def gather(self, pairs: Sequence[GeneratedPage]) -> None:
         """Take all drafts, add the pages composed of them, and relate all pages."""
         options, config, report = self.options, self.config, self.report
         self.pairs, drafts = [*pairs], [draft for _, draft in pairs]
@@ -148,13 +148,13 @@ class Site:
             if page is not None and page[1].url not in taken:
                 self.pairs.append(page)
         self.drafts = drafts = [draft for _, draft in self.pairs]
-        for leaf, draft in self.pairs:
-            report.update((*leaf.diagnostics, *draft.diagnostics))
+        for parsed, draft in self.pairs:
+            report.update((*parsed.diagnostics, *draft.diagnostics))
             if draft.own:
-                front_matter_faults(draft, leaf.source.lines, options.root, report)
+                front_matter_faults(draft, parsed.source.lines, options.root, report)
         self._named = {draft.name: draft for draft in drafts}
         self._names = {draft.url: draft.name for draft in drafts}
-        self.targets = {name: t for leaf, _ in self.pairs for name, t in leaf.targets.items()}
+        self.targets = {name: t for parsed, _ in self.pairs for name, t in parsed.targets.items()}
         self._urls = {draft.name: draft.url for draft in drafts if not draft.prose}
         notebooks = (draft for draft in drafts if draft.name.startswith(f"{FOLDER}/"))
         self._urls |= {f"{draft.name}.ipynb": draft.url for draft in notebooks}
@@ -171,9 +171,9 @@ class Site:
             language=config.language,
             catalogue=groups if paths else groups + others,
             paths=paths,
-            hood=others if paths else (),
+            other_pages=others if paths else (),
             index=ALL if paths else HOME,
-            bare=bool(options.missing_node),
+            without_assets=bool(options.missing_node),
         )
         self._neighbours = neighbours((*paths, *groups, *others))
         self._related = relations(drafts, self.targets)
@@ -195,9 +195,9 @@ class Site:
             self.report.add(Diagnostic(_SETTINGS, name.line, 0, "navigation", message, hint))
         return draft
 
-    def place(self, leaf: Leaf, draft: Draft) -> Place:
+    def place(self, parsed: ParsedPage, draft: Draft) -> Place:
         """The packages around a page, its neighbours and its relations."""
-        where = place(draft, leaf.source.path, self.options.root, self.config, self._urls)
+        where = place(draft, parsed.source.path, self.options.root, self.config, self._urls)
         beside = self._neighbours.get(draft.url, where.around)
         return replace(where, around=beside, related=self._related.get(draft.url, {}))
 
@@ -210,6 +210,6 @@ class Site:
 
     def figure_uses(self) -> Iterator[tuple[str, str, FigureUse]]:
         """Every use of a figure: the path of the file, the source line, and the use."""
-        for leaf, draft in self.pairs:
+        for parsed, draft in self.pairs:
             for use in draft.figures():
-                yield draft.display, leaf.source.lines[use.line - 1], use
+                yield draft.display, parsed.source.lines[use.line - 1], use

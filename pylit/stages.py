@@ -17,7 +17,7 @@ from pylit.cpp import is_cpp
 from pylit.diagnostics import Report
 from pylit.drafts import Drafter, prose_target
 from pylit.glossary import term_targets
-from pylit.model import Draft, DraftSection, Gathered, Leaf, Module, SourceFile, Target
+from pylit.model import Draft, DraftSection, GeneratedPage, Module, ParsedPage, SourceFile, Target
 from pylit.names import targets
 from pylit.outcome import progress
 from pylit.parse import parse_module
@@ -31,36 +31,38 @@ Made = TypeVar("Made")
 Value = TypeVar("Value")
 
 
-def parse_pages(site: Site) -> list[Leaf]:
+def parse_pages(site: Site) -> list[ParsedPage]:
     """All modules and Markdown pages of a site, parsed."""
 
-    def load(source: SourceFile) -> Leaf | None:
+    def load(source: SourceFile) -> ParsedPage | None:
         key = _key(site.generator, source)
-        leaf: Leaf | None = site.cache.load(f"parsed {module_url(source)}", key)
-        return leaf and _slim_leaf(leaf)
+        parsed: ParsedPage | None = site.cache.load(f"parsed {module_url(source)}", key)
+        return parsed and _slim_page(parsed)
 
     make = partial(_parse, site.cache, site.generator)
-    leaves = _stage(site, "Reading", site.sources(), load, make, lambda leaf: leaf)
-    own = [leaf.source for leaf in leaves if leaf.source.own]
+    parsed_pages = _stage(site, "Reading", site.sources(), load, make, lambda parsed: parsed)
+    own = [parsed.source for parsed in parsed_pages if parsed.source.own]
     for page in site.prose(own):
         url = prose_url(page.source.name)
         named = targets(page, url) if is_cpp(page.source.display) else {}
-        leaves.append(Leaf(page, url, True, _key(site.generator, page.source), named))
-    return leaves
+        parsed_pages.append(ParsedPage(page, url, True, _key(site.generator, page.source), named))
+    return parsed_pages
 
 
-def draft_pages(site: Site, leaves: Sequence[Leaf], maths: MathRenderer) -> list[Gathered]:
+def draft_pages(
+    site: Site, parsed_pages: Sequence[ParsedPage], maths: MathRenderer
+) -> list[GeneratedPage]:
     """The pages with their drafts, in order; formulas are submitted as they are found."""
-    index = {dotted: t for leaf in leaves for dotted, t in leaf.targets.items()}
+    index = {dotted: t for parsed in parsed_pages for dotted, t in parsed.targets.items()}
     # Links name Markdown pages by their source file, or by the address of the page.
-    for leaf in leaves:
-        if leaf.prose and not leaf.targets:
-            target = prose_target(leaf.source, leaf.url)
-            index |= {leaf.source.display: target, f"{leaf.source.name}.md": target}
+    for parsed in parsed_pages:
+        if parsed.prose and not parsed.targets:
+            target = prose_target(parsed.source, parsed.url)
+            index |= {parsed.source.display: target, f"{parsed.source.name}.md": target}
     drafter = Drafter(index | work_targets(site.works) | term_targets(site.terms))
 
-    def load(leaf: Leaf) -> Draft | None:
-        draft: Draft | None = site.cache.load(f"draft {leaf.url}", leaf.key)
+    def load(parsed: ParsedPage) -> Draft | None:
+        draft: Draft | None = site.cache.load(f"draft {parsed.url}", parsed.key)
         return _slim(draft) if draft and drafter.is_current(draft) else None
 
     def take(made: tuple[Draft, list[tuple[str, bool]]]) -> Draft:
@@ -70,7 +72,9 @@ def draft_pages(site: Site, leaves: Sequence[Leaf], maths: MathRenderer) -> list
         return draft
 
     make = partial(_draft, site.cache, drafter)
-    return list(zip(leaves, _stage(site, "Annotating", leaves, load, make, take), strict=True))
+    return list(
+        zip(parsed_pages, _stage(site, "Annotating", parsed_pages, load, make, take), strict=True)
+    )
 
 
 def _stage(
@@ -103,32 +107,36 @@ def _key(generator: str, source: SourceFile) -> str:
     return digest(generator, source.digest, source.name, source.display, kind)
 
 
-def _parse(cache: Cache, generator: str, source: SourceFile) -> Leaf:
+def _parse(cache: Cache, generator: str, source: SourceFile) -> ParsedPage:
     report, url = Report(), module_url(source)
     module = parse_module(source, report)
     key = _key(generator, source)
-    leaf = Leaf(module, url, False, key, targets(module, url), tuple(report))
-    return _slim_leaf(leaf) if cache.store(f"parsed {url}", key, leaf) else leaf
+    parsed = ParsedPage(module, url, False, key, targets(module, url), tuple(report))
+    return _slim_page(parsed) if cache.store(f"parsed {url}", key, parsed) else parsed
 
 
-def _draft(cache: Cache, drafter: Drafter, leaf: Leaf) -> tuple[Draft, list[tuple[str, bool]]]:
-    draft = drafter(whole(leaf, cache))
-    stored = cache.store(f"draft {leaf.url}", leaf.key, draft)
+def _draft(
+    cache: Cache, drafter: Drafter, parsed: ParsedPage
+) -> tuple[Draft, list[tuple[str, bool]]]:
+    draft = drafter(whole(parsed, cache))
+    stored = cache.store(f"draft {parsed.url}", parsed.key, draft)
     return _slim(draft) if stored else draft, draft.formulas()
 
 
-def whole(leaf: Leaf, cache: Cache) -> Leaf:
-    """A leaf with all of its module."""
-    found: Leaf = leaf if leaf.whole else cache.require(f"parsed {leaf.url}", leaf.key)
+def whole(parsed: ParsedPage, cache: Cache) -> ParsedPage:
+    """A parsed with all of its module."""
+    found: ParsedPage = (
+        parsed if parsed.whole else cache.require(f"parsed {parsed.url}", parsed.key)
+    )
     return found
 
 
-def _slim_leaf(leaf: Leaf) -> Leaf:
-    if leaf.source.own:
-        return leaf
-    module = Module(replace(leaf.source, text=""), {}, (), ())
-    bare = {dotted: _bare(target) for dotted, target in leaf.targets.items()}
-    return replace(leaf, module=module, targets=bare, whole=False)
+def _slim_page(parsed: ParsedPage) -> ParsedPage:
+    if parsed.source.own:
+        return parsed
+    module = Module(replace(parsed.source, text=""), {}, (), ())
+    bare = {dotted: _bare(target) for dotted, target in parsed.targets.items()}
+    return replace(parsed, module=module, targets=bare, whole=False)
 
 
 def _bare(target: Target) -> Target:

@@ -82,9 +82,9 @@ _INDEX = re.compile(
     r"[a-z]|[0-9]+|[-+,<>=:.'()_{}]|\\(?:top|le|leq|ge|geq|lt|gt|ne|neq|cdot|dots|ldots|tau|alpha"
     r"|beta|gamma|delta|mu|nu|rho|prime|,|;)"
 )
-_RECKONING = re.compile(r"[-+,<>=:]|\\(?:le|leq|ge|geq|lt|gt|cdot)")
+_ARITHMETIC = re.compile(r"[-+,<>=:]|\\(?:le|leq|ge|geq|lt|gt|cdot)")
 #: Atoms of a symbol.
-_LONGEST = 10
+_MAX_ATOMS = 10
 _NUCLEUS = re.compile(r"[A-Za-z]|\\[A-Za-z]+")
 
 
@@ -150,7 +150,7 @@ def marked(tex: str, symbols: Sequence[Symbol]) -> str:
     marks: list[tuple[int, int, str]] = []
     atoms, index = _atoms(tex), 0
     while index < len(atoms):
-        symbol = _best(atoms[index : index + _LONGEST], symbols)
+        symbol = _best(atoms[index : index + _MAX_ATOMS], symbols)
         found = atoms[index : index + len(symbol.atoms)] if symbol else []
         index += len(found) or 1
         # A mark would take the space after an operator, `\log x`.
@@ -179,7 +179,7 @@ def _is_index(script: Tokens, wanted: Tokens) -> bool:
         return False
     capitals = [token for token in script if re.fullmatch("[A-Z]", token)]
     known = all(_INDEX.fullmatch(token) for token in script if token not in capitals)
-    reckoned = any(_RECKONING.fullmatch(token) for token in script)
+    reckoned = any(_ARITHMETIC.fullmatch(token) for token in script)
     return known and (reckoned or all(token.lower() in wanted for token in capitals))
 
 
@@ -229,7 +229,7 @@ def _tokens(text: str) -> Tokens:
     return tokens[1:-1] if tokens[:1] == ("{",) and len(tokens) > 1 else tokens
 
 
-class Found(NamedTuple):
+class NameLookup(NamedTuple):
     """Where a name stands; or, without places, why it does not."""
 
     places: frozenset[Position] = frozenset()
@@ -260,7 +260,7 @@ class Variables:
             if isinstance(node, ast.Attribute):
                 self._above[node.value] = node
 
-    def find(self, path: tuple[str, ...], within: str = "") -> Found:
+    def find(self, path: tuple[str, ...], within: str = "") -> NameLookup:
         """The places of a name, of a function or class if `within` names one."""
         defined = [*self._scopes.returns, *self._scopes.classes]
         owners = {name for name in defined if within and name.endswith(f".{within}")}
@@ -270,13 +270,15 @@ class Variables:
             names = {name.removeprefix(f"{self._name}.") for name in defined}
             names |= {name.rpartition(".")[2] for name in names}
             near = "".join(get_close_matches(within, sorted(names), n=1))
-            return Found(fault=f"`{self._name}` has no function or class `{within}`", near=near)
+            return NameLookup(
+                fault=f"`{self._name}` has no function or class `{within}`", near=near
+            )
         if uses := self._uses(path[0], owners):
-            return Found(self._places(path, uses))
+            return NameLookup(self._places(path, uses))
         similar = get_close_matches(path[0], sorted(self._names), n=len(self._names) or 1)
         first = next((name for name in similar if self._uses(name, owners)), "")
         near = ".".join([first, *path[1:]]) if first else ""
-        return Found(fault=f"`{within or self._name}` has no `{path[0]}`", near=near)
+        return NameLookup(fault=f"`{within or self._name}` has no `{path[0]}`", near=near)
 
     def _uses(self, name: str, owners: set[str]) -> list[_Use]:
         """The uses of a name of `owners`; without any, of this module's functions and classes.

@@ -20,12 +20,12 @@ from markdown_it.token import Token
 InlineRule = Callable[[StateInline, bool], bool]
 
 #: A citation, and each of its parts between semicolons.
-BRACKETS = re.compile(r"\[(-?@[^\[\]]+)\](?![(\[])")
-PART = re.compile(
+CITATION = re.compile(r"\[(-?@[^\[\]]+)\](?![(\[])")
+CITATION_PART = re.compile(
     r"\s*(?P<bare>-?)@(?P<key>[A-Za-z](?:[\w.:-]*\w)?)(?:\s*,\s*(?P<place>[^;]*[^;\s]))?\s*"
 )
 #: Unclosed display formulas of a note; after as many, no more are looked for.
-MOST = 100
+MAX_UNCLOSED = 100
 
 #: Environments that need no dollar signs around them.
 _ENVIRONMENTS = (
@@ -61,8 +61,8 @@ def anchor(state: StateInline, silent: bool) -> bool:
 
 def citation(state: StateInline, silent: bool) -> bool:
     """Works in brackets."""
-    match = BRACKETS.match(state.src, state.pos, state.posMax)
-    parts = [PART.fullmatch(part) for part in match[1].split(";")] if match else []
+    match = CITATION.match(state.src, state.pos, state.posMax)
+    parts = [CITATION_PART.fullmatch(part) for part in match[1].split(";")] if match else []
     if match is None or not all(parts):
         return False
     if not silent:
@@ -92,7 +92,7 @@ def math_block(state: StateBlock, start_line: int, end_line: int, silent: bool) 
     unclosed = state.env.setdefault("unclosed", {})
     if not state.src.startswith(opening, first) or state.is_code_block(start_line):
         return False
-    if len(unclosed) >= MOST:
+    if len(unclosed) >= MAX_UNCLOSED:
         return False
     if silent and state.src.count("$$", state.bMarks[state.line], first) % 2:
         return False  # The paragraph before has opened a formula, which these dollars close.

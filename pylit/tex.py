@@ -25,7 +25,7 @@ from pylit.fonts import Font, cut_fonts
 from pylit.node.process import MODULES, SCRIPTS, NodeError, find_node, linked
 
 _FONTS = "@mathjax/mathjax-newcm-font/chtml/woff2"
-FONTS = MODULES / _FONTS
+FONT_FOLDER = MODULES / _FONTS
 #: MathJax's text font holds every letter of mathematics, 94 KB for a site that uses two hundred of
 #: them; cut down, it has about 20 KB. Smaller fonts stay as they are.
 LARGE = 32_000
@@ -56,7 +56,7 @@ class MathRenderer:
         cache: Folder for the cache; None for a cache in memory.
         script: What to run in Node; None for MathJax.
         plain: Whether formulas stay TeX, because there is no Node.
-        patience: Seconds for one formula after which Node is started anew without it.
+        timeout: Seconds for one formula after which Node is started anew without it.
     """
 
     def __init__(
@@ -65,10 +65,10 @@ class MathRenderer:
         *,
         script: Path | None = None,
         plain: bool = False,
-        patience: float = 30.0,
+        timeout: float = 30.0,
     ) -> None:
         self._cache = Cache(cache)
-        self._script, self._plain, self._patience = script, plain, patience
+        self._script, self._plain, self._timeout = script, plain, timeout
         self._node: subprocess.Popen[str] | None = None
         self._thread = ThreadPoolExecutor(1)
         self._futures: dict[_Formula, Future[Rendered]] = {}
@@ -101,7 +101,7 @@ class MathRenderer:
             self._cancel()
             raise
 
-    def keep(self) -> None:
+    def save(self) -> None:
         """Store new results in the cache."""
         if self._changed:
             self._changed = False
@@ -112,7 +112,7 @@ class MathRenderer:
         self._cancel()
         self._thread.shutdown()
         self._end()
-        self.keep()
+        self.save()
 
     def _cancel(self) -> None:
         for future in self._futures.values():
@@ -134,7 +134,7 @@ class MathRenderer:
                     f"mathematics failed at or before `{formula[0]}`: {error}"
                 ) from error
             # Not cached: another machine may have the time or the memory.
-            limit = f"MathJax ran out of memory on it, or took more than {self._patience:g} s"
+            limit = f"MathJax ran out of memory on it, or took more than {self._timeout:g} s"
             return Rendered(failed, error=limit)
         result = Rendered(**{"html": failed, **answer, "css": tuple(answer.get("css", ()))})
         self._results[formula] = result
@@ -150,21 +150,21 @@ class MathRenderer:
         assert node.stdin and node.stdout
         with suppress(OSError):  # If Node has ended, there is no answer either.
             print(json.dumps(formula), file=node.stdin, flush=True)
-        in_time, _, _ = select([node.stdout], [], [], self._patience)
+        in_time, _, _ = select([node.stdout], [], [], self._timeout)
         line = node.stdout.readline() if in_time else ""
         try:
             answer: dict[str, Any] = json.loads(line)
         except ValueError:
             if not in_time:
                 self._end()
-                raise NodeError(f"Node has not answered for {self._patience:g} s") from None
+                raise NodeError(f"Node has not answered for {self._timeout:g} s") from None
             with suppress(subprocess.TimeoutExpired):
                 node.wait(1)
             raise NodeError(self._end()) from None
         return answer
 
     def _start(self) -> subprocess.Popen[str]:
-        if not FONTS.is_dir():
+        if not FONT_FOLDER.is_dir():
             raise NodeError(f"MathJax is not installed in {MODULES}; run `python -m pylit.node`")
         script = self._script or linked("serve.mjs")
         options = "--max-old-space-size=1024 --preserve-symlinks --preserve-symlinks-main"
@@ -195,11 +195,11 @@ def fill(html: str, rendered: Sequence[Rendered]) -> str:
     return _SLOT.sub(lambda match: rendered[int(match[1])].html, html)
 
 
-def stylesheet(rendered: Iterable[Rendered]) -> tuple[str, frozenset[str]]:
+def math_style_sheet(rendered: Iterable[Rendered]) -> tuple[str, frozenset[str]]:
     """The style sheet for a set of formulas, and the names of the font files that it refers to.
 
     The same formulas in any order give the same text. The fonts are addressed as ``fonts/NAME``
-    beside the sheet, and lie in `FONTS`. Without formulas the sheet is empty.
+    beside the sheet, and lie in `FONT_FOLDER`. Without formulas the sheet is empty.
     """
     rules = {rule for one in rendered for rule in one.css if rule[0] != "0"}
     if not rules:
@@ -212,10 +212,10 @@ def stylesheet(rendered: Iterable[Rendered]) -> tuple[str, frozenset[str]]:
 def math_fonts(
     names: Iterable[str], rendered: Iterable[Rendered], cache: Path | None
 ) -> dict[str, bytes]:
-    """The font files that `stylesheet` named, by name, with what the same formulas need of them."""
+    """The font files that the style sheet refers to, by name, with what the formulas need."""
     written = {rule[1:] for one in rendered for rule in one.css if rule[0] == "0"}
     characters = "".join(sorted(set("".join(written))))
-    files = {name: (FONTS / name).read_bytes() for name in sorted(names)}
+    files = {name: (FONT_FOLDER / name).read_bytes() for name in sorted(names)}
     large = [name for name, data in files.items() if len(data) >= LARGE]
     fonts = [Font(n, f"{_FONTS}/{n.removesuffix('.woff2')}", characters) for n in large]
     return files | cut_fonts(fonts, MODULES, cache)
@@ -248,7 +248,7 @@ _DEEPEST = 50
 _BRACES = str.maketrans("\ue002\ue003", "{}", "{}\\&")
 
 
-def plain_tex(tex: str) -> str:
+def tex_to_text(tex: str) -> str:
     """A formula as a line of text."""
     text = _COMMAND.sub(_command, _LAYOUT.sub(" ", tex)).replace("-", "−")
     text = _SHORT_FRACTION.sub(r"\\frac{\1}{\2}", _RELATION.sub(r" \g<0> ", text))

@@ -16,7 +16,7 @@ from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
-from pylit.cache import alone
+from pylit.cache import folder_lock
 from pylit.diagnostics import Diagnostic, Report, Severity
 
 MANIFEST = ".pylit-manifest.json"
@@ -32,7 +32,7 @@ class Written:
     deleted: list[str] = field(default_factory=list)
 
 
-def standing(out: Path) -> str:
+def output_state(out: Path) -> str:
     """A digest of the status of all files in the manifest; empty if one is missing."""
     hasher = sha256()
     for path, digests in _read_manifest(out).items():
@@ -95,7 +95,7 @@ class Output(Mapping[str, bytes]):
                 if not self._out.exists():
                     end.callback(_remove_empty, [self._out])
                 self._out.mkdir(parents=True, exist_ok=True)
-                end.enter_context(alone(self._out))
+                end.enter_context(folder_lock(self._out))
                 # A first build that was killed leaves the last two.
                 ours = {MANIFEST, _STAGING, _NEW_MANIFEST}
                 names = {path.name for path in self._out.iterdir()}

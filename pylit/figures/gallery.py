@@ -60,7 +60,7 @@ def _functions(text: str, file: str) -> Mapping[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class FigureHtml:
     """A figure or a table, finished."""
 
     #: HTML of its drawings, and of what opens below its caption; of its rows, and of its notes.
@@ -70,22 +70,22 @@ class Drawn:
     kind: FigureKind = "figure"
 
 
-def hang(html: str, uses: Iterable[FigureUse], figures: Mapping[str, Drawn]) -> str:
+def insert_figures(html: str, uses: Iterable[FigureUse], figures: Mapping[str, FigureHtml]) -> str:
     """The HTML of a page with its figures in their places; one that failed leaves its caption."""
     for use in uses:
-        drawn = figures.get(use.name, Drawn())
-        drawn = drawn if drawn.kind == use.kind else Drawn()
+        drawn = figures.get(use.name, FigureHtml())
+        drawn = drawn if drawn.kind == use.kind else FigureHtml()
         html = html.replace(figure_slot(use.name, "picture"), drawn.picture)
         html = html.replace(figure_slot(use.name, "below"), drawn.below)
     return html
 
 
-def stamp(uses: Iterable[FigureUse], figures: Mapping[str, Drawn]) -> str:
+def stamp(uses: Iterable[FigureUse], figures: Mapping[str, FigureHtml]) -> str:
     """Text that differs when the figures of a page do."""
     return repr([figures.get(use.name) for use in uses])
 
 
-class Gallery(Runs):
+class FigureRuns(Runs):
     """The figures of one build; `texts` are those of all pages."""
 
     program, folder, product = "pylit.figures.gallery", "figures", "figures"
@@ -112,13 +112,15 @@ class Gallery(Runs):
             if used:
                 yield [Task(file.path, *one, name) for one in used], file.text
 
-    def cached(self) -> Mapping[str, Drawn]:
+    def cached(self) -> Mapping[str, FigureHtml]:
         """The figures that need no run, before the others are drawn."""
-        return {_name(task): Drawn(**answer["drawn"]) for task, answer in self.cached_answers()}
+        return {
+            _name(task): FigureHtml(**answer["drawn"]) for task, answer in self.cached_answers()
+        }
 
     def finish(
         self, uses: Iterable[tuple[str, str, FigureUse]], report: Report
-    ) -> Mapping[str, Drawn]:
+    ) -> Mapping[str, FigureHtml]:
         """The figures by their names. Each place that uses a faulty one is reported.
 
         `uses` are all places: the path of a page, the line, and what it uses.
@@ -129,7 +131,7 @@ class Gallery(Runs):
             if fault := self._fault(use, answers.get(use.name)):
                 report.add(Diagnostic(path, use.line, use.column, *fault, line))
         drawn = {name: a["drawn"] for name, a in answers.items() if isinstance(a, dict)}
-        return {name: Drawn(**fields) for name, fields in drawn.items()}
+        return {name: FigureHtml(**fields) for name, fields in drawn.items()}
 
     def _fault(
         self, use: FigureUse, answer: dict[str, Any] | Failure | None

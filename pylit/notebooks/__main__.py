@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pylit.notebooks import OWN, NotebookError
-from pylit.notebooks.document import Maker, as_text, has_run
-from pylit.notebooks.execution import executed
+from pylit.notebooks.document import NotebookBuilder, as_text, has_run
+from pylit.notebooks.execution import execute
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--root", type=Path, default=REPOSITORY, metavar="DIR", help="the folder with docs_src")
     given = options.parse_args(argv)
     try:
-        maker = Maker(given.root)
+        maker = NotebookBuilder(given.root)
         names = given.names or maker.names
         if unknown := [name for name in names if name not in maker.names]:
             known = ", ".join(maker.names)
@@ -42,13 +42,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if all(fine) else 1
 
 
-def _renewed(maker: Maker, name: str, *, check: bool, force: bool) -> bool:
+def _renewed(maker: NotebookBuilder, name: str, *, check: bool, force: bool) -> bool:
     """Whether a notebook is what its sources say; unless this is but a check, it is made so."""
     made, path = maker.document(name), maker.path(name)
     stale = force or not has_run(made)
     if stale and not check:
         print(f"{name}: running …", flush=True)
-        made = maker.document(name, executed(made))
+        made = maker.document(name, execute(made))
         print(f"{name}: {made.metadata[OWN].run.seconds:.0f} s")
     text = as_text(made)
     if path.is_file() and path.read_text(encoding="utf-8") == text and not (stale and check):

@@ -33,7 +33,7 @@ from pylit.diagnostics import Report
 from pylit.discover import discover
 from pylit.notebooks import OWN, NotebookError
 from pylit.notebooks.lesson import Lesson, Names
-from pylit.notebooks.wording import Wording
+from pylit.notebooks.note_text import NoteText
 from pylit.parse import parse_module, split_front_matter
 from pylit.references import read_bibliography
 
@@ -67,7 +67,7 @@ def cell(kind: str, text: str, tags: Iterable[str] = (), **about: str) -> Notebo
     return NotebookNode(from_dict(made))
 
 
-class Maker:
+class NotebookBuilder:
     """Makes the notebooks of the site in `root`. Raises `NotebookError` for what is wrong in it."""
 
     def __init__(self, root: Path) -> None:
@@ -85,7 +85,7 @@ class Maker:
         self._modules = {module.source.name: module for module in found if module.parsed}
         sources = [module.source for module in self._modules.values()]
         by_name = {name: source for source in sources for name in (source.name, source.display)}
-        self._wording = partial(Wording, config.base_url, works, by_name)
+        self._wording = partial(NoteText, config.base_url, works, by_name)
         self.names = [path.stem for path in sorted(self._recipes.glob("*.md"))]
 
     def recipe(self, name: str) -> tuple[Mapping[str, str], str]:

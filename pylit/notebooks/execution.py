@@ -34,12 +34,12 @@ print(json.dumps({
     "torch": torch.__version__.partition("+")[0] if torch else "",
 }))
 """
-_LONGEST_TRACEBACK = 30
+_MAX_TRACEBACK_LINES = 30
 #: Seconds in which a kernel must answer; on a busy machine a minute was too short.
 _BEGIN_WITHIN = 300
 
 
-def executed(document: NotebookNode) -> NotebookNode:
+def execute(document: NotebookNode) -> NotebookNode:
     """A copy of a notebook with the outputs of a run, and where and when that was.
 
     Raises `NotebookError` with the cell and the end of its traceback, if a cell fails.
@@ -62,7 +62,7 @@ def executed(document: NotebookNode) -> NotebookNode:
             # What cells print comes as messages; on the stream itself Jupyter talks to itself.
             client.execute(cwd=folder, stderr=subprocess.DEVNULL)
         except CellExecutionError as error:
-            lines = _ESCAPE.sub("", str(error)).strip().split("\n")[-_LONGEST_TRACEBACK:]
+            lines = _ESCAPE.sub("", str(error)).strip().split("\n")[-_MAX_TRACEBACK_LINES:]
             raise NotebookError("\n".join([f"{name}: a cell failed", *lines])) from error
         except RuntimeError as error:
             ended = "ended; it may have run out of memory"
@@ -71,7 +71,7 @@ def executed(document: NotebookNode) -> NotebookNode:
         seconds = time.perf_counter() - start
     where = json.loads(ran.cells.pop().outputs[0].text)
     for cell in code_cells(ran):
-        cell.outputs = [*tidied(cell.outputs)]
+        cell.outputs = [*cleaned_outputs(cell.outputs)]
     gpu, threads = where.pop("gpu"), where.pop("threads")
     cores = f"{threads} threads" if threads > 1 else "one thread"
     hardware = f"one {gpu}" if gpu else f"{cores} of {_processor()}"
@@ -93,7 +93,7 @@ def _processor() -> str:
     return "an " + match[1].strip().replace("(R)", "") if match else "a processor"
 
 
-def tidied(outputs: Iterable[NotebookNode]) -> Iterator[NotebookNode]:
+def cleaned_outputs(outputs: Iterable[NotebookNode]) -> Iterator[NotebookNode]:
     """The outputs of a cell as a notebook keeps them."""
     for output in outputs:
         if output.output_type == "stream":

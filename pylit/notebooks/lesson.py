@@ -21,7 +21,7 @@ from itertools import groupby
 
 from pylit.model import Module, Note
 from pylit.notebooks import NotebookError
-from pylit.notebooks.wording import Wording
+from pylit.notebooks.note_text import NoteText
 from pylit.parse import first_line
 
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -106,7 +106,7 @@ class Lesson:
     """
 
     def __init__(
-        self, module: Module, names: Names, wording: Wording, choice: Collection[str] = ()
+        self, module: Module, names: Names, wording: NoteText, choice: Collection[str] = ()
     ) -> None:
         self._source, self._front_matter = module.source, module.front_matter
         self._names, self.wording = names, wording

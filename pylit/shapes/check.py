@@ -25,7 +25,7 @@ from pylit.shapes.plan import (
     tensor,
     union_members,
 )
-from pylit.shapes.tracer import Leaf, Value
+from pylit.shapes.tracer import TensorRecord, Value
 
 #: The axes of one shape; ``[T|1, B]`` is two shapes.
 Shape = tuple[str, ...]
@@ -180,10 +180,10 @@ class Matcher:
             return self.fits(parts[0], (value[0]._replace(times=None),))
         endless = any(isinstance(p, ast.Constant) and p.value is Ellipsis for p in parts)
         if name in ("tuple", "Tuple") and not endless:
-            items: defaultdict[str, list[Leaf]] = defaultdict(list)
-            for leaf in value:
-                index, _, path = leaf.path.partition(".")
-                items[index].append(leaf._replace(path=path))
+            items: defaultdict[str, list[TensorRecord]] = defaultdict(list)
+            for record in value:
+                index, _, path = record.path.partition(".")
+                items[index].append(record._replace(path=path))
             return all(self.fits(part, tuple(items[str(i)])) for i, part in enumerate(parts))
         return True
 
@@ -312,8 +312,8 @@ def _meant(claim: Claim, scope: str, seen: _Seen) -> _Seen | None:
         return seen if inside and not seen.name else None
     name = claim.name.partition("[")[0]
 
-    def meant(leaf: Leaf) -> bool:
-        text = f"{seen.name}.{leaf.path}".rstrip(".")
+    def meant(record: TensorRecord) -> bool:
+        text = f"{seen.name}.{record.path}".rstrip(".")
         ends = claim.table and "." in name and text.endswith(f".{name}")
         return ends or text in (name, f"self.{name}")
 
@@ -327,20 +327,20 @@ def _ever(claim: Claim, seen: _Seen, axes: Axes) -> bool:
     A run that agrees is enough: sizes that are equal by chance, as T+2 may be B, are so in one.
     """
     for values, run in zip(seen.values, seen.traced.runs, strict=True):
-        leaves = (leaf for value in values for leaf in value)
-        pairs = product(claim.shapes, [d for leaf in leaves for d in _forms(leaf, claim.name)])
+        records = (record for value in values for record in value)
+        pairs = product(claim.shapes, [d for record in records for d in _forms(record, claim.name)])
         fits = [Matcher(run.sizes, axes.lengths).sizes_fit(*pair) for pair in pairs]
         if not fits or any(fits):
             return True
     return False
 
 
-def _forms(leaf: Leaf, name: str) -> list[tuple[int, ...]]:
+def _forms(record: TensorRecord, name: str) -> list[tuple[int, ...]]:
     """The sizes of a tensor as a note may write them: those of a list with its length, or not."""
-    if leaf.dims is None:
+    if record.dims is None:
         return []
-    whole = leaf.dims if leaf.times is None else (leaf.times, *leaf.dims)
-    return [whole[1:]] if "[" in name else list({leaf.dims, whole})
+    whole = record.dims if record.times is None else (record.times, *record.dims)
+    return [whole[1:]] if "[" in name else list({record.dims, whole})
 
 
 def _named(ours: Sequence[Value], theirs: Sequence[Value], one: Traced) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from pylit.diagnostics import Diagnostic
 from pylit.shapes.names import MORE, NONE_PARTS, Names, Parts, distinct_shapes, named_parts, text_of
 from pylit.shapes.plan import Plan, annotation, annotation_text
-from pylit.shapes.tracer import Key, Leaf, Value
+from pylit.shapes.tracer import Key, TensorRecord, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,8 @@ def read_run(data: dict[str, Any], sizes: Mapping[str, int], now: Mapping[int, i
 def _value(data: list[list[Any]]) -> Value:
     """A value out of JSON, which has lists for tuples."""
     return tuple(
-        Leaf(path, None if dims is None else tuple(dims), *rest) for path, dims, *rest in data
+        TensorRecord(path, None if dims is None else tuple(dims), *rest)
+        for path, dims, *rest in data
     )
 
 

@@ -70,7 +70,7 @@ def evaluate(text: str, sizes: Mapping[str, int]) -> int | None:
 Sizes = Mapping[str, int]
 _PRIMES = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47)
 #: So many axes a run may have.
-MOST_AXES = len(_PRIMES) - 1
+MAX_AXES = len(_PRIMES) - 1
 #: Orders of the primes that are tried.
 _TRIES = 400
 #: Smaller numbers than this have too many long names to be called by one.

@@ -20,7 +20,7 @@ from pylit.model import Module
 from pylit.runs import Failure, Runs, Task
 from pylit.shapes.check import check
 from pylit.shapes.lines import Axes, ModuleShapes, Traced, module_lines, read_run
-from pylit.shapes.names import MOST_AXES, assign, symbols
+from pylit.shapes.names import MAX_AXES, assign, symbols
 from pylit.shapes.plan import read_plan
 
 AXES = "axes.toml"
@@ -99,8 +99,8 @@ def read_traces(text: str, shown: str, axes: Axes) -> tuple[tuple[TraceFunction,
         positional = positional[: len(positional) - len(given.defaults)]
         named = [a for a, d in zip(given.kwonlyargs, given.kw_defaults, strict=True) if d is None]
         letters = [argument.arg for argument in (*positional, *named)]
-        if len(letters) > MOST_AXES:
-            message = f"`{node.name}` has {len(letters)} axes, and there are sizes for {MOST_AXES}"
+        if len(letters) > MAX_AXES:
+            message = f"`{node.name}` has {len(letters)} axes, and there are sizes for {MAX_AXES}"
             hint = "give those that need no name a default value"
             report.add(Diagnostic(shown, node.lineno, 1, "trace-file", message, hint))
             continue
@@ -114,7 +114,7 @@ def read_traces(text: str, shown: str, axes: Axes) -> tuple[tuple[TraceFunction,
     return tuple(found), report
 
 
-class Tracing(Runs):
+class ShapeRuns(Runs):
     """The traces of one build."""
 
     program, folder, product = "pylit.shapes.tracer", "traces", "shapes"

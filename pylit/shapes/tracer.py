@@ -23,15 +23,15 @@ _COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>
 #: From this version on, comprehensions run inside the frame around them.
 _INLINED = sys.version_info >= (3, 12)
 #: Different calls of one function that are kept.
-MOST_CALLS = 60
+MAX_CALLS = 60
 #: The most tensors of one value that are recorded, and the deepest nesting.
-MOST, DEEPEST = 4, 3
+MOST, MAX_DEPTH = 4, 3
 
 #: Line, kind ("set", "loop", "change", "return", "arg", "field"), and name.
 Key = tuple[int, str, str]
 
 
-class Leaf(NamedTuple):
+class TensorRecord(NamedTuple):
     """A tensor in a value, or None in its place."""
 
     #: Where in the value it is: ``keys.rows``; empty for the value itself.
@@ -43,8 +43,8 @@ class Leaf(NamedTuple):
     times: int | None = None
 
 
-Value = tuple[Leaf, ...]
-NONE: Value = (Leaf("", None),)
+Value = tuple[TensorRecord, ...]
+NONE: Value = (TensorRecord("", None),)
 MISSING = object()
 
 
@@ -63,37 +63,39 @@ def is_module(value: Any) -> bool:
 
 def describe(value: Any) -> Value:
     """The tensors of a value; empty if there are none."""
-    return NONE if value is None else tuple(_leaves(value, 0)[:MOST])
+    return NONE if value is None else tuple(_records(value, 0)[:MOST])
 
 
-def _leaves(value: Any, depth: int) -> list[Leaf]:
+def _records(value: Any, depth: int) -> list[TensorRecord]:
     if is_tensor(value):
-        return [Leaf("", tuple(map(int, value.shape)), str(value.dtype).removeprefix("torch."))]
-    if depth >= DEEPEST:
+        return [
+            TensorRecord("", tuple(map(int, value.shape)), str(value.dtype).removeprefix("torch."))
+        ]
+    if depth >= MAX_DEPTH:
         return []
     if not isinstance(value, list) and type(value) is not tuple:
-        return _within((name, _leaves(part, depth + 1)) for name, part in named_parts(value))
-    items = [_leaves(item, depth + 1) for item in value[:200]]
+        return _within((name, _records(part, depth + 1)) for name, part in named_parts(value))
+    items = [_records(item, depth + 1) for item in value[:200]]
     one = items[0] if any(items) else []
     # A list is as long as it happens to be. The parts of a tuple are different things, unless they
     # are of one class of their own.
-    many = isinstance(value, list) or (len(items) > 1 and all(leaf.path for leaf in one))
-    if many and all(item == one for item in items) and all(leaf.times is None for leaf in one):
-        return [leaf._replace(times=len(value)) for leaf in one]
+    many = isinstance(value, list) or (len(items) > 1 and all(record.path for record in one))
+    if many and all(item == one for item in items) and all(record.times is None for record in one):
+        return [record._replace(times=len(value)) for record in one]
     return [] if isinstance(value, list) else _within((str(i), x) for i, x in enumerate(items))
 
 
-def _within(parts: Any) -> list[Leaf]:
-    """The leaves of named parts, as those of the whole."""
+def _within(parts: Any) -> list[TensorRecord]:
+    """The records of named parts, as those of the whole."""
     return [
-        leaf._replace(path=f"{name}.{leaf.path}".rstrip("."))
-        for name, leaves in parts
-        for leaf in leaves
+        record._replace(path=f"{name}.{record.path}".rstrip("."))
+        for name, records in parts
+        for record in records
     ]
 
 
 def named_parts(value: Any) -> list[tuple[str, Any]]:
-    """Fields of a named tuple or dataclass; parameters and buffers of a leaf module."""
+    """Fields of a named tuple or dataclass; parameters and buffers of an innermost module."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return list(zip(value._fields, value, strict=False))
     if isinstance(value, type):
@@ -259,7 +261,7 @@ class Tracer:
             if watched.call is not None and not generates:
                 watched.call[""] = self._see(result)
                 kept = self.calls.setdefault(code.co_firstlineno, [])
-                if watched.call not in kept and len(kept) < MOST_CALLS:
+                if watched.call not in kept and len(kept) < MAX_CALLS:
                     kept.append(watched.call)
         if watched.raising or not generates:
             del self._frames[frame]

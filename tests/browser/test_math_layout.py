@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from pylit.node.process import MODULES, find_node
-from pylit.tex import FONTS, MathRenderer, stylesheet
+from pylit.tex import FONT_FOLDER, MathRenderer, math_style_sheet
 
 pytestmark = pytest.mark.browser
 
@@ -57,7 +57,7 @@ def both() -> Iterator[list[tuple[list[str], str]]]:
     theirs = json.loads(done.stdout)
     with closing(MathRenderer(None)) as maths:
         ours = [maths.result(tex, display) for tex, display in formulas()]
-    sheet = stylesheet(ours)[0]
+    sheet = math_style_sheet(ours)[0]
     yield [(theirs["html"], theirs["css"]), ([one.html for one in ours], sheet)]
 
 
@@ -70,7 +70,7 @@ def test_fewer_elements(both: list[tuple[list[str], str]]) -> None:
 def test_every_glyph_stands_where_it_stood(
     both: list[tuple[list[str], str]], browser: Browser, tmp_path: Path, width: int
 ) -> None:
-    shutil.copytree(FONTS, tmp_path / "fonts")
+    shutil.copytree(FONT_FOLDER, tmp_path / "fonts")
     tab = browser.new_page()
     measured = []
     for number, (html, css) in enumerate(both):

@@ -8,11 +8,11 @@ import nbformat
 import pytest
 
 from pylit.diagnostics import Report
-from pylit.notebooks.document import Maker, as_text, has_run
+from pylit.notebooks.document import NotebookBuilder, as_text, has_run
 from pylit.parse import split_front_matter as split
 
 ROOT = Path(__file__).parents[2]
-MAKER = Maker(ROOT)
+MAKER = NotebookBuilder(ROOT)
 NAMES = MAKER.names
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from nbformat import NotebookNode
 
-from pylit.notebooks.document import Maker, cell, code_cells, document
-from pylit.notebooks.execution import executed
+from pylit.notebooks.document import NotebookBuilder, cell, code_cells, document
+from pylit.notebooks.execution import execute
 
 ROOT = Path(__file__).parents[2]
-MAKER = Maker(ROOT)
+MAKER = NotebookBuilder(ROOT)
 NAMES = ("autoregressive", "elman", "encoder_decoder", "feedback", "mha", "positional_encoding")
 
 SMALL = """
@@ -87,7 +87,7 @@ def small(name: str) -> NotebookNode:
 
 def run(made: NotebookNode) -> tuple[list[NotebookNode], str]:
     """Its outputs, and what it printed."""
-    outputs = [output for one in code_cells(executed(made)) for output in one.outputs]
+    outputs = [output for one in code_cells(execute(made)) for output in one.outputs]
     streams = [one for one in outputs if one.output_type == "stream"]
     assert {one.name for one in streams} <= {"stdout"}, "something was said on stderr"
     return outputs, "".join(one.text for one in streams)

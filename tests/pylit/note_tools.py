@@ -1,11 +1,11 @@
 """How tests render a note: what it links to, and where it is said to stand."""
 
-from pylit.addresses import Slugs
+from pylit.addresses import Anchors
 from pylit.diagnostics import Report
 from pylit.glossary import Terms
 from pylit.model import Link, NoteHtml, formula_slot
 from pylit.prose import NoteContext, render_note
-from pylit.references import Cite, unknown
+from pylit.references import Cite, no_bibliography
 
 PAGE = "labml_nn/transformers/mha.html"
 LINKS = {
@@ -22,9 +22,9 @@ def render(
     own: bool = True,
     first_line: int = 1,
     column: int = 0,
-    slugs: Slugs | None = None,
+    anchors: Anchors | None = None,
     report: Report | None = None,
-    cite: Cite = unknown,
+    cite: Cite = no_bibliography,
     terms: Terms | None = None,
 ) -> NoteHtml:
     context = NoteContext(
@@ -32,7 +32,7 @@ def render(
         first_line=first_line,
         column=column,
         own=own,
-        slugs=Slugs() if slugs is None else slugs,
+        anchors=Anchors() if anchors is None else anchors,
         link=LINKS.get,
         href=lambda link: link.url if link.external else f"../../{link.url}",
         report=Report() if report is None else report,

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from pylit.model import CodeLine, PageGroup, PageLink, SiteView, gathered
+from pylit.model import CodeLine, PageGroup, PageLink, SiteView, generated_page
 from pylit.render import PageView
 from pylit.rows import Block, Row
 
@@ -30,7 +30,7 @@ def section(note: str = "", lines: tuple[CodeLine, ...] = (), anchor: str = "") 
 
 def view(url: str = "pkg/sub/mod.html", **fields: object) -> PageView:
     """A page of a module; front matter and warning are those of its draft."""
-    _, draft = gathered(url, "A & B", 'Say "x".')
+    _, draft = generated_page(url, "A & B", 'Say "x".')
     drafted = {name: fields.pop(name) for name in ("front_matter", "warning") if name in fields}
     given = {"kind": "module", "title": "A &amp; B", "summary": ""} | fields
     return PageView(draft=replace(draft, **drafted), **given)  # type: ignore[arg-type]

@@ -10,10 +10,10 @@ import pytest
 from site_tools import SITE, build, faults, make_site, options, pages, pages_cache, succeed, tree
 
 from pylit.build import Builder
-from pylit.model import Gathered
+from pylit.model import GeneratedPage
 from pylit.outcome import THEME
-from pylit.press import Page
 from pylit.site import Site
+from pylit.site_files import Page
 from pylit.stages import draft_pages
 from pylit.write import MANIFEST
 
@@ -136,7 +136,7 @@ def test_finished_pages_are_on_the_disk_and_not_in_memory(
     def counting(*given: object) -> None:
         held.append(sum(type(one) is Page and bool(one.html) for one in gc.get_objects()))
 
-    monkeypatch.setattr("pylit.press.audit", counting)
+    monkeypatch.setattr("pylit.site_files.audit", counting)
     make_site(tmp_path)
     outcome = build(tmp_path, sources=(tmp_path / "pkg",))
     # The last one is in the hand that finished it.
@@ -190,7 +190,7 @@ def test_a_folder_that_is_not_ours_is_refused_before_any_work(tmp_path: Path) ->
 def test_without_the_drafts_that_wait_in_the_cache_there_is_no_site(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def emptied(site: Site, *given: Any) -> list[Gathered]:
+    def emptied(site: Site, *given: Any) -> list[GeneratedPage]:
         pairs = draft_pages(site, *given)
         shutil.rmtree(site.cache.folder)
         return pairs

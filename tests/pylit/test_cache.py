@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pylit.cache import Cache, alone
+from pylit.cache import Cache, folder_lock
 
 
 def test_a_value_comes_back_for_its_key_and_for_no_other(tmp_path: Path) -> None:
@@ -50,10 +50,10 @@ def test_of_two_builds_in_one_folder_one_waits(
     order: list[int] = []
 
     def work() -> None:
-        with alone(tmp_path):
+        with folder_lock(tmp_path):
             order.append(2)
 
-    with alone(tmp_path):
+    with folder_lock(tmp_path):
         other = threading.Thread(target=work)
         other.start()
         while "Waiting for another build" not in capsys.readouterr().err:

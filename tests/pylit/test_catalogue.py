@@ -1,7 +1,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from pylit.addresses import Addresses, module_url, prose_url
+from pylit.addresses import PageAddresses, module_url, prose_url
 from pylit.diagnostics import Report
 from pylit.model import Draft, DraftSection, NoteHtml, PageGroup, PageLink, SourceFile
 from pylit.site import neighbours, other_groups
@@ -45,7 +45,7 @@ def test_modules_never_take_the_place_of_their_package_or_of_special_pages() -> 
 
 def test_an_address_belongs_to_one_source() -> None:
     report = Report()
-    addresses = Addresses(report)
+    addresses = PageAddresses(report)
     assert addresses.claim("a.html", source("one"))
     assert not addresses.claim("a.html", source("two"))
     assert addresses.claim("A.html", source("three"))

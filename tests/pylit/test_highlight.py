@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from linked_sources import Project
 
-from pylit.highlight import LONGEST, highlight, highlight_block
+from pylit.highlight import MAX_LINE_LENGTH, highlight, highlight_block
 from pylit.model import Link
 
 GOLDEN = Path(__file__).with_name("golden") / "code"
@@ -70,7 +70,7 @@ def test_links_identifiers_by_position():
 
 
 def test_a_very_long_line_is_text():
-    line = "x = " + "'<'," * LONGEST
+    line = "x = " + "'<'," * MAX_LINE_LENGTH
     assert highlight(f"def f(): pass\n{line}\nreturn", {(2, 0): Link("a", "a")}, str) == (
         '<span class="hk">def</span> <span class="hd">f</span>(): <span class="hk">pass</span>',
         line.replace("<", "&lt;"),

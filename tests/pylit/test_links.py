@@ -1,11 +1,11 @@
 import pytest
 
 from pylit.diagnostics import Diagnostic, Report, Severity
-from pylit.links import AuditedPage, audit, facts
+from pylit.links import AuditedPage, audit, links_and_anchors
 
 
 def page(url: str, html: str, own: bool = True, **written: tuple[int, str]) -> AuditedPage:
-    return AuditedPage(url, *facts(html), url.replace(".html", ".py"), written, own)
+    return AuditedPage(url, *links_and_anchors(html), url.replace(".html", ".py"), written, own)
 
 
 def check(*pages: AuditedPage, files: tuple[str, ...] = ()) -> list[Diagnostic]:
@@ -15,7 +15,7 @@ def check(*pages: AuditedPage, files: tuple[str, ...] = ()) -> list[Diagnostic]:
 
 
 def test_facts_are_read_off_tags_and_nothing_else() -> None:
-    anchors, hrefs = facts(
+    anchors, hrefs = links_and_anchors(
         """<!doctype html><h1 id="top">T</h1><!-- <a href="comment"> -->
         <script src="s.js">var x = '<a href="script">';</script><style>a{b:url("style")}</style>
         <a  href='one' id=bare>"href="text" &lt;a href="escaped"&gt;</a>

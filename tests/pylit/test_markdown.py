@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from note_tools import readable, render
 
-from pylit.addresses import Slugs
+from pylit.addresses import Anchors
 from pylit.diagnostics import Report, Severity
 from pylit.model import Heading
 
@@ -64,10 +64,10 @@ def test_footnotes_of_two_notes_on_a_page_do_not_meet() -> None:
 
 @pytest.mark.parametrize(("own", "severity"), [(True, Severity.ERROR), (False, Severity.WARNING)])
 def test_a_second_heading_with_the_same_words_is_reported(own: bool, severity: Severity) -> None:
-    slugs, report = Slugs(), Report()
-    render("# Scores", slugs=slugs, report=report, own=own)
+    anchors, report = Anchors(), Report()
+    render("# Scores", anchors=anchors, report=report, own=own)
     note = render(
-        "Text\n\n  ## Scores", slugs=slugs, report=report, own=own, first_line=7, column=4
+        "Text\n\n  ## Scores", anchors=anchors, report=report, own=own, first_line=7, column=4
     )
     assert '<h3 id="scores-2">' in note.html
     (found,) = report
@@ -76,7 +76,7 @@ def test_a_second_heading_with_the_same_words_is_reported(own: bool, severity: S
     assert "`scores-2`" in found.message
     assert "{#name}" in found.hint
     # One gives way to a definition without a word.
-    given = render("# Softmax", slugs=Slugs(["softmax"]), report=report)
+    given = render("# Softmax", anchors=Anchors(["softmax"]), report=report)
     assert given.html == '<h2 id="softmax-section">Softmax</h2>\n' and len(report) == 1
 
 

@@ -12,7 +12,7 @@ from fontTools.ttLib import TTFont
 
 from pylit.model import formula_slot
 from pylit.node.process import NodeError
-from pylit.tex import FONTS, MathRenderer, Rendered, fill, math_fonts, stylesheet
+from pylit.tex import FONT_FOLDER, MathRenderer, Rendered, fill, math_fonts, math_style_sheet
 
 INLINE = False
 DISPLAY = True
@@ -63,7 +63,7 @@ def test_nothing_leaves_its_formula_but_the_marks_of_symbols(maths: MathRenderer
     styles = [one.get("style", "") for one in given]
     assert "color:red" in styles and not any("fixed" in style for style in styles)
     assert not any("id" in one for one in given)
-    assert all((FONTS / name).is_file() for name in stylesheet([rendered])[1])
+    assert all((FONT_FOLDER / name).is_file() for name in math_style_sheet([rendered])[1])
 
 
 @pytest.mark.parametrize(
@@ -122,9 +122,9 @@ def test_formulas_go_where_their_slots_are_and_the_style_sheet_knows_no_order(
 ) -> None:
     formulas = [r"\frac{a}{b}", r"\sqrt{x}", r"\left(\sum_i \hat{x}\right)", "a=b", r"\mathcal{L}"]
     rendered = [maths.result(tex, INLINE) for tex in formulas]
-    css, fonts = stylesheet(rendered)
-    assert stylesheet(reversed(rendered)) == (css, fonts)
-    assert stylesheet([*rendered, *rendered]) == (css, fonts)
+    css, fonts = math_style_sheet(rendered)
+    assert math_style_sheet(reversed(rendered)) == (css, fonts)
+    assert math_style_sheet([*rendered, *rendered]) == (css, fonts)
     for one in rendered:
         assert all(rule[1:] in css for rule in one.css if rule[0] != "0")
     assert "/*" not in css
@@ -137,7 +137,7 @@ def test_fonts_are_files_and_the_large_one_is_cut_once(
     maths: MathRenderer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rendered = [maths.result(tex, INLINE) for tex in (r"\sqrt{x_1}", r"\mathcal{L} = \mathbb{R}")]
-    css, fonts = stylesheet(rendered)
+    css, fonts = math_style_sheet(rendered)
     large = "mjx-ncm-n.woff2"
     assert {large, "mjx-ncm-c.woff2"} <= fonts
     assert set(re.findall(r"url\(fonts/([^)]*)\)", css)) == fonts
@@ -146,7 +146,7 @@ def test_fonts_are_files_and_the_large_one_is_cut_once(
     assert {data[:4] for data in files.values()} == {b"wOF2"}
     used = {rule[1] for one in rendered for rule in one.css if rule[0] == "0"}
     assert {"𝑥", "√", "1"} <= used
-    whole = (FONTS / large).read_bytes()
+    whole = (FONT_FOLDER / large).read_bytes()
     held, all_of_it = (
         set(TTFont(io.BytesIO(font)).getBestCmap()) for font in (files[large], whole)
     )
@@ -185,7 +185,7 @@ def test_a_formula_that_ends_or_occupies_node_is_marked_and_no_other(tmp_path: P
         encoding="utf-8",
     )
     formulas = [(tex, INLINE) for tex in ("a", "end", "b", "forever", "end ", "c")]
-    with closing(MathRenderer(tmp_path, script=script, patience=1.5)) as fragile:
+    with closing(MathRenderer(tmp_path, script=script, timeout=1.5)) as fragile:
         fragile.submit(formulas)
         failed = [tex for tex, display in formulas if fragile.result(tex, display).error]
         assert failed == ["end", "forever"]

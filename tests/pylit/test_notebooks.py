@@ -12,7 +12,7 @@ from site_tools import FILES, make_site, succeed
 from pylit.diagnostics import Report
 from pylit.notebooks import NotebookError
 from pylit.notebooks import __main__ as command
-from pylit.notebooks.document import Maker, as_text, cell, document, has_run
+from pylit.notebooks.document import NotebookBuilder, as_text, cell, document, has_run
 from pylit.notebooks.pages import read_notebooks
 
 BASE = "https://example.org/nn/"
@@ -36,7 +36,7 @@ y = 2 x
 import math
 from collections.abc import Sequence
 
-__all__ = ["Leaf"]
+__all__ = ["ParsedPage"]
 
 FACTOR = 2
 
@@ -48,7 +48,7 @@ def _check(x):
         raise ValueError("zero")
 
 
-class Leaf:
+class ParsedPage:
     r"""
     ## One leaf
 
@@ -90,7 +90,7 @@ It is made of a [leaf](leaf.py).
 
 import math
 
-from pkg.leaf import Leaf, FACTOR as DOUBLE
+from pkg.leaf import ParsedPage, FACTOR as DOUBLE
 
 
 # A note above a function.
@@ -100,7 +100,7 @@ def root(x):
 
     Returns a number.
     """
-    return Leaf(x).double() * DOUBLE + math.pi
+    return ParsedPage(x).double() * DOUBLE + math.pi
 
 
 # ## Differences
@@ -228,7 +228,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def cells(root: Path) -> list[nbformat.NotebookNode]:
-    return [*Maker(root).cells("grow")]
+    return [*NotebookBuilder(root).cells("grow")]
 
 
 def texts(root: Path, kind: str) -> list[str]:
@@ -256,7 +256,7 @@ def test_the_order_is_that_of_the_page_and_cells_run(root: Path, capsys):
         ("code", "import math", "leaf"),
         ("code", "def _check(x):", "leaf"),
         ("markdown", "### One leaf", "leaf"),
-        ("code", "class Leaf:", "leaf"),
+        ("code", "class ParsedPage:", "leaf"),
         ("markdown", "## The root", "root"),
         ("code", "DOUBLE = FACTOR", "root"),
         ("markdown", "A note above a function.", "root"),
@@ -291,9 +291,9 @@ def test_notes_of_methods_stand_above_the_class_and_their_titles_in_it(root: Pat
     assert "#### Twice · `double`\n\n$$y = 2 x$$" in note
     assert "One line stays." not in note
     assert f"*On [the page of this chapter]({BASE}pkg/leaf.html) there is a figure:* How" in note
-    assert cell_with(texts(root, "code"), "class Leaf") == textwrap.dedent(
+    assert cell_with(texts(root, "code"), "class ParsedPage") == textwrap.dedent(
         '''\
-        class Leaf:
+        class ParsedPage:
             """One leaf."""
 
             size: Sequence = ()
@@ -337,7 +337,7 @@ def test_links_citations_and_formulas_work_far_from_the_site(root: Path, base: s
 @pytest.mark.parametrize(
     ("chapters", "kept", "gone"),
     [
-        ("pkg.leaf(FACTOR,_check,Leaf)", "class Leaf", "def root"),
+        ("pkg.leaf(FACTOR,_check,ParsedPage)", "class ParsedPage", "def root"),
         ("pkg.leaf(-_check) pkg.root(-root)", "FACTOR = 2", "_check"),
     ],
 )
@@ -470,12 +470,12 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the notebooks that were run; running takes no time here."""
     found: list[str] = []
 
-    def executed(made):
+    def execute(made):
         found.append(made.metadata.labml_nn.notebook)
         made.metadata.labml_nn.run = RUN
         return made
 
-    monkeypatch.setattr(command, "executed", executed)
+    monkeypatch.setattr(command, "execute", execute)
     return found
 
 
@@ -505,7 +505,7 @@ def test_a_run_that_fails_leaves_the_notebook(root: Path, runs: list[str], capsy
     before = (root / "notebooks/grow.ipynb").read_bytes()
     replace(root / "pkg/leaf.py", "FACTOR = 2", "FACTOR = 0")
     for fault, status in ((NotebookError("grow: a cell failed"), 1), (KeyboardInterrupt(), 130)):
-        monkeypatch.setattr(command, "executed", Mock(side_effect=fault))
+        monkeypatch.setattr(command, "execute", Mock(side_effect=fault))
         assert run(root) == status
         assert (root / "notebooks/grow.ipynb").read_bytes() == before
     assert "error: grow: a cell failed" in capsys.readouterr().err
@@ -553,7 +553,7 @@ def test_a_real_run_and_one_that_fails(root: Path, capsys):
 
 
 def test_a_notebook_is_a_page_with_its_file_and_its_pictures_beside_it(root: Path):
-    made = Maker(root).document("grow")
+    made = NotebookBuilder(root).document("grow")
     code = [one for one in made.cells if one.cell_type == "code"]
     code[-2].outputs = [stream("1 < 2\n\n& on\n"), DRAWN]
     write(root / "notebooks/grow.ipynb", as_text(made))

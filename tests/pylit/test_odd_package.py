@@ -7,7 +7,7 @@ from pathlib import Path
 from site_tools import build, make_site, pages
 
 from pylit.diagnostics import Severity
-from pylit.prose import LONGEST
+from pylit.prose import MAX_CHARACTERS
 
 LONG_NAME = "n" * 248
 FILES = {
@@ -23,7 +23,7 @@ FILES = {
     "odd/a.b.py": "x = 1\n",
     "odd/a/b.py": "x = 1\n",
     f"odd/{LONG_NAME}.py": "x = 1\n",
-    "odd/data.py": f'"""{"[" * (LONGEST + 1)}"""\n',
+    "odd/data.py": f'"""{"[" * (MAX_CHARACTERS + 1)}"""\n',
     "odd/same.py": '"""' + "# Same\n\n" * 20_000 + '"""\n',
     "odd/folded.py": '"""\n' + "<details>\n\n" * 4000 + '</details>\n"""\n',
 }

@@ -9,7 +9,7 @@ import pytest
 from pylit.config import SiteConfig
 from pylit.diagnostics import Report
 from pylit.drafts import TEMPLATE_IDS, Drafter, prose_target
-from pylit.model import Draft, Leaf, Module, SourceFile, Target
+from pylit.model import Draft, Module, ParsedPage, SourceFile, Target
 from pylit.names import targets
 from pylit.outcome import THEME
 from pylit.pages import Place, front_matter_faults, paper_url, place, tex_faults
@@ -61,7 +61,7 @@ def parse(text: str, name: str = "pkg.mod", *, own: bool = True) -> Module:
 def draft_of(module: Module, others: dict[str, Target] | None = None) -> Draft:
     url = module.source.name.replace(".", "/") + ".html"
     known = targets(module, url) | (others or {})
-    return Drafter(known)(Leaf(module, url, False, "key"))
+    return Drafter(known)(ParsedPage(module, url, False, "key"))
 
 
 def typeset(tex: str, display: bool) -> Rendered:

@@ -4,7 +4,7 @@ import json
 
 from pylit.model import Definition, Target
 from pylit.previews import preview_files
-from pylit.references import unknown
+from pylit.references import no_bibliography
 from pylit.tex import Rendered
 
 
@@ -19,7 +19,7 @@ def previews(targets: list[Target]) -> dict[str, bytes]:
     def typeset(tex: str, display: bool) -> Rendered:
         return Rendered(f"<m>{len(tex)}</m>")
 
-    return dict(preview_files(targets, typeset=typeset, own=False, cite=unknown))
+    return dict(preview_files(targets, typeset=typeset, own=False, cite=no_bibliography))
 
 
 def read(files: dict[str, bytes], path: str) -> dict[str, list[str]]:

@@ -12,7 +12,7 @@ from pylit import sandbox
 try:
     with sandbox.limits(0.02, 2**30):
         {work}
-except sandbox.TooSlow as error:
+except sandbox.TimeLimitExceeded as error:
     print(error)
 else:
     print("done")

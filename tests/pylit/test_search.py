@@ -12,12 +12,12 @@ from pylit_sources import parse
 
 from pylit.diagnostics import Report
 from pylit.drafts import Drafter
-from pylit.model import Leaf
+from pylit.model import ParsedPage
 from pylit.names import targets
 from pylit.node.process import NodeError, find_node
 from pylit.outcome import THEME
 from pylit.search import SearchIndex, SearchPage, counted, read_aliases, search_page, terms
-from pylit.tex import plain_tex
+from pylit.tex import tex_to_text
 
 TEXT = '''"""
 # Memory, $\\hat{m}$
@@ -42,7 +42,9 @@ class Memory:
 
 def test_a_text_belongs_to_the_heading_or_the_definition_that_it_stands_under() -> None:
     module = parse(TEXT)
-    draft = Drafter(targets(module, "pkg/mod.html"))(Leaf(module, "pkg/mod.html", False, "key"))
+    draft = Drafter(targets(module, "pkg/mod.html"))(
+        ParsedPage(module, "pkg/mod.html", False, "key")
+    )
     page = search_page(draft, module)
     assert (page.title, page.names, page.text) == ("Memory, m", ("mod",), "An opening.")
     assert page.parts == (
@@ -125,7 +127,7 @@ def test_queries_and_texts_have_the_same_terms() -> None:
     ],
 )
 def test_formulas_in_words(tex: str, words: str) -> None:
-    assert plain_tex(tex) == words
+    assert tex_to_text(tex) == words
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from pylit.shapes.names import UNKNOWN, Names, assign, distinct_shapes, evaluate
-from pylit.shapes.tracer import NONE, Leaf
+from pylit.shapes.tracer import NONE, TensorRecord
 
 LETTERS = ["T", "S", "B", "H", "K", "F", "V", "L"]
 SIZES = assign([*LETTERS, "C"], {"C": "H*K"})
@@ -84,7 +84,7 @@ def test_expressions(text: str, value: int | None):
 
 
 def sized(*dims: int, path: str = "", dtype: str = "float32", times: int | None = None):
-    return (Leaf(path, dims, dtype, times),)
+    return (TensorRecord(path, dims, dtype, times),)
 
 
 def texts(first, second) -> list[str]:

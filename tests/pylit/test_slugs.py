@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pylit.addresses import Slugs, slugify
+from pylit.addresses import Anchors, slugify
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_slugs_are_words_joined_by_hyphens(text: str, slug: str) -> None:
 
 @given(st.lists(st.text(alphabet="ab1-2 ", max_size=4)))
 def test_no_anchor_is_given_twice_and_a_chosen_one_once(texts: list[str]) -> None:
-    slugs = Slugs(["a", "a-section"])
+    slugs = Anchors(["a", "a-section"])
     assert slugs.slug("x", "mine") == ("mine", True)
     assert slugs.slug("x", "mine") == ("mine-2", False)
     anchors = [slugs.slug(text)[0] for text in texts]
@@ -43,5 +43,5 @@ def test_no_anchor_is_given_twice_and_a_chosen_one_once(texts: list[str]) -> Non
     ],
 )
 def test_a_level_is_one_below_what_contains_it(written: list[int], levels: list[int]) -> None:
-    slugs = Slugs()
+    slugs = Anchors()
     assert [slugs.level(level) for level in written] == levels

@@ -9,7 +9,7 @@ import pytest
 
 from pylit.model import Formula
 from pylit.symbols import Symbol, marked, read_symbol, typeset_formula
-from pylit.tex import FONTS, MathRenderer
+from pylit.tex import FONT_FOLDER, MathRenderer
 
 GOLDEN = Path(__file__).parent / "golden/formulas.txt"
 MARK = re.compile(r"\\class\{(\w+)\}\{((?:\\[a-z]+ ?)?(?:\{\w+\}|\w*))\}")
@@ -108,7 +108,7 @@ def plain(html: str) -> str:
 
 @pytest.fixture(scope="module")
 def maths():
-    if not FONTS.is_dir():
+    if not FONT_FOLDER.is_dir():
         pytest.skip("npm packages are not installed")
     with closing(MathRenderer(None)) as renderer:
         yield renderer

@@ -234,7 +234,7 @@ def test_an_interrupt_while_a_folder_is_begun_leaves_none(
     def interrupted(_: Path) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pylit.write.alone", interrupted)
+    monkeypatch.setattr("pylit.write.folder_lock", interrupted)
     with pytest.raises(KeyboardInterrupt), Output(tmp_path / "out", Report()):
         pass
     assert not (tmp_path / "out").exists()

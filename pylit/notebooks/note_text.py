@@ -16,7 +16,7 @@ from pylit.addresses import HOME, module_url, prose_url
 from pylit.model import SourceFile
 from pylit.notebooks import NotebookError
 from pylit.references import BIBLIOGRAPHY, Work
-from pylit.syntax import BRACKETS, PART
+from pylit.syntax import CITATION, CITATION_PART
 
 _FENCED = re.compile(r"^ *(```+|~~~+)[^\n]*\n.*?(?:^ *\1[`~]*[ \t]*$|\Z)", re.M | re.S)
 _HEADING = re.compile(r"^(#{1,6}) (.*?)(?:[ \t]*\{#[\w.-]+\})?[ \t]*$", re.MULTILINE)
@@ -35,7 +35,7 @@ Rule = tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Wording:
+class NoteText:
     """Turns notes of a module into Markdown that stands by itself."""
 
     #: Absolute address of the site; without one, links into it are words.
@@ -60,7 +60,7 @@ class Wording:
             (_ALIGNED, r"$$\n\\begin{\1ed}\3\\end{\1ed}\n$$"),
             (_FIGURE, rf"*{figure}* \1"),
             (_LINK, self._link),
-            (BRACKETS, self._citation),
+            (CITATION, self._citation),
         )
         done, parts = 0, []
         for code in _FENCED.finditer(text):
@@ -74,7 +74,7 @@ class Wording:
             (_ALERT, lambda m: f"> {m[2].capitalize()}:"),
             (_QUOTED, ""),
             (_HEADING, r"\2"),
-            (BRACKETS, self._citation),
+            (CITATION, self._citation),
             (_LINK, r"\1"),
         )
         blocks = []
@@ -90,7 +90,7 @@ class Wording:
     def _citation(self, brackets: re.Match[str]) -> str:
         shown = []
         for part in brackets[1].split(";"):
-            match = PART.fullmatch(part)
+            match = CITATION_PART.fullmatch(part)
             if match is None:
                 return brackets[0]
             work = self.works.get(match["key"])

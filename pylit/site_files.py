@@ -13,7 +13,7 @@ from pylit.cache import digest
 from pylit.cards import Cards
 from pylit.cpp import is_cpp
 from pylit.diagnostics import Diagnostic, Report
-from pylit.figures.gallery import Drawn, hang, stamp
+from pylit.figures.gallery import FigureHtml, insert_figures, stamp
 from pylit.glossary import GLOSSARY, term_previews
 from pylit.indexes import (
     ARCHIVE,
@@ -27,20 +27,20 @@ from pylit.indexes import (
     sitemap,
     text_url,
 )
-from pylit.links import AuditedPage, audit, facts
-from pylit.model import Draft, Leaf, gathered
+from pylit.links import AuditedPage, audit, links_and_anchors
+from pylit.model import Draft, ParsedPage, generated_page
 from pylit.outcome import progress
 from pylit.pages import Place, card_of, tex_faults
 from pylit.parse import read_static
 from pylit.previews import preview_files, preview_path, preview_script
-from pylit.references import BIBLIOGRAPHY, Cited, unknown, work_previews
+from pylit.references import BIBLIOGRAPHY, Cited, no_bibliography, work_previews
 from pylit.render import Kind, PageView, Renderer, page_view
 from pylit.search import SearchIndex, SearchPage, search_page
 from pylit.shapes.lines import ModuleShapes
 from pylit.site import Site, page_link
 from pylit.stages import whole
 from pylit.symbols import Typeset, typeset_formula
-from pylit.tex import Rendered, math_fonts, stylesheet
+from pylit.tex import Rendered, math_fonts, math_style_sheet
 from pylit.write import Output
 
 
@@ -59,7 +59,7 @@ class Page:
     search: SearchPage | None = None
 
 
-class Press:
+class SiteFiles:
     """Makes the pages of a site, with shapes and figures by name, and the files beside them."""
 
     def __init__(
@@ -67,7 +67,7 @@ class Press:
         site: Site,
         typeset: Typeset,
         shapes: Mapping[str, ModuleShapes],
-        figures: Mapping[str, Drawn],
+        figures: Mapping[str, FigureHtml],
         report: Report,
     ) -> None:
         self.site, self.options, self.report = site, site.options, report
@@ -80,7 +80,7 @@ class Press:
         parts += docs.glob("cards/**/*.html")
         stamp = digest(*(path.read_bytes() for path in sorted(parts)))
         # Only the home page lists all pages, so that an edit to a title renders few of them again.
-        views = (site.view, replace(site.view, catalogue=(), paths=(), hood=()))
+        views = (site.view, replace(site.view, catalogue=(), paths=(), other_pages=()))
         self._keys = [digest(stamp, repr(view)) for view in views]
         self._renderers = [Renderer((theme, docs), view, stamp) for view in views]
 
@@ -102,7 +102,7 @@ class Press:
         options = self.options
         modules = None if options.missing_node else options.node_modules
         output.update(assets(options.theme, modules, modules and modules.parent))
-        css, names = stylesheet(formulas)
+        css, names = math_style_sheet(formulas)
         output.add("assets/math.css", css.encode())
         folder = options.cache / "mathfonts" if options.cache else None
         for name, data in math_fonts(names, formulas, folder).items():
@@ -123,32 +123,32 @@ class Press:
 
     def _pages(self) -> Iterator[Page]:
         site = self.site
-        for leaf, draft in progress("Rendering", site.pairs):
-            where = site.place(leaf, draft)
-            name, key = f"page {draft.url}", self._key(leaf, draft, where)
+        for parsed, draft in progress("Rendering", site.pairs):
+            where = site.place(parsed, draft)
+            name, key = f"page {draft.url}", self._key(parsed, draft, where)
             page: Page | None = site.cache.load(name, key)
             if page is None:
                 if not draft.own:
-                    draft = site.cache.require(f"draft {leaf.url}", leaf.key)
-                page = self._page(whole(leaf, site.cache), draft, where)
+                    draft = site.cache.require(f"draft {parsed.url}", parsed.key)
+                page = self._page(whole(parsed, site.cache), draft, where)
                 site.cache.store(name, key, page)
                 site.outcome.rendered += 1
             yield page
 
-    def _key(self, leaf: Leaf, draft: Draft, where: Place) -> str:
+    def _key(self, parsed: ParsedPage, draft: Draft, where: Place) -> str:
         theme, shapes = self._keys[draft.url != HOME], self._shapes.get(draft.name)
-        cited = self._cited if "@" in leaf.source.text else ""
+        cited = self._cited if "@" in parsed.source.text else ""
         drawn = stamp(draft.figures(), self._figures)
         traced = shapes.stamp if shapes else ""
         return digest(self.site.generator, draft.stamp, repr(where), theme, traced, drawn, cited)
 
-    def _page(self, leaf: Leaf, draft: Draft, where: Place) -> Page:
-        report, typeset, module = Report(), self.typeset, leaf.module
+    def _page(self, parsed: ParsedPage, draft: Draft, where: Place) -> Page:
+        report, typeset, module = Report(), self.typeset, parsed.module
         lines = module.source.lines
         tex_faults(draft, lines, typeset, report)
         shapes = self._shapes.get(draft.name, ModuleShapes())
         view = page_view(draft, module, where, typeset, shapes)
-        html = hang(self._html(view), draft.figures(), self._figures)
+        html = insert_figures(self._html(view), draft.figures(), self._figures)
         formulas = (formula for note in draft.notes() for formula in note.formulas)
         shown = [typeset_formula(formula, typeset) for formula in formulas]
         written: dict[str, tuple[int, str]] = {}
@@ -156,14 +156,16 @@ class Press:
             written.setdefault(href, (line, "".join(lines[line - 1 : line])))
         return Page(
             html,
-            AuditedPage(file_path(draft.url), *facts(html), draft.display, written, draft.own),
+            AuditedPage(
+                file_path(draft.url), *links_and_anchors(html), draft.display, written, draft.own
+            ),
             Rendered("", tuple(sorted({rule for formula in shown for rule in formula.css}))),
             tuple(report),
             preview_files(
-                leaf.targets.values(),
+                parsed.targets.values(),
                 typeset=typeset,
                 own=draft.own,
-                cite=lambda key: self._works.get(key) or unknown(key),
+                cite=lambda key: self._works.get(key) or no_bibliography(key),
             ),
             search_page(draft, module),
         )
@@ -180,24 +182,24 @@ class Press:
         ]
         if view.paths:
             pages.append(("list", ALL, "All pages", "Every page of this site, by subject."))
-        if view.hood:
+        if view.other_pages:
             about = "The code around the lessons: fast kernels, training, saving and drawing."
             pages.append(("list", HOOD, "Under the hood", about))
         taken = {draft.url for draft in site.drafts}
         for kind, url, title, summary in pages:
             if url not in taken:
-                _, draft = gathered(url, title, summary)
+                _, draft = generated_page(url, title, summary)
                 text = self._html(PageView(kind, draft, escape(title), escape(summary)))
-                yield Page(text, AuditedPage(url, *facts(text), url, {}, True))
+                yield Page(text, AuditedPage(url, *links_and_anchors(text), url, {}, True))
 
     def _texts(self) -> Iterator[tuple[str, bytes]]:
         """The pages as Markdown, and ``llms.txt``."""
         site = self.site
         texts = {draft.url: url for draft in site.drafts if (url := text_url(draft))}
         sources = {draft.display: texts[draft.url] for draft in site.drafts if draft.url in texts}
-        for leaf, draft in site.pairs:
+        for parsed, draft in site.pairs:
             if draft.url in texts:
-                yield file_path(texts[draft.url]), page_text(draft, leaf.module, sources)
+                yield file_path(texts[draft.url]), page_text(draft, parsed.module, sources)
         if texts:
             yield "llms.txt", llms(site.config, site.view.catalogue, texts)
 
@@ -236,11 +238,11 @@ class Press:
         """The pictures of the site's own pages for links on other sites."""
         modules, site = self.options.node_modules, self.site
         cards = Cards(self.options.theme, modules, modules.parent / "fonts")
-        for leaf, draft in site.pairs:
+        for parsed, draft in site.pairs:
             if url := card_of(draft):
                 drawn = (self._figures.get(use.name) for use in draft.figures())
                 picture = next((one.picture for one in drawn if one), "")
-                above = site.place(leaf, draft).around.path_title
+                above = site.place(parsed, draft).around.path_title
                 svg = cards.svg(draft.title, draft.summary, above, site.view.title, picture)
                 key, make = digest(site.generator, svg), partial(cards.png, svg)
                 yield file_path(url), site.cache.get(f"card {draft.url}", key, make)
