@@ -60,26 +60,23 @@ class Drafter:
     """Makes drafts; one per process, given the targets of all modules."""
 
     def __init__(self, targets: Mapping[str, Target]) -> None:
-        self._index = Index(targets)
+        self._targets, self._index = targets, Index(targets)
         self._known: dict[str, tuple[Target | None, str]] = {}
 
-    def _look_up(self, dotted: str) -> tuple[Target | None, str]:
-        """What the index has for a name, and its fingerprint.
+    def accepts(self, targets: Mapping[str, Target]) -> bool:
+        """Whether its results are those of a drafter for other targets."""
+        return self._targets.keys() == targets.keys() and all(
+            old is targets[name] or _fingerprint(old) == _fingerprint(targets[name])
+            for name, old in self._targets.items()
+        )
 
-        A link needs a name and an address. The line, the signature and the summary of a definition
-        are for previews, which are a file of their own: they are left out, so that an edit to a
-        docstring does not touch the pages that link to it.
-        """
+    def _look_up(self, dotted: str) -> tuple[Target | None, str]:
+        """What the index has for a name, and its fingerprint."""
         if dotted not in self._known:
             if len(self._known) > MAX_ANSWERS:
                 self._known.clear()
-            found, fingerprint = self._index.lookup(dotted), ""
-            if found is not None:
-                bare = replace(found.definition, line=0, signature="", summary="")
-                found = replace(found, definition=bare)
-                parts = (bare.kind, bare.dotted, found.url, *found.bases)
-                fingerprint = digest(*parts, repr(sorted(found.attributes.items())))[:20]
-            self._known[dotted] = found, fingerprint
+            found = self._index.lookup(dotted)
+            self._known[dotted] = found and _bare(found), _fingerprint(found) if found else ""
         return self._known[dotted]
 
     def is_current(self, draft: Draft) -> bool:
@@ -98,6 +95,32 @@ class Drafter:
         draft = page.prose() if parsed.prose and not page.is_code else page.module()
         stamp = digest(parsed.key, *(f"{name}={answers[name]}" for name in sorted(answers)))
         return replace(draft, answers=answers, stamp=stamp)
+
+
+def _bare(target: Target) -> Target:
+    """What a link needs of a target: a name and an address.
+
+    The line, the signature and the summary of a definition are for previews, which are a file of
+    their own: without them, an edit to a docstring does not touch the pages that link to it.
+    """
+    return replace(target, definition=replace(target.definition, line=0, signature="", summary=""))
+
+
+def _fingerprint(target: Target) -> str:
+    definition = target.definition
+    parts = (definition.kind, definition.dotted, target.url, *target.bases)
+    return digest(*parts, repr(sorted(target.attributes.items())))[:20]
+
+
+#: The drafter of the last build in this process.
+_last: list[Drafter] = []
+
+
+def drafter_for(targets: Mapping[str, Target]) -> Drafter:
+    """A drafter for the targets of all modules: the last one, if no definition has changed."""
+    if not (_last and _last[0].accepts(targets)):
+        _last[:] = [Drafter(targets)]
+    return _last[0]
 
 
 class _Page:

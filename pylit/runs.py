@@ -198,13 +198,13 @@ class Runs:
     def __enter__(self) -> Self:
         for tasks, text in self.declared():
             frames, libraries = self._closure(tasks[0], text)
+            self._libraries |= libraries
             for task in tasks:
                 kept: tuple[dict[str, Any], Read] | None = self._cache.load(
                     *self._key(task, frames)
                 )
                 if kept is None or any(old != self._state(*what) for what, old in kept[1].items()):
                     self._tasks.append((task, frames, None))
-                    self._libraries |= libraries
                 else:
                     self._tasks.append((task, frames, kept[0]))
         self.begin([task for task, _, answer in self._tasks if answer is None])
@@ -213,7 +213,7 @@ class Runs:
     def __exit__(self, *_: object) -> None:
         if self._worker is not None:
             self._worker.close()
-        elif self._stays and self._libraries:
+        elif self._stays and self._tasks and self._kind not in _spare:
             _spare[self._kind] = Worker(self.program, self._environment, sorted(self._libraries))
 
     def begin(self, tasks: Sequence[Task]) -> None:

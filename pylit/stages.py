@@ -15,7 +15,7 @@ from pylit.addresses import module_url, prose_url
 from pylit.cache import Cache, digest
 from pylit.cpp import is_cpp
 from pylit.diagnostics import Report
-from pylit.drafts import Drafter, prose_target
+from pylit.drafts import Drafter, drafter_for, prose_target
 from pylit.glossary import term_targets
 from pylit.model import Draft, DraftSection, GeneratedPage, Module, ParsedPage, SourceFile, Target
 from pylit.names import targets
@@ -59,7 +59,7 @@ def draft_pages(
         if parsed.prose and not parsed.targets:
             target = prose_target(parsed.source, parsed.url)
             index |= {parsed.source.display: target, f"{parsed.source.name}.md": target}
-    drafter = Drafter(index | work_targets(site.works) | term_targets(site.terms))
+    drafter = drafter_for(index | work_targets(site.works) | term_targets(site.terms))
 
     def load(parsed: ParsedPage) -> Draft | None:
         draft: Draft | None = site.cache.load(f"draft {parsed.url}", parsed.key)
