@@ -121,7 +121,7 @@ def text_url(draft: Draft) -> str:
 def page_text(draft: Draft, module: Module, texts: Mapping[str, str]) -> bytes:
     """The page as its author wrote it: notes, and code in fences.
 
-    Links to sources lead to their texts, which `texts` maps their paths to.
+    Links to sources become links to their texts; `texts` maps paths of sources to addresses.
     """
 
     def moved(link: re.Match[str]) -> str:

@@ -37,7 +37,7 @@ class AuditedPage:
     hrefs: str
     #: Path of the source, as diagnostics name it.
     display: str
-    #: An address as its author wrote it -> the line where it first stands, and its text.
+    #: An address as its author wrote it -> the line of its first use, and the text of that line.
     references: Mapping[str, tuple[int, str]]
     own: bool
 
@@ -120,6 +120,6 @@ def _nearest(path: str, target: str, files: set[str]) -> str:
 
 
 def _near(word: str, known: Iterable[str]) -> str:
-    # Anchors of lines are not what an author meant; long words are slow to compare.
+    # Anchors of lines are never what was intended; long words are slow to compare.
     words = sorted(k for k in known if abs(len(k) - len(word)) < 12 and not _LINE.fullmatch(k))
     return nearest(word, words[:_COMPARED], "check the spelling")

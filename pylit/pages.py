@@ -111,7 +111,7 @@ def tex_faults(draft: Draft, lines: list[str], typeset: Typeset, report: Report)
         found = source.find(rest, max(column - 1, 0)) if rest else -1
         column = found + 1 if found >= 0 else min(column, len(source) + 1)
         message = f"{rendered.error} in `{' '.join(formula.tex.split())[:80]}`"
-        hint = "mend the formula, or write `\\$` for a dollar sign"
+        hint = "correct the formula, or write `\\$` for a dollar sign"
         level = Severity.ERROR if draft.own else Severity.WARNING
         report.add(Diagnostic(draft.display, line, column, "tex", message, hint, source, level))
 

@@ -41,7 +41,7 @@ def preview_files(
 
 
 def preview_path(page: str) -> str:
-    """Where the script for links to a page lies."""
+    """The address of the script for links to a page."""
     return f"assets/previews/{page.removesuffix('.html')}.js"
 
 

@@ -91,7 +91,7 @@ def read_aliases(
 
 
 def search_page(draft: Draft, module: Module) -> SearchPage:
-    """The page, its headings and its definitions, each with the text that stands under it."""
+    """The page, its headings and its definitions, each with the text under it."""
     texts: dict[str, list[str]] = {"": [draft.summary_note.text]}
     titles: dict[str, str] = {}
     definitions = {d.qualname for d in module.definitions if d.qualname}
