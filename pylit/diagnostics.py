@@ -14,8 +14,8 @@ _CODES = """
     config source-missing source-unreadable source-encoding source-link syntax
     front-matter note-long tex slug-duplicate page-collision image-alt link-broken anchor-broken
     bibliography glossary citation navigation symbol-unknown symbol-pairs axes trace-file
-    trace-failed trace-slow trace-hungry shape-declared shape-note shapes-off figure-unknown
-    figure-failed figure-kind figure-slow figure-hungry figure-alt figure-caption figure-place
+    trace-failed trace-slow trace-memory shape-declared shape-note shapes-off figure-unknown
+    figure-failed figure-kind figure-slow figure-memory figure-alt figure-caption figure-place
     figures-off notebook theme node output
 """
 CODES = frozenset(_CODES.split())

@@ -61,7 +61,7 @@ class Task:
 class Failure:
     """Why a run has no result."""
 
-    #: "failed", "slow", "hungry" or "no torch".
+    #: "failed", "slow", "memory" or "no torch".
     kind: str
     #: The predicate of a sentence whose subject is the run.
     message: str

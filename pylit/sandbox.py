@@ -249,7 +249,7 @@ def _failure(error: BaseException, file: Path, order: Order) -> dict[str, Any]:
     if isinstance(error, TimeLimitExceeded):
         kind, message = "slow", words
     elif isinstance(error, MemoryError) or re.search(_NO_MEMORY, words):
-        kind, message = "hungry", f"asked for more than {order['bytes'] / 2**30:g} GiB of memory"
+        kind, message = "memory", f"asked for more than {order['bytes'] / 2**30:g} GiB of memory"
     else:
         missing_torch = isinstance(error, ModuleNotFoundError) and error.name == "torch"
         kind = "no torch" if missing_torch else "failed"

@@ -278,7 +278,7 @@ def test_runs_that_fail_each_say_where_and_why(tmp_path: Path, monkeypatch: pyte
             "trace-failed",
             "the run failed: ValueError: not 5,, at pkg/failing.py:2",
         ),
-        ("hungry.py", 5): ("trace-hungry", "the run asked for more than 0.25 GiB of memory"),
+        ("hungry.py", 5): ("trace-memory", "the run asked for more than 0.25 GiB of memory"),
         ("lost.py", 1): ("trace-failed", f"the run failed: {module}"),
         ("quits.py", 5): ("trace-failed", "the run failed: the process ended with status 3"),
         ("slow.py", 5): slow,
