@@ -42,7 +42,7 @@ class TimeLimitExceeded(BaseException):
 
 
 class Watch:
-    """What a run reads: code by running it, other files by opening them, folders by listing."""
+    """Records what a run depends on: code it executes, files it opens, folders it lists."""
 
     def __init__(self) -> None:
         #: Code that ran, by its identity: to compare two takes longer than to call them.
@@ -54,7 +54,7 @@ class Watch:
 
     @contextmanager
     def calls(self) -> Iterator[None]:
-        """Watch which code runs inside."""
+        """Record the code that runs in this context."""
         before = sys.getprofile()
         sys.setprofile(self._call)
         try:
@@ -72,15 +72,15 @@ class Watch:
         if event not in events or isinstance(arguments[0], int | None):
             return
         path = os.path.realpath(os.fsdecode(arguments[0]))
-        # The frame above this one is the caller of `open`: an import is no reading of a text.
+        # The frame above this one is the caller of `open`: an import does not read a file as text.
         importing = sys._getframe(1).f_code.co_filename.startswith("<frozen importlib")
-        # `os.open` has no mode; it counts whether it reads or not.
+        # `os.open` has no mode; it is recorded in any case.
         mode = arguments[1] if event == "open" and isinstance(arguments[1], str) else "r"
         if set(mode) & set("r+") and not (importing and path.endswith(".py")):
             self.paths.add(path)
 
     def read(self, roots: tuple[str, ...]) -> dict[str, Any]:
-        """For an answer: paths, and the functions that ran, by their files in `roots`."""
+        """Return the paths, and the functions that ran, by their files in `roots`."""
         found: dict[str, Any] = {"paths": sorted(self.paths)}
         for kind, codes in (("ran", self.codes), ("imported", self.imported)):
             names: dict[str, set[str]] = {}
@@ -93,7 +93,7 @@ class Watch:
 
 
 def serve(run: Run) -> None:
-    """Execute one order. It is the content of the file that is standard output, once a line comes
+    """Execute one order. It is the content of the file that is standard output, after a line
     on standard input; the answers follow it there, a line of JSON for each task.
 
     Args:
@@ -152,7 +152,7 @@ def _load(path: Path, order: Order) -> ModuleType | bytes:
 
 
 def _fork(answer: Callable[[], bytes], answers: FileIO, seconds: float) -> None:
-    """Write the answer that a fork of this process makes, or that it ended without one."""
+    """Write the answer of a fork of this process, or an error if it ended without one."""
     before, process = answers.tell(), os.fork()
     if not process:
         own = os.getpid()
@@ -176,7 +176,7 @@ def _fork(answer: Callable[[], bytes], answers: FileIO, seconds: float) -> None:
 def _answer(
     order: Order, task: dict[str, Any], run: Run, module: ModuleType, watch: Watch
 ) -> bytes:
-    """The result of a run and what it has read, or why it failed."""
+    """Return the result of a run and its dependencies, or its error."""
 
     @contextmanager
     def within() -> Iterator[Watch]:
@@ -213,7 +213,7 @@ def limits(seconds: float, size: int) -> Iterator[None]:
         signal.signal(number, stop)
         # It repeats, for an exception in a destructor is lost.
         signal.setitimer(timer, limit, 0.1)
-    before = _peak()
+    before = _peak_memory()
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     with suppress(OSError):  # Only Linux has the file, and only there the limit is certain to hold.
         pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[5]
@@ -221,7 +221,7 @@ def limits(seconds: float, size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
     try:
         yield
-        if _peak() - before > size:
+        if _peak_memory() - before > size:
             raise MemoryError
     finally:
         for number, (timer, _, _) in timers.items():
@@ -230,8 +230,8 @@ def limits(seconds: float, size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
-def _peak() -> int:
-    """The most bytes of memory that this process has used at one time."""
+def _peak_memory() -> int:
+    """Return the peak memory of this process, in bytes."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 

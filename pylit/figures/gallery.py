@@ -1,7 +1,7 @@
 """The figures of a site: which of them have to run (`pylit.runs`), and what pages show of them.
 
 ``figure:masks.causal`` is the function `causal` of ``docs_src/figures/masks.py``. Functions whose
-name begins with an underscore are no figures. The child process that draws is this module too, as
+name begins with an underscore are not figures. The child process that draws is this module too, as
 ``python -P -m pylit.figures.gallery`` (`pylit.sandbox`).
 """
 
@@ -20,8 +20,8 @@ from pylit.model import FigureKind, FigureUse, Module, figure_slot
 from pylit.runs import Failure, Runs, Task
 from pylit.sandbox import Within, serve
 
-#: Where a text uses a figure; an example of the syntax counts too, which does no harm.
-_USE = re.compile(r"\((?:figure|table):([\w.]+)")
+#: A use of a figure in a text; examples of the syntax match too, which is harmless.
+_FIGURE_LINK = re.compile(r"\((?:figure|table):([\w.]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def insert_figures(html: str, uses: Iterable[FigureUse], figures: Mapping[str, F
 
 
 def stamp(uses: Iterable[FigureUse], figures: Mapping[str, FigureHtml]) -> str:
-    """Text that differs when the figures of a page do."""
+    """Return a text that changes with the figures of a page."""
     return repr([figures.get(use.name) for use in uses])
 
 
@@ -101,7 +101,7 @@ class FigureRuns(Runs):
         stays: bool = False,
     ) -> None:
         super().__init__(modules, docs, cache, generator, stays=stays)
-        self._used = {name for text in texts for name in _USE.findall(text)}
+        self._used = {name for text in texts for name in _FIGURE_LINK.findall(text)}
         self._figures = read_files(self._folder, self._shown) if self._used else {}
 
     def declared(self) -> Iterator[tuple[Sequence[Task], str]]:
@@ -136,7 +136,7 @@ class FigureRuns(Runs):
     def _fault(
         self, use: FigureUse, answer: dict[str, Any] | Failure | None
     ) -> tuple[str, str, str] | None:
-        """What is wrong with a figure: a code, a message and a hint."""
+        """Return the error of a figure as a code, a message and a hint; None without an error."""
         name, _, function = use.name.rpartition(".")
         file = self._figures.get(name)
         if file is not None and file.problem:
@@ -168,7 +168,7 @@ def _name(task: Task) -> str:
 
 
 def _draw(function: Callable[[], object], task: dict[str, Any], within: Within) -> dict[str, Any]:
-    """In the child process: what pages show of what a function returned."""
+    """Draw the figure of a function, in the child process."""
     with within() as watch, watch.calls():
         figure = function()
     if isinstance(figure, Figure):

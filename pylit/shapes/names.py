@@ -1,8 +1,8 @@
 """Sizes for axes, names for sizes, and texts for shapes: ``[T, B, C]``, ``[1…T, B]``.
 
-Every axis gets a prime, another one in a second run. A size is then told by both numbers together:
-91 in one run and 33 in the other is H·K when H and K were 7, 13 and 3, 11. A name stands only
-where both runs agree on it, and on no other name as simple. Names are expressions: ``H*K``, ``2T``,
+Every axis gets a prime, another one in a second run. Both numbers together identify a size: 91 in
+one run and 33 in the other is H·K when H and K were 7, 13 and 3, 11. A name is used only if both
+runs agree on it, and on no other name as simple. Names are expressions: ``H*K``, ``2T``,
 ``S + T``, ``⌈C/2⌉``.
 """
 
@@ -17,10 +17,10 @@ from types import CodeType
 
 from pylit.shapes.tracer import Value
 
-#: All that an expression may be made of.
-_PLAIN: tuple[type[ast.AST], ...] = (ast.Expression, ast.BinOp, ast.Name, ast.Load, ast.Constant)
-_PLAIN += (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv)
-_SIGNS = (
+#: The syntax nodes that an expression may contain.
+_NODES: tuple[type[ast.AST], ...] = (ast.Expression, ast.BinOp, ast.Name, ast.Load, ast.Constant)
+_NODES += (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv)
+_REPLACEMENTS = (
     (r"⌈(.+)/(\w+)⌉", r"((\1 + \2 - 1) / \2)"),
     (r"⌊(.+)⌋", r"(\1)"),
     (r"(\w+)²", r"\1*\1"),
@@ -33,21 +33,21 @@ _SIGNS = (
 
 def _python(text: str) -> str:
     """An expression in Python's syntax, with integer division."""
-    for written, meant in _SIGNS:
-        text = re.sub(written, meant, text.strip())
+    for pattern, replacement in _REPLACEMENTS:
+        text = re.sub(pattern, replacement, text.strip())
     return text
 
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> tuple[CodeType, frozenset[str]] | None:
-    """The expression that a text writes, and its names; None if it computes anything else."""
+    """Return a compiled expression and its names; None if it has other syntax."""
     try:
         tree = ast.parse(_python(text), mode="eval")
     except (SyntaxError, ValueError):
         return None
     nodes = list(ast.walk(tree))
     whole = all(type(node.value) is int for node in nodes if isinstance(node, ast.Constant))
-    if not whole or not all(isinstance(node, _PLAIN) for node in nodes):
+    if not whole or not all(isinstance(node, _NODES) for node in nodes):
         return None
     found = frozenset(node.id for node in nodes if isinstance(node, ast.Name))
     return compile(tree, "<size>", "eval"), found
@@ -59,7 +59,7 @@ def symbols(text: str) -> frozenset[str]:
 
 
 def evaluate(text: str, sizes: Mapping[str, int]) -> int | None:
-    """The value of an expression; None if it has a name without a size, or is none."""
+    """The value of an expression; None if it has a name without a size, or cannot be parsed."""
     found = parse(text)
     try:
         return int(eval(found[0], {"__builtins__": {}}, sizes)) if found else None
@@ -69,13 +69,13 @@ def evaluate(text: str, sizes: Mapping[str, int]) -> int | None:
 
 Sizes = Mapping[str, int]
 _PRIMES = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47)
-#: So many axes a run may have.
+#: The most axes of one run.
 MAX_AXES = len(_PRIMES) - 1
-#: Orders of the primes that are tried.
-_TRIES = 400
-#: Smaller numbers than this have too many long names to be called by one.
+#: The number of orders of the primes to try.
+_ATTEMPTS = 400
+#: Smaller sizes than this have too many long names for one to be certain.
 _SMALL = 5
-#: What stands for a size that has no name.
+#: Shown for a size without a name.
 UNKNOWN = "?"
 
 
@@ -84,21 +84,21 @@ def assign(
 ) -> tuple[dict[str, int], ...]:
     """Two sizes for each axis: small primes for those of `small`, such as a number of layers.
 
-    Derived axes, ``C = H*K``, get what follows for them.
+    Derived axes, ``C = H*K``, are computed from the others.
     """
     free = tuple(axis for axis in axes if axis not in derived)
     # Factors of others get small primes: their product is as large as it is slow.
     factors = set(small).union(*map(symbols, derived.values()))
     first = tuple(axis for axis in free if axis in factors)
     others = tuple(axis for axis in free if axis not in factors)
-    return tuple(map(dict, _assigned(first, others, tuple(derived.items()))))
+    return tuple(map(dict, _best_sizes(first, others, tuple(derived.items()))))
 
 
 @lru_cache
-def _assigned(
+def _best_sizes(
     factors: tuple[str, ...], others: tuple[str, ...], derived: tuple[tuple[str, str], ...]
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Of many orders of the primes two in which simple names are told apart, and small ones."""
+    """Choose from many orders of the primes two that distinguish simple names and are small."""
     shuffle = random.Random(1)
 
     def sizes() -> dict[str, int]:
@@ -110,12 +110,12 @@ def _assigned(
             found[axis] = evaluate(text, found) or 0
         return found
 
-    pairs = [(sizes(), sizes()) for _ in range(_TRIES)]
-    return min(pairs, key=lambda two: (_confused(*two), sum(math.prod(s.values()) for s in two)))
+    pairs = [(sizes(), sizes()) for _ in range(_ATTEMPTS)]
+    return min(pairs, key=lambda two: (_ambiguities(*two), sum(math.prod(s.values()) for s in two)))
 
 
-def _confused(first: Sizes, second: Sizes) -> int:
-    """How many simple names are not told by their sizes; axes that are not, count most.
+def _ambiguities(first: Sizes, second: Sizes) -> int:
+    """Count the simple names whose sizes are not unique; axes count most.
 
     Two names may have the same sizes, and a name the same size twice, as a number that is written
     in the code has: T+S must not look like 42.
@@ -124,13 +124,13 @@ def _confused(first: Sizes, second: Sizes) -> int:
     pairs = list(zip(first.values(), second.values(), strict=True))
     alike = sum(one == two for one, two in pairs)
     alike += sum(len(axes) - len(set(run.values())) for run in (first, second))
-    simple = list(zip(*(_simple(axes)(*run.values()) for run in (first, second)), strict=True))
-    told = {(one, two) for one, two in (*pairs, *simple) if one != two}
-    return 1000 * alike + len(axes) + len(simple) - len(told)
+    simple = list(zip(*(_evaluator(axes)(*run.values()) for run in (first, second)), strict=True))
+    distinct = {(one, two) for one, two in (*pairs, *simple) if one != two}
+    return 1000 * alike + len(axes) + len(simple) - len(distinct)
 
 
 @lru_cache
-def _simple(axes: tuple[str, ...]) -> Callable[..., tuple[int, ...]]:
+def _evaluator(axes: tuple[str, ...]) -> Callable[..., tuple[int, ...]]:
     """The sizes of all simple names at once, from those of the axes, which are identifiers."""
     texts = "".join(f"{text}, " for text in map(_python, _levels(axes)[1]))
     found: Callable[..., tuple[int, ...]] = eval(f"lambda {', '.join(axes)}: ({texts})")
@@ -155,7 +155,7 @@ class Names:
                 self._known.setdefault(pair, texts[0] if len(texts) == 1 else UNKNOWN)
 
     def name(self, first: int, second: int) -> str:
-        """What to call a size that was the one number and then the other."""
+        """Return the name of a size, from its numbers in the two runs."""
         if first == second:
             return str(first)
         return self._known.get((first, second), UNKNOWN)
@@ -178,7 +178,7 @@ def _levels(axes: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
 
 #: Different shapes of one name that are shown, and characters of all of them.
 MOST, LONG = 3, 54
-#: What stands for forms that are too many to tell.
+#: Shown for shapes that are too many to list.
 MORE = "…"
 
 Vector = tuple[int, ...]
@@ -188,21 +188,21 @@ NONE_PARTS: Parts = (("", "None", ""),)
 
 
 def distinct_shapes(first: Sequence[Value], second: Sequence[Value], names: Names) -> list[Parts]:
-    """The different forms of a value in two runs, those that differ in a number only as a range.
+    """Return the different shapes of a value in two runs; consecutive sizes are a range.
 
-    A form that only one of the runs had is left out: two sizes are needed for a name.
+    A shape that only one of the runs has is left out: two sizes are needed for a name.
     """
-    ours, theirs = _by_kind(first), _by_kind(second)
+    ours, theirs = _sizes_by_structure(first), _sizes_by_structure(second)
     found = [
         _parts(kind, texts)
         for kind, vectors in ours.items()
         if kind in theirs
-        for texts in _texts(vectors, theirs[kind], names)
+        for texts in _size_texts(vectors, theirs[kind], names)
     ]
     return list(dict.fromkeys(found))
 
 
-def _by_kind(values: Sequence[Value]) -> dict[Value, list[Vector]]:
+def _sizes_by_structure(values: Sequence[Value]) -> dict[Value, list[Vector]]:
     """The sizes of values, by the values with zeros in place of the sizes."""
     found: dict[Value, list[Vector]] = {}
     for value in values:
@@ -227,8 +227,8 @@ def _parts(kind: Value, texts: Sequence[str]) -> Parts:
     return tuple(parts)
 
 
-def _texts(ours: list[Vector], theirs: list[Vector], names: Names) -> list[list[str]]:
-    """What to say of vectors of the same length: one by one, or ranges of them."""
+def _size_texts(ours: list[Vector], theirs: list[Vector], names: Names) -> list[list[str]]:
+    """Return the names of vectors of the same length: one by one, or as ranges."""
     shown = [list(map(names.name, *pair)) for pair in zip(ours, theirs, strict=False)][:MOST]
     many = len(shown) < max(len(ours), len(theirs))
     columns = [set(column) for column in zip(*ours, strict=True)]
@@ -243,7 +243,7 @@ def _texts(ours: list[Vector], theirs: list[Vector], names: Names) -> list[list[
 
 
 def _range(mine: set[int], yours: set[int], names: Names) -> str:
-    """A size, or the two that it grows between; empty where it jumps."""
+    """Return a size or a range of sizes; empty if the range has gaps."""
     low, high = names.name(min(mine), min(yours)), names.name(max(mine), max(yours))
     if len(mine) == len(yours) == 1:
         return low
@@ -271,7 +271,7 @@ def text_of(found: list[Parts]) -> str:
     """``[T, B] | [S, B] | None``; a tuple's tensors are separated by commas."""
     forms = sorted(found, key=lambda parts: parts == NONE_PARTS)
     dtypes = {dtype for parts in forms if parts != NONE_PARTS for *_, dtype in parts}
-    # A kind of number that all forms share is said once, behind the last.
+    # A dtype that all shapes share is written once, after the last.
     shared = dtypes.pop() if len(dtypes) == 1 and all(len(parts) == 1 for parts in forms) else ""
     texts = []
     for parts in forms:
