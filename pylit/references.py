@@ -50,7 +50,7 @@ class Work:
     """An entry of the bibliography."""
 
     key: str
-    #: As a text names it: ``SiteFiles and Wolf``, ``Vaswani et al.``
+    #: As a text names it: ``Press and Wolf``, ``Vaswani et al.``
     short: str
     #: With a letter where another work would be named alike: ``2019b``.
     year: str = ""

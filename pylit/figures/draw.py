@@ -1,15 +1,14 @@
 """What authors of figures import: ``from pylit.figures.draw import Figure, Plot``.
 
 A function of ``docs_src/figures`` returns a `Figure`, made of drawings, or a `Table`. A drawing is
-a `Panel` of inline SVG: a `Plot`, a `heat_map`, a `bar_list`, or elements of one's own.
+a `Panel` of inline SVG: a `Plot`, a `heat_map`, a `bar_list`, or other elements.
 
-Everything is measured in pixels at the size at which a figure is drawn first. A panel is 288 wide,
-because that is what a page 320 wide has room for; where there is more, panels stand side by side
-and may grow a little. Colours are classes, which the style sheet fills in for both themes; in a
-page each of them begins with ``p-``, for the page has short names as well.
+Lengths are in pixels. A panel is 288 wide, which fits a page 320 wide; on a wider page panels are
+side by side and may grow a little. Colours are classes, defined by the style sheet for both themes;
+in a page each of them has the prefix ``p-``, because the page has short class names as well.
 
-    t0 t1 t2 t3 t4      tones            l f c       a line, a filled shape, dashes as cells
-    thin thick d        kinds of lines   g b h       grid, border, and the head of a drawing
+    t0 t1 t2 t3 t4      colours          l f c       line, filled shape, cells of a heat map
+    thin thick d        styles of lines  g b h       grid, border, title of a drawing
 """
 
 import json
@@ -42,7 +41,7 @@ class Panel:
     parts: tuple[str, ...]
 
     def svg(self) -> str:
-        """The element. Raises `ValueError` for parts that would swallow the rest of their page."""
+        """The element. Raises `ValueError` if the parts are not well-formed XML."""
         w, h = short(self.width), short(self.height)
         grows = f"flex:1 1 {w}px;max-width:{self.width * GROWTH:.0f}px"
         size = {"width": w, "height": h, "viewBox": f"0 0 {w} {h}", "style": grows}
@@ -57,17 +56,13 @@ class Panel:
 
 def short(number: float) -> str:
     """A length to a tenth of a pixel: short, and the same on every machine."""
-    return f"{_tenths(number) / 10:.1f}".removesuffix(".0")
-
-
-def _tenths(number: float) -> int:
     if not math.isfinite(number):
         raise ValueError(f"{number} is no length that can be drawn")
-    return round(number * 10)
+    return f"{round(number * 10) / 10:.1f}".removesuffix(".0")
 
 
 def tag(name: str, /, *inside: str, **attributes: float | str) -> str:
-    """An element; ``stroke_width=2`` is its attribute ``stroke-width``, an empty one is none."""
+    """An element; ``stroke_width=2`` is its attribute ``stroke-width``, an empty one is omitted."""
     written = "".join(
         f' {key.strip("_").replace("_", "-")}="'
         f'{escape(value) if isinstance(value, str) else short(value)}"'
@@ -79,17 +74,14 @@ def tag(name: str, /, *inside: str, **attributes: float | str) -> str:
 
 def element(name: str, classes: str = "", *inside: str, **attributes: float | str) -> str:
     """An element of a drawing, with classes of the list above."""
-    return tag(name, *inside, class_=_own(classes), **attributes)
-
-
-def _own(classes: str) -> str:
-    return " ".join(f"p-{name}" for name in classes.split())
+    prefixed = " ".join(f"p-{name}" for name in classes.split())
+    return tag(name, *inside, class_=prefixed, **attributes)
 
 
 def text(x: float, y: float, words: str, at: str = "start", classes: str = "") -> str:
-    """A line of text. `at` says what of it stands at `x`: its start, middle or end."""
+    """A line of text, with its start, middle or end at `x`."""
     anchor = "" if at == "start" else at
-    return tag("text", escape(words), x=x, y=y, text_anchor=anchor, class_=_own(classes))
+    return element("text", classes, escape(words), x=x, y=y, text_anchor=anchor)
 
 
 def box(
@@ -119,45 +111,45 @@ def arrow(x1: float, y1: float, x2: float, y2: float, classes: str) -> str:
 
 
 def polyline(points: Iterable[tuple[float, float]]) -> str:
-    """The path through some points. What is written of one is its distance to the one before."""
-    # In tenths of a pixel, so that no error adds up.
-    at = [(0, 0), *((_tenths(x), _tenths(y)) for x, y in points)]
-    steps = [((x - a) / 10, (y - b) / 10) for (a, b), (x, y) in pairwise(at)]
-    first, *others = [f"{short(x)} {short(y)}" for x, y in steps] or [""]
-    return f"M{first}l{' '.join(others).replace(' -', '-')}"
+    """The path through some points, each relative to the one before."""
+    # Points are rounded before they are subtracted, so that no error adds up.
+    at = [(0.0, 0.0), *((float(short(x)), float(short(y))) for x, y in points)]
+    steps = (f"{short(x - a)} {short(y - b)}" for (a, b), (x, y) in pairwise(at))
+    return f"M{next(steps, '')}l{' '.join(steps).replace(' -', '-')}"
 
 
 def _heads(title: str, words: str = "") -> list[str]:
-    """The lines above a drawing: its title, and what it measures."""
+    """The lines above a drawing: its title, and the label of an axis."""
     lines = [(line, kind) for line, kind in ((title, "h"), (words, "")) if line]
     return [text(0, (i + 1) * LINE - 3, line, classes=kind) for i, (line, kind) in enumerate(lines)]
 
 
 @dataclass
 class Plot:
-    """A plot that grows by what is drawn into it; `panel` is the finished drawing."""
+    """Axes with a grid, to which lines and points are added; `panel` is the finished drawing."""
 
     #: The ends of the axes.
     x: Range
     y: Range
     _: KW_ONLY
     title: str = ""
-    #: What the axes measure; the second stands above the axis.
+    #: Labels of the axes; that of `y` is above the plot.
     x_label: str = ""
     y_label: str = ""
     #: Whether `y` has a logarithmic scale.
     log: bool = False
-    #: Of the plot alone, without labels.
+    #: Height of the plot without labels.
     height: float = 130.0
     x_ticks: Sequence[float] | None = None
     y_ticks: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
-        usual = _powers(self.y) if self.log else _ticks(self.y, 4)
-        y_ticks = usual if self.y_ticks is None else self.y_ticks
+        y_ticks = self.y_ticks
+        if y_ticks is None:
+            y_ticks = _powers(self.y) if self.log else _ticks(self.y, 4)
         self._labels: list[tuple[str, str]] = []
         self._parts = _heads(self.title, self.y_label)
-        #: Where in the drawing the plot lies.
+        #: The edges of the plot in the drawing.
         self.left = max(len(_shown(tick)) for tick in y_ticks) * LETTER + 8
         self.right = WIDTH - 6
         self.top = len(self._parts) * LINE + 6
@@ -175,13 +167,12 @@ class Plot:
             self.add(text(x, self.bottom + LINE, words, at))
 
     def at(self, x: float, y: float) -> tuple[float, float]:
-        """Where in the drawing a point of the plot lies."""
+        """The place in the drawing of a point of the plot."""
         (left, right), (low, high) = self.x, self.y
         if self.log:
             y, low, high = (math.log10(max(value, self.y[0])) for value in (y, low, high))
         across, up = (x - left) / (right - left), (y - low) / (high - low)
-        width, height = self.right - self.left, self.bottom - self.top
-        return self.left + across * width, self.bottom - up * height
+        return self.left + across * (self.right - self.left), self.bottom - up * self.height
 
     def line(
         self,
@@ -193,7 +184,7 @@ class Plot:
         dashed: bool = False,
         hook: str = "",
     ) -> None:
-        """A curve through points; its label stands above the plot, beside a piece of it."""
+        """A curve through points; the legend has its label."""
         points = [self.at(x, y) for x, y in zip(xs, ys, strict=True)]
         classes = f"l t{tone}" + (" d" if dashed else "")
         self.add(element("path", classes, d=polyline(points), data_p=hook))
@@ -210,7 +201,7 @@ class Plot:
         self.add(text(*self.at(x, y), words, at))
 
     def add(self, part: str) -> None:
-        """An element of one's own, placed with `at`."""
+        """Add an element, placed with `at`."""
         self._parts.append(part)
 
     def panel(self) -> Panel:
@@ -220,7 +211,7 @@ class Plot:
 
 
 def _legend(labels: Iterable[tuple[str, str]], right: float, y: float) -> Iterator[str]:
-    """What lines, or filled squares, of some classes are: leftwards, on one line."""
+    """The legend, from right to left: labels, each with a line or a square of its classes."""
     for words, classes in labels:
         yield text(right, y, words, "end")
         right -= len(words) * LETTER + 5
@@ -241,12 +232,12 @@ def bar_list(
     room: float = 64.0,
     hook: str = "",
 ) -> Panel:
-    """Bars that lie one under the other, with a label on their left and a number on their right.
+    """Horizontal bars, with a label on their left and a number on their right.
 
     Args:
-        shown: The values in words, in `room` pixels.
-        most: The value that takes all the width.
-        hook: By which a script finds the bars; the values follow them.
+        shown: The values as text; `room` is its width in pixels.
+        most: The value of a bar over the whole width.
+        hook: The ``data-p`` by which a script finds the bars; the values follow them.
     """
     left = max(map(len, labels)) * LETTER + 8
     scale = (WIDTH - left - room) / (most or max(values) or 1)
@@ -262,7 +253,7 @@ def bar_list(
 
 
 def _ticks(ends: Range, about: int) -> list[float]:
-    """Round numbers between the ends, about so many."""
+    """Round numbers between the ends; `about` is their approximate number."""
     low, high = ends
     rough = (high - low) / about
     power = 10.0 ** math.floor(math.log10(rough))
@@ -288,7 +279,7 @@ def _shown(value: float) -> str:
     return f"{value:,.3f}".rstrip("0").rstrip(".").replace("-", "−")
 
 
-#: Strengths of ink.
+#: Levels of opacity.
 LEVELS = 8
 
 
@@ -305,18 +296,18 @@ def heat_map(
     frames: bool = False,
     width: float = WIDTH,
 ) -> Panel:
-    """A panel with one cell for each number of a matrix; those below 0 get the second tone.
+    """A panel with one cell for each number of a matrix; those below 0 have the second colour.
 
     Args:
         rows, columns: Labels, one for each or none; an empty one is left out.
-        most: The value that is all ink; the largest if not given.
-        cell: Side of a cell; as large as the width has room for, up to 22, if not given.
+        most: The value of full opacity; the largest if not given.
+        cell: Side of a cell; if not given, as large as the width allows, up to 22.
         down, across: What the rows and the columns are.
-        frames: Whether cells have a thin border, for few of them.
+        frames: Whether cells have a thin border.
     """
-    # At least two letters' room: a single W is wider than letters are on average.
+    # At least two letters wide: a single W is wider than the average letter.
     left = max(2, *map(len, rows)) * LETTER + 8 if rows else 1
-    # To a tenth of a pixel, so that sums of many sides are right.
+    # A multiple of a tenth of a pixel, as all lengths are written.
     side = cell or math.floor(min(22.0, (width - left - 2) / len(matrix[0])) * 10) / 10
     words = ", ".join(filter(None, (down and f"↓ {down}", across and f"→ {across}")))
     parts = _heads(title, words)
@@ -328,11 +319,12 @@ def heat_map(
         parts += [text(left + (j + 0.5) * side, top - 5, label, "middle")] if label else []
     for i, label in enumerate(rows):
         parts += [text(left - 5, top + (i + 0.5) * side + 4, label, "end")] if label else []
-    high = most or max(max(map(abs, row)) for row in matrix) or 1.0
-    moved = f"translate({short(left)} {short(top)})"
-    for (tone, level), d in sorted(_paths(matrix, high, side).items()):
-        ink = {"stroke_opacity": f"{level / LEVELS:g}", "transform": moved}
-        parts.append(element("path", f"c t{tone:d}", d=d, stroke_width=side, **ink))
+    high = most or max(abs(value) for row in matrix for value in row) or 1.0
+    # Paths are in units of cells: a stroke as wide as a cell, along the middle of its row.
+    scale = f"translate({short(left)} {short(top)})scale({short(side)})"
+    for (tone, level), d in sorted(_paths(matrix, high).items()):
+        shade = {"stroke_opacity": f"{level / LEVELS:g}", "transform": scale}
+        parts.append(element("path", f"c t{tone:d}", d=d, stroke_width=1, **shade))
     m, n = len(matrix), len(matrix[0])
     w, h = n * side, m * side
     if frames:
@@ -342,44 +334,37 @@ def heat_map(
     return Panel(width, top + h + 3, tuple(parts))
 
 
-def _paths(matrix: Matrix, most: float, side: float) -> dict[tuple[bool, int], str]:
-    """For each tone and strength the dashes of all rows; cells without ink are in none."""
+def _paths(matrix: Matrix, most: float) -> dict[tuple[bool, int], str]:
+    """The path through the cells of each sign and level; level 0 is not drawn."""
     paths: defaultdict[tuple[bool, int], str] = defaultdict(str)
     for i, row in enumerate(matrix):
-        inks = [(value < 0, round(min(abs(value) / most, 1) * LEVELS)) for value in row]
-        #: How far each path has come in this row.
-        reached: dict[tuple[bool, int], int] = {}
-        for ink, run in groupby(range(len(row)), inks.__getitem__):
+        shades = [(value < 0, round(min(abs(value) / most, 1) * LEVELS)) for value in row]
+        for shade, run in groupby(range(len(row)), shades.__getitem__):
             first, *others = run
-            move = f"M{short(first * side)} {short((i + 0.5) * side)}"
-            if ink in reached:
-                move = f"m{short((first - reached[ink]) * side)} 0"
-            reached[ink] = first + 1 + len(others)
-            if ink[1]:
-                paths[ink] += f"{move}h{short((1 + len(others)) * side)}"
+            if shade[1]:
+                paths[shade] += f"M{first} {i}.5h{1 + len(others)}"
     return paths
 
 
-#: Classes of cells whose text stands at the right, or in the middle; at the left is usual.
+#: The classes of cells by their alignment: left, right and centre.
 _ALIGNED = {"l": "", "r": "r", "c": "m"}
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of cells under a head."""
+    """Rows of cells under a header row."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
-    #: What opens it, where it belongs to a figure.
+    #: The summary that opens it below a figure.
     title: str = "The numbers"
-    #: A letter for each column: left, right or centre. If not given, the first column, which says
-    #: what its row is about, is left and all others right.
+    #: A letter for each column: l, r or c. By default the first is left and all others right.
     align: str = ""
-    #: Sentences under it: what a column means, where a number is missing and why.
+    #: Sentences below the table.
     notes: Sequence[str] = ()
 
     def cells(self) -> str:
-        """The inside of its element. Raises `ValueError` for a row not as long as the head."""
+        """The HTML inside its element. Raises `ValueError` if a row is not as long as the head."""
         count, align = len(self.head), self.align or "l" + "r" * (len(self.head) - 1)
         if not count or not self.rows:
             raise ValueError("the table is empty; give it a head and a row")
@@ -395,13 +380,13 @@ class Table:
             made = (tag("th" if a else "td", c, scope=a, class_=b or "") for c, a, b in looks)
             return tag("tr", *made)
 
-        # An empty header is no header of anything.
+        # An empty cell is not the header of its column.
         head = row(self.head, ["col" * bool(cell) for cell in self.head])
         body = (row(cells, ["row"] + [""] * (count - 1)) for cells in self.rows)
         return tag("thead", head) + tag("tbody", *body)
 
     def below(self) -> str:
-        """What stands under it."""
+        """The HTML of its notes."""
         return "".join(tag("p", escape(note)) for note in self.notes)
 
 
@@ -417,7 +402,7 @@ class Knob:
     value: float
 
     def html(self) -> str:
-        """The slider, between what it sets and its value."""
+        """The slider, between its label and its value."""
         ends = {"min": self.low, "max": self.high, "step": self.step, "value": self.value}
         numbers = {key: f"{value:g}" for key, value in ends.items()}
         slider = tag("input", type="range", name=self.name, **numbers, autocomplete="off")
@@ -426,16 +411,16 @@ class Knob:
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """What a script needs to draw a figure anew when a knob turns.
+    """The knobs of a figure, and the data with which a script redraws it.
 
-    The drawing as it stands is what the knobs' first values give. `name` is that of a function in
-    `pylit/theme/js/figures`; elements that it changes carry ``data-p``.
+    The figure is drawn for the first values of the knobs. `name` is that of a function in
+    `pylit/theme/js/figures`; elements that it changes have the attribute ``data-p``.
     """
 
     name: str
     knobs: Sequence[Knob]
     data: Mapping[str, Any]
-    #: What the script says of the drawing while the knobs are at their first values.
+    #: The text of the script for the first values of the knobs.
     says: str
 
     def html(self) -> str:
@@ -449,20 +434,20 @@ class Demo:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Drawings side by side, in words for those who do not see them, and in numbers."""
+    """Drawings side by side, with a text alternative, a table of their numbers, and knobs."""
 
     panels: Sequence[Panel]
-    #: What it shows, best with the numbers that the run gave.
+    #: What it shows, best with the numbers of the run.
     alt: str
     table: Table | None = None
     demo: Demo | None = None
-    #: The panel with a model that a button below opens: a script of ``docs_src/live``.
+    #: The script of ``docs_src/live`` with a model, which a button below the figure starts.
     live: str = ""
 
     def picture(self) -> str:
         """The HTML of its drawings and of its knobs."""
         drawings = "".join(panel.svg() for panel in self.panels)
-        # What is inside of an image cannot be reached, so links make it a group.
+        # Links inside an image cannot have the focus, so with links it is a group.
         role, alt = "group" if "<a " in drawings else "img", " ".join(self.alt.split())
         picture = tag("div", drawings, class_="panels", role=role, aria_label=alt)
         picture += self.demo.html() if self.demo else ""

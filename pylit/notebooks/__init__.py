@@ -1,9 +1,9 @@
 """Notebooks: the annotated modules cell by cell, so that a reader can change a model and train it.
 
-recipe -> document, with its chapters (lesson, in its wording) -> execution -> a page of the site
+recipe -> document (its chapters by lesson and note_text) -> execution -> a page of the site
 """
 
-#: What of a notebook's and a cell's metadata is ours.
+#: The key of this project in the metadata of notebooks and cells.
 OWN = "labml_nn"
 
 

@@ -1,19 +1,18 @@
-"""A notebook: the cells that its recipe asks for, in a file that is the same for the same source.
+"""A notebook made of its recipe: the same file for the same source.
 
 The recipe, ``docs_src/notebooks/feedback.md``, is Markdown with front matter. Its blocks of
-``python`` become code cells and what is between them text. A word behind ``python`` marks the cell
-(``parameters``), and ``alt="…"`` says what its pictures show. Comments stand for what comes from
-elsewhere:
+``python`` become code cells and the rest Markdown cells. A word after ``python`` is a tag of the
+cell (``parameters``), and ``alt="…"`` describes its pictures. Comments insert other cells:
 
     <!-- include: setup -->    the file docs_src/notebooks/parts/setup.md
     <!-- chapters -->          the modules of `chapters`, cell by cell
     <!-- exercises -->         the exercises of `page`, to which the notebook belongs
 
-A chapter is a module, or some of its definitions: ``pkg.a(Name,Other)`` takes these, and
+A chapter is a module or some of its definitions: ``pkg.a(Name,Other)`` has only these, and
 ``pkg.a(-Name)`` all but this one.
 
-What a run left in a notebook, its outputs, belongs to its code: as long as no code cell changes,
-a notebook that is made anew keeps them, and a mended sentence costs no training.
+A new version of a notebook has the outputs of its last run if no code cell has changed, so a
+correction of the text needs no training.
 """
 
 import hashlib
@@ -37,8 +36,8 @@ from pylit.notebooks.note_text import NoteText
 from pylit.parse import parse_module, split_front_matter
 from pylit.references import read_bibliography
 
-#: Metadata of a notebook's language, as Jupyter and Colab write it.
-_LANGUAGE = {
+#: Metadata of a notebook, as Jupyter and Colab write it.
+_METADATA = {
     "accelerator": "GPU",
     "colab": {"gpuType": "T4", "provenance": []},
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -51,24 +50,25 @@ The same classes are in a package, with kernels that make them faster on a CPU, 
 and training on several processes. The next cell installs it, without changing PyTorch, once you
 remove its `#`."""
 
-_PIECE = re.compile(
-    r"^(?:```python([^\n]*)\n(.*?)\n```|<!-- (chapters|exercises) -->)$", re.M | re.S
+#: A recipe is divided at code, at comments and before headings, so that chapters can be folded.
+_PIECES = re.compile(
+    r"^(```python[^\n]*\n.*?\n```|<!-- (?:chapters|exercises) -->)$|^(?=## )", re.M | re.S
 )
+_CODE = re.compile(r'```python([^\n]*?)(?: alt="([^\n]*)")?\n(.*)\n```', re.DOTALL)
 _INCLUDE = re.compile(r"^<!-- include: ([\w-]+) -->$", re.MULTILINE)
 
 
 def cell(kind: str, text: str, tags: Iterable[str] = (), **about: str) -> NotebookNode:
-    """A cell; `about` may have the `chapter` that it is made of, and what its pictures show."""
+    """A cell; `about` may have the `chapter` that it is made of, and the `alt` of its pictures."""
     own = {key: value for key, value in about.items() if value}
-    metadata: dict[str, Any] = {OWN: own} if own else {}
-    metadata |= {"tags": [*tags]} if tags else {}
-    made: dict[str, Any] = {"cell_type": kind, "metadata": metadata, "source": text}
-    made |= {"execution_count": None, "outputs": []} if kind == "code" else {}
-    return NotebookNode(from_dict(made))
+    metadata = {OWN: own, "tags": [*tags]}
+    metadata = {key: value for key, value in metadata.items() if value}
+    made: NotebookNode = getattr(v4, f"new_{kind}_cell")(text, metadata=metadata)
+    return made
 
 
 class NotebookBuilder:
-    """Makes the notebooks of the site in `root`. Raises `NotebookError` for what is wrong in it."""
+    """Makes the notebooks of the site in `root`. Raises `NotebookError` for invalid sources."""
 
     def __init__(self, root: Path) -> None:
         report, docs = Report(), root / "docs_src"
@@ -85,7 +85,7 @@ class NotebookBuilder:
         self._modules = {module.source.name: module for module in found if module.parsed}
         sources = [module.source for module in self._modules.values()]
         by_name = {name: source for source in sources for name in (source.name, source.display)}
-        self._wording = partial(NoteText, config.base_url, works, by_name)
+        self._note_text = partial(NoteText, config.base_url, works, by_name)
         self.names = [path.stem for path in sorted(self._recipes.glob("*.md"))]
 
     def recipe(self, name: str) -> tuple[Mapping[str, str], str]:
@@ -109,7 +109,7 @@ class NotebookBuilder:
         return values, _INCLUDE.sub(included, body)
 
     def cells(self, name: str) -> Iterator[NotebookNode]:
-        """The cells of a notebook, without the line that says where it ran."""
+        """The cells of a notebook, without the one about its run."""
         values, body = self.recipe(name)
         chapters = {
             module: choice.rstrip(")").split(",")
@@ -117,31 +117,29 @@ class NotebookBuilder:
         }
         names = Names(chapters, self._modules)
         page = self._lesson(values["page"], names)
-        links = [page.wording.page("The page")] if self._config.base_url else []
+        links = [page.note_text.page("The page")] if self._config.base_url else []
         if repository := self._config.repository:
             path = f"{repository}/blob/{self._config.branch}/notebooks/{name}.ipynb"
             links.append(f"[Open in Colab](https://colab.research.google.com/github/{path})")
         summary = " ".join(values["summary"].split())
         head = f"# {values['title']}\n\n{summary}\n\n{' · '.join(links)}"
         yield cell("markdown", head.strip())
-        found = iter([*_PIECE.split(body), "", "", ""])
-        for text, info, code, mark in zip(found, found, found, found, strict=True):
-            # One cell for each chapter of the recipe, so that it can be found and folded.
-            parts = (part.strip("\n") for part in re.split(r"\n(?=## )", text))
-            yield from (cell("markdown", part) for part in parts if part)
-            if code:
-                tags, _, alt = info.partition('alt="')
-                yield cell("code", code, tags.split(), alt=alt.strip().removesuffix('"'))
+        for piece in filter(None, ((part or "").strip("\n") for part in _PIECES.split(body))):
+            if match := _CODE.fullmatch(piece):
+                tags, alt, code = match.groups(default="")
+                yield cell("code", code, tags.split(), alt=alt)
                 names.imported(code)
-            elif mark == "chapters":
+            elif piece == "<!-- chapters -->":
                 for module, choice in chapters.items():
                     lesson = self._lesson(module, names, choice)
                     yield from (cell(*made, chapter=module) for made in lesson.cells())
-            elif mark:
-                if not (text := page.exercises()):
-                    told = f"the page {values['page']} sets no exercises"
-                    raise NotebookError(f"{name}: {told}; remove the comment that asks for them")
-                yield cell("markdown", text)
+            elif piece != "<!-- exercises -->":
+                yield cell("markdown", piece)
+            elif exercises := page.exercises():
+                yield cell("markdown", exercises)
+            else:
+                message = f"the page {values['page']} has no exercises"
+                raise NotebookError(f"{name}: {message}; remove the comment that inserts them")
         if repository:
             yield cell("markdown", _PACKAGE)
             yield cell("code", f'# %pip install "labml-nn @ git+https://github.com/{repository}"')
@@ -150,14 +148,14 @@ class NotebookBuilder:
         if name not in self._modules:
             raise NotebookError(f"there is no module `{name}`; write its dotted name")
         module = self._modules[name]
-        return Lesson(module, names, self._wording(module.source), choice)
+        return Lesson(module, names, self._note_text(module.source), choice)
 
     def path(self, name: str) -> Path:
         """The file of a notebook."""
         return self._root / "notebooks" / f"{name}.ipynb"
 
     def document(self, name: str, old: NotebookNode | None = None) -> NotebookNode:
-        """A notebook as its sources say, with the outputs of `old`, or its file, if they hold."""
+        """A notebook with the outputs of `old`, by default its file, if the code is the same."""
         return document(self.cells(name), name, old or read_document(self.path(name)))
 
 
@@ -166,26 +164,26 @@ def document(
 ) -> NotebookNode:
     """The notebook of these cells, with the outputs of `old` if it has the same code."""
     first, *others = deepcopy([*cells])
-    ran = code_cells(old) if old else []
-    code = [made for made in others if made.cell_type == "code"]
-    run = {}
-    if old and [made.source for made in code] == ["".join(before.source) for before in ran]:
-        run = old.metadata.get(OWN, {}).get("run", {})
-        for made, before in zip(code, ran, strict=True):
-            made |= {key: before[key] for key in ("execution_count", "outputs")}
-    others = [first, cell("markdown", run_line(run)), *others]
+    about = cell("markdown", run_line({}))
+    metadata = _METADATA | {OWN: {"notebook": name}}
+    made: NotebookNode = v4.new_notebook(cells=[first, about, *others], metadata=metadata)
+    code, earlier = code_cells(made), code_cells(old) if old else []
+    if old and [one.source for one in code] == ["".join(one.source) for one in earlier]:
+        for one, before in zip(code, earlier, strict=True):
+            one.update(execution_count=before.execution_count, outputs=before.outputs)
+        if has_run(old):
+            made.metadata[OWN].run = old.metadata[OWN].run
+            about.source = run_line(old.metadata[OWN].run)
     counted: Counter[str] = Counter()
-    for made in others:
-        key = f"{name} {made.cell_type} {made.source}"
+    for one in made.cells:
+        key = f"{name} {one.cell_type} {one.source}"
         counted[key] += 1
-        made["id"] = hashlib.sha256(f"{key} {counted[key]}".encode()).hexdigest()[:12]
-    about = _LANGUAGE | {OWN: {"notebook": name} | ({"run": run} if run else {})}
-    version = {"nbformat": 4, "nbformat_minor": 5}
-    return NotebookNode(from_dict({"cells": others, "metadata": about, **version}))
+        one.id = hashlib.sha256(f"{key} {counted[key]}".encode()).hexdigest()[:12]
+    return made
 
 
 def run_line(run: Mapping[str, Any]) -> str:
-    """What a notebook says about the outputs in it."""
+    """The sentence of a notebook about the run that its outputs are from."""
     if not run:
         return "> **Not run yet.** There are no outputs below."
     minutes, seconds = divmod(round(run["seconds"]), 60)
@@ -200,13 +198,13 @@ def run_line(run: Mapping[str, Any]) -> str:
 def read_document(path: Path) -> NotebookNode | None:
     """A notebook from its file; None if there is none. Raises `NotebookError` if it is damaged."""
     try:
-        # What is written of outputs stays, whichever version of nbformat wrote it.
+        # Not `nbformat.read`: outputs keep their bytes, whichever version of nbformat wrote them.
         old: NotebookNode = from_dict(json.loads(path.read_text(encoding="utf-8")))
         code_cells(old)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        hint = "remove it, and make it anew with `make notebooks`"
+        hint = "delete it, and run `make notebooks`"
         raise NotebookError(f"{path.name} cannot be read ({error!r}); {hint}") from error
     return old
 

@@ -17,12 +17,9 @@ from nbformat import NotebookNode, v4
 from pylit.notebooks import OWN, NotebookError
 from pylit.notebooks.document import code_cells
 
-#: Of one output, the first of these that it has is kept.
-KEPT = ("image/png", "text/plain")
-
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-#: The last cell that runs, and is not kept: what only the process of the notebook knows. When the
-#: kernel ends after it, it may warn as it likes.
+#: A last cell, removed after the run, which prints the hardware and the versions of the kernel.
+#: Warnings are ignored because the kernel may emit some when it ends.
 _WHERE = """
 import json, platform, sys, warnings
 warnings.simplefilter("ignore")
@@ -35,12 +32,12 @@ print(json.dumps({
 }))
 """
 _MAX_TRACEBACK_LINES = 30
-#: Seconds in which a kernel must answer; on a busy machine a minute was too short.
-_BEGIN_WITHIN = 300
+#: Seconds for the start of a kernel; on a busy machine a minute was too short.
+_STARTUP_TIMEOUT = 300
 
 
 def execute(document: NotebookNode) -> NotebookNode:
-    """A copy of a notebook with the outputs of a run, and where and when that was.
+    """A copy of a notebook with the outputs of a run, its date and its hardware.
 
     Raises `NotebookError` with the cell and the end of its traceback, if a cell fails.
     """
@@ -53,53 +50,52 @@ def execute(document: NotebookNode) -> NotebookNode:
             kernel_name="python3",
             record_timing=False,
             store_widget_state=False,
-            # Of a progress bar the last state is left.
+            # Only the last state of a progress bar is kept.
             coalesce_streams=True,
-            startup_timeout=_BEGIN_WITHIN,
+            startup_timeout=_STARTUP_TIMEOUT,
         )
         start = time.perf_counter()
         try:
-            # What cells print comes as messages; on the stream itself Jupyter talks to itself.
+            # Cells print through messages; stderr itself has only messages of Jupyter.
             client.execute(cwd=folder, stderr=subprocess.DEVNULL)
         except CellExecutionError as error:
             lines = _ESCAPE.sub("", str(error)).strip().split("\n")[-_MAX_TRACEBACK_LINES:]
             raise NotebookError("\n".join([f"{name}: a cell failed", *lines])) from error
         except RuntimeError as error:
             ended = "ended; it may have run out of memory"
-            what = ended if isinstance(error, DeadKernelError) else "did not begin"
-            raise NotebookError(f"{name}: the process of the notebook {what}") from error
+            what = ended if isinstance(error, DeadKernelError) else "did not start"
+            raise NotebookError(f"{name}: the kernel of the notebook {what}") from error
         seconds = time.perf_counter() - start
-    where = json.loads(ran.cells.pop().outputs[0].text)
+    printed = json.loads(ran.cells.pop().outputs[0].text)
     for cell in code_cells(ran):
         cell.outputs = [*cleaned_outputs(cell.outputs)]
-    gpu, threads = where.pop("gpu"), where.pop("threads")
+    gpu, threads = printed.pop("gpu"), printed.pop("threads")
     cores = f"{threads} threads" if threads > 1 else "one thread"
-    hardware = f"one {gpu}" if gpu else f"{cores} of {_processor()}"
-    # A day in the time zone of nobody in particular.
-    date = datetime.datetime.now(datetime.UTC).date().isoformat()
-    ran.metadata[OWN].run = {
-        "date": date,
-        "hardware": hardware,
+    ran.metadata[OWN].run = printed | {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "hardware": f"one {gpu}" if gpu else f"{cores} of {_processor()}",
         "seconds": round(seconds, 1),
-    } | where
+    }
     return ran
 
 
 def _processor() -> str:
-    """The name of the processor."""
-    about = Path("/proc/cpuinfo")
-    text = about.read_text(encoding="utf-8") if about.is_file() else ""
+    """The name of the processor, where Linux knows it."""
+    file = Path("/proc/cpuinfo")
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
     match = re.search(r"^model name\s*: ([^@\n]+)", text, re.MULTILINE)
     return "an " + match[1].strip().replace("(R)", "") if match else "a processor"
 
 
 def cleaned_outputs(outputs: Iterable[NotebookNode]) -> Iterator[NotebookNode]:
-    """The outputs of a cell as a notebook keeps them."""
+    """The outputs of a cell: text without escape sequences, and one format of each result."""
     for output in outputs:
         if output.output_type == "stream":
             output.text = _ESCAPE.sub("", output.text)
             if output.text.strip():
                 yield output
-        elif kept := [kind for kind in KEPT if kind in output.get("data", ())]:
+        elif kept := [
+            kind for kind in ("image/png", "text/plain") if kind in output.get("data", {})
+        ]:
             output.data, output.metadata = {kept[0]: output.data[kept[0]]}, {}
             yield output

@@ -1,16 +1,14 @@
 """A module as a chapter of a notebook: its notes and its code, in the order of its page.
 
-A class cannot be spread over cells, so it is one, and what its methods have to say stands in the
-cell above, under their names, with its formulas set. Of each long docstring its title stays, and
-finds the two together. What is said between the lines of a function stays there, in plain words.
+A class is one cell, and the notes of its methods are in the cell above, under their names, with
+their formulas. A long docstring is reduced to its title, by which its note is found. Comments in a
+function stay in it, as plain text.
 
-A notebook needs PyTorch and nothing of ours. So the checks of arguments, the decorators to which
-kernels attach, and the shapes in annotations that a library of their own declares go; the shapes
-stay as comments.
+A notebook needs PyTorch and no package of ours. Checks of arguments, decorators of kernels, and
+jaxtyping's annotations are therefore removed; shapes become comments.
 
-All cells write into one namespace. What a module imports from another chapter is there already, so
-that import goes; what it imports from elsewhere stays, once. Two things of one name are an error:
-the later one would silently take the place of the earlier.
+All cells share one namespace. Imports of other chapters are removed, other imports come once. Two
+objects of one name are an error, because the later would replace the earlier.
 """
 
 import ast
@@ -29,53 +27,53 @@ Assignment = ast.Assign | ast.AnnAssign
 
 #: Columns of the library's code.
 WIDTH = 88
-#: Modules whose names fall away with all that they do.
+#: Modules whose names are removed, with the statements, decorators and annotations that use them.
 DROPPED = ("labml_nn.checks", "labml_nn.kernels", "jaxtyping")
-#: A docstring of so few lines may stay where it is, unless more than a line of code can show.
+#: A docstring of a method stays in the code if it has fewer line breaks and no rich Markdown.
 _SHORT = 3
 _RICH = re.compile(r"^\s*(?:\* |\| |\$\$|```|#|>)|!\[", re.MULTILINE)
-_TITLE = re.compile(r"#{1,6} (.+?)(?:\s*\{#[\w.-]+\})?\s*(?:\n|$)")
-#: The exercises of a page, which end at the next heading that is not below theirs.
+_TITLE = re.compile(r"(?:#{1,6} (.+?)(?:\s*\{#[\w.-]+\})?\s*(?:\n|$))?(.*)", re.DOTALL)
+#: The exercises of a page, which end at the next heading of their level or above.
 _EXERCISES = re.compile(r"^## Exercises[ \t]*\n(.*?)(?=^##? |\Z)", re.MULTILINE | re.DOTALL)
 _IMPORT = re.compile(r"^from labml_nn[\w.]* import (\([^)]*\)|[^\n]*)\n", re.MULTILINE)
 _SHAPED = re.compile(r'\b(?:Float|Int|Bool)\[\s*Tensor,\s*"([^"]*)"\s*\]')
 _NAMED = re.compile(rf"(\w+): (?=[^,)]*?{_SHAPED.pattern})")
-#: Lines that are gone, and blank ones around them, of which one stays, and none behind a colon.
-_GONE = re.compile(r"(:\n|\n\n|)\0\n[\0\n]*")
+#: Removed lines with the blank lines around them; one blank line stays, but none after a colon.
+_REMOVED = re.compile(r"(:\n|\n\n|)\0\n[\0\n]*")
 
 
 class Names:
-    """The names of a notebook, made of some `chapters` of all `modules`, and where each is from."""
+    """The names of a notebook, made of some `chapters` of all `modules`, and their origins."""
 
     def __init__(self, chapters: Collection[str], modules: Collection[str]) -> None:
         self._chapters, self._modules = chapters, modules
-        #: A name, and the dotted name of what it is.
+        #: The dotted name of the object that each name stands for.
         self.origins: dict[str, str] = {}
 
-    def take(self, name: str, origin: str, where: str) -> None:
-        """Give a name to what it stands for. Raises `NotebookError` if it is something else."""
+    def bind(self, name: str, origin: str, where: str) -> None:
+        """Bind a name. Raises `NotebookError` if it stands for another object already."""
         if self.origins.setdefault(name, origin) != origin:
             raise NotebookError(
                 f"{where}: `{name}` is {origin}, and in the same notebook it is "
-                f"{self.origins[name]}; rename one of the two, or take one module less apart"
+                f"{self.origins[name]}; rename one of the two, or leave one of the modules out"
             )
 
     def imported(self, code: str) -> None:
-        """What a cell of the recipe imports need not be imported again."""
-        # Not even Python, such as `%timeit`: what it is shows when it runs.
+        """Bind the names that a cell of the recipe imports."""
+        # A cell may have commands that are not Python, such as `%timeit`.
         with suppress(SyntaxError):
             for statement in ast.parse(code).body:
                 self.origins |= {name: origin for name, origin, _ in _imported(statement)}
 
     def imports(self, statement: ast.stmt, used: Collection[str], where: str) -> Iterator[str]:
-        """The lines that stay of an import of a chapter, for the names that it still uses."""
+        """The lines that an import of a chapter needs, for those of its names that are used."""
         home = statement.module if isinstance(statement, ast.ImportFrom) else None
-        kept = []
+        needed = []
         for name, origin, alias in _imported(statement):
             if name not in used:
                 continue
             if home in self._chapters:
-                # It is, or will be, defined in a cell. Under another name it is one more.
+                # Another cell defines it; under another name it needs an assignment.
                 if name != alias.name and name not in self.origins:
                     yield f"{name} = {alias.name}"
             elif home in self._modules or origin in self._modules:
@@ -84,14 +82,14 @@ class Names:
                     f"package; take `{home}` as a chapter before it"
                 )
             elif name not in self.origins:
-                kept.append(alias)
-            self.take(name, origin, where)
-        if kept:
-            yield ast.unparse(ast.ImportFrom(home, kept, 0) if home else ast.Import(kept))
+                needed.append(alias)
+            self.bind(name, origin, where)
+        if needed:
+            yield ast.unparse(ast.ImportFrom(home, needed, 0) if home else ast.Import(needed))
 
 
 def _imported(statement: ast.stmt) -> Iterator[tuple[str, str, ast.alias]]:
-    """The names that an import binds, and what they are."""
+    """The names that an import binds, with their origins."""
     home = f"{statement.module}." if isinstance(statement, ast.ImportFrom) else ""
     for alias in statement.names if isinstance(statement, ast.Import | ast.ImportFrom) else ():
         name = alias.asname or alias.name.partition(".")[0]
@@ -101,63 +99,60 @@ def _imported(statement: ast.stmt) -> Iterator[tuple[str, str, ast.alias]]:
 class Lesson:
     """The cells of one module, in a notebook that has `names` so far.
 
-    `choice` are the definitions to take, or those to leave out, with a minus before their names;
-    all of the module if there are none.
+    `choice` names the definitions to include or, with a minus before each, to leave out; by default
+    all are included.
     """
 
     def __init__(
-        self, module: Module, names: Names, wording: NoteText, choice: Collection[str] = ()
+        self, module: Module, names: Names, note_text: NoteText, choice: Collection[str] = ()
     ) -> None:
         self._source, self._front_matter = module.source, module.front_matter
-        self._names, self.wording = names, wording
+        self._names, self.note_text = names, note_text
         self._tree = ast.parse(module.source.text)
-        self._left_out = {"__all__", *(name[1:] for name in choice if name.startswith("-"))}
-        self._taken = {name for name in choice if name and not name.startswith("-")}
+        self._excluded = {"__all__", *(name[1:] for name in choice if name.startswith("-"))}
+        self._included = {name for name in choice if name and not name.startswith("-")}
         imports = (one for one in ast.walk(self._tree) if isinstance(one, ast.ImportFrom))
         found = (name for one in imports if one.module in DROPPED for name, *_ in _imported(one))
-        self._dropped = self._left_out.union(found)
+        self._dropped = self._excluded.union(found)
         notes = (note for section in module.sections for note in section.notes)
         self._notes = {note.span.first: note for note in notes}
 
     def cells(self) -> Iterator[tuple[str, str]]:
-        """Everything but the exercises: notes in a row are a cell, and so are statements."""
+        """Kinds and texts of the cells without the exercises; neighbours of a kind are joined."""
         for (kind, _), found in groupby(self._pieces(), key=lambda piece: piece[:2]):
             glue = "\n\n" if kind == "markdown" else "\n"
             yield kind, glue.join(piece[2] for piece in found).strip("\n")
 
     def exercises(self) -> str:
-        """The exercises of the module, as Markdown; empty if there are none.
+        """The exercises of the module as Markdown, without imports of the notebook's own names."""
 
-        Their programs do not import what the notebook defines.
-        """
-
-        def kept(match: re.Match[str]) -> str:
+        def needed(match: re.Match[str]) -> str:
             defined = self._names.origins.keys()
             return "" if set(re.findall(r"\w+", match[1])) <= defined else match[0]
 
         found = filter(None, (_EXERCISES.search(note.text) for note in self._notes.values()))
-        return next((_IMPORT.sub(kept, self.wording.markdown(one[1], 0)) for one in found), "")
+        return next((_IMPORT.sub(needed, self.note_text.markdown(one[1], 0)) for one in found), "")
 
     def _pieces(self) -> Iterator[tuple[str, int, str]]:
-        """Kinds and texts in order. Those of one kind are a cell if their numbers are the same."""
+        """Kinds, line numbers and texts; what has a cell of its own has a line number."""
         items = self._chosen()
         kept = [item for item in items if isinstance(item, Definition | Assignment)]
         walked = (node for item in kept for node in ast.walk(item))
         used = {node.id for node in walked if isinstance(node, ast.Name)} - self._dropped
-        where, page = self._source.name, self.wording.page("The page of this chapter")
+        where, page = self._source.name, self.note_text.page("The page of this chapter")
         title = self._front_matter.get("title", where)
         summary = " ".join(self._front_matter.get("summary", "").split())
         yield "markdown", 0, f"## {title}\n\n{summary} {page} has its notes beside the code."
         for item in items:
             if isinstance(item, Note):
-                if text := self.wording.markdown(_EXERCISES.sub("", item.text)):
+                if text := self.note_text.markdown(_EXERCISES.sub("", item.text)):
                     yield "markdown", 0, text
                 continue
             for name in _bound(item):
-                self._names.take(name, f"{where}.{name}", where)
+                self._names.bind(name, f"{where}.{name}", where)
             if isinstance(item, Definition):
-                explained, code = self._rewritten(item)
-                yield from (("markdown", 0, text) for text in explained)
+                notes, code = self._rewritten(item)
+                yield from (("markdown", 0, text) for text in notes)
                 yield "code", item.lineno, code
                 continue
             lines = self._source.lines[item.lineno - 1 : _last(item)]
@@ -168,23 +163,23 @@ class Lesson:
                 yield "code", 0, "\n".join(lines if above else ["", *lines])
 
     def _chosen(self) -> list[Note | ast.stmt]:
-        """The statements that the notebook takes, each behind the notes that introduce it."""
+        """The statements in the notebook, each after the notes that introduce it."""
         body = self._tree.body[ast.get_docstring(self._tree, clean=False) is not None :]
         found: dict[int, Note | ast.stmt] = {first_line(one): one for one in body}
         inside = {line for one in body for line in range(first_line(one), _last(one) + 1)}
         found |= {at: note for at, note in self._notes.items() if note.text and at not in inside}
-        # What stands above imports introduces the module, and is in its docstring.
-        chosen, taken = [], not self._taken
+        # From the end, since a note belongs to the statement after it.
+        chosen, included = [], not self._included
         for _, item in sorted(found.items(), reverse=True):
             if not isinstance(item, Note):
                 names = set(_bound(item))
-                wanted = names & self._taken if self._taken else not names & self._left_out
-                taken = not names or bool(wanted)
-            chosen += [item] if taken else []
+                wanted = names & self._included if self._included else not names & self._excluded
+                included = not names or bool(wanted)
+            chosen += [item] if included else []
         return chosen[::-1]
 
     def _rewritten(self, node: Definition) -> tuple[list[str], str]:
-        """What a definition and its methods explain, as Markdown, and the code that is left."""
+        """The notes of a definition and of its methods as Markdown, and its code without them."""
         first, last = first_line(node), _last(node)
         lines = {at: self._source.lines[at - 1] for at in range(first, last + 1)}
 
@@ -196,33 +191,35 @@ class Lesson:
         inside = (note for at, note in self._notes.items() if first < at <= last)
         comments = {note.span.last: note for note in inside if note.kind == "comment"}
         for note in comments.values():
-            put(note.span.first, note.span.last, self._comment(note))
-        explained = []
+            mark = self._source.lines[note.span.first - 1].partition("#")[0] + "# "
+            text = self.note_text.comment(note.text, WIDTH - len(mark))
+            words = (f"{mark}{words}".rstrip() for words in text.split("\n") if text)
+            put(note.span.first, note.span.last, "\n".join(words))
+        notes = []
         methods = node.body if isinstance(node, ast.ClassDef) else ()
         for owner in (node, *(one for one in methods if isinstance(one, Definition))):
-            told = self._notes.get(owner.body[0].lineno)
-            if told is None or not told.text:
+            docstring = self._notes.get(owner.body[0].lineno)
+            if docstring is None or not docstring.text:
                 continue
-            match = _TITLE.match(told.text)
-            title, rest = (match[1], match.string[match.end() :]) if match else ("", told.text)
-            stays = self._docstring(owner, told.text, title, rest, outermost=owner is node)
-            if stays is not None:
-                put(told.span.first, told.span.last, stays)
+            title, rest = _TITLE.findall(docstring.text)[0]
+            short = self._docstring(owner, docstring.text, title, rest, outermost=owner is node)
+            if short is not None:
+                put(docstring.span.first, docstring.span.last, short)
                 heading = f"### {title or f'`{node.name}`'}"
                 if owner is not node:
                     heading = f"#### {f'{title} · ' if title else ''}`{owner.name}`"
-                explained.append(f"{heading}\n\n{self.wording.markdown(rest)}".strip())
+                notes.append(f"{heading}\n\n{self.note_text.markdown(rest)}".strip())
         for one in ast.walk(node):
             if isinstance(one, ast.stmt) and self._checks(one):
                 put(one.lineno, _last(one), "")
             for decorator in one.decorator_list if isinstance(one, Definition) else ():
                 if isinstance(decorator, ast.Name) and decorator.id in self._dropped:
-                    # A comment above a decorator speaks of what it attaches.
+                    # A comment above a decorator is about the decorator.
                     above = comments.get(decorator.lineno - 1)
                     put(above.span.first if above else decorator.lineno, decorator.lineno, "")
         code = "".join(f"{text}\n" for _, text in sorted(lines.items()))
-        code = _GONE.sub(lambda match: match[1] or "\n" * ("\n\n" in match[0]), code)
-        return explained, _commented(code.removesuffix("\n"))
+        code = _REMOVED.sub(lambda match: match[1] or "\n" * ("\n\n" in match[0]), code)
+        return notes, _with_shapes(code.removesuffix("\n"))
 
     def _checks(self, statement: ast.stmt) -> bool:
         """Whether a statement only checks arguments."""
@@ -235,28 +232,22 @@ class Lesson:
     def _docstring(
         self, owner: Definition, text: str, title: str, rest: str, *, outermost: bool
     ) -> str | None:
-        """What stays of a docstring; None if it stays as it is."""
+        """The docstring in the code; None if it is unchanged."""
         indent = " " * owner.body[0].col_offset
         if not outermost and not _RICH.search(text) and text.count("\n") < _SHORT:
-            said = self.wording.comment(text, WIDTH - len(indent) - 6)
-            if said == text:
+            plain = self.note_text.comment(text, WIDTH - len(indent) - 6)
+            if plain == text:
                 return None
         elif title or len(owner.body) == 1:
-            said = self.wording.comment(title or " ".join(rest.split("\n\n")[0].split()))
-            said += "." * (not said.endswith((".", "?", "!", ":")))
+            plain = self.note_text.comment(title or " ".join(rest.split("\n\n")[0].split()))
+            plain += "." * (not plain.endswith((".", "?", "!", ":")))
         else:
             return ""
-        mark = 'r"""' if "\\" in said else '"""'
-        if "\n" not in said and len(indent) + len(said) + len(mark) + 3 <= WIDTH:
-            return f'{indent}{mark}{said}"""'
-        lines = (f"{indent}{line}".rstrip() for line in said.split("\n"))
+        mark = 'r"""' if "\\" in plain else '"""'
+        if "\n" not in plain and len(indent) + len(plain) + len(mark) + 3 <= WIDTH:
+            return f'{indent}{mark}{plain}"""'
+        lines = (f"{indent}{line}".rstrip() for line in plain.split("\n"))
         return "\n".join([indent + mark, *lines, f'{indent}"""'])
-
-    def _comment(self, note: Note) -> str:
-        line = self._source.lines[note.span.first - 1]
-        mark = line[: len(line) - len(line.lstrip())] + "# "
-        text = self.wording.comment(note.text, WIDTH - len(mark))
-        return "\n".join((mark + words).rstrip() for words in text.split("\n")) if text else ""
 
 
 def _last(node: ast.stmt) -> int:
@@ -272,19 +263,18 @@ def _bound(statement: ast.stmt) -> list[str]:
     return [name.id for name in names if isinstance(name.ctx, ast.Store)]
 
 
-def _commented(code: str) -> str:
-    """Code with plain tensors, and their shapes behind the lines that name them."""
+def _with_shapes(code: str) -> str:
+    """Code with plain tensors as annotations, and their shapes in comments."""
     lines = _SHAPED.sub(lambda match: " ".join(match[0].split()), code).split("\n")
     for number, line in enumerate(lines):
         arguments, _, returned = line.partition("->")
         shapes, results = (list(map(_shape, _SHAPED.findall(x))) for x in (arguments, returned))
-        names = [match[1] for match in _NAMED.finditer(arguments)]
-        said = ", ".join(shapes + results)
-        if names and len(shapes + results) > 1:
-            said = ", ".join(map(" ".join, zip(names, shapes, strict=True)))
-            said += f" -> {', '.join(results)}" if results else ""
-        if said:
-            lines[number] = f"{_SHAPED.sub('Tensor', line)}  # {said}"
+        named = [f"{name} {_shape(axes)}" for name, axes in _NAMED.findall(arguments)]
+        comment = ", ".join(shapes + results)
+        if named and len(shapes + results) > 1:
+            comment = ", ".join(named) + (f" -> {', '.join(results)}" if results else "")
+        if comment:
+            lines[number] = f"{_SHAPED.sub('Tensor', line)}  # {comment}"
     return "\n".join(lines)
 
 

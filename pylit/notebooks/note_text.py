@@ -1,8 +1,8 @@
-r"""Notes as the cells of a notebook say them.
+r"""Notes as Markdown for a notebook.
 
-A notebook is read far from the site: in Colab, on GitHub, in Jupyter. There a relative link leads
-nowhere, ``[@fan2020feedback]`` is a riddle, and ``\begin{align}`` needs dollars around it. What
-only the site can show, such as a figure that runs, becomes a link to it.
+A notebook is read outside the site: in Colab, on GitHub, in Jupyter. There relative links are
+broken, citations such as ``[@fan2020feedback]`` are not resolved, and ``\begin{align}`` needs
+dollar signs around it. Features of the site, such as figures, become links to it.
 """
 
 import posixpath
@@ -10,6 +10,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from urllib.parse import unquote
 
 from pylit.addresses import HOME, module_url, prose_url
@@ -18,27 +19,28 @@ from pylit.notebooks import NotebookError
 from pylit.references import BIBLIOGRAPHY, Work
 from pylit.syntax import CITATION, CITATION_PART
 
-_FENCED = re.compile(r"^ *(```+|~~~+)[^\n]*\n.*?(?:^ *\1[`~]*[ \t]*$|\Z)", re.M | re.S)
+#: Fenced code; its second group is the fence.
+_FENCED = re.compile(r"^( *(```+|~~~+)[^\n]*\n.*?(?:^ *\2[`~]*[ \t]*$|\Z))", re.M | re.S)
 _HEADING = re.compile(r"^(#{1,6}) (.*?)(?:[ \t]*\{#[\w.-]+\})?[ \t]*$", re.MULTILINE)
 _ALERT = re.compile(r"^((?:> ?)+)\[!(\w+)\][ \t]*$", re.MULTILINE)
 _QUOTED = re.compile(r"^> ?", re.MULTILINE)
 _ALIGNED = re.compile(r"^\\begin\{(align|gather)(\*?)\}(.*?)\\end\{\1\2\}", re.M | re.S)
 _FIGURE = re.compile(r"!\[((?:(?!!\[).)*?)\]\((?:figure|table):[\w.]+\)", re.DOTALL)
-#: A link; what it says may hold brackets, such as those of ``x[0]``.
+#: A link; its text may contain brackets, such as those of ``x[0]``.
 _LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\[\]]*\])+)\]\(([^()\s]+)\)")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
-#: Paragraphs that keep their lines: lists, tables, formulas, quotations, code.
-_SHAPED = re.compile(r"\s*([*+-] |\d+\. |\||\$\$|>|```| {4}|\\begin)")
+#: Blocks that are not wrapped: lists, tables, formulas, quotations, code.
+_UNWRAPPED = re.compile(r"\s*([*+-] |\d+\. |\||\$\$|>|```| {4}|\\begin)")
 
-#: What to look for, and what stands there instead.
+#: A pattern and its replacement.
 Rule = tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
 
 
 @dataclass(frozen=True, slots=True)
 class NoteText:
-    """Turns notes of a module into Markdown that stands by itself."""
+    """Converts notes of a module into Markdown that does not need the site."""
 
-    #: Absolute address of the site; without one, links into it are words.
+    #: Absolute address of the site; without one, links to it become plain text.
     base_url: str
     works: Mapping[str, Work]
     #: The modules of the site, by their names and by their paths.
@@ -46,11 +48,11 @@ class NoteText:
     source: SourceFile
 
     def page(self, words: str) -> str:
-        """Words that lead to the page of the module."""
-        return f"[{words}]({self.base_url}{module_url(self.source)})" if self.base_url else words
+        """A link to the page of the module."""
+        return self._site_link(words, module_url(self.source))
 
     def markdown(self, text: str, deeper: int = 1) -> str:
-        """A note as a cell shows it; its headings go `deeper`."""
+        """A note as the text of a cell; its headings are `deeper` by so many levels."""
         figure = "The page of this chapter on the site has a figure:"
         if self.base_url:
             figure = f"On {self.page('the page of this chapter')} there is a figure:"
@@ -62,14 +64,12 @@ class NoteText:
             (_LINK, self._link),
             (CITATION, self._citation),
         )
-        done, parts = 0, []
-        for code in _FENCED.finditer(text):
-            parts += [_ruled(text[done : code.start()], rules), code[0]]
-            done = code.end()
-        return "".join([*parts, _ruled(text[done:], rules)]).strip("\n")
+        parts = _FENCED.split(text)
+        pairs = zip_longest(parts[::3], parts[1::3], fillvalue="")
+        return "".join(_replaced(words, rules) + code for words, code in pairs).strip("\n")
 
     def comment(self, text: str, width: int = 10_000) -> str:
-        """A note that stays inside of code, in plain words, on lines of at most `width` columns."""
+        """A note as plain text for a comment, on lines of at most `width` columns."""
         rules: tuple[Rule, ...] = (
             (_ALERT, lambda m: f"> {m[2].capitalize()}:"),
             (_QUOTED, ""),
@@ -79,8 +79,8 @@ class NoteText:
         )
         blocks = []
         for block in re.split(r"\n[ \t]*\n", _FIGURE.sub("", text)):
-            plain = _ruled(block, rules)
-            if plain != block and not _SHAPED.match(plain):
+            plain = _replaced(block, rules)
+            if plain != block and not _UNWRAPPED.match(plain):
                 plain = textwrap.fill(
                     " ".join(plain.split()), width, break_long_words=False, break_on_hyphens=False
                 )
@@ -99,12 +99,11 @@ class NoteText:
                 raise NotebookError(f"{self.source.display} cites {match['key']!r}; {hint}")
             place = " ".join((match["place"] or "").split())
             text = ", ".join(filter(None, (work.year if match["bare"] else work.name, place)))
-            address = f"({self.base_url}{BIBLIOGRAPHY}#{work.key})"
-            shown.append(f"[{text}]{address}" if self.base_url else text)
+            shown.append(self._site_link(text, f"{BIBLIOGRAPHY}#{work.key}"))
         return "; ".join(shown)
 
     def _link(self, match: re.Match[str]) -> str:
-        """A link that leads there from anywhere; words alone if it cannot."""
+        """A link of a note with an absolute address."""
         words, written = match.groups()
         if _SCHEME.match(written) or not self.base_url:
             return match[0] if _SCHEME.match(written) else words
@@ -117,12 +116,14 @@ class NoteText:
             page = prose_url(path.removeprefix("docs_src/pages/")[:-3])
         else:
             hint = "write the path of a module or of a page of docs_src/pages"
-            raise NotebookError(f"{here}: the link {written!r} leads nowhere; {hint}")
-        address = self.base_url + ("" if page == HOME else page) + mark + anchor
-        return f"[{words}]({address})"
+            raise NotebookError(f"{here}: the link {written!r} has no target; {hint}")
+        return self._site_link(words, ("" if page == HOME else page) + mark + anchor)
+
+    def _site_link(self, words: str, url: str) -> str:
+        return f"[{words}]({self.base_url}{url})" if self.base_url else words
 
 
-def _ruled(text: str, rules: Iterable[Rule]) -> str:
+def _replaced(text: str, rules: Iterable[Rule]) -> str:
     for pattern, new in rules:
         text = pattern.sub(new, text)
     return text

@@ -1,7 +1,7 @@
-"""Notebooks as pages of the site: what to run, and what came of it.
+"""Notebooks as pages of the site: their text, code and outputs.
 
-A chapter that was made of a module is shown as its code alone. Its notes stand on that module's
-page, beside every line and with the shapes, one link away.
+A chapter made of a module is shown without its notes, which are on the page of that module, beside
+the code and with the shapes.
 """
 
 import base64
@@ -18,8 +18,8 @@ from pylit.notebooks import OWN
 from pylit.parse import text_module
 
 FOLDER = "notebooks"
-#: What a picture shows, where its cell does not say it.
-UNSAID = "What the cell above has drawn."
+#: The text alternative of a picture whose cell gives none.
+DEFAULT_ALT = "What the cell above has drawn."
 
 _TITLE = re.compile(r"# (?P<title>[^\n]+)\n+(?P<summary>[^\n]+)(?:\n+(?P<links>[^\n]+))?")
 _CHAPTER = re.compile(r"## [^\n]+\n+[^\n]+")
@@ -28,14 +28,14 @@ _CHAPTER = re.compile(r"## [^\n]+\n+[^\n]+")
 def read_notebooks(
     folder: Path, base_url: str, report: Report
 ) -> tuple[list[Module], dict[str, bytes]]:
-    """All notebooks as pages, and the files that belong to them; a damaged one is reported."""
+    """All notebooks as pages, and their files; a damaged notebook is reported."""
     modules: list[Module] = []
     files: dict[str, bytes] = {}
     for path in sorted(folder.glob("*.ipynb")):
         try:
             module, beside = _page(path, base_url)
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-            message, hint = f"is damaged ({error!r})", "make it anew with `make notebooks`"
+            message, hint = f"is damaged ({error!r})", "delete it, and run `make notebooks`"
             report.add(Diagnostic(f"{FOLDER}/{path.name}", 0, 0, "notebook", message, hint))
         else:
             modules.append(module)
@@ -71,13 +71,13 @@ def _page(path: Path, base_url: str) -> tuple[Module, dict[str, bytes]]:
 
 
 def _output(output: Mapping[str, Any], alt: str, name: str, files: dict[str, bytes]) -> str:
-    """What a cell drew or printed, as HTML; a picture goes to `files`."""
+    """An output of a cell as HTML; a picture is added to `files`."""
     data = output.get("data", {})
     if png := base64.b64decode("".join(data.get("image/png", ""))):
         file = f"{name}-{len(files)}.png"
         files[file] = png
         width, height = (int.from_bytes(png[at : at + 4], "big") for at in (16, 20))
-        image = f'src="{file.rpartition("/")[2]}" alt="{escape(alt or UNSAID)}"'
+        image = f'src="{file.rpartition("/")[2]}" alt="{escape(alt or DEFAULT_ALT)}"'
         image += f' width="{width}" height="{height}" loading="lazy"'
         return f'<figure class="out"><img {image}></figure>'
     text = "".join(output.get("text", data.get("text/plain", ""))).rstrip()

@@ -75,8 +75,8 @@ VARIANTS: dict[str, list[str]] = {
         FIGURE.replace("two()", "two.__doc__"),
     ],
     "docs_src/pages/drawn.md": [
-        "# FigureHtml\n\nA gain is [@abel2001one].\n\n![One.](figure:growth.one)\n",
-        "# FigureHtml\n\nTwo gains, [@abel2001one, §2] and [@abel2001one].\n",
+        "# Drawn\n\nA gain is [@abel2001one].\n\n![One.](figure:growth.one)\n",
+        "# Drawn\n\nTwo gains, [@abel2001one, §2] and [@abel2001one].\n",
     ],
     "docs_src/references.bib": [WORK, WORK.replace("Abel", "Kain"), WORK.replace("Gain", "Loss")],
     "docs_src/glossary.md": [

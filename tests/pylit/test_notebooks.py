@@ -36,7 +36,7 @@ y = 2 x
 import math
 from collections.abc import Sequence
 
-__all__ = ["ParsedPage"]
+__all__ = ["Leaf"]
 
 FACTOR = 2
 
@@ -48,7 +48,7 @@ def _check(x):
         raise ValueError("zero")
 
 
-class ParsedPage:
+class Leaf:
     r"""
     ## One leaf
 
@@ -90,7 +90,7 @@ It is made of a [leaf](leaf.py).
 
 import math
 
-from pkg.leaf import ParsedPage, FACTOR as DOUBLE
+from pkg.leaf import Leaf, FACTOR as DOUBLE
 
 
 # A note above a function.
@@ -100,7 +100,7 @@ def root(x):
 
     Returns a number.
     """
-    return ParsedPage(x).double() * DOUBLE + math.pi
+    return Leaf(x).double() * DOUBLE + math.pi
 
 
 # ## Differences
@@ -256,7 +256,7 @@ def test_the_order_is_that_of_the_page_and_cells_run(root: Path, capsys):
         ("code", "import math", "leaf"),
         ("code", "def _check(x):", "leaf"),
         ("markdown", "### One leaf", "leaf"),
-        ("code", "class ParsedPage:", "leaf"),
+        ("code", "class Leaf:", "leaf"),
         ("markdown", "## The root", "root"),
         ("code", "DOUBLE = FACTOR", "root"),
         ("markdown", "A note above a function.", "root"),
@@ -291,9 +291,9 @@ def test_notes_of_methods_stand_above_the_class_and_their_titles_in_it(root: Pat
     assert "#### Twice · `double`\n\n$$y = 2 x$$" in note
     assert "One line stays." not in note
     assert f"*On [the page of this chapter]({BASE}pkg/leaf.html) there is a figure:* How" in note
-    assert cell_with(texts(root, "code"), "class ParsedPage") == textwrap.dedent(
+    assert cell_with(texts(root, "code"), "class Leaf") == textwrap.dedent(
         '''\
-        class ParsedPage:
+        class Leaf:
             """One leaf."""
 
             size: Sequence = ()
@@ -337,7 +337,7 @@ def test_links_citations_and_formulas_work_far_from_the_site(root: Path, base: s
 @pytest.mark.parametrize(
     ("chapters", "kept", "gone"),
     [
-        ("pkg.leaf(FACTOR,_check,ParsedPage)", "class ParsedPage", "def root"),
+        ("pkg.leaf(FACTOR,_check,Leaf)", "class Leaf", "def root"),
         ("pkg.leaf(-_check) pkg.root(-root)", "FACTOR = 2", "_check"),
     ],
 )
@@ -379,11 +379,11 @@ GROW = "docs_src/notebooks/grow.md"
 @pytest.mark.parametrize(
     ("file", "old", "new", "told"),
     [
-        ("pkg/leaf.py", "root.py#Root", "rot.py", "pkg/leaf.py: the link 'rot.py' leads nowhere"),
+        ("pkg/leaf.py", "root.py#Root", "rot.py", "pkg/leaf.py: the link 'rot.py' has no target"),
         ("pkg/leaf.py", "[@elman1990finding, §2]", "[@elmann]", "pkg/leaf.py cites 'elmann'"),
         (GROW, "pkg.leaf pkg", "pkg.leav pkg", "no module `pkg.leav`"),
         (GROW, "pkg.leaf pkg", "pkg", "take `pkg.leaf` as a chapter"),
-        (GROW, "page: pkg.root", "page: pkg.leaf", "sets no exercises"),
+        (GROW, "page: pkg.root", "page: pkg.leaf", "has no exercises"),
         (GROW, "page: pkg.root\n", "", "has no `page`"),
         (GROW, "include: setup", "include: setups", "includes `setups`"),
         (
@@ -486,7 +486,7 @@ def run(root: Path, *arguments: str) -> int:
 def test_what_has_changed_is_made_and_run(root: Path, runs: list[str], capsys):
     file = root / "notebooks" / "grow.ipynb"
     assert run(root, "--check") == 1
-    assert "grow.ipynb is not what its sources say" in capsys.readouterr().err
+    assert "grow.ipynb is not up to date" in capsys.readouterr().err
     assert run(root) == 0 and runs == ["grow"]
     first = file.read_bytes()
     assert run(root, "--check") == run(root) == 0
