@@ -37,15 +37,15 @@ _ID = re.compile(r' id="[^"]*"')
 
 def exercises_page(config: SiteConfig, drafts: Sequence[Draft]) -> GeneratedPage | None:
     """The page; None if there are no exercises."""
-    asked = {draft.name: (draft, found) for draft in drafts if (found := _asked(draft))}
-    if not asked:
+    exercises = {d.name: (d, found) for d in drafts if (found := _exercises_of(d))}
+    if not exercises:
         return None
     grouped = [page.name for group in config.groups for page in group.pages]
     listed = [(path.title, [page.name for page in path.pages]) for path in config.paths]
     anchors = Anchors(TEMPLATE_IDS)
     notes = []
-    for title, names in [*listed, ("Other pages", [*grouped, *sorted(asked)])]:
-        pages = [asked.pop(name) for name in dict.fromkeys(names) if name in asked]
+    for title, names in [*listed, ("Other pages", [*grouped, *sorted(exercises)])]:
+        pages = [exercises.pop(name) for name in dict.fromkeys(names) if name in exercises]
         if pages:
             notes.append(_heading(2, title, anchors))
         for draft, found in pages:
@@ -53,7 +53,7 @@ def exercises_page(config: SiteConfig, drafts: Sequence[Draft]) -> GeneratedPage
     return generated_page(EXERCISES, "Exercises", SUMMARY, notes)
 
 
-def _asked(draft: Draft) -> list[NoteHtml]:
+def _exercises_of(draft: Draft) -> list[NoteHtml]:
     """The exercises of a page as notes of the page of exercises."""
     notes = (note for section in draft.sections for note in section.notes if draft.own)
     return [
@@ -74,7 +74,7 @@ def _question(draft: Draft, note: NoteHtml, exercise: re.Match[str]) -> NoteHtml
         f'<div class="asked">{_ADDRESS.sub(moved, _ID.sub("", body))}'
         f'<p class="to"><a href="{address}" aria-label="{label}">{word}</a></p></div>\n'
     )
-    # No code stands here whose variables could light up.
+    # This page has no code whose variables could be highlighted.
     return NoteHtml(html, tuple(replace(formula, marked="") for formula in note.formulas))
 
 

@@ -43,13 +43,13 @@ FONTS: tuple[Font, ...] = (
 
 
 def cut_fonts(fonts: Iterable[Font], node_modules: Path, cache: Path | None) -> dict[str, bytes]:
-    """Font files by name, with only the characters and weights that are asked for."""
-    kept, code = Cache(cache), Path(__file__).read_bytes()
+    """Font files by name, with only the characters and weights of each `Font`."""
+    results, code = Cache(cache), Path(__file__).read_bytes()
     files: dict[str, bytes] = {}
     for font in fonts:
         source = (node_modules / f"{font.source}.woff2").read_bytes()
         key = digest(code, source, repr(font))
-        files[font.name] = kept.get(font.name, key, partial(_cut, font, source))
+        files[font.name] = results.get(font.name, key, partial(_cut, font, source))
     return files
 
 
@@ -61,7 +61,7 @@ def _cut(font: Font, source: bytes) -> bytes:
         instantiateVariableFont,
     )
 
-    # Some tables name characters that their font does not hold; the warnings help nobody.
+    # Some tables name characters that their font lacks; the warnings need no action.
     logging.getLogger("fontTools").setLevel(logging.ERROR)
     cut = TTFont(io.BytesIO(source), recalcTimestamp=False)
     options = Options(hinting=False, layout_features=_FEATURES)

@@ -25,7 +25,7 @@ from pylit.symbols import Typeset, typeset_formula
 from pylit.tex import fill
 
 GLOSSARY = "glossary.html"
-#: What a page asks the index of definitions for.
+#: The name by which the index of definitions has the terms.
 SIGN = "~terms"
 
 _FIRST_LINK = re.compile(r"\]\(([^)#\s]+)")

@@ -363,7 +363,7 @@ class ParsedPage:
         why = next(d for d in self.diagnostics if d.code == "syntax")
         place = f"line {why.line}: " if why.line else ""
         reason = f"({place}{why.message})"
-        return f"Python cannot parse this file {reason}, so its source is shown as it stands."
+        return f"Python cannot parse this file {reason}, so its source is shown unchanged."
 
 
 #: A page, and the draft of it.

@@ -58,7 +58,7 @@ class Index:
 
     def _find(self, dotted: str, found: dict[str, Target | None]) -> Target | None:
         if dotted not in found:
-            found[dotted] = None  # for a name that leads to itself
+            found[dotted] = None  # for a circle of re-exports
             head, _, name = dotted.rpartition(".")
             owner = self._find(head, found) if head else None
             target = self._member(owner, name, found) if owner else None
@@ -191,7 +191,7 @@ class Values:
         return built_in if all(map(self._lookup, stars)) else None
 
     def _bound(self, binding: Binding, name: str, home: Scope) -> Value | None:
-        """What one binding of a name in scope `home` says of it."""
+        """The value of one binding of a name in scope `home`."""
         if binding.value:
             return binding.value
         known = self._assigned(binding)

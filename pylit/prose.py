@@ -1,6 +1,6 @@
 """Notes as HTML: Markdown with formulas, citations, links to code and to terms, and figures.
 
-Exercises stand under a heading "Exercises", numbered ``**1.**``, ``**2.**``, and so on. A question
+Exercises are under a heading "Exercises", numbered ``**1.**``, ``**2.**``, and so on. A question
 may have a hint and has an answer, both folded away: ``<details><summary>Hint</summary>``,
 ``<details><summary>Answer</summary>``.
 """
@@ -81,7 +81,7 @@ class NoteContext:
     first_line: int
     column: int
     #: Whether it is a note of the site's own. In those of other packages raw HTML is shown as text,
-    #: nothing is cited, and quotes stay straight, as code may stand there outside of backticks.
+    #: nothing is cited, and quotes stay straight, as there may be code without backticks.
     own: bool
     #: Shared by the notes of a page, which are rendered in the page's order.
     anchors: Anchors
@@ -201,7 +201,7 @@ class _NoteRenderer:
         return "".join(html)
 
     def _place(self, token: Token) -> _Place:
-        """Where a token begins, or its block if the token does not know."""
+        """The position of a token, or that of its block if the token has none."""
         at, text = token.meta.get("at", 0), self._block.content
         start = text.rfind("\n", 0, at) + 1
         line = (self._block.map or [0])[0] + text.count("\n", 0, at)
@@ -370,7 +370,7 @@ class _NoteRenderer:
         return html
 
     def _heading_open(self, token: Token) -> None:
-        """A heading; its anchor may be written in it, or stand before it."""
+        """A heading; its anchor may be in it, or before it."""
         inline, closing, *_ = self._after
         children = inline.children or []
         chosen = [child.content for child in children if child.type == "anchor"]
@@ -415,8 +415,8 @@ class _NoteRenderer:
             if scheme in _FIGURES:
                 return self._figure(only, scheme, escape(name), inline, closing)
         # A question has an anchor, so that other pages can lead to it.
-        asks = self._context.own and self._exercises and not (self._folded or token.level)
-        number = NUMBER.match(inline.content) if asks else None
+        is_question = self._context.own and self._exercises and not (self._folded or token.level)
+        number = NUMBER.match(inline.content) if is_question else None
         if number and self._context.anchors.claim(anchor := f"exercise-{number[1]}"):
             token.attrs = {"id": anchor}
         return None

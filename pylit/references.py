@@ -133,8 +133,8 @@ def read_bibliography(path: Path, display: str, report: Report) -> dict[str, Wor
             fault(line, f"`{key}` has no {missing}", "readers want to know who, what and when")
         if not work.links:
             hint = "add `eprint` (its arXiv number), `doi`, or `url`"
-            fault(line, f"`{key}` says not where it can be read", hint)
-    # A letter after the year tells apart works of the same name.
+            fault(line, f"`{key}` has no address where it can be read", hint)
+    # A letter after the year distinguishes works of the same name.
     named = Counter(work.name for work in works.values())
     letters = {name: iter(ascii_lowercase) for name, times in named.items() if times > 1}
     years = {k: w.year + next(letters.get(w.name, iter("")), "") for k, w in works.items()}

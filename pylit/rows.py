@@ -32,7 +32,7 @@ _LETTERS, _LINE, _GAP, _CODE_LINE, _CODE_GAP = 62, 27, 14, 21, 20
 _HEIGHTS = {"h2": 50, "h3": 44, "figure": 280, "details": 44, "hr": 60}
 
 _TAG = re.compile(r"<[^>]*>")
-_HEARD = re.compile(r"<mjx-assistive-mml>.*?</mjx-assistive-mml>", re.DOTALL)
+_ASSISTIVE = re.compile(r"<mjx-assistive-mml>.*?</mjx-assistive-mml>", re.DOTALL)
 _TALL = ("<table", "<pre", "<details", "<img", "<figure", ' display="true"')
 _ENDS = re.compile(r"<(/?)([a-zA-Z][\w-]*)[^>]*?(/?)>")
 _VOID = {"br", "hr", "img", "input", "col", "wbr"}
@@ -158,8 +158,8 @@ def split(note: str, lines: int) -> tuple[str, str]:
 
 def _announces(part: str, following: str) -> bool:
     """Whether an element is nothing without the next one."""
-    said = _TAG.sub("", _HEARD.sub("", part)).rstrip()
-    return part.lstrip().startswith("<h") or said.endswith(":") or following.startswith("<mjx")
+    text = _TAG.sub("", _ASSISTIVE.sub("", part)).rstrip()
+    return part.lstrip().startswith("<h") or text.endswith(":") or following.startswith("<mjx")
 
 
 def _elements(note: str) -> Iterator[str]:
@@ -190,4 +190,4 @@ def _height(part: str) -> float:
 
 def letters(note: str) -> int:
     """About how many letters a reader sees; formulas count as little as they take."""
-    return len(_TAG.sub("", _HEARD.sub("", note)))
+    return len(_TAG.sub("", _ASSISTIVE.sub("", note)))

@@ -200,13 +200,13 @@ class Runs:
             frames, libraries = self._closure(tasks[0], text)
             self._libraries |= libraries
             for task in tasks:
-                kept: tuple[dict[str, Any], Read] | None = self._cache.load(
+                found: tuple[dict[str, Any], Read] | None = self._cache.load(
                     *self._key(task, frames)
                 )
-                if kept is None or any(old != self._state(*what) for what, old in kept[1].items()):
+                if not found or any(old != self._state(*what) for what, old in found[1].items()):
                     self._tasks.append((task, frames, None))
                 else:
-                    self._tasks.append((task, frames, kept[0]))
+                    self._tasks.append((task, frames, found[0]))
         self.begin([task for task, _, answer in self._tasks if answer is None])
         return self
 

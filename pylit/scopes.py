@@ -1,4 +1,4 @@
-"""Scopes: which names a module's code binds, where, and what its syntax says of each.
+"""Scopes: the names that a module's code binds, where, and the value that its syntax gives each.
 
 Python's rules decide (reference, "Resolution of names"): a name belongs to the innermost function
 that binds it anywhere; a class body sees its own names, but the functions inside it do not. A name

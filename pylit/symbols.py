@@ -65,12 +65,12 @@ _ATOM = re.compile(
 _SCRIPT = re.compile(rf"'|([_^]){_SPACE}({_ARGUMENT})", re.DOTALL)
 
 
-#: Space stands around these, and what stands above and below them is read as well.
+#: Operators have space around them; formulas above and below them are read as well.
 _OPERATOR = re.compile(
     r"\\(?:(?:arg)?(?:max|min)|sup|inf|lim|log|ln|exp|sin|cos|tanh?|det|Pr|ker|sum|prod|o?int"
     r"|operatorname)"
 )
-#: A formula with one of these means what only TeX knows; `@` makes arrows of letters.
+#: A formula with one of these is not read: it can redefine anything. `@` makes arrows of letters.
 _REFUSED = re.compile(
     r"\\(?:def|let|(?:re)?newcommand|newenvironment|DeclareMathOperator|verb|m?kern|[hm]skip|class"
     r"|cssId|style|begingroup|char|mathchoice|unicode|genfrac|bbox|raise|lower|move(?:left|right)"
@@ -96,7 +96,7 @@ class Atom:
     primes: int
     sub: Tokens
     sup: Tokens
-    #: Where the nucleus stands in the TeX.
+    #: Position of the nucleus in the TeX.
     start: int = field(compare=False)
     stop: int = field(compare=False)
 
@@ -186,8 +186,8 @@ def _is_index(script: Tokens, wanted: Tokens) -> bool:
 def typeset_formula(formula: Formula, typeset: Typeset) -> Rendered:
     """A formula with its marks, and with the TeX of its author for those who copy it.
 
-    Should a mark be where TeX does not allow one, the formula goes without any; and what is wrong
-    with a formula is told of the TeX that its author wrote.
+    A formula with a mark where TeX does not allow one has no marks at all, and errors of a formula
+    refer to the TeX of its author.
     """
     if formula.marked:
         rendered = typeset(formula.marked, formula.display)
@@ -230,7 +230,7 @@ def _tokens(text: str) -> Tokens:
 
 
 class NameLookup(NamedTuple):
-    """Where a name stands; or, without places, why it does not."""
+    """The places of a name, or the reason why there are none."""
 
     places: frozenset[Position] = frozenset()
     fault: str = ""
@@ -334,13 +334,13 @@ _NAME = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*)(?:\[[^`]*\]|\([^`]*\))*")
 
 
 class Name(NamedTuple):
-    """A name in the column "Code", and where it stands in the source."""
+    """A name in the column "Code", and its position in the source."""
 
     path: tuple[str, ...]
     line: int
     column: int
     text: str
-    #: The function or class that it is of, if the row says so.
+    #: The function or class that it belongs to, if the row names one.
     within: str = ""
 
 
@@ -375,7 +375,7 @@ def page_symbols(module: Module, resolver: Resolver, report: Report) -> PageSymb
 
     variables = Variables(resolver)
     symbols: dict[tuple[Atom, ...], Symbol] = {}
-    # A name without an owner stands wherever no row has said otherwise.
+    # A name without an owner belongs to all places that no other row names.
     owned: dict[Position, set[str]] = defaultdict(set)
     free: dict[Position, set[str]] = defaultdict(set)
     names: dict[tuple[int, str], set[str]] = defaultdict(set)

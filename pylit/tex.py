@@ -31,13 +31,13 @@ FONT_FOLDER = MODULES / _FONTS
 LARGE = 32_000
 
 _SLOT = re.compile("\ue000([0-9]+)\ue001")
-#: TeX, and whether it stands on a line of its own.
+#: TeX, and whether it is a display formula.
 _Formula = tuple[str, bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A formula after MathJax; for one that is not valid TeX, what to say about it."""
+    """A formula after MathJax; for one that is not valid TeX, the error."""
 
     html: str
     #: Rules of the site's style sheet. The first character of each is its rank in there; what
@@ -108,7 +108,7 @@ class MathRenderer:
             self._cache.store("formulas", versions(), dict(self._results))
 
     def close(self) -> None:
-        """End Node; results not asked for are lost."""
+        """End Node; unused results are lost."""
         self._cancel()
         self._thread.shutdown()
         self._end()
@@ -199,7 +199,7 @@ def math_style_sheet(rendered: Iterable[Rendered]) -> tuple[str, frozenset[str]]
     """The style sheet for a set of formulas, and the names of the font files that it refers to.
 
     The same formulas in any order give the same text. The fonts are addressed as ``fonts/NAME``
-    beside the sheet, and lie in `FONT_FOLDER`. Without formulas the sheet is empty.
+    beside the sheet, and are in `FONT_FOLDER`. Without formulas the sheet is empty.
     """
     rules = {rule for one in rendered for rule in one.css if rule[0] != "0"}
     if not rules:

@@ -22,7 +22,7 @@ class Axes:
 
     #: What notes call an axis -> its letter: ``seq_len`` is ``T``.
     words: Mapping[str, str] = field(default_factory=dict)
-    #: Axes that are made of others: ``C`` is ``H*K`` where a run asks for all three.
+    #: Axes that are made of others: ``C`` is ``H*K`` where a run has all three.
     derived: Mapping[str, str] = field(default_factory=dict)
     #: Letters of which one may stand for another: the length of some sequence.
     lengths: frozenset[str] = frozenset()
@@ -103,7 +103,7 @@ def _value(data: list[list[Any]]) -> Value:
     )
 
 
-#: Letters of a chip: as many as fit into the narrowest column of code that stands beside a note.
+#: Letters of a chip: as many as fit into the narrowest column of code beside a note.
 _LONGEST = 76
 
 #: The forms that a name had on a line.
@@ -157,7 +157,7 @@ def _worth_saying(key: Key, found: list[Parts], forms: Forms, plan: Plan) -> boo
         function = plan.function_at(line)
         written = annotation_text(annotation(function.node, name)) if function else ""
         return written != (text_of(tensors) if tensors else "")
-    # None says something of what is a tensor elsewhere in the module.
+    # None is informative for a name that is a tensor elsewhere in the module.
     other = (seen for (_, _, one), seen in forms.items() if one == name)
     return kind != "field" and bool(tensors or (name and any(s != [NONE_PARTS] for s in other)))
 
@@ -167,7 +167,7 @@ def _entries(entries: list[tuple[str, list[Parts]]]) -> Iterator[tuple[str, str]
     pairs: list[tuple[str, str]] = []
     for name, found in entries:
         named = named_parts(found[0]) if len(found) == 1 else []
-        # Of the only value of a line, the line itself says the name.
+        # The only value of a line needs no name: it is in the line.
         prefix = name if len(entries) > 1 and name != "returns" else ""
         if named and all(path for path, _ in named):
             pairs += [(prefix + path, text) for path, text in named]

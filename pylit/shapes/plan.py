@@ -1,4 +1,4 @@
-"""What a module's syntax says: which names a line binds and mentions, which shapes are declared.
+"""The syntax of a module: the names that a line binds and mentions, and the declared shapes.
 
 Used in the child process, and by the checks: plain `ast`, nothing of the module runs. Shapes are
 declared in signatures as jaxtyping does: ``Float[Tensor, "T B C"]``.
@@ -20,7 +20,7 @@ class Statement:
 
     first: int
     last: int
-    #: What it binds, each with the line that says so; a subscript or slice binds its base.
+    #: What it binds, each with its line; a subscript or slice binds its base.
     targets: tuple[tuple[int, Path], ...]
     #: What it only mentions, and might change in place.
     mentions: tuple[Path, ...]
@@ -34,7 +34,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function, by where its code object says that it begins."""
+    """A function, by the first line of its code object."""
 
     qualname: str
     node: FunctionNode
@@ -119,8 +119,8 @@ def _header(node: ast.stmt) -> tuple[list[ast.expr | ast.stmt], list[ast.expr]]:
     match node:
         case ast.For() | ast.AsyncFor():
             return [node.target, node.iter], [node.target]
-        case ast.While(test=asked) | ast.If(test=asked) | ast.Match(subject=asked):
-            return [asked], []
+        case ast.While(test=test) | ast.If(test=test) | ast.Match(subject=test):
+            return [test], []
         case ast.With() | ast.AsyncWith():
             names = [item.optional_vars for item in node.items if item.optional_vars]
             return [*(item.context_expr for item in node.items), *names], names

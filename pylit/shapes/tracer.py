@@ -22,7 +22,7 @@ from pylit.shapes.plan import Path, Plan, Statement, parameters, read_plan
 _COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 #: From this version on, comprehensions run inside the frame around them.
 _INLINED = sys.version_info >= (3, 12)
-#: Different calls of one function that are kept.
+#: Different calls of one function that are recorded.
 MAX_CALLS = 60
 #: The most tensors of one value that are recorded, and the deepest nesting.
 MOST, MAX_DEPTH = 4, 3
@@ -239,7 +239,7 @@ class Tracer:
         if body is None or body[0] <= frame.f_lineno <= body[1]:
             for line, path in statement.targets:
                 bound = resolve(names, path)
-                # A loop goes through modules that were made elsewhere.
+                # A loop over modules that were made elsewhere.
                 if not (body and is_module(bound)) and not (bound is None and statement.nothing):
                     self._keep(line, "loop" if body else "set", ".".join(path), bound)
         for path, before in watched.marks.items():
@@ -260,9 +260,9 @@ class Tracer:
                     self._keep(statement.first, "return", "", result)
             if watched.call is not None and not generates:
                 watched.call[""] = self._see(result)
-                kept = self.calls.setdefault(code.co_firstlineno, [])
-                if watched.call not in kept and len(kept) < MAX_CALLS:
-                    kept.append(watched.call)
+                calls = self.calls.setdefault(code.co_firstlineno, [])
+                if watched.call not in calls and len(calls) < MAX_CALLS:
+                    calls.append(watched.call)
         if watched.raising or not generates:
             del self._frames[frame]
 

@@ -113,7 +113,7 @@ def test_works_are_named_as_texts_name_them(tmp_path: Path) -> None:
     [
         ("@misc{a,\n  title = {T}\n  year = 3\n}\n", 3, "is not BibTeX: '}' expected"),
         ("\n@misc{a, title = {T}, url = {u}}", 2, "`a` has no `author` and `year`"),
-        ("@misc{a, author={A}, year=1, title={T}}", 1, "`a` says not where it can be read"),
+        ("@misc{a, author={A}, year=1, title={T}}", 1, "`a` has no address where it can be read"),
     ],
 )
 def test_a_fault_of_the_file_has_its_line(
