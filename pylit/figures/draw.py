@@ -322,9 +322,11 @@ def heat_map(
     high = most or max(abs(value) for row in matrix for value in row) or 1.0
     # Paths are in units of cells: a stroke as wide as a cell, along the middle of its row.
     scale = f"translate({short(left)} {short(top)})scale({short(side)})"
-    for (tone, level), d in sorted(_paths(matrix, high).items()):
-        shade = {"stroke_opacity": f"{level / LEVELS:g}", "transform": scale}
-        parts.append(element("path", f"c t{tone:d}", d=d, stroke_width=1, **shade))
+    paths = [
+        element("path", f"c t{tone:d}", d=d, stroke_opacity=f"{level / LEVELS:g}", stroke_width=1)
+        for (tone, level), d in sorted(_paths(matrix, high).items())
+    ]
+    parts.append(element("g", "", *paths, transform=scale))
     m, n = len(matrix), len(matrix[0])
     w, h = n * side, m * side
     if frames:
@@ -339,10 +341,14 @@ def _paths(matrix: Matrix, most: float) -> dict[tuple[bool, int], str]:
     paths: defaultdict[tuple[bool, int], str] = defaultdict(str)
     for i, row in enumerate(matrix):
         shades = [(value < 0, round(min(abs(value) / most, 1) * LEVELS)) for value in row]
+        #: The end of each path in this row, from which a relative move is shorter.
+        ends: dict[tuple[bool, int], int] = {}
         for shade, run in groupby(range(len(row)), shades.__getitem__):
             first, *others = run
+            move = f"m{first - ends[shade]} 0" if shade in ends else f"M{first} {i}.5"
+            ends[shade] = first + 1 + len(others)
             if shade[1]:
-                paths[shade] += f"M{first} {i}.5h{1 + len(others)}"
+                paths[shade] += f"{move}h{1 + len(others)}"
     return paths
 
 
