@@ -7,9 +7,21 @@ import pytest
 from browser_tools import MHA, Visit, pages
 from playwright.sync_api import Locator, expect
 
+from pylit.diagnostics import Report
+from pylit.discover import read_source
+from pylit.parse import parse_module
+
 pytestmark = pytest.mark.browser
 
-SOURCE = Path(__file__).parents[2] / "labml_nn" / "transformers" / "mha.py"
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "labml_nn" / "transformers" / "mha.py"
+LESSONS = (
+    "transformers/mha.py",
+    "transformers/positional_encoding.py",
+    "transformers/models.py",
+    "recurrent/elman/__init__.py",
+    "transformers/feedback/__init__.py",
+)
 CLIPBOARD = {"permissions": ["clipboard-read", "clipboard-write"]}
 READ = "navigator.clipboard.readText()"
 
@@ -37,6 +49,32 @@ def test_the_three_layouts(width: int, visit: Callable[..., Visit]):
         assert note["y"] == code["y"]
         assert note["x"] + note["width"] <= code["x"]
     assert window.page.locator("#outline").is_visible() == (width >= 1680)
+
+
+@pytest.mark.parametrize("width", [1024, 1440])
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_every_note_begins_beside_its_code(lesson: str, width: int, visit: Callable[..., Visit]):
+    """By the sections of the source: pixels between a note's top and that of its first line."""
+    path = ROOT / "labml_nn" / lesson
+    source = read_source(path, name=path.stem, display=lesson, own=True, report=Report())
+    assert source
+    sections = parse_module(source, Report()).sections[1:]
+    beside = [section.code.first for section in sections if section.notes and section.code]
+    assert len(beside) > 5
+    window = visit(f"labml_nn/{lesson.replace('__init__', 'index').replace('.py', '.html')}", width)
+    # In a window as tall as the page nothing sticks.
+    height = window.page.evaluate("document.documentElement.scrollHeight")
+    window.page.set_viewport_size({"width": width, "height": height})
+    far = window.page.evaluate(
+        """lines => lines.map(number => {
+            const line = document.getElementById("L" + number);
+            const note = line.closest(".s").querySelector(":scope > .d > *");
+            const above = note ? note.getBoundingClientRect().top : -Infinity;
+            return [number, line.getBoundingClientRect().top - above];
+        }).filter(([_, distance]) => Math.abs(distance) > 45)""",
+        beside,
+    )
+    assert not far
 
 
 def test_the_outline_opens_from_the_bar_and_closes_when_it_has_been_used(

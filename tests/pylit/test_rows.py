@@ -24,20 +24,17 @@ def test_code_without_a_note_goes_under_the_definition_that_it_belongs_to():
 def test_a_long_introduction_takes_the_whole_width_and_imports_are_folded():
     long = f"<p>{'word ' * 150}</p>"
     imports = tuple(CodeLine(n, "import re, os") for n in (1, 2, 3))
-    opened, folded, above, rest = rows([section(long, imports), section(long, code(5), "f")])
+    opened, folded, beside = rows([section(long, imports), section(long, code(5), "f")])
     assert (opened.classes, folded.classes, folded.folded) == ("wide", "wide", "re")
-    assert (above.note, above.classes, above.anchor) == (long, "wide columns", "f")
-    assert (rest.note, rest.lines) == ("", 1)
+    assert (beside.note, beside.lines, beside.classes, beside.anchor) == (long, 1, "", "f")
     assert rows([section(long, code(1, 4)), section("<p>a</p>", code(5))])[1].classes == "bare"
 
 
-def test_a_note_taller_than_its_code_begins_above_and_what_it_announces_stays_with_it():
-    text = f"<p>{'word ' * 60}</p>"
-    note = f"<h2>T</h2>{text}{text}<p>these:</p><ul><li>one</li></ul>"
-    above, beside = rows([section("<p>x</p>"), section(note, code(5), "f")])[1:]
-    assert above.note + beside.note == note
-    assert (above.anchor, beside.anchor) == ("f", "")
-    assert beside.note.startswith("<p>these:")
+def test_a_note_is_beside_the_code_that_it_explains_however_long_it_is():
+    long = section(f"<h2>T</h2>{'<p>word</p>' * 300}<table></table>", code(5), "f")
+    first, row = rows([section("<p>x</p>"), long])
+    assert (first.blocks, row.note) == ((), long.note)
+    assert [line.number for block in row.blocks for line in block.lines] == [5]
 
 
 def test_every_line_is_shown_once():
