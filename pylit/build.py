@@ -42,6 +42,7 @@ _PYLIT = Path(__file__).resolve().parent
 _PACKAGES = ("markdown-it-py", "mdit-py-plugins", "Pygments", "Jinja2", "pybtex")
 #: Nanoseconds in which two edits may get the same time; the second is for disks that count seconds.
 _TICK, _SECONDS = 20_000_000, 2_000_000_000
+_REBUILD = "build again; if that does not help, its disk is full: name another with --cache"
 #: Files that are written last while an author works.
 SEARCH = ("assets/search/", "assets/search-index.js")
 
@@ -125,7 +126,7 @@ class Builder(ExitStack):
             hint = "install Node.js 20 or newer, then run `python -m pylit.node`"
             outcome.report.add(Diagnostic("node", 0, 0, "node", str(error), hint))
         except CacheError as error:
-            outcome.report.add(Diagnostic("cache", 0, 0, "output", str(error), "build again"))
+            outcome.report.add(Diagnostic("cache", 0, 0, "output", str(error), _REBUILD))
         except TemplateError as error:
             outcome.report.add(_theme_fault(error, self.options.theme))
         self._maths.save()

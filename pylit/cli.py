@@ -5,11 +5,15 @@ part of a page.
 """
 
 import argparse
+import atexit
 import keyword
+import shutil
 import sys
+import tempfile
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from jinja2 import Environment, StrictUndefined
 
@@ -91,13 +95,20 @@ def _write(path: Path, text: str) -> Path:
     return path
 
 
+def _count(text: str) -> int:
+    """A number of processes."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text} is no number of processes; expected 1 or more")
+    return int(text)
+
+
 def _parser(prog: str) -> argparse.ArgumentParser:
     shared = argparse.ArgumentParser(add_help=False)
     add = shared.add_argument
     add("sources", nargs="*", type=Path, metavar="SOURCE", help="a site or packages to render")
     add("--out", type=Path, metavar="DIR", help="the output folder (default: site/)")
     jobs = "number of processes (default: one per core, here %(default)s)"
-    add("--jobs", type=int, default=cores(), metavar="N", help=jobs)
+    add("--jobs", type=_count, default=cores(), metavar="N", help=jobs)
     add("--verbose", action="store_true", help="show every warning")
     add("--title", default="", help="title of a site without docs_src/site.toml")
     add("--base-url", default="", metavar="URL", help="address of such a site")
@@ -166,7 +177,8 @@ def _options(given: argparse.Namespace, home: Path | None) -> Options:
         raise CommandError("a SOURCE needs --out DIR: site/ is for the site of this repository")
     if not sources and (given.title or given.base_url):
         raise CommandError("--title and --base-url are for a SOURCE without docs_src/site.toml")
-    if given.base_url and not given.base_url.startswith(("https://", "http://")):
+    address = urlsplit(given.base_url)
+    if given.base_url and not (address.scheme in ("https", "http") and address.hostname):
         raise CommandError(f"--base-url {given.base_url}: expected https://…")
     try:
         find_node()
@@ -177,13 +189,30 @@ def _options(given: argparse.Namespace, home: Path | None) -> Options:
         root=root,
         out=given.out or (Path("site") if sources else root / "site"),
         sources=tuple(sources),
-        cache=given.cache or (home / ".cache" / "pylit" if home else user_cache()),
+        cache=_cache(given.cache, home / ".cache" / "pylit" if home else user_cache()),
         jobs=given.jobs,
         check=given.check,
         title=given.title,
         base_url=given.base_url and given.base_url.rstrip("/") + "/",
         missing_node=missing,
     )
+
+
+def _cache(given: Path | None, usual: Path) -> Path:
+    """The folder of cached results; where the usual one cannot be written, a temporary one."""
+    folder = given or usual
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError as error:
+        reason = f"{folder} cannot be written ({error.strerror or error})"
+    if given:
+        raise CommandError(f"--cache {reason}; name another folder")
+    print(f"{reason}: nothing is cached; --cache DIR names another folder.", file=sys.stderr)
+    temporary = tempfile.mkdtemp(prefix="pylit-")
+    atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+    return Path(temporary)
 
 
 def build(options: Options, *, verbose: bool) -> int:

@@ -113,6 +113,9 @@ _KINDS: Mapping[str, tuple[type[Group | News], Mapping[str, _Rule]]] = {
 }
 #: The address of a repository on GitHub, for browsers or for git.
 _GITHUB = re.compile(r"github\.com[/:]([\w.-]+/[\w.-]+?)(?:\.git)?/?$")
+#: Labels in ``[project.urls]`` that may name it, as PyPI's page on well-known labels writes them:
+#: without spaces and punctuation, in lower case; the first that does is taken.
+_LABELS = ("repository", "source", "sourcecode", "github", "homepage")
 
 
 def load_config(path: Path, display: str, report: Report) -> SiteConfig | None:
@@ -135,19 +138,24 @@ def load_config(path: Path, display: str, report: Report) -> SiteConfig | None:
 
 
 def _located(config: SiteConfig, root: Path) -> SiteConfig:
-    """Take missing addresses from ``[project.urls]``, and the repository else from git's remote."""
-    base, found = config.base_url, None
+    """Take a missing repository from ``[project.urls]``, else from git's remote.
+
+    The address of the site is in `site.toml` alone: a homepage is seldom this site.
+    """
+    found = None
     if not config.repository:
         project = root / "pyproject.toml"
         text = project.read_text(encoding="utf-8") if project.is_file() else ""
         urls = tomllib.loads(text).get("project", {}).get("urls", {})
+        named = {re.sub(r"[\W_]", "", label).lower(): url for label, url in urls.items()}
         command = ["git", "-C", str(root), "remote", "get-url", "origin"]
         try:
             remote = subprocess.run(command, capture_output=True, text=True, check=False).stdout
         except OSError:  # There is no git.
             remote = ""
-        found = _GITHUB.search(urls.get("Repository", remote).strip())
-        base = base or urls.get("Homepage", "")
+        ways = [*(named.get(label, "") for label in _LABELS), remote]
+        found = next(filter(None, (_GITHUB.search(way.strip()) for way in ways)), None)
+    base = config.base_url
     return replace(
         config,
         repository=found[1] if found else config.repository,

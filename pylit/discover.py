@@ -128,13 +128,24 @@ def decode(raw: bytes, *, declared: bool = True) -> tuple[str, tuple[int, int, s
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         message = f"byte 0x{raw[error.start]:02X} is not {encoding.removesuffix('-sig').upper()}"
         fault = line, column, message
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, LookupError) as error:
+        # `# coding: hex` names an encoding of bytes, not of text.
         fault = 1, 1, f"Python cannot read it: {error}"
     return _unix(raw.removeprefix(codecs.BOM_UTF8).decode("utf-8", "backslashreplace")), fault
 
 
 def _unix(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def leaves(path: Path, folder: str, display: str, *, own: bool, report: Report) -> bool:
+    """Whether `path` is a symbolic link out of `folder`, a real path; then it is reported."""
+    if not os.path.islink(path) or Path(os.path.realpath(path)).is_relative_to(folder):
+        return False
+    message = "a symbolic link that leaves the source is not followed"
+    hint = "copy its target, or name that as a source of its own"
+    report.fault(own, (display, 0, 0), "source-link", message, hint)
+    return True
 
 
 def _files(top: Path, base: Path, *, own: bool, report: Report) -> Iterator[Path]:
@@ -150,12 +161,10 @@ def _files(top: Path, base: Path, *, own: bool, report: Report) -> Iterator[Path
             is_folder = path.name in folders
             if _is_skipped(path) or not (is_folder or path.suffix == ".py"):
                 continue
-            if os.path.islink(path) and not Path(os.path.realpath(path)).is_relative_to(inside):
-                message = "a symbolic link that leaves the source is not followed"
-                hint = "copy its target, or name that as a source of its own"
-                place = _text(path.relative_to(base)), 0, 0
-                report.fault(False, place, "source-link", message, hint)
-            elif is_folder:
+            display = _text(path.relative_to(base))
+            if leaves(path, inside, display, own=False, report=report):
+                continue
+            if is_folder:
                 followed.append(path.name)
             else:
                 yield path

@@ -18,7 +18,10 @@ from pylit.diagnostics import Report, nearest
 _TAG = re.compile(
     r"<!--.*?-->|<(script|style)\b([^>]*)>.*?</\1\s*>|<[a-zA-Z][^\s>/]*((?:\s[^<>]*)?)>", re.S
 )
-_ATTRIBUTE = re.compile(r"""\s(href|src|srcset|id)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
+#: Every attribute with a value, so that nothing is read inside the value of another.
+_ATTRIBUTE = re.compile(
+    r"""\s(?:(href|src|srcset|id)|[^\s"'<>=]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))"""
+)
 
 #: No page holds it: the highlighter and Markdown show another sign for it.
 _BETWEEN = "\0"
@@ -56,7 +59,7 @@ def links_and_anchors(page: str) -> tuple[str, str]:
                 anchors.setdefault(value)
             elif name == "srcset":
                 hrefs.update(dict.fromkeys(part.split()[0] for part in value.split(",") if part))
-            else:
+            elif name:
                 hrefs.setdefault(value)
     others = (href for href in hrefs if not (href[:1] == "#" and href[1:] in anchors))
     return _BETWEEN.join(anchors), _BETWEEN.join(others)

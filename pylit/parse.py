@@ -16,6 +16,7 @@ Every value is text: ``no`` stays ``no``, and ``1.10`` stays ``1.10``.
 import ast
 import hashlib
 import io
+import os
 import platform
 import posixpath
 import re
@@ -28,7 +29,7 @@ from typing import Literal, NamedTuple
 import yaml
 
 from pylit.diagnostics import Report
-from pylit.discover import read_bytes, read_source
+from pylit.discover import leaves, read_bytes, read_source
 from pylit.model import Definition, Module, Note, Section, SourceFile, Span
 from pylit.scopes import Definer, Scopes, cut, decorators, read_scopes
 
@@ -403,17 +404,31 @@ def read_pages(folder: Path, display: str, report: Report) -> list[Module]:
 
     `display` is what diagnostics call the folder.
     """
-    paths = sorted(path for path in folder.rglob("*.md") if path.is_file())
+    paths = _inside(folder, display, report, pages=True)
     pages = (read_page(path, folder, display, report) for path in paths)
     return [page for page in pages if page is not None]
+
+
+def _inside(folder: Path, display: str, report: Report, *, pages: bool) -> list[Path]:
+    """The pages, or the other files, of a folder and its subfolders.
+
+    A symbolic link out of it would publish a file that nobody meant to publish.
+    """
+    top, found = os.path.realpath(folder), []
+    paths = (path for path in folder.rglob("*") if (path.suffix == ".md") == pages)
+    for path in sorted(path for path in paths if path.is_file()):
+        shown = f"{display}/{path.relative_to(folder).as_posix()}"
+        if not leaves(path, top, shown, own=True, report=report):
+            found.append(path)
+    return found
 
 
 def read_static(folder: Path, display: str, report: Report) -> dict[str, bytes]:
     """The other files in the folder, hidden ones left out, by their path in the site."""
     files: dict[str, bytes] = {}
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+    for path in _inside(folder, display, report, pages=False):
         name = path.relative_to(folder).as_posix()
-        if path.suffix != ".md" and not f"/{name}".count("/."):
+        if not f"/{name}".count("/."):
             data = read_bytes(path, f"{display}/{name}", own=True, report=report)
             files |= {name: data} if data is not None else {}
     return files

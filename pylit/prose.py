@@ -48,8 +48,10 @@ NUMBER = re.compile(r"\*\*(\d+)\.\*\*")
 #: Mark the places of formulas and figures (`pylit.model.formula_slot`, `figure_slot`); authors
 #: cannot write them.
 RESERVED = re.compile("[\ue000-\ue003]")
-#: Characters of a note; some rules of Markdown take quadratic time.
-MAX_CHARACTERS = 300_000
+#: Characters of a note, in another's package and on the site's own pages; some rules of Markdown
+#: take quadratic time.
+MAX_CHARACTERS = 30_000
+MAX_OWN_CHARACTERS = 300_000
 #: Levels of lists and quotes; each list has two.
 MAX_DEPTH = 100
 
@@ -111,7 +113,8 @@ def render_note(text: str, context: NoteContext) -> NoteHtml:
     """A note, which is Markdown, as HTML."""
     text = RESERVED.sub("", text)
     env: dict[str, Any] = {}
-    if len(text) <= MAX_CHARACTERS:
+    most = MAX_OWN_CHARACTERS if context.own else MAX_CHARACTERS
+    if len(text) <= most:
         md = parser(context.own)
         md.validateLink = context.accepts  # type: ignore[method-assign, assignment]
         tokens = md.parse(text, env)
@@ -120,9 +123,7 @@ def render_note(text: str, context: NoteContext) -> NoteHtml:
             return _NoteRenderer(md, context, text, env).note(tokens)
     # It is too much for Markdown, such as data in a docstring.
     message = f"a note of {len(text):,} characters is shown as plain text"
-    hint = (
-        f"more than {MAX_CHARACTERS:,} characters, or {MAX_DEPTH} levels, are not read as Markdown"
-    )
+    hint = f"more than {most:,} characters, or {MAX_DEPTH} levels, are not read as Markdown"
     place = (context.path, context.first_line, 0)
     context.report.add(Diagnostic(*place, "note-long", message, hint, "", Severity.WARNING))
     return NoteHtml(f'<pre class="fence"><code>{escape(text, quote=False)}</code></pre>\n')

@@ -26,7 +26,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from watchfiles import DefaultFilter, watch
 
 from pylit.build import SEARCH, Builder
@@ -41,6 +41,14 @@ _SCRIPT = Path(__file__).with_name("reload.js")
 _EVENTS, _RELOAD = "/__pylit__/events", "/__pylit__/reload.js"
 #: Other names are refused: after DNS rebinding, a foreign page could read drafts.
 _HOSTS = ["localhost", "127.0.0.1"]
+#: No page of another site may include or frame what is served: the search index is a script, and
+#: its texts are those of drafts.
+_PRIVATE = [
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"content-security-policy", b"frame-ancestors 'none'"),
+]
 
 
 def serve(options: Options, port: int, first: Callable[[], int]) -> int:
@@ -69,6 +77,23 @@ def serve(options: Options, port: int, first: Callable[[], int]) -> int:
     return 0
 
 
+class PrivateAnswers:
+    """Adds the headers `_PRIVATE` to every answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and add to the beginning of its answer."""
+
+        async def send_private(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *_PRIVATE]
+            await send(message)
+
+        await self._app(scope, receive, send_private)
+
+
 class DevelopmentServer(StaticFiles):
     """The output folder, rebuilt after each edit, and the faults of the last build."""
 
@@ -82,7 +107,8 @@ class DevelopmentServer(StaticFiles):
         reload = Route(_RELOAD, lambda _: FileResponse(_SCRIPT))
         hosts = Middleware(TrustedHostMiddleware, allowed_hosts=_HOSTS)
         app = Starlette(
-            routes=[Route(_EVENTS, self._events), reload, Mount("/", self)], middleware=[hosts]
+            routes=[Route(_EVENTS, self._events), reload, Mount("/", self)],
+            middleware=[Middleware(PrivateAnswers), hosts],
         )
         self.server = uvicorn.Server(
             uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=2)

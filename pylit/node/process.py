@@ -95,8 +95,13 @@ def set_up(*, tests: bool = False) -> None:
     # npm starts `node` by name.
     path = os.pathsep.join([str(find_node().parent), os.environ.get("PATH", "")])
     print(f"Setting up mathematics and fonts in {FOLDER}, once …", file=sys.stderr)
-    FOLDER.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=FOLDER.parent, prefix="new-") as name:
+    try:
+        FOLDER.parent.mkdir(parents=True, exist_ok=True)
+        folder = tempfile.TemporaryDirectory(dir=FOLDER.parent, prefix="new-")
+    except OSError as error:
+        reason = f"{FOLDER.parent} cannot be written ({error.strerror or error})"
+        raise NodeError(f"{reason}; set PYLIT_CACHE to a folder that can") from None
+    with folder as name:
         new = Path(name, "new")
         new.mkdir()
         for file in _NPM_FILES:

@@ -217,3 +217,21 @@ def test_a_broken_template_is_a_fault_with_its_line(tmp_path: Path) -> None:
         outcome = build(tmp_path, theme=theme)
         assert faults(outcome) == [(str(theme / "module.html"), 2, "theme")], wrong
     assert not (tmp_path / "site").exists()
+
+
+def test_a_link_out_of_the_pages_is_not_published(tmp_path: Path) -> None:
+    make_site(tmp_path)
+    (tmp_path / "secret.txt").write_text("password")
+    for name in ("leak.txt", "leak.md"):
+        (tmp_path / "docs_src/pages" / name).symlink_to("../../secret.txt")
+    (tmp_path / "docs_src/pages/alias.md").symlink_to("notes.md")
+    outcome = build(tmp_path)
+    assert {(d.path, d.code) for d in outcome.report} == {
+        ("docs_src/pages/leak.md", "source-link"),
+        ("docs_src/pages/leak.txt", "source-link"),
+    }
+    assert outcome.report.failed
+    for path in (tmp_path / "docs_src/pages").glob("leak.*"):
+        path.unlink()
+    assert not build(tmp_path).report.failed
+    assert "alias.html" in pages(tmp_path / "site")

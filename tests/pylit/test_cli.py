@@ -59,12 +59,16 @@ def test_packages_are_rendered_without_being_run_and_their_html_is_text(
     [
         (["--sorce", "x"], "unrecognized arguments: --sorce"),
         (["biuld"], "choose from"),
-        (["--jobs", "many"], "--jobs: invalid int value: 'many'"),
+        (["--jobs", "many"], "--jobs: many is no number of processes"),
+        (["--jobs", "0"], "--jobs: 0 is no number of processes; expected 1 or more"),
+        (["--jobs=-3"], "expected 1 or more"),
         (["serve", "--check"], "unrecognized arguments: --check"),
         (["new", "x.py", "--out", "x"], "unrecognized arguments: --out x"),
         (["--title", "x"], "without docs_src/site.toml"),
         (["build", "x"], "a SOURCE needs --out DIR"),
         (["build", "x", "--out", "y", "--base-url", "z.org"], "expected https://…"),
+        (["build", "x", "--out", "y", "--base-url", "https://"], "expected https://…"),
+        (["build", "--cache", "/dev/null/x"], "/dev/null/x cannot be written"),
     ],
 )
 def test_a_wrong_command_exits_with_2_and_says_what_was_meant(
@@ -170,3 +174,17 @@ def test_the_first_page_of_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "<mjx-container" in page
     assert "<b>scores</b> [T, S]" in page and "<b>mean</b> [T, V]" in page
     assert page.count('href="#weights" data-x="demo.attention.weights"') >= 2
+
+
+def test_without_a_folder_for_caches_a_site_is_built_all_the_same(
+    package: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
+) -> None:
+    """Seven modules are made in processes of their own, which hand pages on in the cache."""
+    for number in range(7):
+        (package / f"more{number}.py").write_text("x = 1\n")
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("PYLIT_CACHE", str(tmp_path / "file" / "cache"))
+    assert main(["build", str(package), "--out", str(tmp_path / "out"), "--jobs", "2"]) == 0
+    said = capsys.readouterr().err
+    assert "file/cache cannot be written" in said and "nothing is cached" in said
+    assert "pkg/more6.html" in pages(tmp_path / "out")

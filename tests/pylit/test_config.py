@@ -108,8 +108,12 @@ def test_a_missing_file_and_one_that_is_not_text_are_faults(tmp_path: Path) -> N
         ('Repository = "https://github.com/some/one.git"', ("some/one", "")),
         (
             'Repository = "git@github.com:some/one"\nHomepage = "https://a.b"',
-            ("some/one", "https://a.b/"),
+            ("some/one", ""),
         ),
+        ('"Source Code" = "https://github.com/some/one/"', ("some/one", "")),
+        ('homepage = "https://a.b"\nGitHub = "https://github.com/some/one"', ("some/one", "")),
+        ('HomePage = "https://github.com/some/one"', ("some/one", "")),
+        ('Documentation = "https://github.com/some/docs"', ("", "")),
     ],
 )
 def test_where_the_project_lives_comes_from_its_metadata(

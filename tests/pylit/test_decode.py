@@ -48,6 +48,8 @@ UNREAD = "Python cannot read it: "
         (b"x = 1\n# caf\xe9 \xc3\xa9\n", "# caf\\xe9 é\n", (2, 6), "byte 0xE9 is not UTF-8"),
         (CODING + b"ascii\n# \xc3\xa9\n", "# é\n", (2, 3), "byte 0xC3 is not ASCII"),
         (CODING + b"klingon\n", "klingon\n", (1, 1), f"{UNREAD}unknown encoding: klingon"),
+        (CODING + b"hex\n", "hex\n", (1, 1), f"{UNREAD}'hex' is not a text encoding"),
+        (CODING + b"rot13\nx = 1", "x = 1", (1, 1), f"{UNREAD}'rot13' is not a text encoding"),
         (codecs.BOM_UTF8 + CODING + b"latin-1\n\xc3\xa9", "é", (1, 1), f"{UNREAD}encoding problem"),
         (CODING + b"unicode_escape\n\\ud800", "\\ud800", (1, 1), f"{UNREAD}'utf-8' codec can't"),
         (b"\xff\xfex\0", "\\xff\\xfex\0", (1, 1), f"{UNREAD}invalid or missing"),

@@ -20,9 +20,10 @@ def test_facts_are_read_off_tags_and_nothing_else() -> None:
         <script src="s.js">var x = '<a href="script">';</script><style>a{b:url("style")}</style>
         <a  href='one' id=bare>"href="text" &lt;a href="escaped"&gt;</a>
         <img alt="" src="i.png" srcset="i2.png 2x, i3.png 3x"><p data-href="no" title="a=b">
-        <a href="?a&amp;b">x</a><a href="one">again</a>"""
+        <a href="?a&amp;b">x</a><a href="one">again</a>
+        <meta content="It reads src=logo.png and href='next.html' and id=none"><p hidden id="p">"""
     )
-    assert anchors.split("\0") == ["top", "bare"]
+    assert anchors.split("\0") == ["top", "bare", "p"]
     assert hrefs.split("\0") == ["s.js", "one", "i.png", "i2.png", "i3.png", "?a&b"]
 
 

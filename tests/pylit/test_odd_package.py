@@ -24,8 +24,8 @@ FILES = {
     "odd/a/b.py": "x = 1\n",
     f"odd/{LONG_NAME}.py": "x = 1\n",
     "odd/data.py": f'"""{"[" * (MAX_CHARACTERS + 1)}"""\n',
-    "odd/same.py": '"""' + "# Same\n\n" * 20_000 + '"""\n',
-    "odd/folded.py": '"""\n' + "<details>\n\n" * 4000 + '</details>\n"""\n',
+    "odd/same.py": '"""' + "# Same\n\n" * 3_500 + '"""\n',
+    "odd/folded.py": '"""\n' + "<details>\n\n" * 2000 + '</details>\n"""\n',
 }
 
 #: Files as they lie on somebody's disk.
@@ -36,6 +36,8 @@ RAW: dict[str, bytes] = {
     "formfeed.py": b"x = 1\n\x0c\n# A note.\ny = 2\n",
     "no_newline.py": b"x = 1",
     "empty.py": b"",
+    "hex.py": b"# coding: hex\nx = 1\n",
+    "zlib.py": b"# coding: zlib\nx = 1\n",
     "latin.py": b'# -*- coding: latin-1 -*-\nname = "\xe9t\xe9"\n',
     "long_line.py": b"data = '" + b"x" * 100_000 + b"'\n",
     "many_lines.py": b"# A note.\nx = 1\n\n" * 7000,

@@ -12,6 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from email.message import Message
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,15 @@ class Site:
                 return answer.status, answer.headers["Content-Type"], answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.headers["Content-Type"], error.read().decode()
+
+    def headers(self, path: str, host: str = "localhost") -> Message:
+        """The headers of an answer, whatever its status."""
+        request = urllib.request.Request(self.address + path, headers={"Host": host})
+        try:
+            with urllib.request.urlopen(request, timeout=20) as answer:
+                return answer.headers
+        except urllib.error.HTTPError as error:
+            return error.headers
 
     def events(self) -> States:
         """The states that a browser is told of, from now on."""
@@ -116,6 +126,21 @@ def test_a_site_while_it_is_written(site: Site) -> None:
     assert site.get("pkg")[2] == site.get("pkg/")[2] == site.get("pkg/index.html")[2]
     for path in (site.root / "site").rglob("*.html"):
         assert "__pylit__" not in path.read_text(), "the reload script is never written"
+
+    # Another site can neither include a draft's search index, which is a script, nor frame a page.
+    for path in (
+        "",
+        "nowhere",
+        "__pylit__/events",
+        "__pylit__/reload.js",
+        "assets/search-index.js",
+    ):
+        headers = site.headers(path)
+        assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["X-Frame-Options"] == "DENY"
+        assert headers["Content-Security-Policy"] == "frame-ancestors 'none'"
+    assert site.headers("", host="drafts.example.org")["X-Frame-Options"] == "DENY"
 
     states = site.events()
     first = states.get(timeout=30)
