@@ -30,8 +30,10 @@ scores a second time, block by block. PyTorch has such kernels for CPUs and GPUs
 dropout on the weights PyTorch stores the tables there too. Times and memory are
 compared under [performance](../../performance.md).
 
-The gradient of a fused operation cannot be differentiated again. For second derivatives
-(`create_graph=True`) run the module in `with labml_nn.kernels.disabled():`.
+PyTorch cannot differentiate the gradient of its fused operation again. For second
+derivatives (`create_graph=True`) the [backward pass](#FusedAttention.backward) on a CPU
+goes back to scores, softmax and average, which can be differentiated as often as you
+like.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
@@ -47,6 +49,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend
 
 from labml_nn.kernels import kernel_for
 from labml_nn.transformers.mha import (
@@ -96,12 +99,87 @@ def fused_attention(
 
     # PyTorch expects `[B, H, T, D]`; permuting copies nothing.
     q, k, v = [x.permute(1, 2, 0, 3) for x in (query, key, value)]
-    x = F.scaled_dot_product_attention(
-        q, k, v, visible, drop, causal, scale=module.scale
-    )
+    options: Any = visible, drop, causal
+    if _has_gradient(q, k, v) and _is_fused_on_cpu(q, k, v, *options, module.scale):
+        x = FusedAttention.apply(q, k, v, visible, causal, module.scale)  # type: ignore[no-untyped-call]
+    else:
+        x = F.scaled_dot_product_attention(q, k, v, *options, scale=module.scale)
     if fully_masked is not None:
         x = x.masked_fill(fully_masked, 0.0)
     return x.permute(2, 0, 1, 3)
+
+
+def _has_gradient(*tensors: Tensor) -> bool:
+    return torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
+
+
+# The implementation that PyTorch would choose, by its number. Under autocast PyTorch
+# converts the inputs on the way to it.
+def _is_fused_on_cpu(q: Tensor, k: Tensor, v: Tensor, *options: Any) -> bool:
+    *given, scale = options
+    chosen: int = torch._fused_sdp_choice(q, k, v, *given, scale=scale)
+    fused = SDPBackend.FLASH_ATTENTION.value
+    is_here = q.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
+    return is_here and chosen == fused
+
+
+class FusedAttention(torch.autograd.Function):
+    """
+    ## With second derivatives
+
+    PyTorch's fused attention on a CPU, for `[B, H, T, D]`, with a backward pass that
+    can itself be differentiated.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        visible: Tensor | None,
+        causal: bool,
+        scale: float,
+    ) -> Tensor:
+        added = None
+        if visible is not None:
+            added = q.new_zeros(visible.shape).masked_fill(~visible, -torch.inf)
+        x, logsumexp = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+            q, k, v, 0.0, causal, attn_mask=added, scale=scale
+        )
+        ctx.save_for_backward(q, k, v, added, x, logsumexp)
+        ctx.causal, ctx.scale = causal, scale
+        result: Tensor = x
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """
+        ### Backward pass
+
+        The fused one, or with `create_graph=True` the gradient of the definition.
+        """
+        q, k, v, added, x, logsumexp = ctx.saved_tensors
+        if not torch.is_grad_enabled():
+            back = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+            grads = back(
+                *(grad, q, k, v, x, logsumexp, 0.0, ctx.causal),
+                attn_mask=added,
+                scale=ctx.scale,
+            )
+            return *grads, None, None, None
+        scores = q @ k.mT * ctx.scale
+        if added is not None:
+            scores = scores + added
+        if ctx.causal:
+            later = ~_lower_triangle(len(k[0, 0]), q.device)[..., 0]
+            scores = scores.masked_fill(later, -torch.inf)
+        inputs = [each for each in (q, k, v) if each.requires_grad]
+        found = iter(
+            torch.autograd.grad(scores.softmax(-1) @ v, inputs, grad, create_graph=True)
+        )
+        grads = [next(found) if each.requires_grad else None for each in (q, k, v)]
+        return *grads, None, None, None
 
 
 # The kernels compute what the class defines. These attributes may be set to something
@@ -112,6 +190,19 @@ def _is_supported(module: MultiHeadAttention, query: Tensor) -> bool:
         and type(module.scale) is float
         and type(query) is Tensor
         and not query.is_meta
+        and query.is_floating_point()
+    )
+
+
+# PyTorch's fused attention on a CPU reads as many values as there are keys, also beyond
+# the end of the tensor.
+def _fit(query: Tensor, key: Tensor, value: Tensor) -> bool:
+    return (
+        query.dim() == key.dim() == value.dim() == 4
+        and key.shape[:3] == value.shape[:3]
+        and query.shape[1:] == key.shape[1:]
+        and query.dtype == key.dtype == value.dtype
+        and query.device == key.device == value.device
     )
 
 
@@ -128,12 +219,12 @@ def attend(
     It runs with an adapter or a hook on a projection, and with
     [rotary positions or normalised queries and keys](../transformers/modern.py).
     """
-    if not _is_supported(module, query):
+    if not _is_supported(module, query) or not _fit(query, key, value):
         return NotImplemented
     if module.attn is not None:
         module.attn = None
     causal = False
-    if mask is not None and mask.shape[3] == 1:
+    if mask is not None and mask.dim() == 4 and mask.shape[3] == 1:
         causal = is_causal(mask[..., 0], len(query), len(key))
         mask = None if causal else mask
     return fused_attention(module, query, key, value, mask, causal=causal)
@@ -179,13 +270,15 @@ def forward(
         return NotImplemented
     if cache is not None:
         k, v = cache.append(k, v)
-    causal = False
+    has_fit = _fit(q, k, v)
+    causal = has_fit and mask is not None and is_causal(mask, len(q), len(k))
     if mask is not None:
-        causal = is_causal(mask, len(q), len(k))
         mask = None if causal else module.prepare_mask(mask, q.shape, k.shape)
-    x = fused_attention(module, q, k, v, mask, causal=causal).flatten(-2)
-
-    return F.linear(x, *output)
+    if has_fit:
+        x = fused_attention(module, q, k, v, mask, causal=causal)
+    else:  # The definition says what is wrong with them.
+        x = MultiHeadAttention.attend.__wrapped__(module, q, k, v, mask)  # type: ignore[attr-defined]
+    return F.linear(x.flatten(-2), *output)
 
 
 def _projections(
@@ -206,7 +299,10 @@ def _projections(
     w_q, b_q = _parameters(children["query"]._modules["linear"])
     w_k, b_k = _parameters(children["key"]._modules["linear"])
     w_v, b_v = _parameters(children["value"]._modules["linear"])
-    heads, d_k, d_v = module.heads, module.d_k, module.d_v
+    sizes = [
+        (part.heads, part.d_k)
+        for part in (children["query"], children["key"], children["value"])
+    ]
     if (
         query is key
         and key is value
@@ -215,16 +311,18 @@ def _projections(
     ):
         bias = None if b_q is None else torch.cat([b_q, b_k, b_v])
         x = F.linear(query, torch.cat([w_q, w_k, w_v]), bias)
-        q, k, v = torch.split(x, [heads * d_k, heads * d_k, heads * d_v], -1)
+        q, k, v = torch.split(x, [len(w_q), len(w_k), len(w_v)], -1)
     else:
         q = F.linear(query, w_q, b_q)
         k = F.linear(key, w_k, b_k)
         v = F.linear(value, w_v, b_v)
-    return (
-        torch.unflatten(q, -1, (heads, d_k)),
-        torch.unflatten(k, -1, (heads, d_k)),
-        torch.unflatten(v, -1, (heads, d_v)),
-    )
+    q, k, v = map(_into_heads, (q, k, v), sizes)
+    return q, k, v
+
+
+# The sizes are those of the three submodules, which cut their outputs on the page.
+def _into_heads(x: Tensor, sizes: tuple[int, int]) -> Tensor:
+    return torch.unflatten(x, -1, sizes)
 
 
 # A look into the dictionary takes a tenth of the time of `linear.weight`, which counts

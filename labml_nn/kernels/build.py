@@ -114,11 +114,21 @@ class Library:
         except AttributeError as error:
             raise OSError(f"{path} is not the kernel `{name}`: {error}") from error
         for function in self._functions.values():
-            function.argtypes, function.restype = [ctypes.c_void_p], None
+            function.argtypes = [ctypes.c_void_p]
+            function.restype = ctypes.c_char_p
 
     def run(self, function: str, task: ctypes.Structure) -> None:
-        """Calls a function with its structure. Other Python threads continue."""
-        self._functions[function](ctypes.byref(task))
+        """
+        Calls a function with its structure. Other Python threads continue. Raises
+        `RuntimeError` with what is wrong with the sizes in the structure: then nothing
+        was read and nothing was written.
+        """
+        message = self._functions[function](ctypes.byref(task))
+        if message is not None:
+            raise RuntimeError(
+                f"{message.decode()}; the sizes do not belong together, please report "
+                "it and use `labml_nn.kernels.disabled()` until it is mended"
+            )
 
 
 # A damaged library does not fail to load: it ends Python with a signal, at once or
@@ -141,7 +151,8 @@ class Kernel:
         * `name` is the name of the C++ file in `folder`, without `.cpp`
         * `folder` contains it and its own headers; it can include those of `SHARED`
         * `functions` are called from Python. In C++ the function `forward` of the
-          kernel `elman` is `elman_forward`; it takes a pointer to a structure
+          kernel `elman` is `elman_forward`; it takes a pointer to a structure, checks
+          its sizes, and returns a message, or null after its work
         * `what` is what it computes, and `instead` what runs without it
         """
         self.name, self.folder, self.functions = name, folder, tuple(functions.split())

@@ -52,6 +52,7 @@ from torch import Tensor, nn
 
 from labml_nn.checks import check_vocabulary
 from labml_nn.kernels import disabled, kernel_for
+from labml_nn.kernels.as_built import fits, is_as_configured
 from labml_nn.kernels.build import SHARED, Kernel, Library
 from labml_nn.kernels.call import fields, up_to
 from labml_nn.language_model import DecodingStep, LanguageModel
@@ -139,11 +140,14 @@ class StaticCache:
 #: Floats in a cache line. No vector register holds more.
 LINE = 16
 
+#: What C++ computes with, whatever PyTorch's default dtype and device are.
+FOR_CPP: dict[str, Any] = {"dtype": torch.float32, "device": "cpu"}
+
 
 def zeros(*shape: int) -> Tensor:
     """With room behind the last row, for vectors that begin in it and end outside."""
     size = math.prod(shape)
-    return torch.zeros(size + 4 * LINE)[:size].view(shape)
+    return torch.zeros(size + 4 * LINE, **FOR_CPP)[:size].view(shape)
 
 
 class CompiledStep:
@@ -205,24 +209,19 @@ class CompiledStep:
         raise NotImplementedError
 
 
-def is_decodable(model: nn.Module, *state: Tensor) -> bool:
+def is_decodable(model: LanguageModel[Any]) -> bool:
     """
     ### Supported models
 
-    Whether a model and the tensors of its state are such that a step in C++ may compute
-    with them: single precision on a CPU, in evaluation mode.
+    Whether a step in C++ may compute with a model: it is [what its configuration
+    describes](as_built.py), in single precision on a CPU, in evaluation mode.
     """
     numbers = [x for x in model.buffers() if x.is_floating_point()]
     return (
-        all(
-            x.dtype == torch.float32 and x.device.type == "cpu"
-            for x in (*model.parameters(), *numbers, *state)
-        )
-        and not any(
-            module.training or getattr(module, "max_norm", None) is not None
-            for module in model.modules()
-        )
+        all(fits(x, *x.shape) for x in (*model.parameters(), *numbers))
+        and not any(module.training for module in model.modules())
         and not torch.is_autocast_enabled("cpu")
+        and is_as_configured(model)
     )
 
 
@@ -234,7 +233,7 @@ class Linear(ctypes.Structure):
 
 
 class Norm(ctypes.Structure):
-    _fields_ = fields("kind", "eps", "weight bias")
+    _fields_ = fields("kind size", "eps", "weight bias")
 
 
 class Attention(ctypes.Structure):
@@ -258,6 +257,7 @@ class Layer(ctypes.Structure):
 class Task(ctypes.Structure):
     _fields_ = [
         *fields("batch width layers position norm_first", "scale", ""),
+        *fields("vocabulary positions wide_size scores_size", "", ""),
         *((name, Norm) for name in ("embedding_norm", "final_norm")),
         ("output", Linear),
         *fields("", "", "token_table position_table source_lengths layer"),
@@ -318,7 +318,7 @@ class DecoderStep(CompiledStep):
             last: Tensor = logits[-1]
             return last
         self.tokens[self.length] = tokens
-        logits = torch.empty(self.batch, self.n_vocab)
+        logits = torch.empty(self.batch, self.n_vocab, **FOR_CPP)
         task = self.task
         task.position = self.length
         task.tokens, task.logits = tokens.data_ptr(), logits.data_ptr()
@@ -349,6 +349,8 @@ class DecoderStep(CompiledStep):
             layers=len(layers),
             norm_first=stack.layers[0].norm_first,
             scale=scale,
+            vocabulary=len(embedding.tokens.weight),
+            positions=self.max_len if positions is None else len(positions),
             embedding_norm=self._norm(norm),
             final_norm=self._norm(stack.norm),
             output=self._linear(top.projection),
@@ -369,11 +371,16 @@ class DecoderStep(CompiledStep):
             task.source_lengths = self._pointer(self.given.source_mask.sum(0))
 
         # Scratch memory for the longest rows.
-        own, longest = layers[0].self_attention, layers[0].cross_attention.capacity
-        wide = max(2 * own.heads * (own.d_k + own.d_v), layers[0].up.rows)
-        for name, size in {"x": width, "z": width, "wide": wide}.items():
+        attentions = [(x.self_attention, x.cross_attention) for x in layers]
+        task.wide_size = max(
+            *(2 * own.heads * (own.d_k + own.d_v) for own, _ in attentions),
+            *(layer.up.rows for layer in layers),
+            width,
+        )
+        task.scores_size = max(x.capacity for pair in attentions for x in pair)
+        for name, size in {"x": width, "z": width, "wide": task.wide_size}.items():
             setattr(task, name, self._pointer(zeros(self.batch, size)))
-        task.scores = self._pointer(zeros(max(own.capacity, longest)))
+        task.scores = self._pointer(zeros(task.scores_size))
         return task
 
     def _layer(self, layer: Any, cache: StaticCache) -> Layer:
@@ -405,9 +412,9 @@ class DecoderStep(CompiledStep):
 
     # Rotating the point $(1, 0)$ of each pair gives the cosine and sine of its angle.
     def _rotations(self, d_k: int, base: float) -> tuple[Tensor, Tensor]:
-        points = torch.zeros(self.max_len, 1, 1, d_k)
+        points = torch.zeros(self.max_len, 1, 1, d_k, **FOR_CPP)
         points[..., : d_k // 2] = 1.0
-        positions = torch.arange(self.max_len)[:, None]
+        positions = torch.arange(self.max_len, device="cpu")[:, None]
         cos, sin = rotate(points, positions, base).chunk(2, dim=-1)
         return cos, sin
 
@@ -415,8 +422,9 @@ class DecoderStep(CompiledStep):
         if norm is None or isinstance(norm, nn.Identity):
             return Norm()
         kind = 2 if isinstance(norm, RMSNorm) else 1
-        bias = getattr(norm, "bias", None)
-        return Norm(kind, norm.eps, self._pointer(norm.weight), self._pointer(bias))
+        weight, bias = norm.weight, getattr(norm, "bias", None)
+        pointers = self._pointer(weight), self._pointer(bias)
+        return Norm(kind, 0 if weight is None else len(weight), norm.eps, *pointers)
 
     def _linear(self, linear: Any) -> Linear:
         weight, bias = linear.weight, linear.bias
@@ -452,11 +460,11 @@ def decoding_step(model: Any, state: Any) -> Any:
     ):
         return NotImplemented
     stack: Any = model.transformer.decoder if sources else model.stack
-    caches = [window.layers, *([sources] if sources else [])]
     if (
-        not is_decodable(model, *(x for each in caches for pair in each for x in pair))
+        not is_decodable(model)
         or sum(parameter.numel() for parameter in model.parameters()) > MAX_ELEMENTS
-        or not all(map(_is_supported, stack.layers, *caches))
+        or not all(map(_is_supported, stack.layers))
+        or not _is_state_of(stack.layers, state, model.config.max_len)
         or (library := KERNEL.find()) is None
     ):
         return NotImplemented
@@ -466,21 +474,36 @@ def decoding_step(model: Any, state: Any) -> Any:
         return DecoderStep(library, model, state)
 
 
-# Attributes that may be changed without changing a class. And a state of another model
-# would be read beyond its end.
-def _is_supported(layer: Any, *caches: tuple[Tensor, Tensor]) -> bool:
-    network, attentions = layer.feed_forward, (layer.self_attn, layer.src_attn)
+# Choices of a configuration that the step does not know.
+def _is_supported(layer: Any) -> bool:
+    network = layer.feed_forward
     return (
         type(network.activation) in ACTIVATIONS
         and getattr(network.activation, "approximate", "none") == "none"
         and not network.is_gated
         and not layer.is_save_ff_input
-        and all(
-            keys.shape[2:] == (attention.heads, attention.d_k)
-            and attention.softmax.dim == 1
-            and type(attention.scale) is float
-            for attention, (keys, _) in zip(attentions, caches, strict=False)
-        )
+    )
+
+
+# The state of another model would be read beyond its end. In a source padding comes
+# last, because the step knows its length alone.
+def _is_state_of(layers: Any, state: Any, max_len: int) -> bool:
+    window, sources = window_of(state), getattr(state, "sources", ())
+    length, batch = window.tokens.shape
+    caches = [(layer.self_attn, pair) for layer, pair in zip(layers, window.layers, strict=False)]
+    is_same_depth = len(layers) == len(window.layers) and length <= max_len
+    shapes = [(length, batch)] * len(caches)
+    if sources:
+        real = state.source_mask
+        first = torch.arange(len(real), device=real.device)[:, None] < real.sum(0)
+        is_same_depth &= len(layers) == len(sources) and real.shape[1] == batch
+        is_same_depth &= bool((first == real).all())
+        caches += [(layer.src_attn, pair) for layer, pair in zip(layers, sources, strict=False)]
+        shapes += [(len(real), batch)] * len(sources)
+    return is_same_depth and all(
+        fits(keys, *shape, attention.heads, attention.d_k)
+        and fits(values, *shape, attention.heads, attention.d_v)
+        for (attention, (keys, values)), shape in zip(caches, shapes, strict=True)
     )
 
 

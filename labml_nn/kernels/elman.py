@@ -50,7 +50,8 @@ from torch import Tensor, nn
 from labml_nn.kernels import kernel_for
 from labml_nn.kernels.build import SHARED, VECTORS, Kernel, Library
 from labml_nn.kernels.call import Call, fields, up_to
-from labml_nn.kernels.decoding import CompiledStep, is_decodable
+from labml_nn.kernels.as_built import fits
+from labml_nn.kernels.decoding import FOR_CPP, CompiledStep, is_decodable
 from labml_nn.language_model import LanguageModel
 from labml_nn.recurrent.elman import (
     ACTIVATIONS,
@@ -86,12 +87,19 @@ def arguments_of(
     Collects them from a layer and the arguments of its `forward`. Returns `None` unless
     shapes, devices and dtypes fit exactly: for anything else the reference decides
     whether it is an error. In particular a state of one sequence would be broadcast to
-    a batch, and a kernel in C++ must never read beyond the end of a tensor.
+    a batch, and a kernel in C++ must never read beyond the end of a tensor. The
+    backward pass by hand conjugates nothing, so complex numbers are the reference's.
     """
-    if x.dim() != 3 or len(x) == 0:
+    linear, recurrent = layer.cell.input, layer.cell.recurrent.weight
+    if (
+        x.dim() != 3
+        or len(x) == 0
+        or recurrent.is_complex()
+        or layer.cell.recurrent.bias is not None
+        or layer.cell.nonlinearity not in ACTIVATIONS
+    ):
         return None
     batch, width = x.shape[1:]
-    linear, recurrent = layer.cell.input, layer.cell.recurrent.weight
     h_0, units = layer.initial(batch) if state is None else state, len(recurrent)
     for tensor, shape, dtype in (
         (x, x.shape, x.dtype),
@@ -439,16 +447,16 @@ class ElmanStep(CompiledStep):
 
         # The projection of zero is its bias, and that of the unit matrix, without the
         # bias, its matrix.
-        q = model.output_projection(torch.zeros(units))
-        product = model.output_projection(torch.eye(units)) - q
+        q = model.output_projection(torch.zeros(units, **FOR_CPP))
+        product = model.output_projection(torch.eye(units, **FOR_CPP)) - q
         weight = embedding if model.output_weight is None else model.output_weight
 
         # Of the first layer $W$ and $b$ are in the table.
-        weights, biases = [cells[0].recurrent.weight.T], [torch.zeros(0)]
+        weights, biases = [cells[0].recurrent.weight.T], [torch.zeros(0, **FOR_CPP)]
         for cell in cells[1:]:
             weights.append(torch.cat([cell.input.weight.T, cell.recurrent.weight.T]))
             bias = cell.input.bias
-            biases.append(torch.zeros(units) if bias is None else bias)
+            biases.append(torch.zeros(units, **FOR_CPP) if bias is None else bias)
 
         self.rows = state.transpose(0, 1).flatten(1).clone()
         self.call = call = Call(library, Decoding(), self.rows)
@@ -491,19 +499,15 @@ def decode_compiled(model: ElmanLanguageModel, state: Tensor) -> Any:
     The classic model, with a tanh after its projections, and large vocabularies use
     `forward`.
     """
-    layers = [cast(ElmanLayer, layer) for layer in model.elman.layers]
-    shapes = [layer.cell.recurrent.weight.shape for layer in layers]
-    embedding = model.embedding.weight
-    weight = embedding if model.output_weight is None else model.output_weight
+    config = model.config
     if (
         type(state) is not Tensor
         or state.dim() != 3
         or state.shape[1] == 0
-        or shapes != len(state) * [(state.shape[2], state.shape[2])]
-        or not is_decodable(model, state)
-        or len(embedding) > MAX_VOCABULARY
-        or model.config.tanh_projections
-        or not len(embedding) == len(weight) == len(model.output_bias)
+        or not is_decodable(model)
+        or not fits(state, config.n_layers, state.shape[1], config.d_hidden)
+        or config.n_vocab > MAX_VOCABULARY
+        or config.tanh_projections
         or (library := KERNEL.find()) is None
     ):
         return NotImplemented

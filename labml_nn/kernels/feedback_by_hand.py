@@ -794,23 +794,109 @@ def _by_pair(x: Tensor) -> Tensor:
     return x.flatten(1, 2).transpose(0, 1)
 
 
+class Span(NamedTuple):
+    r"""
+    ## A span of steps
+
+    * `start`, `stop` delimit the steps, $t =$ `start`, …, `stop` $- 1$, whose dropout
+      masks are drawn at once
+    * `low` is the first slot that its first step attends to; no later step attends to
+      an older one
+    * `slots` is the number of slots that any of its steps attends to
+    """
+
+    start: int
+    stop: int
+    low: int
+    slots: int
+
+
+def one_span(length: int, before: int, horizon: int | None) -> list[Span]:
+    """This kernel draws the masks of all steps at once."""
+    return [Span(0, length, 0, before + length - 1)]
+
+
 class Passes(NamedTuple):
     r"""
     ## One operation for autograd
 
     Both kernels of the recurrence are a pair of functions with the arguments and
-    results of `run_forward` and `run_backward`.
+    results of `run_forward` and `run_backward`, and the spans of their dropout masks.
     """
 
     forward: Callable[..., tuple[Sequence[Tensor | None], Results]]
     backward: Callable[..., tuple[Tensor, Tensor, Tensor, Params]]
+    spans: Callable[[int, int, int | None], Iterable[Span]]
+
+
+def run_differentiably(
+    spans: Iterable[Span],
+    config: Config,
+    x_seq: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    params: Params,
+) -> Results:
+    r"""
+    ### For second derivatives
+
+    The same recurrence without any operation in place. It is slow, and its gradients
+    can be differentiated as often as you like.
+    """
+    p, before, width = params, len(keys), x_seq.shape[-1:]
+    top, all_keys, all_values = [], [*keys], [*values]
+
+    def norm(x: Tensor) -> Tensor:
+        return F.layer_norm(x, width, eps=config.eps)
+
+    for span in spans:
+        masks = draw_masks(
+            config, p, x_seq[span.start : span.stop], span.start, span.slots
+        )
+        for t in range(span.start, span.stop):
+            step, window = t - span.start, window_of(before + t, config)
+            slots = window.stop - window.start
+            near = p.distance.shape[2] - slots
+            local = slice(window.start - span.low, window.stop - span.low)
+            drop = attention_mask(masks, step, len(p.query), local)
+            levels = [x_seq[t]]
+            for i in range(len(p.query)):
+                z = levels[i]
+                if slots:
+                    query = F.linear(norm(z), p.query[i], p.query_bias[i])
+                    query = torch.unflatten(query, -1, (config.heads, -1))
+                    key, value = (
+                        torch.stack(each[window]) for each in (all_keys, all_values)
+                    )
+                    scores = torch.einsum("bhd,sbhd->hbs", query, key)
+                    distance = p.distance[i, :, near:]
+                    scores = scores + torch.einsum("bhd,hsd->hbs", query, distance)
+                    attn = (scores + p.distance_bias[i, :, None, near:]).softmax(-1)
+                    if drop is not None:
+                        attn = attn * drop[i].view_as(attn)
+                    heads_out = torch.einsum("hbs,sbhd->bhd", attn, value).flatten(1)
+                    added = F.linear(heads_out, p.output[i], p.output_bias[i])
+                    z = z + times(added, masks.attended, i, step)
+                hidden = F.linear(norm(z), p.up[i], p.up_bias[i]).relu()
+                hidden = times(hidden, masks.hidden, i, step)
+                added = F.linear(hidden, p.down[i].mT, p.down_bias[i])
+                levels.append(z + times(added, masks.projected, i, step))
+            vector = torch.tensordot(p.shares, torch.stack(levels), 1)
+            vector = norm(vector) if config.norm_memory else vector
+            slot = F.linear(vector, p.memory, p.memory_bias)
+            slot = torch.unflatten(slot, -1, (2 * config.heads, -1))
+            all_keys.append(slot[:, : config.heads])
+            all_values.append(slot[:, config.heads :])
+            top.append(levels[-1])
+    new = (torch.stack(each[before:]) for each in (all_keys, all_values))
+    return (torch.stack(top), *new)
 
 
 class Recurrence(torch.autograd.Function):
     r"""
-    Nothing is stored in a module, so two forward passes may precede a backward pass,
-    and a graph may be differentiated twice. The backward pass works in place, and
-    cannot be differentiated.
+    Nothing is stored in a module, so two forward passes may precede a backward pass.
+    The backward pass works in place. With `create_graph=True` it is that of
+    [the same recurrence without operations in place](#run_differentiably).
     """
 
     @staticmethod
@@ -826,8 +912,7 @@ class Recurrence(torch.autograd.Function):
         tensors = x_seq, keys, values, Params(*params)
         stored, results = passes.forward(*tensors, config, store=True)
         ctx.passes, ctx.config, ctx.before = passes, config, len(keys)
-        ctx.shape = x_seq.shape
-        ctx.save_for_backward(*params, *stored)
+        ctx.save_for_backward(x_seq, keys, values, *params, *stored)
         ctx.set_materialize_grads(False)
         return results
 
@@ -835,20 +920,32 @@ class Recurrence(torch.autograd.Function):
     def backward(
         ctx: Any, top: Tensor | None, keys: Tensor | None, values: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        if torch.is_grad_enabled():
-            raise RuntimeError(
-                "second derivatives (create_graph=True) of the feedback transformer "
-                "need the reference; run the forward pass inside "
-                "`labml_nn.kernels.disabled()`"
-            )
+        passes, config = ctx.passes, ctx.config
+        x_seq, older, old_values, *saved = ctx.saved_tensors
         number = len(Params._fields)
-        params, stored = Params(*ctx.saved_tensors[:number]), ctx.saved_tensors[number:]
+        params, stored = Params(*saved[:number]), saved[number:]
+        if torch.is_grad_enabled():
+            inputs = x_seq, older, old_values, *params
+            spans = passes.spans(len(x_seq), ctx.before, config.horizon)
+            results = run_differentiably(spans, config, *inputs[:3], params)
+            given = zip(results, (top, keys, values), strict=True)
+            results, grads = zip(
+                *((x, g) for x, g in given if g is not None), strict=True
+            )
+            wanted = [x for x in inputs if x.requires_grad]
+            found = iter(
+                torch.autograd.grad(
+                    results, wanted, grads, create_graph=True, allow_unused=True
+                )
+            )
+            of_inputs = [next(found) if x.requires_grad else None for x in inputs]
+            return None, None, *of_inputs
         if top is None:
-            top = params.query.new_zeros(ctx.shape)
-        *grads, of_params = ctx.passes.backward(
-            top, keys, values, stored, ctx.before, params, ctx.config
+            top = torch.zeros_like(x_seq)
+        *of_inputs, of_params = passes.backward(
+            top, keys, values, stored, ctx.before, params, config
         )
-        return None, None, *grads, *of_params
+        return None, None, *of_inputs, *of_params
 
 
 def supported_config(
@@ -898,7 +995,7 @@ def read_by_hand(
     return read_with(BY_HAND, model, config, x_seq, memory, mask)
 
 
-BY_HAND = Passes(run_forward, run_backward)
+BY_HAND = Passes(run_forward, run_backward, one_span)
 
 
 def read_with(

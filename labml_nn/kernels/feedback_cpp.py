@@ -81,6 +81,7 @@ from labml_nn.kernels.feedback_by_hand import (
     Params,
     Passes,
     Results,
+    Span,
     draw_masks,
     read_with,
     supported_config,
@@ -129,31 +130,18 @@ class Task(ctypes.Structure):
     _fields_ = fields(SIZES, "eps", READ + WRITTEN)
 
 
-class Span(NamedTuple):
-    r"""
-    ## Spans
-
-    The kernel is called for spans of some steps, so that dropout masks take little
-    memory: each span draws its own, and draws them again in the backward pass.
-
-    * `start`, `stop` delimit its steps, $t =$ `start`, …, `stop` $- 1$
-    * `low` is the first slot that its first step attends to; no later step attends to
-      an older one
-    * `slots` is the number of slots that any of its steps attends to
-    """
-
-    start: int
-    stop: int
-    low: int
-    slots: int
-
-
-#: Steps of a span.
+#: Steps of a span, for which dropout masks are drawn at once.
 STEPS = 32
 
 
 def spans(length: int, before: int, horizon: int | None) -> Iterator[Span]:
-    r"""Of $T$ = `length` steps, with `before` slots at the beginning."""
+    r"""
+    ## Spans
+
+    Of $T$ = `length` steps, with `before` slots at the beginning. The kernel is called
+    for spans of some steps, so that dropout masks take little memory: each span draws
+    its own, and draws them again in the backward pass.
+    """
     for start in range(0, length, STEPS):
         stop = min(length, start + STEPS)
         low = 0 if horizon is None else max(0, before + start - horizon)
@@ -246,7 +234,7 @@ class FeedbackCall(Call):
         self.task.scratch_size = size
         self.point(scratch=self.borrow(self.task.batch, size))
 
-    def point_span(self, span: "Span", params: Params, config: Config) -> None:
+    def point_span(self, span: Span, params: Params, config: Config) -> None:
         """A span, with its dropout masks."""
         task = self.task
         task.start, task.stop, task.drop_low = span.start, span.stop, span.low
@@ -420,7 +408,7 @@ def _point_chunk_buffers(call: FeedbackCall, all_spans: list[Span]) -> None:
     call.point_scratch(3 * task.wide)
 
 
-COMPILED = Passes(run_forward, run_backward)
+COMPILED = Passes(run_forward, run_backward, spans)
 
 
 @kernel_for(

@@ -65,7 +65,8 @@ from torch.nn import functional as F
 from labml_nn.kernels import kernel_for
 from labml_nn.kernels.build import SHARED, Kernel, Library
 from labml_nn.kernels.call import Call, fields, up_to
-from labml_nn.kernels.decoding import CompiledStep, StaticCache, is_decodable
+from labml_nn.kernels.as_built import fits
+from labml_nn.kernels.decoding import FOR_CPP, CompiledStep, StaticCache, is_decodable
 from labml_nn.kernels.feedback_by_hand import SUBMODULES, config_of, fold_params
 from labml_nn.language_model import LanguageModel
 from labml_nn.transformers.feedback import FeedbackMemory, FeedbackTransformerKV
@@ -177,7 +178,7 @@ class FeedbackStep(CompiledStep):
             self.cache.write(*self.cache.read(self.first, self.end))
             self.end = self.horizon
         task = self.call.task
-        logits = torch.empty(self.batch, self.n_vocab)
+        logits = torch.empty(self.batch, self.n_vocab, **FOR_CPP)
         task.first, task.end = self.first, self.end
         task.own_slots = None if self.own is None else self.own.data_ptr()
         task.tokens, task.logits = tokens.data_ptr(), logits.data_ptr()
@@ -191,8 +192,27 @@ class FeedbackStep(CompiledStep):
         keys, values = self.cache.read(self.first, self.end)
         mask = None
         if self.own is not None:
-            mask = torch.arange(len(keys), 0, -1)[:, None] <= self.own
+            back = torch.arange(len(keys), 0, -1, device="cpu")
+            mask = back[:, None] <= self.own
         return FeedbackMemory(keys, values, mask)
+
+
+# The memory of another model would be read beyond its end; and C++ counts the slots of
+# a sequence back from the last one.
+def _is_state_of(
+    transformer: FeedbackTransformerKV, keys: Tensor, values: Tensor, mask: Any
+) -> bool:
+    slots, batch = keys.shape[:2]
+    shape = slots, batch, transformer.heads, transformer.d_k
+    if not (slots and fits(keys, *shape) and fits(values, *shape)):
+        return False
+    if mask is None:
+        return True
+    back = torch.arange(slots, 0, -1, device=mask.device)[:, None]
+    own = mask.sum(0)
+    return mask.shape == (slots, batch) and bool(
+        (own > 0).all() and ((back <= own) == mask).all()
+    )
 
 
 @kernel_for(
@@ -212,10 +232,11 @@ def decoding_step(model: FeedbackLanguageModel, state: FeedbackMemory) -> Any:
         type(transformer) is not FeedbackTransformerKV
         or keys is None
         or values is None
+        or keys.dim() != 4
         or keys.shape[1] == 0
-        or not is_decodable(model, keys, values)
-        or not len(state) <= model.config.max_len == transformer.horizon
-        or (state.mask is not None and not bool(state.mask.any(0).all()))
+        or not is_decodable(model)
+        or not _is_state_of(transformer, keys, values, state.mask)
+        or not len(keys) <= model.config.max_len == transformer.horizon
         or config_of(transformer) is None
         or (library := KERNEL.find()) is None
     ):

@@ -25,9 +25,11 @@ ROOT = Path(__file__).parents[3]
 CODE = """
 #include "vectors.h"
 struct Task { Size count; double by; float *numbers; };
-extern "C" void small_scale(const Task *task) {
+extern "C" const char *small_scale(const Task *task) {
+    if (task->count < 0) return "count is negative";
     for (Size i = 0; i < task->count; i += LANES)
         store(task->numbers + i, load(task->numbers + i) * float(task->by));
+    return nullptr;
 }
 extern "C" Size lanes() { return LANES; }
 extern "C" Size task_size() { return sizeof(Task); }
@@ -95,6 +97,9 @@ def test_it_runs(real):
     call.point(numbers=call.wide(torch.arange(5.0)))
     call.run("scale")
     assert call.tensors["numbers"][:5].tolist() == [0, 0.5, 1, 1.5, 2]
+    call.task.count = -1
+    with pytest.raises(RuntimeError, match="count is negative; the sizes do not belong together"):
+        call.run("scale")
     with pytest.raises(OSError, match="is not the kernel `small`"):
         Library("small", ("other",), real)
 

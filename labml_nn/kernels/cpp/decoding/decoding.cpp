@@ -196,7 +196,66 @@ struct Step {
     }
 };
 
-extern "C" void decoding_step(const Task *task) { Step{*task}.run(); }
+// Sizes
+// -----
+//
+// Every index above is below one of these sizes. They are compared before the first number is read: a
+// few dozen comparisons, where a step takes many thousand multiplications.
+static bool fits(const Linear &map, Size rows, Size columns) {
+    return map.weight && map.rows == rows && map.columns == columns;
+}
+
+static bool fits(const Norm &norm, Size size) {
+    return !norm.kind || ((norm.weight || norm.bias) ? norm.size == size : true);
+}
+
+static const char *fault(const Task &task, const Attention &a, Size length) {
+    const Size keys = a.heads * a.d_k, values = a.heads * a.d_v;
+    if (a.heads < 1 || a.d_k < 1 || a.d_v < 1) return "an attention has no heads";
+    if (!fits(a.query, keys, task.width) || !fits(a.output, task.width, values))
+        return "the projections of an attention have other sizes than its heads";
+    if (!fits(a.norm, task.width) || !fits(a.query_norm, a.d_k) || !fits(a.key_norm, a.d_k))
+        return "a normalisation has another size than its inputs";
+    if (a.cos && a.d_k % 2) return "rotary positions need an even number of features";
+    if (length > a.capacity - LANES || a.capacity > task.scores_size)
+        return "the KV cache is shorter than the context";
+    if (2 * (keys + values) > task.wide_size) return "the scratch memory is too small";
+    return nullptr;
+}
+
+static const char *fault(const Task &task) {
+    if (task.batch < 1 || task.width < 1 || task.position < 0) return "the batch is empty";
+    if (task.position >= task.positions) return "the position is beyond the table of positions";
+    for (Size b = 0; b < task.batch; b++)
+        if (task.tokens[b] < 0 || task.tokens[b] >= task.vocabulary)
+            return "a token is not in the vocabulary";
+    if (!fits(task.output, task.output.rows, task.width)) return "the output has another width";
+    if (!fits(task.embedding_norm, task.width) || !fits(task.final_norm, task.width))
+        return "a normalisation has another size than its inputs";
+    for (const Layer *layer = task.layer; layer < task.layer + task.layers; layer++) {
+        const Attention &own = layer->self_attention, &cross = layer->cross_attention;
+        const Size hidden = layer->up.rows, keys = own.heads * own.d_k;
+        if (const char *message = fault(task, own, task.position + 1)) return message;
+        if (!fits(own.key, keys, task.width) || !fits(own.value, own.heads * own.d_v, task.width))
+            return "the projections of an attention have other sizes than its heads";
+        if (task.source_lengths)
+            for (Size b = 0; b < task.batch; b++) {
+                if (task.source_lengths[b] < 0) return "a source has a negative length";
+                if (const char *message = fault(task, cross, task.source_lengths[b])) return message;
+            }
+        if (!fits(layer->up, hidden, task.width) || !fits(layer->down, task.width, hidden))
+            return "the feed-forward network has other sizes than its inputs";
+        if (hidden > task.wide_size) return "the scratch memory is too small";
+        if (!fits(layer->norm, task.width)) return "a normalisation has another size than its inputs";
+    }
+    return nullptr;
+}
+
+extern "C" const char *decoding_step(const Task *task) {
+    if (const char *message = fault(*task)) return message;
+    Step{*task}.run();
+    return nullptr;
+}
 
 // Python compares these with its own structures before the first call.
 extern "C" Size lanes() { return LANES; }

@@ -14,9 +14,10 @@ struct Linear {
     const float *weight, *bias;
 };
 
-// A normalisation; `weight` and `bias` may be null.
+// A normalisation of `size` features; `weight` and `bias` may be null, and the size 0 then.
 struct Norm {
     Size kind;  // 0: identity, 1: layer norm, 2: RMS norm
+    Size size;
     double eps;
     const float *weight, *bias;
 };
@@ -47,6 +48,8 @@ struct Layer {
 struct Task {
     Size batch, width, layers, position, norm_first;
     double scale;
+    // Rows of the two tables; floats of `wide` for each sequence, and of `scores`.
+    Size vocabulary, positions, wide_size, scores_size;
     Norm embedding_norm, final_norm;
     Linear output;
     const float *token_table, *position_table;  // [V, C]; [max_len, C] or null

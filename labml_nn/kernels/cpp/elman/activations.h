@@ -50,6 +50,8 @@ struct Relu {
     static Vec slope(Vec h) { return h > Vec{} ? all(1.f) : Vec{}; }
 };
 
+static inline bool is_activation(Size number) { return number >= 0 && number < 3; }
+
 // Calls `work` with the class of a number: the order of `ACTIVATIONS` in the lesson.
 template <class Work>
 static void with_activation(Size number, Work work) {

@@ -186,7 +186,31 @@ struct Step {
     }
 };
 
-extern "C" void feedback_decode_run(const Task *task) { Step{*task}.run(); }
+// Every index above is below one of these sizes.
+static const char *fault(const Task &task) {
+    if (task.batch < 1 || task.layers < 1 || task.heads * task.head != task.width)
+        return "the heads do not fill the features";
+    if (task.wide < task.width || task.hidden_wide < task.hidden || task.vocab_wide < task.vocab ||
+        task.memory_wide < 2 * task.width)
+        return "padded rows are shorter than rows";
+    if (task.first < 0 || task.first >= task.end || task.end + LANES > task.capacity)
+        return "the memory is full";
+    if (task.end - task.first > task.distances || task.distances + 4 * LANES > task.distance_capacity)
+        return "a slot is farther away than the table of distances is long";
+    for (Size b = 0; b < task.batch; b++) {
+        if (task.tokens[b] < 0 || task.tokens[b] >= task.vocab) return "a token is not in the vocabulary";
+        if (!task.own_slots) continue;
+        if (task.own_slots[b] < 1 || task.own_slots[b] > task.end - task.first)
+            return "a sequence has other slots than the memory";
+    }
+    return nullptr;
+}
+
+extern "C" const char *feedback_decode_run(const Task *task) {
+    if (const char *message = fault(*task)) return message;
+    Step{*task}.run();
+    return nullptr;
+}
 
 extern "C" Size lanes() { return LANES; }
 extern "C" Size task_size() { return sizeof(Task); }
