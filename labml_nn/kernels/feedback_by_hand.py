@@ -75,6 +75,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from labml_nn.kernels import kernel_for
+from labml_nn.kernels.as_built import is_built_like
 from labml_nn.transformers.feed_forward import FeedForward
 from labml_nn.transformers.feedback import (
     FeedbackAttention,
@@ -126,27 +127,21 @@ def config_of(model: FeedbackTransformerKV) -> Config | None:
     PyTorch's generator draws the seed of the dropout masks, so that `torch.manual_seed`
     determines them.
     """
-    layers: list[Any] = list(model.layers)
+    first, *others = model.layers
+    layer: Any = first
     norms = [module for module in model.modules() if type(module) is nn.LayerNorm]
-    different = {
-        (
-            *(x.attn.P, x.feed_forward.layer1.out_features),
-            *(
-                each.p if each.training else 0.0
-                for each in (x.attn.dropout, x.dropout, x.feed_forward.dropout)
-            ),
-        )
-        for x in layers
-    }
+    drops = layer.attn.dropout, layer.dropout, layer.feed_forward.dropout
+    dropout = [each.p if each.training else 0.0 for each in drops]
     if (
-        any(not _is_plain_layer(layer) for layer in layers)
-        or len(different) > 1
+        not _is_plain_layer(layer, model)
+        or not all(is_built_like(other, first) for other in others)
         or len({norm.eps for norm in norms}) > 1
         or any(norm.weight is None or norm.bias is None for norm in norms)
         or model.softmax.dim not in (0, -1)
+        or len(model.weights) != len(model.layers) + 1
+        or _dropout_modes(others) - _dropout_modes([first])
     ):
         return None
-    ((_, _, *dropout),) = different
     return Config(
         heads=model.heads,
         eps=norms[0].eps,
@@ -157,11 +152,36 @@ def config_of(model: FeedbackTransformerKV) -> Config | None:
     )
 
 
-def _is_plain_layer(layer: Any) -> bool:
-    attn, network = layer.attn, layer.feed_forward
+# A layer for the width and the heads of the model, as its class defines it.
+def _is_plain_layer(layer: Any, model: FeedbackTransformerKV) -> bool:
+    attn, network, heads = layer.attn, layer.feed_forward, (model.heads, model.d_k)
+    width, hidden = model.heads * model.d_k, network.layer1.out_features
+    maps = (
+        *((attn.query.linear, width, width), (attn.output, width, width)),
+        *((network.layer1, hidden, width), (network.layer2, width, hidden)),
+        *((model.key.linear, width, width), (model.value.linear, width, width)),
+    )
+    parts = attn.query, model.key, model.value
     is_relu = type(network.activation) is nn.ReLU or network.activation is F.relu
-    has_softmax = attn.softmax.dim == 0 and type(attn.scale) is float
-    return is_relu and not network.is_gated and has_softmax
+    return (
+        is_relu
+        and not network.is_gated
+        and attn.softmax.dim == 0
+        and type(attn.scale) is float
+        and all((part.heads, part.d_k) == heads for part in parts)
+        and all(each.weight.shape == (rows, columns) for each, rows, columns in maps)
+        and attn.key_pos_embeddings.shape == (attn.P, *heads)
+        and attn.key_pos_bias.shape == (attn.P, heads[0])
+        and attn.query_pos_bias.shape == heads
+    )
+
+
+# `training` may be set for one submodule.
+def _dropout_modes(layers: Iterable[Any]) -> set[tuple[bool, ...]]:
+    return {
+        tuple(m.training for m in (x.attn.dropout, x.dropout, x.feed_forward.dropout))
+        for x in layers
+    }
 
 
 class Params(NamedTuple):
@@ -959,14 +979,14 @@ def supported_config(
     hundreds of small gradients in few digits, and `meta` has no values. Memory with
     empty slots, for sequences of different lengths, is read by the reference.
     """
-    device = x_seq.device.type
+    device, parameters = x_seq.device.type, model.parameters()
     if (
         type(x_seq) not in (Tensor, nn.Parameter)
         or len(x_seq) < SHORTEST
         or x_seq.numel() == 0
         or device == "meta"
         or x_seq.dtype not in (torch.float32, torch.float64)
-        or x_seq.dtype != model.weights.dtype
+        or any((p.dtype, p.device) != (x_seq.dtype, x_seq.device) for p in parameters)
         or torch.is_autocast_enabled(device)
         or (memory.keys is not None and memory.keys.dtype != x_seq.dtype)
         or (memory.mask is not None and not bool(memory.mask.all()))
