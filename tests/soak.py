@@ -3,7 +3,9 @@
 ``make soak`` runs it, at most ten minutes on two cores: 3,000 files of the standard library and of
 installed packages, read again off their pages by a parser that shares nothing with the generator;
 200 random edits, after each of which the site is that of a clean build, byte for byte; 50 builds
-killed at random moments; builds side by side; 50 files that nobody should write.
+killed at random moments; builds side by side; 50 files that nobody should write. Of the library,
+500 random changes of random modules, with kernels and without; and 100 with the compiled kernels
+under AddressSanitizer, which ends a process that reads or writes beyond the end of a tensor.
 """
 
 import argparse
@@ -377,12 +379,49 @@ def odd(folder: Path, _: random.Random, __: int) -> str:
     return f"{len(files)} odd files in {time.monotonic() - start:.0f} s: all lines are there"
 
 
+def changes(folder: Path, random_: random.Random, count: int, **variables: str) -> str:
+    """What a user changes has its effect, or both kernel and reference raise."""
+    program = ROOT / "tests/labml_nn/random_changes.py"
+    first = 1000 + random_.randrange(10**6)
+    given = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(
+        [sys.executable, program, str(first), str(count)],
+        env=os.environ | given | variables,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-4000:]}"
+    return done.stdout.splitlines()[-1]
+
+
+def sanitizer(folder: Path, random_: random.Random, count: int) -> str:
+    """The same with kernels that are compiled to notice every access out of bounds."""
+    compiler = os.environ.get("CXX", "c++")
+    # Where the second is missing, the first cannot pass on exceptions of PyTorch.
+    libraries = [
+        subprocess.check_output([compiler, f"-print-file-name={name}"], text=True).strip()
+        for name in ("libasan.so", "libstdc++.so")
+    ]
+    return changes(
+        folder,
+        random_,
+        count,
+        CXX=f"{compiler} -fsanitize=address -fno-omit-frame-pointer -g",
+        XDG_CACHE_HOME=str(folder),
+        LD_PRELOAD=" ".join(libraries),
+        # Python itself frees little at its end.
+        ASAN_OPTIONS="detect_leaks=0:abort_on_error=1",
+    )
+
+
 PARTS: dict[str, tuple[Callable[[Path, random.Random, int], str], int]] = {
     "odd": (odd, 0),
     "edits": (edits, 200),
     "kills": (kills, 50),
     "together": (side_by_side, 5),
     "files": (many_files, 3000),
+    "changes": (changes, 500),
+    "sanitizer": (sanitizer, 100),
 }
 
 

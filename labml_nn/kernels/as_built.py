@@ -37,7 +37,7 @@ instead of computing when they do not fit.
 """
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -98,7 +98,8 @@ def is_as_configured(model: LanguageModel[Any]) -> bool:
     Whether a new model of the same class and configuration would have the same plan.
     """
     try:
-        return is_built_like(model, _new_model(type(model), model.config))
+        new = cast(Any, _new_model)(type(model), model.config)
+        return is_built_like(model, new)
     except (TypeError, ValueError, RuntimeError):  # no model has this configuration
         return False
 

@@ -99,11 +99,14 @@ def fused_attention(
 
     # PyTorch expects `[B, H, T, D]`; permuting copies nothing.
     q, k, v = [x.permute(1, 2, 0, 3) for x in (query, key, value)]
-    options: Any = visible, drop, causal
-    if _has_gradient(q, k, v) and _is_fused_on_cpu(q, k, v, *options, module.scale):
-        x = FusedAttention.apply(q, k, v, visible, causal, module.scale)  # type: ignore[no-untyped-call]
+    scale = module.scale
+    x: Tensor
+    if _has_gradient(q, k, v) and _is_fused_on_cpu(
+        q, k, v, visible, drop, causal, scale=scale
+    ):
+        x = FusedAttention.apply(q, k, v, visible, causal, scale)  # type: ignore[no-untyped-call]
     else:
-        x = F.scaled_dot_product_attention(q, k, v, *options, scale=module.scale)
+        x = F.scaled_dot_product_attention(q, k, v, visible, drop, causal, scale=scale)
     if fully_masked is not None:
         x = x.masked_fill(fully_masked, 0.0)
     return x.permute(2, 0, 1, 3)
@@ -115,12 +118,14 @@ def _has_gradient(*tensors: Tensor) -> bool:
 
 # The implementation that PyTorch would choose, by its number. Under autocast PyTorch
 # converts the inputs on the way to it.
-def _is_fused_on_cpu(q: Tensor, k: Tensor, v: Tensor, *options: Any) -> bool:
-    *given, scale = options
-    chosen: int = torch._fused_sdp_choice(q, k, v, *given, scale=scale)
-    fused = SDPBackend.FLASH_ATTENTION.value
-    is_here = q.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
-    return is_here and chosen == fused
+def _is_fused_on_cpu(query: Tensor, *arguments: Any, scale: float) -> bool:
+    if query.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
+        return False
+    chosen: int = torch._fused_sdp_choice(query, *arguments, scale=scale)
+    return chosen == _FUSED
+
+
+_FUSED = SDPBackend.FLASH_ATTENTION.value
 
 
 class FusedAttention(torch.autograd.Function):

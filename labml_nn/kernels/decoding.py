@@ -490,20 +490,26 @@ def _is_supported(layer: Any) -> bool:
 def _is_state_of(layers: Any, state: Any, max_len: int) -> bool:
     window, sources = window_of(state), getattr(state, "sources", ())
     length, batch = window.tokens.shape
-    caches = [(layer.self_attn, pair) for layer, pair in zip(layers, window.layers, strict=False)]
-    is_same_depth = len(layers) == len(window.layers) and length <= max_len
-    shapes = [(length, batch)] * len(caches)
-    if sources:
-        real = state.source_mask
-        first = torch.arange(len(real), device=real.device)[:, None] < real.sum(0)
-        is_same_depth &= len(layers) == len(sources) and real.shape[1] == batch
-        is_same_depth &= bool((first == real).all())
-        caches += [(layer.src_attn, pair) for layer, pair in zip(layers, sources, strict=False)]
-        shapes += [(len(real), batch)] * len(sources)
-    return is_same_depth and all(
-        fits(keys, *shape, attention.heads, attention.d_k)
-        and fits(values, *shape, attention.heads, attention.d_v)
-        for (attention, (keys, values)), shape in zip(caches, shapes, strict=True)
+    own = [layer.self_attn for layer in layers]
+    if length > max_len or not _are_caches(own, window.layers, length, batch):
+        return False
+    if not sources:
+        return True
+    real = state.source_mask
+    first = torch.arange(len(real), device=real.device)[:, None] < real.sum(0)
+    across = [layer.src_attn for layer in layers]
+    return (
+        real.shape[1] == batch
+        and bool((first == real).all())
+        and _are_caches(across, sources, *real.shape)
+    )
+
+
+def _are_caches(attentions: list[Any], caches: Any, length: int, batch: int) -> bool:
+    return len(attentions) == len(caches) and all(
+        fits(keys, length, batch, attention.heads, attention.d_k)
+        and fits(values, length, batch, attention.heads, attention.d_v)
+        for attention, (keys, values) in zip(attentions, caches, strict=True)
     )
 
 

@@ -48,9 +48,9 @@ import torch
 from torch import Tensor, nn
 
 from labml_nn.kernels import kernel_for
+from labml_nn.kernels.as_built import fits
 from labml_nn.kernels.build import SHARED, VECTORS, Kernel, Library
 from labml_nn.kernels.call import Call, fields, up_to
-from labml_nn.kernels.as_built import fits
 from labml_nn.kernels.decoding import FOR_CPP, CompiledStep, is_decodable
 from labml_nn.language_model import LanguageModel
 from labml_nn.recurrent.elman import (

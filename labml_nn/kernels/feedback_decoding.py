@@ -63,9 +63,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from labml_nn.kernels import kernel_for
+from labml_nn.kernels.as_built import fits
 from labml_nn.kernels.build import SHARED, Kernel, Library
 from labml_nn.kernels.call import Call, fields, up_to
-from labml_nn.kernels.as_built import fits
 from labml_nn.kernels.decoding import FOR_CPP, CompiledStep, StaticCache, is_decodable
 from labml_nn.kernels.feedback_by_hand import SUBMODULES, config_of, fold_params
 from labml_nn.language_model import LanguageModel

@@ -1,0 +1,234 @@
+"""What kernels leave to the reference: changed models, foreign states, second derivatives.
+
+`random_changes.py` looks for the next case; here stand those that were found.
+"""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from jaxtyping import TypeCheckError
+from kernel_cases import (
+    LESSONS,
+    SMALL,
+    B,
+    C,
+    H,
+    V,
+    decode,
+    language_model,
+    random,
+    tensors,
+    texts,
+)
+from torch import nn
+
+from labml_nn import kernels
+from labml_nn.recurrent.elman import Elman
+from labml_nn.transformers.feed_forward import FeedForward
+from labml_nn.transformers.mha import MultiHeadAttention
+
+#: In the tests shapes are checked at every call, often before PyTorch has a reason to raise.
+ERRORS = (IndexError, RuntimeError, TypeCheckError, ValueError)
+
+
+def outcome(call):
+    """What a call returns, or that it raises."""
+    try:
+        with torch.no_grad():
+            return call()
+    except ERRORS:
+        return "raises"
+
+
+def assert_as_reference(call):
+    actual = outcome(call)
+    with kernels.disabled():
+        expected = outcome(call)
+    if "raises" in (actual, expected):
+        assert actual is expected
+    else:
+        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
+
+
+def padded_vocabulary(model):
+    model.generator.projection = nn.Linear(C, 2 * V)
+
+
+def wider_layer(model):
+    model.stack.layers[1].feed_forward = FeedForward(C, 200, 0.0, nn.ReLU())
+
+
+def smaller_embedding(model):
+    model.embedding.tokens = nn.Embedding(4, C)
+
+
+def smaller_vocabulary(model):
+    model.config = replace(model.config, n_vocab=5)
+
+
+def longer_than_its_table(model):
+    model.config = replace(model.config, max_len=4000)
+
+
+def post_norm_in_one_layer(model):
+    model.stack.layers[1].norm_first = False
+
+
+def relu_in_one_layer(model):
+    model.elman.layers[1].cell.nonlinearity = "relu"
+
+
+def post_norm_in_the_decoder(model):
+    model.transformer.decoder.layers[1].norm_first = False
+
+
+REPORTED = {
+    padded_vocabulary: "autoregressive",
+    wider_layer: "autoregressive",
+    smaller_embedding: "autoregressive",
+    smaller_vocabulary: "autoregressive",
+    longer_than_its_table: "autoregressive",
+    post_norm_in_one_layer: "autoregressive",
+    relu_in_one_layer: "elman",
+    post_norm_in_the_decoder: "encoder_decoder",
+}
+
+
+@pytest.mark.parametrize("change", REPORTED)
+def test_a_changed_model_computes_what_its_page_says(change):
+    torch.manual_seed(0)
+    name = REPORTED[change]
+    model = language_model(name, **({"tied": False} if name == "autoregressive" else {})).eval()
+    change(model)
+    tokens, targets = torch.randint(3, 5, (2, 5, 2))
+    assert_as_reference(lambda: decode(model, tokens, targets))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("name", SMALL)
+def test_defaults_of_pytorch_do_not_matter(name, dtype):
+    torch.manual_seed(0)
+    model = language_model(name).eval()
+    inputs = texts()
+    expected = decode(model, **inputs)
+    torch.set_default_dtype(dtype)
+    try:
+        actual = decode(model, **inputs)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    torch.testing.assert_close(actual, expected)
+
+
+@pytest.mark.parametrize("field", ["d_model", "n_layers", "heads", "batch"])
+@pytest.mark.parametrize("name", SMALL)
+def test_the_state_of_another_model(name, field):
+    """A compiled step would read beyond its end."""
+    other = {"d_model": 24, "n_layers": 3, "heads": 2}
+    config = dict(SMALL[name])
+    if field in config:
+        config[field] = other[field]
+    elif name == "elman" and field == "heads":
+        config["d_hidden"] = 30
+    torch.manual_seed(0)
+    model, foreign = language_model(name).eval(), language_model(name, **config).eval()
+    tokens = torch.randint(3, V, (4, 2))
+    following = tokens[0, :1] if field == "batch" else tokens[0]
+
+    def call():
+        state, prompt, _ = foreign.prepare_prompt(tokens)
+        _, state = foreign(prompt, state)
+        return model.decoding_step(state)(following)
+
+    assert_as_reference(call)
+
+
+@pytest.mark.parametrize("lesson", [name for name in LESSONS if "language model" not in name])
+def test_second_derivatives(lesson):
+    """Those of finite differences, with kernels."""
+    case = replace(LESSONS[lesson], dtype=torch.float64)
+    model, inputs = case.make()
+    name = next(iter(inputs))
+
+    def call(x):
+        return tensors(case.call(model, **{**inputs, name: x}))[0]
+
+    torch.autograd.gradgradcheck(call, inputs[name], nondet_tol=1e-9)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_penalty_on_gradients_can_be_trained(name):
+    torch.manual_seed(0)
+    model = language_model(name)
+    inputs, parameters = texts(9), list(model.parameters())
+
+    def penalty():
+        loss = model.loss(**inputs)
+        grads = torch.autograd.grad(loss, parameters, create_graph=True, allow_unused=True)
+        size = sum(grad.square().sum() for grad in grads if grad is not None)
+        found = torch.autograd.grad(size, parameters, allow_unused=True)
+        return [torch.zeros(()) if grad is None else grad for grad in found]
+
+    actual = penalty()
+    with kernels.disabled():
+        torch.testing.assert_close(actual, penalty(), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_saved_tensors_are_unpacked_once(name):
+    """`torch.utils.checkpoint` demands it, and a second copy would cost memory elsewhere."""
+    torch.manual_seed(0)
+    model = language_model(name)
+    inputs, parameters = texts(9), list(model.parameters())
+
+    def gradients(loss):
+        return torch.autograd.grad(loss, parameters, allow_unused=True)
+
+    expected = gradients(model.loss(**inputs))
+    again = torch.utils.checkpoint.checkpoint(lambda: model.loss(**inputs), use_reentrant=False)
+    torch.testing.assert_close(gradients(again), expected)
+    packed, unpacked = [], []
+
+    def pack(x):
+        packed.append(x)
+        return len(packed) - 1
+
+    def unpack(index):
+        unpacked.append(index)
+        return packed[index]
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+        loss = model.loss(**inputs)
+    torch.testing.assert_close(gradients(loss), expected)
+    assert len(unpacked) == len(set(unpacked)) > 5
+
+
+def test_keys_and_values_of_different_lengths():
+    """PyTorch's fused attention would read values beyond their end."""
+    attention, x = random(MultiHeadAttention(H, C, 0.0)), torch.randn(9, B, C)
+    for value in (x[:5], x[:1]):
+        with pytest.raises(ERRORS):
+            attention(query=x, key=x, value=value)
+    one = x[:, :1]
+    assert_as_reference(lambda: attention(query=x, key=one, value=one))
+
+
+def test_heads_of_the_projections():
+    """The outputs are cut by the submodules, not by the module around them."""
+    attention, x = random(MultiHeadAttention(H, C, 0.0)), torch.randn(9, B, C)
+    for part in (attention.query, attention.key, attention.value):
+        part.heads, part.d_k = 2, C // 2
+    assert_as_reference(lambda: attention(query=x, key=x, value=x))
+
+
+@pytest.mark.filterwarnings("ignore:Complex modules are a new feature")
+def test_complex_numbers():
+    layer = Elman(4, 5, 1).to(torch.complex128)
+    x = torch.randn(6, 2, 4, dtype=torch.complex128, requires_grad=True)
+
+    def gradient():
+        return torch.autograd.grad(layer(x)[0].abs().square().sum(), x)[0]
+
+    actual = gradient()
+    with kernels.disabled():
+        torch.testing.assert_close(actual, gradient())
