@@ -160,9 +160,12 @@ def backward_by_hand(
 
 
 def recur(library: Library | None, given: Arguments, nonlinearity: str) -> Tensor:
-    """The states: computed by hand, or compiled if there is a library."""
+    """
+    The states: computed by hand, or compiled if there is a library. The backward pass
+    reads them, so the caller gets a copy, and may change it in place.
+    """
     states: Tensor = _Recurrence.apply(library, nonlinearity, *given)  # type: ignore[no-untyped-call]
-    return states
+    return states.clone() if states.requires_grad else states
 
 
 class _Recurrence(torch.autograd.Function):
@@ -220,7 +223,7 @@ def layer_in_pytorch(
         return NotImplemented
     else:
         states = recur(None, given, nonlinearity)
-    return states, states[-1]
+    return states, states[-1].clone()  # as on the page, a tensor of its own
 
 
 def torch_rnn(given: Arguments, nonlinearity: str) -> Tensor:
@@ -286,7 +289,7 @@ def layer_compiled(
         given = given._replace(x=x.float(), h_0=given.h_0.float())
         states = recur(library, given, layer.cell.nonlinearity)
     states = states if dtype is None else states.to(dtype)
-    return states, states[-1]
+    return states, states[-1].clone()  # as on the page, a tensor of its own
 
 
 class Task(ctypes.Structure):

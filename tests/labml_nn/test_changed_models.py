@@ -24,7 +24,6 @@ from kernel_cases import (
 from torch import nn
 
 from labml_nn import kernels
-from labml_nn.recurrent.elman import Elman
 from labml_nn.transformers.feed_forward import FeedForward
 from labml_nn.transformers.mha import MultiHeadAttention
 
@@ -219,16 +218,3 @@ def test_heads_of_the_projections():
     for part in (attention.query, attention.key, attention.value):
         part.heads, part.d_k = 2, C // 2
     assert_as_reference(lambda: attention(query=x, key=x, value=x))
-
-
-@pytest.mark.filterwarnings("ignore:Complex modules are a new feature")
-def test_complex_numbers():
-    layer = Elman(4, 5, 1).to(torch.complex128)
-    x = torch.randn(6, 2, 4, dtype=torch.complex128, requires_grad=True)
-
-    def gradient():
-        return torch.autograd.grad(layer(x)[0].abs().square().sum(), x)[0]
-
-    actual = gradient()
-    with kernels.disabled():
-        torch.testing.assert_close(actual, gradient())
