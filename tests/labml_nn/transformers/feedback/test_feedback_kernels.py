@@ -92,12 +92,28 @@ def test_masks_keep_the_mean_and_are_drawn_alike_twice():
     assert draw_masks(feedback_by_hand.config_of(model), params, like, 0, 35) == Masks()
 
 
-def test_second_derivatives_need_the_reference():
-    model, x = build(), torch.randn(T, B, C, requires_grad=True)
-    with pytest.raises(RuntimeError, match=r"labml_nn\.kernels\.disabled"):
-        torch.autograd.grad(model(x).sum(), x, create_graph=True)
-    with kernels.disabled():
-        (gradient,) = torch.autograd.grad(model(x[:5]).sin().sum(), x, create_graph=True)
+@pytest.mark.parametrize("dropped", [0.0, 0.4])
+@pytest.mark.parametrize("passes", [feedback_by_hand.BY_HAND, feedback_cpp.COMPILED])
+def test_second_derivatives_are_those_of_the_same_recurrence(passes, dropped):
+    """Values and first derivatives too, with the same dropout masks, over several spans."""
+    model, x = build(horizon=5), torch.randn(40, B, C, requires_grad=True)
+    for layer in model.layers:
+        for dropout in (layer.attn.dropout, layer.dropout, layer.feed_forward.dropout):
+            dropout.p = dropped
+    config = feedback_by_hand.config_of(model)
+    params = [p.detach().requires_grad_() for p in feedback_by_hand.fold_params(model, 5)]
+    older = torch.randn(2, 2, B, model.heads, model.d_k)
+    inputs = x, *older, *params
+    by_kernel = feedback_by_hand.Recurrence.apply(passes, config, *inputs)
+    spans = passes.spans(len(x), len(older[0]), config.horizon)
+    slowly = feedback_by_hand.run_differentiably(
+        spans, config, x, *older, feedback_by_hand.Params(*params)
+    )
+    torch.testing.assert_close(by_kernel, tuple(slowly), rtol=1e-3, atol=1e-4)
+    losses = [sum(part.sin().sum() for part in parts) for parts in (by_kernel, slowly)]
+    first = [torch.autograd.grad(loss, [x, *params], retain_graph=True) for loss in losses]
+    torch.testing.assert_close(*first, rtol=1e-3, atol=1e-3)
+    (gradient,) = torch.autograd.grad(losses[0], x, create_graph=True)
     assert torch.autograd.grad(gradient.sum(), x)[0].count_nonzero()
 
 
