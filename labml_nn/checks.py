@@ -226,3 +226,25 @@ def check_lengths(
             f"`lengths` go from {least} to {most}; expected {shortest} to max_len "
             f"({limit}): cut the sequences or raise `max_len`"
         )
+
+
+def check_sequence(x: Tensor, state: Tensor | None, units: int, *layers: int) -> None:
+    """
+    ## Inputs and states of recurrent layers
+
+    Inputs are `[T, B, C]`, at least one step. A state is `[B, N]`, or `[L, B, N]` for
+    `layers` layers; `None` is the initial one. A smaller state would be broadcast.
+    """
+    if x.dim() != 3 or len(x) == 0:
+        hint = "; for one sequence use x[:, None]" if x.dim() == 2 else ""
+        raise ValueError(
+            f"`x` has shape {list(x.shape)}; expected [T, B, C] with at least one "
+            f"step{hint}"
+        )
+    if state is not None and tuple(state.shape) != (*layers, x.shape[1], units):
+        axes = "[L, B, N]" if layers else "[B, N]"
+        raise ValueError(
+            f"`state` has shape {list(state.shape)}; expected "
+            f"{[*layers, x.shape[1], units]}, {axes}: pass what was returned for the "
+            "chunk before, or None at the start"
+        )

@@ -1,44 +1,41 @@
-"""An Elman network with its context units, and how its gradient vanishes over time."""
+"""An Elman network that reads a word, and how its gradient vanishes over time."""
+
+import json
+from functools import cache
+from pathlib import Path
 
 import torch
 from torch import nn
 
+from labml_nn.experiments.checkpoint import load_run
 from labml_nn.recurrent.elman import ElmanLayer
 from pylit.figures.draw import WIDTH, Figure, Panel, Plot, Table, arrow, box, element, text
 
+TRAINED = Path(__file__).parents[1] / "results/elman"
 UNITS, BATCH = 128, 8
 FAR = (0, 1, 2, 5, 10, 20, 30, 40, 50)
 
 
 def network():
-    """Three steps: inputs and context units feed the hidden units, whose state is copied."""
-    parts = []
-    for t in range(1, 4):
-        left = 2 + (t - 1) * 100.0
-        middle = left + 42
-        parts.append(box(middle, 50, 40, 26, f"h{_below(t)}", 0, "#ElmanCell.forward"))
-        parts.append(box(left + 18, 112, 36, 26, f"h{_below(t - 1)}", 1, "#ElmanLayer.forward"))
-        parts.append(box(left + 66, 112, 36, 26, f"x{_below(t)}", 4))
-        parts += [
-            arrow(left + 20, 112, middle - 10, 76, "l t0"),
-            arrow(left + 64, 112, middle + 10, 76, "l t0"),
-            arrow(middle, 50, middle, 24, "l t0"),
-            text(left + 16, 98, "U", "middle"),
-            text(left + 70, 98, "W", "middle"),
-            text(middle, 18, f"y{_below(t)}", "middle"),
-        ]
-        if t < 3:
-            path = f"M{middle + 20} 64C{left + 92} 64 {left + 88} 96 {left + 112} 110"
-            parts.append(element("path", "l t4", d=path, stroke_dasharray="4 3"))
-            parts.append(arrow(left + 108, 107.5, left + 112, 110, "l t4"))
-            parts.append(text(left + 90, 60, "copy", "middle"))
-    parts += [text(20, 152, "context", "middle"), text(68, 152, "input", "middle")]
+    """*hell* goes in and *ello* should come out: each state is made of a letter and a state."""
+    parts, step = [], WIDTH / 4
+    for t, (letter, target) in enumerate(zip("hell", "ello", strict=True), 1):
+        middle = (t - 0.5) * step + 6
+        parts.append(text(middle, 14, target, "middle"))
+        parts.append(arrow(middle, 50, middle, 20, "l t0"))
+        parts.append(text(middle + 6, 40, "Q"))
+        parts.append(box(middle, 50, 36, 26, f"h{_below(t)}", 0, "#ElmanCell.forward"))
+        parts.append(arrow(middle, 112, middle, 77, "l t0"))
+        parts.append(text(middle + 6, 98, "W"))
+        parts.append(box(middle, 112, 30, 26, letter, 4))
+        parts.append(arrow(middle - step + 19, 63, middle - 19, 63, "l t4"))
+        parts.append(text(middle - step / 2, 57, "U", "middle"))
+    parts.append(text(6, 82, "h₀ = 0", "start"))
     return Figure(
-        [Panel(WIDTH, 158, tuple(parts))],
-        "Three steps of an Elman network, side by side. At each step the input, with weights W, "
-        "and the context units, with weights U, lead to the hidden units, and these to the "
-        "output. A dashed arrow, the copy, leads from the hidden units of a step to the "
-        "context units of the next.",
+        [Panel(WIDTH, 142, tuple(parts))],
+        "Four steps, side by side. At each step an arrow W leads from a letter of hell to the "
+        "hidden state, and an arrow Q from the state up to a letter of ello. Arrows U lead from "
+        "each state to the next.",
     )
 
 
@@ -70,10 +67,11 @@ def unrolled():
 
 
 def vanishing():
-    """The length of a gradient, step by step back, for several sizes of the matrix."""
+    """The length of a gradient, step by step back, for new networks and for the trained one."""
     radii = (0.5, 1.0, 1.5, 2.0)
-    x = torch.randn(FAR[-1] + 1, BATCH, 1)
-    curves = {radius: _arriving(_layer(radius), x, FAR) for radius in radii}
+    x = torch.randn(100 + FAR[-1], BATCH, 1)
+    curves = {f"ρ = {radius}": _arriving(_layer(radius), x, FAR) for radius in radii}
+    curves["trained"] = [1.0, *(_trained_lengths()[k - 1] for k in FAR[1:])]
     plot = Plot(
         (0, FAR[-1]),
         (1e-20, 1e4),
@@ -84,21 +82,67 @@ def vanishing():
     )
     for tone, lengths in enumerate(curves.values()):
         plot.line(FAR, lengths, tone)
-    for radius, at, factor, side in ((0.5, 20, 3, "start"), (1.0, 30, 8, "start")):
-        plot.note(at, curves[radius][FAR.index(at)] * factor, f"ρ = {radius}", side)
-    for radius, at, factor, side in ((1.5, 50, 2, "end"), (2.0, 40, 10, "end")):
-        plot.note(at, curves[radius][FAR.index(at)] * factor, f"ρ = {radius}", side)
+    for name, at, factor, side in (
+        ("ρ = 0.5", 20, 3, "start"),
+        ("ρ = 1.0", 30, 8, "start"),
+        ("trained", 30, 1e-3, "end"),
+        ("ρ = 1.5", 50, 2e-2, "end"),
+        ("ρ = 2.0", 40, 30, "end"),
+    ):
+        plot.note(at, curves[name][FAR.index(at)] * factor, name, side)
     rows = [
-        [f"{radius}", *(f"{lengths[FAR.index(k)]:.2g}" for k in (1, 10, 30, 50))]
-        for radius, lengths in curves.items()
+        [name.removeprefix("ρ = "), *(f"{lengths[FAR.index(k)]:.2g}" for k in (1, 10, 30, 50))]
+        for name, lengths in curves.items()
     ]
-    told = ", ".join(f"{lengths[-1]:.0e} for {radius}" for radius, lengths in curves.items())
+    told = ", ".join(f"{lengths[-1]:.0e} ({name})" for name, lengths in curves.items())
     return Figure(
         [plot.panel()],
         "On a logarithmic scale the lengths fall or rise in nearly straight lines. After "
         f"{FAR[-1]} steps they are {told}.",
         Table(["ρ", "1 step", "10", "30", "50"], rows),
     )
+
+
+@cache
+@torch.no_grad()
+def _trained_states():
+    """The trained network, and the states of its layers on what it wrote, `[L, T, N]`."""
+    run = load_run(TRAINED)
+    model, letters = run.model().double().eval(), run.vocabulary.texts
+    result = json.loads((TRAINED / "result.json").read_text(encoding="utf-8"))
+    tokens = torch.tensor([letters.index(letter) for letter in result["samples"][0]["text"]])
+    x, states = model.input_projection(model.embedding(tokens[:, None]) * model.scale), []
+    for layer in model.elman.layers:
+        x, _ = layer(x)
+        states.append(x[:, 0])
+    return model.elman, torch.stack(states)
+
+
+@cache
+def _trained_lengths(steps=100):
+    """How long a gradient of length 1 at the states of all layers is, 1 to `steps` steps back.
+
+    Medians over a third of all steps that have so many before them.
+    """
+    elman, states = _trained_states()
+    generator = torch.Generator().manual_seed(0)
+    cells = [layer.cell for layer in elman.layers]
+    lengths = []
+    for end in range(steps + 1, states.shape[1], 3):
+        gradient = torch.randn(states[:, 0].shape, generator=generator).double()
+        gradient /= gradient.norm()
+        found = []
+        for t in range(end, end - steps, -1):
+            # From the top layer down: what a layer receives from above comes at the same step.
+            before, above = [], 0.0
+            for layer in reversed(range(len(cells))):
+                delta = (gradient[layer] + above) * (1 - states[layer, t] ** 2)
+                before.insert(0, delta @ cells[layer].recurrent.weight.detach())
+                above = delta @ cells[layer].input.weight.detach()
+            gradient = torch.stack(before)
+            found.append(gradient.norm().item())
+        lengths.append(found)
+    return torch.tensor(lengths).median(0).values.tolist()
 
 
 def _layer(radius):

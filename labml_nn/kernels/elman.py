@@ -38,7 +38,7 @@ all of $U$ for one row. Threads share the sequences of a batch. With vectors of 
 | $U$ | `recurrent` | `[N, N]` | recurrent weights |
 | $h_t$ | `states` | `[T, B, N]` | hidden states |
 | $g_t$ | `grad_states` | `[T, B, N]` | gradients of the states |
-| $\delta_t$ | `deltas` | `[T, B, N]` | gradients of $z_t$ |
+| $\delta_t$ | `deltas` | `[T, B, N]` | gradients of $a_t$ |
 """
 
 import ctypes

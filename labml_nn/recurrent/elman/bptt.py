@@ -2,55 +2,86 @@ r"""
 ---
 title: Backpropagation through time
 summary: >
-  The gradient of a recurrent network, derived by hand: unrolling, the backward
-  recurrence, vanishing and exploding gradients, truncation.
+  The gradient of a recurrent network, first for one number and then for matrices:
+  unrolling, the backward recurrence, vanishing and exploding gradients, truncation.
 paper: https://doi.org/10.1109/5.58337
 ---
 
-The hidden state of an [Elman network](__init__.py) depends on itself, one step before:
+An [Elman network](__init__.py) reads *hell* and predicts an *l* instead of the *o*.
+Which weights should change? The prediction came from the last state. But this state was
+computed from the one before it, and that one from an earlier one, by the same weights
+each time. So the error has to be traced back through all four letters. On this page we
+do that by hand, and you will see why it gets harder with every step.
 
-$$h_t = f(z_t), \qquad z_t = W x_t + U h_{t-1} + b$$
+**One number first.** Suppose that the state is a single number, that there are no
+inputs, and that the activation function is left out. We start from $h_0 = 0.5$ with the
+weight $u = 0.9$:
 
-Backpropagation needs a graph without cycles. So we **unroll** the network: one copy of
-the cell for each step, where the hidden state of one copy is an input of the next. The
-result is a feed-forward network of $T$ layers that all share $W$, $U$ and $b$, and its
-ordinary gradient is called backpropagation through time (Werbos 1990).
+$$h_1 = u h_0 = 0.45, \qquad h_2 = u h_1 = 0.405$$
 
-![An Elman network unrolled over seven steps. The darker a state, the more of the
-gradient of the last state arrives there.](figure:elman.unrolled)
+How does $h_2$ change with $u$? The weight was used twice, so there are two
+contributions. In the second step $u$ multiplies $h_1$, which gives $h_1 = 0.45$. In the
+first step it multiplies $h_0$, and what it changes there is multiplied by $u$ once more
+on the way to $h_2$, which gives $u h_0 = 0.45$. The gradient is their *sum*, 0.90. To
+check this, note that $h_2 = u^2 h_0$, and its derivative is $2 u h_0 = 0.90$.
 
-Let $\mathcal{L}$ be the loss, $g_t$ the part of $\partial \mathcal{L} / \partial h_t$
-that does not pass through $h_{t+1}$ (it comes from the prediction at step $t$, or from
-a layer above), and $\delta_t = \partial \mathcal{L} / \partial z_t$. By the chain
-rule, from the last step to the first and with $\delta_{T+1} = 0$,
+And how does $h_t$ change with a state long ago? Each step in between multiplies by $u$,
+so the answer is $u^t$. After 50 steps that is 0.005 for $u = 0.9$, but 117 for
+$u = 1.1$. You have just seen a gradient vanish, and another one explode.
+
+**Unrolling.** In the network itself the state is a vector, and each step has an
+activation function $f$:
+
+$$h_t = f(a_t), \qquad a_t = W x_t + U h_{t-1} + b$$
+
+Backpropagation needs a graph without cycles, but $h$ depends on itself. So we
+**unroll** the network. We draw one copy of the cell for each step, and the state of one
+copy is an input to the next. The result is a feed-forward network of $T$ layers that
+all share $W$, $U$ and $b$. Its ordinary gradient is called backpropagation through time
+([@werbos1990backpropagation]).
+
+![An Elman network unrolled over seven steps. The stronger the colour of a state, the
+more of the gradient of the last state arrives there.](figure:elman.unrolled)
+
+**The backward recurrence.** We need three names:
+
+* $\mathcal{L}$ is the loss of the whole sequence
+* $g_t$ says how much the loss would change with $h_t$ through the prediction at step
+  $t$ alone (or through a layer above), but not through $h_{t+1}$
+* $\delta_t = \partial \mathcal{L} / \partial a_t$ says how much it would change with
+  the sum $a_t$, through everything that follows
+
+A state matters for two reasons: the prediction made from it, and everything that goes
+wrong later because of it. The first is $g_t$, the second comes back through $U$. From
+the last step to the first, and with $\delta_{T+1} = 0$, the chain rule says
 
 \begin{align}
 \frac{\partial \mathcal{L}}{\partial h_t} &= g_t + U^\top \delta_{t+1} \\
-\delta_t &= f'(z_t) \odot \frac{\partial \mathcal{L}}{\partial h_t}
+\delta_t &= f'(a_t) \odot \frac{\partial \mathcal{L}}{\partial h_t}
 \end{align}
 
-So the error at a state has two sources: the prediction made from it, and everything
-that goes wrong later because of it. Each parameter is used at all steps, and its
-gradient is the sum over them:
+Each parameter is used at all steps. As with our single number $u$, its gradient is the
+sum of what the steps contribute:
 
 $$\frac{\partial \mathcal{L}}{\partial U} = \sum_{t=1}^{T} \delta_t \, h_{t-1}^\top,
   \quad
   \frac{\partial \mathcal{L}}{\partial W} = \sum_{t=1}^{T} \delta_t \, x_t^\top, \quad
   \frac{\partial \mathcal{L}}{\partial b} = \sum_{t=1}^{T} \delta_t$$
 
-Autograd finds the same if the layer is a loop. By hand, only the two lines of the
-recurrence run step by step. The products $W x_t$ and the sums over $t$ are single large
-products over all $T B$ rows, where autograd makes $T$ small ones and adds them. The
-[kernels](../../kernels/elman.py) of the layer use these functions.
+Autograd computes exactly this when it differentiates a loop. Why do it by hand, then?
+Because we can do better. Only the two lines of the recurrence must run step by step.
+The products $W x_t$ and the sums over $t$ are single large products over all $T B$
+rows, whereas autograd makes $T$ small ones and adds them up. The
+[kernels](../../kernels/elman.py) of the layer use the functions on this page.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
-| $W x_t + b$ | `inputs` | `[T, B, N]` | contribution of the inputs to $z_t$ |
+| $W x_t + b$ | `inputs` | `[T, B, N]` | contribution of the inputs to $a_t$ |
 | $h_0$ | `h_0` | `[B, N]` | hidden state before the first step |
 | $U$ | `recurrent` | `[N, N]` | recurrent weights |
 | $h_t$ | `states` | `[T, B, N]` | hidden states |
 | $g_t$ | `grad_states` | `[T, B, N]` | gradients of the states from outside |
-| $\delta_t$ | `deltas` | `[T, B, N]` | gradients of $z_t$ |
+| $\delta_t$ | `deltas` | `[T, B, N]` | gradients of $a_t$ |
 | | `mask` | `[T, B, 1]` | `True` for a token, `False` for padding |
 """
 
@@ -63,13 +94,14 @@ from labml_nn.recurrent.elman import ACTIVATIONS
 
 # ## Derivatives
 #
-# Each $f'(z)$ can be computed from the *output* $h = f(z)$, so the forward pass has to
-# store the states only:
+# The backward pass needs the slope of $f$ at each step. For all three activation
+# functions you can compute it from the *output* $h = f(a)$. So the forward pass has to
+# store only the states:
 #
 # \begin{align}
-# \tanh'(z) &= 1 - h^2 \\
-# \sigma'(z) &= h \, (1 - h) \\
-# \operatorname{relu}'(z) &= 1 \text{ if } h > 0, \text{ else } 0
+# \tanh'(a) &= 1 - h^2 \\
+# \sigma'(a) &= h \, (1 - h) \\
+# \operatorname{relu}'(a) &= 1 \text{ if } h > 0, \text{ else } 0
 # \end{align}
 DERIVATIVES: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": lambda h: 1 - h * h,
@@ -88,15 +120,18 @@ def run_forward(
     r"""
     ## Forward pass
 
-    The `inputs` $W x_t + b$ were computed before, for all steps in one product. What
-    depends on the previous state is left for the loop. At padding
-    $h_t = h_{t-1}$.
+    The `inputs` $W x_t + b$ were computed before, for all steps in one product. Only
+    what depends on the previous state is left in the loop.
 
     Returns $h_1, \dots, h_T$, `[T, B, N]`.
     """
     f, transposed, h, states = ACTIVATIONS[nonlinearity], recurrent.t(), h_0, []
     for t, inputs_t in enumerate(inputs):
+        # The sum $a_t$ and its activation. States are rows here, so $U h$ is
+        # `h @ recurrent.T`; `addmm` multiplies and adds in one operation.
         new = f(torch.addmm(inputs_t, h, transposed))
+
+        # At padding the state is kept, $h_t = h_{t-1}$.
         h = new if mask is None else torch.where(mask[t], new, h)
         states.append(h)
     return torch.stack(states)
@@ -112,21 +147,30 @@ def run_backward(
     r"""
     ## Backward pass
 
-    The recurrence from the last step to the first. States are rows here, so
-    $U^\top \delta$ is `delta @ recurrent`. At padding the state was copied: its
-    gradient is passed on unchanged, and $\delta_t = 0$.
+    The recurrence runs from the last step to the first.
 
     Returns $\delta_1, \dots, \delta_T$, `[T, B, N]`, and the gradient of $h_0$,
     `[B, N]`.
     """
+    # The slopes $f'(a_t)$ of all steps at once. Padding has no sum $a_t$, so its
+    # $\delta_t$ is zero.
     slopes = DERIVATIVES[nonlinearity](states)
     if mask is not None:
         slopes = slopes.masked_fill(~mask, 0.0)
+
+    # `later` is what the later steps contribute to the gradient of a state. After the
+    # last step there is nothing.
     later, deltas = torch.zeros_like(grad_states[0]), []
     for t in reversed(range(len(states))):
+        # Two sources: the prediction made from $h_t$, and all later steps.
         total = grad_states[t] + later
+
+        # Through $f$, and then through $U$ to the state before. With rows,
+        # $U^\top \delta$ is `delta @ recurrent`.
         deltas.append(total * slopes[t])
         later = deltas[-1] @ recurrent
+
+        # At padding the state was copied, so its gradient is passed on unchanged.
         if mask is not None:
             later = later + total.masked_fill(mask[t], 0.0)
     return torch.stack(deltas[::-1]), later
@@ -136,60 +180,78 @@ def recurrent_grad(deltas: Tensor, states: Tensor, h_0: Tensor) -> Tensor:
     r"""
     ## Gradient of the recurrent weights
 
-    $\sum_t \delta_t h_{t-1}^\top$ over all steps and sequences is one product. The
-    previous states are the states, shifted by one step.
+    The sum $\sum_t \delta_t h_{t-1}^\top$ over all steps and sequences is one product.
     """
+    # The previous states are the states, shifted by one step, with $h_0$ in front.
     previous = torch.cat([h_0[None], states[:-1]])
     return deltas.flatten(0, 1).t() @ previous.flatten(0, 1)
 
 
 # ## Vanishing and exploding gradients
 #
-# On its way from $h_t$ to $h_0$ a gradient is multiplied by the Jacobians of all steps:
+# What takes the place of $u^t$ in a real network? On its way from $h_t$ to $h_0$ a
+# gradient is multiplied by the Jacobians of all steps:
 #
-# $$\frac{\partial h_t}{\partial h_0} = \prod_{s=t}^{1} J_s, \qquad
+# $$\frac{\partial h_t}{\partial h_0} = J_t \, J_{t-1} \cdots J_1, \qquad
 #   J_s = \operatorname{diag}(1 - h_s^2) \; U$$
 #
 # If each of a hundred factors shrinks a vector by a tenth, $0.9^{100} = 0.00003$ of it
-# is left; if each stretches it by a tenth, it grows 14,000-fold. Bengio, Simard and
-# Frasconi ([-@bengio1994learning]) show that this is no accident: in a network that
+# is left. If each stretches it by a tenth, it grows 14,000-fold. Bengio, Simard and
+# Frasconi ([-@bengio1994learning]) show that this is no accident. In a network that
 # stores information *robustly*, so that small disturbances die out, gradients die out
 # as well.
 #
-# The table shows how long a gradient of length 1 at $h_t$ is when it arrives at $h_0$,
-# for 128 units and $U = \rho \cdot{}$(a random orthogonal matrix), whose eigenvalues
-# all have absolute value $\rho$. At each step a random input, the same for all units,
-# enters with weights of standard deviation 0.5. (Medians of 25 networks. After 30 steps
-# two networks may differ by a factor of three.)
+# Let us measure it. We take 128 units and $U = \rho \cdot{}$(a random orthogonal
+# matrix). Its eigenvalues all have the absolute value $\rho$, its spectral radius, and
+# its singular values are all $\rho$, too. At each step we draw a random number, which
+# reaches each unit through a weight of standard deviation 0.5. After 200 steps we send
+# a gradient of length 1 back. How long is it when it arrives?
 #
-# | Radius $\rho$ | 1 step | 10 steps | 30 | 100 |
+# | Radius $\rho$ | 1 step back | 10 steps | 30 | 100 |
 # |--:|--:|--:|--:|--:|
-# | 0.5 | 0.44 | 0.0002 | 2e-11 | 3e-37 |
-# | 0.9 | 0.81 | 0.05 | 0.0001 | 2e-14 |
-# | 1.0 | 0.89 | 0.12 | 0.001 | 1e-10 |
-# | 1.1 | 0.97 | 0.24 | 0.007 | 6e-08 |
-# | 1.5 | 1.3 | 1.9 | 1.6 | 1.0 |
-# | 2.0 | 1.8 | 10 | 110 | 400,000 |
+# | 0.5 | 0.44 | 0.0002 | 1e-11 | 5e-37 |
+# | 0.9 | 0.73 | 0.04 | 7e-05 | 2e-14 |
+# | 1.0 | 0.79 | 0.1 | 0.0009 | 7e-11 |
+# | 1.1 | 0.83 | 0.17 | 0.005 | 2e-08 |
+# | 1.5 | 0.99 | 0.96 | 0.8 | 0.5 |
+# | 2.0 | 1.1 | 3.3 | 34 | 160,000 |
+# | trained | 0.55 | 0.004 | 5e-06 | 4e-17 |
 #
-# ![One such network: the length of a gradient against the number of steps
-# back.](figure:elman.vanishing)
+# (Medians of 25 networks. After 30 steps two networks may differ by a factor of six.)
 #
-# Without inputs the states would stay at zero, where tanh has slope 1, and the columns
-# would be $\rho^t$: an orthogonal matrix would lose nothing. Inputs move the states to
-# where tanh is flatter, and each step loses a part of the gradient. At $\rho = 1.5$
-# growth and loss cancel, but only for inputs of this size.
+# ![The same lengths, step by step, for one new network of each kind and for the trained
+# one.](figure:elman.vanishing)
 #
-# Clipping the norm of the gradient is a remedy against explosion
-# ([@pascanu2013difficulty]); nothing restores what has vanished.
+# Why does an orthogonal matrix, $\rho = 1$, lose anything? Without inputs it would not.
+# The states would stay at zero, where tanh has slope 1, and the columns would be
+# $\rho^t$. But inputs move the states to where tanh is flatter, and each step loses a
+# part of the gradient. At the very first steps, close to $h_0 = 0$, it loses a little
+# less than in the middle of a text. At $\rho = 1.5$ growth and loss nearly cancel,
+# but only for inputs of this size.
+#
+# **The last row** is the network of two layers that you can [try](__init__.py#try-it),
+# on the 201 characters that it wrote itself. Its matrices $U$ have spectral radii of
+# 3.2 and 2.7. From the rows above you would expect an explosion, but its gradient
+# vanishes faster than that of an orthogonal matrix. The reason is in the slopes.
+# Training drove two thirds of its units beyond ±0.95, where tanh is nearly flat. So you
+# cannot tell from $U$ alone what happens to a gradient. You have to look at the states
+# as well.
+#
+# Against explosion we clip the norm of the gradient ([@pascanu2013difficulty];
+# [the rule](__init__.py#the-gradient)). Nothing restores what has vanished.
 #
 # ## Truncation
 #
-# A novel has a million characters, and its unrolled network a million layers. So texts
-# are trained in chunks: the *state* is passed from chunk to chunk, the *gradient* stops
+# A novel has a million characters, and its unrolled network a million layers. So we
+# train on chunks. The *state* is passed from chunk to chunk, but the *gradient* stops
 # where a chunk begins (`state.detach()`). This is **truncated** backpropagation through
 # time. The network still uses information from earlier chunks, but it is not taught to
-# store what only a later chunk needs. The table says what is lost: after 30 steps, at
-# $\rho = 1$, a thousandth of the gradient.
+# store what only a later chunk needs.
+#
+# How much does that cost? Truncating after 30 steps loses little, because little is
+# left to lose: a thousandth of the gradient for $\rho = 1$, and in the trained network
+# five millionths. This is no comfort. It means that longer chunks would hardly help,
+# either.
 #
 # ## Exercises
 #

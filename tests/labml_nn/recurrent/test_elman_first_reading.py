@@ -1,0 +1,315 @@
+"""The numbers that the pages on Elman networks tell are those that the code computes."""
+
+import inspect
+import json
+import math
+import re
+
+import pytest
+import torch
+from torch import nn
+
+from docs_src.figures import elman as figures
+from labml_nn.recurrent import elman
+from labml_nn.recurrent.elman import ElmanCell, ElmanConfig, ElmanLanguageModel, ElmanLayer, bptt
+
+LESSON, BPTT = inspect.getsource(elman), inspect.getsource(bptt)
+LETTERS = "helo"
+
+
+def numbers(text):
+    """The numbers of a cell or a formula; a minus may be typographic."""
+    return [float(n) for n in re.findall(r"-?\d+(?:\.\d+)?(?:e-?\d+)?", plain(text))]
+
+
+def plain(text):
+    return text.replace("−", "-").replace(",000", "000")
+
+
+def flat(text):
+    """A page as one line, without the marks of comments."""
+    return " ".join(re.sub(r"(?m)^ *# ?", "", text).split())
+
+
+def rows(text, first):
+    """The rows of the table whose header begins with the cell `first`."""
+    lines = [line.removeprefix("# ") for line in text.split("\n")]
+    start = next(i for i, line in enumerate(lines) if line.startswith(f"| {first} |"))
+    found = []
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            return found
+        found.append([cell.strip() for cell in line.strip("|").split("|")])
+    return found
+
+
+def matrix(name):
+    """A matrix that the page shows."""
+    body = re.search(rf"{name} = \\begin{{pmatrix}}(.*?)\\end", LESSON, re.DOTALL)[1]
+    return torch.tensor([numbers(row) for row in body.split(r"\\")])
+
+
+def hello(recurrent=None):
+    """The layer of the page, and its output matrix."""
+    layer = ElmanLayer(4, 2)
+    with torch.no_grad():
+        layer.cell.input.weight.copy_(matrix("W"))
+        layer.cell.input.bias.zero_()
+        layer.cell.recurrent.weight.copy_(matrix("U") if recurrent is None else recurrent)
+    return layer, matrix("Q")
+
+
+@torch.no_grad()
+def read(layer, output):
+    """The states after each letter of hell, the logits, and the losses for ello."""
+    x = torch.eye(4)[[LETTERS.index(c) for c in "hell"]][:, None]
+    states = layer(x)[0][:, 0]
+    logits = states @ output.T
+    targets = torch.tensor([LETTERS.index(c) for c in "ello"])
+    return states, logits, nn.functional.cross_entropy(logits, targets, reduction="none")
+
+
+def close(told, computed, digits=2):
+    assert [round(float(c), digits) + 0.0 for c in computed] == told
+
+
+def test_the_states_of_the_word():
+    layer, output = hello()
+    states, _, _ = read(layer, output)
+    previous = torch.cat([torch.zeros(1, 2), states[:-1]])
+    table = rows(LESSON, "$t$")
+    assert "".join(row[1] for row in table) == "hell"
+    with torch.no_grad():
+        for t, (step, letter, from_input, from_state, state) in enumerate(table):
+            assert int(step) == t + 1
+            close(numbers(from_input), layer.cell.input.weight[:, LETTERS.index(letter)])
+            close(numbers(from_state), layer.cell.recurrent(previous[t]))
+            close(numbers(state), states[t])
+            now = layer.cell(torch.eye(4)[[LETTERS.index(letter)]], previous[t : t + 1])
+            torch.testing.assert_close(now[0], states[t])
+    assert not torch.allclose(states[2], states[3])
+
+
+def test_the_predictions_of_the_word():
+    _, logits, losses = read(*hello())
+    table = rows(LESSON, "after")
+    assert [row[0] for row in table] == ["h", "he", "hel", "hell"]
+    assert "".join(row[2] for row in table) == "ello"
+    for t, (_, told, _, p, loss) in enumerate(table):
+        close(numbers(told), logits[t])
+        close(numbers(p), [math.exp(-losses[t])])
+        close(numbers(loss), [losses[t]])
+
+
+def test_one_loss_spelled_out():
+    _, logits, losses = read(*hello())
+    powers = logits[2].exp()
+    text = flat(LESSON)
+    told = re.search(r"powers of \$e\$ are (.*?), and their sum is (\d+\.\d+)", text)
+    close(numbers(told[1]), powers)
+    assert f"{powers.sum():.2f}" == told[2]
+    assert f"{powers[2]:.2f} / {powers.sum():.2f} = {powers[2] / powers.sum():.2f}" in text
+    assert re.search(r"Ours pays ([\d.]+)", text)[1] == f"{losses.mean():.2f}"
+    assert rf"$\ln 4 = {math.log(4):.2f}$ nats" in text
+
+
+def test_without_memory_the_second_l_is_wrong():
+    states, logits, losses = read(*hello(torch.zeros(2, 2)))
+    torch.testing.assert_close(states[2], states[3])
+    assert LETTERS[logits[3].argmax()] == "l"
+    text = flat(LESSON)
+    told = re.search(r"a probability of ([\d.]+) and pays ([\d.]+) nats", text)
+    close(numbers(told[1] + " " + told[2]), [losses[3].neg().exp(), losses[3]])
+    # One distribution for two targets: the best gives a half to each.
+    p = torch.linspace(0.01, 0.99, 99)
+    assert p[(-(p.log() + (1 - p).log())).argmin()] == pytest.approx(0.5)
+    assert rf"$\ln 2 = {math.log(2):.2f}$ nats twice" in text
+
+
+@pytest.mark.parametrize("page", [LESSON, BPTT], ids=["lesson", "bptt"])
+def test_the_gradient_of_one_number(page):
+    text = flat(page)
+    assert f"{0.9**50:.3f}" in text and f"{1.1**50:.0f}" in text
+    assert (f"{0.9**50:.3f}", f"{1.1**50:.0f}") == ("0.005", "117")
+
+
+def test_two_contributions_to_one_weight():
+    u = torch.tensor(0.9, requires_grad=True)
+    h_0 = 0.5
+    h_1 = u * h_0
+    h_2 = u * h_1
+    (gradient,) = torch.autograd.grad(h_2, u)
+    text = flat(BPTT)
+    assert f"h_1 = u h_0 = {h_1.item():.2f}" in text and f"h_2 = u h_1 = {h_2.item():.3f}" in text
+    assert f"their *sum*, {gradient.item():.2f}" in text
+    assert gradient.item() == pytest.approx(h_1.item() + 0.9 * h_0)
+
+
+def test_the_trained_row_of_the_table():
+    told = next(row for row in rows(BPTT, r"Radius $\rho$") if row[0] == "trained")
+    lengths = figures._trained_lengths()
+    for number, steps in zip(told[1:], (1, 10, 30, 100), strict=True):
+        (number,) = numbers(number)
+        assert lengths[steps - 1] == pytest.approx(number, rel=0.15), steps
+
+
+def test_the_trained_network_is_saturated_and_its_radius_says_nothing():
+    network, states = figures._trained_states()
+    radii = [
+        torch.linalg.eigvals(layer.cell.recurrent.weight.detach()).abs().max().item()
+        for layer in network.layers
+    ]
+    for page in (LESSON, BPTT):
+        told = re.search(r"spectral radii of (\d\.\d) and (\d\.\d)", flat(page))
+        assert [f"{radius:.1f}" for radius in radii] == [told[1], told[2]]
+        assert "two thirds of its units" in flat(page).lower()
+    assert 0.64 < (states.abs() > 0.95).double().mean() < 0.70
+    assert (1 - states**2).median() < 0.02
+    assert figures._trained_lengths()[29] == pytest.approx(0.000005, rel=0.15)
+    assert "0.000005 of it is left" in flat(LESSON)
+
+
+def test_a_new_orthogonal_network_loses_the_gradient_to_its_slopes():
+    torch.manual_seed(0)
+    found = []
+    for d_model, d_hidden in ((128, 256), (16, 32)):
+        layer = ElmanLayer(d_model, d_hidden).double()
+        x = torch.randn(130, 16, d_model).double()
+        state = layer(x[:100])[1].detach().requires_grad_()
+        end = layer(x[100:], state)[1]
+        (arrived,) = torch.autograd.grad(end, state, sent := torch.randn_like(end))
+        found.append((arrived.norm(dim=1) / sent.norm(dim=1)).mean().item())
+    assert all(0.00004 < share < 0.0002 for share in found), found
+    assert "0.0001 of it is left after 30 steps" in flat(LESSON)
+
+
+def test_the_radius_of_torchs_initialisation():
+    torch.manual_seed(0)
+    weight = nn.RNN(4, 512).weight_hh_l0.detach()
+    assert torch.linalg.eigvals(weight).abs().max() == pytest.approx(3**-0.5, abs=0.04)
+    assert f"{100 * 0.58**10:.1f}" == "0.4"
+
+
+def test_what_the_network_wrote_and_when():
+    result = json.loads((figures.TRAINED / "result.json").read_text(encoding="utf-8"))
+    quoted = " ".join(re.findall(r"(?m)^> (.*)$", LESSON)).split()
+    assert len(quoted) > 20
+    assert " ".join(quoted) in " ".join(result["samples"][0]["text"].split())
+    assert 120 < result["result"]["seconds"] < 180  # a little more than two minutes
+
+
+def test_two_maps_in_a_row_could_be_one():
+    """The projection and the first layer: the same inputs from a third of the weights."""
+    model = ElmanLanguageModel(ElmanConfig(n_vocab=65))
+    P, W = model.input_projection.weight, model.elman.layers[0].cell.input.weight
+    text = flat(LESSON)
+    assert f"{P.numel() + W.numel():,}" in text and f"{(W @ P).numel():,}" in text
+    e, b = torch.randn(5, 128), model.elman.layers[0].cell.input.bias
+    both = model.elman.layers[0].cell.input(model.input_projection(e))
+    torch.testing.assert_close(both, e @ (W @ P).T + W @ model.input_projection.bias + b)
+    assert f"{sum(p.numel() for p in model.parameters()) / 1000:.0f},000 parameters" in text
+
+
+def test_dropout_at_every_step_would_leave_nothing():
+    assert round(100 * 0.9**44) == 1
+
+
+def test_tanh_is_a_stretched_sigmoid():
+    a = torch.linspace(-4, 4, 33)
+    torch.testing.assert_close(a.tanh(), 2 * (2 * a).sigmoid() - 1)
+
+
+def test_a_linear_recurrence_is_a_sum():
+    """Without an activation function all steps can be computed at once."""
+    W, U, b = torch.randn(3, 2).double(), torch.randn(3, 3).double() / 3, torch.randn(3).double()
+    x, h = torch.randn(6, 2).double(), torch.zeros(3).double()
+    for x_t in x:
+        h = W @ x_t + U @ h + b
+    unrolled = sum(torch.linalg.matrix_power(U, k) @ (W @ x[5 - k] + b) for k in range(6))
+    torch.testing.assert_close(unrolled, h)
+
+
+def test_the_effect_of_a_letter_depends_on_the_state():
+    cell = ElmanCell(4, 2)
+    letter = torch.eye(4)[[2]]
+    with torch.no_grad():
+        first, second = (cell(letter, torch.full((1, 2), h)) for h in (0.0, 0.9))
+    assert not torch.allclose(first, second)
+
+
+# Errors.
+
+
+@pytest.fixture
+def by_hand(unhooked):
+    """The classes without shape checks of the test suite, as users import them."""
+    return unhooked("labml_nn.recurrent.elman")
+
+
+@pytest.mark.parametrize(
+    ("x", "state", "message"),
+    [
+        ((7, 4), None, r"\[7, 4\]; expected \[T, B, C\].*x\[:, None\]"),
+        ((0, 2, 4), None, r"\[0, 2, 4\]; expected \[T, B, C\] with at least one step"),
+        ((7, 2, 4), (2, 5), r"`state` has shape \[2, 5\]; expected \[1, 2, 5\]"),
+        ((7, 2, 4), (2, 2, 5), r"\[2, 2, 5\]; expected \[1, 2, 5\]"),
+        ((7, 2, 4), (1, 1, 5), r"\[1, 1, 5\]; expected \[1, 2, 5\]"),
+        ((7, 2, 4), (1, 2, 6), r"\[1, 2, 6\]; expected \[1, 2, 5\], \[L, B, N\]"),
+    ],
+)
+def test_wrong_inputs_and_states_are_explained(by_hand, x, state, message):
+    network = by_hand.Elman(4, 5)
+    with pytest.raises(ValueError, match=message):
+        network(torch.randn(x), None if state is None else torch.randn(state))
+
+
+def test_a_layer_explains_a_wrong_state(by_hand):
+    with pytest.raises(ValueError, match=r"\[1, 5\]; expected \[2, 5\], \[B, N\]"):
+        by_hand.ElmanLayer(4, 5)(torch.randn(7, 2, 4), torch.randn(1, 5))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "error", "message"),
+    [
+        (torch.zeros(0, 2).long(), ValueError, "empty"),
+        (torch.zeros(5, 2), TypeError, "integers"),
+        (torch.zeros(5).long(), ValueError, r"tokens\[:, None\]"),
+        (torch.full((5, 2), 11), ValueError, "holds 11; expected numbers from 0 to 10"),
+        (torch.full((5, 2), -1), ValueError, "holds -1"),
+    ],
+)
+def test_wrong_tokens_are_explained(by_hand, tokens, error, message):
+    model = by_hand.ElmanLanguageModel(by_hand.ElmanConfig(n_vocab=11, d_model=4, d_hidden=5))
+    with pytest.raises(error, match=message):
+        model(tokens)
+
+
+def test_a_state_of_another_batch_is_explained(by_hand):
+    model = by_hand.ElmanLanguageModel(by_hand.ElmanConfig(n_vocab=11, d_model=4, d_hidden=5))
+    tokens = torch.zeros(3, 2).long()
+    _, state = model(tokens)
+    with pytest.raises(ValueError, match=r"\[2, 2, 5\]; expected \[2, 1, 5\]"):
+        model(tokens[:, :1], state)
+
+
+def test_a_cell_without_an_output_size_can_replace_the_cell(by_hand):
+    """Any module that takes and returns what `ElmanCell` does."""
+    layer = by_hand.ElmanLayer(4, 5)
+    layer.cell = nn.GRUCell(4, 5)
+    states, _ = layer(torch.randn(7, 2, 4), torch.randn(2, 5))
+    assert states.shape == (7, 2, 5)
+
+
+def zeros(_, args, output):
+    return torch.utils._pytree.tree_map(torch.zeros_like, output)
+
+
+def test_hooks_of_submodules_have_their_effect():
+    model = ElmanLanguageModel(ElmanConfig(n_vocab=11, d_model=4, d_hidden=5)).eval()
+    tokens = torch.zeros(3, 2).long()
+    before = model(tokens)[0]
+    for module in (model.embedding, model.elman, model.elman.layers[1], model.output_projection):
+        handle = module.register_forward_hook(zeros)
+        assert not torch.allclose(model(tokens)[0], before)
+        handle.remove()
+    torch.testing.assert_close(model(tokens)[0], before)
