@@ -18,9 +18,9 @@ FAR = (0, 1, 2, 5, 10, 20, 30, 40, 50)
 
 def network():
     """*hell* goes in and *ello* should come out: each state is made of a letter and a state."""
-    parts, step = [], WIDTH / 4
+    parts, step = [], (WIDTH - 20) / 4
     for t, (letter, target) in enumerate(zip("hell", "ello", strict=True), 1):
-        middle = (t - 0.5) * step + 6
+        middle = (t - 0.5) * step + 18
         parts.append(text(middle, 14, target, "middle"))
         parts.append(arrow(middle, 50, middle, 20, "l t0"))
         parts.append(text(middle + 6, 40, "Q"))
@@ -28,9 +28,10 @@ def network():
         parts.append(arrow(middle, 112, middle, 77, "l t0"))
         parts.append(text(middle + 6, 98, "W"))
         parts.append(box(middle, 112, 30, 26, letter, 4))
-        parts.append(arrow(middle - step + 19, 63, middle - 19, 63, "l t4"))
-        parts.append(text(middle - step / 2, 57, "U", "middle"))
-    parts.append(text(6, 82, "h₀ = 0", "start"))
+        begin = middle - step + 19 if t > 1 else 14.0
+        parts.append(arrow(begin, 63, middle - 19, 63, "l t4"))
+        parts.append(text((begin + middle - 19) / 2, 57, "U", "middle"))
+    parts.append(text(5, 67, "0", "middle"))
     return Figure(
         [Panel(WIDTH, 142, tuple(parts))],
         "Four steps, side by side. At each step an arrow W leads from a letter of hell to the "
@@ -83,9 +84,9 @@ def vanishing():
     for tone, lengths in enumerate(curves.values()):
         plot.line(FAR, lengths, tone)
     for name, at, factor, side in (
-        ("ρ = 0.5", 20, 3, "start"),
+        ("ρ = 0.5", 20, 1e-3, "end"),
         ("ρ = 1.0", 30, 8, "start"),
-        ("trained", 30, 1e-3, "end"),
+        ("trained", 40, 1e-3, "end"),
         ("ρ = 1.5", 50, 2e-2, "end"),
         ("ρ = 2.0", 40, 30, "end"),
     ):

@@ -40,9 +40,9 @@ def attention():
 
 @torch.no_grad()
 def units():
-    """Hidden units that are easy to read, along two speeches."""
+    """Hidden units that are easy to read, along a speech."""
     model, vocabulary = _trained("elman")
-    said = "EMILIA:\nMy lord!\n\nROMEO:\nSpeak"
+    said = "EMILIA:\nMy lord!"
     state, rows = None, []
     for token in torch.tensor([vocabulary.index(letter) for letter in said]):
         _, state = model(token[None, None], state)
@@ -50,14 +50,14 @@ def units():
     panel = heat_map(
         [list(row) for row in zip(*rows, strict=True)],
         title="two hidden units",
-        rows=["layer 2, unit 30", "layer 1, unit 60"],
+        rows=["unit 30", "unit 60"],
         columns=[letter.replace("\n", "↵").replace(" ", "␣") for letter in said],
         most=1.0,
     )
     return Figure(
         [panel],
-        "Two hidden units along two speeches: the first is negative in the names of the speakers "
-        "and positive elsewhere, the second is positive at vowels.",
+        "Two hidden units along a speech: unit 30 of layer 2 is negative in the name of the "
+        "speaker and positive elsewhere, unit 60 of layer 1 is positive at vowels.",
         live="units",
     )
 

@@ -104,7 +104,7 @@ live.panel.fill = (panel) => {
     group("Hidden units", el("p", {}, "Blue is positive, red negative. Point at the map, or choose with the controls."),
       layers, units, pair(map, el("div", {}, strip, sentence))),
     pair(
-      group("The gradient that reaches back", el("p", {}, "Of the log-probability of the likeliest next character, with respect to the hidden states of each step; four powers of ten from dark to white."), reach, reached),
+      group("The gradient that reaches back", el("p", {}, "How much the prediction after the last character would change with the hidden states of each step. The stronger the colour, the longer the gradient; the shades span four powers of ten."), reach, reached),
       group("What remains of a change", place, remains, remained)),
     pair(group("Next character", next), group("Write on", writer)),
   );

@@ -73,8 +73,8 @@ before the first letter is zero.
 Look at the last two rows. The letter is the same, and so is $W x_t$. But the states
 differ, because unit 1 now says: "the letter before this one was an *l*, too".
 
-From the state to a prediction it is one more matrix, called $Q$ here. It turns the
-state into one score for each letter, and these scores are called **logits**:
+One more matrix leads from the state to a prediction. We call it $Q$. It turns the state
+into one score for each letter, and these scores are called **logits**:
 
 $$Q = \begin{pmatrix} 0 & 0 \\ 0 & -4 \\ -4 & 4 \\ 4 & 0 \end{pmatrix}
   \begin{matrix} \text{h} \\ \text{e} \\ \text{l} \\ \text{o} \end{matrix}$$
@@ -249,22 +249,6 @@ from labml_nn.language_model import LanguageModel, LanguageModelConfig
 
 __all__ = ["Elman", "ElmanCell", "ElmanConfig", "ElmanLanguageModel", "ElmanLayer"]
 
-# ## Activation functions
-#
-# The paper's $f$ is the sigmoid, from 0 to 1. Tanh is the sigmoid stretched to the
-# range from −1 to 1, $\tanh(a) = 2 \sigma(2 a) - 1$. Its slope at zero is 1 instead of
-# 1/4, so gradients shrink less. The slope of the ReLU is 1 for every positive $a$, but
-# its states can grow without bound.
-#
-# Why an $f$ at all? Without it the recurrence unrolls to a sum of linear maps of the
-# inputs, and a constant. Stacking such layers would not help, and no such sum computes
-# an exclusive or, for example ([exercise 1](#exercises)).
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "tanh": torch.tanh,
-    "sigmoid": torch.sigmoid,
-    "relu": torch.relu,
-}
-
 
 class ElmanCell(nn.Module):
     r"""
@@ -316,6 +300,23 @@ class ElmanCell(nn.Module):
         # the same letter can have another effect in another state.
         a = self.input(x_t) + self.recurrent(h)
         return ACTIVATIONS[self.nonlinearity](a)
+
+
+# ## Activation functions
+#
+# The paper's $f$ is the sigmoid, from 0 to 1. Tanh is the sigmoid stretched to the
+# range from −1 to 1, $\tanh(a) = 2 \sigma(2 a) - 1$. Its slope at zero is 1 instead of
+# 1/4, so gradients shrink less. The slope of the ReLU is 1 for every positive $a$, but
+# its states can grow without bound.
+#
+# Why an $f$ at all? Without it the recurrence unrolls to a sum of linear maps of the
+# inputs, and a constant. Stacking such layers would not help, and no such sum computes
+# an exclusive or, for example ([exercise 1](#exercises)).
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "relu": torch.relu,
+}
 
 
 class ElmanLayer(nn.Module):
@@ -539,19 +540,8 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
     ## Language model
 
     You know [the plainest model](#training): embedding, recurrence, linear output. This
-    one adds three refinements, each with a reason.
-
-    **Projections.** $P$ widens embeddings from $C$ to $N$ features, and $Q$ narrows the
-    states again. So embeddings may be narrower than states. With a large vocabulary
-    this saves most of the parameters.
-
-    **Tied embeddings.** The output compares the $C$ features $o_t$ with each embedding,
-    and a token is likely if both point in the same direction ([@press2017using]). Then
-    what is learned about a token as an input helps to predict it, and $V C$ parameters
-    are saved.
-
-    **A scale.** The factor $s$ gives embeddings the right size for each of their two
-    uses.
+    one adds three refinements: projections $P$ and $Q$ around the recurrence,
+    embeddings that serve the output, too, and a scale $s$.
 
     \begin{align}
     x_t &= \phi(P \, s E_{w_t} + r) \\
@@ -585,26 +575,34 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
         self.dropout = nn.Dropout(config.dropout_prob)
         self.output_dropout = nn.Dropout(config.output_dropout_prob)
 
-        # A tied output has no matrix of its own. Only the bias is new.
+        # **Tied embeddings.** The output compares its $C$ features $o_t$ with each
+        # embedding, and a token is likely if both point in the same direction
+        # ([@press2017using]). Then what is learned about a token as an input helps to
+        # predict it, and the $V C$ parameters of another matrix are saved.
         self.output_weight: nn.Parameter | None = None
         if not config.tied:
             self.output_weight = nn.Parameter(torch.empty(config.n_vocab, d_model))
         self.output_bias = nn.Parameter(torch.zeros(config.n_vocab))
 
-        # If $C = N$ and there is no $\phi$, the projections are left out: two linear
-        # maps in a row could be one. Are $P$ and the $W$ of the first layer not two
-        # such maps as well? They are, and one matrix of 256 × 128 could replace them by
-        # default, with 32,768 weights instead of 98,304. We keep both, so that all
-        # layers have one shape and $\phi$ is the only difference between the variants.
-        # [Generation](../../kernels/elman.py#ElmanStep) multiplies them in advance.
+        # **Projections.** $P$ widens embeddings from $C$ to $N$ features, and $Q$
+        # narrows the states again. So embeddings may be narrower than states. With a
+        # large vocabulary this saves most of the parameters. Between equal widths and
+        # without $\phi$ they are left out, because two linear maps in a row could be
+        # one.
         self.input_projection: nn.Module = nn.Identity()
         self.output_projection: nn.Module = nn.Identity()
+
+        # Are $P$ and the $W$ of the first layer not two such maps as well? By default
+        # they are, and one matrix of 256 × 128 could replace them, with 32,768 weights
+        # instead of 98,304. We keep both, so that all layers have one shape and $\phi$
+        # is the only difference between the variants.
+        # [Generation](../../kernels/elman.py#ElmanStep) multiplies them in advance.
         if d_model != d_hidden or config.tanh_projections:
             self.input_projection = nn.Linear(d_model, d_hidden)
             self.output_projection = nn.Linear(d_hidden, d_model)
         self.activation = nn.Tanh() if config.tanh_projections else nn.Identity()
 
-        # Two uses, two scales. Entries of $E$ have variance $1 / C$. Multiplied by
+        # **Two uses, two scales.** Entries of $E$ have variance $1 / C$. Multiplied by
         # $\sqrt{C}$, embeddings are inputs of variance 1. In the output they are not
         # multiplied, so logits are small, and the first prediction is nearly uniform:
         # for 65 characters its loss is about 4.2 nats, and $\ln 65 = 4.17$.
@@ -631,8 +629,8 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
         padding = self.config.padding_token
         mask = None if padding is None else tokens != padding
 
-        # Look up the embeddings. The product with $P$ does not depend on the state, so
-        # it is computed for all steps at once.
+        # Look up the embeddings, and project them. None of this depends on the state,
+        # so it is computed for all steps at once.
         e = self.embedding_dropout(self.embedding(tokens) * self.scale)
         x = self.activation(self.input_projection(e))
 
@@ -706,10 +704,10 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 # The network has learned to store its state in units near −1 or 1, where small
 # disturbances do not harm. But such a unit also passes hardly any gradient.
 #
-# **Clipping.** Before each update we scale the gradient $g$ of all parameters down if
-# its length exceeds a threshold $\theta$:
+# **Clipping.** Before each update we scale the gradient $G$ of all parameters down if
+# its length exceeds a threshold $\theta$ (1 in the program):
 #
-# $$g \leftarrow \min\left(1, \frac{\theta}{\|g\|}\right) g$$
+# $$G \leftarrow \min\left(1, \frac{\theta}{\|G\|}\right) G$$
 #
 # Its direction stays the same, but no single update can be too large. This cures
 # explosion. It does not restore what has vanished, because clipping can only make a
