@@ -14,7 +14,7 @@ of range a `ValueError`, and the error names the argument: `check_sizes(d_model=
 raises "`d_model` (0) must be at least 1".
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any, ClassVar, TypeVar
@@ -106,6 +106,22 @@ def check_heads(heads: int, d_model: int) -> None:
             f"`d_model` ({d_model}) must be divisible by `heads` ({heads}); "
             f"try {d_model + heads - d_model % heads}"
         )
+
+
+def check_attention(
+    heads: int,
+    d_model: int,
+    dropout_prob: float,
+    d_k: int | None,
+    d_v: int | None,
+) -> None:
+    """`None` is the default width of a head, for which `heads` divides `d_model`."""
+    check_probability(dropout_prob=dropout_prob)
+    check_sizes(heads=heads, d_model=d_model)
+    if d_k is None or d_v is None:
+        check_heads(heads, d_model)
+    widths = {"d_k": d_k, "d_v": d_v}
+    check_sizes(**{name: size for name, size in widths.items() if size is not None})
 
 
 def check_known(what: str, name: str, known: Iterable[str]) -> None:
@@ -248,3 +264,80 @@ def check_sequence(x: Tensor, state: Tensor | None, units: int, *layers: int) ->
             f"{[*layers, x.shape[1], units]}, {axes}: pass what was returned for the "
             "chunk before, or None at the start"
         )
+
+
+def check_attention_inputs(query: Tensor, key: Tensor, value: Tensor) -> None:
+    """
+    ## Inputs and masks of attention
+
+    Queries, keys and values are batches of sequences, with as many values as keys.
+    """
+    if query.dim() == key.dim() == value.dim() == 3 and len(key) == len(value):
+        return
+    for name, x in (("query", query), ("key", key), ("value", value)):
+        if x.dim() != 3:
+            hint = f"; for one sequence use {name}[:, None]" if x.dim() == 2 else ""
+            raise ValueError(
+                f"`{name}` has shape {list(x.shape)}; expected [T, B, C]{hint}"
+            )
+    raise ValueError(
+        f"`key` has {len(key)} positions and `value` {len(value)}; each key needs its "
+        "value"
+    )
+
+
+def check_mask(
+    mask: Tensor, query_shape: Sequence[int], key_shape: Sequence[int], heads: int
+) -> None:
+    """
+    A mask is `[T|1, S, B|1]` or `[T|1, S, B|1, H|1]`. Others are refused even where
+    they would broadcast, because then they would hide something else.
+    """
+    if not isinstance(mask, Tensor):
+        raise TypeError(
+            f"`mask` is a {type(mask).__name__}; expected a tensor of torch.bool, such "
+            "as torch.tensor(mask)"
+        )
+    if mask.is_floating_point():
+        raise TypeError(
+            f"`mask` has dtype {mask.dtype}; expected torch.bool, True = may attend; "
+            "mask == 0 converts a mask that is added to scores"
+        )
+    (queries, batch), keys = query_shape[:2], key_shape[0]
+    sizes = ((queries, 1), (keys,), (batch, 1), (heads, 1))
+
+    def fits(mask: Tensor) -> bool:
+        axes = zip(mask.shape, sizes, strict=False)
+        return mask.dim() in (3, 4) and all(size in known for size, known in axes)
+
+    if not fits(mask):
+        hints = (hint for hint, axes in REORDERED if _is_mended(mask, axes, fits))
+        hint = next(hints, "")
+        raise ValueError(
+            f"`mask` has shape {list(mask.shape)}; expected [T or 1, S, B or 1], or "
+            f"the same with [H or 1] as a fourth axis, with T = {queries}, S = {keys}, "
+            f"B = {batch}, H = {heads}{hint and f'; try {hint}'}"
+        )
+
+
+# Masks with another order of axes, or without one of them: what mends them, and where
+# their axes go.
+REORDERED: tuple[tuple[str, tuple[int | None, ...]], ...] = (
+    ("mask[:, :, None], which adds a batch axis", (0, 1, None)),
+    ("mask[None], which adds an axis for the queries", (None, 0, 1)),
+    ("mask.T[None], which makes [1, S, B] of [B, S]", (None, 1, 0)),
+    ("mask.permute(1, 2, 0), which makes [T, S, B] of [B, T, S]", (1, 2, 0)),
+    ("mask.permute(2, 3, 0, 1), from [B, H, T, S] to [T, S, B, H]", (2, 3, 0, 1)),
+)
+
+
+def _is_mended(
+    mask: Tensor, axes: tuple[int | None, ...], fits: Callable[[Tensor], bool]
+) -> bool:
+    kept = [axis for axis in axes if axis is not None]
+    if len(kept) != mask.dim():
+        return False
+    moved = mask.permute(kept)
+    for place, axis in enumerate(axes):
+        moved = moved.unsqueeze(place) if axis is None else moved
+    return fits(moved)

@@ -266,6 +266,8 @@ def forward(
     """
     if not _is_supported(module, query):
         return NotImplemented
+    if not query.dim() == key.dim() == value.dim() == 3 or len(key) != len(value):
+        return NotImplemented  # the reference raises the error
     if module.attn is not None:
         module.attn = None
     try:
@@ -276,9 +278,13 @@ def forward(
     if cache is not None:
         k, v = cache.append(k, v)
     has_fit = _fit(q, k, v)
-    causal = has_fit and mask is not None and is_causal(mask, len(q), len(k))
+    causal = False
     if mask is not None:
-        mask = None if causal else module.prepare_mask(mask, q.shape, k.shape)
+        mask = module.prepare_mask(mask, q.shape, k.shape)
+        causal = (
+            has_fit and mask.shape[3] == 1 and is_causal(mask[..., 0], len(q), len(k))
+        )
+        mask = None if causal else mask
     if has_fit:
         x = fused_attention(module, q, k, v, mask, causal=causal)
     else:  # The definition says what is wrong with them.

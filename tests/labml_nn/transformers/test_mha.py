@@ -194,7 +194,13 @@ def test_integer_masks_of_older_code(unhooked, vectors):
 @pytest.mark.parametrize(
     ("mask", "error", "message"),
     [
-        (torch.ones(T, S).bool(), ValueError, r"\[5, 7\]; .* B = 2; mask\[:, :, None\]"),
+        (torch.ones(T, S).bool(), ValueError, r"\[5, 7\]; .* B = 2, .* mask\[:, :, None\]"),
+        (torch.ones(S, B).bool(), ValueError, r"\[7, 2\]; .* mask\[None\]"),
+        (torch.ones(B, S).bool(), ValueError, r"\[2, 7\]; .* mask\.T\[None\]"),
+        (torch.ones(B, T, S).bool(), ValueError, r"\[2, 5, 7\]; .* mask\.permute\(1, 2, 0\)"),
+        (torch.ones(B, H, T, S).bool(), ValueError, r"mask\.permute\(2, 3, 0, 1\)"),
+        (torch.ones(T, S, B, 2).bool(), ValueError, r"\[5, 7, 2, 2\].* H = 3$"),
+        ([[True]], TypeError, r"`mask` is a list; .* torch\.tensor\(mask\)"),
         (torch.ones(S, T, 1).bool(), ValueError, r"\[7, 5, 1\]"),
         (torch.ones(T, 1, 1).bool(), ValueError, r"\[5, 1, 1\]"),
         (torch.ones(T, S, 3).bool(), ValueError, r"\[5, 7, 3\]"),
@@ -205,6 +211,37 @@ def test_masks_that_do_not_fit(unhooked, vectors, mask, error, message):
     attention = unhooked(MODULE).MultiHeadAttention(H, C)
     with pytest.raises(error, match=message):
         attention(**vectors, mask=mask)
+
+
+def test_a_mask_for_each_head(vectors):
+    """Each head sees what it would see if its mask were that of all heads."""
+    attention = MultiHeadAttention(H, C).eval()
+    mask = torch.rand(T, S, B, H) < 0.5
+    mask[1, :, 0, 2] = False
+    weights = recorded(attention, **vectors, mask=mask)
+    for head in range(H):
+        expected = recorded(attention, **vectors, mask=mask[..., head])
+        torch.testing.assert_close(weights[..., head], expected[..., head])
+    shared = attention(**vectors, mask=lower_triangle())
+    for same in (lower_triangle()[..., None], lower_triangle()[..., None].expand(T, S, B, H)):
+        torch.testing.assert_close(attention(**vectors, mask=same), shared)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({"query": torch.randn(T, C)}, r"`query` has shape \[5, 12\]; .*query\[:, None\]"),
+        ({"value": torch.randn(S - 1, B, C)}, r"`key` has 7 positions and `value` 6"),
+        (
+            {"key": torch.randn(S, B, 1, C)},
+            r"`key` has shape \[7, 2, 1, 12\]; expected \[T, B, C\]$",
+        ),
+    ],
+)
+def test_inputs_that_do_not_fit(unhooked, vectors, inputs, message):
+    attention = unhooked(MODULE).MultiHeadAttention(H, C)
+    with pytest.raises(ValueError, match=message):
+        attention(**vectors | inputs)
 
 
 @settings(deadline=None, max_examples=20)
@@ -266,13 +303,13 @@ def test_dropout_lets_no_masked_key_in():
     assert (result[:, 0, 0] <= 2 * value[:, 0, 0] + 1e-3).all()
 
 
-def test_weights_are_recorded_before_dropout_and_not_copied(vectors):
+def test_weights_are_recorded_before_dropout(vectors):
     attention = MultiHeadAttention(H, C, dropout_prob=0.5)
     weights = recorded(attention, **vectors)
     assert weights.shape == (T, S, B, H) and not weights.requires_grad
     torch.testing.assert_close(weights.sum(dim=1), torch.ones(T, B, H))
     for twin in (copy.deepcopy(attention), pickle.loads(pickle.dumps(attention))):
-        assert twin.attn is None and attention.attn is weights
+        assert twin.eval()(**vectors).isfinite().all()
 
 
 def test_a_kernel_leaves_no_old_weights(vectors, implementation):

@@ -1,7 +1,4 @@
-"""Runs of multi-head attention: to itself, to another sequence, with a cache, with wrong masks."""
-
-import contextlib
-import copy
+"""Runs of multi-head attention: to itself, to another sequence, with a cache."""
 
 import torch
 
@@ -10,11 +7,10 @@ from labml_nn.transformers.utils import padding_mask, subsequent_mask
 
 
 def trace_self_attention(T, B, H, D, C):
-    """With dropout and without, all positions and the earlier ones; and in a copy."""
+    """With dropout and without, all positions and the earlier ones."""
     attention, x = MultiHeadAttention(H, C), torch.randn(T, B, C)
     attention(query=x, key=x, value=x)
-    attention = copy.deepcopy(attention).eval()
-    attention(query=x, key=x, value=x, mask=subsequent_mask(T))
+    attention.eval()(query=x, key=x, value=x, mask=subsequent_mask(T))
 
 
 def trace_cross_attention(T, S, B, H, D, Dv, C):
@@ -31,11 +27,3 @@ def trace_generation(T, B, H, D, Dv, C):
     for _ in range(2):
         x = torch.randn(T, B, C)
         attention(query=x, key=x, value=x, cache=cache)
-
-
-def trace_refused_masks(T, S, B, H, D, C):
-    """A mask that is added to scores elsewhere, and one without the axis of the batch."""
-    attention = MultiHeadAttention(H, C)
-    for mask in (torch.zeros(T, S, 1), torch.ones(T, S, dtype=torch.bool)):
-        with contextlib.suppress(TypeError, ValueError):
-            attention.prepare_mask(mask, (T, B), (S, B))
