@@ -293,6 +293,8 @@ def check_mask(
     A mask is `[T|1, S, B|1]` or `[T|1, S, B|1, H|1]`. Others are refused even where
     they would broadcast, because then they would hide something else.
     """
+    (queries, batch), keys = query_shape[:2], key_shape[0]
+    allowed = ((queries, 1), (keys,), (batch, 1), (heads, 1))
     if not isinstance(mask, Tensor):
         raise TypeError(
             f"`mask` is a {type(mask).__name__}; expected a tensor of torch.bool, such "
@@ -303,20 +305,20 @@ def check_mask(
             f"`mask` has dtype {mask.dtype}; expected torch.bool, True = may attend; "
             "mask == 0 converts a mask that is added to scores"
         )
-    (queries, batch), keys = query_shape[:2], key_shape[0]
-    sizes = ((queries, 1), (keys,), (batch, 1), (heads, 1))
 
     def fits(mask: Tensor) -> bool:
-        axes = zip(mask.shape, sizes, strict=False)
+        axes = zip(mask.shape, allowed, strict=False)
         return mask.dim() in (3, 4) and all(size in known for size, known in axes)
 
     if not fits(mask):
         hints = (hint for hint, axes in REORDERED if _is_mended(mask, axes, fits))
         hint = next(hints, "")
+        named = zip("TSBH", allowed, strict=True)
+        sizes = ", ".join(f"{axis} = {known[0]}" for axis, known in named)
         raise ValueError(
             f"`mask` has shape {list(mask.shape)}; expected [T or 1, S, B or 1], or "
-            f"the same with [H or 1] as a fourth axis, with T = {queries}, S = {keys}, "
-            f"B = {batch}, H = {heads}{hint and f'; try {hint}'}"
+            f"the same with [H or 1] as a fourth axis, with {sizes}"
+            f"{hint and f'; try {hint}'}"
         )
 
 

@@ -148,7 +148,7 @@ def example():
 
 
 RESULTS = Path(__file__).parents[1] / "results"
-SAID = "ROMEO:\nWhat is thy name"
+SAID = "ROMEO:\nWhat is thy"
 #: The heads that the page names: the line break after a name, and the character before.
 TRAINED = ((1, 0), (2, 0))
 
@@ -171,7 +171,7 @@ def trained():
                 across="key",
                 rows=letters,
                 columns=letters,
-                cell=11.0,
+                cell=14.0,
                 most=1.0,
             )
         )

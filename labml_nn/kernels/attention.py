@@ -51,6 +51,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend
 
+from labml_nn.checks import check_attention_inputs
 from labml_nn.kernels import kernel_for
 from labml_nn.transformers.mha import (
     KVCache,
@@ -266,8 +267,7 @@ def forward(
     """
     if not _is_supported(module, query):
         return NotImplemented
-    if not query.dim() == key.dim() == value.dim() == 3 or len(key) != len(value):
-        return NotImplemented  # the reference raises the error
+    check_attention_inputs(query, key, value)
     if module.attn is not None:
         module.attn = None
     try:

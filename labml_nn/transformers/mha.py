@@ -43,9 +43,9 @@ the features, as we shall see.
 
 | token | features $x$ | query $q$ | key $k$ | value $v$ |
 |:--|:--|:--|:--|:--|
-| the | $(1, 0, 0, 0)$ | $(0, 0, 2, 0)$ | $(0, 1, 0, 2)$ | $(1, 1)$ |
-| dog | $(0, 1, 0, 1)$ | $(1, 0, 0, 2)$ | $(1, 0, 1, 0)$ | $(10, 0)$ |
-| sleeps | $(0, 0, 1, 1)$ | $(2, 0, 2, 0)$ | $(1, 1, 0, 0)$ | $(0, 10)$ |
+| the | (1, 0, 0, 0) | (0, 0, 2, 0) | (0, 1, 0, 2) | (1, 1) |
+| dog | (0, 1, 0, 1) | (1, 0, 0, 2) | (1, 0, 1, 0) | (10, 0) |
+| sleeps | (0, 0, 1, 1) | (2, 0, 2, 0) | (1, 1, 0, 0) | (0, 10) |
 
 The network has learned three matrices, and you get a query with one product, $q = x
 W^Q$. Keys and values are $k = x W^K$ and $v = x W^V$. Such a product, which turns
@@ -58,15 +58,15 @@ W^K = \begin{pmatrix} 0 & 1 & 0 & 2 \\ 0 & 0 & 1 & 0 \\ 0 & 1 & 0 & 0 \\ 1 & 0 &
 W^V = \begin{pmatrix} 1 & 1 \\ 10 & 0 \\ 0 & 10 \\ 0 & 0 \end{pmatrix}$$
 
 *Sleeps* is a verb and has to do with something alive. Its third and fourth feature are
-1, so its query is the third row of $W^Q$ plus the fourth: $(1, 0, 2, 0) + (1, 0, 0, 0)
-= (2, 0, 2, 0)$. Try the key of *dog* in the same way, with the second and fourth row of
+1, so its query is the third row of $W^Q$ plus the fourth: (1, 0, 2, 0) + (1, 0, 0, 0) =
+(2, 0, 2, 0). Try the key of *dog* in the same way, with the second and fourth row of
 $W^K$.
 
 Now *sleeps* takes four steps:
 
 1. **Compare** its query with each key by a dot product: multiply number by number, then
-   add up. For *dog* that is $2 \cdot 1 + 0 \cdot 0 + 2 \cdot 1 + 0 \cdot 0 = 4$. The
-   more two vectors point the same way, the larger it is.
+   add up. For *dog* that is 2·1 + 0·0 + 2·1 + 0·0 = 4. The more two vectors point the
+   same way, the larger it is.
 2. **Scale**: divide by $\sqrt 4$, because queries and keys have 4 numbers. The result
    is the **score** $e$ of each key.
 3. **Softmax**: take $\exp(e)$ of each score and divide it by the sum of all. Any
@@ -75,13 +75,13 @@ Now *sleeps* takes four steps:
 
 | token | $q \cdot k$ | score $e$ | $\exp(e)$ | weight $A$ | weight times value |
 |:--|--:|--:|--:|--:|:--|
-| the | 0 | 0 | 1.000 | 0.090 | $(0.09, 0.09)$ |
-| dog | 4 | 2 | 7.389 | 0.665 | $(6.65, 0.00)$ |
-| sleeps | 2 | 1 | 2.718 | 0.245 | $(0.00, 2.45)$ |
-| sum | | | 11.107 | 1.000 | $(6.74, 2.54)$ |
+| the | 0 | 0 | 1.000 | 0.090 | (0.09, 0.09) |
+| dog | 4 | 2 | 7.389 | 0.665 | (6.65, 0.00) |
+| sleeps | 2 | 1 | 2.718 | 0.245 | (0.00, 2.45) |
+| sum | | | 11.107 | 1.000 | (6.74, 2.54) |
 
-*Dog* gets two thirds of the attention of *sleeps*, and most of the result, $(6.74,
-2.54)$, is the value of *dog*. What if all scores were equal? Then you would get the
+*Dog* gets two thirds of the attention of *sleeps*, and most of the result, (6.74,
+2.54), is the value of *dog*. What if all scores were equal? Then you would get the
 plain average of the values. And if one score were far above the others, you would get
 its value alone, as from a dictionary.
 
@@ -200,13 +200,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from labml_nn.checks import (
-    check_attention,
-    check_attention_inputs,
-    check_bool,
-    check_mask,
-    check_sizes,
-)
+from labml_nn.checks import check_attention, check_bool, check_mask, check_sizes
 from labml_nn.kernels import reference
 
 __all__ = ["KVCache", "MultiHeadAttention", "PrepareForMultiHeadAttention"]
@@ -340,15 +334,20 @@ class MultiHeadAttention(nn.Module):
         | both together | `[T, T, B]` | |
         | one for each head | `[T\|1, S, B\|1, H]` | |
 
-        The page about [masks](utils.py) makes them.
-
-        > [!WARNING]
-        > PyTorch has two opposite conventions. In `F.scaled_dot_product_attention`
-        > `True` means *visible*, as here. In `nn.MultiheadAttention` `True` means
-        > *hidden*, and you have to pass `~mask`. Floating-point masks, which PyTorch
-        > adds to the scores, are refused here, because their 0 means visible.
+        The page about [masks](utils.py) makes them. Do you have a mask from elsewhere?
+        Compare the [conventions](#mask-conventions) first.
         """
-        check_mask(mask, query_shape, key_shape, self.heads)
+        # Other shapes could broadcast without an error, and hide other keys.
+        if (
+            not isinstance(mask, Tensor)
+            or mask.is_floating_point()
+            or mask.dim() not in (3, 4)
+            or mask.shape[0] not in (1, query_shape[0])
+            or mask.shape[1] != key_shape[0]
+            or mask.shape[2] not in (1, query_shape[1])
+            or mask.shape[3:] not in ((), (1,), (self.heads,))
+        ):
+            check_mask(mask, query_shape, key_shape, self.heads)
 
         # If the heads share a mask, it has no axis for them yet.
         return mask.bool() if mask.dim() == 4 else mask.bool().unsqueeze(-1)
@@ -374,8 +373,8 @@ class MultiHeadAttention(nn.Module):
         the weights. Do you want to see them in `attn`? Run the module in `with
         labml_nn.kernels.disabled():`.
         """
-        # **Compare** each query with each key, like $(2, 0, 2, 0)$ of *sleeps* with
-        # $(1, 0, 1, 0)$ of *dog*. The result is 4.
+        # **Compare** each query with each key, for example (2, 0, 2, 0) of *sleeps* with
+        # (1, 0, 1, 0) of *dog*. The result is 4.
         scores = self.get_scores(query, key)
 
         # **Scale.** Why divide by $\sqrt{d_k}$? A dot product is a sum of $d_k$ terms.
@@ -400,9 +399,9 @@ class MultiHeadAttention(nn.Module):
             scores = scores.masked_fill(~(mask | fully_masked), -math.inf)
 
         # **Softmax** over axis 1, the keys, because the weights of one *query* sum to
-        # 1. Does `dim=1` mix the sequences of the batch? No, they are axis 2, and each
-        # keeps its own sums. But `dim=0` would be wrong, and nothing would fail. Each
-        # weight would depend on later queries, and the future would leak.
+        # one. Does `dim=1` mix the sequences of the batch? No, they are axis 2, and
+        # each has its own sums. But `dim=0` would be wrong, although nothing fails.
+        # Each weight would depend on later queries, and the future would leak.
         attn = self.softmax(scores)
         if mask is not None:
             attn = attn.masked_fill(fully_masked, 0.0)
@@ -437,8 +436,6 @@ class MultiHeadAttention(nn.Module):
 
         Returns a vector for each query, `[T, B, C]`.
         """
-        check_attention_inputs(query, key, value)
-
         # Project the features of each token into queries, keys and values for all
         # heads. Each of these three lines is an $x W$ of the example.
         q = self.query(query)
@@ -568,6 +565,20 @@ class KVCache:
 #
 # </details>
 
+# ## Mask conventions
+#
+# PyTorch has two opposite conventions, and a mask with the wrong one raises no error:
+#
+# | Function | `True` means | Our mask for it |
+# |:--|:--|:--|
+# | `MultiHeadAttention`, this page | visible | `mask` |
+# | `F.scaled_dot_product_attention` | visible | `mask`, with other axes |
+# | `nn.MultiheadAttention` | *hidden* | `~mask`, with other axes |
+#
+# Both also take floating-point masks, which they *add* to the scores. There 0 means
+# visible and $-\infty$ hidden. This page refuses such masks, because as booleans they
+# would mean the opposite. Pass `mask == 0` instead.
+#
 # ## Why the square root
 #
 # What does a large score do to the gradient? The derivative of a weight with respect to
