@@ -9,6 +9,7 @@ from labml_nn.transformers.utils import combine_masks, padding_mask, subsequent_
 from pylit.figures.draw import Figure, heat_map
 
 SIZE, LENGTH = 6, 4
+TOKENS = ("the", "dog", "sleeps", "here", "(pad)", "(pad)")
 
 
 def three():
@@ -22,7 +23,7 @@ def three():
     }
     counts = [int(mask.sum()) for mask in masks.values()]
     return Figure(
-        [_panel(name, mask[:, :, 0]) for name, mask in masks.items()],
+        [_panel(name, mask[:, :, 0], rows=TOKENS) for name, mask in masks.items()],
         f"Three tables of {SIZE} queries by {SIZE} keys. The causal one is filled on and below "
         f"its diagonal, {counts[0]} squares; that for padding in the first {LENGTH} columns, "
         f"{counts[1]} squares; and both together where both are, {counts[2]} squares.",
@@ -69,16 +70,16 @@ def _reached(rows, x):
     return torch.stack(found)
 
 
-def _panel(title, mask, side=22.0):
+def _panel(title, mask, side=22.0, rows=None):
     labels = [str(i) for i in range(len(mask))]
     return heat_map(
         mask.tolist(),
         title=title,
         down="query",
         across="key",
-        rows=labels,
+        rows=rows or labels,
         columns=labels,
         cell=side,
         frames=True,
-        width=len(mask) * side + 30,
+        width=len(mask) * side + (60 if rows else 30),
     )

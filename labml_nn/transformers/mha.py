@@ -113,7 +113,7 @@ weights = (q @ k.T / 4**0.5).softmax(dim=1)
 print(weights @ v)  # the last row is what sleeps receives
 ```
 
-![A row for each query: *the* looks for its noun, *dog* for its article, *sleeps* for
+![A row for each query: "the" looks for its noun, "dog" for its article, "sleeps" for
 its subject.](figure:mha.example)
 
 ## Several heads
@@ -373,8 +373,8 @@ class MultiHeadAttention(nn.Module):
         the weights. Do you want to see them in `attn`? Run the module in `with
         labml_nn.kernels.disabled():`.
         """
-        # **Compare** each query with each key, for example (2, 0, 2, 0) of *sleeps* with
-        # (1, 0, 1, 0) of *dog*. The result is 4.
+        # **Compare** each query with each key, for example (2, 0, 2, 0) of *sleeps*
+        # with (1, 0, 1, 0) of *dog*. The result is 4.
         scores = self.get_scores(query, key)
 
         # **Scale.** Why divide by $\sqrt{d_k}$? A dot product is a sum of $d_k$ terms.
@@ -549,21 +549,6 @@ class KVCache:
 # batch, and the [Feedback Transformer](feedback/__init__.py) computes step by step. Do
 # you have `[B, T, C]`? Transpose it once, with `x.transpose(0, 1)`. If you forget it,
 # nothing fails, but the tokens attend to other *sequences* of the batch.
-#
-# <details><summary>Pseudo-code</summary>
-#
-# $$\begin{array}{l}
-# \textbf{procedure } \text{MultiHeadAttention}(X, Y, Z, M) \\
-# \quad \textbf{for } h = 1, \dots, H \\
-# \quad\quad Q, K, V \gets X W_h^Q + b_h^Q,\; Y W_h^K + b_h^K,\; Z W_h^V + b_h^V \\
-# \quad\quad e \gets Q K^\top / \sqrt{d_k}, \quad e_{ts} \gets -\infty
-#     \text{ where not } M_{ts} \\
-# \quad\quad A \gets \text{softmax}(e), \quad A_t \gets 0 \text{ where no } M_{ts} \\
-# \quad\quad o_h \gets \text{dropout}(A) \, V \\
-# \quad \textbf{return } [o_1, \dots, o_H]\, W^O + b^O
-# \end{array}$$
-#
-# </details>
 
 # ## Mask conventions
 #

@@ -2,31 +2,47 @@ r"""
 ---
 title: Attention masks
 summary: >
-  Boolean masks for causal attention and for padding, and their combination.
+  Which tokens a token may not see: the future, and padding. Boolean masks for both, and
+  their combination.
 ---
 
-A mask says for every pair of positions whether query $t$ of sequence $b$ may attend to
-key $s$:
+In [attention](mha.py) each token looks at the other tokens. But some of them it must
+not see, and a **mask** says which. There are two reasons to hide a token.
+
+**It comes later.** Suppose that a language model learns to continue *the dog sleeps
+here*. At *dog* it has to predict *sleeps*. If *dog* could see *sleeps*, the model would
+just copy the answer. In generation there is nothing to copy, and the model fails. A
+**causal** mask hides the future from each token.
+
+**It means nothing.** We compute several sequences together, in a **batch**, and they
+all need the same length. So the shorter ones are filled up with **padding**, a token
+without meaning. A padding mask hides it from the real tokens.
+
+![The dog sleeps here, and then two tokens of padding. A filled square may be attended
+to.](figure:masks.three)
+
+In code a mask is a tensor of `True` and `False`, with the axes `[T, S, B]`, for the
+query $t$, the key $s$ and the sequence $b$ of the batch:
 
 $$M_{tsb} = \begin{cases}
 \text{True} & \text{query } t \text{ may attend to key } s \text{ in sequence } b \\
 \text{False} & \text{its attention weight is zero}
 \end{cases}$$
 
-All masks of this library are boolean, with axes `[T, S, B]`. The first is 1 if all
-queries have the same mask, the last if all sequences of the batch do; such axes
-broadcast. [Attention](mha.py) sets the scores of masked keys to $-\infty$ before the
-softmax. PyTorch's modules have the opposite convention: there, `True` means masked.
-
-![Six positions, of which the last two are padding: filled squares may be attended
-to.](figure:masks.three)
+Often one axis does not matter. For example, the future is the same for all sequences of
+a batch. Such an axis has length 1 and is **broadcast**, which means that its one entry
+holds for all:
 
 | Mask | Function | Shape | Depends on |
 |:--|:--|:--|:--|
 | causal | `subsequent_mask` | `[T, T, 1]` | positions only |
 | padding | `padding_mask` | `[1, S, B]` | lengths of the sequences |
 | padding | `token_padding_mask` | `[1, S, B]` | the padding token |
-| several | `combine_masks` | broadcast | all parts |
+| several | `combine_masks` | broadcast | all of them |
+
+A mask may have a fourth axis if each head has its own, `[T, S, B, H]`. Are you used to
+PyTorch? Its `nn.MultiheadAttention` uses `True` for what is hidden. See the [mask
+conventions](mha.py#mask-conventions).
 """
 
 import torch
@@ -42,22 +58,26 @@ def subsequent_mask(
     r"""
     ## Causal mask
 
-    A model that predicts the next token must not attend to it. With $M_{ts} = [\, s \le
-    t \,]$, the lower triangle, position $t$ attends to itself and to earlier positions
-    ([@vaswani2017attention, §3.2.3]), and all positions can be trained in parallel:
+    Each token may attend to itself and to earlier tokens ([@vaswani2017attention,
+    §3.2.3]). Read each row as what one token sees:
 
-    ```
-    key s      0 1 2
-    query 0    1 . .
-    query 1    1 1 .
-    query 2    1 1 1
+    ```text
+               the    dog   sleeps  here
+    the         1      .      .      .
+    dog         1      1      .      .
+    sleeps      1      1      1      .
+    here        1      1      1      1
     ```
 
-    * `seq_len` is the length of the sequence, $T$
-    * `device` is the device of the mask; the default device if not given
+    This is the lower triangle, $M_{ts} = [\, s \le t \,]$. Because no token sees what
+    it has to predict, we can train all four predictions in one pass.
+
+    * `seq_len`: the length of the sequence, $T$
+    * `device`: the device of the mask; if not given, the default device
 
     Returns `[T, T, 1]`.
     """
+    # Begin with `True` for all pairs, and keep the diagonal and what is below it.
     all_pairs = torch.ones(seq_len, seq_len, dtype=torch.bool, device=device)
     return all_pairs.tril().unsqueeze(-1)
 
@@ -68,27 +88,35 @@ def padding_mask(
     r"""
     ## Padding mask from lengths
 
-    The sequences of a batch are padded to a common length, and no query may attend to
-    the padding: $M_{sb} = [\, s < n_b \,]$, where $n_b$ is the length of sequence $b$.
-    What padded *queries* compute does not matter, as nothing attends to them and the
-    loss leaves them out.
+    A batch of two sentences, with lengths 4 and 2, and who may be seen in each:
 
-    * `lengths` holds the lengths $n_b$, `[B]`
-    * `max_len` is the common length, $S$; the largest of `lengths` if not given
+    ```text
+    the   dog     sleeps   here           1  1  1  1
+    she   reads   (pad)    (pad)          1  1  .  .
+    ```
 
-    Returns `[1, S, B]`. Raises `ValueError` for a length below 0 or above `max_len`.
+    A key $s$ is real if it stands before the end of its sequence, $M_{sb} = [\, s < n_b
+    \,]$, where $n_b$ is the length of sequence $b$. And what if padding is the *query*?
+    Its result does not matter, because nothing attends to it and the loss leaves it
+    out.
+
+    * `lengths`: the lengths $n_b$, `[B]`
+    * `max_len`: the common length, $S$; by default the largest of `lengths`
+
+    Returns `[1, S, B]`. A length below 0 or above `max_len` is a `ValueError`.
     """
     check_lengths(lengths, max_len)
     if max_len is None:
         max_len = int(lengths.max())
     check_sizes(max_len=max_len)
 
-    # `[S, 1]` is compared with `[B]`, and all queries share the result.
+    # Compare positions `[S, 1]` with lengths `[B]`. The result is `[S, B]`, and an
+    # axis for the queries, which all share it, comes first.
     #
     # > [!WARNING]
-    # > `unsqueeze(1)` would make `[T, 1, B]`: a mask of queries in place of keys, by
-    # > which all real queries attend to padding. For a sequence of 32 tokens in a batch
-    # > of length 128, **75 %** of the attention weight is on padding then. See the
+    # > With `unsqueeze(1)` you would get `[T, 1, B]`, a mask of queries instead of
+    # > keys. Then all real queries attend to padding. For example, with 32 tokens in a
+    # > batch of length 128, **75 %** of the attention weight is on padding. See the
     # > [faults in tutorials](../../faults.md).
     positions = torch.arange(max_len, device=lengths.device)
     return (positions[:, None] < lengths).unsqueeze(0)
@@ -100,8 +128,8 @@ def token_padding_mask(
     """
     ## Padding mask from tokens
 
-    Returns `[1, S, B]`, `True` where a token of `tokens` `[S, B]` is not
-    `padding_token`.
+    You need no lengths if padding has its own token. A key is real where `tokens`, `[S,
+    B]`, is not `padding_token`. Returns `[1, S, B]`.
     """
     check_integers("tokens", tokens, "S B")
     return (tokens != padding_token).unsqueeze(0)
@@ -113,15 +141,16 @@ def combine_masks(
     r"""
     ## Several masks at once
 
-    The target of a decoder is causal *and* padded: a query may attend to a key if
-    **all** masks allow it. `None` stands for no restriction.
+    The target of a decoder is causal *and* padded. So a query may attend to a key if
+    **all** masks allow it. `None` hides nothing.
 
     > [!WARNING]
-    > Some tutorials return one mask *or* the other: with a padding token, the causal
-    > mask is never made. The loss falls, because each position attends to the token
-    > that it should predict. With 8 random tokens the lowest honest loss is $\ln 8 =
-    > 2.08$; a layer with this mask reached **0.18** in training, and **8.0** in
-    > generation. See the [faults in tutorials](../../faults.md).
+    > Some tutorials return one mask *or* the other. If you pass a padding token, they
+    > never make the causal mask. The loss falls, but only because each token sees the
+    > one that it should predict. For example, no model can predict one of 8 random
+    > tokens with a loss below $\ln 8 = 2.08$. A layer with this mask reached **0.18** in
+    > training and **8.0** in generation. See the [faults in
+    > tutorials](../../faults.md).
 
     Returns the masks combined, `[T, S, B]`, or `None` if all are `None`.
     """
@@ -134,8 +163,8 @@ def combine_masks(
 
 # ## Exercises
 #
-# **1.** With a *sliding window* a query attends to itself and to the two positions
-# before it. Make the mask. How far back does information travel through three layers?
+# **1.** With a *sliding window* a query attends to itself and to the two tokens before
+# it. Make the mask. How far back does information travel through three layers?
 #
 # <details><summary>Answer</summary>
 #
@@ -148,7 +177,7 @@ def combine_masks(
 # assert window[4, :, 0].tolist() == [False, False, True, True, True]
 # ```
 #
-# Six positions: each layer moves information by at most two.
+# Six tokens, because each layer moves information by at most two.
 #
 # ![Which positions reach a query through one, two and three
 # layers.](figure:masks.windows)
