@@ -148,8 +148,8 @@ def combine_masks(
     > Some tutorials return one mask *or* the other. If you pass a padding token, they
     > never make the causal mask. The loss falls, but only because each token sees the
     > one that it should predict. For example, no model can predict one of 8 random
-    > tokens with a loss below $\ln 8 = 2.08$. A layer with this mask reached **0.18** in
-    > training and **8.0** in generation. See the [faults in
+    > tokens with a loss below $\ln 8 = 2.08$. A layer with this mask reached **0.18**
+    > in training and **8.0** in generation. See the [faults in
     > tutorials](../../faults.md).
 
     Returns the masks combined, `[T, S, B]`, or `None` if all are `None`.
