@@ -269,6 +269,10 @@ class LearnedPositionalEncoding(nn.Module):
 # learn to attend by relative positions* is the paper's hypothesis ("we hypothesized",
 # §3.5), not a result.
 #
+# ![Heads that were set by hand: the query projection holds the rotation by 0, 1 or 4
+# positions. Here they have all 32 features each, and the inputs are encodings without
+# tokens.](figure:heads.by_hand)
+#
 # **Length.** The formula is defined for any position. That does not mean that a trained
 # model works there: beyond its training lengths it meets combinations of angles, and
 # distances, that it has never seen, and its loss soon rises. Press et al.
