@@ -23,7 +23,7 @@ needed only much later?
 | [Backpropagation through time](elman/bptt.py) | its gradient, and how it vanishes |
 | [Elman kernels](../kernels/elman.py) | fast implementations of the layer |
 
-A [transformer](../transformers/__init__.py) is the alternative. It stores every
+The alternative is a [transformer](../transformers/__init__.py). It stores every
 position of the context, so nothing is overwritten, and training processes all positions
 in parallel; but memory and the cost of a new token grow with the context. In a
 recurrent network both are constant, and training is sequential.

@@ -15,8 +15,8 @@ network that remembers too.
 
 Its task is to predict, after each letter of *hello*, the next one. So its inputs are
 *h e l l*, and the right answers, the **targets**, are *e l l o*: the same word, shifted
-by one letter. Notice that nobody had to write down these answers. A text is its own
-label.
+by one letter. Notice that we need no one to write down these answers. A text is its
+own label.
 
 **Why not the network that you know?** A feed-forward network computes hidden units
 $h = f(W x + b)$ from its input and remembers nothing. It receives the same *l* twice
@@ -149,6 +149,7 @@ state = None
 for t in range(0, 500, 10):
     logits, state = model(tokens[t : t + 10], state)
     targets = tokens[t + 1 : t + 11]  # the same text, one letter later
+    # The softmax, and the mean of -ln p over all steps and pieces.
     loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
     optimizer.zero_grad()
     loss.backward()
@@ -165,13 +166,14 @@ assert letters[p.argmax()] == "o"
 
 After 50 updates the model has learned what we built by hand.
 
-**What does a state learn to store?** Nobody tells the network. Its hidden units have
+**What does a state learn to store?** Our program does not say. The hidden units have
 two jobs: to produce the prediction of this step, and to keep what later predictions
-will need. Elman trained one network on a stream of letters without spaces. Its error is
-high at the first letter of a word and falls towards the last, so the error alone marks
-where words begin. He trained another on sentences, averaged the hidden states in which
-each word left it, and clustered the averages. Nouns separated from verbs, and animate
-nouns from inanimate ones. It had learned this from word order alone.
+will need. Gradient descent has to find out what that is. Elman trained one network on a
+stream of letters without spaces. Its error is high at the first letter of a word and
+falls towards the last, so the error alone marks where words begin. He trained another
+on sentences, averaged the hidden states in which each word left it, and clustered the
+averages. Nouns separated from verbs, and animate nouns from inanimate ones. It had
+learned this from word order alone.
 
 Two layers of 256 units, trained on Shakespeare for a little more than two minutes of
 one CPU core, write like this:
@@ -186,8 +188,8 @@ In our [comparison of small models](../../../results.md), this network of
 first token or the millionth, and all it keeps is $N$ numbers. But $N$ numbers must do
 for everything, and new information overwrites old. A
 [transformer](../../transformers/mha.py) stores every token instead. The steps must also
-wait for each other, and the gradient has to survive all of them on its way back, which
-it [rarely does](#the-gradient).
+wait for each other. And the gradient has to survive all of them in the backward pass,
+which it [rarely does](#the-gradient).
 
 <details><summary>Symbols, their code and shapes</summary>
 
@@ -682,20 +684,21 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 # $$\frac{\partial h_t}{\partial h_s} = D_t U \, D_{t-1} U \cdots D_{s+1} U,
 #   \qquad D_t = \operatorname{diag}(1 - h_t^2)$$
 #
-# **How fast?** A product of many factors rarely keeps its size. The factors shrink
-# every vector if all singular values of $U$ are below 1 (the singular values are the
-# factors by which $U$ stretches vectors, between the smallest and the largest). Then
-# the gradient vanishes exponentially with the distance ([@bengio1994learning]). To
-# explode, it needs a singular value above 1 ([@pascanu2013difficulty]). An orthogonal
-# $U$ has only singular values of 1, but the slopes still shrink the gradient. In a new
-# `ElmanLayer` that reads random inputs of variance 1, 0.0001 of it is left after 30
-# steps. `torch.nn.RNN` draws $U$ from $\mathcal{U}(\pm 1/\sqrt{N})$ instead. The
-# largest absolute value of its eigenvalues, its *spectral radius*, is then about
-# $1/\sqrt 3 \approx 0.58$. So ten steps without input keep only
-# $0.58^{10} \approx 0.4\,\%$ of a small state.
+# **How fast?** A product of many factors rarely keeps its size. By how much can $U$
+# stretch or shrink a vector? Between its smallest and its largest *singular value*. If
+# all of them are below 1, each step shrinks the gradient, and it vanishes exponentially
+# with the distance ([@bengio1994learning]). To explode, it needs a singular value above
+# 1 ([@pascanu2013difficulty]).
 #
-# ![How long a gradient is after so many steps back: in new networks, and in the trained
-# one.](figure:elman.vanishing)
+# What does our orthogonal $U$ achieve? All its singular values are 1, but the slopes
+# still shrink the gradient. If you send random inputs of variance 1 through a new
+# `ElmanLayer`, 0.0001 of the gradient is left after 30 steps. `torch.nn.RNN` draws $U$
+# from $\mathcal{U}(\pm 1/\sqrt{N})$ instead. The largest absolute value of its
+# eigenvalues, its *spectral radius*, is then about $1/\sqrt 3 \approx 0.58$. So ten
+# steps without input keep only $0.58^{10} \approx 0.4\,\%$ of a small state.
+#
+# ![How long a gradient is after so many steps back: in new networks, whose $U$ has the
+# spectral radius ρ, and in the trained one.](figure:elman.vanishing)
 #
 # **In a trained network** you cannot read this off $U$. In the one above, the two
 # matrices have spectral radii of 3.2 and 2.7. Does its gradient explode? It vanishes:
@@ -749,47 +752,43 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 
 # ## Training and generation
 #
-# The [language model](#ElmanLanguageModel) trains like the small program above. To
-# train on a long text, cut it into $B$ equal parts and read them side by side, a chunk
-# of each at a time. Each chunk starts from the state in which the one before it ended.
-# In generation the sampled token is the next input:
+# All [language models](../../language_model.py) of this library compute their loss
+# themselves, and so does this one. In generation each predicted token becomes the next
+# input. Here the model learns *hello*, and writes it:
 #
 # ```python
 # import torch
 # from labml_nn.recurrent.elman import ElmanConfig, ElmanLanguageModel
 #
-# text = "the cat sat on the mat and the dog sat on the cat " * 40
-# characters = sorted(set(text))
-# tokens = torch.tensor([characters.index(c) for c in text]).view(4, -1).t()  # [T, B]
-#
-# config = ElmanConfig(n_vocab=len(characters), d_model=16, d_hidden=32, n_layers=1)
+# letters = "helo"
+# tokens = torch.tensor([[letters.index(c)] for c in "hello"])  # [T, B]
+# config = ElmanConfig(n_vocab=4, d_model=8, d_hidden=16, n_layers=1)
 # model = ElmanLanguageModel(config)
 # optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
-# state = None
-# for t in range(0, 480, 20):
-#     chunk, targets = tokens[t : t + 20], tokens[t + 1 : t + 21]
-#     loss, state = model.loss(chunk, targets, state, return_state=True)
+# for _ in range(50):
+#     loss = model.loss(tokens[:-1], tokens[1:])
 #     optimizer.zero_grad()
 #     loss.backward()
-#     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
 #     optimizer.step()
-# print(f"{loss.item():.2f} nats per character")
-# assert loss < 1.0
 #
 # model.eval()  # no dropout
+# token, state, word = tokens[:1], None, "h"
 # with torch.inference_mode():
-#     logits, state = model(tokens[:7, :1])  # the prompt, "the cat"
-#     generated = []
-#     for _ in range(30):
-#         token = torch.distributions.Categorical(logits=logits[-1]).sample()
-#         generated.append(characters[token])
-#         logits, state = model(token[None], state)
-# print("".join(generated))
+#     for _ in range(4):
+#         logits, state = model(token, state)
+#         token = logits.argmax(-1)  # or draw one from their softmax
+#         word += letters[token]
+# print(word)
+# assert word == "hello"
 # ```
 #
 # Each new token costs one step, whatever came before it, and nothing is stored but the
-# $L N$ numbers of the state. [`generate`](../../sampling.py) adds temperature, top-k
-# and batches of prompts of different lengths.
+# $L N$ numbers of the state. [`generate`](../../sampling.py) draws tokens, with a
+# temperature and top-k, for batches of prompts of different lengths.
+#
+# For a long text, cut it into $B$ equal parts and read them side by side, a chunk of
+# each at a time. Each chunk starts from the state in which the one before it ended:
+# `loss, state = model.loss(chunk, targets, state, return_state=True)`.
 
 # ## Common mistakes
 #
@@ -825,33 +824,6 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 #   and one unit for each word. Its loss is the squared error. Here embeddings are
 #   learned and tied to the output, with softmax and cross entropy.
 # * **Depth.** The paper has one layer, and neither dropout nor label smoothing.
-#
-# </details>
-
-# ## Pseudo-code
-#
-# <details><summary>The language model, with every dropout</summary>
-#
-# $$\begin{array}{l}
-# \textbf{procedure } \text{ElmanLanguageModel}(w, \; h_0^1, \dots, h_0^L) \\
-# \quad \textbf{for } t = 1, \dots, T \\
-# \quad\quad h_t^0 \gets \phi(P \cdot \text{dropout}(s E_{w_t}) + r) \\
-# \quad\quad \textbf{for } l = 1, \dots, L \\
-# \quad\quad\quad x \gets h_t^0 \text{ if } l = 1
-#     \text{, else } \text{dropout}(h_t^{l-1}) \\
-# \quad\quad\quad h_t^l \gets f(W^l x + U^l h_{t-1}^l + b^l) \\
-# \quad\quad o_t \gets \text{dropout}(\phi(Q \cdot \text{dropout}(h_t^L) + q)) \\
-# \quad\quad z_t \gets E o_t + c \\
-# \quad \textbf{return } z_1, \dots, z_T, \; h_T^1, \dots, h_T^L
-# \end{array}$$
-#
-# | Parameter | Shape | | Activation | Shape |
-# |:--|:--|:--|:--|:--|
-# | $E$ | `[V, C]` | | $s E_{w_t}$ | `[T, B, C]` |
-# | $P$, $r$ | `[N, C]`, `[N]` | | $h_t^0$ | `[T, B, N]` |
-# | $W^l$, $U^l$, $b^l$ | `[N, N]`, `[N, N]`, `[N]` | | $h_t^l$ | `[T, B, N]` |
-# | $Q$, $q$ | `[C, N]`, `[C]` | | $o_t$ | `[T, B, C]` |
-# | $c$ | `[V]` | | $z_t$ | `[T, B, V]` |
 #
 # </details>
 

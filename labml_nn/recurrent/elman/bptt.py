@@ -21,8 +21,8 @@ $$h_1 = u h_0 = 0.45, \qquad h_2 = u h_1 = 0.405$$
 
 How does $h_2$ change with $u$? The weight was used twice, so there are two
 contributions. In the second step $u$ multiplies $h_1$, which gives $h_1 = 0.45$. In the
-first step it multiplies $h_0$, and what it changes there is multiplied by $u$ once more
-on the way to $h_2$, which gives $u h_0 = 0.45$. The gradient is their *sum*, 0.90. To
+first step it multiplies $h_0$, and the second step multiplies the result by $u$, which
+gives $u h_0 = 0.45$. The gradient is their *sum*, 0.90. To
 check this, note that $h_2 = u^2 h_0$, and its derivative is $2 u h_0 = 0.90$.
 
 And how does $h_t$ change with a state long ago? Each step in between multiplies by $u$,
@@ -217,7 +217,8 @@ def recurrent_grad(deltas: Tensor, states: Tensor, h_0: Tensor) -> Tensor:
 # | 2.0 | 1.1 | 3.3 | 34 | 160,000 |
 # | trained | 0.55 | 0.004 | 5e-06 | 4e-17 |
 #
-# (Medians of 25 networks. After 30 steps two networks may differ by a factor of six.)
+# (Medians of 25 networks for each $\rho$. After 30 steps two of them may differ by a
+# factor of ten.)
 #
 # ![The same lengths, step by step, for one new network of each kind and for the trained
 # one.](figure:elman.vanishing)

@@ -180,7 +180,7 @@ def test_a_new_orthogonal_network_loses_the_gradient_to_its_slopes():
         (arrived,) = torch.autograd.grad(end, state, sent := torch.randn_like(end))
         found.append((arrived.norm(dim=1) / sent.norm(dim=1)).mean().item())
     assert all(0.00004 < share < 0.0002 for share in found), found
-    assert "0.0001 of it is left after 30 steps" in flat(LESSON)
+    assert "0.0001 of the gradient is left after 30 steps" in flat(LESSON)
 
 
 def test_the_radius_of_torchs_initialisation():
