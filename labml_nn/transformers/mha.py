@@ -15,9 +15,9 @@ matters, and collects information from those that do.
 
 **Where are we?** A network computes with numbers. So a text is cut into **tokens**,
 which are words or parts of words, and each token becomes a vector of $C$ numbers, its
-**features**. A list of vectors goes into attention, one for each token. A list of the
-same length comes out, and each vector now also knows something about the other tokens.
-A Transformer does this in every layer.
+**features**. A list of vectors goes into attention, one for each token, and a list of
+the same length comes out. But each vector now also has something of the other tokens in
+it. A Transformer does this in every layer.
 
 How can a token "decide" anything? With three vectors, which the network learns to
 compute from the features of the token:
@@ -89,8 +89,8 @@ its value alone, as from a dictionary.
 
 *The* and *dog* take the same four steps, each with its own query. To do it in one go,
 write the vectors of all tokens below each other, as the rows of a matrix $X$. Then $Q =
-X W^Q$ has all queries as its rows, and likewise $K = X W^K$ and $V = X W^V$. The
-product $QK^\top$ has the dot product of every query with every key
+X W^Q$ has all queries as its rows, and in the same way you get $K = X W^K$ and $V = X
+W^V$. The product $QK^\top$ has the dot product of every query with every key
 ([@vaswani2017attention], §3.2.1, eq. 1):
 
 $$\operatorname{Attention}(Q, K, V)
@@ -118,10 +118,11 @@ its subject.](figure:mha.example)
 
 ## Several heads
 
-*Sleeps* might need two things at once: its subject, and the word just before it. A
-single average cannot keep them apart, because it blurs both into one vector. So we
-compute $H$ averages, each with its own projections (§3.2.2). They are called **heads**.
-One head can learn to find subjects while another always looks at the previous word:
+Now take *the dog on the sofa sleeps*. Here *sleeps* might need two things at once: its
+subject, and the word just before it. A single average cannot keep them apart, because
+it blurs both into one vector. So we compute $H$ averages, each with its own projections
+(§3.2.2). They are called **heads**. One head can learn to find subjects while another
+always looks at the previous word:
 
 \begin{align}
 \operatorname{MultiHead}(X, Y, Z)
@@ -227,8 +228,8 @@ class PrepareForMultiHeadAttention(nn.Module):
         self.linear = nn.Linear(d_model, heads * d_k, bias=bias)
         self.heads, self.d_k = heads, d_k
 
-    # The annotations name the axes, and tests compare them with the real shapes. The
-    # same letter has the same size in all arguments. `#T` is $T$ or 1, `*axes` is any
+    # Annotations name the axes, and tests compare them with the real shapes. One letter
+    # has the same size in all arguments of a call. `#T` is $T$ or 1, `*axes` is any
     # number of axes, and `_` is a size without a name.
     def forward(self, x: Float[Tensor, "*axes C"]) -> Float[Tensor, "*axes H _"]:
         # Splitting into heads computes nothing. It only reads the last axis as two:
@@ -245,8 +246,8 @@ class MultiHeadAttention(nn.Module):
     * `d_model`: the features of a token, $C$
     * `dropout_prob`: the probability that a weight is dropped in training
     * `bias`: whether the projections add a bias
-    * `output_bias`: the same for values and output; by default it follows `bias`, and
-      checkpoints with biases in these two only need it
+    * `output_bias`: the same for values and output, for checkpoints that have biases in
+      these two only; by default it follows `bias`
     * `d_k`, `d_v`: the features of a query (and key) and of a value in one head; by
       default $C / H$
 
@@ -334,10 +335,10 @@ class MultiHeadAttention(nn.Module):
         | both together | `[T, T, B]` | |
         | one for each head | `[T\|1, S, B\|1, H]` | |
 
-        The page about [masks](utils.py) makes them. Do you have a mask from elsewhere?
-        Compare the [conventions](#mask-conventions) first.
+        Other shapes are refused, because they could broadcast without an error and hide
+        other keys. The page about [masks](utils.py) makes them. Do you have a mask from
+        elsewhere? Compare the [conventions](#mask-conventions) first.
         """
-        # Other shapes could broadcast without an error, and hide other keys.
         if (
             not isinstance(mask, Tensor)
             or mask.is_floating_point()
@@ -423,7 +424,7 @@ class MultiHeadAttention(nn.Module):
         query: Float[Tensor, "T B C"],
         key: Float[Tensor, "S B C"],
         value: Float[Tensor, "S B C"],
-        mask: Bool[Tensor, "#T _ #B"] | Bool[Tensor, "#T _ #B #H"] | None = None,
+        mask: Bool[Tensor, "#T _ #B *heads"] | None = None,
         cache: "KVCache | None" = None,
     ) -> Float[Tensor, "T B C"]:
         """

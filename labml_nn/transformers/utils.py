@@ -21,7 +21,7 @@ without meaning. A padding mask hides it from the real tokens.
 ![The dog sleeps here, and then two tokens of padding. A filled square may be attended
 to.](figure:masks.three)
 
-In code a mask is a tensor of `True` and `False`, with the axes `[T, S, B]`, for the
+In our code a mask is a tensor of `True` and `False`, with the axes `[T, S, B]`, for the
 query $t$, the key $s$ and the sequence $b$ of the batch:
 
 $$M_{tsb} = \begin{cases}
@@ -31,7 +31,7 @@ $$M_{tsb} = \begin{cases}
 
 Often one axis does not matter. For example, the future is the same for all sequences of
 a batch. Such an axis has length 1 and is **broadcast**, which means that its one entry
-holds for all:
+holds for all. You can make four kinds of masks:
 
 | Mask | Function | Shape | Depends on |
 |:--|:--|:--|:--|
@@ -77,7 +77,7 @@ def subsequent_mask(
 
     Returns `[T, T, 1]`.
     """
-    # Begin with `True` for all pairs, and keep the diagonal and what is below it.
+    # We begin with `True` for all pairs, and keep the diagonal and what is below it.
     all_pairs = torch.ones(seq_len, seq_len, dtype=torch.bool, device=device)
     return all_pairs.tril().unsqueeze(-1)
 
@@ -110,8 +110,8 @@ def padding_mask(
         max_len = int(lengths.max())
     check_sizes(max_len=max_len)
 
-    # Compare positions `[S, 1]` with lengths `[B]`. The result is `[S, B]`, and an
-    # axis for the queries, which all share it, comes first.
+    # We compare positions `[S, 1]` with lengths `[B]`. The result is `[S, B]`, and we
+    # add an axis for the queries, which all share it.
     #
     # > [!WARNING]
     # > With `unsqueeze(1)` you would get `[T, 1, B]`, a mask of queries instead of
