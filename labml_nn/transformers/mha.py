@@ -307,7 +307,7 @@ class MultiHeadAttention(nn.Module):
         $$Q_{tbh} \cdot K_{sbh} = \sum_{d=1}^{d_k} Q_{tbhd} \, K_{sbhd}$$
 
         These are the raw scores, which `attend` divides by $\sqrt{d_k}$. They have
-        their own method so that variants can replace it, for example with [relative
+        their own method so that variants can replace them, for example with [relative
         positions](positional_encoding.py).
         """
         # How do you read `einsum`? Each letter is an axis. `d` is in both inputs but
@@ -382,7 +382,7 @@ class MultiHeadAttention(nn.Module):
         # If all numbers are independent with mean 0 and variance 1, the sum has
         # variance $d_k$. With 64 features, 8 or −8 would be usual. The softmax of such
         # numbers gives one key nearly all the weight, and its gradients
-        # [vanish](#why-the-square-root). Dividing by the standard deviation,
+        # [vanish](#scaling-and-gradients). Dividing by the standard deviation,
         # $\sqrt{d_k}$, brings the variance back to 1 (footnote 4). Dividing by $d_k$
         # would be too much, for then all weights would be nearly equal.
         scores = scores * self.scale
@@ -470,7 +470,7 @@ class KVCache:
 
     Suppose that a trained model continues *the dog* by itself. It predicts *sleeps*,
     appends it, and reads on. Must it compute *the* and *dog* again? No. With a causal
-    mask they never look at later tokens, in no layer. So their keys and values stay
+    mask they do not look at later tokens in any layer. So their keys and values stay
     valid, and we keep them. Each new token is a single query:
 
     ```text
@@ -565,7 +565,7 @@ class KVCache:
 # visible and $-\infty$ hidden. This page refuses such masks, because as booleans they
 # would mean the opposite. Pass `mask == 0` instead.
 #
-# ## Why the square root
+# ## Scaling and gradients
 #
 # What does a large score do to the gradient? The derivative of a weight with respect to
 # a score is
@@ -594,7 +594,7 @@ class KVCache:
 # features, while all dot products together are one matrix product. So dot products are
 # faster and need less memory (§3.2.1).
 
-# ## What trained heads do
+# ## Trained heads
 #
 # Do heads really find subjects? Partly. In a trained translator, Voita et al.
 # ([-@voita2019analyzing]) found heads that look at a neighbouring token, heads that

@@ -1,4 +1,6 @@
-"""Masks: written out by hand, combined, and what is refused."""
+"""Masks: written out by hand, combined, as the page draws them, and what is refused."""
+
+import re
 
 import pytest
 import torch
@@ -47,6 +49,18 @@ def test_combine_masks():
     assert torch.equal(combined[..., 1], bits("100", "110", "111"))
     assert combine_masks() is None and combine_masks(None, None) is None
     assert torch.equal(combine_masks(None, causal), causal)
+
+
+def drawn(function):
+    """The 1 and . in the drawing of a docstring."""
+    lines = re.findall(r"```text\n(.*?)```", function.__doc__, re.S)[0].split("\n")
+    found = [re.findall(r"(?<= )[1.](?= |$)", line) for line in lines]
+    return bits(*[[cell == "1" for cell in row] for row in found if row])
+
+
+def test_the_drawings_of_the_page():
+    assert torch.equal(drawn(subsequent_mask), subsequent_mask(4)[:, :, 0])
+    assert torch.equal(drawn(padding_mask).T, padding_mask(torch.tensor([4, 2]))[0])
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,7 @@ ROMULUS = "Romulus and Remus, " * 2 + "Romulus and Remus"
 
 def said(pattern):
     """Numbers of the section about trained heads, where a line break is a space."""
-    section = SOURCE[SOURCE.index("# ## What trained heads do") :].split("# ## Cost")[0]
+    section = SOURCE[SOURCE.index("# ## Trained heads") :].split("# ## Cost")[0]
     found = re.search(pattern, re.sub(r"\s*\n#\s*", " ", section))
     assert found, pattern
     return [float(number) for number in found.groups()]
