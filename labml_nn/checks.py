@@ -189,10 +189,41 @@ def check_integers(name: str, numbers: Tensor, axes: str) -> None:
         )
 
 
+def check_last_axes(x: Tensor, *sizes: int) -> None:
+    """Features are on the last axes; one feature would be broadcast to all."""
+    if x.shape[-len(sizes) :] != sizes:
+        axes = ", ".join(map(str, sizes))
+        raise ValueError(
+            f"`x` has shape {list(x.shape)}; expected [..., {axes}], as the module was "
+            "built"
+        )
+
+
 def check_tokens(tokens: Tensor, n_vocab: int, *, name: str = "tokens") -> None:
     """Tokens of a batch are `[T, B]`, not empty, and in the vocabulary."""
     check_integers(name, tokens, "T B")
     check_vocabulary(tokens, n_vocab, name=name)
+
+
+def check_state(state: Any, kind: type, tokens: Tensor) -> None:
+    """
+    The state of a language model is what its last call returned, for the same batch;
+    `None` at the beginning. States have a `batch_size`.
+    """
+    if state is None:
+        return
+    if not isinstance(state, kind):
+        raise TypeError(
+            f"`state` is a {type(state).__name__}; expected what the model returned "
+            f"for the tokens before, a {kind.__name__}, or None at the beginning"
+        )
+    batch = getattr(state, "batch_size", None)
+    if batch is not None and batch != tokens.shape[1]:
+        raise ValueError(
+            f"`state` is that of a batch of {batch}, and `tokens` has the shape "
+            f"{list(tokens.shape)}; expected the same sequences, [T, {batch}], or None "
+            "to begin"
+        )
 
 
 def has_values(x: Tensor) -> bool:

@@ -36,6 +36,7 @@ evaluation and generation do not depend on it, because all models share this int
 """
 
 import math
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -206,8 +207,16 @@ class LanguageModel(nn.Module, Generic[State]):
         ### Tied weights
 
         `model.to("meta")` and `to_empty` create a parameter for each name. Here the
-        second name of a parameter is bound to the first again.
+        second name of a parameter is bound to the first again. And where `to_empty` has
+        given memory to a table that checkpoints do not contain, such as that of the
+        sinusoids, it is computed again.
         """
+        tables: list[Any] = [
+            module
+            for module in self.modules()
+            if hasattr(module, "reset_tables")
+            and any(buffer.is_meta for buffer in module.buffers(recurse=False))
+        ]
         every = list(self.named_parameters(remove_duplicate=False))
         first = {id(parameter): name for name, parameter in reversed(every)}
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
@@ -216,6 +225,9 @@ class LanguageModel(nn.Module, Generic[State]):
                 parent, _, attribute = name.rpartition(".")
                 tied = self.get_parameter(owner)
                 setattr(self.get_submodule(parent), attribute, tied)
+        for module in tables:
+            if not any(buffer.is_meta for buffer in module.buffers(recurse=False)):
+                module.reset_tables()
         return self
 
     def forward(
@@ -405,8 +417,8 @@ class LanguageModel(nn.Module, Generic[State]):
         cls: type[Model], folder: Folder, *, device: torch.device | str | None = None
     ) -> Model:
         """
-        Returns the same model, bit for bit, in training mode like any new model, on
-        `device` (`None` is the CPU).
+        Returns the same model, bit for bit, in evaluation mode, on `device` (`None` is
+        the CPU). To train it further, call `model.train()`.
         """
         description = read_description(folder)
         if description["model"] != (expected := cls.name or cls.__qualname__):
@@ -419,7 +431,14 @@ class LanguageModel(nn.Module, Generic[State]):
         with torch.random.fork_rng(devices=[]), torch.device("cpu"):
             model = cls.from_config(description["config"])
         load_parameters(model, description, folder)
+        model.eval()
         return model if device is None else model.to(device)
+
+
+# The models that are being evaluated: in how many blocks, and the modes of their
+# submodules before the first.
+_evaluated: dict[int, tuple[int, list[tuple[nn.Module, bool]]]] = {}
+_lock = threading.Lock()
 
 
 @contextmanager
@@ -428,15 +447,28 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     ## Evaluation mode
 
     `with evaluating(model):` switches dropout off in the block. Afterwards each
-    submodule has its own mode again, also after an exception.
+    submodule has its own mode again, also after an exception. Several threads may
+    generate with one model: the last one to leave restores the modes. A thread that
+    *trains* the model at the same time would train without dropout meanwhile, so
+    generate from a `copy.deepcopy` of it there.
     """
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
+    with _lock:
+        inside, modes = _evaluated.get(id(model), (0, []))
+        if not inside:
+            modes = [(module, module.training) for module in model.modules()]
+            if any(training for _, training in modes):
+                model.eval()
+        _evaluated[id(model)] = inside + 1, modes
     try:
         yield
     finally:
-        for module, training in modes:
-            module.training = training
+        with _lock:
+            inside, modes = _evaluated.pop(id(model))
+            if inside > 1:
+                _evaluated[id(model)] = inside - 1, modes
+            else:
+                for module, training in modes:
+                    module.training = training
 
 
 def at_least_single(x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:

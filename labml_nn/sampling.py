@@ -66,15 +66,39 @@ from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
-from labml_nn.checks import check_integer, check_integers, check_number, check_sizes
+from labml_nn.checks import (
+    check_integer,
+    check_integers,
+    check_number,
+    check_sizes,
+    has_values,
+)
 from labml_nn.language_model import LanguageModel, at_least_single, evaluating
 
 __all__ = ["Chain", "Greedy", "Nucleus", "Sampler", "Temperature", "TopK", "generate"]
 
 # Any function of logits `[B, V]` and a random generator to tokens `[B]`.
 Picker = Callable[[Tensor, torch.Generator | None], Tensor]
+
+
+def check_logits(logits: Tensor) -> None:
+    """The logits of a batch are `[B, V]`."""
+    if logits.dim() != 2:
+        raise ValueError(
+            f"`logits` has shape {list(logits.shape)}; expected [B, V], the logits of "
+            "one position: logits[-1] of a forward pass, logits[None] for one sequence"
+        )
+
+
+def check_finite(logits: Tensor) -> None:
+    """Not a number is no logit, and no sampler can choose."""
+    if has_values(logits) and bool(logits.isnan().any()):
+        raise ValueError(
+            "`logits` holds NaN; expected numbers: has training diverged, or does the "
+            "model hold NaN? Check torch.isnan of its parameters"
+        )
 
 
 class Sampler:
@@ -101,7 +125,13 @@ class Sampler:
         Returns a token for each sequence, `[B]`, drawn with `generator` (`None` is
         PyTorch's global one).
         """
-        drawn = torch.multinomial(self.distribution(logits), 1, generator=generator)
+        check_logits(logits)
+        probabilities = self.distribution(logits)
+        try:
+            drawn = torch.multinomial(probabilities, 1, generator=generator)
+        except RuntimeError:
+            check_finite(probabilities)
+            raise
         return drawn.squeeze(-1)
 
     def __repr__(self) -> str:
@@ -125,6 +155,7 @@ class Greedy(Sampler):
         self, logits: Float[Tensor, "B V"], generator: torch.Generator | None = None
     ) -> Int[Tensor, " B"]:
         """Needs no softmax and no random number."""
+        check_logits(logits)
         return logits.argmax(-1)
 
 
@@ -260,7 +291,7 @@ GREEDY = Greedy()
 
 
 def generate(
-    model: LanguageModel[Any],
+    model: LanguageModel[Any] | nn.Module,
     prompt: Int[Tensor, "T B"],
     n: int,
     sampler: Picker = GREEDY,
@@ -279,7 +310,8 @@ def generate(
 
     $$z_t, \; h_t = \operatorname{forward}(w_t, \; h_{t-1})$$
 
-    * `model` is any language model of this library
+    * `model` is any language model of this library, also inside `torch.compile` or
+      DistributedDataParallel
     * `prompt` is the text to continue, or the source of an encoder–decoder, `[T, B]`,
       on the device of the model
     * `n` is the number of tokens to generate
@@ -298,18 +330,14 @@ def generate(
     stop token ends with it, and the rest of its column repeats it. $N$ is `n`, or less
     if all sequences ended before. Padding is never generated unless it is in `stop`.
     """
-    if not isinstance(model, LanguageModel):
-        raise TypeError(
-            f"`model` is a {type(model).__name__}; expected a language model, such as "
-            "labml_nn.create(...) returns"
-        )
+    inner = unwrapped(model)
     check_sizes(n=n)
     check_integers("prompt", prompt, "T B")
     if prompt.shape[1] == 0:
         raise ValueError("`prompt` is an empty batch; expected B to be at least 1")
     if isinstance(sampler, type) or not callable(sampler):
         raise _no_sampler("sampler", sampler)
-    stops = _stop_tokens(model, stop)
+    stops = _stop_tokens(inner, stop)
     generator = None
     if seed is not None:
         check_integer("seed", seed)
@@ -317,7 +345,7 @@ def generate(
             raise ValueError(f"`seed` ({seed}) must fit into 64 bits; try seed % 2**64")
         generator = torch.Generator(prompt.device).manual_seed(int(seed))
 
-    padding = model.config.padding_token
+    padding = inner.config.padding_token
     banned = None if padding in stops else padding
 
     def pick(logits: Tensor) -> Tensor:
@@ -346,13 +374,14 @@ def generate(
     # A sequence is generated from position `ends` on, and is complete at `done`: after
     # $n$ tokens, or after a stop token. Inference mode saves the bookkeeping of
     # autograd; the copy that is returned may be trained on.
-    with evaluating(model), torch.inference_mode():
-        state, text, given = model.prepare_prompt(prompt, lengths)
+    with evaluating(inner), torch.inference_mode():
+        state, text, given = inner.prepare_prompt(prompt, lengths)
         ends = torch.full_like(text[0], len(text)) if given is None else given
         ends = ends.to(text.device)
         shared, longest = (int(end) for end in ends.aminmax())
-        logits, state = model(text[:shared], state)
-        logits, step = logits[-1], model.decoding_step(state)
+        logits, state = inner(text[:shared], state)
+        logits, step = logits[-1], inner.decoding_step(state)
+        check_finite(logits)
 
         rows: list[Tensor] = []
         done = ends + n
@@ -383,6 +412,24 @@ def generate(
         index = torch.arange(length, device=text.device)[:, None] + (ends - shared)
         generated = torch.stack(rows).gather(0, index.clamp(max=len(rows) - 1))
     return generated.clone()
+
+
+def unwrapped(model: nn.Module) -> LanguageModel[Any]:
+    """
+    `torch.compile`, DistributedDataParallel and DataParallel wrap a model. Generation
+    runs without them: one token at a time there is nothing to distribute. Raises
+    `TypeError` if there is no language model inside.
+    """
+    inner: Any = model
+    while not isinstance(inner, LanguageModel):
+        names = [name for name in ("_orig_mod", "module") if hasattr(inner, name)]
+        if not names:
+            raise TypeError(
+                f"`model` is a {type(inner).__name__}; expected a language model, such "
+                "as labml_nn.create(...) returns"
+            )
+        inner = getattr(inner, names[0])
+    return inner
 
 
 def _stop_tokens(

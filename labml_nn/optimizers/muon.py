@@ -42,7 +42,7 @@ it.](figure:muon.before_and_after)
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -50,7 +50,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from labml_nn.checks import check_fraction, check_sizes
+from labml_nn.checks import check_fraction, check_number, check_sizes
 
 __all__ = ["COEFFICIENTS", "Muon", "orthogonalise"]
 
@@ -129,6 +129,7 @@ class Muon(Optimizer):
         * `steps` is that of `orthogonalise`
         """
         for name, value in (("lr", lr), ("weight_decay", weight_decay)):
+            check_number(name, value)
             if not 0 <= value < math.inf:
                 raise ValueError(f"`{name}` ({value}) must be 0 or more, and finite")
         check_fraction(momentum=momentum)
@@ -148,7 +149,7 @@ class Muon(Optimizer):
                 )
 
     @torch.no_grad()
-    def step(self) -> None:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         r"""
         ### Update
 
@@ -168,7 +169,14 @@ class Muon(Optimizer):
         preserves the length $s \sqrt{J}$ of the input, which is $s \sqrt{J / I}$ for
         each of the $I$ outputs; the root restores $s$. The weight decay is decoupled,
         as in AdamW. Parameters without a gradient do not change.
+
+        `closure` computes the loss and its gradients before the update, for training
+        loops that pass one; its loss is returned.
         """
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
         for group in self.param_groups:
             for parameter in group["params"]:
                 if (gradient := parameter.grad) is None:
@@ -185,6 +193,7 @@ class Muon(Optimizer):
                 size = group["lr"] * math.sqrt(max(1.0, rows / columns))
                 parameter.mul_(1 - group["lr"] * group["weight_decay"])
                 parameter.add_(update, alpha=-size)
+        return loss
 
 
 # ## Cost

@@ -85,7 +85,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from labml_nn.checks import check_heads, check_probability, check_sizes, check_tokens
+from labml_nn.checks import (
+    check_heads,
+    check_probability,
+    check_sizes,
+    check_state,
+    check_tokens,
+)
 from labml_nn.language_model import LanguageModel, LanguageModelConfig
 from labml_nn.transformers.feed_forward import FeedForward, SquaredReLU
 from labml_nn.transformers.mha import KVCache, MultiHeadAttention
@@ -146,6 +152,12 @@ class TokenAndPositionEmbedding(nn.Module):
         if config.embedding_norm:
             self.norm = NORMS[config.norm](config.d_model)
         self.dropout = nn.Dropout(config.dropout_prob)
+
+    def reset_tables(self) -> None:
+        """Computes the sinusoids again, after `to_empty` has left other numbers."""
+        if self.table is not None and not isinstance(self.table, nn.Parameter):
+            max_len, d_model = self.table.shape
+            self.table.copy_(get_positional_encoding(d_model, max_len).flatten(1))
 
     def forward(
         self, tokens: Int[Tensor, "T B"], positions: Int[Tensor, "T #B"]
@@ -368,6 +380,7 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
         meaningless.
         """
         check_tokens(tokens, self.config.n_vocab)
+        check_state(state, SlidingWindow, tokens)
         x, state = run_in_window(
             self.run_layers,
             tokens,
@@ -398,9 +411,9 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
         """
         # $M_{ts} = [\, s \le t \,]$, where the new tokens are the last $T$ of $S$. A
         # single new token may attend to everything and needs no mask.
-        T, S = len(tokens), len(tokens)
+        T, S = tokens.shape[0], tokens.shape[0]
         if caches[0].keys is not None:
-            S += len(caches[0].keys)
+            S += caches[0].keys.shape[0]
         mask: Tensor | None = None
         if T > 1:
             mask = subsequent_mask(S, device=tokens.device)

@@ -326,6 +326,11 @@ class EncoderDecoderState(NamedTuple):
     sources: tuple[tuple[Tensor, Tensor], ...] = ()
     target: SlidingWindow | None = None
 
+    @property
+    def batch_size(self) -> int:
+        """The number of sequences, $B$."""
+        return self.source_mask.shape[1]
+
     def detach(self) -> "EncoderDecoderState":
         """Returns the same state without gradients."""
         memory = self.memory.detach()

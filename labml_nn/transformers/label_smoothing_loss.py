@@ -131,6 +131,11 @@ class LabelSmoothingLoss(nn.Module):
                 f"`x` has shape {list(x.shape)} and `target` {list(target.shape)}; "
                 f"expected the shape of `target` and then `size` ({self.size}) for `x`"
             )
+        if target.is_floating_point():
+            raise TypeError(
+                f"`target` has dtype {target.dtype}; expected integers, the right "
+                "tokens: try target.long()"
+            )
         check_vocabulary(target, self.size, name="target")
         self._target = target
 

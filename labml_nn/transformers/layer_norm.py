@@ -43,7 +43,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from labml_nn.checks import check_bool, check_number, check_sizes
+from labml_nn.checks import check_bool, check_last_axes, check_number, check_sizes
 
 
 class LayerNorm(nn.Module):
@@ -105,6 +105,7 @@ class LayerNorm(nn.Module):
         `x` has shape `[T, B, C]`, or any other that ends in `normalized_shape`. Returns
         the same shape and dtype.
         """
+        check_last_axes(x, *self.normalized_shape)
         axes = tuple(range(-len(self.normalized_shape), 0))
 
         # 16 bits are not enough for a sum of squares: in float16 the square of 256 is

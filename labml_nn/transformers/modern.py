@@ -33,7 +33,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from labml_nn.checks import check_sizes
+from labml_nn.checks import check_last_axes, check_number, check_sizes
 from labml_nn.transformers.mha import (
     KVCache,
     MultiHeadAttention,
@@ -126,6 +126,7 @@ class RotaryMultiHeadAttention(MultiHeadAttention):
     ) -> None:
         super().__init__(heads, d_model, dropout_prob, bias, **sizes)
         check_pairs(self.d_k)
+        check_number("base", base)
         if not base > 1:
             raise ValueError(f"`base` ({base}) must be more than 1; 10000.0 is usual")
         self.base = base
@@ -208,6 +209,7 @@ class RMSNorm(nn.Module):
         """
         super().__init__()
         check_sizes(d_model=d_model)
+        check_number("eps", eps)
         if not eps > 0:
             raise ValueError(f"`eps` ({eps}) must be more than 0; 1e-5 is usual")
         self.d_model, self.eps = d_model, eps
@@ -222,6 +224,7 @@ class RMSNorm(nn.Module):
         Returns the shape and dtype of `x`. Squares of 16-bit numbers overflow or lose
         digits, so the computation takes at least 32 bits.
         """
+        check_last_axes(x, self.d_model)
         wide = x if x.dtype == torch.float64 else x.float()
         inverse_rms = torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
         normalised = wide * inverse_rms

@@ -163,6 +163,11 @@ class PositionalEncoding(nn.Module):
         table = get_positional_encoding(d_model, max_len)
         self.register_buffer("positional_encodings", table, persistent=False)
 
+    def reset_tables(self) -> None:
+        """Computes the table again, after `to_empty` has left its memory as it was."""
+        max_len, _, d_model = self.positional_encodings.shape
+        self.positional_encodings.copy_(get_positional_encoding(d_model, max_len))
+
     def forward(
         self, x: Float[Tensor, "T B C"], *, offset: int = 0
     ) -> Float[Tensor, "T B C"]:

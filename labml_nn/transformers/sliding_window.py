@@ -85,6 +85,11 @@ class SlidingWindow(NamedTuple):
     real: Bool[Tensor, "S B"]
     layers: tuple[tuple[Tensor, Tensor], ...]
 
+    @property
+    def batch_size(self) -> int:
+        """The number of sequences, $B$."""
+        return self.tokens.shape[1]
+
     def detach(self) -> "SlidingWindow":
         """Returns the same state without gradients."""
         layers = tuple((keys.detach(), values.detach()) for keys, values in self.layers)
@@ -122,22 +127,22 @@ def run_in_window(
         window = SlidingWindow(tokens[:0], real[:0], ())
 
     outputs = []
-    while len(tokens):
+    while tokens.shape[0]:
         # The newer half of a full context, without keys and values: their positions
         # have changed.
-        if len(window.tokens) == max_len:
+        if window.tokens.shape[0] == max_len:
             half = max(1, max_len // 2)
             window = SlidingWindow(window.tokens[half:], window.real[half:], ())
 
         # As many new tokens as there is room for.
-        fits = len(window.tokens) + len(tokens) <= max_len
-        room = len(tokens) if fits else max_len - len(window.tokens)
+        old, length = window.tokens.shape[0], tokens.shape[0]
+        room = length if old + length <= max_len else max_len - old
         new, is_real = tokens[:room], real[:room]
         tokens, real = tokens[room:], real[room:]
 
         # After sliding, the remaining old tokens are read in the same pass, before the
         # new ones; their outputs are dropped.
-        first = len(window.tokens) if window.layers else 0
+        first = old if window.layers else 0
         past = window.layers or ((None, None),) * n_layers
         window = SlidingWindow(
             torch.cat([window.tokens, new]), torch.cat([window.real, is_real]), ()
@@ -148,7 +153,7 @@ def run_in_window(
         if padded:
             positions = (window.real.cumsum(0)[first:] - 1).clamp(min=0)
         else:
-            end = len(window.tokens)
+            end = window.tokens.shape[0]
             positions = torch.arange(first, end, device=new.device)[:, None]
         caches = [KVCache(keys, values, positions) for keys, values in past]
         x = run(

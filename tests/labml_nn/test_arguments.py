@@ -37,8 +37,8 @@ TRANSFORMERS: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, ...]]]] = {
         {"heads": (*SIZE, 5), "d_model": (*SIZE, 10), "d_k": SIZE, "d_v": SIZE}
         | {"dropout_prob": PROBABILITY, "bias": FLAG, "output_bias": FLAG},
     ),
-    "modern.RotaryMultiHeadAttention": (HEADS, {"d_k": (5,), "base": (1.0, 0.5)}),
-    "modern.RMSNorm": ({"d_model": 12}, {"d_model": SIZE, "eps": (0.0, -1e-5)}),
+    "modern.RotaryMultiHeadAttention": (HEADS, {"d_k": (5,), "base": (1.0, 0.5, "x")}),
+    "modern.RMSNorm": ({"d_model": 12}, {"d_model": SIZE, "eps": (0.0, -1e-5, "1")}),
     "layer_norm.LayerNorm": (
         {"normalized_shape": 12},
         {"normalized_shape": (0, 12.0), "eps": (-1e-5, math.nan, math.inf, "small", True)}

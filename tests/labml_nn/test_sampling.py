@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
+import labml_nn
 from labml_nn.language_model import LanguageModel, LanguageModelConfig
 from labml_nn.sampling import Chain, Greedy, Nucleus, Sampler, Temperature, TopK, generate
 
@@ -379,3 +380,21 @@ def test_invalid_arguments(unhooked, change, error, message):
     with pytest.raises(error, match=message):
         unhooked(MODULE).generate(**arguments)
     assert model.training
+
+
+def test_logits_are_those_of_a_batch(unhooked):
+    sampling = unhooked("labml_nn.sampling")
+    for sampler in (sampling.Sampler(), sampling.Greedy(), sampling.TopK(2)):
+        with pytest.raises(ValueError, match=r"`logits` has shape \[5\]; expected \[B, V\]"):
+            sampler(torch.randn(5))
+
+
+def test_logits_that_are_no_numbers():
+    """Drawing from them fails; generation says so whatever the sampler."""
+    with pytest.raises(ValueError, match="`logits` holds NaN"):
+        Sampler()(torch.full((2, 5), torch.nan))
+    model = labml_nn.create("autoregressive", n_vocab=5, d_model=8, heads=2, n_layers=1)
+    with torch.no_grad():
+        model.generator.projection.weight.fill_(torch.nan)
+    with pytest.raises(ValueError, match="`logits` holds NaN"):
+        generate(model, torch.ones(3, 1, dtype=torch.long), 2)

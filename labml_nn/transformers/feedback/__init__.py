@@ -342,6 +342,11 @@ class FeedbackMemory:
     def __len__(self) -> int:
         return 0 if self.keys is None else len(self.keys)
 
+    @property
+    def batch_size(self) -> int | None:
+        """The number of sequences, $B$; `None` if memory is empty."""
+        return None if self.keys is None else self.keys.shape[1]
+
     def append(
         self,
         key: Float[Tensor, "B *slot"],

@@ -43,7 +43,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from labml_nn.checks import check_heads, check_probability, check_sizes, check_tokens
+from labml_nn.checks import (
+    check_heads,
+    check_probability,
+    check_sizes,
+    check_state,
+    check_tokens,
+)
 from labml_nn.language_model import LanguageModel, LanguageModelConfig
 from labml_nn.transformers.feed_forward import FeedForward
 from labml_nn.transformers.feedback import (
@@ -159,6 +165,7 @@ class FeedbackLanguageModel(LanguageModel[FeedbackMemory]):
         after the last one, detached.
         """
         check_tokens(tokens, self.config.n_vocab)
+        check_state(state, FeedbackMemory, tokens)
         padding = self.config.padding_token
         mask = None if padding is None else tokens != padding
 

@@ -113,3 +113,22 @@ def test_refused(unhooked, options, message):
     params = [nn.Parameter(tensor) for tensor in options.pop("params")]
     with pytest.raises(ValueError, match=message):
         unhooked(MODULE).Muon(params, **options)
+
+
+def test_a_closure_computes_the_gradients_and_its_loss_is_returned():
+    """As every optimizer of PyTorch takes one."""
+    weight = nn.Parameter(torch.randn(4, 3))
+    twin = nn.Parameter(weight.detach().clone())
+    one, two = Muon([weight]), Muon([twin])
+
+    def closure():
+        one.zero_grad()
+        loss = weight.square().sum()
+        loss.backward()
+        return loss
+
+    loss = one.step(closure)
+    twin.square().sum().backward()
+    assert two.step() is None
+    torch.testing.assert_close(weight, twin)
+    assert loss.item() > 0

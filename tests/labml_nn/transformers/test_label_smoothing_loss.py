@@ -92,3 +92,9 @@ def test_wrong_calls(unhooked):
     for token in (5, -100):
         with pytest.raises(ValueError, match=f"`target` holds {token}"):
             kind(5, 0)(torch.zeros(3, 5), target + token)
+
+
+def test_targets_are_integers(unhooked):
+    with pytest.raises(TypeError, match=r"`target` has dtype torch.float32; .* target.long\(\)"):
+        loss = unhooked("labml_nn.transformers.label_smoothing_loss").LabelSmoothingLoss(5, None)
+        loss(torch.randn(3, 5).log_softmax(-1), torch.ones(3))

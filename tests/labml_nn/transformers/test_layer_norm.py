@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from labml_nn.transformers.layer_norm import LayerNorm
+from labml_nn.transformers.modern import RMSNorm
 
 N, T, B, C = 3, 5, 2, 12
 
@@ -96,3 +97,10 @@ def test_start_copies_and_devices():
     norm.reset_parameters()
     assert (norm.weight == 1).all() and (norm.bias == 0).all()
     assert norm.to("meta")(x.to("meta")).is_meta
+
+
+@pytest.mark.parametrize("norm", [LayerNorm(4), LayerNorm((2, 4)), RMSNorm(4)])
+def test_inputs_of_another_width(norm):
+    """One feature would be broadcast to all; PyTorch's modules raise as well."""
+    with pytest.raises(ValueError, match=r"`x` has shape \[3, 2, 1\]; expected \[..., "):
+        norm(torch.randn(3, 2, 1))

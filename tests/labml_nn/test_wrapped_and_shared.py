@@ -1,0 +1,143 @@
+"""Models that are wrapped, exported, moved over the meta device, or shared by threads."""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+from kernel_cases import SMALL, V, language_model
+from torch import nn
+from torch.export import export
+
+import labml_nn
+from labml_nn.checks import check_state
+from labml_nn.language_model import evaluating
+from labml_nn.sampling import generate
+
+
+@pytest.fixture(params=SMALL)
+def model(request):
+    torch.manual_seed(0)
+    return language_model(request.param).eval()
+
+
+@pytest.fixture
+def tokens():
+    return torch.randint(3, V, (5, 2))
+
+
+def test_after_the_meta_device_a_model_is_the_same(model, tokens):
+    """Tables that checkpoints do not contain are computed again."""
+    with torch.device("meta"):
+        other = type(model)(model.config)
+    other = other.to_empty(device="cpu")
+    other.load_state_dict(model.state_dict())
+    expected = generate(model, tokens, 3)
+    assert torch.equal(generate(other.eval(), tokens, 3), expected)
+    assert torch.equal(model.predict(tokens), other.predict(tokens))
+
+
+class Wrapped(nn.Module):
+    """As DistributedDataParallel, which needs other processes."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, tokens):
+        return self.module(tokens)
+
+
+def test_generation_with_a_wrapped_model(model, tokens):
+    expected = generate(model, tokens, 3)
+    assert torch.equal(generate(Wrapped(model), tokens, 3), expected)
+    assert torch.equal(generate(torch.compile(Wrapped(model)), tokens, 3), expected)
+    with pytest.raises(TypeError, match="is a Linear; expected a language model"):
+        generate(Wrapped(nn.Linear(1, 1)), tokens, 3)
+
+
+# The attention weights of the last call are no part of what is exported.
+@pytest.mark.filterwarnings("ignore:The tensor attribute", "ignore::FutureWarning")
+@pytest.mark.parametrize("name", ["autoregressive", "feedback", "elman"])
+def test_export_with_its_state(name, tokens):
+    """The lengths of recurrent loops are fixed then."""
+    model = language_model(name).eval()
+    logits, state = model(tokens)
+    exported = export(model, (tokens,)).module()
+    found, after = exported(tokens)
+    torch.testing.assert_close(found, logits)
+    assert type(after) is type(state)
+    longer = export(model, (tokens, state)).module()(tokens, state)[0]
+    torch.testing.assert_close(longer, model(tokens, state)[0])
+
+
+DYNAMIC = """
+import torch
+from torch.export import Dim, export
+import labml_nn
+
+config = {"n_vocab": 11, "d_model": 12, "heads": 3, "n_layers": 2, "max_len": 8}
+model = labml_nn.create("autoregressive", **config).eval()
+shapes = {"tokens": {0: Dim("T", min=2, max=8)}}
+exported = export(model, (torch.randint(11, (5, 2)),), dynamic_shapes=shapes).module()
+seven = torch.randint(11, (7, 2))
+torch.testing.assert_close(exported(seven)[0], model(seven)[0])
+"""
+
+
+def test_export_with_any_length():
+    """In a process of its own: in the tests, annotations refuse a symbol for a length."""
+    command = [sys.executable, "-W", "ignore", "-c", DYNAMIC]
+    given = {"PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | given)
+    assert done.returncode == 0, done.stderr
+
+
+def test_threads_share_a_model():
+    """Its dropout is off in each of them, and on again after the last."""
+    torch.manual_seed(0)
+    model = language_model("autoregressive", dropout_prob=0.5).train()
+    prompt = torch.randint(3, V, (3, 1))
+    expected, wrong = generate(model, prompt, 6), []
+
+    def work():
+        for _ in range(20):
+            if not torch.equal(generate(model, prompt, 6), expected):
+                wrong.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong and all(module.training for module in model.modules())
+
+
+def test_blocks_of_evaluation_may_overlap():
+    model = nn.Sequential(nn.Dropout(), nn.Dropout())
+    model[1].eval()
+    first, second = evaluating(model), evaluating(model)
+    with first:
+        second.__enter__()
+    assert not model[0].training
+    second.__exit__(None, None, None)
+    assert model[0].training and not model[1].training
+
+
+def test_a_loaded_model_is_in_evaluation_mode(model, tmp_path):
+    model.train().save(tmp_path)
+    for loaded in (labml_nn.load(tmp_path), type(model).load(tmp_path)):
+        assert not any(module.training for module in loaded.modules())
+
+
+@pytest.mark.parametrize("name", ["autoregressive", "feedback"])
+def test_a_wrong_state(name, tokens):
+    model = language_model(name)
+    _, state = model(tokens)
+    with pytest.raises(TypeError, match="`state` is a int; expected what the model returned"):
+        check_state(5, type(state), tokens)
+    with pytest.raises(ValueError, match="that of a batch of 2, and `tokens` has the shape"):
+        model(tokens[:, :1], state)
