@@ -51,6 +51,7 @@ class Wrapped(nn.Module):
         return self.module(tokens)
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
 def test_generation_with_a_wrapped_model(model, tokens):
     expected = generate(model, tokens, 3)
     assert torch.equal(generate(Wrapped(model), tokens, 3), expected)
