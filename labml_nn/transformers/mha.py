@@ -380,8 +380,8 @@ class MultiHeadAttention(nn.Module):
 
         # **Scale.** Why divide by $\sqrt{d_k}$? A dot product is a sum of $d_k$ terms.
         # If all numbers are independent with mean 0 and variance 1, the sum has
-        # variance $d_k$. With 64 features, 8 or −8 would be usual. The softmax of such
-        # numbers gives one key nearly all the weight, and its gradients
+        # variance $d_k$. With 64 features, dot products of 8 or −8 would be usual. The
+        # softmax of such numbers gives one key nearly all the weight, and its gradients
         # [vanish](#scaling-and-gradients). Dividing by the standard deviation,
         # $\sqrt{d_k}$, brings the variance back to 1 (footnote 4). Dividing by $d_k$
         # would be too much, for then all weights would be nearly equal.
