@@ -63,7 +63,7 @@ Unit 2 looks only at the letter: its weight is −1 for *h*, 0 for *e* and 2 for
 1 looks only at the memory: it receives twice what unit 2 was one step before. The state
 before the first letter is zero.
 
-| $t$ | letter | $W x_t$ | $U h_{t-1}$ | $h_t = \tanh(\text{sum})$ |
+| step | letter | it adds $W x_t$ | state adds $U h_{t-1}$ | tanh of the sum, $h_t$ |
 |--:|:--|:--|:--|:--|
 | 1 | h | (0, −1) | (0, 0) | (0, −0.76) |
 | 2 | e | (0, 0) | (−1.52, 0) | (−0.91, 0) |

@@ -77,7 +77,7 @@ def test_the_states_of_the_word():
     layer, output = hello()
     states, _, _ = read(layer, output)
     previous = torch.cat([torch.zeros(1, 2), states[:-1]])
-    table = rows(LESSON, "$t$")
+    table = rows(LESSON, "step")
     assert "".join(row[1] for row in table) == "hell"
     with torch.no_grad():
         for t, (step, letter, from_input, from_state, state) in enumerate(table):
