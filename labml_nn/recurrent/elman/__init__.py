@@ -244,6 +244,7 @@ from labml_nn.checks import (
     check_probability,
     check_sequence,
     check_sizes,
+    check_state,
     check_tokens,
 )
 from labml_nn.kernels import reference
@@ -628,6 +629,7 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
         `[L, B, N]`, detached.
         """
         check_tokens(tokens, self.config.n_vocab)
+        check_state(state, Tensor, tokens)
         padding = self.config.padding_token
         mask = None if padding is None else tokens != padding
 

@@ -290,6 +290,8 @@ def test_a_state_of_another_batch_is_explained(by_hand):
     _, state = model(tokens)
     with pytest.raises(ValueError, match=r"\[2, 2, 5\]; expected \[2, 1, 5\]"):
         model(tokens[:, :1], state)
+    with pytest.raises(TypeError, match=r"`state` is a tuple; expected what the model returned"):
+        model(tokens, (state,))
 
 
 def test_a_cell_without_an_output_size_can_replace_the_cell(by_hand):
