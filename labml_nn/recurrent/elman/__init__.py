@@ -802,8 +802,8 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 #   first mix the sequences.
 # * **The start of one text continues another**: a state was passed on between unrelated
 #   texts. Start with `state=None`.
-# * **Nothing is remembered beyond a chunk**: no gradient has ever reached farther. Try
-#   longer chunks or a gated network.
+# * **Little is remembered beyond a chunk**: no gradient has ever reached farther than
+#   its beginning. Try longer chunks or a gated network.
 
 # ## Differences from the paper
 #
