@@ -2,28 +2,118 @@ r"""
 ---
 title: Positional encoding
 summary: >
-  Attention does not see the order of the tokens. Sinusoidal or learned position
-  vectors, added to the token embeddings, provide it; and an overview of relative
-  schemes.
+  Attention does not see the order of the words. A vector that says where a word stands,
+  added to the vector that says which word it is, lets it see the order.
 paper: https://arxiv.org/abs/1706.03762
 notebook: notebooks/positional_encoding.ipynb
 ---
 
-Self-attention without a mask is **permutation equivariant**: if the tokens of a
-sequence are shuffled, the outputs are the same vectors, shuffled in the same way. To
-attention, *dog bites man* and *man bites dog* are the same set of words. A recurrent
-network reads the tokens in order, and a convolution has a weight for each offset; but
-attention is a sum over keys, and a sum has no order. A transformer therefore adds a
-**positional encoding** to every token embedding $x_p$, a vector $PE_p$ that depends
-only on the position $p$ ([-@vaswani2017attention, §3.5]):
+*Dog bites man* is an accident. *Man bites dog* is news. The words are the same, and
+only their order tells you which of the two it is. Does [attention](mha.py) notice the
+difference? No. To see why, let us compute it.
 
-$$y_p = \operatorname{Dropout}(x_p + PE_p)$$
+## Attention does not see the order
+
+A **token** is a word here, and its **features** are the numbers that a network knows
+about it. Suppose there are four of them: is it a noun, is it a verb, is it an animal,
+is it a person?
+
+| token | features $x$ |
+|:--|:--|
+| dog | (1, 0, 1, 0) |
+| bites | (0, 1, 0, 0) |
+| man | (1, 0, 0, 1) |
+
+To keep it short, let queries, keys and values all be the features themselves. What does
+*bites* receive? Its dot products with *dog*, *bites* and *man* are 0, 1 and 0. Divided
+by $\sqrt 4$ they are 0, 0.5 and 0. The softmax makes the weights 0.27, 0.45 and 0.27 of
+them, and the weighted average of the three vectors is (0.55, 0.45, 0.27, 0.27).
+
+Now shuffle the sentence to *man bites dog*. The three terms of the average come in
+another order, but they are the same three terms, and a sum has no order. So *bites*
+receives (0.55, 0.45, 0.27, 0.27) again. You can try it:
+
+```python
+import torch
+
+dog, bites, man = torch.tensor([[1.0, 0, 1, 0], [0, 1, 0, 0], [1, 0, 0, 1]])
+
+def attend(*words):
+    x = torch.stack(words)
+    return (x @ x.T / 2).softmax(dim=1) @ x
+
+print(attend(dog, bites, man))
+print(attend(man, bites, dog))  # the same three rows, in the other order
+```
+
+This holds for any queries, keys and values. Let $P$ be a matrix that shuffles rows.
+Then $\operatorname{softmax}(P Q K^\top P^\top) \, P V = P \operatorname{softmax}(Q
+K^\top) V$. Shuffle the inputs, and you get the same outputs, shuffled. One says that
+attention is **permutation equivariant**. To attention a sentence is a bag of words.
+
+A recurrent network does not have this problem, because it reads one word after the
+other. In a Transformer we have to tell each token where it stands.
+
+## Add a vector that says where
+
+The idea of the paper is simple. For each **position** $p$, counted from 0, there is a
+vector $PE_p$ with as many features as a token. It is added to the token that stands
+there ([-@vaswani2017attention, §3.5]):
+
+$$y_p = x_p + PE_p$$
 
 ![Left: the sum at the bottom of encoder and decoder, after Figure 1 of the paper.
 Right: the matrix of the encodings.](figure:positional_encoding.diagram)
 
-The original transformer uses sinusoids. The $C$ features are taken in pairs, and pair
-$i$ oscillates with the frequency $\omega_i$:
+Which vector should it be? The number $p$ itself, you might say: 0, 1, 2, and so on.
+But at position 500 it would be hundreds of times larger than the features of the token
+and drown them. We could divide by the length of the sentence. But then two neighbours
+are 0.2 apart in a sentence of five words and 0.01 apart in one of a hundred, so that
+"the word before" has another meaning in each sentence. We want numbers that stay small,
+that differ from position to position, and that mean the same in every sentence.
+
+You know such numbers. Look at how a **counter** writes 0 to 5 with three binary digits:
+
+| position | digits |
+|--:|:--|
+| 0 | 0 0 0 |
+| 1 | 0 0 1 |
+| 2 | 0 1 0 |
+| 3 | 0 1 1 |
+| 4 | 1 0 0 |
+| 5 | 1 0 1 |
+
+The last digit changes at every step, the one before it at every second step, and the
+first at every fourth. No digit is ever larger than 1, and together they tell all
+positions apart. The encoding of the paper is such a counter with smooth digits. In
+place of a digit that jumps between 0 and 1, there is a hand of a **clock** that turns.
+The first hand turns fast, and each following hand turns more slowly. Fast hands tell
+neighbours apart. Slow hands tell the beginning of a text from its end.
+
+![Choose one of 12 hands and a position: the waves of this hand, and all the hands.
+](figure:positional_encoding.clocks)
+
+Where a hand points is told by two numbers, the sine and the cosine of its angle. So
+four features are two hands. Let the first turn by 1 **radian** per position, which is
+about a sixth of a turn, and the second by 0.01. With a pocket calculator you get:
+
+| position $p$ | sine of $p$ | cosine of $p$ | sine of $0.01 p$ | cosine of $0.01 p$ |
+|--:|--:|--:|--:|--:|
+| 0 | 0.00 | 1.00 | 0.00 | 1.00 |
+| 1 | 0.84 | 0.54 | 0.01 | 1.00 |
+| 2 | 0.91 | −0.42 | 0.02 | 1.00 |
+| 3 | 0.14 | −0.99 | 0.03 | 1.00 |
+
+Each row is the encoding of a position. In *dog bites man* the second word becomes (0,
+1, 0, 0) + (0.84, 0.54, 0.01, 1.00) = (0.84, 1.54, 0.01, 1.00). If you repeat the
+average above with these sums, *bites* receives (1.16, 0.88, 0.32, 1.25) in *dog bites
+man*, and (1.06, 1.02, 0.15, 1.46) in *man bites dog*. The two sentences are no longer
+the same to attention.
+
+## The formula
+
+In general there are $C$ features, so there are $C / 2$ hands. Hand $i$ turns by
+$\omega_i$ radians per position, its **frequency**:
 
 \begin{align}
 \omega_i &= 10000^{-2i / C} \\
@@ -31,29 +121,72 @@ PE_{p, 2i} &= \sin(\omega_i \, p) \\
 PE_{p, 2i + 1} &= \cos(\omega_i \, p)
 \end{align}
 
-Pair 0 completes a cycle in $2 \pi \approx 6.3$ positions. Every following pair is
-slower by the same factor, and with $C = 512$ the last one takes 60,611 positions. The
-fast pairs tell neighbouring positions apart, but repeat within a few tokens. The slow
-pairs hardly change between neighbours, but tell the beginning of a sequence from its
-end. Only together do they identify a position, just as the hands of a clock do ([drawn
-below](#properties-of-the-sinusoids)). The cycles are a geometric sequence, from $2 \pi$
-to nearly $10000 \cdot 2 \pi$, so that there are as many pairs for distances of tens of
-tokens as of thousands; with evenly spaced frequencies almost all pairs would repeat
-within a few dozen. The paper does not derive 10000: it has to be so large that the
-slowest pairs do not repeat within a sequence.
+In the table above, $C = 4$ gives $\omega_0 = 1$ and $\omega_1 = 10000^{-2/4} = 0.01$.
+The paper writes the same as $\sin(pos / 10000^{2i / d_{\text{model}}})$, with $pos$ for
+our $p$ and $d_{\text{model}}$ for our $C$.
 
-<details><summary>Symbols, their code and shapes</summary>
+![The encoding for $C = 8$: one row per feature, one column per
+position.](figure:positional_encoding.heat)
 
-| Symbol | Code | Shape | Meaning |
-|:--|:--|:--|:--|
-| $x$ | `x` | `[T, B, C]` | token embeddings |
-| $p$ | `positions` | `[T]` | position of a token, counted from 0 |
-| $\omega_i$ | `frequencies` | `[⌈C/2⌉]` | radians per position of feature pair $i$ |
-| $PE$ | `encodings` | `[T, C]` | one vector per position |
-| $C$ | `d_model` | | features per token |
-| $T$, $B$ | | | length of the sequence, batch size |
+Hand 0 goes round once in $2 \pi \approx 6.3$ positions. Each following hand is slower
+by the same factor. With $C = 512$ the last one takes 60,611 positions. Because the
+factor is the same from hand to hand, we get as many hands for distances of tens of
+tokens as for distances of thousands.
 
-</details>
+Why do we need so many hands? Because one alone is not precise. Look at the slowest hand
+for $C = 512$. Between neighbours its tip moves by 0.0001, too little to be noticed. The
+fastest hand moves by 0.96, but after a while it comes back. At positions 14 and 724 you
+find its tip at nearly the same place, only 0.00006 apart. So we need all hands together
+to tell positions apart reliably.
+
+## A step is a rotation
+
+Here is why each frequency has a sine *and* a cosine. Go $k$ positions further, and
+every hand has turned by the angle $\omega_i k$, wherever you started. In formulas these
+are the addition theorems:
+
+\begin{align}
+\sin(\omega p + \omega k) &= \cos \omega k \, \sin \omega p
+    + \sin \omega k \, \cos \omega p \\
+\cos(\omega p + \omega k) &= -\sin \omega k \, \sin \omega p
+    + \cos \omega k \, \cos \omega p
+\end{align}
+
+The factors $\cos \omega k$ and $\sin \omega k$ do not depend on $p$. So one matrix
+takes every $PE_p$ to $PE_{p + k}$:
+
+$$
+\begin{pmatrix} PE_{p + k, 2i} \\ PE_{p + k, 2i + 1} \end{pmatrix} =
+\begin{pmatrix} \cos \omega_i k & \sin \omega_i k \\
+               -\sin \omega_i k & \cos \omega_i k \end{pmatrix}
+\begin{pmatrix} PE_{p, 2i} \\ PE_{p, 2i + 1} \end{pmatrix}
+$$
+
+What is that good for? Suppose we want a head that looks at the word just before. Let
+its query projection be the rotation one step back. Then the query of position 7 is the
+encoding of position 6. Its dot product with the encoding of position 6 is larger than
+with any other, because no vector fits better than an equal one. So the head attends to
+the word before, at every position, and all that with one matrix. Here are three heads
+that were set by hand in this way, for 0, 1 and 4 positions back:
+
+![Three heads that were set by hand. Each head has all 32 features here, the inputs are
+encodings without tokens, and queries are multiplied by 12 to make the weights
+sharp.](figure:heads.by_hand)
+
+Can a network *learn* that? The paper hopes so ("we hypothesized", §3.5), and does not
+show it. What we know is that its weights *can* express it.
+
+**What it gains, and what it costs.** The encoding has no parameters, and you can
+compute it for any position. It costs one addition per feature. But a sum of token and
+position is only a hint: the layers above must find out about distances by themselves.
+Later [schemes](#relative-schemes) put the distance into attention itself.
+
+## Try it
+
+Choose a length and a width and see the matrix, its dot products and its rotations.
+Then switch the positions of a trained model off, and see its loss rise.
+
+![The loss of each character, with positions and without.](figure:live.positions)
 """
 
 import math
@@ -76,32 +209,31 @@ def get_positional_encoding(
     r"""
     ## Sinusoidal encoding
 
-    * `d_model` is the number of features, $C$, even or odd
-    * `max_len` is the number of positions, $T$
-    * `first` is the first position
-    * `dtype`, `device` are those of the result
+    The table of the worked example, for any number of features and positions.
 
-    Returns `[T, 1, C]`; the axis of length one is the batch's.
+    * `d_model`: features of a token, $C$
+    * `max_len`: number of positions, $T$
+    * `first`: the first of them
+    * `dtype`, `device`: those of the result
+
+    Returns `[T, 1, C]`. The axis of length one is that of the batch, because a position
+    has the same vector in every sequence.
     """
     check_sizes(d_model=d_model, max_len=max_len)
 
-    # One frequency for each even feature, `[⌈C/2⌉]`, with
-    # $10000^{-2i/C} = e^{-2i \ln(10000) / C}$.
-    #
-    # > [!WARNING]
-    # > It is a common mistake to forget the division by $C$. With $C = 512$ only **2**
-    # > features then vary by more than 0.01 within 1,000 positions, where 503 should:
-    # > the second pair would need 628 million positions for a cycle. See [common
-    # > mistakes](../../faults.md).
+    # One frequency for each hand, and each hand has two features: $2i$ runs through 0,
+    # 2, 4, and so on. With four features you get $(1, 0.01)$. We write
+    # $10000^{-2i/C}$ as $e^{-2i \ln(10000) / C}$.
     even = torch.arange(0, d_model, 2, dtype=dtype, device=device)
     frequencies = torch.exp(-even * math.log(10000.0) / d_model)
 
-    # The angle $\omega_i \, p$ of every pair at every position, `[T, ⌈C/2⌉]`.
+    # The angle of every hand at every position: a column of positions times a row of
+    # frequencies is a table, `[T, ⌈C/2⌉]`.
     positions = torch.arange(first, first + max_len, dtype=dtype, device=device)
     angles = positions.unsqueeze(1) * frequencies
 
-    # Even features are sines and odd features cosines. With an odd $C$ the last sine
-    # has no cosine.
+    # Even features are sines and odd features are cosines, side by side. If $C$ is odd,
+    # the last sine has no cosine.
     encodings = torch.empty(max_len, d_model, dtype=dtype, device=device)
     encodings[:, 0::2] = torch.sin(angles)
     encodings[:, 1::2] = torch.cos(angles[:, : d_model // 2])
@@ -114,19 +246,18 @@ def fixed_positions(
     r"""
     ### Encodings of a sequence
 
-    * `table` is the result of `get_positional_encoding`, in any dtype
-    * `offset` is the position of the first token
-    * `length` is the number of tokens, $T$
+    The rows of the table for `length` tokens, of which the first stands at `offset`.
 
-    Returns the rows of the table, `[T, 1, C]`. The formula is defined for every
-    position: rows beyond the end of the table are computed when they are needed.
+    * `table`: what `get_positional_encoding` returned, in any dtype
+
+    Returns `[T, 1, C]`.
     """
     end = offset + length
     if end <= table.shape[0]:
         return table[offset:end]
 
-    # Computed in 32 bits and then rounded, as the table was: bfloat16 cannot even count
-    # to 257.
+    # The formula has no last position. What the table lacks is computed now, in 32 bits
+    # like the table: a 16-bit format such as bfloat16 cannot even count to 257.
     first = max(offset, table.shape[0])
     beyond = get_positional_encoding(
         table.shape[2], end - first, first=first, device=table.device
@@ -138,28 +269,29 @@ class PositionalEncoding(nn.Module):
     r"""
     ## Sinusoidal positions as a module
 
-    The same $PE_p$ is added in every sequence of the batch. In an encoder–decoder both
-    stacks need one at their input, and both count their positions from 0. The layers
-    above need none: the residual connections carry the sum upwards.
+    $$y_p = \operatorname{Dropout}(x_p + PE_p)$$
 
-    The table is a **buffer**: it moves with the module from device to device and from
-    dtype to dtype, but it is no parameter. No gradient is computed for it, the
-    optimizer does not change it, and checkpoints do not contain it, since it can be
-    recomputed.
+    * `d_model`: features of a token, $C$
+    * `dropout_prob`: probability that a feature of the sum is dropped in training
+      (§5.4)
+    * `max_len`: how many positions are computed in advance; it is no limit
+
+    An encoder–decoder needs one module at the input of each stack, and both count from
+    0. The layers above need none, since residual connections carry the sum upwards.
     """
 
     positional_encodings: Tensor
 
     def __init__(self, d_model: int, dropout_prob: float, max_len: int = 5000) -> None:
-        r"""
-        * `d_model` is the number of features, $C$
-        * `dropout_prob` is the dropout probability of the sum (§5.4: the paper applies
-          dropout to the sums in both stacks)
-        * `max_len` is the number of precomputed positions, and no limit
-        """
         super().__init__()
         check_probability(dropout_prob=dropout_prob)
         self.dropout = nn.Dropout(dropout_prob)
+
+        # Why a **buffer** and not a plain attribute? A plain tensor would stay on the
+        # CPU when you move the module to a GPU, and the sum would fail. A buffer moves
+        # along. It is no parameter either: it gets no gradient, and no optimizer
+        # changes it. With `persistent=False` checkpoints do not contain it, because the
+        # formula gives it back.
         table = get_positional_encoding(d_model, max_len)
         self.register_buffer("positional_encodings", table, persistent=False)
 
@@ -171,13 +303,19 @@ class PositionalEncoding(nn.Module):
     def forward(
         self, x: Float[Tensor, "T B C"], *, offset: int = 0
     ) -> Float[Tensor, "T B C"]:
-        r"""
-        `offset` is the position of the first vector of `x`: in generation, the number
-        of tokens that came before. If it is forgotten, each new token stands at
-        position 0: nothing raises an error, and the text gets worse. A test: outputs
-        with a cache and without must be equal.
         """
+        * `x`: embedded tokens, `[T, B, C]`
+        * `offset`: position of the first of them
+
+        When a model writes a text token by token, it sees one token at a time, and
+        `offset` says how many came before. If you forget it, every new token stands at
+        position 0. Nothing raises an error, but the text gets worse.
+        """
+        # One row for each of the $T$ tokens. The axis of length one repeats it for all
+        # $B$ sequences.
         encodings = fixed_positions(self.positional_encodings, offset, x.shape[0])
+
+        # *Bites* plus "second place". Dropout follows the sum, as in the paper.
         encoded: Tensor = self.dropout(x + encodings)
         return encoded
 
@@ -188,8 +326,8 @@ def learned_positions(
     r"""
     ### Learned positions of a sequence
 
-    Arguments and result are those of `fixed_positions`. There is no formula for the
-    position after the last: a sequence that ends beyond the table is a `ValueError`.
+    The same rows of a table that was learned. Raises `ValueError` if the sequence ends
+    beyond the table, because no formula knows the next row.
     """
     max_len, end = table.shape[0], offset + length
     if end > max_len:
@@ -204,13 +342,14 @@ class LearnedPositionalEncoding(nn.Module):
     r"""
     ## Learned positions
 
-    Here $PE$ is a parameter: training finds a vector for each position, as in BERT and
-    GPT-2. Vaswani et al. tried both and found "nearly identical results" (§3.5, Table
-    3, row E); they chose sinusoids in the hope of extrapolation to longer sequences. A
-    learned table costs $\text{max\_len} \cdot C$ parameters.
+    Why not let training find the vectors? Here $PE$ is a parameter, as in BERT and
+    GPT-2. The paper tried both and found "nearly identical results" (§3.5, Table 3, row
+    E). It chose sinusoids in the hope that they work for longer sequences than those of
+    training.
 
-    Arguments and errors are those of `PositionalEncoding`, but `max_len` is the length
-    of the longest sequence.
+    * `d_model`, `dropout_prob`: as above
+    * `max_len`: number of positions that are learned, $\text{max\_len} \cdot C$
+      parameters. A longer sequence raises a `ValueError`
     """
 
     def __init__(self, d_model: int, dropout_prob: float, max_len: int = 5000) -> None:
@@ -219,126 +358,137 @@ class LearnedPositionalEncoding(nn.Module):
         check_probability(dropout_prob=dropout_prob)
         self.dropout = nn.Dropout(dropout_prob)
 
-        # There is no symmetry to break by random numbers, since every position receives
-        # a gradient of its own.
+        # All vectors start at zero. Weights of a network must start at random numbers,
+        # or all units would learn the same. But each position is trained by other
+        # tokens, so they become different without that. (A model that initialises all
+        # its parameters by itself may overwrite the zeros.)
         self.positional_encodings = nn.Parameter(torch.zeros(max_len, 1, d_model))
 
     def forward(
         self, x: Float[Tensor, "T B C"], *, offset: int = 0
     ) -> Float[Tensor, "T B C"]:
-        "Arguments and result are those of `PositionalEncoding.forward`."
+        """Arguments and result are those of `PositionalEncoding.forward`."""
         encodings = learned_positions(self.positional_encodings, offset, x.shape[0])
         encoded: Tensor = self.dropout(x + encodings)
         return encoded
 
 
+# ## Symbols
+#
+# <details><summary>Symbols, their code and shapes</summary>
+#
+# | Symbol | Code | Shape | Meaning |
+# |:--|:--|:--|:--|
+# | $x$ | `x` | `[T, B, C]` | token embeddings |
+# | $p$ | `positions` | `[T]` | position of a token, $pos$ in the paper |
+# | $\omega_i$ | `frequencies` | `[⌈C/2⌉]` | radians per position of hand $i$ |
+# | $PE$ | `encodings` | `[T, C]` | one vector per position |
+# | $C$ | `d_model` | | features of a token, $d_{\text{model}}$ in the paper |
+# | $T$, $B$ | | | length of the sequence, batch size |
+#
+# </details>
+#
 # ## Properties of the sinusoids
 #
-# **Clocks.** A pair of sine and cosine is a point on the unit circle, so we draw it as
-# the hand of a clock. (The picture is ours and not the paper's.) A position is what all
-# hands show together.
+# **Size.** All values lie between $-1$ and $1$. For an even $C$ every $PE_p$ has the
+# same length, $\sqrt{C/2}$, because each hand has length 1.
 #
-# ![Choose one of 12 pairs and a position: the waves of this pair, and the hands of all
-# pairs.](figure:positional_encoding.clocks)
+# ![Sine and cosine of two of the 32 hands, $C = 64$.](figure:positional_encoding.waves)
 #
-# **Size.** All values lie between $-1$ and $1$, at every position, and for an even $C$
-# every $PE_p$ has the same length $\sqrt{C/2}$. The position's number itself, $0, 1, 2,
-# \dots$, would outgrow the embedding; divided by the length of the sequence, it would
-# give neighbours another distance in every sequence.
+# **Frequencies.** If they were evenly spaced, almost all hands would come back within a
+# few dozen positions. With a constant factor there are 64 hands for each power of ten
+# at $C = 512$. The paper does not say why the number is 10,000. We can only say what it
+# is good for: the slowest hand does not come round within a text.
 #
-# **Width.** The encoding has $C$ features because it is added. Concatenation would need
-# more features: the first projection computes $(x_p + PE_p) W = x_p W + PE_p W$, the
-# same as a projection of the concatenation with $W$ in both halves. In $C$ dimensions
-# the model can keep both apart, by storing them in nearly orthogonal directions.
-# Embeddings are scaled by $\sqrt{C}$ before the sum (§3.4, without a reason); else the
-# encoding, with a root mean square of $1 / \sqrt{2}$ at any width, would dominate them:
-# an embedding drawn with variance $1 / C$ has 0.044 at $C = 512$, and 1 when it is
-# scaled. The module here only adds; the [model](models.py) scales.
+# **Sum or concatenation.** Why add $PE_p$, when you could append it? Appending needs
+# more features, and it gains little. The first projection of the sum is $(x_p + PE_p) W
+# = x_p W + PE_p W$. That is also the projection of the two vectors side by side, if the
+# matrix has $W$ in its upper and $W$ in its lower half.
 #
-# ![Sine and cosine of two of the 32 pairs, $C = 64$.](figure:positional_encoding.waves)
+# **Longer texts.** The formula has a value for any position. But this does not mean
+# that a trained model works there. Beyond the lengths of training it meets combinations
+# of angles that it has never seen, and its loss rises. Press et al.
+# ([-@press2021train]) measured it, and proposed a scheme that works for longer texts.
 #
-# ![The encoding for $C = 8$: one row per feature, one column per
-# position.](figure:positional_encoding.heat)
+# ## Scaling the embeddings by √C
 #
-# **Shift.** Each pair has a sine *and* a cosine, because a shift of the position is
-# then a rotation of the pair, the same for all $p$:
+# The models of the paper multiply the embeddings by $\sqrt C$ before the sum (§3.4,
+# without a reason). In the authors' code an embedding starts with a standard deviation
+# of $1 / \sqrt C$, so that the product has one of 1. That is about the size of the
+# encoding, whose root mean square is $1 / \sqrt 2 \approx 0.71$ at any width. Without
+# the factor and with $C = 512$ the embedding would have 0.044, and the position would
+# be 16 times as large as the token.
 #
-# $$
-# \begin{pmatrix} PE_{p + k, 2i} \\ PE_{p + k, 2i + 1} \end{pmatrix} =
-# \begin{pmatrix} \cos \omega_i k & \sin \omega_i k \\
-#                -\sin \omega_i k & \cos \omega_i k \end{pmatrix}
-# \begin{pmatrix} PE_{p, 2i} \\ PE_{p, 2i + 1} \end{pmatrix}
-# $$
+# Other initialisations need not have this balance. The tied matrix of our
+# [encoder–decoder](encoder_decoder.py) starts smaller, and its tokens with it. It
+# learns all the same, because training changes the size of the embeddings. The module
+# on this page only adds. The [model](models.py) scales.
 #
-# So one matrix maps every $PE_p$ to $PE_{p + k}$. That this lets the model *easily
-# learn to attend by relative positions* is the paper's hypothesis ("we hypothesized",
-# §3.5), not a result.
-#
-# ![Heads that were set by hand: the query projection holds the rotation by 0, 1 or 4
-# positions. Here they have all 32 features each, and the inputs are encodings without
-# tokens.](figure:heads.by_hand)
-#
-# **Length.** The formula is defined for any position. That does not mean that a trained
-# model works there: beyond its training lengths it meets combinations of angles, and
-# distances, that it has never seen, and its loss soon rises. Press et al.
-# ([-@press2021train]) measured how soon, and proposed a scheme that extrapolates.
-#
-# ## Try it
-#
-# Choose a length and a width and see the matrix, its dot products and its rotations.
-# Then switch the positions of a trained model off.
-#
-# ![The loss of each character, with positions and
-# without.](figure:live.positions)
-
 # ## Relative schemes
 #
-# Sinusoids and learned vectors are **absolute**: they are added to the embeddings,
-# once, and the layers above must derive distances from them. Later schemes put the
-# *distance* between query $t$ and key $s$ into every attention layer.
+# Sinusoids and learned vectors are **absolute** positions. They are added once, at the
+# bottom, and the layers above must derive distances from them. Later schemes put the
+# *distance* between the query at $t$ and the key at $s$ into every attention layer.
+# Here are their scores, before the softmax:
 #
 # | Scheme | Learned | Score of query $t$ and key $s$ |
 # |:--|:--|:--|
-# | [@shaw2018self] | a vector per clipped distance | $q_t \cdot (k_s + a_{t-s})$ |
-# | [@dai2019transformerxl] | $W$, $u$, $v$ | $(q_t + u) k_s + (q_t + v) W r_{t-s}$ |
+# | [@shaw2018self] | vectors $a$ | $q_t \cdot (k_s + a_{t-s}) / \sqrt{d_k}$ |
+# | [@dai2019transformerxl] | $W$, $u$, $v$ | $(a_{ts} + b_{ts}) / \sqrt{d_k}$, below |
 # | T5 [@raffel2019exploring] | numbers $b$ per head | $q_t \cdot k_s + b_{t-s}$ |
-# | ALiBi [@press2021train] | nothing | $q_t \cdot k_s - m_h (t - s)$ |
-# | RoPE [@su2021roformer] | nothing | $R_t q_t \cdot R_s k_s$ |
-# | none [@haviv2022transformer] | nothing | $q_t \cdot k_s$, causal mask |
+# | ALiBi [@press2021train] | nothing | $q_t \cdot k_s / \sqrt{d_k} - m_h (t - s)$ |
+# | RoPE [@su2021roformer] | nothing | $R_t q_t \cdot R_s k_s / \sqrt{d_k}$ |
+# | none [@haviv2022transformer] | nothing | $q_t \cdot k_s / \sqrt{d_k}$, causal mask |
 #
-# The factor $1 / \sqrt{d_k}$ is left out. $r$ are sinusoids of the distance, and $m_h$
-# is a fixed slope for each head. T5 has one $b$ for a range of distances, and $R_p$
-# rotates each pair of features by an angle proportional to $p$. All but the last make
-# scores depend on $t - s$, so that a sequence moved by a hundred positions has the same
-# scores. [Modern components](modern.py) has RoPE, and the [Feedback
-# Transformer](feedback/__init__.py) a learned vector per distance. The last row works
-# because a causal mask is not permutation equivariant: the number of visible keys
-# reveals the position, and decoders learn to use it.
+# What do the letters mean? Shaw et al. learn a vector for each distance, up to a
+# largest one, and a second one that is added to the value. In Transformer-XL the two
+# terms are $a_{ts} = (q_t + u) \cdot k_s$ and $b_{ts} = (q_t + v) \cdot W r_{t-s}$,
+# where $r$ are the sinusoids of a distance, and $u$ and $v$ stand in for the position
+# of the query. T5 does not divide by $\sqrt{d_k}$, and has one number for a range of
+# distances. ALiBi takes off more the farther away a key is, with a fixed slope $m_h$
+# for each head.
+#
+# **RoPE** is what most models use today. It turns queries and keys themselves, by the
+# angle of their position, with the rotation that you know from above. The dot product
+# of two turned vectors depends only on the difference of the angles:
+#
+# $$R_t q_t \cdot R_s k_s = q_t \cdot R_{s - t} k_s$$
+#
+# So the position enters only as the distance $t - s$, and nothing is added to the
+# features. [Modern components](modern.py) has it in code, and the [Feedback
+# Transformer](feedback/__init__.py) has a learned vector per distance.
+#
+# The last row has no positions at all, and still works in a language model. Attention
+# with a causal mask is not permutation equivariant, because each token sees another
+# number of tokens before it. The authors conjecture that the model counts them.
+#
+# ## Cost
+#
+# | | Sinusoids | Learned |
+# |:--|:--|:--|
+# | Parameters | none | $\text{max\_len} \cdot C$ |
+# | Once, in the constructor | $O(\text{max\_len} \cdot C)$ sines and cosines | |
+# | Each forward pass | $O(T B C)$ additions | $O(T B C)$ additions |
+#
+# That is nothing beside attention, which needs $O(T^2 B C)$.
+#
+# ## Common mistakes
+#
+# * **No division by $C$** in the exponent. With $C = 512$ only 2 features then vary by
+#   more than 0.01 within 1,000 positions, where 503 should. The second hand would need
+#   628 million positions to come round. See also [common mistakes](../../faults.md).
+# * **No offset** in generation. To notice it, compare the outputs with a cache and
+#   without: they must be equal.
+# * **A plain attribute** in place of a buffer. The model works on the CPU and fails on
+#   the GPU.
 #
 # ## Differences from the paper
 #
 # * **Odd widths.** The models of the paper have an even $C$. Here the last sine of an
 #   odd width has no cosine.
-# * **Precision.** The table is computed in 32 bits, as in version 0.5.1 of this
-#   package, so that models trained with it see the encodings they know. With $C = 512$
-#   the largest error is $7 \cdot 10^{-6}$ in the first 128 positions and $4 \cdot
-#   10^{-4}$ in the first 5,000; `dtype=torch.float64` gives the exact formula.
-#
-# ## Pseudo-code
-#
-# $$\begin{array}{l}
-# \textbf{procedure } \text{PositionalEncoding}(x) \\
-# \quad \textbf{for } 0 \le p < T \textbf{ and } 0 \le 2i < C \\
-# \quad\quad \omega_i \gets 10000^{-2i/C} \\
-# \quad\quad PE_{p, 2i}, PE_{p, 2i + 1} \gets \sin(\omega_i p), \cos(\omega_i p) \\
-# \quad \textbf{return } \operatorname{Dropout}(x + PE)
-# \end{array}$$
-#
-# | Tensor | Shape | Kind |
-# |:--|:--|:--|
-# | `positional_encodings`, sinusoidal | `[max_len, 1, C]` | buffer, not saved |
-# | `positional_encodings`, learned | `[max_len, 1, C]` | parameter |
-# | $x$, $x + PE$ | `[T, B, C]` | activations |
+# * **Precision.** The table is computed in 32 bits. With $C = 512$ the largest error is
+#   $7 \cdot 10^{-6}$ in the first 128 positions and $4 \cdot 10^{-4}$ in the first
+#   5,000. `dtype=torch.float64` gives the exact formula.
 #
 # ## Exercises
 #
@@ -347,7 +497,7 @@ class LearnedPositionalEncoding(nn.Module):
 #
 # <details><summary>Answer</summary>
 #
-# Each pair contributes $\cos \omega_i k$, so the dot product is $\sum_i \cos \omega_i
+# Each hand contributes $\cos \omega_i k$, so the dot product is $\sum_i \cos \omega_i
 # k$, with its maximum $C / 2$ at $k = 0$. It falls with the distance on the whole, but
 # not steadily, because each cosine oscillates. It is the same for $k$ and $-k$: without
 # projections it cannot tell before from after.
@@ -374,7 +524,8 @@ class LearnedPositionalEncoding(nn.Module):
 # <details><summary>Answer</summary>
 #
 # A row receives a gradient only from sequences that are long enough to reach it. After
-# training with 128 tokens the rows from 128 on are still the zeros of initialisation.
+# training with 128 tokens the rows from 128 on are still those of initialisation, zeros
+# here.
 #
 # ```python
 # import torch
@@ -388,8 +539,8 @@ class LearnedPositionalEncoding(nn.Module):
 #
 # </details>
 #
-# **3.** Self-attention without a mask treats a sequence as a set. Show that positional
-# encodings end this.
+# **3.** Self-attention without a mask treats a sentence as a bag of words. Show that
+# positional encodings end this.
 #
 # <details><summary>Answer</summary>
 #

@@ -1,0 +1,157 @@
+"""Every number of the page on positional encoding is what the code computes."""
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from labml_nn.transformers import positional_encoding
+from labml_nn.transformers.encoder_decoder import EncoderDecoderLanguageModel
+from labml_nn.transformers.positional_encoding import (
+    LearnedPositionalEncoding,
+    PositionalEncoding,
+    get_positional_encoding,
+)
+
+SOURCE = Path(positional_encoding.__file__).read_text(encoding="utf-8")
+PAGE = re.sub(r"\s+", " ", re.sub(r"^# ?", "", SOURCE, flags=re.M))
+NUMBER = r"[−-]?\d+(?:\.\d+)?"
+
+
+def rows(*titles: str) -> list[list[float]]:
+    """The numbers of the table with these titles; words are left out."""
+    text = (positional_encoding.__doc__ or "").split("| " + " | ".join(titles) + " |\n")[1]
+    found = []
+    for line in text.splitlines()[1:]:
+        if not line.startswith("|"):
+            break
+        found.append([float(n.replace("−", "-")) for n in re.findall(NUMBER, line)])
+    return found
+
+
+def vector(after: str) -> torch.Tensor:
+    """The first numbers in brackets after some words."""
+    found = re.search(re.escape(after) + r"[^(]*\(([^)]*)\)", PAGE)
+    assert found, after
+    return torch.tensor([float(n.replace("−", "-")) for n in found[1].split(",")])
+
+
+FEATURES = torch.tensor(rows("token", "features $x$"))
+TABLE = torch.tensor(
+    rows(
+        *("position $p$", "sine of $p$", "cosine of $p$"),
+        *("sine of $0.01 p$", "cosine of $0.01 p$"),
+    ),
+    dtype=torch.float64,
+)
+
+
+def attend(x: torch.Tensor) -> torch.Tensor:
+    return (x @ x.T / 2).softmax(dim=1) @ x
+
+
+def test_attention_without_positions_sees_a_bag_of_words():
+    expected = vector("the weighted average of the three vectors is")
+    outputs = attend(FEATURES)
+    torch.testing.assert_close(outputs[1], expected, rtol=0, atol=5e-3)
+    weights = (FEATURES @ FEATURES.T / 2).softmax(1)[1]
+    said = re.search(r"the weights (\S+), (\S+) and (\S+) of them", PAGE)
+    assert said and [f"{w:.2f}" for w in weights] == [*said.groups()]
+    order = [2, 1, 0]
+    torch.testing.assert_close(attend(FEATURES[order]), outputs[order])
+
+
+def test_the_table_is_the_encoding_of_four_features():
+    assert TABLE[:, 0].tolist() == [0, 1, 2, 3]
+    exact = get_positional_encoding(4, 4, dtype=torch.float64)[:, 0]
+    torch.testing.assert_close(TABLE[:, 1:], exact, rtol=0, atol=5e-3)
+
+
+def test_with_positions_the_two_sentences_differ():
+    table = get_positional_encoding(4, 3)[:, 0]
+    second = FEATURES[1] + table[1]
+    torch.testing.assert_close(vector("(0.84, 0.54, 0.01, 1.00) ="), second, rtol=0, atol=5e-3)
+    for words, order in (("*bites* receives", [0, 1, 2]), ("in *dog bites man*, and", [2, 1, 0])):
+        found = attend(FEATURES[order] + table)[1]
+        after = words if order[0] else "average above with these sums, *bites* receives"
+        torch.testing.assert_close(found, vector(after), rtol=0, atol=5e-3)
+
+
+def test_digits_of_the_counter():
+    for position, *digits in rows("position", "digits"):
+        assert int("".join(str(int(digit)) for digit in digits), 2) == position
+
+
+def test_hands_and_their_precision():
+    table = get_positional_encoding(512, 800, dtype=torch.float64)[:, 0]
+    slow, fast = table[:, -2:], table[:, :2]
+    turns = 2 * math.pi * 10000 ** (510 / 512)
+    assert f"the last one takes {turns:,.0f} positions" in PAGE
+
+    def apart(hand, p, q):
+        return (hand[p] - hand[q]).norm().item()
+
+    assert f"its tip moves by {apart(slow, 0, 1):.4f}, too little" in PAGE
+    assert f"fastest hand moves by {apart(fast, 0, 1):.2f}," in PAGE
+    assert f"only {apart(fast, 14, 724):.5f} apart" in PAGE
+    assert table.square().mean().sqrt().item() == pytest.approx(1 / math.sqrt(2), abs=1e-3)
+    lengths = table.norm(dim=1)
+    torch.testing.assert_close(lengths, torch.full_like(lengths, math.sqrt(256)))
+
+
+def test_scaling_the_embeddings():
+    embedding = 512**-0.5
+    assert f"the embedding would have {embedding:.3f}" in PAGE
+    assert f"would be {math.sqrt(0.5) / embedding:.0f} times as large as the token" in PAGE
+    model = EncoderDecoderLanguageModel(EncoderDecoderLanguageModel.Config(n_vocab=65))
+    tokens = model.transformer.tgt_embed.tokens.weight
+    width = tokens.shape[1]
+    assert tokens.std() < width**-0.5, "the tied matrix of the encoder-decoder starts smaller"
+
+
+def test_without_the_division_by_the_width():
+    """The common mistake, and what it does to the features."""
+    positions = torch.arange(1000, dtype=torch.float64)[:, None]
+    even = torch.arange(0, 512, 2, dtype=torch.float64)
+    for exponent, varying in ((even, 2), (even / 512, 503)):
+        angles = positions * 10000.0**-exponent
+        table = torch.cat([angles.sin(), angles.cos()], 1)
+        assert int((table.amax(0) - table.amin(0) > 0.01).sum()) == varying
+    assert round(2 * math.pi * 10000**2 / 1e6) == 628
+
+
+def test_a_rotation_takes_every_position_to_another():
+    table = get_positional_encoding(32, 40, dtype=torch.float64)[:, 0]
+    k, frequencies = 7, 10000.0 ** (-torch.arange(0, 32, 2) / 32)
+    cos, sin = (k * frequencies).cos(), (k * frequencies).sin()
+    sines, cosines = table[:-k, 0::2], table[:-k, 1::2]
+    torch.testing.assert_close(table[k:, 0::2], cos * sines + sin * cosines, rtol=0, atol=1e-5)
+    torch.testing.assert_close(table[k:, 1::2], cos * cosines - sin * sines, rtol=0, atol=1e-5)
+
+
+def test_an_equal_vector_fits_best():
+    products = (table := get_positional_encoding(32, 200)[:, 0]) @ table.T
+    assert torch.equal(products.argmax(1), torch.arange(200))
+
+
+def test_what_checkpoints_hold_and_where_learning_starts():
+    assert not PositionalEncoding(8, 0.0).state_dict()
+    learned = LearnedPositionalEncoding(8, 0.0)
+    assert list(learned.state_dict()) == ["positional_encodings"]
+    assert not learned.positional_encodings.any()
+
+
+def test_rotated_queries_and_keys_know_only_their_distance():
+    """RoPE, in the words of the page."""
+    from labml_nn.transformers.modern import rotate
+
+    q, k = torch.randn(2, 1, 1, 1, 8, dtype=torch.float64)
+
+    def score(t, s):
+        at = [torch.tensor([[p]]) for p in (t, s)]
+        return (rotate(q, at[0]) * rotate(k, at[1])).sum().item()
+
+    assert score(3, 1) == pytest.approx(score(50, 48))
+    assert score(3, 1) != pytest.approx(score(1, 3))
