@@ -58,7 +58,7 @@ other. In a Transformer we have to tell each token where it stands.
 
 The idea of the paper is simple. For each **position** $p$, counted from 0, there is a
 vector $PE_p$ with as many features as a token. It is added to the token that stands
-there ([-@vaswani2017attention, §3.5]):
+there ([@vaswani2017attention, §3.5]):
 
 $$y_p = x_p + PE_p$$
 
