@@ -98,6 +98,82 @@ def check_same_width(**widths: int | None) -> None:
             )
 
 
+def check_widths(**parts: object) -> None:
+    """Submodules that are added up or follow each other have one number of features."""
+    check_same_width(**{name: width_of(part) for name, part in parts.items()})
+
+
+def width_of(part: object) -> int | None:
+    """The number of features of a submodule, or `None` if it does not tell."""
+    for path in ("size", "d_model", "layer1.in_features", "projection.in_features"):
+        width = part
+        for name in path.split("."):
+            width = getattr(width, name, None)
+        if isinstance(width, int):
+            return width
+    return None
+
+
+def check_layer(
+    d_model: int,
+    dropout_prob: float,
+    norm_first: bool,
+    feed_forward: object,
+    **attentions: object,
+) -> None:
+    """The arguments of a Transformer layer."""
+    check_sizes(d_model=d_model)
+    check_probability(dropout_prob=dropout_prob)
+    check_bool(norm_first=norm_first)
+    widths = {name: width_of(part) for name, part in attentions.items()}
+    widths["feed_forward"] = width_of(feed_forward)
+    check_same_width(d_model=d_model, **widths)
+
+
+def check_stack(
+    layer: Any, n_layers: int, final_norm: bool, *, needs_source: bool = False
+) -> None:
+    """A stack of layers; those of a decoder attend to a source."""
+    check_sizes(n_layers=n_layers)
+    check_bool(final_norm=final_norm)
+    if not hasattr(layer, "size"):
+        raise TypeError(
+            f"`layer` is a {type(layer).__name__}; expected a layer to copy, such as "
+            "TransformerLayer(...)"
+        )
+    if needs_source and layer.src_attn is None:
+        raise ValueError(
+            "the `layer` of a Decoder has no `src_attn`, so it cannot attend to the "
+            "source; build it with src_attn=MultiHeadAttention(...), or use Encoder"
+        )
+
+
+def check_targets(
+    src: Tensor, tgt: Tensor, padding_token: int, label_smoothing: float
+) -> None:
+    """Pairs of a source and a target with its start and end token."""
+    check_integer("padding_token", padding_token)
+    check_integers("src", src, "S B")
+    check_integers("tgt", tgt, "T B")
+    if len(tgt) < 2 or tgt.shape[1] != src.shape[1]:
+        raise ValueError(
+            f"`tgt` has shape {list(tgt.shape)} and `src` {list(src.shape)}; "
+            "expected a target for each source, of at least two tokens"
+        )
+    check_probability(label_smoothing=label_smoothing)
+
+
+def check_decoding(
+    src: Tensor, max_len: int, padding_token: int, start_token: int, end_token: int
+) -> None:
+    """The arguments of greedy decoding."""
+    check_sizes(max_len=max_len)
+    check_integer("padding_token", padding_token)
+    check_integer("start_token", start_token)
+    check_integer("end_token", end_token)
+    check_integers("src", src, "S B")
+
+
 def check_heads(heads: int, d_model: int) -> None:
     r"""The features of a head, $d_k = C / H$, must be a whole number."""
     check_sizes(heads=heads, d_model=d_model)

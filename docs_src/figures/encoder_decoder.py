@@ -1,11 +1,33 @@
 """The encoder–decoder as Figure 1 of the paper draws it, with the sub-layers of a built model."""
 
+import json
+import math
+from pathlib import Path
+
+import torch
 from torch import nn
 
+from labml_nn.experiments.checkpoint import load_run
+from labml_nn.sampling import Temperature, generate
 from labml_nn.transformers.feed_forward import FeedForward
 from labml_nn.transformers.mha import MultiHeadAttention
 from labml_nn.transformers.models import Decoder, Encoder, TransformerLayer
-from pylit.figures.draw import WIDTH, Figure, Panel, arrow, box, element, line, text
+from pylit.figures.draw import (
+    WIDTH,
+    Figure,
+    Panel,
+    Plot,
+    Table,
+    arrow,
+    box,
+    element,
+    line,
+    text,
+)
+
+RESULT = Path(__file__).parents[1] / "results/encoder_decoder"
+#: Speeches to reply to. The second and the third are not in the plays.
+SPEECHES = ("GREMIO:\nGood morrow, neighbour Baptista.", "ROMEO:\nWho sleeps?", "JULIET:\nNo.")
 
 #: What a sub-layer of a layer is called, in the order in which `forward` runs them.
 NAMES = {
@@ -92,3 +114,40 @@ def _stack(kind: type[nn.Module]) -> nn.Module:
         dropout_prob=0.0,
     )
     return kind(layer, 1)
+
+
+def training():
+    """The losses of the shipped run, as it kept them."""
+    found = json.loads((RESULT / "result.json").read_text(encoding="utf-8"))
+    curve, config = found["curve"], found["run"]["model"]["config"]
+    trained, tested = curve["train"], curve["validation"]
+    end, best = found["result"]["step"], found["result"]["validation_loss"]
+    guess = math.log(config["n_vocab"])
+    plot = Plot((0, end), (1.0, 4.4), x_label="updates", y_label="nats per letter", height=150)
+    for tone, (name, points) in enumerate((("training", trained), ("validation", tested))):
+        plot.line([p[0] for p in points], [p[1] for p in points], tone, label=name)
+    return Figure(
+        [plot.panel()],
+        f"Two curves that fall quickly at first and then ever more slowly, from {guess:.1f} nats "
+        f"per letter, the loss of guessing, to {best:.2f} on replies of the validation split "
+        f"after {end:,} updates.",
+    )
+
+
+def replies():
+    """What the shipped model writes, at a low temperature."""
+    run = load_run(RESULT)
+    model, letters = run.model(), run.vocabulary.texts
+    rows = []
+    for seed, speech in enumerate(SPEECHES):
+        source = torch.tensor([letters.index(letter) for letter in speech])[:, None]
+        written = generate(model, source, 60, Temperature(0.5), seed=seed)[:, 0].tolist()
+        end = model.config.end_token
+        reply = "".join(letters[i] for i in written[: (*written, end).index(end)])
+        rows.append([speech.replace("\n", " "), reply.replace("\n", " ")])
+    return Figure(
+        [],
+        "A table of three speeches and the replies to them. Each reply begins with the name of a "
+        "speaker and a colon, as in the plays, and goes on with words that make little sense.",
+        Table(["speech", "reply"], rows, align="ll"),
+    )

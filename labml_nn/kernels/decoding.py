@@ -481,7 +481,6 @@ def _is_supported(layer: Any) -> bool:
         type(network.activation) in ACTIVATIONS
         and getattr(network.activation, "approximate", "none") == "none"
         and not network.is_gated
-        and not layer.is_save_ff_input
     )
 
 

@@ -73,7 +73,7 @@ Now *sleeps* takes four steps:
    numbers become positive **weights** that sum to one.
 4. **Average** the values with these weights.
 
-| token | product $q \cdot k$ | score $e$ | exponential $\exp(e)$ | weight $A$ | weight times value |
+| token | product $q \cdot k$ | score $e$ | exponential | weight $A$ | weight × value |
 |:--|--:|--:|--:|--:|:--|
 | the | 0 | 0 | 1.000 | 0.090 | (0.09, 0.09) |
 | dog | 4 | 2 | 7.389 | 0.665 | (6.65, 0.00) |

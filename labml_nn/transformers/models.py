@@ -2,52 +2,157 @@ r"""
 ---
 title: Encoder–decoder Transformer (sequence to sequence)
 summary: >
-  The Transformer of "Attention Is All You Need": layer, encoder, decoder, the loss with
-  teacher forcing and greedy decoding, in one file.
+  One sequence goes in and another comes out: a question and its answer, a sentence and
+  its translation. The encoder reads, the decoder writes one token at a time.
 notebook: notebooks/encoder_decoder.ipynb
 paper: https://arxiv.org/abs/1706.03762
 ---
 
-A **sequence-to-sequence** model reads one sequence and writes another: a sentence and
-its translation, a question and its answer. The paper translates English into German and
-into French ([@vaswani2017attention, §5]). Earlier models used two recurrent networks,
-of which the first had to compress the whole source into one vector for the second
-([@sutskever2014sequence]). Attention removed that vector ([@bahdanau2014neural]), but
-recurrent networks still process the positions of a sequence one after the other. The
-Transformer has two stacks of layers without recurrence:
+You ask *who sleeps ?* and expect the answer *the dog*. You give a sentence in English
+and want it in German. In both cases one sequence goes in and another one comes out, and
+the two have different words and different lengths. How can a network do that? The paper
+"Attention Is All You Need" answers with two halves ([@vaswani2017attention], §3.1):
 
-* The **encoder** turns $S$ source tokens into $S$ vectors, the *memory* $m$. All
-  positions are computed in parallel, and each attends to all others, on both sides.
-* The **decoder** writes the target from left to right. To predict the next token it
-  attends to the tokens written so far (masked self-attention) and, in every layer, to
-  the whole memory (**cross-attention**).
+* The **encoder** reads the question, the *source*. It makes one vector of each token.
+  These vectors together are called the **memory**.
+* The **decoder** writes the answer, the *target*, one token at a time. At each step it
+  looks at what it has written so far, and at the memory, and predicts the next token.
+
+Writing needs a first push and an end. So there are two special tokens, *start* and
+*end*, and the decoder answers like this:
+
+| written so far | next token |
+|:--|:--|
+| start | the |
+| start the | dog |
+| start the dog | end |
 
 ![The architecture, after Figure 1 of the paper: the encoder on the left, the decoder on
-the right. Each sub-layer normalises its input first
-(pre-norm).](figure:encoder_decoder.diagram)
+the right. In the figure of the paper each sub-layer is normalised after its sum, here
+before it.](figure:encoder_decoder.diagram)
 
-<details><summary>Symbols, their code and shapes</summary>
+**Who may look where?** You know the whole source from the start. So in the encoder each
+token may attend to all tokens, to its left and to its right. The target is still being
+written. When the decoder runs, the tokens to the right do not exist yet. And when we
+train it, they do exist, but one of them is the very answer that it should predict. So
+in the decoder each token may attend to itself and to the tokens before it. This is
+called **causal**. The decoder also has a second attention, to the memory. Its queries
+come from the target, and its keys and values from the source, so it is called
+**cross-attention**. You need no causal mask there, because the source is known.
 
-| Symbol | Code | Shape | Meaning |
+Earlier models used two recurrent networks, and the first had to squeeze the whole
+source into a single vector ([@sutskever2014sequence]). Attention to the vectors of all
+source tokens removed this bottleneck ([@bahdanau2014neural]), but recurrent networks
+still read one token after the other. The Transformer keeps the attention and drops the
+recurrence.
+
+## From words to vectors
+
+A network computes with numbers. So we first number the words. The list of all words
+that we know is called the **vocabulary**. Suppose it is *padding, start, end, who,
+sleeps, ?, the, dog*, numbered from 0. Then *who sleeps ?* is 3, 4, 5. Now each number
+selects a row of a table $E$, and the row holds the **features** of the word. It is
+called its **embedding**. The features start as random numbers and are learned like all
+other weights. The position of each word is added to them ([positional
+encoding](positional_encoding.py)). So we get one vector of $C$ features per token, and
+from here on no layer changes their number.
+
+## Inside a layer: add and normalise
+
+What does a layer do? It consists of **sub-layers**. In the encoder they are
+[self-attention](mha.py), which moves information between tokens, and a small
+[feed-forward network](feed_forward.py), which processes each token alone. In the
+decoder cross-attention stands between the two. No sub-layer replaces the features. Each
+one *adds* to them. Suppose a token has the features (2, 0, 4, 2), and a sub-layer
+returns (0.5, 0.5, −1, 0). Then the token goes on as the sum, (2.5, 0.5, 3, 2). This is
+the **residual connection**. It is also the reason why everything on this page has the
+same number of features $C$: you can only add vectors of equal length.
+
+If we only add, the sums grow from layer to layer. So each sub-layer reads its input
+through a **layer normalisation**. Take (2, 0, 4, 2) again and do it by hand. The mean
+is 2. Subtract it and get (0, −2, 2, 0). The squares of these have the mean 2, which is
+the variance. Divide by its root, 1.41, and get (0, −1.41, 1.41, 0). Whatever you begin
+with, you now have mean 0 and variance 1. Last, each feature has a learned **gain** $g$
+and a learned **bias** $b$. With the gains (1, 1, 2, 1) and the biases (0, 0, 0, 1) we
+get (0, −1.41, 2.83, 1). In formulas, with the mean $\mu$ and the variance $\sigma^2$ of
+the features $x$:
+
+$$\operatorname{LN}(x) = g \otimes \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} + b$$
+
+## From a vector to the next word
+
+At the end the decoder gives us a vector for each target position. The **generator**
+makes one number of it for each word of the vocabulary, the **logits**. The larger the
+logit, the likelier the word. A softmax turns logits into probabilities, as it does for
+the weights of attention. Suppose these are the logits at *start*:
+
+| word | logit | exponential | probability |
+|:--|--:|--:|--:|
+| the | 3 | 20.09 | 0.778 |
+| dog | 1 | 2.72 | 0.105 |
+| who | 0 | 1.00 | 0.039 |
+| sleeps | 0 | 1.00 | 0.039 |
+| end | 0 | 1.00 | 0.039 |
+
+How good is that prediction? We look at the right word. It is *the*, with the
+probability 0.778. The **loss** is minus the natural logarithm of this probability:
+$-\ln 0.778 = 0.25$. Its unit is the **nat**. Had the right word been *dog*, the loss
+would be $-\ln 0.105 = 2.25$ nats. A loss of 0 would mean that the model was certain and
+right.
+
+## Training on all positions at once
+
+In training we know the whole answer, so we need not write it step by step. We give the
+decoder the answer with *start* before it, and ask it for the answer with *end* behind
+it:
+
+| position | 0 | 1 | 2 |
 |:--|:--|:--|:--|
-| $w$ | `src` of `encode` | `[S, B]` | source tokens |
-| $y$ | `tgt` of `decode` | `[T, B]` | target tokens, $y_0$ is the start token |
-| $E$ | `linear.weight` | `[V, C]` | token embeddings |
-| $PE$ | `positional_encodings` | `[max_len, 1, C]` | positional encoding |
-| $x$ | `x` of `residual` | `[T, B, C]` | features: one vector for each position |
-| $z$ | `z` | `[T, B, C]` | input of a sub-layer |
-| $m$ | `memory` of `decode` | `[S, B, C]` | the encoder's output |
-| $M$ | `src_mask`, `tgt_mask` of `decode` | `[1, S, B]`, `[T, T, 1]` | masks |
-| $p$ | `logits` of `loss` | `[T, B, V]` | softmax of these logits: the next token |
+| input | start | the | dog |
+| label | the | dog | end |
 
-$B$ sequences, $C$ features, $H$ heads, $F$ hidden features of the feed-forward network,
-$V$ tokens in a vocabulary, $L$ layers.
+The two rows are the same sequence, shifted by one. At each position the decoder gets
+the *true* tokens so far, whatever it would have written itself. This is called
+**teacher forcing**. The causal mask hides the labels, which are all there, one place to
+the right. So one forward pass trains all predictions of an answer in parallel. If we
+write $w$ for the source and $y_0, y_1, \dots$ for the target, our loss is the mean over
+all $N$ labels:
 
-</details>
+$$\mathcal{L} = -\frac{1}{N} \sum_{t} \ln p(y_{t+1} \mid y_0, \dots, y_t, \; w)$$
+
+**What it gains, and what it costs.** All positions of source and target are computed at
+the same time in training, and any two of them are one step apart. But writing is
+sequential. For $T$ tokens you have to run the decoder $T$ times. And if it writes a
+wrong token, it continues in a situation that training never showed it ([exposure
+bias](#EncoderDecoder.loss)).
+
+## Does it work?
+
+Here is the smallest model of this site, with two layers in each stack. We trained it on
+one core to reply to speeches of Shakespeare's, letter by letter. The loss falls from
+that of guessing, $\ln 68 = 4.2$ nats, to 1.75:
+
+![The loss on replies that the model has not
+seen.](figure:encoder_decoder.training)
+
+You see that it has learned who may speak and how a line looks. It has not learned to
+make sense, which takes larger models and more text. Read what it replies, drawn at a
+[temperature](../sampling.py) of 0.5:
+
+![Three speeches and the replies of the trained model.](figure:encoder_decoder.replies)
+
+## Try it
+
+The same model runs in this page. Give it a speech, and see what each token of its reply
+attends to in the source.
+
+![Before the first letter of the reply, one head attends to a letter of the speaker's
+name.](figure:live.cross)
 """
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -55,12 +160,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from labml_nn.checks import (
-    check_bool,
-    check_integer,
-    check_integers,
-    check_probability,
-    check_same_width,
+    check_decoding,
+    check_layer,
     check_sizes,
+    check_stack,
+    check_targets,
+    check_widths,
 )
 from labml_nn.transformers.mha import KVCache
 from labml_nn.transformers.positional_encoding import (
@@ -88,25 +193,9 @@ class EmbeddingsWithPositionalEncoding(nn.Module):
 
     $$x_t = \sqrt{C} \, E_{w_t} + PE_t$$
 
-    The table $E$ holds a learned vector for each token. Attention does not see the
-    order of its inputs, so each stack adds a [positional
-    encoding](positional_encoding.py) at its input, once.
-
-    **Why $\sqrt{C}$.** §3.4 gives no reason; this is ours. A sinusoid has a root mean
-    square of $1 / \sqrt{2}$ at any width. Glorot's initialisation, below, gives the
-    entries of $E$ a standard deviation of $\sqrt{2 / (V + C)}$, 0.014 for 10,000 tokens
-    and 512 features: the position would drown the token. The factor makes it 0.31.
-
-    **Shared embeddings** (§3.4). The paper uses one matrix for both embeddings and for
-    the generator ([@press2017using]), which is possible because source and target share
-    one vocabulary. As an output matrix $E$ needs small entries: a variance of $1 / C$
-    gives logits of variance 1. As an embedding it needs large ones, which the factor
-    $\sqrt{C}$ makes of them. Here each module has its own matrix until you assign one
-    to the others.
-
-    * `d_model` is the number of features, $C$
-    * `n_vocab` is the number of tokens, $V$
-    * `max_len` is the number of precomputed positions, and no limit
+    * `d_model`: number of features, $C$
+    * `n_vocab`: number of tokens in the vocabulary, $V$
+    * `max_len`: how many positions are computed in advance; it is no limit
     """
 
     positional_encodings: Tensor
@@ -114,16 +203,25 @@ class EmbeddingsWithPositionalEncoding(nn.Module):
     def __init__(self, d_model: int, n_vocab: int, max_len: int = 5000) -> None:
         super().__init__()
         check_sizes(d_model=d_model, n_vocab=n_vocab, max_len=max_len)
+
+        # The table $E$, one row for each token of the vocabulary.
         self.linear = nn.Embedding(n_vocab, d_model)
         self.d_model = d_model
+
+        # The table of positions is computed, not learned. Checkpoints of this class
+        # contain it, those of `PositionalEncoding` do not.
         table = get_positional_encoding(d_model, max_len)
         self.register_buffer("positional_encodings", table)
 
     def forward(
         self, x: Int[Tensor, "T B"], *, offset: int = 0
     ) -> Float[Tensor, "T B C"]:
-        """`x` holds tokens, and `offset` is the position of the first of them."""
+        """`x`: tokens, `[T, B]`. `offset`: position of the first of them."""
         positions = fixed_positions(self.positional_encodings, offset, len(x))
+
+        # *Who* is token 3, so we look up row 3. The factor $\sqrt C$ brings the
+        # embedding to the size of the position. [Positional
+        # encoding](positional_encoding.py#scaling-the-embeddings-by-c) has the numbers.
         embedded: Tensor = self.linear(x) * math.sqrt(self.d_model)
         return embedded + positions
 
@@ -132,8 +230,8 @@ class EmbeddingsWithLearnedPositionalEncoding(nn.Module):
     """
     ### Embeddings with learned positions
 
-    The same sum with a trained table. `max_len` is the length of the longest sequence;
-    a longer one raises a `ValueError`.
+    The same sum with a table of positions that is learned. A sequence longer than
+    `max_len` raises a `ValueError`.
     """
 
     def __init__(self, d_model: int, n_vocab: int, max_len: int = 5000) -> None:
@@ -155,33 +253,19 @@ class TransformerLayer(nn.Module):
     r"""
     ## Transformer layer
 
-    A layer of the encoder has two sub-layers: [self-attention](mha.py), in which the
-    positions exchange information, and a [feed-forward network](feed_forward.py), which
-    processes each position alone. A layer of the decoder has cross-attention between
-    the two: a target position first collects what was written so far, and attends to
-    the source with that as its query (§3.1). The two kinds of sub-layers are
+    A layer of the encoder, or of the decoder if there is a `src_attn`.
 
-    \begin{align}
-    \operatorname{Attention}(Q, K, V)
-        &= \operatorname{softmax}\!\big(Q K^\top / \sqrt{C / H}\big) \, V \\
-    \operatorname{FFN}(z) &= \max(0, \; z W_1 + b_1) \, W_2 + b_2
-    \end{align}
+    * `d_model`: number of features, $C$
+    * `self_attn`: attention of a sequence to itself, a `MultiHeadAttention`
+    * `src_attn`: cross-attention to the source; only the decoder has it
+    * `feed_forward`: the feed-forward network
+    * `dropout_prob`: probability that a feature of a sub-layer's output is dropped in
+      training
+    * `norm_first`: normalise before each sub-layer (`True`, *pre-norm*), or after each
+      sum as in the paper (`False`, *post-norm*)
+    * `norm`: makes a normalisation of $C$ features, such as [RMSNorm](modern.py)
 
-    with $H$ heads of attention side by side. For given weights attention is linear in
-    the values: it moves and mixes features. The feed-forward network transforms them,
-    and holds $8 C^2$ of the $12 C^2$ weights of an encoder layer if $F = 4C$. All
-    positions share its weights, so that what is learned at one serves at all, for
-    sequences of any length; each layer has its own.
-
-    * `d_model` is the number of features, $C$
-    * `self_attn` is the self-attention, a `MultiHeadAttention`
-    * `src_attn` is the cross-attention to the source; layers of a decoder need it
-    * `feed_forward` is the feed-forward network
-    * `dropout_prob` is the dropout probability of each sub-layer's output
-    * `norm_first` selects pre-norm (`True`) or the paper's post-norm (`False`)
-    * `norm` makes a normalisation of $C$ features, such as [RMSNorm](modern.py)
-
-    Raises `ValueError` for submodules of another width than `d_model`.
+    Raises `ValueError` if a submodule has another number of features.
     """
 
     def __init__(
@@ -196,31 +280,24 @@ class TransformerLayer(nn.Module):
         norm: Callable[[int], nn.Module] = nn.LayerNorm,
     ) -> None:
         super().__init__()
-        check_sizes(d_model=d_model)
-        check_probability(dropout_prob=dropout_prob)
-        check_bool(norm_first=norm_first)
-        check_same_width(
-            d_model=d_model,
-            self_attn=_width(self_attn),
-            src_attn=_width(src_attn),
-            feed_forward=_width(feed_forward),
-        )
-        self.size = d_model
-        self.norm_first = norm_first
+        parts = {"self_attn": self_attn, "src_attn": src_attn}
+        check_layer(d_model, dropout_prob, norm_first, feed_forward, **parts)
+        self.size, self.norm_first = d_model, norm_first
+
+        # Two or three sub-layers. Attention moves features between tokens. The
+        # feed-forward network then processes what each token has collected. It is the
+        # same network at every position, so what it learns at one position serves at
+        # all others.
         self.self_attn = self_attn
         self.src_attn = src_attn
         self.feed_forward = feed_forward
         self.dropout = nn.Dropout(dropout_prob)
 
+        # Each sub-layer has a normalisation with its own gains and biases.
         self.norm_self_attn = norm(d_model)
         if src_attn is not None:
             self.norm_src_attn = norm(d_model)
         self.norm_ff = norm(d_model)
-
-        # Set `is_save_ff_input` to store the input of the feed-forward network in each
-        # forward pass, which kNN-LM ([@khandelwal2019generalization]) needs.
-        self.is_save_ff_input = False
-        self.ff_input: Tensor | None = None
 
     def residual(
         self,
@@ -231,30 +308,20 @@ class TransformerLayer(nn.Module):
         r"""
         ### Residual connection and normalisation
 
-        A sub-layer $f$ does not replace the features, it adds to them:
-
-        \begin{align}
-        \text{pre-norm} && x
-            &\leftarrow x + \operatorname{Dropout}(f(\operatorname{LN}(x))) \\
-        \text{post-norm} && x
-            &\leftarrow \operatorname{LN}(x + \operatorname{Dropout}(f(x)))
-        \end{align}
-
-        The **residual connection** is a path from the last layer to the first on which
-        no weight multiplies the gradient, so deep stacks can be trained, and a layer
-        only has to learn what to add. **Layer normalisation** gives each vector mean 0
-        and variance 1 over its $C$ features, so every sub-layer receives inputs of the
-        same scale.
-
-        The paper normalises after the sum (§3.1). Then every layer rescales the
-        residual path as well, and training needs a careful warm-up of the learning rate
-        ([@xiong2020layer]). With pre-norm, the default, the residual path stays free.
+        The sum of the example, around any sub-layer.
         """
+        # **Pre-norm**: normalise, run the sub-layer, add. Follow $x$ itself: nothing
+        # stands in its way. So gradients pass from the last layer to the first through
+        # plain sums, and deep stacks can be trained.
         if self.norm_first:
-            x = x + self.dropout(sublayer(norm(x)))
-        else:
-            x = norm(x + self.dropout(sublayer(x)))
-        return x
+            added: Tensor = x + self.dropout(sublayer(norm(x)))
+            return added
+
+        # **Post-norm**: the paper runs the sub-layer, adds, and normalises the sum.
+        # Then every layer rescales $x$ on its way, and training needs a careful warm-up
+        # of the learning rate ([@xiong2020layer]).
+        normalised: Tensor = norm(x + self.dropout(sublayer(x)))
+        return normalised
 
     def forward(
         self,
@@ -269,61 +336,51 @@ class TransformerLayer(nn.Module):
         r"""
         ### All sub-layers
 
-        * `x` are the features, and `mask` says which position may attend to which
-        * `src` is the memory; without it there is no cross-attention. `src_mask` hides
-          its padding, `[1, S, B]`
-        * `cache` and `src_cache` hold keys and values of earlier calls, in generation
+        * `x`: features of the tokens, and `mask`: which of them may see which
+        * `src`: the memory; without it there is no cross-attention
+        * `src_mask`: hides padding of the source, `[1, S, B]`
+        * `cache`, `src_cache`: keys and values of earlier calls, in generation
         """
-        # Attention modules of your own need not accept a cache.
-        cached = {} if cache is None else {"cache": cache}
+        # **Self-attention.** Queries, keys and values are all made of the same tokens.
+        # In the answer, *dog* can look at *the*.
+        attend = self.self_attn
         x = self.residual(
             x,
             self.norm_self_attn,
-            lambda z: self.self_attn(query=z, key=z, value=z, mask=mask, **cached),
+            lambda z: attend(query=z, key=z, value=z, mask=mask, cache=cache),
         )
 
-        # Cross-attention: queries come from the target, keys and values from the
-        # memory. The weights have shape `[T, S, B, H]`, and the softmax runs over the
-        # $S$ positions of the source: each target position, in each head, has a
-        # distribution over the source. No causal mask is needed, because the source is
-        # known completely.
+        # **Cross-attention.** Queries come from the target, keys and values from the
+        # memory. Before it writes *dog*, the decoder can look at *who* and *sleeps*.
+        # Each target position has weights over the $S$ positions of the source, `[T, S,
+        # B, H]`.
         if src is not None:
-            assert self.src_attn is not None, "`src` needs a layer with `src_attn`"
-            attend = self.src_attn
-            src_cached = {} if src_cache is None else {"cache": src_cache}
-            source = {"key": src, "value": src, "mask": src_mask, **src_cached}
+            source: Any = {"key": src, "value": src, "mask": src_mask}
+            look: Any = self.src_attn
             x = self.residual(
-                x, self.norm_src_attn, lambda z: attend(query=z, **source)
+                x,
+                self.norm_src_attn,
+                lambda z: look(query=z, **source, cache=src_cache),
             )
 
-        return self.residual(x, self.norm_ff, self._feed_forward)
-
-    def _feed_forward(self, z: Float[Tensor, "T B C"]) -> Float[Tensor, "T B C"]:
-        if self.is_save_ff_input:
-            self.ff_input = z.detach().clone()
-        output: Tensor = self.feed_forward(z)
-        return output
+        # **Feed-forward network.** Each token by itself.
+        return self.residual(x, self.norm_ff, self.feed_forward)
 
 
 class Encoder(nn.Module):
     r"""
     ## Encoder
 
-    $L$ layers, each with the output of the one below as its input. They have the same
-    shape and parameters of their own, drawn independently; version 0.5.1 started them
-    as exact copies.
+    A stack of $L$ layers. Each one takes the output of the layer below. All layers have
+    the same architecture, and each has its own parameters.
 
-    With pre-norm nothing bounds the sum on the residual path: its variance grows with
-    each layer. So a **final normalisation** follows the last layer, and the decoder
-    attends to vectors of a fixed scale. Post-norm layers end in a normalisation
-    already: give `final_norm=False` for the paper's stack.
+    * `layer`: a template. The stack begins with it and adds copies with new random
+      parameters
+    * `n_layers`: number of layers, $L$
+    * `final_norm`: whether a last normalisation follows; `norm` makes it
 
-    With a causal mask the same class is the stack of a decoder-only language model,
-    such as the [autoregressive transformer](autoregressive.py).
-
-    * `layer` is the pattern, and the first layer keeps its parameters
-    * `n_layers` is the number of layers, $L$
-    * `final_norm` is whether there is a final normalisation, and `norm` makes it
+    With a causal mask the same class is the stack of a language model without an
+    encoder, such as the [autoregressive Transformer](autoregressive.py).
     """
 
     def __init__(
@@ -335,10 +392,14 @@ class Encoder(nn.Module):
         norm: Callable[[int], nn.Module] = nn.LayerNorm,
     ) -> None:
         super().__init__()
-        check_sizes(n_layers=n_layers)
-        check_bool(final_norm=final_norm)
+        check_stack(layer, n_layers, final_norm)
         self.size = layer.size
         self.layers = independent_copies(layer, n_layers)
+
+        # With pre-norm every layer adds to the features and none rescales them, so
+        # their variance grows with each layer. A normalisation behind the last one
+        # gives the decoder vectors of a fixed size. Post-norm layers end in a
+        # normalisation already, so `final_norm=False` gives the stack of the paper.
         self.norm = norm(layer.size) if final_norm else nn.Identity()
 
     def forward(
@@ -348,8 +409,8 @@ class Encoder(nn.Module):
         caches: Sequence[KVCache] | None = None,
     ) -> Float[Tensor, "T B C"]:
         """
-        `mask` hides padding, `[1, T, B]`, or later positions, `[T, T, 1]`. `caches` has
-        one cache for each layer.
+        * `mask`: hides padding, `[1, T, B]`, or later positions, `[T, T, 1]`
+        * `caches`: one for each layer
         """
         for i, layer in enumerate(self.layers):
             x = layer(x=x, mask=mask, cache=caches[i] if caches else None)
@@ -361,10 +422,9 @@ class Decoder(nn.Module):
     """
     ## Decoder
 
-    The same stack with cross-attention in every layer. All layers attend to the *final*
-    output of the encoder, each with its own projections of it.
-
-    Arguments are those of `Encoder`. Raises `ValueError` if `layer` has no `src_attn`.
+    The same stack with cross-attention in every layer. All layers attend to the *last*
+    output of the encoder, and each makes its own keys and values of it. The arguments
+    are those of `Encoder`. Raises `ValueError` if `layer` has no `src_attn`.
     """
 
     def __init__(
@@ -376,14 +436,7 @@ class Decoder(nn.Module):
         norm: Callable[[int], nn.Module] = nn.LayerNorm,
     ) -> None:
         super().__init__()
-        check_sizes(n_layers=n_layers)
-        check_bool(final_norm=final_norm)
-        if layer.src_attn is None:
-            raise ValueError(
-                "the `layer` of a Decoder has no `src_attn`, so it cannot attend to "
-                "the source; build it with src_attn=MultiHeadAttention(...), or use "
-                "Encoder"
-            )
+        check_stack(layer, n_layers, final_norm, needs_source=True)
         self.size = layer.size
         self.layers = independent_copies(layer, n_layers)
         self.norm = norm(layer.size) if final_norm else nn.Identity()
@@ -399,9 +452,9 @@ class Decoder(nn.Module):
         src_caches: Sequence[KVCache] | None = None,
     ) -> Float[Tensor, "T B C"]:
         """
-        `src_mask` hides padding of the source, `[1, S, B]`, and `tgt_mask` later
-        positions of the target, `[T, T, 1]`. `caches` and `src_caches` have one cache
-        for each layer, for keys and values of the target and of the source.
+        * `src_mask`: hides padding of the source, `[1, S, B]`
+        * `tgt_mask`: hides later positions of the target, `[T, T, 1]`
+        * `caches`, `src_caches`: keys and values of target and source, for each layer
         """
         for i, layer in enumerate(self.layers):
             x = layer(
@@ -420,10 +473,11 @@ class Generator(nn.Module):
     """
     ## Generator
 
-    One logit for each token of the vocabulary. The softmax belongs to the loss, as
-    PyTorch's `cross_entropy` expects, and to the sampler in generation.
+    One logit for each token of the vocabulary. We leave the softmax out. In training it
+    is part of PyTorch's `cross_entropy`, and in generation of the sampler.
 
-    `n_vocab` is the number of tokens, and `d_model` the number of features.
+    * `n_vocab`: number of tokens, $V$
+    * `d_model`: number of features, $C$
     """
 
     def __init__(self, n_vocab: int, d_model: int) -> None:
@@ -440,12 +494,14 @@ class EncoderDecoder(nn.Module):
     r"""
     ## Encoder–decoder
 
-    * `encoder` and `decoder` are the two stacks
-    * `src_embed` and `tgt_embed` turn tokens `[T, B]` into vectors `[T, B, C]`
-    * `generator` turns the decoder's output into logits
+    Both halves together, as you see them in the figure.
 
-    Source and target may have different vocabularies, but all modules have one width;
-    otherwise a `ValueError` is raised.
+    * `encoder`, `decoder`: the two stacks
+    * `src_embed`, `tgt_embed`: turn tokens `[T, B]` into vectors `[T, B, C]`
+    * `generator`: turns the decoder's output into logits
+
+    Source and target may have different vocabularies, but all parts have the same
+    number of features; otherwise a `ValueError` is raised.
     """
 
     def __init__(
@@ -457,25 +513,21 @@ class EncoderDecoder(nn.Module):
         generator: nn.Module,
     ) -> None:
         super().__init__()
-        check_same_width(
-            encoder=_width(encoder),
-            decoder=_width(decoder),
-            src_embed=_width(src_embed),
-            tgt_embed=_width(tgt_embed),
-            generator=_width(generator),
-        )
+        embeds = {"src_embed": src_embed, "tgt_embed": tgt_embed}
+        check_widths(encoder=encoder, decoder=decoder, **embeds, generator=generator)
         self.encoder = encoder
         self.decoder = decoder
         self.src_embed = src_embed
         self.tgt_embed = tgt_embed
         self.generator = generator
 
-        # All matrices are initialised after [@glorot2010understanding]: uniform, with
-        # variance $2 / (\text{fan}_{in} + \text{fan}_{out})$, which approximately keeps
-        # the variance of features in the forward pass and of gradients in the backward
-        # pass.
+        # How large should our random weights be? Too large, and features grow from
+        # layer to layer. Too small, and they fade. Glorot and Bengio
+        # ([-@glorot2010understanding]) draw a matrix uniformly with the variance $2 /
+        # (\text{fan}_{in} + \text{fan}_{out})$, which keeps features and gradients at
+        # about the same size.
         for parameter in self.parameters():
-            if parameter.dim() > 1:
+            if parameter.dim() == 2:
                 nn.init.xavier_uniform_(parameter)
 
     def forward(
@@ -488,20 +540,19 @@ class EncoderDecoder(nn.Module):
         """
         ### Forward pass
 
-        * `src` and `tgt` are tokens
-        * `src_mask` is `True` at real tokens of the source. It serves $S$ queries in
-          the encoder and $T$ in the decoder, so its first axis is 1
-        * `tgt_mask` is the causal mask of the target, `[T, T, 1]`
+        * `src`, `tgt`: tokens of source and target
+        * `src_mask`: `True` at real tokens of the source. Its first axis is 1, because
+          it serves the $S$ queries of the encoder and the $T$ of the decoder
+        * `tgt_mask`: the causal mask of the target, `[T, T, 1]`
 
-        Returns the decoder's features, as in version 0.5.1. `logits` also applies the
-        generator.
+        Returns the decoder's features. `logits` goes on to the generator.
         """
         return self.decode(self.encode(src, src_mask), src_mask, tgt, tgt_mask)
 
     def encode(
         self, src: Int[Tensor, "S B"], src_mask: Bool[Tensor, "#S S #B"] | None
     ) -> Float[Tensor, "S B C"]:
-        """Source tokens to memory."""
+        """*Who sleeps ?* becomes three vectors, the memory."""
         memory: Tensor = self.encoder(self.src_embed(src), src_mask)
         return memory
 
@@ -512,7 +563,7 @@ class EncoderDecoder(nn.Module):
         tgt: Int[Tensor, "T B"],
         tgt_mask: Bool[Tensor, "#T T #B"] | None,
     ) -> Float[Tensor, "T B C"]:
-        """Target tokens and memory to features of the target."""
+        """The answer so far and the memory become features of the target."""
         decoded: Tensor = self.decoder(self.tgt_embed(tgt), memory, src_mask, tgt_mask)
         return decoded
 
@@ -523,7 +574,7 @@ class EncoderDecoder(nn.Module):
         src_mask: Bool[Tensor, "1 S #B"] | None,
         tgt_mask: Bool[Tensor, "#T T #B"] | None,
     ) -> Float[Tensor, "T B V"]:
-        """The same call, up to the scores of the token after each position."""
+        """The forward pass with the generator: at each position, the next token."""
         logits: Tensor = self.generator(self(src, tgt, src_mask, tgt_mask))
         return logits
 
@@ -538,58 +589,38 @@ class EncoderDecoder(nn.Module):
         r"""
         ## Loss with teacher forcing
 
-        $$\mathcal{L} = -\frac{1}{N} \sum_b \sum_{t}
-            \ln p(y_{t+1, b} \mid y_{0b}, \dots, y_{tb}, \; w_b)$$
+        * `src`: source tokens
+        * `tgt`: targets, with a start token before and an end token after them
+        * `padding_token`: fills up both, at the end
+        * `label_smoothing`: $\varepsilon$. The model should give the label $1 -
+          \varepsilon$, and every token $\varepsilon / V$; 0.1 in the paper (§5.4)
 
-        The decoder receives the *true* tokens so far at each position, whatever it
-        would have predicted itself: **teacher forcing**. So one forward pass trains all
-        predictions of a target, in parallel.
+        Returns the mean over the labels that are not padding, in nats.
 
-        In generation the model continues its *own* tokens. After a wrong one it is in a
-        situation that training never showed, and the next error becomes more likely:
-        errors accumulate (*exposure bias*). A low loss does not measure that.
-        *Scheduled sampling* feeds some of the model's own tokens in training, which
-        ends the parallel computation.
-
-        * `src` holds source tokens
-        * `tgt` holds targets with a start token before and an end token after them
-        * `padding_token` fills up both, at the end
-        * `label_smoothing` is $\varepsilon$: the target is $1 - \varepsilon$ on the
-          label, plus $\varepsilon / V$ on every token; 0.1 in the paper (§5.4). Then no
-          logit has to grow without end, as a target of 1 demands: the model is less
-          confident, its perplexity worse, its accuracy and BLEU better
-
-        Returns the mean cross-entropy over the $N$ labels that are not padding, in
-        nats.
+        **Exposure bias.** While we train it, the decoder sees only true tokens. When it
+        writes, it sees its own. After a mistake it reads a beginning unlike any that it
+        was trained on, which makes the next mistake more likely. A low loss does not
+        measure that.
         """
-        check_integer("padding_token", padding_token)
-        check_integers("src", src, "S B")
-        check_integers("tgt", tgt, "T B")
-        if len(tgt) < 2 or tgt.shape[1] != src.shape[1]:
-            raise ValueError(
-                f"`tgt` has shape {list(tgt.shape)} and `src` {list(src.shape)}; "
-                "expected a target for each source, of at least two tokens"
-            )
-        check_probability(label_smoothing=label_smoothing)
+        check_targets(src, tgt, padding_token, label_smoothing)
 
-        # **Shift.** Input and label are the same sequence, one position apart: position
-        # $t$ receives $y_t$ and predicts $y_{t+1}$.
-        #
-        # ```text
-        # input   start  w  h  y  ?
-        # label   w      h  y  ?  end
-        # ```
-        #
+        # **Shift.** The input is *start the dog*, and the labels are *the dog end*.
         inputs, labels = tgt[:-1], tgt[1:]
 
-        # **Causal mask.** Position $t$ may attend to positions up to $t$; the next one
-        # holds its label. Padding comes last, so this mask hides it as well.
+        # **Causal mask.** We let position $t$ attend to positions up to $t$, because
+        # the next one holds its label. Padding comes last, so this mask hides it as
+        # well.
         tgt_mask = subsequent_mask(len(inputs), device=tgt.device)
 
-        # **Padding mask.** The source has no causal mask, so its padding must be hidden
-        # explicitly, in the encoder and in cross-attention.
+        # **Padding mask.** The source has no causal mask, so we must hide its padding,
+        # in the encoder and in cross-attention.
         src_mask = (src != padding_token).unsqueeze(0)
 
+        # **Logits, softmax and logarithm** of the label, at all positions at once.
+        # `ignore_index` leaves out the labels that are padding. Why smooth the labels?
+        # A probability of 1 needs an infinite logit, and a model that runs after it
+        # becomes too sure of itself. The paper found that smoothing makes the loss
+        # worse and the translations better.
         logits = self.logits(src, inputs, src_mask, tgt_mask)
         return F.cross_entropy(
             logits.flatten(0, 1),
@@ -611,79 +642,112 @@ class EncoderDecoder(nn.Module):
         r"""
         ## Greedy decoding
 
-        Generation encodes the source once. Then the decoder writes token after token,
-        and the most probable one is the next input:
+        How does the decoder write? In the plainest way it always takes the most
+        probable token. For one source, without padding, that is
 
-        $$y_{t+1} = \arg\max_v \; p(v \mid y_0, \dots, y_t, \; w)$$
+        ```python
+        def write(model, src, start, end, max_len):
+            memory = model.encode(src, None)                  # 1. encode once
+            tgt = torch.tensor([[start]])                     # 2. begin
+            for _ in range(max_len):
+                mask = subsequent_mask(len(tgt))
+                x = model.decode(memory, None, tgt, mask)
+                token = model.generator(x[-1:]).argmax(-1)    # 3. most probable
+                tgt = torch.cat([tgt, token])                 # 4. append
+                if token.item() == end:                       # 5. stop
+                    break
+            return tgt[1:]
+        ```
 
-        The [KV cache](mha.py) makes a step cheap: one query per layer attends to the
-        cached keys and values of the target, and to those of the source.
+        If you write like this, you compute the keys and values of old tokens again at
+        each step. The method below keeps them in a [KV cache](mha.py#KVCache), and
+        writes for many sources at once.
 
-        **What greedy decoding misses.** The most probable token need not begin the most
-        probable sequence. If "a" has probability 0.6 but all its continuations 0.3, and
-        "b" has 0.4 with a continuation of 0.9, greedy decoding finds $0.6 \cdot 0.3 =
-        0.18$ and misses $0.4 \cdot 0.9 = 0.36$. *Beam search* extends the $k$ best
-        prefixes in parallel; the paper uses $k = 4$ and a penalty for short outputs
-        (§6.1).
-
-        * `src` holds source tokens, padded at the end
-        * `start_token` is $y_0$, and a sequence is complete after `end_token`
-        * `max_len` is the largest number of tokens to write
-        * `padding_token` fills up `src`, and the output after the end token
+        * `src`: source tokens, padded at the end
+        * `start_token`, `end_token`: begin and end a target
+        * `max_len`: the largest number of tokens to write
+        * `padding_token`: fills up `src`, and the output after the end token
 
         Returns the targets without the start token, $N \le$ `max_len`. Call `eval()`
         first, which turns dropout off.
         """
-        check_sizes(max_len=max_len)
-        check_integer("padding_token", padding_token)
-        check_integer("start_token", start_token)
-        check_integer("end_token", end_token)
-        check_integers("src", src, "S B")
+        check_decoding(src, max_len, padding_token, start_token, end_token)
+
+        # Encode once. Each layer of the decoder has two caches, for the keys and values
+        # of the target and of the source.
         src_mask = (src != padding_token).unsqueeze(0)
         memory = self.encode(src, src_mask)
-        layers = self.decoder.layers
-        caches = [KVCache() for _ in layers]
-        src_caches = [KVCache() for _ in layers]
+        caches = [KVCache() for _ in self.decoder.layers]
+        src_caches = [KVCache() for _ in self.decoder.layers]
+
+        # Begin with the start token in every sequence.
         token = torch.full_like(src[:1], start_token)
         finished = torch.zeros_like(src[0], dtype=torch.bool)
         written = []
         for t in range(max_len):
-            # The new token is the only query, and nothing stands after it: no mask.
+            # The new token is the only query. It may attend to all that is in the
+            # caches, so you need no mask.
             x = self.tgt_embed(token, offset=t)
             x = self.decoder(
                 x, memory, src_mask, None, caches=caches, src_caches=src_caches
             )
 
-            # From now on `src_caches` hold the keys and values of the whole memory.
+            # The caches now hold the keys and values of the whole source. From the next
+            # step on we pass an empty memory, so that nothing is appended to them
+            # again.
             memory = memory[:0]
+
+            # Take the most probable token and append it. A sequence that has ended is
+            # filled up with padding.
             token = self.generator(x).argmax(-1).to(src.dtype)
             token = token.masked_fill(finished, padding_token)
             written.append(token)
+
+            # Stop when all sequences have their end token.
             finished = finished | (token[0] == end_token)
             if bool(finished.all()):
                 break
         return torch.cat(written)
 
 
-# The number of features that a submodule works on, or `None` if it does not tell.
-def _width(module: nn.Module | None) -> int | None:
-    for path in ("size", "d_model", "layer1.in_features", "projection.in_features"):
-        width: object = module
-        for name in path.split("."):
-            width = getattr(width, name, None)
-        if isinstance(width, int):
-            return width
-    return None
-
-
-# ## Try it
+# ## Beam search
 #
-# A trained model of two layers runs in this page: give it a speech, and see what each
-# token of its reply attends to in the source.
+# The most probable token need not begin the most probable sequence. Suppose *a* has the
+# probability 0.6, but no continuation of it has more than 0.3, and *b* has 0.4 with a
+# continuation of 0.9. Greedy decoding takes *a* and ends with $0.6 \cdot 0.3 = 0.18$.
+# It misses $0.4 \cdot 0.9 = 0.36$. **Beam search** keeps the $k$ best beginnings and
+# extends all of them. The paper uses $k = 4$ and a penalty for short outputs (§6.1).
 #
-# ![Before the first letter of the reply, one head attends to a letter of the speaker's
-# name.](figure:live.cross)
-
+# ## Symbols
+#
+# <details><summary>Symbols, their code and shapes</summary>
+#
+# | Symbol | Code | Shape | Meaning |
+# |:--|:--|:--|:--|
+# | $w$ | `src` of `encode` | `[S, B]` | source tokens |
+# | $y$ | `tgt` of `decode` | `[T, B]` | target tokens, $y_0$ is the start token |
+# | $E$ | `linear.weight` | `[V, C]` | token embeddings |
+# | $PE$ | `positional_encodings` | `[max_len, 1, C]` | positional encoding |
+# | $x$ | `x` of `residual` | `[T, B, C]` | features: one vector for each position |
+# | $m$ | `memory` of `decode` | `[S, B, C]` | the encoder's output |
+# | $M$ | `src_mask`, `tgt_mask` of `decode` | `[1, S, B]`, `[T, T, 1]` | masks |
+# | $p$ | `logits` of `loss` | `[T, B, V]` | softmax of these logits: the next token |
+#
+# $B$ sequences, $C$ features, $H$ heads, $F$ hidden features of the feed-forward
+# network, $V$ tokens in a vocabulary, $L$ layers.
+#
+# </details>
+#
+# ## Shared embeddings
+#
+# The paper uses one matrix for both embeddings and for the generator
+# ([@press2017using], §3.4). That is possible because source and target share one
+# vocabulary. As an output matrix $E$ needs small entries: if the decoder's output has
+# variance 1 per feature, as after a layer normalisation, entries of variance $1 / C$
+# give logits of variance 1. As an embedding it needs entries of about 1, and the factor
+# $\sqrt C$ makes them. Here the three matrices are separate. If you want to share one,
+# assign it to the others, as the [language model](encoder_decoder.py) does.
+#
 # ## Common mistakes and their symptoms
 #
 # | Mistake | What happens | Symptom |
@@ -694,9 +758,10 @@ def _width(module: nn.Module | None) -> int | None:
 # | padding in the loss | the model learns to predict padding | loss looks too small |
 # | no end token | nothing teaches the model to stop | output runs on to `max_len` |
 #
-# The first two are easy to overlook: training looks excellent. Without the mask the
-# model has learned to look where in generation nothing stands yet. A test: change a
-# target token, and the logits at earlier positions must not change.
+# You can easily overlook the first two, because training looks excellent. Without the
+# mask the model learns to read the answer from the next position, which is still empty
+# when it writes. To check this, change a target token. The logits at earlier positions
+# must not change.
 #
 # ## Cost
 #
@@ -706,27 +771,45 @@ def _width(module: nn.Module | None) -> int | None:
 # | decoder, self-attention; causal | `[T, T, B, H]` | $O(T^2 C)$ |
 # | decoder, cross-attention; padding of the source | `[T, S, B, H]` | $O(S T C)$ |
 #
-# Projections and feed-forward networks add $O((S + T) C^2)$, which dominates up to
-# lengths of several times the width: a layer of the encoder takes $12 S C^2$ for them
-# and $2 S^2 C$ for scores and averages, as much at $S = 6 C$. In training the number of
-# sequential steps does not depend on the lengths. Generation encodes the source once
-# and then takes $T$ steps of the decoder one after the other, each $O((S + T) C + C^2)$
-# per layer with caches. So layers are cheaper in the encoder ([@kasai2020deep]).
+# Projections and feed-forward networks add $O((S + T) C^2)$. That is the larger part up
+# to lengths of several times the width: a layer of the encoder takes $12 S C^2$
+# multiplications for them, and $2 S^2 C$ for scores and averages. Both are equal at $S
+# = 6 C$. Two thirds of the weights of such a layer, $8 C^2$ of $12 C^2$, belong to the
+# feed-forward network if $F = 4C$.
+#
+# In training the number of sequential steps does not depend on the lengths. When you
+# generate, you encode the source once. Then the decoder takes $T$ steps one after the
+# other, each $O((S + T) C + C^2)$ per layer with caches. This is why it can pay to move
+# layers from the decoder to the encoder. A deep encoder with a decoder of one layer
+# translates about as well, and much faster ([@kasai2020deep]).
 #
 # ![Parameters of a model like the paper's base, but with three separate matrices for
 # tokens, and the work for a pair of 32 tokens each.](figure:counts.encoder_decoder)
 #
 # ## The models of the paper
 #
-# The base model has $L = 6$ layers in each stack, $C = 512$, $H = 8$, $F = 2048$ and
-# dropout 0.1. A batch has about 25,000 source and as many target tokens (§5.1). Adam
+# | | base | big |
+# |:--|--:|--:|
+# | layers $L$ in each stack | 6 | 6 |
+# | features $C$ | 512 | 1,024 |
+# | heads $H$ | 8 | 16 |
+# | hidden features $F$ | 2,048 | 4,096 |
+# | parameters, in millions | 65 | 213 |
+# | BLEU, English to German | 27.3 | 28.4 |
+#
+# **BLEU** compares a translation with those of people, by the share of common runs of
+# one to four words. 100 would be identical. The big model was over two points better
+# than the best results before it (§6.1). The tokens were not whole words but **parts of
+# words**, which a rare word is made of (§5.1).
+#
+# **Training.** A batch has about 25,000 source tokens and as many target tokens. Adam
 # ($\beta_1 = 0.9$, $\beta_2 = 0.98$) has a learning rate that rises for 4,000 updates
-# and then falls: at update $n$ it is $C^{-1/2} \min(n^{-1/2}, \; n \cdot 4000^{-3/2})$
-# (§5.3). With post-norm, gradients near the output are large at first, and long steps
-# would diverge ([@xiong2020layer]). The big model, with $C = 1024$ and $H = 16$,
-# reached 28.4 BLEU from English to German, over two more than the best results before
-# (§6.1). One stack alone is a model as well: an encoder, which sees both sides of a
-# position, classifies texts (BERT, [@devlin2018bert]), and a decoder without
+# and then falls. At update $n$ it is $C^{-1/2} \min(n^{-1/2}, \; n \cdot 4000^{-3/2})$
+# (§5.3). Why the warm-up? With post-norm, gradients near the output are large at first,
+# and large steps would diverge ([@xiong2020layer]).
+#
+# **Descendants.** You can also use one stack alone. An encoder sees both sides of
+# each token and classifies texts (BERT, [@devlin2018bert]). A decoder without
 # cross-attention [continues them](autoregressive.py).
 #
 # ## Differences from the paper
@@ -736,38 +819,19 @@ def _width(module: nn.Module | None) -> int | None:
 # * **No sharing** of embeddings and generator unless you assign one matrix to them.
 # * **Dropout** is applied to each sub-layer's output as in §5.4, and also to attention
 #   weights and hidden features, if those modules were built with it. §5.4 also applies
-#   it to the sums of embeddings and positions; here and in version 0.5.1 there is none.
+#   it to the sums of embeddings and positions; here there is none.
 # * **Greedy decoding** in place of beam search.
 #
-# ## Pseudo-code
+# ## Parameters
 #
-# With pre-norm; $\text{MHA}(X, Y, M)$ is [multi-head attention](mha.py) with queries
-# from $X$, keys and values from $Y$ and mask $M$. Dropout is left out.
-#
-# $$\begin{array}{l}
-# \textbf{procedure } \text{Encode}(w) \\
-# \quad x \gets \sqrt{C} \, E_w + PE \\
-# \quad \textbf{for } l = 1, \dots, L \\
-# \quad\quad z \gets \text{LN}(x), \quad x \gets x + \text{MHA}(z, z, M_{src}) \\
-# \quad\quad z \gets \text{LN}(x), \quad x \gets x + \text{FFN}(z) \\
-# \quad \textbf{return } \text{LN}(x) \\
-# \textbf{procedure } \text{Decode}(y, m) \\
-# \quad x \gets \sqrt{C} \, E_y + PE \\
-# \quad \textbf{for } l = 1, \dots, L \\
-# \quad\quad z \gets \text{LN}(x), \quad x \gets x + \text{MHA}(z, z, M_{tgt}) \\
-# \quad\quad z \gets \text{LN}(x), \quad x \gets x + \text{MHA}(z, m, M_{src}) \\
-# \quad\quad z \gets \text{LN}(x), \quad x \gets x + \text{FFN}(z) \\
-# \quad \textbf{return } \text{softmax}(\text{LN}(x) \, W^G + b^G)
-# \end{array}$$
-#
-# | Parameter | Shape | | Activation | Shape |
-# |:--|:--|:--|:--|:--|
-# | `src_embed.linear`, `tgt_embed.linear` | `[V, C]` | | $x$, $z$ | `[T, B, C]` |
-# | `self_attn`, `src_attn`: four matrices | `[C, C]`, `[C]` | | $m$ | `[S, B, C]` |
-# | `feed_forward.layer1` | `[F, C]`, `[F]` | | hidden features | `[T, B, F]` |
-# | `feed_forward.layer2` | `[C, F]`, `[C]` | | attention weights | `[T, S, B, H]` |
-# | `norm_self_attn`, … | `[C]`, `[C]` | | | |
-# | `generator.projection` | `[V, C]`, `[V]` | | logits | `[T, B, V]` |
+# | Parameter | Shape |
+# |:--|:--|
+# | `src_embed.linear`, `tgt_embed.linear` | `[V, C]` |
+# | `self_attn`, `src_attn`: four matrices with biases | `[C, C]`, `[C]` |
+# | `feed_forward.layer1` | `[F, C]`, `[F]` |
+# | `feed_forward.layer2` | `[C, F]`, `[C]` |
+# | `norm_self_attn`, …: gains and biases | `[C]`, `[C]` |
+# | `generator.projection` | `[V, C]`, `[V]` |
 #
 # With $F = 4C$ a layer of the encoder has $12 C^2 + 13 C$ parameters and one of the
 # decoder $16 C^2 + 19 C$.
@@ -782,9 +846,9 @@ def _width(module: nn.Module | None) -> int | None:
 #
 # $L \, (28 C^2 + 32 C)$ for the layers, $4 C$ for the two final normalisations, $V C$
 # for the shared matrix, and the generator's biases, $V$: 97 % of the rounded 65
-# million, for a vocabulary whose exact size the paper does not tell. The number of
-# heads does not appear. The [language model](encoder_decoder.py) has this architecture;
-# on the device `meta` tensors have shapes but no values.
+# million. The paper does not state the exact size of the vocabulary. The number of
+# heads does not appear. The [language model](encoder_decoder.py) has this architecture.
+# On PyTorch's `meta` device tensors have shapes but no values.
 #
 # ```python
 # import torch

@@ -139,7 +139,7 @@ UNSUPPORTED = {
         model.stack.layers[0].feed_forward, "activation", nn.GELU("tanh")
     ),
     "max_norm": lambda model: setattr(model.embedding.tokens, "max_norm", 0.1),
-    "saves inputs": lambda model: setattr(model.stack.layers[1], "is_save_ff_input", True),
+    "post-norm in one layer": lambda model: setattr(model.stack.layers[1], "norm_first", False),
 }
 
 

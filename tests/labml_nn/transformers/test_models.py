@@ -1,6 +1,5 @@
 """The encoder–decoder: its equations, what must not leak, loss, greedy decoding, errors."""
 
-import copy
 import math
 
 import pytest
@@ -40,7 +39,9 @@ class Attention(nn.Module):
         self.factor = factor
         self.call: dict[str, Tensor | None] = {}
 
-    def forward(self, *, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+    def forward(
+        self, *, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, cache: None
+    ) -> Tensor:
         self.call = {"query": query, "key": key, "value": value, "mask": mask}
         return self.factor * query + key.mean(0)
 
@@ -179,25 +180,6 @@ def test_dropout_falls_on_the_outputs_of_sublayers():
     assert torch.equal(layer(x=x, mask=None, src=m), normalised)
 
 
-@orders
-def test_saved_input_of_the_feed_forward_network(norm_first):
-    made, x, seen = layer(norm_first=norm_first), torch.randn(T, B, C), []
-    made.feed_forward.register_forward_pre_hook(lambda module, args: seen.append(args[0]))
-    made(x=x, mask=None)
-    assert made.ff_input is None
-    made.is_save_ff_input = True
-    made(x=x, mask=None)
-    assert torch.equal(made.ff_input, seen[1])
-    assert not made.ff_input.requires_grad
-    copy.deepcopy(made)
-
-    # A copy: a network that works in place does not change it.
-    made.feed_forward = nn.ReLU(inplace=True)
-    with torch.no_grad():
-        made(x=x, mask=None)
-    assert (made.ff_input < 0).any()
-
-
 # Stacks.
 
 
@@ -285,7 +267,9 @@ def test_matrices_start_after_glorot():
         if parameter.dim() == 2:
             bound = math.sqrt(6 / sum(parameter.shape))
             assert 0.9 * bound < parameter.abs().max() <= bound, name
-    assert transformer.tgt_embed.positional_encodings.any()
+    assert (
+        not transformer.tgt_embed.positional_encodings.any()
+    )  # learned positions keep their zeros
     assert torch.equal(transformer.encoder.norm.weight, torch.ones(C))
 
 
@@ -434,6 +418,12 @@ def unhooked_model(unhooked) -> nn.Module:
 
 
 # Errors.
+
+
+def test_a_stack_needs_a_layer_to_copy(unhooked):
+    models = unhooked("labml_nn.transformers.models")
+    with pytest.raises(TypeError, match="`layer` is a Linear; expected a layer to copy"):
+        models.Encoder(nn.Linear(3, 3), 2)
 
 
 def test_a_decoder_needs_cross_attention():

@@ -46,9 +46,8 @@ def trace_loss(T, S, B, H, D, C, F, V, L, max_len):
 
 
 def trace_post_norm(T, B, H, D, C, F):
-    """Post-norm, and the input of the feed-forward network."""
+    """Post-norm."""
     made = layer(H, C, F, norm_first=False)
-    made.is_save_ff_input = True
     made(x=torch.randn(T, B, C), mask=None)
 
 
