@@ -65,7 +65,7 @@ def test_queries_keys_and_values(attention, x):
 
 
 def test_the_four_steps_of_sleeps(attention, x):
-    table = rows("| token | $q")
+    table = rows("| token | product")
     with kernels.disabled():
         q, k, v = attention.query(x), attention.key(x), attention.value(x)
         received = attention.attend(q, k, v)[2, 0, 0]
@@ -111,7 +111,7 @@ def test_the_three_lines_of_python(attention, x, capsys):
     exec(code[1], {})
     printed = capsys.readouterr().out
     last = [float(number) for number in re.findall(r"[\d.]+", printed)][-2:]
-    assert last == pytest.approx(vector(rows("| token | $q")["sum"][-1]).tolist(), abs=0.005)
+    assert last == pytest.approx(vector(rows("| token | product")["sum"][-1]).tolist(), abs=0.005)
 
 
 def test_the_drawn_masks():
