@@ -2,27 +2,43 @@ r"""
 ---
 title: Sequence-to-sequence language model
 summary: >
-  The encoder–decoder Transformer behind the interface of a language model: padded
-  batches of pairs, one vocabulary or two, and KV caches for generation.
+  How to train the encoder–decoder Transformer on pairs of sequences, and how to let it
+  write: batches, special tokens, padding and state.
 paper: https://arxiv.org/abs/1706.03762
 notebook: notebooks/encoder_decoder.ipynb
 ---
 
-A sequence-to-sequence model learns the probability of a **target** sequence $y$ given a
-**source** sequence $w$: a translation given a sentence, a reply given a line of a play.
-By the chain rule it is a product over the target's tokens ([@sutskever2014sequence]):
+You know [the architecture](models.py): *who sleeps ?* goes in, and *the dog* comes out.
+This page is for the day after. You have a thousand such pairs, of different lengths.
+How do you put them into one batch? Where do *start* and *end* come from? And what does
+the model have to remember while it writes?
+
+Take two pairs, *who sleeps ?* → *the dog* and *why ?* → *end*, an empty answer. A
+tensor needs columns of equal length, so the shorter source is filled up with a
+**padding token**, here written as a dot:
+
+```text
+source   who     why        target   the    .
+         sleeps  ?                   dog    .
+         ?       .
+```
+
+Nothing may depend on the dots. So they are masked in attention, they take up no
+position, and they do not count in the loss. The target has no *start* and no *end*,
+because the loss adds both ([shifted target](#shift)).
+
+The probability of an answer is a product over its tokens, by the chain rule
+([@sutskever2014sequence]). Each factor is a prediction of the decoder, from the source
+$w$ and from the tokens before:
 
 $$p(y \mid w) = \prod_{t=1}^{n + 1} p(y_t \mid y_0, \dots, y_{t-1}, \; w)$$
 
-$y_0$ is the **start token**, which the first real token follows, and $y_{n+1}$ the
-**end token**, with which the model says that the target is complete. Both, and the
-**padding token** that makes sequences of a batch equally long, are part of the
-vocabulary.
+Here $y_0$ is the start token and $y_{n+1}$ the end token.
 
-[The architecture](models.py) has a page of its own; this page adds what training and
-generation need around it. The model is called as `model(tokens, state)`; `tokens` is
-the target, and the state knows the source. `encode` makes the first state, and each
-call returns the next one, with the [KV caches](mha.py) of source and target.
+**To write**, you call `model(tokens, state)`. The tokens are the answer so far, and the
+**state** is what the model remembers: the encoded source, and the [KV
+caches](mha.py#KVCache) of source and target. `encode` makes the first state, and each
+call returns the next one. So a new token costs the same, however long the answer is.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
@@ -85,7 +101,7 @@ class Batch(NamedTuple):
     """
     ## Batches of pairs
 
-    Sources and targets, one sequence a column, padded at the end.
+    Sources and targets, one sequence per column, padded at the end.
     """
 
     source: Int[Tensor, "S B"]
@@ -99,9 +115,9 @@ def collate(
     r"""
     ### Collate
 
-    * `pairs` are pairs (source, target), each a list or a tensor of tokens. Targets
-      come without start and end token, which the loss adds; a target may be empty
-    * `padding_token` fills up short sequences and must not occur in any of them
+    * `pairs`: pairs (source, target), each a list or a tensor of tokens. Targets come
+      without start and end token, because the loss adds them. A target may be empty
+    * `padding_token`: fills up short sequences, and must not occur in any of them
     """
     check_integer("padding_token", padding_token)
     pairs = list(pairs)
@@ -135,13 +151,14 @@ def to_front(
     r"""
     ### Padding on either side
 
-    Attention ignores padding by a mask, but positions would count it. So each column is
-    rotated until its first real token, at index $f_b$, is at position 0:
+    A mask hides padding from attention. But padding on the left would still shift the
+    positions. So we rotate each column until its first real token, at index $f_b$, is
+    in row 0:
 
     $$w'_{tb} = w_{(t + f_b) \bmod T, \, b}$$
 
-    * `tokens` have padding at one end
-    * `name` is what errors call the tokens
+    * `tokens`: have padding at one end
+    * `name`: what errors call the tokens
     """
     real = tokens != padding_token
     rows = torch.arange(len(tokens), device=tokens.device)[:, None]
@@ -164,11 +181,12 @@ def shift(
     r"""
     ### Shifted target
 
-    With [teacher forcing](models.py) the target is needed twice, with a start token
-    before it as input, and with an end token behind it as label. Columns end at
-    different rows, so the end tokens are scattered to rows $n_b$.
+    With [teacher forcing](models.py) we need the target twice, as input with a start
+    token before it, and as label with an end token behind it. The sequences end in
+    different rows, so `scatter` writes each end token behind the last real token of its
+    column.
 
-    * `target` are sequences without special tokens, padding last
+    * `target`: sequences without special tokens, padding last
     """
     n = (target != padding_token).sum(0, keepdim=True)
     inputs = torch.cat([torch.full_like(target[:1], start_token), target])
@@ -281,7 +299,7 @@ class TokenEmbedding(nn.Module):
 
     $$x_t = \operatorname{Dropout}\big(\sqrt{C} \, E_{y_t} + PE_t\big)$$
 
-    It takes a position for each token, because padding takes up none.
+    Positions are passed in explicitly, because padding does not count as a position.
     """
 
     def __init__(self, config: EncoderDecoderConfig, n_vocab: int) -> None:
@@ -310,15 +328,16 @@ class EncoderDecoderState(NamedTuple):
     r"""
     ## State
 
-    A value that is never modified: two targets can be continued from the same one.
+    What the model remembers between two calls. A call returns a new state and does not
+    change the old one, so you can continue two different targets from the same state.
 
-    * `memory` is the encoder's output, or empty, `[0, B, C]`, once the first call of
-      the model has projected it into keys and values
-    * `source_mask` is `True` at real tokens of the source
-    * `sources` are keys and values of the source for each layer of the decoder,
+    * `memory`: the encoder's output, or empty, `[0, B, C]`, once the first call of the
+      model has projected it into keys and values
+    * `source_mask`: `True` at real tokens of the source
+    * `sources`: keys and values of the source for each layer of the decoder,
       `[S, B, H, D]`; `()` before the first call
-    * `target` is the [context](sliding_window.py) of the target with its KV caches;
-      `None` before its first token
+    * `target`: the [context](sliding_window.py) of the target, with KV caches; `None`
+      before its first token
     """
 
     memory: Float[Tensor, "R B C"]
@@ -368,15 +387,17 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
         target = TokenEmbedding(config, config.n_vocab)
         generator = Generator(config.n_vocab, config.d_model)
 
-        # One matrix in three places (§3.4) saves $2 V C$ parameters.
+        # The paper uses one matrix in three places (§3.4), which saves $2 V C$
+        # parameters.
         if config.tied:
             target.tokens.weight = generator.projection.weight
             if config.n_source_vocab is None:
                 source.tokens.weight = generator.projection.weight
 
-        # Post-norm layers end in a normalisation, so the stacks need no final one.
         n_encoder = config.n_encoder_layers or config.n_layers
         n_decoder = config.n_decoder_layers or config.n_layers
+
+        # Post-norm layers end in a normalisation, so their stacks need no final one.
         final_norm = config.norm_first
         encoder = Encoder(self._layer(), n_encoder, final_norm=final_norm)
         layer = self._layer(self._attention())
@@ -385,13 +406,15 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
 
         # ### Initialisation of a tied matrix
         #
-        # With one vector $e$ for input and output, a pre-norm model at first predicts
-        # the token that it has just received: residual connections carry
-        # $\sqrt{C} \, e$ to the output, where the logit of the same token is about
-        # $C^{3/2} \sigma^2$, if $\sigma$ is the standard deviation of the entries of
-        # $e$. After Glorot, with 512 features and 68 tokens, the first loss would be 15
-        # nats. With $\sigma = C^{-3/4}$ this logit is 1 at any width, and the first
-        # loss $\ln 68 = 4.2$.
+        # With one vector $e$ for input and output, a new pre-norm model predicts the
+        # token that it has just received. Residual connections carry $\sqrt{C} \, e$ to
+        # the output, and there it meets $e$ again. How large is this logit? If $\sigma$
+        # is the standard deviation of the entries of $e$, it is about $C^{3/2}
+        # \sigma^2$ before the final normalisation. Glorot's $\sigma$ makes it large:
+        # with 512 features, 68 tokens and one layer the first loss is more than 20
+        # nats. With $\sigma = C^{-3/4}$ the logit is at most about 1. Positions and
+        # sub-layers share in the final normalisation, so it is smaller the more layers
+        # there are, and the first loss is about $\ln 68 = 4.2$ nats.
         if config.tied:
             nn.init.normal_(generator.projection.weight, std=config.d_model**-0.75)
         self.init_uniform()
@@ -429,7 +452,7 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
         * `source` holds source tokens, padded at one end
         * `lengths` are the numbers of tokens to read; what follows them is ignored
 
-        Returns the state before the first target token, with gradients.
+        Returns the initial state. Gradients flow through it into the encoder.
         """
         config = self.config
         check_tokens(source, config.source_vocabulary, name="source")
@@ -453,9 +476,9 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
         r"""
         ### Decode
 
-        * `tokens` is the target, or its next chunk. A target begins with `start_token`.
-          Padding, on either side, is masked and takes up no position
-        * `state` comes from `encode`, `prepare_prompt`, or the previous call
+        * `tokens`: the target, or its next tokens. A target begins with `start_token`.
+          Padding on either side is masked, and takes up no position
+        * `state`: comes from `encode`, `prepare_prompt`, or the previous call
 
         Returns logits of the token after each position, and the next state, detached.
         """
@@ -471,7 +494,8 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
             real: Tensor | None,
             caches: list[KVCache],
         ) -> Tensor:
-            # The last rows of a causal mask for the whole context, without padding.
+            # The new tokens are the last rows of the causal mask of the whole context.
+            # `& real` also hides padding.
             nonlocal memory
             assert real is not None
             mask = subsequent_mask(len(real), device=real.device)[-len(tokens) :] & real
@@ -480,7 +504,8 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
                 x, memory, source_mask, mask, caches=caches, src_caches=src_caches
             )
 
-            # Keys and values of the source are in the caches now.
+            # The caches now hold the keys and values of the source. An empty memory
+            # makes sure that the next call does not append them again.
             memory = memory[:0]
             return x
 
@@ -528,14 +553,13 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
         $$\mathcal{L} = -\frac{1}{\sum_b (n_b + 1)} \sum_b \sum_{t=1}^{n_b + 1}
             \ln p(y_{tb} \mid y_{0b}, \dots, y_{t-1, b}, \; w_b)$$
 
-        * `tokens` is the source
-        * `targets` is the target *without* start and end token; `shift` adds them
-        * `state` must be `None`: the source is encoded here, because the encoder learns
-          from the same loss
+        * `tokens`: the source. It is encoded here, because the encoder learns from the
+          same loss
+        * `targets`: the target *without* start and end token; `shift` adds them
         * `return_state`: return `(loss, state)`, with the state after the target
 
-        Returns the mean cross-entropy in nats per token, the end token being one;
-        padding, on either side, does not count.
+        Returns the mean cross-entropy in nats per token. End tokens count, padding does
+        not.
         """
         config = self.config
         if state is not None:
@@ -564,7 +588,8 @@ class EncoderDecoderLanguageModel(LanguageModel[EncoderDecoderState]):
         ### Before generation
 
         `prompt` and `lengths` are the source, as in `encode`. Returns the state, a
-        start token for each sequence, and `None`: all targets have the same length.
+        start token for each sequence, and `None` in place of lengths, because all
+        targets begin with one token.
         """
         state = self.encode(prompt, lengths).detach()
         start = prompt.new_full((1, prompt.shape[1]), self.config.start_token)

@@ -164,3 +164,21 @@ def test_the_tied_model_predicts_what_it_received():
         logits.append(found.gather(-1, tokens[..., None]).mean().item())
         assert F.cross_entropy(found.flatten(0, 1), tokens.flatten()) < math.log(68)
     assert 0 < logits[1] < logits[0] < 1
+
+
+def test_a_tied_matrix_after_glorot_begins_with_a_large_loss():
+    """What the page on the language model says of 512 features, 68 tokens and one layer."""
+    torch.manual_seed(0)
+    config = EncoderDecoderLanguageModel.Config(n_vocab=68, d_model=512, heads=8, n_layers=1)
+    model = EncoderDecoderLanguageModel(config).eval()
+    tokens, labels = torch.randint(3, 68, (2, 24, 8))
+    tokens[0] = config.start_token
+
+    def first_loss():
+        with torch.no_grad():
+            logits, _ = model(tokens, model.encode(tokens))
+        return F.cross_entropy(logits.flatten(0, 1), labels.flatten()).item()
+
+    assert first_loss() == pytest.approx(math.log(68), abs=0.1)
+    nn.init.xavier_uniform_(model.transformer.generator.projection.weight)
+    assert first_loss() > 20
