@@ -231,6 +231,8 @@ class PageLink:
     title: str
     summary: str = ""
     notebook: str = ""
+    #: Anchor of its heading "Try it", if it has one.
+    demo: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,11 +47,17 @@ def read_config(options: Options, report: Report) -> SiteConfig | None:
     return SiteConfig(options.title or names, summary, options.base_url, "", "", "en", ())
 
 
+#: The anchor of a heading "Try it", to which the home page links.
+DEMO = "try-it"
+
+
 def page_link(draft: Draft) -> PageLink:
     """A link to the page of a draft."""
     notebook = draft.front_matter.get("notebook", "") if draft.own else ""
     page = notebook.removesuffix(".ipynb") + ".html" if notebook else ""
-    return PageLink(draft.url, draft.title, draft.summary, page)
+    notes = (note for section in draft.sections for note in section.notes)
+    slugs = {heading.slug for note in notes for heading in note.headings}
+    return PageLink(draft.url, draft.title, draft.summary, page, DEMO if DEMO in slugs else "")
 
 
 def other_groups(groups: Iterable[PageGroup], drafts: Sequence[Draft]) -> tuple[PageGroup, ...]:
@@ -75,7 +81,8 @@ def neighbours(groups: Iterable[PageGroup]) -> dict[str, Neighbours]:
     """
     found: dict[str, Neighbours] = {}
     for group in groups:
-        around = (None, *(replace(page, summary="", notebook="") for page in group.pages), None)
+        bare = (replace(page, summary="", notebook="", demo="") for page in group.pages)
+        around = (None, *bare, None)
         for number, page in enumerate(group.pages):
             beside = Neighbours(around[number], around[number + 2], group.title)
             found.setdefault(page.url, beside)

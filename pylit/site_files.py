@@ -201,7 +201,8 @@ class SiteFiles:
             if draft.url in texts:
                 yield file_path(texts[draft.url]), page_text(draft, parsed.module, sources)
         if texts:
-            yield "llms.txt", llms(site.config, site.view.catalogue, texts)
+            groups = (*site.view.paths, *site.view.catalogue)
+            yield "llms.txt", llms(site.config, groups, texts)
 
     def _indexes(self) -> Iterator[tuple[str, bytes]]:
         """The previews of works and terms, and the files for search engines and other programs."""

@@ -25,7 +25,7 @@ from typing import NamedTuple
 from markdown_it import MarkdownIt
 
 from pylit.diagnostics import Diagnostic, Report
-from pylit.model import Formula, Module, NoteHtml
+from pylit.model import Formula, Module, Note, NoteHtml
 from pylit.names import Resolver
 from pylit.scopes import Position, Scope, name_of, place
 from pylit.tex import Rendered
@@ -410,12 +410,13 @@ def page_symbols(module: Module, resolver: Resolver, report: Report) -> PageSymb
 
 
 def symbol_rows(module: Module) -> Iterator[tuple[list[str], list[Name]]]:
-    """The rows of the tables in a module's docstring: TeX of the symbols, and names."""
-    first = module.sections[0] if module.sections else None
-    notes = first.notes if first and not first.definition else ()
-    note = next((note for note in notes if note.kind == "docstring"), None)
-    if note is None or not _TABLE.search(note.text):
-        return
+    """The rows of the tables in a module's notes: TeX of the symbols, and names."""
+    for note in (note for section in module.sections for note in section.notes):
+        if _TABLE.search(note.text):
+            yield from _rows_of(note)
+
+
+def _rows_of(note: Note) -> Iterator[tuple[list[str], list[Name]]]:
     lines = note.text.split("\n")
     for token in MarkdownIt("commonmark").enable("table").parse(note.text):
         start, stop = token.map if token.type == "table_open" and token.map else (0, 0)

@@ -466,7 +466,7 @@ class MultiHeadAttention(nn.Module):
 
 class KVCache:
     r"""
-    ## KV cache
+    ## Key–value cache (KV cache)
 
     Suppose that a trained model continues *the dog* by itself. It predicts *sleeps*,
     appends it, and reads on. Must it compute *the* and *dog* again? No. With a causal

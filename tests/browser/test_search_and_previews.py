@@ -15,6 +15,7 @@ labml_nn/transformers/mha.html: mha, attention, atention, multi head attention, 
 labml_nn/transformers/mha.html: mutli-head attention, scaled dot product attention, cross attention
 labml_nn/transformers/mha.html#MultiHeadAttention: MultiHeadAttention
 labml_nn/transformers/mha.html#KVCache: kv cache
+labml_nn/transformers/mha.html#keyvalue-cache-kv-cache: key value cache, key-value cache
 labml_nn/transformers/positional_encoding.html: positional encoding, postional encoding
 labml_nn/transformers/positional_encoding.html: position embedding, sinusoidal
 labml_nn/transformers/models.html: encoder decoder, seq2seq, transformer, tranformer
@@ -44,6 +45,8 @@ labml_nn/experiments/checkpoint.html: resume
 labml_nn/saving.html: save model
 labml_nn/attention_maps/index.html: attention map
 index.html: install
+reading.html#how-to-cite: how to cite
+reading.html: cite, citation
 notation.html: notation
 glossary.html: glosary
 exercises.html: exercises
@@ -101,14 +104,14 @@ def test_the_dialog_closes_with_escape_and_gives_the_focus_back(visit: Callable[
 
 def test_a_preview_opens_with_tab_and_closes_with_escape(visit: Callable[..., Visit]):
     page = visit(MHA).page
-    link = page.locator(".c > pre a.x:not(.e)", has_text="check_heads").first
+    link = page.locator(".c > pre a.x:not(.e)", has_text="check_attention").first
     # The element before the link in the order of Tab, so that Tab itself moves the focus.
     link.evaluate("element => { element.focus(); }")
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Tab")
     preview = page.locator("#preview")
     expect(preview).to_be_visible()
-    expect(preview).to_contain_text("def check_heads(")
+    expect(preview).to_contain_text("def check_attention(")
     expect(link).to_have_attribute("aria-describedby", "preview")
     page.keyboard.press("Escape")
     expect(preview).to_be_hidden()

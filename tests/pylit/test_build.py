@@ -51,6 +51,9 @@ def test_a_site_has_a_page_for_every_source_and_the_files_around_them(tmp_path: 
     }.items():
         made_text = (site / name).read_text()
         assert all(text in made_text for text in texts), name
+    # What is read in order comes first.
+    listed = (site / "llms.txt").read_text()
+    assert listed.index("## The path") < listed.index("## All")
 
 
 def test_an_edit_makes_what_it_concerns_and_nothing_else(tmp_path: Path) -> None:

@@ -3,8 +3,16 @@ from pathlib import Path
 
 from pylit.addresses import PageAddresses, module_url, prose_url
 from pylit.diagnostics import Report
-from pylit.model import Draft, DraftSection, NoteHtml, PageGroup, PageLink, SourceFile
-from pylit.site import neighbours, other_groups
+from pylit.model import (
+    Draft,
+    DraftSection,
+    Heading,
+    NoteHtml,
+    PageGroup,
+    PageLink,
+    SourceFile,
+)
+from pylit.site import neighbours, other_groups, page_link
 
 
 def source(name: str, *, package: bool = False, own: bool = True) -> SourceFile:
@@ -92,3 +100,10 @@ def test_neighbours_are_those_of_the_first_group_that_has_the_page() -> None:
     assert (found["a.html"].previous, found["a.html"].next) == (None, b)
     assert (found["b.html"].previous, found["b.html"].next) == (a, None)
     assert (found["c.html"].next, found["c.html"].path_title) == (b, "group")
+
+
+def test_a_link_knows_where_a_page_can_be_tried() -> None:
+    plain = draft("pkg.a")
+    note = NoteHtml("x", headings=(Heading(2, "try-it", "Try it", "Try it", 1),))
+    lively = replace(plain, sections=(DraftSection("", (note,), ()),))
+    assert (page_link(plain).demo, page_link(lively).demo) == ("", "try-it")

@@ -104,6 +104,24 @@ def test_symbols_and_variables_have_a_class_in_common(tmp_path: Path) -> None:
     assert ("y1", "query") in re.findall(r'<code class="([y\d ]*)">(\w*)</code>', html)
 
 
+def test_the_table_may_stand_behind_the_code(tmp_path: Path) -> None:
+    """As a comment, folded; then the same variables are linked, and faults have their places."""
+    head, table = MODULE[: MODULE.index("| Symbol")], MODULE[MODULE.index("| Symbol") :]
+    table, rest = table.split('"""\n', 1)
+    comment = "".join(f"# {line}\n" for line in table.splitlines())
+    moved = (
+        f'{head}"""\n{rest}\n\n# <details><summary>Symbols</summary>\n#\n{comment}#\n# </details>\n'
+    )
+    succeed(make_site(tmp_path, {"pkg/one.py": moved}))
+    shown = code(page(tmp_path))
+    assert "def attend(self, {1:query}, {2:key}):" in shown
+    assert "{3:scores} = {1:query} @ {2:key}" in shown
+    (tmp_path / "pkg/one.py").write_text(moved.replace("| `scores` |", "| `skores` |"))
+    (fault,) = [d for d in build(tmp_path).report if d.code == "symbol-unknown"]
+    line = moved.splitlines()[fault.line - 1].replace("scores", "skores")
+    assert line[fault.column - 1 :].startswith("skores") or "`skores`" in line
+
+
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
