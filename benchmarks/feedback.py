@@ -5,7 +5,9 @@ found equal before anything is timed. The peer feedback-transformer-pytorch has 
 (with `seq_len=1`) but other parts: its feed-forward network is gated and half as large again, and
 it embeds tokens and predicts them. Training is forward, backward and a step of AdamW.
 
-Tables: `speed` (settings A and B), `memory` (forward and backward over the sequence length).
+Tables: `speed` (settings A and B), `memory` (forward and backward over the sequence length), and
+`architectures`: a training step beside those of a Transformer and of an Elman network of the same
+width and number of layers, each as its page has it and with its kernels.
 """
 
 from collections.abc import Callable
@@ -21,8 +23,12 @@ from benchmarks.harness import Rows, Run, Tables, check_equal, compare, matmul_g
 from benchmarks.peers import MissingPeer, peer, published
 from labml_nn import kernels
 from labml_nn.kernels import feedback_cpp
+from labml_nn.recurrent.elman import Elman
 from labml_nn.transformers import feedback as ours
 from labml_nn.transformers.feed_forward import FeedForward
+from labml_nn.transformers.mha import MultiHeadAttention
+from labml_nn.transformers.models import Encoder, TransformerLayer
+from labml_nn.transformers.utils import subsequent_mask
 
 KV, PUBLISHED, PEER = "labml-nn, KV", "labml-nn", "feedback-transformer-pytorch"
 REFERENCE, BY_HAND, KERNEL = "ours, reference", "ours, by hand", "ours, C++ kernel"
@@ -208,7 +214,57 @@ def memory(size: Size, lengths: tuple[int, ...]) -> Rows:
     return rows
 
 
+def architectures(size: Size, rounds: int) -> Rows:
+    """Three networks on the same vectors; ratios are speed-ups over the first."""
+    layer = TransformerLayer(
+        d_model=size.d_model,
+        self_attn=MultiHeadAttention(size.heads, size.d_model, 0.0),
+        feed_forward=FeedForward(size.d_model, 4 * size.d_model, 0.0),
+        dropout_prob=0.0,
+    )
+    mask = subsequent_mask(size.seq_len)
+    networks = {
+        "Transformer": Masked(Encoder(layer, size.n_layers), mask),
+        "Elman network": Outputs(Elman(size.d_model, size.d_model, size.n_layers)),
+        "Feedback Transformer": our_model(size),
+    }
+    x = torch.randn(size.seq_len, size.batch, size.d_model)
+    runs = {
+        f"{name}, {form}": Candidate(network, x, context).train()
+        for name, network in networks.items()
+        for form, context in (("as on its page", kernels.disabled), ("kernels", nullcontext))
+    }
+    return compare(runs, rounds=rounds)
+
+
+class Masked(nn.Module):
+    """An encoder that does not see the future."""
+
+    def __init__(self, encoder: Encoder, mask: Tensor) -> None:
+        super().__init__()
+        self.encoder, self.mask = encoder, mask
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The outputs, `[T, B, C]`."""
+        output: Tensor = self.encoder(x, self.mask)
+        return output
+
+
+class Outputs(nn.Module):
+    """A recurrent network without the state that it returns."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The outputs, `[T, B, C]`."""
+        output: Tensor = self.network(x)[0]
+        return output
+
+
 def measure(quick: bool, rounds: int) -> Tables:
     """All tables."""
     yield "speed", speed({"A": TINY} if quick else {"A": A, "B": B}, rounds)
     yield "memory", memory(TINY if quick else A, (6, 12) if quick else (128, 256))
+    yield "architectures", architectures(TINY if quick else A, rounds)
