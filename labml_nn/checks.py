@@ -200,6 +200,55 @@ def check_attention(
     check_sizes(**{name: size for name, size in widths.items() if size is not None})
 
 
+def check_feedback_attention(
+    heads: int,
+    d_model: int,
+    dropout_prob: float,
+    is_kv_precomputed: bool,
+    max_distance: int,
+) -> None:
+    """Arguments of the attention to a memory."""
+    check_heads(heads, d_model)
+    check_probability(dropout_prob=dropout_prob)
+    check_bool(is_kv_precomputed=is_kv_precomputed)
+    check_sizes(max_distance=max_distance)
+
+
+def check_feedback_layer(
+    d_model: int, attn: Any, feed_forward: Any, dropout_prob: float
+) -> None:
+    """A feed-forward network may be any module; that of the library knows its width."""
+    check_sizes(d_model=d_model)
+    check_probability(dropout_prob=dropout_prob)
+    check_same_width(
+        d_model=d_model,
+        attn=getattr(attn, "d_model", None),
+        feed_forward=getattr(
+            getattr(feed_forward, "layer1", None), "in_features", None
+        ),
+    )
+
+
+def check_prototype(
+    layer: Any, model: type, d_model: int | None = None, heads: int | None = None
+) -> None:
+    """The layer of a Feedback Transformer expects the memory that this class writes."""
+    expected = model.is_kv_precomputed  # type: ignore[attr-defined]
+    if layer.attn.is_kv_precomputed != expected:
+        raise ValueError(
+            f"the layer's attention has is_kv_precomputed="
+            f"{layer.attn.is_kv_precomputed}, but {model.__name__} needs {expected}; "
+            f"build it with FeedbackAttention(..., is_kv_precomputed={expected})"
+        )
+    if d_model is not None:
+        check_same_width(d_model=d_model, layer=layer.size)
+    if heads is not None and heads != layer.attn.heads:
+        raise ValueError(
+            f"`heads` is {heads}, but the layer has {layer.attn.heads}; build both "
+            "with the same number"
+        )
+
+
 def check_known(what: str, name: str, known: Iterable[str]) -> None:
     """
     ## Names

@@ -1,4 +1,4 @@
-"""Who depends on whom in a transformer and in a feedback transformer, measured with gradients."""
+"""Who depends on whom in a Transformer and in a Feedback Transformer, measured with gradients."""
 
 import torch
 import torch.fx.experimental.symbolic_shapes  # `autograd.grad` imports it, in a figure's time
@@ -30,14 +30,14 @@ def unrolled():
     ]
     return Figure(
         [
-            _panel("transformer", ordinary, found[0]),
-            _panel("feedback transformer", feedback, found[1]),
+            _panel("Transformer", ordinary, found[0]),
+            _panel("Feedback Transformer", feedback, found[1]),
         ],
         f"Two grids of {STEPS} steps by {LAYERS} layers above the embeddings. In the "
-        f"transformer all lines go up, and the longest chain passes {counts[0]} layers. In the "
-        "feedback transformer a line leads from the top of each step to the first layer of "
+        f"Transformer all lines go up, and the longest chain passes {counts[0]} layers. In the "
+        "Feedback Transformer a line leads from the top of each step to the first layer of "
         f"the next, and the longest chain passes {counts[1]} layers.",
-        Table(["steps", "transformer", "feedback"], rows, title="Layers in the longest chain"),
+        Table(["steps", "Transformer", "feedback"], rows, title="Layers in the longest chain"),
     )
 
 
@@ -59,7 +59,7 @@ def _ordinary(steps):
 
 
 def _feedback(steps):
-    """The same in a feedback transformer, whose layers run once for each step."""
+    """The same in a Feedback Transformer, whose layers run once for each step."""
     layer = FeedbackTransformerLayer(
         d_model=SIZE,
         attn=FeedbackAttention(2, SIZE, 0.0, max_distance=steps),

@@ -1,4 +1,4 @@
-"""The feedback transformer as Figure 2 of its paper draws it, and the inside of a layer."""
+"""The Feedback Transformer as Figure 2 of its paper draws it, and the inside of a layer."""
 
 import torch
 
@@ -25,7 +25,7 @@ def diagram():
         f"{levels} outputs, from the embedding to the top layer, lead to one memory vector. "
         "From the memory vectors of all earlier steps a line leads to every layer of the next "
         f"step; at the last one it carries {slots} vectors. Right: the inside of a layer, from "
-        "bottom to top: normalisation, attention to the memory with relative positions, sum "
+        "bottom to top: normalisation, attention to the memory with distances, sum "
         "with the input, normalisation, feed-forward network, sum.",
     )
 
@@ -83,7 +83,7 @@ def _steps(levels):
 #: From bottom to top: words, tone, the gap below and the code.
 INSIDE = (
     ("norm", 4, 30, "#FeedbackTransformerLayer.forward"),
-    ("attention: scores + positions", 2, 14, "#FeedbackAttention.get_scores"),
+    ("attention with distances", 2, 14, "#FeedbackAttention.get_scores"),
     ("norm", 4, 30, "#FeedbackTransformerLayer.forward"),
     ("feed-forward network", 0, 14, "../feed_forward.html"),
 )

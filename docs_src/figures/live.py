@@ -64,7 +64,7 @@ def units():
 
 @torch.no_grad()
 def memory():
-    """The head of the feedback transformer that keeps the line break in view."""
+    """The head of the Feedback Transformer that keeps the line break in view."""
     model, vocabulary = _trained("feedback")
     said = "ROMEO:\nWhat"
     state, rows = None, []

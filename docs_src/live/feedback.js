@@ -1,4 +1,4 @@
-// The feedback transformer with shared keys and values: `labml_nn/transformers/feedback`.
+// The Feedback Transformer with shared keys and values: `labml_nn/transformers/feedback`.
 "use strict";
 {
   const { linear, row, add, relu, softmax, layer_norm, submodule } = live;
@@ -65,7 +65,7 @@
       levels.push(feedback_layer(levels.at(-1), memory, layer, heads, attn));
       weights.push(attn);
     }
-    // The memory vector is the weighted sum of the outputs of all layers, and the embedding.
+    // The memory vector is the weighted sum of the outputs of all layers and the embedding.
     const sum = levels[0].map((_, c) => levels.reduce((all, level, l) => all + shares[l] * level[c], 0));
     const [key, value] = to_memory(norm(sum, w, "transformer.norm_memory"), model);
     const next = { keys: [...memory.keys, key].slice(-horizon), values: [...memory.values, value].slice(-horizon) };

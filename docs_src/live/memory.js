@@ -1,6 +1,6 @@
-// The memory of a trained feedback transformer: attention over its slots, layer weights, horizon.
+// The memory of a trained Feedback Transformer: attention over its slots, layer weights, horizon.
 "use strict";
-live.panel = { title: "A feedback transformer of two layers", needs: ["feedback", "weights/feedback"] };
+live.panel = { title: "A Feedback Transformer of two layers", needs: ["feedback", "weights/feedback"] };
 live.panel.fill = (panel) => {
   const { el, slices, visible, percent, slider, select, group, pair } = live;
   const model = live.models.feedback, { step } = live.feedback;
@@ -14,7 +14,7 @@ live.panel.fill = (panel) => {
     if (stale()) return;
     read = results;
     at = ids.length - 1;
-    steps.input.max = ids.length;
+    steps.input.max = ids.length - 1;
     show();
     panel.dataset.ready = own;
   };
@@ -25,7 +25,7 @@ live.panel.fill = (panel) => {
   map.className = "square";
   const strip = live.letters("The slots, shaded by the attention of the step", model, (i) => { at = i; show() });
   const sentence = el("output", {});
-  const steps = slider("Step", { min: 1, max: 1, value: 1 }, (t) => { at = t - 1; show() });
+  const steps = slider("Step", { min: 0, max: 0, value: 0 }, (t) => { at = t; show() });
   const names = Array.from({ length: n_layers * heads }, (_, i) => `layer ${Math.floor(i / heads) + 1}, head ${(i % heads) + 1}`);
   const head = select("Head", names, (i) => { chosen = [Math.floor(i / heads), i % heads]; show() });
   const far = slider("Horizon", { min: 1, max: max_len, value: max_len }, (slots) => { horizon = slots; compute() });
@@ -36,13 +36,13 @@ live.panel.fill = (panel) => {
     if (!read.length) return;
     const n = read.length, slots = Math.min(at, horizon);
     head.input.selectedIndex = chosen[0] * heads + chosen[1];
-    steps.set(at + 1);
+    steps.set(at);
     far.set(horizon);
     map.set(n, n, (t, j) => (j < t ? Math.sqrt(weight(t, j)) : 0), at);
     strip.set(tokens.slice(0, n), Array.from({ length: n }, (_, j) => (j < at ? weight(at, j) : 0)), at);
     const top = [...Array(at).keys()].sort((a, b) => weight(at, b) - weight(at, a)).slice(0, 3).filter((j) => weight(at, j) > 0.005);
-    sentence.value = `At step ${at + 1}, “${visible(model.characters[tokens[at]])}”, memory has ${slots} ${slots === 1 ? "slot" : "slots"}`
-      + (slots ? `; most attention goes to ${top.map((j) => `“${visible(model.characters[tokens[j]])}” at ${j + 1} (${percent(weight(at, j))})`).join(", ")}.` : ", so attention is skipped.");
+    sentence.value = `At step ${at}, “${visible(model.characters[tokens[at]])}”, memory has ${slots} ${slots === 1 ? "slot" : "slots"}`
+      + (slots ? `; most attention goes to ${top.map((j) => `“${visible(model.characters[tokens[j]])}” in slot ${j} (${percent(weight(at, j))})`).join(", ")}.` : ", so attention is skipped.");
     const mean = (d) => {
       let sum = 0;
       for (let t = 1; t < n; t++) sum += t - d >= 0 ? weight(t, t - d) : 0;

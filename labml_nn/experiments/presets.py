@@ -259,7 +259,7 @@ def seq_len_at(step: int, config: TrainingConfig) -> int:
     r"""
     ## Sequence-length curriculum
 
-    A feedback transformer processes a sequence step by step, so short sequences make
+    A Feedback Transformer processes a sequence step by step, so short sequences make
     short updates, and what the last few characters determine is learned first anyway.
     The sequence length grows from `initial_seq_len` to `seq_len` over `grow_steps`
     updates [@fan2020feedback].

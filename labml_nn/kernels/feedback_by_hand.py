@@ -1,13 +1,13 @@
 r"""
 ---
-title: Feedback transformer by hand
+title: Feedback Transformer by hand
 summary: >
-  Backpropagation through time for the feedback transformer, derived by hand: a short
+  Backpropagation through time for the Feedback Transformer, derived by hand: a short
   loop for what is sequential, and large matrix products for everything else.
 paper: https://arxiv.org/abs/2002.09402
 ---
 
-The [feedback transformer](../transformers/feedback/__init__.py) passes through $L T$
+The [Feedback Transformer](../transformers/feedback/__init__.py) passes through $L T$
 layers one after the other, and each of them is a dozen operations on a few vectors. On
 such small operands the time goes into calling operations, not into arithmetic. Autograd
 doubles the problem: it walks back through the same sequence of small operations, and
@@ -214,7 +214,7 @@ class Params(NamedTuple):
     | $W_O$, $b_O$ | `output`, `output_bias` | `[L, C, C]`, `[L, C]` |
     | $W_1$, $b_1$ | `up`, `up_bias` | `[L, F, C]`, `[L, F]` |
     | $W_2$, $b_2$ | `down`, `down_bias` | `[L, F, C]`, `[L, C]` |
-    | $\operatorname{softmax}(w)$ | `shares` | `[L + 1]` |
+    | $\operatorname{softmax}(a)$ | `shares` | `[L + 1]` |
     | $W_K$, $W_V$ | `memory`, `memory_bias` | `[2·C, C]`, `[2·C]` |
     """
 

@@ -1,6 +1,6 @@
 r"""
 ---
-title: Feedback transformer in C++
+title: Feedback Transformer in C++
 summary: >
   The forward and backward pass by hand as two compiled loops: attention along time,
   products of few rows, and chunks that fit into the cache.

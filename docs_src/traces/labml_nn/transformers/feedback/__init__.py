@@ -1,4 +1,4 @@
-"""Runs of the feedback transformer, with a window of S slots, full from the first step on."""
+"""Runs of the Feedback Transformer, with a window of S slots, full from the first step on."""
 
 import torch
 
@@ -35,11 +35,3 @@ def trace_shared(T, B, S, L, H, D, C, F):
 def trace_first_token(B, L, H, D, C, F):
     """Without memory."""
     feedback.FeedbackTransformer(layer(H, C, F), L)(torch.randn(1, B, C))
-
-
-def trace_stack(T, B, C):
-    """The container of version 0.5.1."""
-    stack = feedback.Stack(T)
-    for n, slot in enumerate(torch.randn(T, B, C)):
-        stack.append(n, slot)
-    stack.get()
