@@ -149,9 +149,9 @@ token grows with the text:
 | a training step, the code as on its page | 67 ms | 171 ms | 1,150 ms |
 | the same with [kernels](../../kernels/__init__.py) | 13 ms | 96 ms | 90 ms |
 
-(There are $L$ layers of $C$ features, $T$ tokens, feed-forward networks of $4 C$ hidden
+(There are L layers of C features, T tokens, feed-forward networks of 4·C hidden
 features, and shared keys and values, which [come below](#FeedbackTransformerKV). The
-times are for $C = 128$, $L = 4$, 16 sequences of 128 tokens, and two CPU threads. We
+times are for C = 128, L = 4, 16 sequences of 128 tokens, and two CPU threads. We
 have not measured a GPU.) As the code stands here, a training step takes 6.7 times as
 long as that of a Transformer. We lose most of this time by starting
 many small operations. On a CPU our kernel starts them in one call and makes up for it.
@@ -582,11 +582,8 @@ class FeedbackTransformerKV(FeedbackTransformer):
     ## Shared keys and values
 
     All layers attend to the same memory vectors. Must each of them project these to its
-    own keys and values? If they share the two projections,
-
-    $$k_t = W^K m_t, \qquad v_t = W^V m_t,$$
-
-    we can project a slot once, when it is written (`share_proj_kv` in the authors'
+    own keys and values? If they share the two projections $W^K$ and $W^V$, we
+    can project a slot once, when it is written (`share_proj_kv` in the authors'
     code). A step with $S$ slots and $L$ layers then costs:
 
     | keys and values | multiplications | numbers for a slot | parameters |
@@ -595,7 +592,7 @@ class FeedbackTransformerKV(FeedbackTransformer):
     | projected once, by each layer | 2·L·C² | 2·L·C | 2·L·C² |
     | projected once for all layers | 2·C² | 2·C | 2·C² |
 
-    With $L = 6$ and $C = 512$ the last row saves 2.6 million parameters. Queries,
+    With L = 6 and C = 512 the last row saves 2.6 million parameters. Queries,
     distances and $W^O$ stay separate, so layers still differ in what they look for and
     in what they do with it.
 
@@ -850,14 +847,14 @@ def append_slot(
 #
 # **Memory.** In generation, shared keys and values are $2 C$ numbers for a token, where
 # the [KV cache](../mha.py#KVCache) of a Transformer has $2 L C$. In training our loop
-# copies all slots at each step, T·(T − 1)/2 of them, and the backward pass needs
-# all copies. With $C = 128$, $B = 8$ and $T = 512$ that is 1 GiB for shared keys and
-# values. It is the price of code that reads like the equation. The
+# copies all slots at each step, T·(T − 1)/2 of them, and the backward pass needs all
+# copies. With C = 128, B = 8 and T = 512 that is 1 GiB for shared keys and values. It
+# is the price of code that reads like the equation. The
 # [kernel](../../kernels/feedback_cpp.py) stores each slot once, in 4 MiB.
 # **Parameters.** The two tables of distances are large, because existing checkpoints
-# have 4,096 rows. In a `FeedbackTransformerKV` of 6 layers with $C = 512$ and $F =
-# 2048$ they hold 44 % of the parameters, and in a `FeedbackTransformer` 40 %. A text of
-# 128 tokens reaches 127 rows. So if you build a new model, set `max_distance`.
+# have 4,096 rows. In a `FeedbackTransformerKV` of 6 layers with C = 512 and F = 2048
+# they hold 44 % of the parameters, and in a `FeedbackTransformer` 40 %. A text of 128
+# tokens reaches 127 rows. So if you build a new model, set `max_distance`.
 #
 # **Related models.** You may know relatives of this model. *Transformer-XL*
 # ([@dai2019transformerxl]) keeps the outputs of
