@@ -851,6 +851,7 @@ def append_slot(
 # copies. With C = 128, B = 8 and T = 512 that is 1 GiB for shared keys and values. It
 # is the price of code that reads like the equation. The
 # [kernel](../../kernels/feedback_cpp.py) stores each slot once, in 4 MiB.
+#
 # **Parameters.** The two tables of distances are large, because existing checkpoints
 # have 4,096 rows. In a `FeedbackTransformerKV` of 6 layers with C = 512 and F = 2048
 # they hold 44 % of the parameters, and in a `FeedbackTransformer` 40 %. A text of 128
