@@ -74,7 +74,7 @@ live.panel.fill = (panel) => {
       ["Layer 2, head 1 attends to the step before: 74 % of its weight on average.", demonstrate([1, 0])],
       ["With a horizon of one slot the loss of this text is 1.29 nats per character, with all slots 0.92: information also travels from slot to slot.", demonstrate([1, 3], 1)],
     ])),
-    group("Attention to the memory", el("p", {}, "Each row is a step, and memory grows by one slot a step. Darker is a larger weight (drawn as its square root)."),
+    group("Attention to the memory", el("p", {}, "Each row is a step, and memory grows by one slot a step. A stronger colour is a larger weight (drawn as its square root)."),
       head, steps, far, loss, pair(map, el("div", {}, strip, sentence))),
     pair(group("Attention by distance, on average", distances), group("Shares of the layers in a memory vector", layers)),
     pair(group("Next character", next), group("Write on", writer)),

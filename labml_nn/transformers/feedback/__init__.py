@@ -90,7 +90,8 @@ key for what it is about and a value for what it says. Let (2, 0) mean "about `x
 (0, 2) "about `y`", in queries and in keys. The product of query and key is then 4 for
 slot 0 and for slot 2, which are both about `x`. But only one of them is up to date! So
 a score has a second part, a bias $b_d$ for the **distance** $d$, which says how many
-steps ago the slot was written:
+steps ago the slot was written. As in all attention, the sum is divided by the root of
+the number of features, here two:
 
 | slot | key | value | match | distance | bias | sum / √2 | exp | weight |
 |--:|:--|:--|--:|--:|--:|--:|--:|--:|
@@ -427,7 +428,7 @@ class FeedbackTransformerLayer(nn.Module):
                 found = found.masked_fill(~mask.any(0).unsqueeze(1), 0.0)
             x = x + self.dropout(found)
 
-        # We work on it, and add the result in the same way.
+        # The network works on it, and we add the result in the same way.
         output: Tensor = x + self.dropout(self.feed_forward(self.norm_ff(x)))
         return output
 

@@ -201,7 +201,9 @@ class FeedbackLanguageModel(LanguageModel[FeedbackMemory]):
 
 def feedback_transformer(config: FeedbackConfig) -> FeedbackTransformer:
     r"""
-    ## The transformer of a configuration
+    ## Transformer of a configuration
+
+    Here we put the parts of [the lesson](index.html) together.
     """
     d_model, heads = config.d_model, config.heads
     d_ff = 4 * d_model if config.d_ff is None else config.d_ff

@@ -15,3 +15,11 @@ def trace_model(T, B, H, D, C, F, V):
     _, state = model(tokens)
     model.loss(tokens, tokens)
     model(tokens[:1], state)
+
+
+def trace_untied(T, B, H, D, C, F, V):
+    """Another matrix for the logits, and projections in each layer."""
+    config = FeedbackConfig(
+        n_vocab=V, d_model=C, heads=H, d_ff=F, n_layers=2, max_len=T, tied=False, shared_kv=False
+    )
+    FeedbackLanguageModel(config)(torch.randint(V, (T, B)))
