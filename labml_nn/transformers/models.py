@@ -13,8 +13,9 @@ and want it in German. In both cases one sequence goes in and another one comes 
 the two have different words and different lengths. How can a network do that? The paper
 "Attention Is All You Need" answers with two halves ([@vaswani2017attention], §3.1):
 
-* The **encoder** reads the question, the *source*. It makes one vector of each token.
-  These vectors together are called the **memory**.
+* The **encoder** reads the question, the *source*. It makes one vector of each
+  **token**. Tokens are words here; the small model below has letters, and the paper
+  parts of words. The vectors together are called the **memory**.
 * The **decoder** writes the answer, the *target*, one token at a time. At each step it
   looks at what it has written so far, and at the memory, and predicts the next token.
 
@@ -28,17 +29,20 @@ Writing needs a first push and an end. So there are two special tokens, *start* 
 | start the dog | end |
 
 ![The architecture, after Figure 1 of the paper: the encoder on the left, the decoder on
-the right. In the figure of the paper each sub-layer is normalised after its sum, here
-before it.](figure:encoder_decoder.diagram)
+the right. In the paper the normalisation follows each sum. Here it stands in front of
+the sub-layer.](figure:encoder_decoder.diagram)
 
-**Who may look where?** You know the whole source from the start. So in the encoder each
-token may attend to all tokens, to its left and to its right. The target is still being
-written. When the decoder runs, the tokens to the right do not exist yet. And when we
-train it, they do exist, but one of them is the very answer that it should predict. So
-in the decoder each token may attend to itself and to the tokens before it. This is
-called **causal**. The decoder also has a second attention, to the memory. Its queries
-come from the target, and its keys and values from the source, so it is called
-**cross-attention**. You need no causal mask there, because the source is known.
+**Who may look where?** Both halves work with [attention](mha.py): a token asks with its
+*query*, the others answer with their *keys*, and it collects their *values*. This is
+what "to attend to" means. You know the whole source from the start. So in the encoder
+each token may attend to all tokens, to its left and to its right. The target is still
+being written. When the decoder runs, the tokens to the right do not exist yet. And when
+we train it, they do exist, but one of them is the very answer that it should predict.
+So in the decoder each token may attend to itself and to the tokens before it. This is
+called **causal**. A **mask**, a table of who may attend to whom, sees to it. The
+decoder also has a second attention, to the memory. Its queries come from the target,
+and its keys and values from the source, so it is called **cross-attention**. You need
+no causal mask there, because the source is known.
 
 Earlier models used two recurrent networks, and the first had to squeeze the whole
 source into a single vector ([@sutskever2014sequence]). Attention to the vectors of all
@@ -55,7 +59,7 @@ selects a row of a table $E$, and the row holds the **features** of the word. It
 called its **embedding**. The features start as random numbers and are learned like all
 other weights. The position of each word is added to them ([positional
 encoding](positional_encoding.py)). So we get one vector of $C$ features per token, and
-from here on no layer changes their number.
+every layer takes $C$ features and gives back $C$.
 
 ## Inside a layer: add and normalise
 
@@ -68,14 +72,15 @@ returns (0.5, 0.5, −1, 0). Then the token goes on as the sum, (2.5, 0.5, 3, 2)
 the **residual connection**. It is also the reason why everything on this page has the
 same number of features $C$: you can only add vectors of equal length.
 
-If we only add, the sums grow from layer to layer. So each sub-layer reads its input
-through a **layer normalisation**. Take (2, 0, 4, 2) again and do it by hand. The mean
-is 2. Subtract it and get (0, −2, 2, 0). The squares of these have the mean 2, which is
-the variance. Divide by its root, 1.41, and get (0, −1.41, 1.41, 0). Whatever you begin
-with, you now have mean 0 and variance 1. Last, each feature has a learned **gain** $g$
-and a learned **bias** $b$. With the gains (1, 1, 2, 1) and the biases (0, 0, 0, 1) we
-get (0, −1.41, 2.83, 1). In formulas, with the mean $\mu$ and the variance $\sigma^2$ of
-the features $x$:
+The sums grow from layer to layer. So that what a sub-layer *reads* always has the same
+size, it reads its input through a **layer normalisation**. Take (2, 0, 4, 2) again and
+do it by hand. The mean is 2. Subtract it and get (0, −2, 2, 0). The squares of these
+have the mean 2, which is the variance. Divide by its root, 1.414, and get (0, −1.414,
+1.414, 0). Unless all features were equal, you now have mean 0 and variance 1. Last,
+each feature has a learned **gain** $g$ and a learned **bias** $b$. With the gains (1,
+1, 2, 1) and the biases (0, 0, 0, 1) we get (0, −1.414, 2.828, 1). In formulas, where
+$\otimes$ multiplies feature by feature and the tiny $\epsilon$ avoids a division by
+zero, with the mean $\mu$ and the variance $\sigma^2$ of the features $x$:
 
 $$\operatorname{LN}(x) = g \otimes \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} + b$$
 
@@ -84,7 +89,9 @@ $$\operatorname{LN}(x) = g \otimes \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} + 
 At the end the decoder gives us a vector for each target position. The **generator**
 makes one number of it for each word of the vocabulary, the **logits**. The larger the
 logit, the likelier the word. A softmax turns logits into probabilities, as it does for
-the weights of attention. Suppose these are the logits at *start*:
+the weights of attention. Each exponential is divided by the sum of all, 25.8. Suppose
+these are the logits at *start*; those of the other three words are so low that their
+probabilities are 0.000:
 
 | word | logit | exponential | probability |
 |:--|--:|--:|--:|
@@ -114,23 +121,24 @@ it:
 The two rows are the same sequence, shifted by one. At each position the decoder gets
 the *true* tokens so far, whatever it would have written itself. This is called
 **teacher forcing**. The causal mask hides the labels, which are all there, one place to
-the right. So one forward pass trains all predictions of an answer in parallel. If we
+the right. So one forward pass computes all predictions of an answer in parallel. If we
 write $w$ for the source and $y_0, y_1, \dots$ for the target, our loss is the mean over
 all $N$ labels:
 
 $$\mathcal{L} = -\frac{1}{N} \sum_{t} \ln p(y_{t+1} \mid y_0, \dots, y_t, \; w)$$
 
-**What it gains, and what it costs.** All positions of source and target are computed at
-the same time in training, and any two of them are one step apart. But writing is
-sequential. For $T$ tokens you have to run the decoder $T$ times. And if it writes a
-wrong token, it continues in a situation that training never showed it ([exposure
-bias](#EncoderDecoder.loss)).
+**What it gains, and what it costs.** In training all positions of a layer are computed
+at the same time, and a token reaches any token that it may attend to within one layer.
+But writing is sequential. For $T$ tokens you have to run the decoder $T$ times. And if
+it writes a wrong token, it continues in a situation that training never showed it
+([exposure bias](#EncoderDecoder.loss)).
 
 ## Does it work?
 
 Here is the smallest model of this site, with two layers in each stack. We trained it on
-one core to reply to speeches of Shakespeare's, letter by letter. The loss falls from
-that of guessing, $\ln 68 = 4.2$ nats, to 1.75:
+one core to reply to speeches of Shakespeare's, letter by letter. There are 68 different
+characters. If you only guess, you give each of them 1/68, and the loss is $\ln 68 =
+4.2$ nats. It falls to 1.75:
 
 ![The loss on replies that the model has not
 seen.](figure:encoder_decoder.training)
@@ -219,8 +227,9 @@ class EmbeddingsWithPositionalEncoding(nn.Module):
         """`x`: tokens, `[T, B]`. `offset`: position of the first of them."""
         positions = fixed_positions(self.positional_encodings, offset, len(x))
 
-        # *Who* is token 3, so we look up row 3. The factor $\sqrt C$ brings the
-        # embedding to the size of the position. [Positional
+        # *Who* is token 3, so we look up row 3. With the paper's initial values the
+        # factor $\sqrt C$ brings the embedding to the size of the position. With ours
+        # it starts smaller. [Positional
         # encoding](positional_encoding.py#scaling-the-embeddings-by-c) has the numbers.
         embedded: Tensor = self.linear(x) * math.sqrt(self.d_model)
         return embedded + positions
@@ -336,10 +345,12 @@ class TransformerLayer(nn.Module):
         r"""
         ### All sub-layers
 
-        * `x`: features of the tokens, and `mask`: which of them may see which
+        * `x`: features of the tokens, and `mask`: which of them may see which. An axis
+          marked `#` may be 1, and `_` may have any length
         * `src`: the memory; without it there is no cross-attention
         * `src_mask`: hides padding of the source, `[1, S, B]`
-        * `cache`, `src_cache`: keys and values of earlier calls, in generation
+        * `cache`, `src_cache`: keys and values of earlier calls. When a model writes,
+          it keeps them, so that it need not compute them again at each step
         """
         # **Self-attention.** Queries, keys and values are all made of the same tokens.
         # In the answer, *dog* can look at *the*.
@@ -355,8 +366,10 @@ class TransformerLayer(nn.Module):
         # Each target position has weights over the $S$ positions of the source, `[T, S,
         # B, H]`.
         if src is not None:
+            if self.src_attn is None:
+                raise ValueError("src was given, but the layer has no src_attn for it")
             source: Any = {"key": src, "value": src, "mask": src_mask}
-            look: Any = self.src_attn
+            look = self.src_attn
             x = self.residual(
                 x,
                 self.norm_src_attn,
@@ -379,8 +392,9 @@ class Encoder(nn.Module):
     * `n_layers`: number of layers, $L$
     * `final_norm`: whether a last normalisation follows; `norm` makes it
 
-    With a causal mask the same class is the stack of a language model without an
-    encoder, such as the [autoregressive Transformer](autoregressive.py).
+    The class knows nothing of sources and targets, only its mask decides. With a causal
+    mask it is the stack of a language model, which has no cross-attention: the
+    [autoregressive Transformer](autoregressive.py) uses it so.
     """
 
     def __init__(
@@ -525,7 +539,9 @@ class EncoderDecoder(nn.Module):
         # layer to layer. Too small, and they fade. Glorot and Bengio
         # ([-@glorot2010understanding]) draw a matrix uniformly with the variance $2 /
         # (\text{fan}_{in} + \text{fan}_{out})$, which keeps features and gradients at
-        # about the same size.
+        # about the same size. Embeddings are drawn like that, too. With many tokens
+        # they start small: 0.17 after the factor $\sqrt C$ for 37,000 tokens and $C =
+        # 512$, where the paper's start at about 1.
         for parameter in self.parameters():
             if parameter.dim() == 2:
                 nn.init.xavier_uniform_(parameter)
@@ -592,8 +608,9 @@ class EncoderDecoder(nn.Module):
         * `src`: source tokens
         * `tgt`: targets, with a start token before and an end token after them
         * `padding_token`: fills up both, at the end
-        * `label_smoothing`: $\varepsilon$. The model should give the label $1 -
-          \varepsilon$, and every token $\varepsilon / V$; 0.1 in the paper (§5.4)
+        * `label_smoothing`: $\varepsilon$. The model should give every token
+          $\varepsilon / V$, and the label $1 - \varepsilon$ on top of that; 0.1 in the
+          paper (§5.4)
 
         Returns the mean over the labels that are not padding, in nats.
 
@@ -745,8 +762,9 @@ class EncoderDecoder(nn.Module):
 # vocabulary. As an output matrix $E$ needs small entries: if the decoder's output has
 # variance 1 per feature, as after a layer normalisation, entries of variance $1 / C$
 # give logits of variance 1. As an embedding it needs entries of about 1, and the factor
-# $\sqrt C$ makes them. Here the three matrices are separate. If you want to share one,
-# assign it to the others, as the [language model](encoder_decoder.py) does.
+# $\sqrt C$ makes them. That is how the paper's authors draw it. Here the three matrices
+# are separate. If you want to share one, assign it to the others, as the [language
+# model](encoder_decoder.py) does.
 #
 # ## Common mistakes and their symptoms
 #
@@ -814,8 +832,8 @@ class EncoderDecoder(nn.Module):
 #
 # ## Differences from the paper
 #
-# * **Pre-norm** and one normalisation after each stack; `norm_first=False` and
-#   `final_norm=False` give the paper's post-norm.
+# * **Pre-norm**, and therefore two normalisations that the paper lacks, one after each
+#   stack. `norm_first=False` and `final_norm=False` give the paper's post-norm.
 # * **No sharing** of embeddings and generator unless you assign one matrix to them.
 # * **Dropout** is applied to each sub-layer's output as in §5.4, and also to attention
 #   weights and hidden features, if those modules were built with it. §5.4 also applies

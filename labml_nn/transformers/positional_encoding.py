@@ -24,14 +24,18 @@ is it a person?
 | bites | (0, 1, 0, 0) |
 | man | (1, 0, 0, 1) |
 
-To keep it short, let queries, keys and values all be the features themselves. What does
-*bites* receive? Its dot products with *dog*, *bites* and *man* are 0, 1 and 0. Divided
-by $\sqrt 4$ they are 0, 0.5 and 0. The softmax makes the weights 0.27, 0.45 and 0.27 of
-them, and the weighted average of the three vectors is (0.55, 0.45, 0.27, 0.27).
+In [attention](mha.py) each token compares its *query* with every token's *key*: the dot
+product of the two, divided by the root of the number of features. The softmax
+(exponentials divided by their sum) turns the results into weights, and the token
+receives the average of the *values* with these weights. To keep it short, let queries,
+keys and values all be the features themselves. What does *bites* receive? Its dot
+products with *dog*, *bites* and *man* are 0, 1 and 0. Divided by $\sqrt 4$ they are 0,
+0.5 and 0. The softmax makes the weights 0.274, 0.452 and 0.274 of them, and the
+weighted average of the three vectors is (0.548, 0.452, 0.274, 0.274).
 
 Now shuffle the sentence to *man bites dog*. The three terms of the average come in
 another order, but they are the same three terms, and a sum has no order. So *bites*
-receives (0.55, 0.45, 0.27, 0.27) again. You can try it:
+receives (0.548, 0.452, 0.274, 0.274) again. Try it:
 
 ```python
 import torch
@@ -46,19 +50,30 @@ print(attend(dog, bites, man))
 print(attend(man, bites, dog))  # the same three rows, in the other order
 ```
 
-This holds for any queries, keys and values. Let $P$ be a matrix that shuffles rows.
-Then $\operatorname{softmax}(P Q K^\top P^\top) \, P V = P \operatorname{softmax}(Q
-K^\top) V$. Shuffle the inputs, and you get the same outputs, shuffled. One says that
-attention is **permutation equivariant**. To attention a sentence is a bag of words.
+This holds for all queries, keys and values, as long as no mask hides a token. Let $P$
+be a matrix that shuffles rows. The shuffled inputs give $P Q$, $P K$ and $P V$. So the
+scores are shuffled by rows and by columns. The softmax takes each row by itself and
+treats all entries of a row alike, so you may shuffle before it or after it. Then
+$P^\top P = 1$ cancels. (We leave out the division by the root, which changes nothing
+here.)
+
+\begin{align}
+\operatorname{softmax}(P Q \, (P K)^\top) \, P V
+ &= P \operatorname{softmax}(Q K^\top) \, P^\top P \, V \\
+ &= P \operatorname{softmax}(Q K^\top) \, V
+\end{align}
+
+Shuffle the inputs, and you get the same outputs, shuffled. One says that attention is
+**permutation equivariant**. To attention a sentence is a bag of words.
 
 A recurrent network does not have this problem, because it reads one word after the
 other. In a Transformer we have to tell each token where it stands.
 
 ## Add a vector that says where
 
-The idea of the paper is simple. For each **position** $p$, counted from 0, there is a
-vector $PE_p$ with as many features as a token. It is added to the token that stands
-there ([@vaswani2017attention, §3.5]):
+The idea of *Attention Is All You Need*, the paper of the Transformer, is simple. For
+each **position** $p$, counted from 0, there is a vector $PE_p$ with as many features as
+a token. It is added to the token that stands there ([@vaswani2017attention, §3.5]):
 
 $$y_p = x_p + PE_p$$
 
@@ -85,10 +100,11 @@ You know such numbers. Look at how a **counter** writes 0 to 5 with three binary
 
 The last digit changes at every step, the one before it at every second step, and the
 first at every fourth. No digit is ever larger than 1, and together they tell all
-positions apart. The encoding of the paper is such a counter with smooth digits. In
-place of a digit that jumps between 0 and 1, there is a hand of a **clock** that turns.
-The first hand turns fast, and each following hand turns more slowly. Fast hands tell
-neighbours apart. Slow hands tell the beginning of a text from its end.
+positions apart. The encoding of the paper is such a counter, read from right to left,
+with smooth digits. In place of a digit that jumps between 0 and 1, there is a hand of a
+**clock** that turns. The first hand turns fast, and each following hand turns more
+slowly. Fast hands tell neighbours apart. Slow hands tell the beginning of a text from
+its end.
 
 ![Choose one of 12 hands and a position: the waves of this hand, and all the hands.
 ](figure:positional_encoding.clocks)
@@ -135,9 +151,10 @@ tokens as for distances of thousands.
 
 Why do we need so many hands? Because one alone is not precise. Look at the slowest hand
 for $C = 512$. Between neighbours its tip moves by 0.0001, too little to be noticed. The
-fastest hand moves by 0.96, but after a while it comes back. At positions 14 and 724 you
-find its tip at nearly the same place, only 0.00006 apart. So we need all hands together
-to tell positions apart reliably.
+tip of the fastest hand moves by 0.96 in a straight line ($2 \sin 0.5$), but after a
+while it comes back. 710 positions are almost exactly 113 turns. So at positions 14 and
+724 you find its tip at nearly the same place, only 0.00006 apart. So we need all hands
+together to tell positions apart reliably.
 
 ## A step is a rotation
 
@@ -162,12 +179,14 @@ $$
 \begin{pmatrix} PE_{p, 2i} \\ PE_{p, 2i + 1} \end{pmatrix}
 $$
 
-What is that good for? Suppose we want a head that looks at the word just before. Let
-its query projection be the rotation one step back. Then the query of position 7 is the
-encoding of position 6. Its dot product with the encoding of position 6 is larger than
-with any other, because no vector fits better than an equal one. So the head attends to
-the word before, at every position, and all that with one matrix. Here are three heads
-that were set by hand in this way, for 0, 1 and 4 positions back:
+What is that good for? Suppose we want a head that looks at the word just before. A head
+multiplies its input by a learned matrix, the query projection. Leave the token away for
+a moment, and let this matrix be the rotation one step back. Then the query of position
+7 is the encoding of position 6. Its dot product with the encoding of position 6 is
+larger than with any other, because all encodings have the same length, and among those
+the equal one fits best. So the head attends to the word before, at every position, and
+all that with one matrix. Here are three heads that were set by hand in this way, for 0,
+1 and 4 positions back:
 
 ![Three heads that were set by hand. Each head has all 32 features here, the inputs are
 encodings without tokens, and queries are multiplied by 12 to make the weights
@@ -212,12 +231,11 @@ def get_positional_encoding(
     The table of the worked example, for any number of features and positions.
 
     * `d_model`: features of a token, $C$
-    * `max_len`: number of positions, $T$
-    * `first`: the first of them
+    * `max_len`: number of positions * `first`: the first of them
     * `dtype`, `device`: those of the result
 
-    Returns `[T, 1, C]`. The axis of length one is that of the batch, because a position
-    has the same vector in every sequence.
+    Returns `[T, 1, C]`, where $T$ is `max_len`. The axis of length one is that of the
+    batch, because a position has the same vector in every sequence.
     """
     check_sizes(d_model=d_model, max_len=max_len)
 
@@ -248,7 +266,8 @@ def fixed_positions(
 
     The rows of the table for `length` tokens, of which the first stands at `offset`.
 
-    * `table`: what `get_positional_encoding` returned, in any dtype
+    * `table`: what `get_positional_encoding` returned. A model in 16 bits keeps it in
+      16 bits
 
     Returns `[T, 1, C]`.
     """
@@ -256,8 +275,9 @@ def fixed_positions(
     if end <= table.shape[0]:
         return table[offset:end]
 
-    # The formula has no last position. What the table lacks is computed now, in 32 bits
-    # like the table: a 16-bit format such as bfloat16 cannot even count to 257.
+    # The formula has no last position. What the table lacks is computed now, always in
+    # 32 bits, and only then rounded to the dtype of the table: a 16-bit format such as
+    # bfloat16 cannot even count to 257.
     first = max(offset, table.shape[0])
     beyond = get_positional_encoding(
         table.shape[2], end - first, first=first, device=table.device
@@ -272,12 +292,13 @@ class PositionalEncoding(nn.Module):
     $$y_p = \operatorname{Dropout}(x_p + PE_p)$$
 
     * `d_model`: features of a token, $C$
-    * `dropout_prob`: probability that a feature of the sum is dropped in training
-      (§5.4)
+    * `dropout_prob`: probability that a feature of the sum is set to 0 in training, so
+      that the model relies on no single feature (§5.4)
     * `max_len`: how many positions are computed in advance; it is no limit
 
     An encoder–decoder needs one module at the input of each stack, and both count from
-    0. The layers above need none, since residual connections carry the sum upwards.
+    0. The layers above need none. Each of them *adds* its result to its input (the
+    **residual connection**), so the position stays in the sum all the way up.
     """
 
     positional_encodings: Tensor
@@ -296,7 +317,8 @@ class PositionalEncoding(nn.Module):
         self.register_buffer("positional_encodings", table, persistent=False)
 
     def reset_tables(self) -> None:
-        """Computes the table again, after `to_empty` has left its memory as it was."""
+        """Fills the table again, for `to_empty` gives a module memory with anything in
+        it."""
         max_len, _, d_model = self.positional_encodings.shape
         self.positional_encodings.copy_(get_positional_encoding(d_model, max_len))
 
@@ -382,7 +404,7 @@ class LearnedPositionalEncoding(nn.Module):
 # | $x$ | `x` | `[T, B, C]` | token embeddings |
 # | $p$ | `positions` | `[T]` | position of a token, $pos$ in the paper |
 # | $\omega_i$ | `frequencies` | `[⌈C/2⌉]` | radians per position of hand $i$ |
-# | $PE$ | `encodings` | `[T, C]` | one vector per position |
+# | $PE$ | `encodings` | `[T, 1, C]` | one vector per position |
 # | $C$ | `d_model` | | features of a token, $d_{\text{model}}$ in the paper |
 # | $T$, $B$ | | | length of the sequence, batch size |
 #
@@ -395,10 +417,11 @@ class LearnedPositionalEncoding(nn.Module):
 #
 # ![Sine and cosine of two of the 32 hands, $C = 64$.](figure:positional_encoding.waves)
 #
-# **Frequencies.** If they were evenly spaced, almost all hands would come back within a
-# few dozen positions. With a constant factor there are 64 hands for each power of ten
-# at $C = 512$. The paper does not say why the number is 10,000. We can only say what it
-# is good for: the slowest hand does not come round within a text.
+# **Frequencies.** Suppose they were evenly spaced, 1/256, 2/256 and so on up to 1 for
+# $C = 512$. Then nine hands in ten would come round within 60 positions. With a
+# constant factor there are 64 hands for each power of ten at $C = 512$. The paper does
+# not say why the number is 10,000. We can only say what it is good for: the slowest
+# hand does not come round within a text.
 #
 # **Sum or concatenation.** Why add $PE_p$, when you could append it? Appending needs
 # more features, and it gains little. The first projection of the sum is $(x_p + PE_p) W
@@ -429,38 +452,41 @@ class LearnedPositionalEncoding(nn.Module):
 # Sinusoids and learned vectors are **absolute** positions. They are added once, at the
 # bottom, and the layers above must derive distances from them. Later schemes put the
 # *distance* between the query at $t$ and the key at $s$ into every attention layer.
-# Here are their scores, before the softmax:
+# Here are their scores, before the softmax. $q_t$ is the query of one token, $k_s$ the
+# key of another, and $d_k$ the number of features of each:
 #
 # | Scheme | Learned | Score of query $t$ and key $s$ |
 # |:--|:--|:--|
 # | [@shaw2018self] | vectors $a$ | $q_t \cdot (k_s + a_{t-s}) / \sqrt{d_k}$ |
-# | [@dai2019transformerxl] | $W$, $u$, $v$ | $(a_{ts} + b_{ts}) / \sqrt{d_k}$, below |
+# | [@dai2019transformerxl] | $W$, $u$, $v$ | $(c_{ts} + p_{ts}) / \sqrt{d_k}$, below |
 # | T5 [@raffel2019exploring] | numbers $b$ per head | $q_t \cdot k_s + b_{t-s}$ |
 # | ALiBi [@press2021train] | nothing | $q_t \cdot k_s / \sqrt{d_k} - m_h (t - s)$ |
 # | RoPE [@su2021roformer] | nothing | $R_t q_t \cdot R_s k_s / \sqrt{d_k}$ |
-# | none [@haviv2022transformer] | nothing | $q_t \cdot k_s / \sqrt{d_k}$, causal mask |
+# | none [@haviv2022transformer] | | $q_t \cdot k_s / \sqrt{d_k}$ for $s \le t$ |
 #
 # What do the letters mean? Shaw et al. learn a vector for each distance, up to a
-# largest one, and a second one that is added to the value. In Transformer-XL the two
-# terms are $a_{ts} = (q_t + u) \cdot k_s$ and $b_{ts} = (q_t + v) \cdot W r_{t-s}$,
-# where $r$ are the sinusoids of a distance, and $u$ and $v$ stand in for the position
-# of the query. T5 does not divide by $\sqrt{d_k}$, and has one number for a range of
-# distances. ALiBi takes off more the farther away a key is, with a fixed slope $m_h$
-# for each head.
+# largest one, and a second one that is added to the value. In Transformer-XL one term
+# compares contents, $c_{ts} = (q_t + u) \cdot k_s$, and one asks for a distance,
+# $p_{ts} = (q_t + v) \cdot W r_{t-s}$. Here $r$ are the sinusoids of a distance, and
+# $u$ and $v$ stand in for the position of the query. T5 does not divide by
+# $\sqrt{d_k}$, and has one number for a range of distances. ALiBi takes off more the
+# farther away a key is, with a fixed slope $m_h$ for each head.
 #
 # **RoPE** is what most models use today. It turns queries and keys themselves, by the
-# angle of their position, with the rotation that you know from above. The dot product
-# of two turned vectors depends only on the difference of the angles:
+# angle of their position, with the rotation that you know from above. Let $R_t$ be the
+# rotation by $t$ positions. The dot product of two turned vectors depends only on the
+# difference of the angles:
 #
 # $$R_t q_t \cdot R_s k_s = q_t \cdot R_{s - t} k_s$$
 #
-# So the position enters only as the distance $t - s$, and nothing is added to the
+# So only the distance between the two tokens matters, and nothing is added to the
 # features. [Modern components](modern.py) has it in code, and the [Feedback
 # Transformer](feedback/__init__.py) has a learned vector per distance.
 #
-# The last row has no positions at all, and still works in a language model. Attention
-# with a causal mask is not permutation equivariant, because each token sees another
-# number of tokens before it. The authors conjecture that the model counts them.
+# The last row has no positions at all, and still works. In a language model each token
+# attends only to itself and to those before it (a **causal mask**). Such attention is
+# not permutation equivariant, because each token sees another number of tokens before
+# it. The authors conjecture that the model counts them.
 #
 # ## Cost
 #

@@ -65,8 +65,8 @@ def test_layer_normalisation_by_hand():
     assert torch.equal(x - 2, vector("Subtract it and get"))
     assert x.var(correction=0) == 2
     norm = nn.LayerNorm(4, eps=0.0)
-    close = {"rtol": 0, "atol": 5e-3}
-    torch.testing.assert_close(norm(x), vector("1.41, and get"), **close)
+    close = {"rtol": 0, "atol": 5e-4}
+    torch.testing.assert_close(norm(x), vector("1.414, and get"), **close)
     with torch.no_grad():
         norm.weight.copy_(vector("With the gains"))
         norm.bias.copy_(vector("and the biases"))
@@ -79,6 +79,7 @@ def test_logits_probabilities_and_losses():
     logits = torch.tensor([float(row[1]) for row in rows])
     assert [f"{x:.2f}" for x in logits.exp()] == [row[2] for row in rows]
     assert [f"{x:.3f}" for x in logits.softmax(0)] == [row[3] for row in rows]
+    assert f"the sum of all, {logits.exp().sum():.1f}." in PAGE
     losses = {row[0]: F.cross_entropy(logits, torch.tensor(i)) for i, row in enumerate(rows)}
     assert f"= {losses['the']:.2f}$. Its unit" in PAGE
     assert f"= {losses['dog']:.2f}$ nats" in PAGE
@@ -132,11 +133,18 @@ def test_the_example_is_learned_and_written():
 def test_the_trained_model():
     found = json.loads(RESULT.read_text(encoding="utf-8"))
     vocabulary = found["run"]["model"]["config"]["n_vocab"]
-    said = re.search(r"\\ln (\d+) = (\S+)\$ nats, to (\S+):", PAGE)
+    said = re.search(r"There are (\d+) .* \$\\ln \1 = (\S+)\$ nats. It falls to (\S+):", PAGE)
     assert said and int(said[1]) == vocabulary
     assert said[2] == f"{math.log(vocabulary):.1f}"
     assert float(said[3]) == pytest.approx(found["result"]["validation_loss"], abs=5e-3)
     assert found["run"]["model"]["config"]["n_layers"] == 2
+
+
+def test_embeddings_start_smaller_than_those_of_the_paper():
+    deviation = math.sqrt(512) * math.sqrt(2 / (37_000 + 512))
+    assert f"start small: {deviation:.2f} after the factor" in PAGE
+    table = nn.init.xavier_uniform_(torch.empty(37_000, 512))
+    assert (math.sqrt(512) * table.std()).item() == pytest.approx(deviation, rel=0.01)
 
 
 def test_beam_search_and_shares():
