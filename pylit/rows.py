@@ -20,7 +20,7 @@ BRIEF = 600
 SCREENFUL = 18
 
 _TAG = re.compile(r"<[^>]*>")
-_ASSISTIVE = re.compile(r"<mjx-assistive-mml>.*?</mjx-assistive-mml>", re.DOTALL)
+_HEARD = re.compile(r"<math\b.*?</math>", re.DOTALL)
 _TALL = ("<table", "<pre", "<details", "<img", "<figure", ' display="true"')
 #: Lines of imports, which are folded.
 _IMPORTS = re.compile(r"(import |from |__all__|#include|[\s)\]}]|$)")
@@ -104,4 +104,4 @@ def _imports(blocks: tuple[Block, ...]) -> Row:
 
 def letters(note: str) -> int:
     """About how many letters a reader sees; formulas count as little as they take."""
-    return len(_TAG.sub("", _ASSISTIVE.sub("", note)))
+    return len(_TAG.sub("", _HEARD.sub("", note)))

@@ -140,7 +140,7 @@ function present(container, visible, math, source) {
   const style = container.attributes.style?.replace("position: relative;", "");
   return element("mjx-container", { display, width, justify, style, "data-tex": source }, [
     visible,
-    element("mjx-assistive-mml", {}, [heard(math)]),
+    heard(math),
   ]);
 }
 

@@ -1,7 +1,6 @@
 """What holds for each page of the site: no faults, no strangers, no overflow, and the budgets."""
 
 import json
-import math
 import subprocess
 import time
 from collections.abc import Callable
@@ -33,12 +32,21 @@ MEASURES = """() => [
   }).map(head => head.textContent)
 ]"""
 
-# One architecture is one page, which is large; the derivation of a whole backward pass is larger.
-# The Elman lesson, rewritten for the first reading, outgrew 5,000: still to be cut.
-LARGEST = {
-    "labml_nn/kernels/feedback_by_hand.html": 6700,
-    "labml_nn/recurrent/elman/index.html": 5700,
+# A lesson stands whole on its page, from the first reading to the exercises, and may take more
+# bytes than other pages. Elman, with cell, layer, network and language model, may have more
+# elements, too, and the page of a whole backward pass most. Decision 038 has what they cost.
+LESSONS = {
+    f"labml_nn/{name}.html"
+    for name in (
+        "recurrent/elman/index",
+        "transformers/feedback/index",
+        "transformers/mha",
+        "transformers/models",
+        "transformers/positional_encoding",
+    )
 }
+BY_HAND = "labml_nn/kernels/feedback_by_hand.html"
+LARGEST = {BY_HAND: 6550, "labml_nn/recurrent/elman/index.html": 5500}
 
 # How far content moves while a page loads, as Chromium reports it (cumulative layout shift).
 SHIFTS = """new Promise(done => {
@@ -80,7 +88,8 @@ def test_hardly_anything_moves_when_fonts_arrive_late(
     """Late fonts are what a busy machine has by chance, so here every font is late on purpose.
 
     Text keeps the metrics of its stand-in. A formula's line may move by a pixel, once for each font
-    that arrives by itself. Chromium calls a page good up to 0.1; a tenth of that is allowed.
+    that arrives by itself. Chromium calls a page good up to 0.1; a tenth of that is allowed. On a
+    phone a paragraph may break one line sooner, for only the mean of the letters is the same.
     """
     window = visit("404.html", width)
 
@@ -90,13 +99,15 @@ def test_hardly_anything_moves_when_fonts_arrive_late(
 
     window.page.route("**/*.woff2", late)
     window.open(url)
-    assert window.page.evaluate(SHIFTS) <= 0.01
+    assert window.page.evaluate(SHIFTS) <= (0.01 if width > 390 else 0.06)
 
 
 def test_html_is_small(site: Path):
-    sizes = sorted(packed((site / url).read_bytes()) for url in pages(site))
-    assert sizes[math.ceil(len(sizes) * 0.95) - 1] <= 25 * 1024
-    assert sizes[-1] <= 40 * 1024
+    """A lesson stands whole on its page, with the first reading before the code."""
+    sizes = {url: packed((site / url).read_bytes()) for url in pages(site)}
+    long = {url for url, size in sizes.items() if size > 25 * 1024}
+    assert long <= LESSONS | {BY_HAND}
+    assert max(sizes.values()) <= 40 * 1024
 
 
 def test_style_sheet_and_script_are_small(site: Path):

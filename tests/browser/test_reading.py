@@ -173,7 +173,9 @@ def test_the_theme_is_switched_and_remembered_before_anything_is_painted(
 def test_copying_takes_no_numbers(visit: Callable[..., Visit]):
     page = visit(MHA, **CLIPBOARD).page
     block = page.locator(".c", has_text="attn").first
-    numbers = [int(text) for text in block.locator(".n").all_inner_texts()]
+    numbers = [
+        int(name[1:]) for name in block.locator(".n").evaluate_all("all => all.map(n => n.id)")
+    ]
     lines = SOURCE.read_text(encoding="utf-8").split("\n")
     expected = "\n".join(lines[number - 1] for number in numbers)
     block.hover()

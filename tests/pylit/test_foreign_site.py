@@ -16,7 +16,7 @@ from pylit.discover import discover
 from pylit.model import Module
 from pylit.parse import parse_module
 
-LINE = re.compile(r'<a class="n" id="L(\d+)"[^>]*>\1</a>(.*?)(?=\n<a class="n"|</code>)', re.DOTALL)
+LINE = re.compile(r'<i class="n" id="L(\d+)"></i>(.*?)(?=\n<i class="n"|</code>)', re.DOTALL)
 TAG = re.compile(r"<[^>]*>")
 WORD = re.compile(r"[A-Za-z]{4,}")
 #: Images from elsewhere are not fetched, so their addresses are not kept.

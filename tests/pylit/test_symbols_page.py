@@ -77,8 +77,8 @@ def page(root: Path, name: str = "pkg/one.html") -> str:
 
 def code(html: str) -> str:
     """The code of a page, its marks as ``{1:name}``."""
-    lines = "".join(re.findall(r"<code>(<a class=\"n.*?)</code>", html, re.DOTALL))
-    lines = re.sub(r'<a class="n"[^>]*>\d+</a>', "", lines)
+    lines = "".join(re.findall(r"<code[^>]*>(<i class=\"n.*?)</code>", html, re.DOTALL))
+    lines = re.sub(r'<i class="n"[^>]*></i>', "", lines)
     marked = re.sub(r'<(var|a) class="(?:x )?y([\dy ]+)"[^>]*>(\w+)</\1>', r"{\2:\3}", lines)
     return re.sub(r"<[^>]*>", "", marked)
 

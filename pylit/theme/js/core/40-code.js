@@ -1,9 +1,9 @@
-// Blocks of code: copied without numbers and shapes, and reached with the keyboard where they scroll.
+// Blocks of code: copied without shapes, and reached with the keyboard where they scroll.
 const codeOf = (block) =>
   [...block.querySelectorAll("code")]
     .map((code) => {
       const copy = code.cloneNode(true);
-      copy.querySelectorAll("[aria-hidden], .n, .self, samp").forEach((part) => part.remove());
+      copy.querySelectorAll("[aria-hidden], .self, samp").forEach((part) => part.remove());
       return copy.textContent;
     })
     .join("\n");
@@ -59,7 +59,12 @@ const watchWidth = new ResizeObserver((changes) => {
 });
 findAll(".c pre, .fence, .import code, .table-scroll, mjx-container[display]").forEach((block) => watchWidth.observe(block));
 
-// A selection is copied with its formulas as TeX, and without the numbers and shapes of lines.
+// A click on the number of a line leads to the line.
+addEventListener("click", ({ target }) => {
+  if (target.matches(".n")) location.hash = target.id;
+});
+
+// A selection is copied with its formulas as TeX, and without the shapes of lines.
 addEventListener("copy", (event) => {
   const selection = getSelection();
   if (!selection.rangeCount) return;
@@ -71,7 +76,7 @@ addEventListener("copy", (event) => {
     const sign = formula.hasAttribute("display") ? "$$" : "$";
     formula.replaceWith(sign + formula.dataset.tex + sign);
   }
-  part.querySelectorAll(".n, .by, .self, samp").forEach((element) => element.remove());
+  part.querySelectorAll(".by, .self, samp").forEach((element) => element.remove());
   // `innerText` has the line breaks that are seen, for elements that are on the page.
   document.body.append(part);
   event.clipboardData.setData("text/plain", part.innerText);
