@@ -817,7 +817,8 @@ def append_slot(
 #
 # **Does feedback save layers?** In our own runs it does, as long as there are few. This
 # is the loss on Shakespeare in nats per character, the mean of five runs with equal
-# width, data and updates ([feedback and depth](../../../results.md#feedback-and-depth)):
+# width, data and updates ([feedback and
+# depth](../../../results.md#feedback-and-depth)):
 #
 # | layers | 1 | 2 | 4 | 8 |
 # |:--|--:|--:|--:|--:|
