@@ -37,6 +37,11 @@ def prose_url(name: str) -> str:
     return quote(name) + ".html"
 
 
+def replay_url(url: str) -> str:
+    """``replays/pkg/mha.js`` for the page ``pkg/mha.html``."""
+    return f"replays/{url.removesuffix('.html')}.js"
+
+
 def file_path(url: str) -> str:
     """The file that an address from the site's root names."""
     return unquote(url)

@@ -11,7 +11,7 @@ from typing import Literal
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from pylit.addresses import HOME, MISSING, canonical, relative, slugify
+from pylit.addresses import HOME, MISSING, canonical, relative, replay_url, slugify
 from pylit.indexes import text_url
 from pylit.model import Draft, Module, NoteHtml, SiteView
 from pylit.pages import Place, Related, card_of, paper_url
@@ -177,6 +177,7 @@ class Renderer:
             # Fonts that the page uses, loaded before it is painted.
             preloads=() if site.without_assets else (*_FONTS, *fonts),
             href=partial(relative, draft.url),
+            replay_url=replay_url(draft.url),
             definition_links=partial(definition_links, draft.url),
             absolute=partial(canonical, site.base_url),
             canonical=canonical(site.base_url, draft.url) if site.base_url else "",

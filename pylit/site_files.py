@@ -7,7 +7,7 @@ from functools import partial
 from html import escape
 from itertools import chain
 
-from pylit.addresses import ALL, HOME, HOOD, MISSING, canonical, file_path
+from pylit.addresses import ALL, HOME, HOOD, MISSING, canonical, file_path, replay_url
 from pylit.assets import assets
 from pylit.cache import digest
 from pylit.cards import Cards
@@ -111,6 +111,7 @@ class SiteFiles:
         output.update(self._indexes())
         if not (options.sources or options.missing_node):
             output.update(self._cards())
+        output.update(self._replays())
         output.update(self._static({*output, *self.site.notebooks}))
         output.update(self.site.notebooks)
         if not options.sources:
@@ -247,6 +248,12 @@ class SiteFiles:
                 svg = cards.svg(draft.title, draft.summary, above, site.view.title, picture)
                 key, make = digest(site.generator, svg), partial(cards.png, svg)
                 yield file_path(url), site.cache.get(f"card {draft.url}", key, make)
+
+    def _replays(self) -> Iterator[tuple[str, bytes]]:
+        """The scripts that pages ask for when a reader starts their replays."""
+        for draft in self.site.drafts:
+            if (shapes := self._shapes.get(draft.name)) and shapes.replay:
+                yield file_path(replay_url(draft.url)), shapes.replay.encode()
 
     def _static(self, made: Collection[str]) -> Iterator[tuple[str, bytes]]:
         """The author's files beside the Markdown pages; `made` are the build's own."""

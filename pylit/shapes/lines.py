@@ -69,11 +69,14 @@ class ModuleShapes:
     #: The page that explains the letters.
     page: str = ""
     diagnostics: tuple[Diagnostic, ...] = ()
+    #: The script of its replay; empty if there is none.
+    replay: str = ""
 
     @property
     def stamp(self) -> str:
         """Text that differs when the page would."""
-        return repr((sorted(self.chips.items()), sorted(self.unreached), self.page))
+        shown = sorted(self.chips.items()), sorted(self.unreached), self.page, bool(self.replay)
+        return repr(shown)
 
 
 def read_run(data: dict[str, Any], sizes: Mapping[str, int], now: Mapping[int, int]) -> Run:
@@ -112,7 +115,7 @@ Forms = Mapping[Key, list[Parts]]
 
 def module_lines(text: str, plan: Plan, traced: Sequence[Traced]) -> ModuleShapes:
     """Chips and unreached lines of a module, from all of its runs."""
-    forms = _forms(traced)
+    forms = forms_of(traced)
     lines = text.split("\n")
     by_line: dict[int, list[tuple[str, list[Parts]]]] = {}
     for key, found in forms.items():
@@ -128,7 +131,7 @@ def module_lines(text: str, plan: Plan, traced: Sequence[Traced]) -> ModuleShape
     return ModuleShapes(chips, widths, _unreached(plan, traced))
 
 
-def _forms(traced: Sequence[Traced]) -> Forms:
+def forms_of(traced: Sequence[Traced]) -> Forms:
     """The shapes of each name on each line, from the first trace function that has them.
 
     Later ones add what it left out: a tensor where it had None, and None where it had a tensor.

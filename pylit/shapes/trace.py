@@ -2,7 +2,8 @@
 
 A file of traces mirrors the path of its module, ``docs_src/traces/pkg/mod.py`` for ``pkg/mod.py``.
 Each of its functions whose name begins with ``trace`` is a run (`pylit.runs`), and its parameters
-are axes. What a page shows depends on its notes as well, and is made anew when they change.
+are axes; one whose name begins with ``replay`` is a replay (`pylit.shapes.replay`). What a page
+shows depends on its notes as well, and is made anew when they change.
 """
 
 import ast
@@ -12,16 +13,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from pylit.cache import digest
 from pylit.diagnostics import Diagnostic, Report
 from pylit.model import Module
 from pylit.runs import Failure, Runs, Task
 from pylit.shapes.check import check
-from pylit.shapes.lines import Axes, ModuleShapes, Traced, module_lines, read_run
+from pylit.shapes.lines import Axes, ModuleShapes, Traced, forms_of, module_lines, read_run
 from pylit.shapes.names import MAX_AXES, assign, symbols
 from pylit.shapes.plan import read_plan
+from pylit.shapes.replay import Replay, read_replay, replay_script
 
 AXES = "axes.toml"
 _KEYS: Mapping[str, Any] = {
@@ -36,11 +38,12 @@ _KEYS: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class TraceFunction:
-    """A function of a trace file, with the sizes of its axes in two runs."""
+    """A function of a trace file: a trace, with the sizes of its axes in two runs, or a replay."""
 
     name: str
     line: int
-    sizes: tuple[Mapping[str, int], ...]
+    sizes: tuple[Mapping[str, int], ...] = ()
+    replay: Replay | None = None
 
 
 def read_axes(path: Path, shown: str, report: Report) -> Axes:
@@ -87,8 +90,9 @@ def read_traces(text: str, shown: str, axes: Axes) -> tuple[tuple[TraceFunction,
         report.add(Diagnostic(shown, line, column, "trace-file", message))
         return (), report
     nodes = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    replays = [node for node in nodes if node.name.startswith("replay")]
     nodes = [node for node in nodes if node.name.startswith("trace")]
-    if not nodes:
+    if not nodes and not replays:
         message = "no function whose name begins with `trace`"
         hint = "write `def trace(T, B): ...`, with the axes of the run as its parameters"
         report.add(Diagnostic(shown, 0, 0, "trace-file", message, hint))
@@ -111,15 +115,26 @@ def read_traces(text: str, shown: str, axes: Axes) -> tuple[tuple[TraceFunction,
         }
         sizes = assign(letters, derived, axes.small)
         found.append(TraceFunction(node.name, node.lineno, sizes))
+    for node in replays:
+        if node is not replays[0]:
+            message = f"a page has one replay, and `{replays[0].name}` is before `{node.name}`"
+            report.add(Diagnostic(shown, node.lineno, 1, "replay", message))
+        elif replay := read_replay(node, shown, report):
+            found.append(TraceFunction(node.name, node.lineno, replay=replay))
     return tuple(found), report
 
 
 class ShapeRuns(Runs):
     """The traces of one build."""
 
-    program, folder, product = "pylit.shapes.tracer", "traces", "shapes"
+    program, folder, product = "pylit.shapes.process", "traces", "shapes"
 
     _axes = Axes()
+
+    def __enter__(self) -> Self:
+        #: By the names of their modules.
+        self._replays: dict[str, Replay] = {}
+        return super().__enter__()
 
     def declared(self) -> Iterator[tuple[Sequence[Task], str]]:
         """The tasks of each file of traces."""
@@ -152,9 +167,16 @@ class ShapeRuns(Runs):
 
     def _task(self, path: Path, module: Module, function: TraceFunction) -> Task:
         source, code = module.source, self.code(module.source.name)
-        arguments = {"source": str(source.path), "text": source.text, "sizes": function.sizes}
+        arguments = {
+            "source": str(source.path),
+            "text": source.text,
+            "sizes": function.sizes,
+            "replay": function.replay is not None,
+        }
         # An answer is about lines: the same code on other lines has another one.
         key, stored = digest(self._axes.text, code.content), {"lines": code.lines}
+        if function.replay:
+            self._replays[source.name] = function.replay
         return Task(path, function.name, function.line, source.name, arguments, key, stored)
 
     def cached(self) -> Mapping[str, ModuleShapes]:
@@ -186,7 +208,8 @@ class ShapeRuns(Runs):
             if len(own) == counts[name]:
                 module = self._pages[name]
                 stamps = (f"{task.line} {answer['stamp']}" for task, answer in own)
-                key = digest(self._generator, self._axes.text, module.source.digest, *stamps)
+                declared = self._axes.text, repr(self._replays.get(name))
+                key = digest(self._generator, *declared, module.source.digest, *stamps)
                 make = partial(self._shapes, module, own)
                 found[name] = self._cache.get(f"shapes {name}", key, make)
         return found
@@ -196,17 +219,27 @@ class ShapeRuns(Runs):
     ) -> ModuleShapes:
         """What the page of a module shows of its runs."""
         lines = self.code(module.source.name).lines
-        traced = []
+        traced, recorded = [], []
         for task, answer in answers:
             now = dict(zip(answer["lines"], lines, strict=True))
+            if task.arguments["replay"]:
+                recorded.append((task, answer, now))
+                continue
             pairs = zip(answer["runs"], task.arguments["sizes"], strict=True)
             first, second = (read_run(run, sizes, now) for run, sizes in pairs)
             traced.append(Traced(f"{self._place(task)}:{task.line}", (first, second)))
         plan = read_plan(module.source.text)
+        faults, script = list(check(module, plan, traced, self._axes)), ""
+        for task, answer, now in recorded:
+            replay, source = self._replays[task.owner], module.source.text.split("\n")
+            script, problems = replay_script(replay, answer, now, forms_of(traced), source)
+            place = self._place(task), task.line, 1, "replay"
+            faults += [Diagnostic(*place, problem) for problem in problems]
         return replace(
             module_lines(module.source.text, plan, traced),
             page=self._axes.page,
-            diagnostics=check(module, plan, traced, self._axes),
+            diagnostics=tuple(faults),
+            replay=script,
         )
 
     def _place(self, task: Task) -> str:

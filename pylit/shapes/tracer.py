@@ -3,20 +3,15 @@
 `sys.settrace` behaves alike from Python 3.11 on. A line is recorded when the next one begins: only
 then has it been executed. No code of a value is executed: attributes are read where they are
 stored and never computed. A tensor is what has a shape and a dtype, whatever library it is from.
-
-``python -P -m pylit.shapes.tracer`` is the child process, see `pylit.sandbox`.
 """
 
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass
-from functools import cache
 from inspect import CO_GENERATOR
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-from pylit.sandbox import Within, serve
 from pylit.shapes.plan import Path, Plan, Statement, parameters, read_plan
 
 _COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
@@ -140,7 +135,7 @@ def mark(value: Any) -> Any:
 
 
 @dataclass(slots=True)
-class _Watched:
+class Watched:
     """A running frame: its current statement, and the versions of what that mentions."""
 
     pending: Statement | None = None
@@ -160,7 +155,7 @@ class Tracer:
     def __init__(self, plan: Plan, is_source: Callable[[str], bool]) -> None:
         self._plan = plan
         self._is_source = is_source
-        self._frames: dict[FrameType, _Watched] = {}
+        self._frames: dict[FrameType, Watched] = {}
         #: What each line made, each different value once, in order.
         self.values: dict[Key, dict[Value, None]] = {}
         self.lines: set[int] = set()
@@ -180,7 +175,7 @@ class Tracer:
         return self._trace
 
     def _begin(self, frame: FrameType, code: CodeType) -> None:
-        watched = self._frames[frame] = _Watched()
+        watched = self._frames[frame] = Watched()
         first = code.co_firstlineno
         self.lines.add(first)
         if code.co_name == "<lambda>":
@@ -208,12 +203,12 @@ class Tracer:
         elif event == "opcode":
             self._comprehended(frame, frame.f_lineno)
         elif event == "exception":
-            watched.raising, watched.pending = True, None
+            self._raised(frame, watched)
         elif event == "return":
             self._return(frame, watched, arg)
         return self._trace
 
-    def _line(self, frame: FrameType, watched: _Watched) -> None:
+    def _line(self, frame: FrameType, watched: Watched) -> None:
         self.lines.add(frame.f_lineno)
         watched.raising = False
         if frame.f_code.co_name in _COMPREHENSIONS:
@@ -230,7 +225,7 @@ class Tracer:
             mentions = () if statement.targets else statement.mentions
             watched.marks = {path: mark(resolve(frame.f_locals, path)) for path in mentions}
 
-    def _finish(self, frame: FrameType, watched: _Watched) -> None:
+    def _finish(self, frame: FrameType, watched: Watched) -> None:
         """Keep what the statement that has just run made."""
         statement, names = watched.pending, frame.f_locals
         if statement is None:
@@ -246,7 +241,11 @@ class Tracer:
             if before is not None and mark(value := resolve(names, path)) != before:
                 self._keep(statement.first, "change", ".".join(path), value)
 
-    def _return(self, frame: FrameType, watched: _Watched, result: Any) -> None:
+    def _raised(self, frame: FrameType, watched: Watched) -> None:
+        """The pending statement has made nothing."""
+        watched.raising, watched.pending = True, None
+
+    def _return(self, frame: FrameType, watched: Watched, result: Any) -> None:
         code, statement = frame.f_code, watched.pending
         generates = bool(code.co_flags & CO_GENERATOR)
         if not watched.raising:
@@ -292,26 +291,3 @@ class Tracer:
         if found := self._see(value):
             self.values.setdefault((line, kind, name), {})[found] = None
         return found
-
-
-def _trace(function: Callable[..., object], task: dict[str, Any], within: Within) -> dict[str, Any]:
-    """Two runs, and what they made of each line."""
-    source = os.path.realpath(task["source"])
-    is_source = cache(lambda name: os.path.realpath(name) == source)
-    runs = []
-    for sizes in task["sizes"]:
-        tracer = Tracer(read_plan(task["text"]), is_source)
-        with within() as watch:
-            before = sys.gettrace()
-            sys.settrace(tracer)
-            try:
-                function(**sizes)
-            finally:
-                sys.settrace(before)
-        watch.codes |= tracer.codes
-        runs.append(tracer.results())
-    return {"runs": runs}
-
-
-if __name__ == "__main__":
-    serve(_trace)

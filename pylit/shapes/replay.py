@@ -1,0 +1,168 @@
+"""Replays: one run of a module, step by step, for a reader who looks at the numbers.
+
+A replay is a function of a file of traces whose name begins with ``replay``. What stands before its
+`yield` prepares; it yields the texts along axes, by their letters, and what follows is recorded::
+
+    def replay_attention():
+        '''The trained model reads “ROMEO:”
+
+        One layer of it, with all four heads.
+
+        * `self.scale`: now the scores are smaller.
+        * `masked_fill` (2): …
+        '''
+        ...
+        yield {"T": list(text)}
+        attention(query=x, key=x, value=x)
+
+The docstring has a title, a text, and the stops: notes at the step whose line contains the code, or
+at the second such step. The page asks for the file of a replay when its reader does.
+"""
+
+import ast
+import inspect
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pylit.diagnostics import Diagnostic, Report
+from pylit.prose import parser
+from pylit.shapes.names import Parts
+from pylit.shapes.recorder import TOO_LARGE
+from pylit.shapes.tracer import Key
+
+#: A stop: code, which of the steps with it, and the note.
+_STOP = re.compile(r"`(?P<code>[^`]+)`(?: \((?P<turn>\d+)\))?: (?P<note>.*)", re.DOTALL)
+_ITEM = re.compile(r"^\* ", re.MULTILINE)
+
+
+class Stop(NamedTuple):
+    """A note at a step."""
+
+    code: str
+    turn: int
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A replay as its function declares it."""
+
+    name: str
+    line: int
+    title: str
+    text: str
+    stops: tuple[Stop, ...]
+
+
+def read_replay(node: ast.FunctionDef, shown: str, report: Report) -> Replay | None:
+    """A replay out of its function; None, and a fault, if it is none."""
+    yields = [one for one in ast.walk(node) if isinstance(one, ast.Yield)]
+    doc = inspect.cleandoc(ast.get_docstring(node) or "")
+    opening, *items = _ITEM.split(doc)
+    title, _, text = opening.partition("\n\n")
+    stops = [_STOP.fullmatch(item.strip()) for item in items]
+    message = ""
+    if len(yields) != 1 or yields[0].value is None:
+        message = "must `yield` once, the texts along its axes, such as `{'T': list(text)}`"
+    elif not title:
+        message = "needs a docstring, whose first line is its title"
+    elif None in stops:
+        message = "has a stop without its code; write '* `self.scale`: the note'"
+    elif node.args.args or node.args.kwonlyargs:
+        message = "takes no arguments, for it chooses a text itself"
+    if message:
+        report.add(Diagnostic(shown, node.lineno, 1, "replay", f"`{node.name}` {message}"))
+        return None
+    found = (Stop(one["code"], int(one["turn"] or 1), one["note"]) for one in stops if one)
+    return Replay(node.name, node.lineno, title.strip(), text.strip(), tuple(found))
+
+
+def replay_script(
+    replay: Replay,
+    answer: Mapping[str, Any],
+    now: Mapping[int, int],
+    forms: Mapping[Key, Sequence[Parts]],
+    source: Sequence[str],
+) -> tuple[str, list[str]]:
+    """The script of a replay, and what is wrong with its stops.
+
+    Args:
+        replay: What its function declares.
+        answer: What `pylit.shapes.recorder` recorded.
+        now: The lines at the time of the run, and the present ones.
+        forms: What traced shapes call the axes of the names of each line.
+        source: The lines of the module.
+    """
+    texts = {axis: [str(token) for token in tokens] for axis, tokens in answer["texts"].items()}
+    tensors: list[dict[str, Any]] = [dict(one) for one in answer["tensors"]]
+    steps = []
+    for step in answer["steps"]:
+        values = []
+        for line, kind, name, path, number in step["values"]:
+            shown = ".".join(filter(None, (name or "returns", path)))
+            values.append([shown, number])
+            if number != TOO_LARGE and "axes" not in tensors[number]:
+                letters = _letters(forms.get((now.get(line, 0), kind, name), ()), path)
+                axes = letters if len(letters) == len(tensors[number]["shape"]) else ()
+                tensors[number] |= _axes(tensors[number]["shape"], axes, texts)
+        first = now[step["line"]]
+        last = max((now[n] for n in range(step["line"], step["last"] + 1) if n in now))
+        steps.append({**step, "line": first, "last": last, "values": values})
+    stops: list[tuple[int, str]] = []
+    problems = []
+    for code, turn, note in replay.stops:
+        places = [i for i, step in enumerate(steps) if _contains(step, code, source)]
+        if len(places) < turn:
+            problem = f"there are {len(places)} steps at a line with `{code}`, and the note is"
+            problems.append(f"{problem} for step {turn}")
+        else:
+            stops.append((places[turn - 1], _html(note)))
+    data = {
+        "title": replay.title,
+        "text": _html(replay.text),
+        "texts": texts,
+        "tensors": tensors,
+        "steps": steps,
+        "stops": [{"step": step, "note": note} for step, note in sorted(stops)],
+    }
+    written = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return f"pylitReplay({written});\n", problems
+
+
+def _contains(step: Mapping[str, Any], code: str, source: Sequence[str]) -> bool:
+    lines = "\n".join(source[step["line"] - 1 : step["last"]])
+    return step["event"] != "call" and code in lines
+
+
+def _letters(forms: Sequence[Parts], path: str) -> list[str]:
+    """The letters of the axes of a tensor, as its chip has them."""
+    for form in forms:
+        for place, shape, _ in form:
+            if place == path and shape.endswith("]"):
+                return shape.rpartition("[")[2][:-1].split(", ")
+    return []
+
+
+def _axes(
+    shape: Sequence[int], letters: Sequence[str], texts: Mapping[str, Sequence[str]]
+) -> dict[str, list[str]]:
+    """The letter of each axis, and the text that stands along it."""
+    # An axis that grows is as long as its last length: ``1…T``.
+    names = [name.rpartition("…")[2] for name in letters or [""] * len(shape)]
+    along = [next(_texts(*pair, texts), "") for pair in zip(names, shape, strict=True)]
+    return {"axes": [name if name.isidentifier() else "" for name in names], "along": along}
+
+
+def _texts(name: str, size: int, texts: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """The texts that may stand along an axis, the likeliest first."""
+    if size <= len(texts.get(name, ())) and size > 1:
+        yield name
+    yield from (text for text, tokens in texts.items() if size == len(tokens))
+
+
+def _html(text: str) -> str:
+    html: str = parser(own=True).render(text)
+    return html.strip()
