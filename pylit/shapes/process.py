@@ -1,4 +1,7 @@
-"""The child process for traces and replays (`pylit.sandbox`): ``python -P -m pylit.shapes.process``."""
+"""The child process for traces and replays: ``python -P -m pylit.shapes.process``.
+
+See `pylit.sandbox`.
+"""
 
 import os
 import sys

@@ -17,7 +17,17 @@ from types import CodeType, FrameType
 from typing import Any
 
 from pylit.shapes.plan import Plan, Statement
-from pylit.shapes.tracer import MAX_DEPTH, MOST, Tracer, Value, Watched, is_tensor, named_parts
+from pylit.shapes.tracer import (
+    MAX_DEPTH,
+    MOST,
+    Tracer,
+    Value,
+    Watched,
+    is_module,
+    is_tensor,
+    named_parts,
+    resolve,
+)
 
 #: The most elements of a tensor that is recorded, and the most steps of a run.
 MAX_ELEMENTS, MAX_STEPS = 60_000, 1_000
@@ -48,8 +58,11 @@ class _Loop:
 class _Frame:
     """A running function: its loops, and the tensor that each name had last."""
 
+    name: str
     loops: list[_Loop] = field(default_factory=list)
     tensors: dict[str, int] = field(default_factory=dict)
+    #: Tensors that the modules in the pending line had as attributes.
+    attributes: dict[str, Any] = field(default_factory=dict)
 
 
 class Recorder(Tracer):
@@ -72,10 +85,18 @@ class Recorder(Tracer):
         self._made = []
         super()._begin(frame, code)
         function = self._plan.functions.get(code.co_firstlineno)
-        if function and self._frames[frame].call is not None:
-            self._running[frame] = _Frame()
+        if code.co_name == "<lambda>":
+            self._running[frame] = _Frame("lambda")
+        elif function and self._frames[frame].call is not None:
+            self._running[frame] = _Frame(function.qualname)
             node = function.node
             self._step(frame, "call", node.lineno, node.body[0].lineno - 1)
+
+    def _line(self, frame: FrameType, watched: Watched) -> None:
+        before = watched.pending
+        super()._line(frame, watched)
+        if watched.pending is not before and frame in self._running:
+            self._running[frame].attributes = dict(self._attributes(frame, watched.pending))
 
     def _finish(self, frame: FrameType, watched: Watched) -> None:
         statement, running = watched.pending, self._running.get(frame)
@@ -83,6 +104,9 @@ class Recorder(Tracer):
         super()._finish(frame, watched)
         if statement is None or running is None:
             return
+        for name, tensor in self._attributes(frame, statement):
+            if running.attributes.get(name) is not tensor:
+                self._keep(statement.first, "change", name, tensor)
         while running.loops and not running.loops[-1].has(statement.first):
             _end(running.loops.pop())
         if statement.body is not None:
@@ -101,7 +125,10 @@ class Recorder(Tracer):
         super()._return(frame, watched, result)
         if frame in self._frames or frame not in self._running:
             return
-        if len(self.steps) > before and statement is not None and statement.returns:
+        if frame.f_code.co_name == "<lambda>":
+            first = frame.f_code.co_firstlineno
+            self._step(frame, "return", first, first)
+        elif len(self.steps) > before and statement is not None and statement.returns:
             step = self.steps[-1]
             step["event"] = "return"
             step["values"] += self._made
@@ -148,12 +175,23 @@ class Recorder(Tracer):
         )
         self._made = []
 
+    def _attributes(
+        self, frame: FrameType, statement: Statement | None
+    ) -> Iterator[tuple[str, Any]]:
+        """Tensors that other modules keep of their last call, such as attention its weights."""
+        for path in statement.mentions if statement else ():
+            value = resolve(frame.f_locals, path)
+            if path != ("self",) and is_module(value):
+                for name, tensor in vars(value).items():
+                    if is_tensor(tensor):
+                        yield ".".join((*path, name)), tensor
+
     def _stack(self, frame: FrameType | None) -> list[str]:
         """The functions of the module that are running, the outermost first."""
         names: list[str] = []
         while frame is not None:
             if frame in self._running:
-                names.insert(0, self._plan.functions[frame.f_code.co_firstlineno].qualname)
+                names.insert(0, self._running[frame].name)
             frame = frame.f_back
         return names
 

@@ -104,12 +104,12 @@ def replay_script(
         for line, kind, name, path, number in step["values"]:
             shown = ".".join(filter(None, (name or "returns", path)))
             values.append([shown, number])
-            if number != TOO_LARGE and "axes" not in tensors[number]:
+            if number != TOO_LARGE and not any(tensors[number].get("axes", ())):
                 letters = _letters(forms.get((now.get(line, 0), kind, name), ()), path)
                 axes = letters if len(letters) == len(tensors[number]["shape"]) else ()
                 tensors[number] |= _axes(tensors[number]["shape"], axes, texts)
         first = now[step["line"]]
-        last = max((now[n] for n in range(step["line"], step["last"] + 1) if n in now))
+        last = max(now[n] for n in range(step["line"], step["last"] + 1) if n in now)
         steps.append({**step, "line": first, "last": last, "values": values})
     stops: list[tuple[int, str]] = []
     problems = []

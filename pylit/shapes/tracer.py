@@ -12,7 +12,7 @@ from inspect import CO_GENERATOR
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-from pylit.shapes.plan import Path, Plan, Statement, parameters, read_plan
+from pylit.shapes.plan import Path, Plan, Statement, parameters
 
 _COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 #: From this version on, comprehensions run inside the frame around them.

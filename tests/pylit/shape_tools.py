@@ -1,12 +1,16 @@
 """Small modules of one's own, run under the tracer in this process."""
 
 import json
+import math
 import re
 import sys
+from base64 import b64decode
 from collections.abc import Mapping
 from pathlib import Path
 from textwrap import dedent
 from types import ModuleType
+
+import torch
 
 from pylit.diagnostics import Diagnostic, Report
 from pylit.model import Module, SourceFile
@@ -14,6 +18,7 @@ from pylit.parse import parse_module
 from pylit.shapes.check import check
 from pylit.shapes.lines import Axes, ModuleShapes, Run, Traced, module_lines, read_run
 from pylit.shapes.plan import read_plan
+from pylit.shapes.recorder import LEVELS
 from pylit.shapes.trace import read_traces
 from pylit.shapes.tracer import Tracer
 
@@ -90,3 +95,17 @@ def faults(
     module = module_of(HEAD + dedent(code), folder)
     plan = read_plan(module.source.text)
     return list(check(module, plan, run(module, trace, axes), axes))
+
+
+def unpack(packed):
+    """The values of a tensor, as the panel reads them."""
+    shape, data = packed["shape"], packed["data"]
+    if packed["kind"] == "int":
+        return torch.tensor(data).reshape(shape)
+    values = list(b64decode(data))
+    if packed["kind"] == "bool":
+        return torch.tensor(values).bool().reshape(shape)
+    odd = {LEVELS + 1: -math.inf, LEVELS + 2: math.inf, LEVELS + 3: math.nan}
+    low, high = packed["low"], packed["high"]
+    reals = [odd.get(n, low + (high - low) * n / LEVELS) for n in values]
+    return torch.tensor(reals, dtype=torch.float64).reshape(shape)

@@ -45,7 +45,8 @@ def replay_attention():
       values follow.
     * `self.get_scores(query, key)`: A row for each letter that asks, a column for each letter that
       it asks.
-    * `scores * self.scale`: The same picture, with numbers that are $\\sqrt{22} = 4.7$ times smaller.
+    * `scores * self.scale`: The same picture, with numbers that are √22, about 4.7, times
+      smaller.
     * `-math.inf`: Above the diagonal all scores are −∞ now: no letter may look at a later one.
     * `self.softmax(scores)`: Each row sums to one. The first letter has only itself to look at.
     """

@@ -1,7 +1,10 @@
 """Runs of the encoder–decoder: one loss, both orders of normalisation, greedy decoding."""
 
+from pathlib import Path
+
 import torch
 
+from labml_nn.experiments.checkpoint import load_run
 from labml_nn.transformers.feed_forward import FeedForward
 from labml_nn.transformers.mha import MultiHeadAttention
 from labml_nn.transformers.models import (
@@ -13,6 +16,9 @@ from labml_nn.transformers.models import (
     Generator,
     TransformerLayer,
 )
+from labml_nn.transformers.utils import subsequent_mask
+
+RESULTS = Path(__file__).parents[3] / "results"
 
 
 def layer(H, C, F, src_attn=None, norm_first=True):
@@ -64,3 +70,34 @@ def trace_greedy(S, B, H, D, C, F, V, L, max_len):
     for surely_the_end in (-99.0, 99.0):
         torch.nn.init.constant_(made.generator.projection.bias[2:3], surely_the_end)
         made.greedy_decode(src, start_token=1, end_token=2, max_len=3)
+
+
+@torch.no_grad()
+def replay_layer():
+    """The trained decoder writes “the dog” to the question “who sleeps?”
+
+    One layer, the last of the two in the decoder of this site's small model. Its tokens are
+    letters, and the first token of the answer is *start*.
+
+    * `self.norm_self_attn`: What self-attention has found is added to the features.
+    * `lambda z: look`: Queries come from the answer, keys and values from the question.
+    * `self.norm_src_attn`: `look.attn` has a row for each letter of the answer, and a column for
+      each letter of the question. Each row sums to one.
+    * `self.feed_forward`: Here each letter is processed by itself.
+    """
+    run = load_run(RESULTS / "encoder_decoder")
+    model, letters = run.model().eval(), run.vocabulary.texts
+    question, answer = "who sleeps?", "the dog"
+    source = torch.tensor([letters.index(letter) for letter in question])[:, None]
+    start = model.config.start_token
+    target = torch.tensor([start, *(letters.index(letter) for letter in answer)])[:, None]
+    transformer, given = model.transformer, {}
+    layer = transformer.decoder.layers[-1]
+    hook = layer.register_forward_pre_hook(
+        lambda _, args, kwargs: given.update(kwargs), with_kwargs=True
+    )
+    mask = subsequent_mask(len(target))
+    transformer.decode(transformer.encode(source, None), None, target, mask)
+    hook.remove()
+    yield {"T": ["start", *answer], "S": list(question)}
+    layer(**given)

@@ -1,8 +1,13 @@
 """Runs of the cell, the layer, the network and the language model."""
 
+from pathlib import Path
+
 import torch
 
+from labml_nn.experiments.checkpoint import load_run
 from labml_nn.recurrent.elman import Elman, ElmanConfig, ElmanLanguageModel, ElmanLayer
+
+RESULTS = Path(__file__).parents[4] / "results"
 
 
 def trace_layer(T, B, C, N):
@@ -28,3 +33,24 @@ def trace_model(T, B, C, N, V, L):
         tokens = torch.randint(V, (T, B))
         _, state = model(tokens)
         model.loss(tokens, tokens, state)
+
+
+@torch.no_grad()
+def replay_hell():
+    """The trained network reads “hell”
+
+    The small language model of this site has two layers with 256 hidden units each. The first layer
+    reads all letters, then the second reads its states.
+
+    * `self.initial(`: Before the first letter the state is zero.
+    * `self.cell(x_t, h)`: The letter *h* has moved the state.
+    * `self.cell(x_t, h)` (3): The first *l*, and below it the state that it met.
+    * `self.cell(x_t, h)` (4): The second *l*: the same letter, and another state.
+    * `logits = F.linear`: A logit for each of 65 characters, after each letter.
+    """
+    run = load_run(RESULTS / "elman")
+    model, letters = run.model().eval(), run.vocabulary.texts
+    text = "hell"
+    tokens = torch.tensor([letters.index(letter) for letter in text])[:, None]
+    yield {"T": list(text), "V": [repr(letter)[1:-1] for letter in letters]}
+    model(tokens)

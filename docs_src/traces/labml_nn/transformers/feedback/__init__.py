@@ -1,8 +1,13 @@
 """Runs of the Feedback Transformer, with a window of S slots, full from the first step on."""
 
+from pathlib import Path
+
 import torch
 
+from labml_nn.experiments.checkpoint import load_run
 from labml_nn.transformers import feedback
+
+RESULTS = Path(__file__).parents[4] / "results"
 
 
 def layer(H, C, F, *, shared=False):
@@ -35,3 +40,28 @@ def trace_shared(T, B, S, L, H, D, C, F):
 def trace_first_token(B, L, H, D, C, F):
     """Without memory."""
     feedback.FeedbackTransformer(layer(H, C, F), L)(torch.randn(1, B, C))
+
+
+@torch.no_grad()
+def replay_memory():
+    """The memory of the trained model fills up
+
+    The small Feedback Transformer of this site, with two layers, reads “to be” letter by letter.
+    Memory has one slot more after each of them.
+
+    * `self.softmax(self.weights)`: The shares of the embedding and of the two layers in what is
+      remembered. They are the same at every step.
+    * `memory.slots()`: At the first letter there is nothing to attend to.
+    * `memory.append` (1): The first slot is there. Slots are keys and values here, for each head.
+    * `self.attn = attn` (2): In the second layer the second letter has one slot to attend to. So
+      its weight is 1.
+    * `self.attn = attn` (8): At the fifth letter there are four slots. The weights of each head sum
+      to one.
+    """
+    run = load_run(RESULTS / "feedback")
+    model, letters = run.model().eval(), run.vocabulary.texts
+    text = "to be"
+    tokens = torch.tensor([letters.index(letter) for letter in text])[:, None]
+    x = model.embed(tokens) * model.config.d_model**0.5
+    yield {"T": list(text), "S": list(text)}
+    model.transformer.read(x, feedback.FeedbackMemory())

@@ -1,0 +1,372 @@
+"""Replays: the steps of a run, the values of its tensors, and the file that a page asks for."""
+
+import ast
+import json
+import re
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from shape_tools import HEAD, unpack
+from site_tools import build, count, faults, make_site, succeed
+
+from pylit.diagnostics import Report
+from pylit.shapes.plan import read_plan
+from pylit.shapes.recorder import LEVELS, MAX_ELEMENTS, TOO_LARGE, Recorder, pack
+from pylit.shapes.replay import read_replay
+
+
+def record(code, call):
+    """The steps of a call, each with its line's code, its event and its values by name."""
+    text = HEAD + dedent(code)
+    names = {"__name__": "m"}
+    exec(compile(text, "m.py", "exec"), names)
+    recorder = Recorder(read_plan(text), lambda name: name == "m.py")
+    sys.settrace(recorder)
+    try:
+        eval(call, names)
+    finally:
+        sys.settrace(None)
+    found, lines = json.loads(json.dumps(recorder.recorded())), text.split("\n")
+    for step in found["steps"]:
+        step["code"] = lines[step["line"] - 1].strip()
+        step["values"] = {
+            ".".join(filter(None, (name or "returns", path))): number
+            if number == TOO_LARGE
+            else unpack(found["tensors"][number]).tolist()
+            for _, _, name, path, number in step["values"]
+        }
+    return found["steps"]
+
+
+def told(steps):
+    return [(step["code"], step["event"], step["values"]) for step in steps]
+
+
+def test_each_line_that_ran_is_a_step_after_what_it_called():
+    steps = record(
+        """
+        def double(x):
+            return 2 * x
+
+
+        def work(x, way):
+            if way:
+                y = double(
+                    x
+                )
+            else:
+                y = x
+            return y
+        """,
+        "work(torch.tensor([1, 2]), True)",
+    )
+    assert told(steps) == [
+        ("def work(x, way):", "call", {"x": [1, 2]}),
+        ("if way:", "line", {}),
+        ("def double(x):", "call", {"x": [1, 2]}),
+        ("return 2 * x", "return", {"returns": [2, 4]}),
+        ("y = double(", "line", {"y": [2, 4]}),
+        ("return y", "return", {"returns": [2, 4]}),
+    ]
+    assert [step["stack"] for step in steps[1:4]] == [
+        ["work"],
+        ["work", "double"],
+        ["work", "double"],
+    ]
+    assert (steps[4]["line"], steps[4]["last"]) == (13, 15)
+
+
+def test_loops_say_which_turn_of_how_many():
+    steps = record(
+        """
+        def work(x):
+            total = torch.zeros(())
+            for t, row in enumerate(x):
+                for one in row:
+                    if one < 0:
+                        break
+                    total = total + one
+            for never in ():
+                pass
+            return total
+        """,
+        "work(torch.tensor([[1.0, 2.0], [4.0, -1.0], [3.0, 5.0]]))",
+    )
+    added = [step for step in steps if step["code"] == "total = total + one"]
+    assert [step["loop"] for step in added] == [
+        [["t, row", 1, 3], ["one", 1, 2]],
+        [["t, row", 1, 3], ["one", 2, 2]],
+        [["t, row", 2, 3], ["one", 1, 2]],
+        [["t, row", 3, 3], ["one", 1, 2]],
+        [["t, row", 3, 3], ["one", 2, 2]],
+    ]
+    assert [step["before"] == {} for step in added] == [False] * 5
+    assert [step["values"]["row"] for step in steps if "row" in step["values"]] == [
+        [1, 2],
+        [4, -1],
+        [3, 5],
+    ]
+    assert [step["event"] for step in steps if step["code"].startswith("for never")] == ["line"]
+
+
+def test_attributes_changes_in_place_and_what_modules_keep():
+    steps = record(
+        """
+        class Inner(nn.Module):
+            def forward(self, x):
+                self.seen = x + 1
+                return x
+
+
+        class Outer(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = Inner()
+
+            def forward(self, x):
+                self.kept = x
+                x.add_(10)
+                x[0] = 0
+                apply = lambda z: self.inner(z)
+                return apply(x)
+
+
+        outer = Outer()
+        """,
+        "outer(torch.tensor([1, 2]))",
+    )
+    values = {step["code"]: step["values"] for step in steps if step["event"] != "call"}
+    assert values["self.kept = x"] == {"self.kept": [1, 2]}
+    assert values["x.add_(10)"] == {"x": [11, 12]}
+    assert values["x[0] = 0"] == {"x": [0, 12]}
+    assert values["self.seen = x + 1"] == {"self.seen": [1, 13]}
+    assert values["return apply(x)"] == {"returns": [0, 12]}
+    lambdas = [step["values"] for step in steps if step["stack"][-1] == "lambda"]
+    assert lambdas == [{"returns": [0, 12]}]
+
+
+def test_what_a_module_keeps_of_its_call_is_a_value_of_the_line_that_called_it():
+    steps = record(
+        """
+        class Kept(nn.Module):
+            def forward(self, x):
+                self.seen = x + 1
+                return x
+
+
+        def work(kept, x):
+            for _ in range(2):
+                x = kept(x)
+            return kept, x
+        """,
+        "work(Kept(), torch.tensor([1, 2]))",
+    )
+    values = [step["values"] for step in steps if step["code"] == "x = kept(x)"]
+    assert values == [{"x": [1, 2], "kept.seen": [2, 3]}] * 2
+    assert "kept.seen" not in steps[-1]["values"]
+
+
+def test_a_line_that_raises_is_a_step_that_made_nothing():
+    steps = record(
+        """
+        def fail(x):
+            y = x.view(7)
+            return y
+
+
+        def work(x):
+            try:
+                x = fail(x)
+            except RuntimeError:
+                x = -x
+            return x
+        """,
+        "work(torch.tensor([1, 2]))",
+    )
+    assert ("y = x.view(7)", "line", {}) in told(steps)
+    assert ("x = fail(x)", "line", {}) in told(steps)
+    assert told(steps)[-1] == ("return x", "return", {"returns": [-1, -2]})
+    assert not [step for step in steps if step["code"] == "return y"]
+
+
+def test_values_within_values_and_none_too_large():
+    steps = record(
+        f"""
+        from dataclasses import dataclass
+
+
+        @dataclass
+        class Pair:
+            keys: Tensor
+            values: Tensor
+
+
+        def work(x):
+            pair = Pair(x, -x)
+            several = [x, (x + 1, "text")]
+            large = torch.zeros({MAX_ELEMENTS + 1})
+            odd = torch.tensor([1j])
+            return pair
+        """,
+        "work(torch.tensor([3]))",
+    )
+    values = {step["code"]: step["values"] for step in steps}
+    assert values["pair = Pair(x, -x)"] == {"pair.keys": [3], "pair.values": [-3]}
+    assert values['several = [x, (x + 1, "text")]'] == {"several.0": [3], "several.1.0": [4]}
+    assert [*values.values()][3] == {"large": TOO_LARGE}
+    assert values["odd = torch.tensor([1j])"] == {}
+    assert values["return pair"] == {"returns.keys": [3], "returns.values": [-3]}
+
+
+@given(st.lists(st.floats(width=32), min_size=1, max_size=20))
+def test_numbers_are_right_to_half_a_level(numbers):
+    packed = pack(torch.tensor(numbers))
+    found, exact = unpack(packed), torch.tensor(numbers, dtype=torch.float64)
+    finite = exact.isfinite()
+    assert found.isnan().equal(exact.isnan())
+    assert found[~finite & ~exact.isnan()].equal(exact[~finite & ~exact.isnan()])
+    half = (packed["high"] - packed["low"]) / LEVELS / 2
+    assert ((found - exact)[finite].abs() <= half * (1 + 1e-9) + 1e-300).all()
+
+
+def test_kinds():
+    assert pack(torch.tensor(True))["kind"] == "bool"
+    assert pack(torch.tensor([[2**40, -3]]))["data"] == [2**40, -3]
+    weights = torch.rand(3, 5, 2).softmax(1)
+    assert pack(weights)["kind"] == "weights"
+    assert pack(weights.masked_fill(torch.arange(3)[:, None, None] == 1, 0.0))["kind"] == "weights"
+    assert pack(weights + 0.01)["kind"] == "real" == pack(torch.zeros(3, 5))["kind"]
+    assert pack(torch.empty(2, device="meta")) is None
+    assert pack(torch.empty(0, 3))["data"] == ""
+
+
+WORK = '''\
+"""
+---
+title: Work
+---
+
+Sums.
+"""
+
+import numpy as np
+
+
+def total(x):
+    """One sum for each column."""
+    scaled = x * 2.0
+    kept = scaled.sum(axis=0)
+    return kept
+'''
+RUNS = '''\
+import numpy as np
+
+from pkg.work import total
+
+
+def trace_total(T, C):
+    total(np.ones((T, C), dtype=np.float32))
+
+
+def replay_total():
+    """Two words
+
+    They have *three* features each.
+
+    * `x * 2.0`: Twice as large.
+    * `return`: The `sum` of each column.
+    """
+    total(np.zeros((4, 3), dtype=np.float32))
+    yield {"T": ["two", "words"]}
+    total(np.array([[1, 2, 3], [4, 5, 6]], dtype=np.float32))
+'''
+SITE = {
+    "docs_src/traces/axes.toml": "",
+    "docs_src/traces/pkg/work.py": RUNS,
+    "pkg/work.py": WORK,
+}
+
+
+def replay(root):
+    text = (root / "site/replays/pkg/work.js").read_text(encoding="utf-8")
+    found = re.fullmatch(r"pylitReplay\((.*)\);\n", text, re.DOTALL)
+    assert found
+    return json.loads(found[1])
+
+
+def test_a_page_names_the_file_of_its_replay(tmp_path: Path):
+    succeed(make_site(tmp_path, SITE))
+    data = replay(tmp_path)
+    assert (data["title"], data["texts"]) == ("Two words", {"T": ["two", "words"]})
+    assert data["text"] == "<p>They have <em>three</em> features each.</p>"
+    lines = WORK.split("\n")
+    codes = [lines[step["line"] - 1].strip() for step in data["steps"]]
+    assert codes == [
+        "def total(x):",
+        "scaled = x * 2.0",
+        "kept = scaled.sum(axis=0)",
+        "return kept",
+    ]
+    scaled = data["tensors"][data["steps"][1]["values"][0][1]]
+    assert (scaled["axes"], scaled["along"]) == (["T", "C"], ["T", ""])
+    exact = torch.tensor([[2.0, 4, 6], [8, 10, 12]], dtype=torch.float64)
+    torch.testing.assert_close(unpack(scaled), exact, rtol=0, atol=10 / LEVELS / 2)
+    assert [stop["step"] for stop in data["stops"]] == [1, 3]
+    assert data["stops"][1]["note"] == "<p>The <code>sum</code> of each column.</p>"
+    page = (tmp_path / "site/pkg/work.html").read_text(encoding="utf-8")
+    assert 'data-replay="../replays/pkg/work.js"' in page
+    assert "data-replay" not in (tmp_path / "site/pkg/one.html").read_text(encoding="utf-8")
+
+
+def test_an_edited_note_records_nothing_and_moves_the_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    succeed(make_site(tmp_path, SITE))
+    started: list[list[str]] = []
+    count(monkeypatch, started, lambda task: task.function)
+    before = [step["line"] for step in replay(tmp_path)["steps"]]
+    longer = WORK.replace("Sums.", "Sums.\n\nOf columns.")
+    (tmp_path / "pkg/work.py").write_text(longer, encoding="utf-8")
+    succeed(tmp_path)
+    assert [step["line"] for step in replay(tmp_path)["steps"]] == [line + 2 for line in before]
+    assert not any(started)
+    (tmp_path / "docs_src/traces/pkg/work.py").write_text(RUNS.replace("Twice", "Now twice"))
+    succeed(tmp_path)
+    assert "Now twice as large." in replay(tmp_path)["stops"][0]["note"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "said"),
+    [
+        ("`x * 2.0`", "`x * 3.0`", 10, r"0 steps at a line with `x \* 3.0`"),
+        ("`return`:", "`return` (2):", 10, "1 steps at a line with `return`, .* for step 2"),
+        ("* `return`:", "* return:", 10, "a stop without its code"),
+        ("    yield {", "    print({", 10, "must `yield` once"),
+        ("def replay_total()", "def replay_total(T)", 10, "takes no arguments"),
+        ("def trace_total(T, C)", "def replay_first()", 10, "one replay, .*`replay_first`"),
+        ("    yield {", "    raise ValueError('no text')\n    yield {", 19, "no text"),
+    ],
+)
+def test_faults_have_their_place(tmp_path: Path, old, new, line, said):
+    assert old in RUNS
+    text = RUNS.replace(old, new, 1).replace(
+        'words"]}', 'words"]})' if "print" in new else 'words"]}'
+    )
+    make_site(tmp_path, SITE | {"docs_src/traces/pkg/work.py": text})
+    outcome = build(tmp_path)
+    found = [
+        (str(d), place) for d, (_, place, _) in zip(outcome.report, faults(outcome), strict=True)
+    ]
+    assert any(place == line and re.search(said, text) for text, place in found), found
+
+
+def test_a_replay_without_a_title_is_refused():
+    node = ast.parse("def replay_it():\n    yield {}").body[0]
+    report = Report()
+    assert read_replay(node, "traces/m.py", report) is None
+    assert "needs a docstring" in str(next(iter(report)))
