@@ -16,6 +16,7 @@ SCRIPTS: Mapping[str, str] = {
     "search.js": "search",
     "previews.js": "previews",
     "figures.js": "figures",
+    "replay.js": "replay",
 }
 
 _COMMENT = re.compile(r"^[ \t]*(?:/\*.*?\*/[ \t]*|//[^\n]*)\n", re.MULTILINE | re.DOTALL)
@@ -34,6 +35,7 @@ def assets(theme: Path, node_modules: Path | None, cache: Path | None) -> Mappin
         fonts = cut_fonts(FONTS, node_modules, cache and cache / "fonts")
         files = {f"assets/fonts/{name}": data for name, data in fonts.items()}
     files["assets/site.css"] = style_sheet(sheets).encode()
+    files["assets/replay.css"] = style_sheet([theme / "replay.css"]).encode()
     for name, folder in SCRIPTS.items():
         files[f"assets/{name}"] = _script(sorted((theme / "js" / folder).glob("*.js"))).encode()
     return files

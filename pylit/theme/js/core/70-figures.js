@@ -9,3 +9,15 @@ for (const one of findAll("[data-live]"))
     () => window.pylit.live.open(one),
     () => { one.outerHTML = '<p role="alert">The model did not load. Reload the page to try again.</p>'; },
   );
+// So is a replay of the code, by its button or by the shape of a tensor.
+const replay = find(".replay-start");
+if (replay) {
+  replay.hidden = false;
+  root.dataset.replay = "";
+  addEventListener("click", ({ target }) => {
+    const from = target.closest?.(".replay-start, .c samp");
+    if (from) load("replay.js").then(() => window.pylit.replay(from)).catch(
+      () => { replay.outerHTML = '<p role="alert">The replay did not load. Reload the page to try again.</p>'; },
+    );
+  });
+}

@@ -1,0 +1,101 @@
+// The tensors of a replay: their values, what is written at their axes, and how they lie in maps.
+const INFINITE = [-Infinity, Infinity, NaN];
+const WORDS = { H: "head", L: "layer" };
+const NO_AXIS = { size: 1, stride: 0, letter: "" };
+
+// A value is one byte: 253 levels from the lowest finite one to the highest, then what is not finite.
+// Integers come as they are.
+const levelOf = ({ low = 0, high = 0 }) => (high - low) / 252;
+const valuesOf = (tensor) => (tensor.values ??= tensor.kind === "int"
+  ? tensor.data
+  : Float64Array.from(atob(tensor.data), (letter) => {
+    const level = letter.charCodeAt(0);
+    if (tensor.kind === "bool") return level;
+    return level > 252 ? INFINITE[level - 253] : tensor.low + levelOf(tensor) * level;
+  }));
+
+// As many decimals as the levels tell apart.
+const decimalsOf = ({ kind, low, high }) => {
+  if (kind === "bool" || kind === "int" || low === undefined) return 0;
+  const least = levelOf({ low, high }) || Math.abs(low) / 1000 || 1;
+  return Math.min(Math.max(Math.ceil(-Math.log10(least)), 0), 9);
+};
+const numberText = (value, decimals) => {
+  if (Number.isNaN(value)) return "NaN";
+  const text = Number.isFinite(value) ? Math.abs(value).toFixed(decimals) : "∞";
+  return (value < 0 && /[1-9∞]/.test(text) ? "−" : "") + text;
+};
+const valueText = (tensor, value) =>
+  tensor.kind === "bool" ? (value ? "True" : "False") : numberText(value, decimalsOf(tensor));
+// Each of `count` terms is rounded to a level, so a sum has fewer decimals: those that the rounding
+// leaves right, within two standard deviations.
+const sumText = ({ tensor }, sum, count) => {
+  const unsure = levelOf(tensor) * Math.sqrt(count / 3);
+  return numberText(sum, unsure ? Math.max(Math.floor(-Math.log10(2 * unsure)), 0) : decimalsOf(tensor));
+};
+
+// A place on an axis: as a label, “O”, and in words, “T 4 “O””, “head 2”.
+const visible = (token) => token.replaceAll(" ", "␣").replaceAll("\n", "↵");
+const labelOf = ({ letter, tokens }, i) => (tokens?.[i] === undefined ? `${WORDS[letter] ? i + 1 : i}` : visible(tokens[i]));
+const placeText = (axis, i) => {
+  if (WORDS[axis.letter]) return `${WORDS[axis.letter]} ${i + 1}`;
+  return `${axis.letter || `axis ${axis.at}:`} ${i}${axis.tokens?.[i] === undefined ? "" : ` “${visible(axis.tokens[i])}”`}`;
+};
+
+// Two axes are the rows and columns of a map. There is one map for each place on the others: heads and
+// layers first, then the shortest axis that has no tokens. What is long lies down.
+const arrange = (tensor, texts) => {
+  const { shape, axes, along } = tensor;
+  const all = shape.map((size, at) => {
+    const stride = shape.slice(at + 1).reduce((product, length) => product * length, 1);
+    return { at, size, stride, letter: axes[at], tokens: texts[along[at]] };
+  });
+  const plane = all.filter(({ size }) => size > 1);
+  const over = [];
+  const weight = ({ letter, tokens, size }) => (WORDS[letter] ? 0 : size + (tokens ? 1e6 : 0));
+  while (plane.length > 2) {
+    const least = plane.reduce((one, other) => (weight(other) < weight(one) ? other : one));
+    over.push(...plane.splice(plane.indexOf(least), 1));
+  }
+  while (plane.length < 2) plane.unshift(NO_AXIS);
+  const [first, second] = plane;
+  if (first.size > 2.5 * second.size && !(first.tokens && second.tokens)) plane.reverse();
+  const [rows, columns] = plane;
+
+  // The place of map `m` on each axis of `over`, the last one fastest.
+  const placesOf = (m) => over.reduceRight(({ rest, places }, { size }) =>
+    ({ rest: Math.floor(rest / size), places: [rest % size, ...places] }), { rest: m, places: [] }).places;
+  const count = over.reduce((product, { size }) => product * size, 1);
+  const starts = Array.from({ length: count }, (_, m) =>
+    placesOf(m).reduce((start, place, i) => start + place * over[i].stride, 0));
+  const values = valuesOf(tensor);
+  const indexOf = (m, r, c) => starts[m] + r * rows.stride + c * columns.stride;
+  return {
+    tensor, all, rows, columns, over, count, indexOf,
+    at: (m, r, c) => values[indexOf(m, r, c)],
+    title: (m) => placesOf(m).map((place, i) => placeText(over[i], place)).join(", "),
+  };
+};
+
+// The sum along one axis: of a row, of a column, or of a cell over all maps.
+const sumOver = (axis, { rows, columns, at }, m, r, c) => {
+  const term = axis === columns ? (i) => at(m, r, i) : axis === rows ? (i) => at(m, i, c) : (i) => at(i, r, c);
+  let sum = 0;
+  for (let i = 0; i < axis.size; i++) sum += term(i);
+  return sum;
+};
+// All maps in one. What were weights or truths are counts then, of one colour.
+const total = (axis, view) => {
+  const at = (_, r, c) => sumOver(axis, view, 0, r, c);
+  const kind = view.tensor.kind === "real" ? "real" : "weights";
+  return { ...view, at, tensor: { ...view.tensor, kind }, title: () => `sum over axis ${axis.at}` };
+};
+
+// The indices at which two tensors of one shape differ by more than what rounding explains.
+const changesOf = (tensor, before) => {
+  if (`${tensor.shape}` !== `${before?.shape}`) return undefined;
+  const [now, then] = [tensor, before].map(valuesOf);
+  const rounding = (levelOf(tensor) + levelOf(before)) * 0.501;
+  const differs = (i) => !Object.is(now[i], then[i]) && !(Math.abs(now[i] - then[i]) <= rounding);
+  return new Set([...now.keys()].filter(differs));
+};

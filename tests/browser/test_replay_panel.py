@@ -1,0 +1,353 @@
+"""Replays: a run of the code, step by step, with its tensors, in a panel loaded on demand."""
+
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from browser_tools import MHA, Visit
+from playwright.sync_api import Locator, Page, expect
+from replay_sample import KEYS, QUERIES, Sample, write_sample
+from test_accessibility import violations
+
+pytestmark = pytest.mark.browser
+
+#: The lines that are marked, each with what of it the bar and the panel leave in sight.
+MARKED = """() => {
+  const high = document.querySelector(".bar").getBoundingClientRect().bottom;
+  const low = document.querySelector("#replay").getBoundingClientRect().top;
+  return [...document.querySelectorAll(".n.now")].map(number => {
+    const { top, bottom } = number.getBoundingClientRect();
+    return [+number.id.slice(1), top >= high && bottom <= low];
+  });
+}"""
+
+#: The colours in each cell of a map of two rows and three columns, without its edge.
+COLOURS = """canvas => {
+  const [wide, high] = [canvas.width / 3, canvas.height / 2];
+  const copy = new OffscreenCanvas(canvas.width, canvas.height);
+  const context = copy.getContext("2d", { willReadFrequently: true });
+  context.drawImage(canvas, 0, 0);
+  return [0, 1].flatMap(r => [0, 1, 2].map(c => {
+    const { data } = context.getImageData(c * wide + 1, r * high + 1, wide - 1, high - 1);
+    return Array.from({ length: data.length / 4 }, (_, i) => data.slice(4 * i, 4 * i + 3).join());
+  }));
+}"""
+
+
+@pytest.fixture(scope="module")
+def sample(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Sample:
+    return write_sample(site, tmp_path_factory.mktemp("replay") / "site")
+
+
+@pytest.fixture
+def play(sample: Sample, visit: Callable[..., Visit]) -> Callable[..., Visit]:
+    """Opens the page from the disk, and the panel with the keyboard."""
+
+    def start(width: int = 1440, theme: str = "light", **options: object) -> Visit:
+        window = visit(sample.page.as_uri(), width, theme, **options)
+        window.page.get_by_role("button", name="Replay", exact=True).press("Enter")
+        window.page.locator("#replay").wait_for()
+        return window
+
+    return start
+
+
+def go(page: Page, step: int) -> None:
+    slider = page.get_by_role("slider", name="Step")
+    slider.press("Home")
+    for _ in range(step):
+        slider.press("ArrowRight")
+
+
+def block(page: Page, name: str) -> Locator:
+    return page.locator(f"#replay [data-name={name}]")
+
+
+def number(text: str) -> float:
+    words = {"∞": math.inf, "−∞": -math.inf, "True": 1.0, "False": 0.0}
+    return words[text] if text in words else float(text.replace("−", "-"))
+
+
+def test_it_is_loaded_when_it_is_asked_for_from_a_disk(sample: Sample, visit: Callable[..., Visit]):
+    window = visit(sample.page.as_uri())
+    page = window.page
+    before = len(window.requests)
+    names = {Path(url).name for url in window.requests}
+    assert not names & {"replay.js", "replay.css", "sample.js"}
+    page.get_by_role("button", name="Replay", exact=True).press("Enter")
+    expect(page.get_by_role("region", name="A model reads “RO”")).to_be_visible()
+    names = {Path(url).name for url in window.requests[before:]}
+    assert names == {"replay.js", "replay.css", "sample.js"}
+    expect(page.locator("#replay")).to_contain_text("What it reads, in a sentence.")
+    expect(page.get_by_role("slider", name="Step")).to_have_value("0")
+
+
+def test_without_scripts_there_is_no_button(sample: Sample, visit: Callable[..., Visit]):
+    page = visit(sample.page.as_uri(), java_script_enabled=False).page
+    assert page.locator(".replay-start").is_hidden()
+    assert page.locator(".c samp [role=button]").count() == 0
+
+
+def test_one_that_does_not_load_gets_a_sentence(sample: Sample, visit: Callable[..., Visit]):
+    window = visit(sample.page.as_uri())
+    data = sample.page.with_name("sample.js")
+    away = data.rename(data.with_name("away.js"))
+    try:
+        window.page.locator(".replay-start").click()
+        expect(window.page.get_by_role("alert")).to_contain_text("did not load")
+    finally:
+        away.rename(data)
+    window.faults = [fault for fault in window.faults if "Failed to load" not in fault]
+
+
+@pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1440, "light")])
+def test_exactly_the_line_that_ran_is_marked_and_in_sight(
+    width: int, theme: str, sample: Sample, play: Callable[..., Visit]
+):
+    page = play(width, theme).page
+    for step, expected in enumerate(sample.steps):
+        go(page, step)
+        lines = range(expected["line"], expected.get("last", expected["line"]) + 1)
+        page.wait_for_function(f"({MARKED})().every(([, seen]) => seen)")
+        assert [line for line, _ in page.evaluate(MARKED)] == list(lines)
+        current = page.locator("[aria-current=step].n")
+        assert current.evaluate_all("all => all.map(one => one.id)") == [f"L{lines[0]}"]
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.get_by_role("button", name="Small panel").click()
+    go(page, 2)
+    page.wait_for_function(f"({MARKED})().every(([, seen]) => seen)")
+
+
+def test_where_it_is_in_words(play: Callable[..., Visit]):
+    page = play().page
+    where = page.locator("#replay .where")
+    expect(where).to_have_text("forward calls attend")
+    go(page, 2)
+    expect(where).to_have_text("attend, called by forward")
+    go(page, 6)
+    expect(where).to_have_text("attend returns to forward")
+    go(page, 7)
+    expect(where).to_have_text("__init__, loop over t, 3 of 8, loop over layer, 2")
+
+
+def test_everything_by_keyboard(sample: Sample, play: Callable[..., Visit]):
+    page = play().page
+    slider = page.get_by_role("slider", name="Step")
+    keys = page.keyboard
+    keys.press("ArrowRight")
+    keys.press("Enter")
+    keys.press("ArrowRight")
+    keys.press("ArrowLeft")
+    expect(slider).to_have_value("2")
+    page.get_by_role("button", name="Stop 2, step 5").press("Enter")
+    expect(slider).to_have_value("4")
+    expect(page.locator("#replay .note")).to_have_text("The weights.")
+    page.get_by_role("button", name="Next step").focus()
+    reached = set()
+    for _ in range(30):
+        keys.press("Tab")
+        reached.add(
+            page.evaluate("document.activeElement.className || document.activeElement.textContent")
+        )
+        if "maps" in reached:
+            break
+    assert {"line", "maps", "Numbers"} <= reached
+    readout = block(page, "attn").locator("output")
+    expect(readout).to_contain_text("attn[0, 0, 0, 0]")
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight", "PageDown", "ArrowUp"):
+        keys.press(key)
+    expect(readout).to_contain_text("attn[1, 1, 0, 1]")
+    expect(readout).to_contain_text("head 2, T 1 “O”, S 1 “h”")
+    # In a map, arrows move the reader; they leave the step as it is.
+    expect(slider).to_have_value("4")
+    keys.press("Escape")
+    expect(page.locator("#replay")).to_be_hidden()
+    assert page.evaluate("document.activeElement.className") == "replay-start"
+    assert page.locator(".n.now, [aria-current=step].n").count() == 0
+
+
+def test_rows_of_attention_sum_to_one(sample: Sample, play: Callable[..., Visit]):
+    page = play().page
+    go(page, 4)
+    readout = block(page, "attn").locator("output")
+    page.locator("#replay .maps").focus()
+    for row, _ in enumerate(QUERIES):
+        values = []
+        for column, _ in enumerate(KEYS):
+            expect(readout).to_contain_text(f"attn[{row}, {column}, 0, 0] = ")
+            expect(readout).to_contain_text("sum over axis 1: 1.00")
+            values.append(number((readout.inner_text().split("= ")[1]).split()[0]))
+            page.keyboard.press("ArrowRight")
+        assert sum(values) == pytest.approx(1, abs=0.01)
+        page.keyboard.press("ArrowDown")
+        for _ in KEYS:
+            page.keyboard.press("ArrowLeft")
+    sums = block(page, "attn").locator("figure").first.locator(".sums span")
+    assert sums.all_text_contents() == ["1.00"] * len(QUERIES)
+
+
+def test_the_sum_over_each_axis(sample: Sample, play: Callable[..., Visit]):
+    page = play().page
+    go(page, 4)
+    attn = sample.tensors[6][:, :, 0]
+    readout = block(page, "attn").locator("output")
+    for axis, name in enumerate(("axis 0: T", "axis 1: S", "axis 3: H")):
+        block(page, "attn").get_by_label("Sum over").select_option(name)
+        page.locator("#replay .maps").focus()
+        place = [slice(None) if i == axis else index for i, index in enumerate((0, 0, 0))]
+        shown = number(readout.inner_text().split("sum over ")[1].split(": ")[1])
+        assert shown == pytest.approx(attn[tuple(place)].sum().item(), abs=0.06)
+    expect(block(page, "attn").locator("figcaption").last).to_have_text("sum over axis 3")
+
+
+@pytest.mark.parametrize("step", range(9))
+def test_tables_hold_the_recorded_values(step: int, sample: Sample, play: Callable[..., Visit]):
+    page = play().page
+    go(page, step)
+    for name, index in sample.steps[step]["values"]:
+        if index < 0 or not sample.tensors[index].numel() or not sample.tensors[index].dim():
+            continue
+        tensor = sample.tensors[index]
+        toggle = block(page, name).get_by_role("button", name="Numbers")
+        if toggle.count() and toggle.get_attribute("aria-pressed") == "false":
+            toggle.click()
+        maps = block(page, name).get_by_role("combobox", name="Map", exact=True)
+        heads = tensor.shape[-1] if name in ("scores", "attn") else 3
+        for head in range(heads if maps.count() else 1):
+            if maps.count():
+                maps.select_option(index=head)
+            rows = block(page, name).locator("tbody tr").all()
+            shown = [
+                [number(cell) for cell in row.locator("td").all_text_contents()] for row in rows
+            ]
+            if maps.count():
+                expected = (
+                    tensor[:, :, 0, head] if name in ("scores", "attn") else tensor[:, 0, head]
+                )
+            else:
+                expected = tensor.squeeze()
+            table = expected.double().reshape(len(shown), -1).tolist()
+            finite = [value for value in tensor.flatten().tolist() if math.isfinite(value)]
+            half = (max(finite) - min(finite)) / 252 / 2 if tensor.is_floating_point() else 0
+            decimals = re.search(r"\.(\d+)", rows[0].inner_text())
+            near = half + 0.5 * 10 ** -len(decimals[1]) if decimals else half
+            for line, values in zip(shown, table, strict=True):
+                # The last column of weights is their sum.
+                assert line[: len(values)] == pytest.approx(values, abs=near + 1e-9, nan_ok=True)
+                assert len(line) == len(values) + (name == "attn")
+
+
+def test_what_is_not_finite_too_large_empty_or_one_number(play: Callable[..., Visit]):
+    page = play().page
+    go(page, 7)
+    expect(block(page, "odd").locator(".legend")).to_have_text(re.compile("−∞.*∞.*NaN"))
+    expect(block(page, "scale").locator("output")).to_have_text(re.compile(r"scale = 2\.50*"))
+    expect(block(page, "tokens").locator("tbody td")).to_have_text(["17", "−3", "0", "1024"])
+    expect(block(page, "tokens").locator("thead th")).to_have_text(KEYS)
+    expect(block(page, "cache")).to_contain_text("no elements")
+    expect(block(page, "huge")).to_contain_text("60,000 elements")
+
+
+def test_hatching_tells_infinities_and_nan_from_values_and_from_each_other(
+    play: Callable[..., Visit],
+):
+    page = play().page
+    go(page, 7)
+    colours = block(page, "odd").locator("canvas").evaluate(COLOURS)
+    plain = [len(set(cell)) == 1 for cell in colours]
+    assert plain == [True, False, True, False, False, True]
+    assert len(set(map(tuple, colours))) == 6
+
+
+def test_what_changed_can_be_compared(sample: Sample, play: Callable[..., Visit]):
+    page = play().page
+    go(page, 3)
+    scores = block(page, "scores")
+    # Three hidden keys, then two, then one, in each of three heads.
+    expect(scores.locator("output")).to_have_text("18 of 60 values changed.")
+    page.locator("#replay .maps").focus()
+    page.keyboard.press("ArrowRight")
+    value = sample.tensors[4][0, 1, 0, 0].item()
+    was = re.search(r"= −∞ .*was (\S+)", scores.locator("output").inner_text())
+    assert was and number(was[1]) == pytest.approx(value, abs=0.02)
+    before = scores.get_by_role("button", name="Before")
+    before.press("Enter")
+    expect(before).to_be_focused()
+    expect(before).to_have_attribute("aria-pressed", "true")
+    page.locator("#replay .maps").focus()
+    page.keyboard.press("ArrowRight")
+    assert "∞" not in scores.locator("output").inner_text()
+
+
+def test_a_value_under_the_pointer_and_by_touch(play: Callable[..., Visit]):
+    window = play(390, has_touch=True)
+    go(window.page, 1)
+    canvas = block(window.page, "scores").locator("canvas").nth(1)
+    box = canvas.bounding_box()
+    assert box
+    canvas.tap(position={"x": box["width"] * 0.9, "y": box["height"] * 0.1})
+    expect(block(window.page, "scores").locator("output")).to_contain_text("scores[0, 3, 0, 1] = ")
+    canvas.hover(position={"x": box["width"] * 0.1, "y": box["height"] * 0.9})
+    expect(block(window.page, "scores").locator("output")).to_contain_text("scores[4, 0, 0, 1] = ")
+
+
+def test_chips_are_buttons_for_their_tensors(sample: Sample, visit: Callable[..., Visit]):
+    """Before the panel is there they can be clicked, and from then on reached by keyboard."""
+    page = visit(sample.page.as_uri()).page
+
+    def chip(step: int) -> Locator:
+        number = page.locator(f"#L{sample.steps[step]['line']}")
+        return number.locator("xpath=following-sibling::samp[1]/i")
+
+    chip(4).click()
+    expect(page.get_by_role("slider", name="Step")).to_have_value("4")
+    assert page.evaluate("document.activeElement.className") == "maps"
+    page.keyboard.press("Escape")
+    assert chip(4).evaluate("chip => chip === document.activeElement")
+    expect(chip(1)).to_have_role("button")
+    chip(1).press("Enter")
+    expect(page.get_by_role("slider", name="Step")).to_have_value("1")
+    # Lines that the replay does not come to stay as they are.
+    buttons = page.locator(".c samp [role=button]").count()
+    assert 4 < buttons < page.locator(".c samp").count()
+
+
+def test_playing_goes_to_the_next_stop(play: Callable[..., Visit]):
+    page = play().page
+    page.get_by_label("Speed").select_option("fast")
+    button = page.get_by_role("button", name="Play to the next stop")
+    button.press("Enter")
+    expect(button).to_have_attribute("aria-pressed", "true")
+    expect(page.get_by_role("slider", name="Step")).to_have_value("3")
+    expect(button).to_have_attribute("aria-pressed", "false")
+
+
+def test_nothing_plays_where_motion_is_reduced(play: Callable[..., Visit]):
+    page = play(reduced_motion="reduce").page
+    expect(page.get_by_role("button", name="Next step")).to_be_visible()
+    expect(page.locator("#replay .play")).to_be_hidden()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1440])
+def test_axe_at_every_step_with_maps_and_numbers(
+    width: int, theme: str, sample: Sample, visit: Callable[..., Visit]
+):
+    # axe reads style sheets, which a browser allows for those that came from a server.
+    window = visit("404.html", width, theme)
+    page = window.page
+    page.route("**/mha.html", lambda route: route.fulfill(path=sample.page))
+    page.route("**/sample.js", lambda route: route.fulfill(path=sample.page.parent / "sample.js"))
+    window.open(MHA)
+    page.locator(".replay-start").click()
+    page.locator("#replay").wait_for()
+    for step, _ in enumerate(sample.steps):
+        go(page, step)
+        assert violations(window) == [], step
+    go(page, 4)
+    page.get_by_role("button", name="Numbers").click()
+    assert violations(window) == []
+    page.get_by_role("button", name="Small panel").click()
+    assert violations(window) == []
