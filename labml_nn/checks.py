@@ -422,13 +422,22 @@ def check_sequence(x: Tensor, state: Tensor | None, units: int, *layers: int) ->
         )
 
 
+def check_log_probabilities(x: Tensor) -> None:
+    """Log-probabilities are never positive; 16 bits may round one to a little more."""
+    if has_values(x) and bool((x.detach() > 0.01).any()):
+        raise ValueError(
+            f"`x` holds {float(x.detach().max()):.3g}, and a log-probability is never "
+            "positive; for logits pass logits.log_softmax(-1)"
+        )
+
+
 def check_attention_inputs(query: Tensor, key: Tensor, value: Tensor) -> None:
     """
     ## Inputs and masks of attention
 
     Queries, keys and values are batches of sequences, with as many values as keys.
     """
-    if query.dim() == key.dim() == value.dim() == 3 and len(key) == len(value):
+    if query.dim() == key.dim() == value.dim() == 3 and key.shape[0] == value.shape[0]:
         return
     for name, x in (("query", query), ("key", key), ("value", value)):
         if x.dim() != 3:

@@ -132,7 +132,7 @@ class FeedbackStep(CompiledStep):
         config = config_of(transformer)
         assert config is not None
         embed = model.embed.weight.detach()
-        table = embed if model.output is None else model.output.weight.detach()
+        table = model.output.weight.detach()
         p = fold_params(transformer, self.horizon)
 
         call = Call(self.library, Task(), embed)

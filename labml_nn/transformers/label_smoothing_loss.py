@@ -37,7 +37,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from labml_nn.checks import check_fraction, check_integer, check_sizes, check_vocabulary
+from labml_nn.checks import (
+    check_fraction,
+    check_integer,
+    check_log_probabilities,
+    check_sizes,
+    check_vocabulary,
+)
 
 
 class LabelSmoothingLoss(nn.Module):
@@ -137,6 +143,7 @@ class LabelSmoothingLoss(nn.Module):
                 "tokens: try target.long()"
             )
         check_vocabulary(target, self.size, name="target")
+        check_log_probabilities(x)
         self._target = target
 
         # $q$ has only two values other than zero. So the cross entropy needs no table

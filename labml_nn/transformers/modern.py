@@ -33,7 +33,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from labml_nn.checks import check_last_axes, check_number, check_sizes
+from labml_nn.checks import (
+    check_attention_inputs,
+    check_last_axes,
+    check_number,
+    check_sizes,
+)
 from labml_nn.transformers.mha import (
     KVCache,
     MultiHeadAttention,
@@ -146,6 +151,7 @@ class RotaryMultiHeadAttention(MultiHeadAttention):
         the sequences of a batch count differently (padding on the left). Without it
         they continue after the cached ones, or begin at 0.
         """
+        check_attention_inputs(query, key, value)
         query, key, value = self.query(query), self.key(key), self.value(value)
 
         if cache is not None and cache.positions is not None:

@@ -60,6 +60,8 @@ NAMES = ["elman", "feedback"]
         ("lengths", (torch.tensor([2, 4]), 3), ValueError, r"from 2 to 4; .* 0 to max_len \(3\)"),
         ("lengths", (torch.tensor([-1, 4]), None), ValueError, "from -1 to 4"),
         ("lengths", (ints(2, 2), 3), ValueError, r"`lengths` .*expected \[B\]"),
+        ("log_probabilities", (torch.tensor([-1.0, 2.0]),), ValueError, "2, .*log_softmax"),
+        ("attention_inputs", (torch.ones(3, 4),) * 3, ValueError, r"\[3, 4\]; .*query\[:, None\]"),
     ],
 )
 def test_what_is_wrong_is_named(unhooked, check, arguments, error, message):

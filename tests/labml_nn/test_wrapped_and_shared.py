@@ -41,7 +41,7 @@ def test_after_the_meta_device_a_model_is_the_same(model, tokens):
 
 
 class Wrapped(nn.Module):
-    """As DistributedDataParallel, which needs other processes."""
+    """As DistributedDataParallel wraps it."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
@@ -58,6 +58,17 @@ def test_generation_with_a_wrapped_model(model, tokens):
     assert torch.equal(generate(torch.compile(Wrapped(model)), tokens, 3), expected)
     with pytest.raises(TypeError, match="is a Linear; expected a language model"):
         generate(Wrapped(nn.Linear(1, 1)), tokens, 3)
+
+
+def test_generation_with_distributed_data_parallel(tmp_path, model, tokens):
+    expected = generate(model, tokens, 3)
+    given = {"init_method": f"file://{tmp_path}/store", "rank": 0, "world_size": 1}
+    torch.distributed.init_process_group("gloo", **given)
+    try:
+        wrapped = nn.parallel.DistributedDataParallel(model)
+        assert torch.equal(generate(wrapped, tokens, 3), expected)
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 # The attention weights of the last call are no part of what is exported.

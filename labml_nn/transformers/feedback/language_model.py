@@ -48,7 +48,6 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from labml_nn.checks import (
     check_heads,
@@ -123,13 +122,13 @@ class FeedbackLanguageModel(LanguageModel[FeedbackMemory]):
     def __init__(self, config: FeedbackConfig) -> None:
         super().__init__(config)
 
-        # $E$, and with `tied=False` another matrix for the logits.
+        # $E$, and the matrix of the logits, which is $E$ again unless `tied=False`.
         self.embed = nn.Embedding(config.n_vocab, config.d_model)
         self.dropout = nn.Dropout(config.dropout_prob)
         self.transformer = feedback_transformer(config)
-        self.output: nn.Linear | None = None
-        if not config.tied:
-            self.output = nn.Linear(config.d_model, config.n_vocab, bias=False)
+        self.output = nn.Linear(config.d_model, config.n_vocab, bias=False)
+        if config.tied:
+            self.output.weight = self.embed.weight
         self.reset_parameters()
         self.init_uniform()
 
@@ -188,10 +187,7 @@ class FeedbackLanguageModel(LanguageModel[FeedbackMemory]):
         outputs, memory = self.transformer(x_seq, memory=memory, mask=mask)
 
         # Now we compute a logit for each token of the vocabulary.
-        if self.output is None:
-            logits = F.linear(outputs, self.embed.weight)
-        else:
-            logits = self.output(outputs)
+        logits: Tensor = self.output(outputs)
 
         # Without `detach` the backward pass of the next chunk would run through this
         # one again. So a chunk learns to use what earlier chunks remember, and not to

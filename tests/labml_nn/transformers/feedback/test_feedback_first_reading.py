@@ -384,9 +384,7 @@ def test_hooks_of_submodules_have_their_effect(tied):
     model, tokens = FeedbackLanguageModel(config).eval(), torch.randint(11, (5, 2))
     nn.init.normal_(model.transformer.layers[1].feed_forward.layer2.bias)
     before, state = model(tokens)
-    modules = [model.embed, model.transformer, model.transformer.layers[1]]
-    modules += [] if tied else [model.output]
-    for module in modules:
+    for module in (model.embed, model.transformer, model.transformer.layers[1], model.output):
         handle = module.register_forward_hook(zeros)
         assert not torch.allclose(model(tokens)[0], before)
         assert not torch.allclose(model(tokens, state)[0], before)

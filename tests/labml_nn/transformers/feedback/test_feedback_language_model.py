@@ -41,7 +41,7 @@ def test_equations(shared, tied):
     outputs = model.transformer(model.embed(tokens) * math.sqrt(C))
     table = model.embed if tied else model.output
     torch.testing.assert_close(model(tokens)[0], outputs @ table.weight.T)
-    assert (model.output is None) == tied
+    assert (model.output.weight is model.embed.weight) == tied
     transformer, first = model.transformer, model.transformer.layers[0]
     assert (transformer.horizon, first.attn.P, first.feed_forward.layer1.out_features) == (
         HORIZON,
