@@ -2,45 +2,75 @@ r"""
 ---
 title: Autoregressive transformer (GPT)
 summary: >
-  A decoder-only language model, whole: next-token prediction with a causal mask,
-  generation with a KV cache, and the options of GPT-2 and its successors.
+  A model that continues texts, whole: it predicts the next token, looks only back, and
+  keeps what it has read in a cache when it writes.
 paper: https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf
 notebook: notebooks/autoregressive.ipynb
 ---
 
-> *To be, or not to be, that is the questio*
+You type *to be or not to*, and your phone suggests *be*. How does it know? On this page
+we build a model that completes texts in this way, as GPT does. It is one half of the
+[Transformer](models.py): it has no question to read, only a text to continue.
 
-**Next-token prediction** turns any text into training data without labels: the target
-at every position is the token that follows. An *autoregressive* model predicts each
-token from all tokens before it, which by the chain rule of probability gives the
-probability of a whole sequence:
+**A text is its own label.** The model reads **tokens**, which are words here. After
+each token it has to predict the next one:
 
-$$p(w_0, \dots, w_{T-1}) = \prod_{t=0}^{T-1} p(w_t \mid w_0, \dots, w_{t-1})$$
+| position $t$ | 0 | 1 | 2 | 3 |
+|:--|:--|:--|:--|:--|
+| input | to | be | or | not |
+| label | be | or | not | to |
 
-GPT is the [Transformer](models.py) reduced to one stack ([@liu2018generating, §4.2.3;
-@radford2018improving]): there is no source, hence no encoder and no cross-attention.
-Tokens are embedded, $L$ layers of self-attention and feed-forward network refine the
-features of each position, and a linear map turns the last features $x^L_t$ into logits
-for the token that follows.
+The labels are the inputs, shifted by one. So nobody has to write them down, and every
+text in the world is training data. A text of five tokens gives us four predictions.
+
+**From predictions to a text.** Suppose the model gives the four labels the
+probabilities 0.5, 0.1, 0.4 and 0.5. How probable is the whole text, once we have the
+first word? Each prediction already knows all words before it, so we multiply: $0.5
+\cdot 0.1 \cdot 0.4 \cdot 0.5 = 0.01$. This is the chain rule of probability. A model
+that predicts each token from all tokens before it is called **autoregressive**:
+
+$$p(w_1, \dots, w_T \mid w_0) = \prod_{t=0}^{T-1} p(w_{t+1} \mid w_0, \dots, w_t)$$
+
+**How good is it?** A product of a thousand probabilities is too small for a computer.
+So we take the logarithm, which turns the product into a sum, and divide by the number
+of predictions. The [loss](../language_model.py) is the mean of $-\ln p$:
+
+$$\frac{0.693 + 2.303 + 0.916 + 0.693}{4} = 1.151 \text{ nats}$$
+
+It is the same as $-\ln(0.01) / 4$. And $e^{1.151} = 3.16$, so the model is as unsure as
+if it had to choose among about three equally likely words. This is its **perplexity**.
+What would guessing cost? With 65 tokens, as many as there are characters in our corpus,
+each has the probability $1 / 65$, and the loss is $\ln 65 = 4.17$.
+
+## What is inside
+
+Each token becomes a vector of $C$ numbers, its **features**: a learned vector for the
+token, the *embedding*, plus one for its [position](positional_encoding.py). Then $L$
+**layers** work on the features. In each of them
+[self-attention](mha.py) lets a token collect information from the tokens before it, and
+a small [feed-forward network](feed_forward.py) works on what it has collected. At the
+end we compare the features with each token of the vocabulary. That gives a number for
+each, its **logit**. A softmax makes probabilities of them ([@liu2018generating, §4.2.3;
+@radford2018improving]).
 
 ![The autoregressive transformer, and its causal mask for five
 tokens.](figure:autoregressive.diagram)
 
-**Causal mask.** The logits at position $t$ must not depend on $w_{t+1}$, the token that
-they predict. So query $t$ may attend to key $s$ only if $s \le t$. With this mask one
-forward pass gives a prediction at every position, each from its own past: a sequence of
-$T + 1$ tokens yields $T$ training examples computed in parallel, where a recurrent
-network needs $T$ sequential steps.
+**Is it allowed to look ahead?** In training the whole text lies before the model. At
+*not* it must predict *to*, and *to* stands right beside it. If attention could see it,
+the model would only learn to copy. So a **causal mask** hides everything that comes
+later: position $t$ may attend to position $s$ only if $s \le t$. In the picture, each
+row has only what stands to its left and itself. This is also why training is fast. One
+pass gives all four predictions, and each of them has seen nothing but its own past. A
+[recurrent network](../recurrent/elman/__init__.py) needs one step after the other for
+that.
 
-**Loss.** The [average negative log-likelihood](../language_model.py) of the targets
-$y_t = w_{t+1}$. A model that assigns equal probability to all $V$ tokens has
-$\mathcal{L} = \ln V$, 4.17 nats per token for 65 characters.
-
-**Generation and the KV cache.** In generation the next input is the token that was just
-sampled, so tokens are computed one after the other. Because of the causal mask the keys
-and values of old tokens [stay valid](mha.py) when the sequence grows. They are cached,
-as the **state** that `forward` returns and accepts: a new token is one query against
-$S$ keys.
+**How does it write?** It predicts, you [choose](../sampling.py) a token with these
+probabilities, append it, and let the model predict again. But the old tokens would be
+computed anew each time. Must they? No. Because of the mask, nothing that comes later
+changes them. So we keep the keys and values of each layer in a **KV cache**, and each
+new token is a single query that looks at them. Here the cache is the **state** that
+`forward` returns and takes:
 
 ```python
 import math
@@ -51,28 +81,32 @@ from labml_nn.transformers.autoregressive import (
 )
 
 model = AutoregressiveTransformer(AutoregressiveConfig(n_vocab=65)).eval()
-tokens = torch.randint(65, (200, 2))  # [T, B]
+tokens = torch.randint(65, (200, 2))  # 200 tokens of two texts, [T, B]
 
-loss = model.loss(tokens[:-1], tokens[1:])  # targets: the same sequence, shifted by one
-assert abs(loss - math.log(65)) < 0.3
+loss = model.loss(tokens[:-1], tokens[1:])  # labels: the same texts, shifted by one
+assert abs(loss - math.log(65)) < 0.3  # a new model guesses
 
 logits, state = model(tokens[:-1])
 assert logits.shape == (199, 2, 65)  # [T, B, V]
-last, state = model(tokens[-1:], state)  # one more token, with cached keys and values
+last, state = model(tokens[-1:], state)  # one more token, with the cache
 torch.testing.assert_close(last, model(tokens)[0][-1:], rtol=1e-4, atol=1e-4)
 ```
 
-| Symbol | Code | Shape | Meaning |
-|:--|:--|:--|:--|
-| $w$ | `tokens` | `[T, B]` | input tokens, from 0 to $V - 1$ |
-| $p$ | `positions` | `[T, B\|1]` | position of each token within the context |
-| $E$ | `embedding.tokens.weight` | `[V, C]` | token embeddings |
-| $P$ | `embedding.table` | `[max_len, C]` | position embeddings |
-| $x^l$ | `x` of `run_layers` | `[T, B, C]` | features after $l$ layers |
-| $M$ | `mask` of `run_layers` | `[T, S, B\|1]` | causal mask, `True` = may attend |
-| $K^l$, $V^l$ | `state.layers[l]` | `[S, B, H, D]` | KV cache of layer $l$ |
-| $z$ | `logits` | `[T, B, V]` | scores of the next token |
-| $L$, $H$ | `config.n_layers`, `config.heads` | | layers, heads |
+**What it gains, and what it costs.** All positions are trained at once, and a token
+reaches any earlier one in a single layer. But writing takes one pass for each token.
+And attention compares every token with every earlier one, so a text twice as long costs
+four times as much there. That is why the context has an end, `max_len`.
+
+## Does it work?
+
+Three layers, trained on the plays of Shakespeare for two minutes, character by
+character, write like this:
+
+> Must better like at the face is not,\
+> And not will should the grace as in this
+
+The loss fell from 4.17 to 1.62 nats. You see words and lines, and hardly any sense. The
+[results](../../results.md) compare it with the other models of this site.
 """
 
 import math
@@ -121,13 +155,15 @@ class TokenAndPositionEmbedding(nn.Module):
 
     $$x^0_t = \operatorname{Dropout}\left(\sqrt{C} \; E_{w_t} + P_{p_t}\right)$$
 
-    Each position adds a vector of its own: [sinusoids](positional_encoding.py) or a
-    learned table. Rotary positions add nothing here; [each attention](modern.py)
-    rotates its queries and keys. With none, the causal mask still lets the model learn
-    order ([@haviv2022transformer]).
+    *To* becomes its row of the table $E$, and the vector of its position is added. You
+    can choose [sinusoids](positional_encoding.py) or a learned table $P$. With rotary
+    positions nothing is added here, because [each attention](modern.py) rotates its
+    queries and keys. And with none? The model can still learn the order, because each
+    token sees another number of tokens ([@haviv2022transformer]).
 
-    Positions are an argument: padding takes up none, cached tokens come first, and
-    positions restart when the [window slides](sliding_window.py).
+    Why are positions an argument? They are not always 0, 1, 2, and so on. Padding takes
+    up no position, cached tokens come first, and positions begin again when the
+    [window slides](sliding_window.py).
     """
 
     table: Tensor | None
@@ -145,7 +181,7 @@ class TokenAndPositionEmbedding(nn.Module):
         else:
             self.table = None
 
-        # The factor $\sqrt{C}$ is that of the original Transformer, where it brings the
+        # The factor $\sqrt{C}$ comes from the first Transformer. There it brings the
         # embeddings to the size of the sinusoids.
         self.scale = math.sqrt(config.d_model)
         self.norm: nn.Module = nn.Identity()
@@ -154,7 +190,8 @@ class TokenAndPositionEmbedding(nn.Module):
         self.dropout = nn.Dropout(config.dropout_prob)
 
     def reset_tables(self) -> None:
-        """Computes the sinusoids again, after `to_empty` has left other numbers."""
+        """Fills the sinusoids again, after `to_empty` has given the table new
+        memory."""
         if self.table is not None and not isinstance(self.table, nn.Parameter):
             max_len, d_model = self.table.shape
             self.table.copy_(get_positional_encoding(d_model, max_len).flatten(1))
@@ -173,9 +210,9 @@ def build_layer(config: "AutoregressiveConfig") -> TransformerLayer:
     r"""
     ## One layer
 
-    A [layer of an encoder](models.py), pre-norm as in GPT-2: self-attention and
-    feed-forward network. Rotary positions and QK-norm are subclasses of
-    `MultiHeadAttention`.
+    You know it from the [encoder](models.py#TransformerLayer): self-attention, then the
+    feed-forward network, each added to its input and normalised first (pre-norm), as in
+    GPT-2. Rotary positions and QK-norm are subclasses of `MultiHeadAttention`.
     """
     attention = QKNormAttention if config.qk_norm else MultiHeadAttention
     if config.positions == "rotary":
@@ -297,8 +334,9 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
     r"""
     ## Autoregressive transformer
 
-    Training, saving, loading and [generation](../sampling.py) are those of
-    every [language model](../language_model.py); this class adds the network.
+    The three parts of the picture: embedding, layers, logits. How to train, save, load
+    and [write](../sampling.py) is the same for every [language
+    model](../language_model.py), and stands there.
     """
 
     name = "autoregressive"
@@ -309,9 +347,10 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
         super().__init__(config)
         self.embedding = TokenAndPositionEmbedding(config)
 
-        # Without a source, the layers are those of an [encoder](models.py);
-        # "decoder-only" means the causal mask. Pre-norm layers leave their sum
-        # unnormalised, so one normalisation follows the last.
+        # Why an `Encoder`, when everybody calls GPT a *decoder*? Without a source there
+        # is no cross-attention, so its layers are those of an [encoder](models.py). It
+        # is the causal mask that makes a decoder of it. Pre-norm layers never normalise
+        # their sum, so one normalisation follows the last layer.
         self.stack = Encoder(
             build_layer(config),
             config.n_layers,
@@ -321,13 +360,15 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
 
         # ### Weight tying
         #
-        # The output scores each token $v$ by how well the last features match a vector
-        # for $v$, which can be its embedding ([@vaswani2017attention, §3.4;
-        # @press2017using]):
+        # How do we get a logit for *be*? We compare the last features with a vector
+        # that stands for *be*, by a dot product. We already have such a vector: its
+        # embedding. So both ends of the model can share one table
+        # ([@vaswani2017attention, §3.4; @press2017using]):
         #
         # $$z_{tv} = x^L_t \cdot E_v + b_v$$
         #
-        # This saves $V C$ parameters, and trains every embedding at every position.
+        # This saves $V C$ parameters. And every embedding learns at every position, not
+        # only where its token is read.
         self.generator = Generator(config.n_vocab, config.d_model)
         if config.tied:
             self.generator.projection.weight = self.embedding.tokens.weight
@@ -337,15 +378,17 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
         r"""
         ### Initialisation
 
-        Matrices and tables are normal with standard deviation 0.02, biases are zero
-        ([@radford2018improving, §4.1]). All logits are then small, and the first loss
-        is close to $\ln V$.
+        A new model should guess. So we draw matrices and tables with a small standard
+        deviation, 0.02, and set biases to zero ([@radford2018improving, §4.1]). Then
+        all logits are small, and the first loss is close to $\ln V$.
 
-        The last matrix of each sub-layer is scaled by $1 / \sqrt{2 L}$
-        ([@radford2019language, §2.3]): the variances of $2 L$ independent outputs add
-        up to the same sum for every depth. With `zero_init` these matrices start at
-        zero, and every layer as the identity ([@zhang2019fixup]). With `init_lower` and
-        `init_upper` all other matrices and tables are uniform in that range.
+        A token passes $2 L$ sub-layers, and each adds something to its features. If the
+        model is deep, that is a lot. So the last matrix of each sub-layer is divided by
+        $\sqrt{2 L}$ ([@radford2019language, §2.3]), and the variances of all outputs
+        add up to the same sum for every depth. With `zero_init` these matrices start at
+        zero, and each layer begins by changing nothing ([@zhang2019fixup]). With
+        `init_lower` and `init_upper` all other matrices and tables are uniform in that
+        range.
         """
         config = self.config
         for name, parameter in self.named_parameters():
@@ -368,16 +411,15 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
         r"""
         ### Forward pass
 
-        * `tokens` continue where `state` ends, `[T, B]`, any number of them
-        * `state` is what the previous call returned, `None` at the beginning. It is a
-          value and can be used again
+        * `tokens`: any number of tokens, `[T, B]`; they continue where `state` ends
+        * `state`: what the previous call returned, `None` at the beginning. You can
+          continue from the same state twice
 
         Returns the logits of the token after each position, `[T, B, V]`, and the state
-        after the last one, detached. How a sequence is cut into calls makes no
-        difference. The context of one longer than `max_len` is a
-        [sliding window](sliding_window.py). `padding_token` may occur anywhere, and has
-        no influence on the other tokens of a context; logits at padding are
-        meaningless.
+        after the last one, detached. You may pass *to be or not* at once or word by
+        word, the logits are the same. For a text longer than `max_len` the context is a
+        [sliding window](sliding_window.py). Padding may stand anywhere, and the other
+        tokens do not notice it. The logits at padding mean nothing.
         """
         check_tokens(tokens, self.config.n_vocab)
         check_state(state, SlidingWindow, tokens)
@@ -402,15 +444,17 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
         r"""
         ### Layers with a causal mask
 
-        * `tokens`, `positions` are the new tokens and where they stand
-        * `real` is `False` for padding among all $S$ tokens of the context, cached and
+        * `tokens`, `positions`: the new tokens and where they stand
+        * `real`: `False` for padding among all $S$ tokens of the context, cached and
           new; `None` if the vocabulary has no padding token
-        * `caches` holds one cache per layer, which appends the new keys and values
+        * `caches`: one for each layer, which appends the new keys and values
 
-        Training (no cached tokens, $S = T$) and generation ($T = 1$) are the same code.
+        Training and writing are the same code. In training nothing is cached, so $S =
+        T$. In writing there is one new token, $T = 1$, and all others are in the cache.
         """
-        # $M_{ts} = [\, s \le t \,]$, where the new tokens are the last $T$ of $S$. A
-        # single new token may attend to everything and needs no mask.
+        # The new tokens are the last $T$ of $S$, so their rows are the last rows of the
+        # causal mask, $M_{ts} = [\, s \le t \,]$. A single new token may attend to all
+        # that came before it, and needs no mask.
         T, S = tokens.shape[0], tokens.shape[0]
         if caches[0].keys is not None:
             S += caches[0].keys.shape[0]
@@ -426,6 +470,24 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
         return output
 
 
+# ## Symbols
+#
+# <details><summary>Symbols, their code and shapes</summary>
+#
+# | Symbol | Code | Shape | Meaning |
+# |:--|:--|:--|:--|
+# | $w$ | `tokens` | `[T, B]` | input tokens, from 0 to $V - 1$ |
+# | $p$ | `positions` | `[T, B\|1]` | position of each token within the context |
+# | $E$ | `embedding.tokens.weight` | `[V, C]` | token embeddings |
+# | $P$ | `embedding.table` | `[max_len, C]` | position embeddings |
+# | $x^l$ | `x` of `run_layers` | `[T, B, C]` | features after $l$ layers |
+# | $M$ | `mask` of `run_layers` | `[T, S, B\|1]` | causal mask, `True` = may attend |
+# | $K^l$, $V^l$ | `state.layers[l]` | `[S, B, H, D]` | KV cache of layer $l$ |
+# | $z$ | `logits` | `[T, B, V]` | scores of the next token |
+# | $L$, $H$ | `config.n_layers`, `config.heads` | | layers, heads |
+#
+# </details>
+#
 # ## Pseudo-code
 #
 # $$\begin{array}{l}
@@ -453,8 +515,9 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
 # ## Cost
 #
 # With $F = 4 C$ a layer has $12 C^2$ weights, and each is multiplied once per token.
-# Attention adds $2 S C$ multiplications per token and layer, so it dominates only if
-# the context is longer than $6 C$.
+# Attention adds $2 S C$ multiplications per token and layer. So it is the larger part
+# only if the context is longer than $6 C$. For example, GPT-2 small has $C = 768$, so
+# that would be more than 4,608 tokens, and it reads 1,024.
 #
 # | $T$ tokens | Sequential steps | Multiplications |
 # |:--|--:|:--|
@@ -462,8 +525,8 @@ class AutoregressiveTransformer(LanguageModel[SlidingWindow]):
 # | generation, recomputed | $T$ | $L \sum_t (12 t C^2 + 2 t^2 C)$ |
 # | generation, KV cache | $T$ | $L \sum_t (12 C^2 + 2 t C)$ |
 #
-# The cache reduces the cost of token $t$ by a factor of about $t$, for $2 L C$ numbers
-# of memory per token. [A compiled step](../kernels/decoding.py) generates faster.
+# The cache makes token $t$ cheaper by a factor of about $t$, and takes $2 L C$ numbers
+# of memory per token. [A compiled step](../kernels/decoding.py) writes faster still.
 #
 # ## Differences from GPT-2
 #
