@@ -7,45 +7,62 @@ summary: >
 paper: https://arxiv.org/abs/1706.03762
 ---
 
-Attention moves information between positions; the feed-forward network transforms it
-*within* each position, independently of all others. A linear layer expands the $C$
-features to $F$ hidden features, an activation function $f$ is applied, and a second
-linear layer projects back to $C$ ([@vaswani2017attention, §3.3, eq. 2], with the ReLU
-$f(z) = \max(0, z)$ and $F = 4C$):
+[Attention](mha.py) lets the token *dog* find out that *the* stands before it. But what
+does it make of that? To draw a conclusion from what was collected is the work of the
+**feed-forward network**. It looks at each token alone.
 
-$$\operatorname{FFN}(x) = f(x W_1 + b_1) \, W_2 + b_2$$
+Let us give *dog* four features: (1, 0, 1, 0). They say that it is a noun, that it is no
+verb, that *the* stands before it, and that it is not known to be a subject. Our network
+compares them with **patterns**. Each has weights, a bias, and something to add if it
+fits:
 
-Without $f$, both layers together would be a single linear map. With $F = 4C$ there are
-$8 C^2$ weights, beside the $4 C^2$ of `MultiHeadAttention`: two thirds of a layer's
-parameters are here.
+| pattern | weights | bias | adds |
+|:--|:--|--:|:--|
+| a noun after *the* | (1, 0, 1, 0) | −1 | (0, 0, 0, 1), "may be a subject" |
+| a verb after *the* | (0, 1, 1, 0) | −1 | (0, −1, 0, 0), "rather not a verb" |
 
-The network can be read as a **key–value memory**. Column $i$ of $W_1$ is a pattern, a
-*key* with which $x$ is compared, and row $i$ of $W_2$ is the *value* that is added in
-proportion to the match:
+The first pattern gives 1 + 1 − 1 = 1. The second gives 0 + 1 − 1 = 0. So the network
+adds once the first vector and zero times the second, and *dog* goes on with (1, 0, 1,
+1). What about a noun without *the*? It gives 1 + 0 − 1 = 0, so nothing is added. And a
+token that is neither, with no *the* before it, gives −1. But you do not want to add
+something a negative number of times, only because its pattern does not fit. So an
+**activation function** $f$ follows, here the ReLU, $f(z) = \max(0, z)$.
 
-$$\operatorname{FFN}(x) = \sum_{i=1}^{F} f\big(x \cdot w^{(1)}_i + b_{1,i}\big) \,
-    w^{(2)}_i + b_2$$
+In a real network nobody writes down the patterns. They are the columns of a matrix
+$W_1$, what they add are the rows of a matrix $W_2$, and both are learned. There are
+$F$ of them, usually four times as many as features ([@vaswani2017attention, §3.3, eq.
+2]):
 
-That resembles attention over $F$ learned keys and values; without a softmax, any number
-of patterns can be active. Geva et al. ([-@geva2021transformer]) found many readable
-patterns in trained models.
+$$\operatorname{FFN}(x) = f(x W_1 + b_1) \, W_2 + b_2
+    = \sum_{i=1}^{F} f\big(x \cdot w^{(1)}_i + b_{1,i}\big) \, w^{(2)}_i + b_2$$
 
-An activation function decides from a hidden feature alone how much of it passes. In a
-**gated** network a second projection of $x$ takes part in the decision:
+**Why the activation function?** Try to do without it. Then you can multiply the two
+matrices and have a single one, and nothing can depend on two conditions *together*.
+
+**A memory.** The right side looks like attention: a pattern is a *key*, and what it
+adds is a *value*. But keys and values are learned here, and without a softmax any
+number of patterns can fit at once. Geva et al. ([-@geva2021transformer]) found many
+readable patterns in trained models. For example, some answer to texts about a certain
+subject. Much of what a Transformer knows is stored here: with $F = 4C$ the network has
+$8 C^2$ weights, and attention $4 C^2$, so two thirds of a layer are here.
+
+**Gates.** So far a hidden feature decides alone how much of it passes. We can let a
+second projection decide, too. In a **gated** network both are multiplied, feature by
+feature ($\otimes$):
 
 $$\operatorname{FFN}_{\text{gated}}(x)
     = \big(f(x W_1 + b_1) \otimes (x V + c)\big) \, W_2 + b_2$$
 
-where $\otimes$ multiplies feature by feature. Shazeer ([-@shazeer2020glu, §2, eq. 4 to
-6]) compared the five gated networks of the table below, without biases, and found lower
-perplexities than with ReLU or GELU at an equal number of parameters.
+Shazeer ([-@shazeer2020glu, §2, eq. 4 to 6]) compared the five gated networks of the
+[table below](#variants), without biases. At an equal number of parameters all of them
+did better than ReLU or GELU. You find them in most models of today.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
 | $x$ | `x` | `[T, B, C]` | vectors, each transformed alone |
-| $W_1$, $b_1$ | `layer1.weight`, `.bias` | `[F, C]`, `[F]` | first layer (transposed) |
+| $W_1$, $b_1$ | `layer1.weight`, `.bias` | `[F, C]`, `[F]` | patterns, transposed |
 | $V$, $c$ | `linear_v.weight`, `.bias` | `[F, C]`, `[F]` | gate |
-| $W_2$, $b_2$ | `layer2.weight`, `.bias` | `[C, F]`, `[C]` | second layer |
+| $W_2$, $b_2$ | `layer2.weight`, `.bias` | `[C, F]`, `[C]` | what they add |
 | $f$ | `activation` | | activation function |
 """
 
@@ -75,13 +92,12 @@ class FeedForward(nn.Module):
         bias_gate: bool = True,
     ) -> None:
         r"""
-        * `d_model` is the number of features of a position, $C$
-        * `d_ff` is the number of hidden features, $F$
-        * `dropout` is the dropout probability of the hidden features
-        * `activation` is the activation function $f$, a module or a function; `None` is
-          `nn.ReLU()`
-        * `is_gated` adds the gate
-        * `bias1`, `bias2` and `bias_gate` are whether there are $b_1$, $b_2$ and $c$
+        * `d_model`: features of a token, $C$
+        * `d_ff`: hidden features, or patterns, $F$
+        * `dropout`: probability that a hidden feature is dropped in training
+        * `activation`: the function $f$, a module or a function; `None` is `nn.ReLU()`
+        * `is_gated`: whether there is a gate
+        * `bias1`, `bias2`, `bias_gate`: whether there are $b_1$, $b_2$ and $c$
         """
         super().__init__()
         check_sizes(d_model=d_model, d_ff=d_ff)
@@ -96,8 +112,7 @@ class FeedForward(nn.Module):
                 "as nn.GELU(), or None for nn.ReLU()"
             )
 
-        # The names are those of checkpoints of version 0.5.1; `linear_v` exists only
-        # with a gate.
+        # From features to patterns, and back to features.
         self.layer1 = nn.Linear(d_model, d_ff, bias=bias1)
         self.layer2 = nn.Linear(d_ff, d_model, bias=bias2)
         self.dropout = nn.Dropout(dropout)
@@ -108,12 +123,13 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "*axes C"]) -> Float[Tensor, "*axes C"]:
         "`x` has shape `[T, B, C]`, or any other that ends in $C$; so has the result."
-        # Hidden features, `[T, B, F]`. All positions share the weights.
+        # How well does each pattern fit? `[T, B, F]`. All tokens share the weights, so
+        # what the network learns at one position serves at all others.
         hidden = self.activation(self.layer1(x))
         if self.is_gated:
             hidden = hidden * self.linear_v(x)
 
-        # Dropout of hidden features is dropout of whole patterns.
+        # Add up what the patterns say. Dropout leaves out whole patterns.
         output: Tensor = self.layer2(self.dropout(hidden))
         return output
 
@@ -122,9 +138,9 @@ class SquaredReLU(nn.Module):
     r"""
     ## Squared ReLU
 
-    $f(z) = \max(0, z)^2$. So et al. ([-@so2021primer]) searched for better transformers
-    automatically, and this was the simplest modification that helped at every size they
-    tried.
+    $f(z) = \max(0, z)^2$. So et al. ([-@so2021primer]) let a program search for better
+    Transformers. Of all that it found, this was the simplest change that helped at
+    every size.
     """
 
     def forward(self, x: Float[Tensor, "*axes"]) -> Float[Tensor, "*axes"]:
@@ -145,8 +161,8 @@ class SquaredReLU(nn.Module):
 # | SwiGLU | $z \, \sigma(z)$ | `nn.SiLU()` | `True` |
 #
 # $\sigma$ is the logistic function, and $\Phi$ the distribution function of the
-# standard normal distribution. A gated network has three matrices: to have as many
-# parameters as a plain one with $F = 4C$, it gets two thirds of the hidden features.
+# standard normal distribution. A gated network has three matrices instead of two. So if
+# you want as many parameters, give it two thirds of the hidden features:
 #
 # ```python
 # from torch import nn

@@ -7,12 +7,22 @@ summary: >
 paper: https://arxiv.org/abs/1607.06450
 ---
 
-A layer is trained on the outputs of the layer below, whose scale changes as that layer
-learns. **Layer normalisation** ([@ba2016layer]) removes this dependence: it shifts and
-scales each vector so that its features have mean 0 and variance 1. Batch normalisation
-uses the examples of a batch for that, so the output for one sequence depends on the
-others, and training and inference differ. Here each vector is normalised alone (eq. 3,
-and $\epsilon$):
+A layer learns to work with the outputs of the layer below. But that one learns too, and
+its outputs change their size while it does. How can we build on such ground? **Layer
+normalisation** ([@ba2016layer]) gives every vector the same size, whatever comes.
+
+Take a token with the features (2, 0, 4, 2) and do it by hand. The mean is 2. Subtract
+it and get (0, −2, 2, 0). The mean of the squares is 2, the variance. Divide by its
+root, 1.414, and get (0, −1.414, 1.414, 0). Now take a vector a hundred times as large,
+(200, 0, 400, 200). You get the same result, because mean and root grow by the same
+factor. Only the *pattern* of the features is left, and its mean is 0 and its variance
+1.
+
+Is that too strict? A layer may need, for example, one feature that is larger than the
+others. So each feature has a learned **gain** $g$ and a learned **bias** $b$, which
+start at 1 and 0. With the gains (1, 1, 2, 1) and the biases (0, 0, 0, 1) our example
+becomes (0, −1.414, 2.828, 1). In formulas (eq. 3 of the paper, and a small $\epsilon$
+that avoids a division by zero):
 
 \begin{align}
 \mu &= \frac{1}{C} \sum_{i=1}^{C} x_i \\
@@ -21,10 +31,15 @@ and $\epsilon$):
 \operatorname{LayerNorm}(x) &= g \otimes \hat{x} + b
 \end{align}
 
-The gain $g$ and the bias $b$ are learned, one number each per feature, and start at 1
-and 0. In a transformer there is one normalisation for each sub-layer. Its position,
-before the sub-layer (pre-norm) or after the residual sum (post-norm), decides how
-gradients flow; [the models](models.py) have both. [RMSNorm](modern.py) omits the mean.
+**Why each vector alone?** You may know *batch* normalisation, which takes mean and
+variance over the examples of a batch. Then the output for one text depends on the other
+texts of the batch, and a model that writes has no batch at all. Here you need nothing
+but the vector itself, so training and writing are the same.
+
+In a Transformer each sub-layer has a normalisation of its own. Does it stand before the
+sub-layer (pre-norm) or after the sum (post-norm)? That decides how gradients flow, and
+[the models](models.py#TransformerLayer.residual) have both. [RMSNorm](modern.py) leaves
+the mean out.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
@@ -50,10 +65,10 @@ class LayerNorm(nn.Module):
     r"""
     ## Layer normalisation
 
-    Arguments, parameter names and results are those of `torch.nn.LayerNorm`, so that
-    checkpoints can be exchanged. The models use PyTorch's fused module: on one CPU core
-    its forward and backward pass took a tenth of the time of this one (1,024 vectors of
-    512 features). This one is for reading and modifying.
+    Arguments, parameter names and results are those of `torch.nn.LayerNorm`, so you can
+    exchange checkpoints. Our models use PyTorch's module, which computes all of this in
+    one go. On one CPU core its forward and backward pass took a tenth of the time of
+    this one (1,024 vectors of 512 features). This one is for reading and changing.
     """
 
     def __init__(
@@ -64,11 +79,11 @@ class LayerNorm(nn.Module):
         bias: bool = True,
     ) -> None:
         r"""
-        * `normalized_shape` is the number of features, $C$, or the sizes of the last
+        * `normalized_shape`: the number of features, $C$, or the sizes of the last
           axes if mean and variance are those of several
-        * `eps` is $\epsilon$, 0 or more
-        * `elementwise_affine` is whether there are $g$ and $b$
-        * `bias` is whether there is $b$ beside $g$
+        * `eps`: $\epsilon$, 0 or more
+        * `elementwise_affine`: whether there are $g$ and $b$
+        * `bias`: whether there is $b$ beside $g$
         """
         super().__init__()
         if not isinstance(normalized_shape, Sequence):
@@ -108,22 +123,23 @@ class LayerNorm(nn.Module):
         check_last_axes(x, *self.normalized_shape)
         axes = tuple(range(-len(self.normalized_shape), 0))
 
-        # 16 bits are not enough for a sum of squares: in float16 the square of 256 is
-        # infinite, and bfloat16 has 8 bits of precision.
+        # Why 32 bits at least? In float16 the square of 256 is infinite already, and
+        # bfloat16 has only 8 bits of precision.
         wide = x if x.dtype == torch.float64 else x.float()
 
-        # $\mu$, one number per vector, `[T, B, 1]`.
+        # One mean for each vector, 2 in the example. `[T, B, 1]`.
         mean = wide.mean(axes, keepdim=True)
         centred = wide - mean
 
-        # $\sigma^2$, `[T, B, 1]`, divided by $C$: the $C - 1$ of statistics estimates
-        # the variance of a population from a sample, but here the $C$ features *are*
-        # the population.
+        # The mean of the squares, 2 again, `[T, B, 1]`. Statistics often divides by $C
+        # - 1$, to estimate the variance of a population from a sample. But here the $C$
+        # features *are* the population.
         variance = centred.square().mean(axes, keepdim=True)
 
-        # $\hat{x}$. With $\epsilon$ under the root, a vector of equal features becomes
-        # zero, and its gradient is finite: the derivative of $\sqrt{z}$ is infinite at
-        # zero, so that $\sqrt{\sigma^2} + \epsilon$ would give a nan there.
+        # What if all features are equal? Then the variance is 0, and with $\epsilon$
+        # *under* the root the result is 0, with a finite gradient. Beside the root it
+        # would not do: the slope of $\sqrt{z}$ is infinite at zero, and you would get
+        # NaN.
         normalised = centred / torch.sqrt(variance + self.eps)
 
         if self.weight is not None:
@@ -148,9 +164,10 @@ class LayerNorm(nn.Module):
 #     \left( \gamma - \overline{\gamma} - \hat{x} \, \overline{\gamma \otimes \hat{x}}
 #     \right)$$
 #
-# Adding a constant to all features, or multiplying them by one, does not change the
-# output, so the mean and the component along $\hat{x}$ are removed from $\gamma$. If
-# $x$ is twice as large, its gradient is half as large.
+# Why two terms that are taken off? If you add a constant to all features, or multiply
+# them by one, the output stays the same. So the gradient has nothing to say in these
+# two directions: its mean and its part along $\hat{x}$ are removed. And if $x$ is
+# twice as large, its gradient is half as large.
 #
 # ## Differences from the paper
 #

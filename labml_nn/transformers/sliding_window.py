@@ -6,22 +6,23 @@ summary: >
   slides by half its length, exactly, at a constant cost per token.
 ---
 
-A transformer was trained on sequences of `max_len` tokens, and generates token number
-`max_len + 1`. Which tokens may it attend to? There are three common answers:
+A Transformer has been trained on texts of `max_len` tokens, for example 8. Now it
+writes token number 9. Which tokens may it look at? There is no room for all of them. We
+have three choices.
 
-**Recompute.** Take the last `max_len` tokens as a sequence of their own. This matches
-training exactly, but all tokens move up by one position each time, so each new token
-costs a forward pass over the whole context.
+**Read again.** Take the last 8 tokens as a text of their own. This is exactly what the
+model was trained for. But all tokens move up by one position each time, so everything
+that you have computed is void, and each new token costs a pass over the whole context.
 
-**Evict.** Drop the oldest entry of the [cache](mha.py) and let positions count on. This
-is cheap, but the model was never trained on later positions, nor on keys computed when
-dropped tokens were still visible. Models degrade badly as soon as the first tokens
-leave the cache, where many heads put their attention when they have nothing else to
-attend to ([@xiao2023efficient]).
+**Throw away.** Drop the oldest entry of the [cache](mha.py#KVCache), and let positions
+count on. This is cheap. But the model has never seen such positions, nor keys that were
+computed when the dropped tokens were still there. In fact models break down as soon as
+the *first* tokens leave the cache. Many heads attend to these when they have nothing
+else to look at ([@xiao2023efficient]).
 
-**Slide by halves**, which is implemented here. When the context is full, its older half
-is dropped, the newer half is read *once* as a sequence that starts at position 0, and
-the context grows again. With `max_len = 8`:
+**Slide by halves.** This is what we do here. When the context is full, drop its older
+half. Read the newer half *once* more, as a text that begins at position 0. Then there
+is room again for as many tokens:
 
 ```text
  t = 0 … 7     0 1 2 3 4 5 6 7
@@ -31,19 +32,23 @@ the context grows again. With `max_len = 8`:
  t = 12                        8 9 10 11 12
 ```
 
-Let $W$ be `max_len` and $h = \lfloor W / 2 \rfloor$ (1 if $W = 1$). The context of
-token $t$ begins at
+Let us see what that costs. Between token 8 and token 12 four new tokens come, and four
+old ones are read again, in one parallel pass. So each token is read twice, and not 8
+times as in the first way. The price is that a token may see less: token 8 sees 5 tokens
+with itself, and token 11 sees all 8.
+
+In general let $W$ be `max_len` and $h = \lfloor W / 2 \rfloor$ (1 if $W = 1$). The
+context of token $t$ begins at
 
 $$s(t) = h \cdot \max\left(0, \left\lfloor \frac{t - W}{h} \right\rfloor + 1\right)$$
 
-and the properties follow from this definition:
+From this you can read off what you may rely on:
 
-* **Exact.** The output at token $t$ equals that of a forward pass over the sequence
-  $w_{s(t)}, \dots, w_t$ alone, however it is cut into calls.
-* **Positions** stay between 0 and $W - 1$, the range of training.
-* **Constant cost per token.** After every $h$ new tokens, $W - h$ old ones are read
-  again, in one parallel pass: each token is read twice, instead of $W$ times.
-* **The price:** a token sees between $W - h + 1$ and $W$ tokens, itself included.
+* **Exact.** The output at token $t$ is that of a forward pass over the text
+  $w_{s(t)}, \dots, w_t$ alone, however you cut it into calls.
+* **Known positions.** They stay between 0 and $W - 1$, as in training.
+* **Constant cost.** After every $h$ new tokens, $W - h$ old ones are read again.
+* **The price.** A token sees between $W - h + 1$ and $W$ tokens, itself included.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
@@ -73,12 +78,12 @@ class SlidingWindow(NamedTuple):
     r"""
     ## State of a context
 
-    A value that is never modified: you can continue from the same state several times.
+    Nothing changes a state. So you can continue from the same one several times.
 
-    * `tokens` are the tokens in the context, `[S, B]`, needed when the context slides
-    * `real` is `False` where a token is padding, `[S, B]`
-    * `layers` holds the keys and values of each layer, `[S, B, H, D]`; it is empty
-      right after sliding, when the remaining tokens have to be read again
+    * `tokens`: the tokens in the context, `[S, B]`. We need them when it slides
+    * `real`: `False` where a token is padding, `[S, B]`
+    * `layers`: the keys and values of each layer, `[S, B, H, D]`; empty right after
+      sliding, when the remaining tokens have to be read again
     """
 
     tokens: Int[Tensor, "S B"]
@@ -108,14 +113,14 @@ def run_in_window(
     r"""
     ## Forward pass with a sliding context
 
-    * `run` computes the features of new tokens and appends their keys and values to one
-      cache per layer
-    * `tokens` continue where `window` ends, `[T, B]`
-    * `window` is the state that the previous call returned, `None` at the beginning
-    * `n_layers` is the number of caches, $L$
-    * `max_len` is the length of the context, $W$
-    * `padding_token` may occur anywhere in `tokens`. It takes up no position, and
-      `real` tells `run` to mask it; but it does take up room in the context
+    * `run`: computes the features of new tokens, and appends their keys and values to
+      one cache for each layer
+    * `tokens`: continue where `window` ends, `[T, B]`
+    * `window`: the state that the previous call returned, `None` at the beginning
+    * `n_layers`: the number of caches, $L$
+    * `max_len`: the length of the context, $W$
+    * `padding_token`: may be anywhere in `tokens`. It takes up no position, and `real`
+      tells `run` to mask it. But it does take up room in the context
 
     Returns features for each token, `[T, B, C]`, and the new state, detached.
     """
@@ -128,20 +133,20 @@ def run_in_window(
 
     outputs = []
     while tokens.shape[0]:
-        # The newer half of a full context, without keys and values: their positions
-        # have changed.
+        # If the context is full, we keep its newer half. Its keys and values are void,
+        # because the positions have changed.
         if window.tokens.shape[0] == max_len:
             half = max(1, max_len // 2)
             window = SlidingWindow(window.tokens[half:], window.real[half:], ())
 
-        # As many new tokens as there is room for.
+        # We take as many new tokens as there is room for.
         old, length = window.tokens.shape[0], tokens.shape[0]
         room = length if old + length <= max_len else max_len - old
         new, is_real = tokens[:room], real[:room]
         tokens, real = tokens[room:], real[room:]
 
         # After sliding, the remaining old tokens are read in the same pass, before the
-        # new ones; their outputs are dropped.
+        # new ones. We do not need their outputs.
         first = old if window.layers else 0
         past = window.layers or ((None, None),) * n_layers
         window = SlidingWindow(

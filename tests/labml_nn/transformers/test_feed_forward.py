@@ -1,10 +1,15 @@
 """The feed-forward network: values, variants, names of parameters and errors."""
 
+import ast
+import re
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from labml_nn.transformers import feed_forward
 from labml_nn.transformers.feed_forward import FeedForward, SquaredReLU
 
 T, B, C, HIDDEN = 5, 2, 12, 28
@@ -65,3 +70,23 @@ def test_dropout_is_on_the_hidden_features(x):
     ffn = FeedForward(C, HIDDEN, dropout=1.0)
     torch.testing.assert_close(ffn(x), ffn.layer2.bias.expand(T, B, C))
     assert not torch.allclose(ffn.eval()(x), ffn.layer2.bias.expand(T, B, C))
+
+
+def test_the_worked_example_of_the_page():
+    page = Path(feed_forward.__file__).read_text(encoding="utf-8")
+    rows = re.findall(r"^\| a (noun|verb) after .*?\| (\(.*?\)) \| −(\d) \| (\(.*?\)),", page, re.M)
+    weights, values = (
+        torch.tensor([ast.literal_eval(row[i].replace("−", "-")) for row in rows]).float()
+        for i in (1, 3)
+    )
+    network = FeedForward(4, 2, dropout=0.0, bias2=False)
+    with torch.no_grad():
+        network.layer1.weight.copy_(weights)
+        network.layer1.bias.copy_(-torch.tensor([float(row[2]) for row in rows]))
+        network.layer2.weight.copy_(values.T)
+        dog = torch.tensor([1.0, 0, 1, 0])
+        assert network.layer1(dog).tolist() == [1, 0]
+        assert (dog + network(dog)).tolist() == [1, 0, 1, 1]
+        # A noun without an article, and neither a noun nor a verb.
+        assert network.layer1(torch.tensor([1.0, 0, 0, 0])).tolist() == [0, -1]
+        assert network.layer1(torch.zeros(4)).tolist() == [-1, -1]

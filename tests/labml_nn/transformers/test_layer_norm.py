@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from labml_nn.transformers import layer_norm
 from labml_nn.transformers.layer_norm import LayerNorm
 from labml_nn.transformers.modern import RMSNorm
 
@@ -104,3 +105,18 @@ def test_inputs_of_another_width(norm):
     """One feature would be broadcast to all; PyTorch's modules raise as well."""
     with pytest.raises(ValueError, match=r"`x` has shape \[3, 2, 1\]; expected \[..., "):
         norm(torch.randn(3, 2, 1))
+
+
+def test_the_worked_example_of_the_page():
+    norm, x = LayerNorm(4, eps=0.0), torch.tensor([2.0, 0, 4, 2])
+    expected = torch.tensor([0, -1.414, 1.414, 0])
+    torch.testing.assert_close(norm(x), expected, rtol=0, atol=5e-4)
+    torch.testing.assert_close(norm(100 * x), expected, rtol=0, atol=5e-4)
+    with torch.no_grad():
+        norm.weight.copy_(torch.tensor([1.0, 1, 2, 1]))
+        norm.bias.copy_(torch.tensor([0.0, 0, 0, 1]))
+    expected = torch.tensor([0, -1.414, 2.828, 1])
+    torch.testing.assert_close(norm(x), expected, rtol=0, atol=5e-4)
+    page = " ".join(layer_norm.__doc__.split())
+    for said in ("(2, 0, 4, 2)", "(0, −1.414, 1.414, 0)", "(0, −1.414, 2.828, 1)"):
+        assert said in page
