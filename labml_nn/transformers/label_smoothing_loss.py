@@ -7,17 +7,31 @@ summary: >
 paper: https://arxiv.org/abs/1512.00567
 ---
 
-Cross entropy with the right token as the target is lowest at a predicted probability of
-exactly one, and no finite logits reach it. Training keeps increasing the differences
-between logits, and the model becomes overconfident. **Label smoothing**
-([@szegedy2015rethinking, §7]) is a regularisation: the target gives the right token
-$1 - \varepsilon$ and distributes $\varepsilon$ over the wrong ones. The original
-transformer was trained with $\varepsilon = 0.1$, which made its perplexity worse, but
-its accuracy and BLEU score better ([@vaswani2017attention, §5.4]).
+You train a model to predict the next word. After *the dog* the right one is *sleeps*,
+and your model gives it the probability 0.9. Are you content? Cross entropy is not. The
+loss falls until the probability is exactly 1. But a softmax never reaches 1 with finite
+logits, so training pulls the logit of *sleeps* up and up. The model becomes surer of
+itself than it has reason to be. After all, we would have accepted *barks*, too.
 
-The loss is the Kullback–Leibler divergence from the target distribution $q$ to the
-prediction $p$, summed over the tokens. It is zero where $p = q$, and positive
-otherwise; without smoothing it is the cross entropy:
+**Label smoothing** ([@szegedy2015rethinking, §7]) asks for less. The right word should
+get $1 - \varepsilon$, and the others share $\varepsilon$. For example, take
+$\varepsilon = 0.1$ and four words:
+
+| word | without smoothing | with smoothing |
+|:--|--:|--:|
+| sleeps | 1 | 0.9 |
+| barks | 0 | 0.0333 |
+| the | 0 | 0.0333 |
+| dog | 0 | 0.0333 |
+
+Now 0.9 is the best that the model can do, and the logits stay finite: *sleeps* need
+only be $\ln(0.9 / 0.0333) = 3.3$ larger than the others. The first Transformer was
+trained with $\varepsilon = 0.1$. Its perplexity got worse, because it was less sure.
+But its translations got better ([@vaswani2017attention, §5.4]).
+
+How far is the prediction $p$ from what we ask for, which we call $q$? The loss is the
+Kullback–Leibler divergence, summed over the tokens. It is zero if $p = q$, and positive
+otherwise. Without smoothing it is the cross entropy:
 
 $$\mathcal{L} = \sum_{t, b} \sum_v q_{tbv} \left( \log q_{tbv} - \log p_{tbv} \right)$$
 
@@ -58,10 +72,10 @@ class LabelSmoothingLoss(nn.Module):
         smoothing: float = 0.0,
     ) -> None:
         r"""
-        * `size` is the number of tokens in the vocabulary, $V$
-        * `padding_idx` is the padding token, which is never a target and has a target
-          probability of zero; `None` if there is none
-        * `smoothing` is $\varepsilon$, at least 0 and less than 1
+        * `size`: number of tokens in the vocabulary, $V$
+        * `padding_idx`: the padding token, which is never a target and gets no share;
+          `None` if there is none
+        * `smoothing`: $\varepsilon$, at least 0 and less than 1
         """
         super().__init__()
         check_sizes(size=size)
@@ -101,8 +115,9 @@ class LabelSmoothingLoss(nn.Module):
         \end{cases}
         $$
 
-        with $V - 1$ in place of $V - 2$ without padding. Where the target itself is
-        padding, $q$ is zero. This table is for looking at; `forward` does not make it.
+        Without padding it is $V - 1$ in place of $V - 2$. Where the target itself is
+        padding, $q$ is zero. You can look at this table, but `forward` does not need
+        it.
         """
         shape = (*target.shape, self.size)
         q = torch.full(shape, self.share, dtype=dtype, device=target.device)
@@ -126,9 +141,9 @@ class LabelSmoothingLoss(nn.Module):
         r"""
         ### Loss
 
-        * `x` holds log-probabilities, `[T, B, V]` or with any other axes before the
-          last: the `log_softmax` of the logits
-        * `target` holds the right tokens, with the shape of `x` without its last axis
+        * `x`: log-probabilities, the `log_softmax` of the logits, `[T, B, V]` or with
+          any other axes before the last
+        * `target`: the right tokens, with the shape of `x` without its last axis
 
         Returns the sum over all targets.
         """
@@ -146,17 +161,18 @@ class LabelSmoothingLoss(nn.Module):
         check_log_probabilities(x)
         self._target = target
 
-        # $q$ has only two values other than zero. So the cross entropy needs no table
-        # of the size of the logits: $-\sum_v q_v \log p_v =
-        # -(1 - \varepsilon - s) \log p_y - s \sum_{v \ne \text{padding}} \log p_v$.
+        # Do we need the whole table $q$? No. It has only two values other than zero:
+        # $-\sum_v q_v \log p_v = -(1 - \varepsilon - s) \log p_y - s \sum_{v \ne
+        # \text{padding}} \log p_v$.
         right = x.gather(-1, target.long().unsqueeze(-1)).squeeze(-1)
         loss = -(self.confidence - self.share) * right
 
         # The negative entropy $\sum_v q_v \log q_v$ makes zero the lowest loss.
         loss = loss + self.confidence * math.log(self.confidence)
 
-        # The column of padding is left out of the sum, and not subtracted afterwards:
-        # $\log p$ may be $-\infty$ there, and $\infty - \infty$ is not a number.
+        # We leave the column of padding out of the sum, and do not subtract it
+        # afterwards. There $\log p$ may be $-\infty$, and $\infty - \infty$ is not a
+        # number.
         if self.share:
             padding = self.size if self.padding_idx is None else self.padding_idx
             others = x[..., :padding].sum(-1) + x[..., padding + 1 :].sum(-1)

@@ -8,11 +8,11 @@ summary: >
 paper: https://arxiv.org/abs/2104.09864
 ---
 
-Language models have kept the architecture of the first transformer and replaced nearly
-all of its components. Most of today's models share four replacements, each usable
-without the others and a small change of a component that has its own page: [positional
-encoding](positional_encoding.py), [layer normalisation](layer_norm.py), [multi-head
-attention](mha.py) and the [feed-forward network](feed_forward.py).
+If you open the code of a language model of today, you find the Transformer of 2017. But
+nearly every part in it has been exchanged. Four of the new parts are in most models,
+and you can use each without the others. They are small changes of parts that you know:
+[positional encoding](positional_encoding.py), [layer normalisation](layer_norm.py),
+[multi-head attention](mha.py) and the [feed-forward network](feed_forward.py).
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
@@ -47,28 +47,36 @@ from labml_nn.transformers.mha import (
 
 # ## Rotary positions (RoPE)
 #
-# An absolute encoding is added to the embeddings, and every layer has to recover the
-# distance of two tokens from their sums. *Rotary position embeddings*
-# ([@su2021roformer]) act where the distance matters, on queries and keys. Two features
-# of a query are a point in the plane: rotate it by the angle $p \, \omega$ at position
-# $p$, and the key at position $s$ by $s \, \omega$. A dot product does not change when
-# both vectors are rotated by the same angle, so only the difference of the angles
-# counts (§3.2.2, eq. 16):
+# The sinusoids are added once, at the bottom, and each layer has to find out the
+# distance of two tokens for itself. Could we tell attention the distance directly?
+# *Rotary position embeddings* ([@su2021roformer]) do it with a trick that needs no
+# parameters.
+#
+# Take a query and a key with two features each, both (1, 0). Two features are a point
+# in the plane. Now turn each by its position in radians. The query at position 3
+# becomes $(\cos 3, \sin 3) = (-0.99, 0.14)$, and the key at position 1 becomes $(\cos
+# 1, \sin 1) = (0.54, 0.84)$. Their dot product is −0.42. Now move both by four, to
+# positions 7 and 5. You get $(0.75, 0.66)$ and $(0.28, -0.96)$, and the dot product is
+# −0.42 again. In fact it is $\cos 2$, because the positions differ by 2. If you turn
+# two vectors by the same angle, their dot product stays the same. So only the
+# *difference* of the angles counts (§3.2.2, eq. 16). With $R_p$ for the rotation by $p$
+# positions,
 #
 # $$(R_p \, q) \cdot (R_s \, k) = q \cdot R_{s - p} \, k$$
 #
-# As in the sinusoidal encoding there is one frequency per pair of features,
-# since a single one is periodic (eq. 15, where the paper writes $\theta_i$):
+# One angle is not enough, since it comes round after six positions. So there is one
+# frequency for each pair of features, as there is one clock hand in the sinusoids (eq.
+# 15, where the paper writes $\theta_i$):
 #
 # $$\omega_i = 10000^{-2 i / d_k}, \qquad i = 0, \dots, d_k / 2 - 1$$
 #
 # ![What two of the eight pairs contribute to the score of two equal vectors, and the
 # mean of all.](figure:modern.distances)
 #
-# The fast pairs resolve neighbouring positions. The slow ones hardly move within a
-# context, so they compare the contents of tokens at any distance. Values are not
-# rotated: their average should tell *what* was found. Nothing is learned, and a rotated
-# key stays valid in the KV cache.
+# The fast pairs tell neighbours apart. The slow ones hardly turn within a text, so they
+# compare what the tokens *are*, at any distance. Do we turn the values, too? No. Their
+# average should tell what was found, and not where. And a turned key never changes
+# again, so it stays valid in the KV cache.
 
 
 def rotate(
@@ -77,23 +85,23 @@ def rotate(
     r"""
     ### Rotation
 
-    Feature $i$ and feature $i + d_k/2$ are the coordinates of point $i$:
+    Which two features make a point? Here it is feature $i$ and feature $i + d_k/2$:
 
     \begin{align}
     x'_i &= x_i \cos \alpha_i - x_{i + d_k/2} \sin \alpha_i \\
     x'_{i + d_k/2} &= x_i \sin \alpha_i + x_{i + d_k/2} \cos \alpha_i
     \end{align}
 
-    This is the product with a block-diagonal matrix, without its zeros (eq. 34).
+    It is the product with a block-diagonal matrix, without its zeros (eq. 34).
 
-    * `x` holds queries or keys, `[T, B, H, D]`
-    * `positions` are those of `x`, `[T, B]`, or `[T, 1]` for all sequences
-    * `base` is the 10,000 of the formula
+    * `x`: queries or keys, `[T, B, H, D]`
+    * `positions`: those of `x`, `[T, B]`, or `[T, 1]` for all sequences
+    * `base`: the 10,000 of the formula
 
     Returns the shape and dtype of `x`.
     """
-    # In 32 bits an angle of thousands of radians would be inexact (but Apple's GPUs
-    # have no 64-bit numbers). Sine and cosine need 32, also for 16-bit queries.
+    # An angle may be thousands of radians. In 32 bits it would not be exact, so we take
+    # 64 (which Apple's GPUs do not have). For sine and cosine 32 bits are enough.
     wide = torch.float32 if x.device.type == "mps" else torch.float64
     even = torch.arange(0, x.shape[-1], 2, dtype=wide, device=x.device)
     frequencies = torch.exp(-even * math.log(base) / x.shape[-1])
@@ -110,13 +118,13 @@ class RotaryMultiHeadAttention(MultiHeadAttention):
     r"""
     ### Self-attention with rotary positions
 
-    A `MultiHeadAttention` that rotates queries and keys, with the same parameters,
-    arguments (`sizes` are the other keyword arguments) and errors, and
+    A `MultiHeadAttention` that turns its queries and keys. Parameters, arguments
+    (`sizes` are the other keyword arguments) and errors are the same, and
 
-    * `base` is the 10,000 in the frequencies, more than 1. Models with long contexts
-      use a larger one, so that the slow pairs stay slow
+    * `base`: the 10,000 in the frequencies, more than 1. Models with long contexts use
+      a larger one, so that the slow pairs stay slow
 
-    Besides, raises `ValueError` if $d_k$ is odd.
+    An odd $d_k$ is a `ValueError`, too.
     """
 
     def __init__(
@@ -163,8 +171,7 @@ class RotaryMultiHeadAttention(MultiHeadAttention):
         query = rotate(query, positions, self.base)
         key = rotate(key, positions, self.base)
 
-        # From here on it is `MultiHeadAttention`. The cache stores rotated keys, whose
-        # positions never change.
+        # From here on it is `MultiHeadAttention`. The cache keeps turned keys.
         if cache is not None:
             key, value = cache.append(key, value)
         if mask is not None:
@@ -185,33 +192,35 @@ def check_pairs(d_k: int) -> None:
 
 # ## RMSNorm
 #
-# Layer normalisation does two things: it subtracts the mean of the features, and
-# divides by their standard deviation. Zhang and Sennrich ([-@zhang2019root]) omit the
-# first, and find that models train as well. What remains is a division by the **root
-# mean square**:
+# [Layer normalisation](layer_norm.py) does two things. It subtracts the mean of the
+# features, and it divides by their standard deviation. Do we need both? Zhang and
+# Sennrich ([-@zhang2019root]) left the first one out, and their models learned as well.
+# What is left is a division by the **root mean square**. For example, the squares of
+# (2, 0, 4, 2) have the mean 6, whose root is 2.449. So you get (0.816, 0, 1.633,
+# 0.816). In formulas,
 #
 # \begin{align}
 # \operatorname{RMS}(x) &= \sqrt{\frac{1}{C} \sum_{i=1}^{C} x_i^2 + \epsilon} \\
 # \operatorname{RMSNorm}(x) &= g \otimes \frac{x}{\operatorname{RMS}(x)}
 # \end{align}
 #
-# The result keeps the direction of $x$ and has the length $\sqrt{C}$, apart from the
-# gains $g$. Layer normalisation first removes the component along $(1, \dots, 1)$,
-# which is a direction like any other in a learned space.
+# The result points in the direction of $x$ and has the length $\sqrt{C}$, before the
+# gains $g$. Layer normalisation removes the direction $(1, \dots, 1)$ first. But in
+# features that are learned this is a direction like any other.
 
 
 class RMSNorm(nn.Module):
     r"""
     ### Root mean square normalisation
 
-    Arguments, parameter names and results are those of `torch.nn.RMSNorm`, so that
-    checkpoints can be exchanged.
+    Arguments, parameter names and results are those of `torch.nn.RMSNorm`, so you can
+    exchange checkpoints.
     """
 
     def __init__(self, d_model: int, eps: float = 1e-5) -> None:
         r"""
-        * `d_model` is the number of features, $C$
-        * `eps` is $\epsilon$, more than 0
+        * `d_model`: number of features, $C$
+        * `eps`: $\epsilon$, more than 0
         """
         super().__init__()
         check_sizes(d_model=d_model)
@@ -242,19 +251,25 @@ class RMSNorm(nn.Module):
 
 # ## QK-norm
 #
-# The score of a query and a key is $q \cdot k = |q| \, |k| \cos \angle(q, k)$: how well
-# the two match, and how long they are. Nothing bounds the lengths. When they grow in
-# training, the softmax saturates, its gradients vanish, and at large learning rates
-# training becomes unstable. Dividing by $\sqrt{d_k}$ helps only as long as the features
-# have variance 1. Henry et al. ([-@henry2020query]) normalise the queries and keys of
-# each head, and leave sharpness to one learned number $\alpha$:
+# Take the query (3, 4) and the key (4, 3). Their dot product is 24. If you double both,
+# it is 96. But do they fit four times as well? No, they point in the same directions as
+# before. A score mixes two things, how well two vectors fit and how long they are: $q
+# \cdot k = |q| \, |k| \cos \angle(q, k)$. Here the lengths are 5 and 5, and the cosine
+# is 0.96.
+#
+# That is a problem, because nothing bounds the lengths. When they grow in training, the
+# softmax gives nearly all weight to one key, its gradients vanish, and with a large
+# learning rate training breaks down. Dividing by $\sqrt{d_k}$ helps only as long as the
+# features have variance 1. So Henry et al. ([-@henry2020query]) normalise the queries
+# and keys of each head. How sharp the weights are is left to one learned number
+# $\alpha$:
 #
 # $$e_{ts} = \alpha \; \frac{q_t}{|q_t|} \cdot \frac{k_s}{|k_s|}$$
 #
-# We use RMSNorm over the $d_k$ features of a head, with gains that all heads share.
-# With gains of 1 this is the equation with $\alpha = \sqrt{d_k}$: each vector has the
-# length $\sqrt{d_k}$ and the product is divided by $\sqrt{d_k}$. The scores lie within
-# $\pm \sqrt{d_k}$, and only the gains can change that.
+# We take RMSNorm over the $d_k$ features of a head, with gains that all heads share.
+# While the gains are 1, each vector has the length $\sqrt{d_k}$, and the product is
+# divided by $\sqrt{d_k}$ as always. So it is the equation with $\alpha = \sqrt{d_k}$.
+# All scores lie within $\pm \sqrt{d_k}$, and only the gains can change that.
 #
 # ![The largest of 32 attention weights, as the projections of queries and keys
 # grow.](figure:modern.growth)
@@ -264,8 +279,8 @@ class NormalisedHeads(PrepareForMultiHeadAttention):
     """
     ### Normalised projection
 
-    A `PrepareForMultiHeadAttention` with a normalisation of each head's features.
-    Normalising all heads together would let one large head suppress the others.
+    A `PrepareForMultiHeadAttention` that normalises the features of each head. Why not
+    all heads together? Then one large head would make all others small.
     """
 
     def __init__(self, d_model: int, heads: int, d_k: int, bias: bool) -> None:
@@ -281,9 +296,9 @@ class QKNormAttention(MultiHeadAttention):
     r"""
     ### Attention with normalised queries and keys
 
-    A `MultiHeadAttention` with two of its four projections replaced, and the same
-    arguments and errors. Values keep their lengths, since these say how much a token
-    contributes.
+    A `MultiHeadAttention` with two of its four projections replaced. Arguments and
+    errors are the same. Values keep their lengths, which say how much a token hands
+    over.
     """
 
     def __init__(
@@ -303,18 +318,18 @@ class RotaryQKNormAttention(RotaryMultiHeadAttention, QKNormAttention):
     r"""
     ### Rotary positions and normalised queries and keys
 
-    Normalised first and rotated then: gains after the rotation would scale both
-    coordinates of a point differently, and scores depend on absolute positions.
+    We normalise first and turn then. Gains behind the rotation would stretch the two
+    coordinates of a point differently, and scores would depend on absolute positions.
     """
 
 
 # ## Gated networks
 #
-# An activation function decides from a feature alone how much of it passes. In a gated
-# network a second projection of the input takes part, $\operatorname{SwiGLU}(x) =
-# (\operatorname{SiLU}(x W_1) \otimes x V) \, W_2$ ([@shazeer2020glu]): the
-# [feed-forward network](feed_forward.py) has this and four other variants. All the
-# components of this page together make a layer of a current language model:
+# In a feed-forward network each hidden feature decides alone how much of it passes. A
+# gate lets a second projection of the input decide, too, $\operatorname{SwiGLU}(x) =
+# (\operatorname{SiLU}(x W_1) \otimes x V) \, W_2$ ([@shazeer2020glu]). The
+# [feed-forward network](feed_forward.py) has this and four other variants. If you put
+# all the parts of this page together, you have a layer of a language model of today:
 #
 # ```python
 # import torch

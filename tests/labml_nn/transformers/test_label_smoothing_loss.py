@@ -3,12 +3,14 @@
 import copy
 import math
 import pickle
+import re
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from labml_nn.transformers import label_smoothing_loss
 from labml_nn.transformers.label_smoothing_loss import LabelSmoothingLoss
 
 MODULE = "labml_nn.transformers.label_smoothing_loss"
@@ -98,3 +100,17 @@ def test_targets_are_integers(unhooked):
     with pytest.raises(TypeError, match=r"`target` has dtype torch.float32; .* target.long\(\)"):
         loss = unhooked("labml_nn.transformers.label_smoothing_loss").LabelSmoothingLoss(5, None)
         loss(torch.randn(3, 5).log_softmax(-1), torch.ones(3))
+
+
+def test_the_worked_example_of_the_page():
+    page = label_smoothing_loss.__doc__
+    rows = re.findall(r"^\| (\w+) \| ([01]) \| (0\.\d+) \|$", page, re.M)
+    assert len(rows) == 4
+    for column, smoothing in ((1, 0.0), (2, 0.1)):
+        q = LabelSmoothingLoss(4, None, smoothing).target_distribution(torch.tensor(0))
+        assert [f"{x:.3g}" for x in q] == [f"{float(row[column]):.3g}" for row in rows]
+    assert f"= {math.log(q[0] / q[1]):.1f}$" in page
+    # With these logits the loss is lowest.
+    loss = LabelSmoothingLoss(4, None, 0.1)
+    best = torch.tensor([math.log(q[0] / q[1]), 0, 0, 0]).log_softmax(0)
+    assert loss(best, torch.tensor(0)).item() == pytest.approx(0, abs=1e-6)

@@ -2,6 +2,7 @@
 
 import math
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from labml_nn.kernels import disabled
+from labml_nn.transformers import modern
 from labml_nn.transformers.mha import KVCache, MultiHeadAttention
 from labml_nn.transformers.modern import (
     QKNormAttention,
@@ -201,3 +203,21 @@ def test_parameters_are_those_of_attention_and_the_gains(kind):
         name for name in plain if name not in ("query.linear.bias", "key.linear.bias")
     }
     assert kind(H, C, 0.5).dropout.p == 0.5
+
+
+def test_the_worked_examples_of_the_page():
+    page = " ".join(Path(modern.__file__).read_text(encoding="utf-8").replace("\n#", "\n").split())
+    point = torch.tensor([[[[1.0, 0.0]]]])
+    for query, key in ((3, 1), (7, 5)):
+        turned = [rotate(point, torch.tensor([[p]])).flatten() for p in (query, key)]
+        assert turned[0] @ turned[1] == pytest.approx(math.cos(2), abs=1e-6)
+        for vector in turned:
+            assert f"({vector[0]:.2f}, {vector[1]:.2f})" in page
+    assert f"is −{-math.cos(2):.2f}" in page
+    x = torch.tensor([2.0, 0, 4, 2])
+    expected = torch.tensor([0.816, 0, 1.633, 0.816])
+    torch.testing.assert_close(RMSNorm(4)(x), expected, rtol=0, atol=5e-4)
+    assert f"root is {x.square().mean().sqrt():.3f}" in page
+    q, k = torch.tensor([3.0, 4]), torch.tensor([4.0, 3])
+    assert (q @ k, 4 * q @ k) == (24, 96) and q.norm() == k.norm() == 5
+    assert f"the cosine is {q @ k / 25:.2f}" in page
