@@ -10,6 +10,7 @@ from browser_tools import MHA, Visit
 from playwright.sync_api import Locator, Page, expect
 from replay_sample import KEYS, QUERIES, Sample, write_sample
 from test_accessibility import violations
+from test_live import PAGES
 
 pytestmark = pytest.mark.browser
 
@@ -23,14 +24,14 @@ MARKED = """() => {
   });
 }"""
 
-#: The colours in each cell of a map of two rows and three columns, without its edge.
+#: The colours along the top of each cell, above the value in it, of two rows and three columns.
 COLOURS = """canvas => {
   const [wide, high] = [canvas.width / 3, canvas.height / 2];
   const copy = new OffscreenCanvas(canvas.width, canvas.height);
   const context = copy.getContext("2d", { willReadFrequently: true });
   context.drawImage(canvas, 0, 0);
   return [0, 1].flatMap(r => [0, 1, 2].map(c => {
-    const { data } = context.getImageData(c * wide + 1, r * high + 1, wide - 1, high - 1);
+    const { data } = context.getImageData(c * wide + 1, r * high + 1, wide - 1, 4);
     return Array.from({ length: data.length / 4 }, (_, i) => data.slice(4 * i, 4 * i + 3).join());
   }));
 }"""
@@ -129,7 +130,7 @@ def test_where_it_is_in_words(play: Callable[..., Visit]):
     go(page, 6)
     expect(where).to_have_text("attend returns to forward")
     go(page, 7)
-    expect(where).to_have_text("__init__, loop over t, 3 of 8, loop over layer, 2")
+    expect(where).to_have_text("__init__t, 3 of 8layer, 2")
 
 
 def test_everything_by_keyboard(sample: Sample, play: Callable[..., Visit]):
@@ -193,8 +194,8 @@ def test_the_sum_over_each_axis(sample: Sample, play: Callable[..., Visit]):
     go(page, 4)
     attn = sample.tensors[6][:, :, 0]
     readout = block(page, "attn").locator("output")
-    for axis, name in enumerate(("axis 0: T", "axis 1: S", "axis 3: H")):
-        block(page, "attn").get_by_label("Sum over").select_option(name)
+    for axis, name in enumerate(("Sum over axis 0: T", "Sum over axis 1: S", "Sum over axis 3: H")):
+        block(page, "attn").get_by_role("combobox", name="Sum").select_option(name)
         page.locator("#replay .maps").focus()
         place = [slice(None) if i == axis else index for i, index in enumerate((0, 0, 0))]
         shown = number(readout.inner_text().split("sum over ")[1].split(": ")[1])
@@ -312,6 +313,33 @@ def test_chips_are_buttons_for_their_tensors(sample: Sample, visit: Callable[...
     # Lines that the replay does not come to stay as they are.
     buttons = page.locator(".c samp [role=button]").count()
     assert 4 < buttons < page.locator(".c samp").count()
+
+
+@pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1440, "light")])
+@pytest.mark.parametrize("url", PAGES)
+def test_the_stops_of_the_lessons(url: str, width: int, theme: str, visit: Callable[..., Visit]):
+    window = visit(url, width, theme)
+    page = window.page
+    assert not [url for url in window.requests if "/replays/" in url]
+    page.locator(".replay-start").press("Enter")
+    page.locator("#replay").wait_for()
+    stops = page.locator("#replay .stops button")
+    assert stops.count() >= 3
+    for stop in stops.all():
+        stop.press("Enter")
+        expect(page.locator("#replay .note")).not_to_be_empty()
+        assert page.locator("[aria-current=step].n").count() == 1
+        page.wait_for_function(f"({MARKED})().every(([, seen]) => seen)")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert violations(window) == []
+
+
+def test_the_tensor_that_a_stop_is_about_comes_first(visit: Callable[..., Visit]):
+    page = visit("labml_nn/transformers/models.html").page
+    page.locator(".replay-start").click()
+    page.get_by_role("button", name=re.compile("Stop 3")).click()
+    expect(page.locator("#replay .note code")).to_have_text("look.attn")
+    expect(page.locator("#replay h3 b").first).to_have_text("look.attn")
 
 
 def test_playing_goes_to_the_next_stop(play: Callable[..., Visit]):

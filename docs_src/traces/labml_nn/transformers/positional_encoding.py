@@ -29,7 +29,7 @@ def trace_learned(B, C, max_len):
 
 @torch.no_grad()
 def replay_table():
-    """*dog bites man*, first as three words, then as letters
+    """“dog bites man”, first as three words, then as letters
 
     The table for three words with four features, as on this page. Then the sentence goes through
     the positional encoding of the small encoder–decoder of this site, which has 88 features of each

@@ -1,7 +1,7 @@
 // The tensors of a replay: their values, what is written at their axes, and how they lie in maps.
 const INFINITE = [-Infinity, Infinity, NaN];
 const WORDS = { H: "head", L: "layer" };
-const NO_AXIS = { size: 1, stride: 0, letter: "" };
+const NO_AXIS = { size: 1, stride: 0, letter: "", tokens: ["value"] };
 
 // A value is one byte: 253 levels from the lowest finite one to the highest, then what is not finite.
 // Integers come as they are.
@@ -36,10 +36,13 @@ const sumText = ({ tensor }, sum, count) => {
 
 // A place on an axis: as a label, “O”, and in words, “T 4 “O””, “head 2”.
 const visible = (token) => token.replaceAll(" ", "␣").replaceAll("\n", "↵");
-const labelOf = ({ letter, tokens }, i) => (tokens?.[i] === undefined ? `${WORDS[letter] ? i + 1 : i}` : visible(tokens[i]));
-const placeText = (axis, i) => {
-  if (WORDS[axis.letter]) return `${WORDS[axis.letter]} ${i + 1}`;
-  return `${axis.letter || `axis ${axis.at}:`} ${i}${axis.tokens?.[i] === undefined ? "" : ` “${visible(axis.tokens[i])}”`}`;
+const labelOf = ({ letter, tokens }, i) => {
+  if (tokens?.[i] !== undefined) return visible(tokens[i]);
+  return `${WORDS[letter] ? i + 1 : i}`;
+};
+const placeText = ({ at, letter, tokens }, i) => {
+  if (WORDS[letter]) return `${WORDS[letter]} ${i + 1}`;
+  return `${letter || `axis ${at}:`} ${i}${tokens?.[i] === undefined ? "" : ` “${visible(tokens[i])}”`}`;
 };
 
 // Two axes are the rows and columns of a map. There is one map for each place on the others: heads and
@@ -84,6 +87,20 @@ const sumOver = (axis, { rows, columns, at }, m, r, c) => {
   for (let i = 0; i < axis.size; i++) sum += term(i);
   return sum;
 };
+// The axes that sums can go over, and the one over which weights sum to one, or to zero where all of
+// them are masked.
+const summable = ({ all, over }) => all.filter((axis) => axis.size > 1 && (over.length < 2 || !over.includes(axis)));
+const axisOfOne = (view) => summable(view).toReversed().find((axis) => {
+  const { rows, columns, count, over } = view;
+  const sizes = [over.includes(axis) || count, axis === rows || rows.size, axis === columns || columns.size];
+  const [maps, lines, cells] = sizes.map(Number);
+  const rounding = (levelOf(view.tensor) * axis.size) / 2 + 1e-6;
+  for (let i = 0; i < maps * lines * cells; i++) {
+    const sum = sumOver(axis, view, Math.floor(i / (lines * cells)), Math.floor(i / cells) % lines, i % cells);
+    if (sum !== 0 && !(Math.abs(sum - 1) <= rounding)) return false;
+  }
+  return true;
+});
 // All maps in one. What were weights or truths are counts then, of one colour.
 const total = (axis, view) => {
   const at = (_, r, c) => sumOver(axis, view, 0, r, c);

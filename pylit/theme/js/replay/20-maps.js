@@ -24,6 +24,7 @@ const readInks = (element) => {
 };
 const css = (rgb) => `rgb(${rgb.map(Math.round)})`;
 const mix = (ink, share) => inks.ground.map((part, i) => part + (ink[i] - part) * share);
+const lightOf = ([red, green, blue]) => 0.3 * red + 0.6 * green + 0.1 * blue;
 // Small values are seen, too: a quarter of the largest has half of its colour.
 const colorOf = ({ kind }, value, most) => {
   if (!Number.isFinite(value)) return inks.ground;
@@ -47,7 +48,7 @@ const stripes = (value) => {
 };
 
 // Each cell is a pixel of a small picture, which is enlarged. Lines go around cells that changed.
-const paint = (view, m, { wide, high, most, isChanged = () => false }) => {
+const paint = (view, m, { wide, high, most, hasValues, isChanged = () => false }) => {
   const [rows, columns] = [view.rows.size, view.columns.size];
   const [width, height] = [wide, high].map((length) => Math.round(length * devicePixelRatio));
   const canvas = el("canvas", { width: columns * width, height: rows * height });
@@ -58,7 +59,11 @@ const paint = (view, m, { wide, high, most, isChanged = () => false }) => {
   const each = (act) => {
     for (let r = 0; r < rows; r++) for (let c = 0; c < columns; c++) act(view.at(m, r, c), r, c);
   };
-  each((value, r, c) => pixels.data.set([...colorOf(view.tensor, value, most), 255], 4 * (r * columns + c)));
+  const colors = new Map();
+  each((value, r, c) => {
+    if (!colors.has(value)) colors.set(value, [...colorOf(view.tensor, value, most), 255]);
+    pixels.data.set(colors.get(value), 4 * (r * columns + c));
+  });
   small.putImageData(pixels, 0, 0);
   context.imageSmoothingEnabled = false;
   context.drawImage(small.canvas, 0, 0, canvas.width, canvas.height);
@@ -67,6 +72,8 @@ const paint = (view, m, { wide, high, most, isChanged = () => false }) => {
   context.fillStyle = css(inks.ground);
   for (let c = 1; wide >= 9 && c < columns; c++) context.fillRect(c * width, 0, 1, canvas.height);
   for (let r = 1; high >= 9 && r < rows; r++) context.fillRect(0, r * height, canvas.width, 1);
+  context.font = `${11 * devicePixelRatio}px "JetBrains Mono", monospace`;
+  Object.assign(context, { textAlign: "center", textBaseline: "middle" });
   const patterns = new Map();
   const changed = (r, c) => r >= 0 && c >= 0 && r < rows && c < columns && isChanged(view.indexOf(m, r, c));
   each((value, r, c) => {
@@ -75,6 +82,11 @@ const paint = (view, m, { wide, high, most, isChanged = () => false }) => {
       if (!patterns.has(value)) patterns.set(value, stripes(value));
       context.fillStyle = patterns.get(value);
       context.fillRect(x, y, width, height);
+    }
+    if (hasValues && Number.isFinite(value)) {
+      const far = (ink) => Math.abs(lightOf(ink) - lightOf(colors.get(value)));
+      context.fillStyle = css(far(inks.ground) > far(inks.edge) ? inks.ground : inks.edge);
+      context.fillText(valueText(view.tensor, value), x + width / 2, y + height / 2);
     }
     if (!changed(r, c)) return;
     context.fillStyle = css(inks.edge);
@@ -87,35 +99,47 @@ const paint = (view, m, { wide, high, most, isChanged = () => false }) => {
   return canvas;
 };
 
-// What stands along an axis: all of it where there is room, else every second, third, … of it.
-const labels = (axis, needed, room) => list(axis.size, (i) => {
-  const isShown = axis.size > 1 && i % Math.ceil(needed / room) === 0;
-  return el("span", { className: axis.tokens ? "token" : "" }, isShown ? labelOf(axis, i) : "");
-});
+// What stands along an axis: all of it where there is room, else every second, third, … index, and
+// the tokens that do not run into one another.
+const labels = (axis, room, isAcross) => {
+  const widthOf = (i) => (isAcross ? 6 * labelOf(axis, i).length + 2 : 10);
+  const every = axis.tokens ? 1 : Math.ceil((widthOf(axis.size - 1) + 1) / room);
+  let end = -Infinity;
+  return list(axis.size, (i) => {
+    const start = (i + 0.5) * room - widthOf(i) / 2;
+    const isShown = axis.size > 1 && i % every === 0 && start >= end;
+    if (isShown) end = start + widthOf(i);
+    return el("span", { className: axis.tokens ? "token" : "" }, isShown ? labelOf(axis, i) : "");
+  });
+};
 
 // A map with its labels, and the sums of its rows or columns.
 const drawMap = (view, m, look, summed) => {
   const { rows, columns } = view;
-  const longest = Math.max(...list(columns.size, (i) => labelOf(columns, i).length));
   const letters = [rows, columns].filter(({ size }) => size > 1).map(({ letter }) => letter);
   const map = el("div", { className: "map" },
     el("span", { className: "corner" }, letters.filter(Boolean).join("\\")),
-    el("div", { className: "columns" }, ...labels(columns, 6.5 * longest + 3, look.wide)),
-    el("div", { className: "rows" }, ...labels(rows, 10, look.high)),
+    el("div", { className: "columns" }, ...labels(columns, look.wide, true)),
+    el("div", { className: "rows" }, ...labels(rows, look.high, false)),
     el("div", { className: "cells" }, paint(view, m, look), el("i")));
   map.style.setProperty("--wide", `${look.wide}px`);
   map.style.setProperty("--high", `${look.high}px`);
-  const sums = (axis) => list(axis.size, (i) => el("span", {}, sumText(view, sumOver(summed, view, m, i, i), summed.size)));
-  if (summed === columns && look.high >= 10) map.append(el("div", { className: "sums" }, ...sums(rows)));
-  if (summed === rows && look.wide >= 10) map.append(el("div", { className: "sums below" }, ...sums(columns)));
+  const sum = (i) => sumText(view, sumOver(summed, view, m, i, i), summed.size);
+  const sums = (className, { size }) =>
+    map.append(el("div", { className: `sums ${className}` }, ...list(size, (i) => el("span", {}, sum(i)))));
+  if (summed === columns && look.high >= 10) sums("beside", rows);
+  if (summed === rows && look.wide >= 10) sums(look.wide < 28 ? "below upright" : "below", columns);
   return el("figure", {}, el("figcaption", {}, view.title(m)), map);
 };
 
-// The size of cells: as many maps side by side as stay readable, and rows that use the height.
+// The size of cells: as many maps side by side as stay readable, and rows that use the height. The
+// values of a few fit into their cells.
+const FEW = 48;
 const sizeOf = ({ rows, columns }, count, room, beside) => {
-  let high = Math.min(Math.max(Math.floor(room.height / rows.size), 4), 18);
-  const least = columns.tokens ? Math.min(high, 10) : 4;
   const fits = (maps) => Math.floor((room.width / maps - beside) / columns.size);
+  if (rows.size * columns.size * count <= FEW && fits(1) >= 52) return { wide: 52, high: 24, hasValues: true };
+  let high = Math.min(Math.max(Math.floor(room.height / rows.size), 4), 18);
+  const least = columns.tokens ? Math.min(high, 8) : 4;
   const maps = list(count, (i) => count - i).find((maps) => fits(maps) >= least) ?? 1;
   const wide = Math.min(Math.max(fits(maps), 3), rows.size === 1 ? 26 : high);
   if (wide >= 9 && rows.size > 1) high = Math.min(high, Math.max(wide, 10));
