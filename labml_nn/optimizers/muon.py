@@ -7,28 +7,45 @@ summary: >
 paper: https://kellerjordan.github.io/posts/muon/
 ---
 
-The gradient of a weight matrix is a matrix, and has a singular value decomposition
+How far should a training step go, and in which directions? Suppose a layer has two
+inputs and two outputs, and the gradient of its matrix is
+
+$$G = \begin{pmatrix} 10 & 0 \\ 0 & 0.1 \end{pmatrix}$$
+
+Gradient descent moves a hundred times as far for the first input as for the second. Is
+the first a hundred times as important? Often it is only a hundred times as *frequent*.
+Think of the features of *the*, which you meet in every sentence, and those of *muon*,
+which you hardly ever meet. We would like to learn both at the same speed. So we replace
+$G$ by
+
+$$O = \begin{pmatrix} 1 & 0 \\ 0 & 1 \end{pmatrix}$$
+
+In this example you could divide each entry by its size, as **AdamW** does. But the
+directions of a real gradient do not lie along the axes. Any matrix is a sum of
+*directions* (its singular value decomposition):
 
 $$G = \sum_i \sigma_i \, u_i v_i^\top = U \Sigma V^\top$$
 
-into directions: an input direction $v_i$, an output direction $u_i$, and a singular
-value $\sigma_i$, by which a step along $u_i v_i^\top$ reduces the loss. In transformers
-a few $\sigma_i$ are large and most are small, so gradient descent moves along a few
-directions only. AdamW divides each *entry* by its usual size; but entries are not
-directions, and a few directions still dominate the update. **Muon** ([@jordan2024muon]:
-*momentum orthogonalised by Newton–Schulz*) sets all singular values to one:
+An input in the direction $v_i$ moves the output in the direction $u_i$, and the
+singular value $\sigma_i$ says how much the loss falls if you go this way. In
+Transformers a few $\sigma_i$ are large and most are small. **Muon** ([@jordan2024muon]:
+*momentum orthogonalised by Newton–Schulz*) sets all of them to one:
 
 $$O = U V^\top, \qquad W \leftarrow W - \eta \, O$$
 
-Every direction gets the same step size: what is rare in the training data, but has a
-consistent direction, is learned as fast as what is common. Among all updates that
-change no input by more than its own length (largest singular value at most 1), $U
-V^\top$ reduces the loss most, to first order ([@bernstein2024old]). Muon stores one
-number per parameter, half as many as [AdamW](../experiments/trainer.py), and needs some
-[matrix products](#cost).
-
 ![Singular values of a gradient, and of the update that Muon computes from
 it.](figure:muon.before_and_after)
+
+**Why is that a good step?** Suppose no input may be changed by more than its own
+length. Then the largest singular value of the update is at most 1. Among all such
+updates, $U V^\top$ reduces the loss most, to first order ([@bernstein2024old]).
+
+**What it gains, and what it costs.** What is rare but always points the same way is
+learned as fast as what is common. Muon keeps one number for each parameter, half as
+many as [AdamW](../experiments/trainer.py). It needs some [matrix products](#cost), and
+it works for matrices only.
+
+<details><summary>Symbols, their code and shapes</summary>
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
@@ -39,6 +56,8 @@ it.](figure:muon.before_and_after)
 | $a$, $b$, $c$ | `COEFFICIENTS` | | coefficients of the polynomial |
 | $\beta$ | `momentum` | | decay of the running mean |
 | $\eta$, $\lambda$ | `lr`, `weight_decay` | | learning rate, weight decay |
+
+</details>
 """
 
 import math
@@ -64,35 +83,39 @@ def orthogonalise(
     r"""
     ## Newton–Schulz iteration
 
-    A singular value decomposition is slow, on GPUs in particular. But an *odd*
-    polynomial of a matrix acts on its singular values alone, and needs only products:
+    How do we set all singular values to one? To decompose a matrix is slow, on GPUs in
+    particular. But there is a trick that needs only products. Multiply $X$ by $X^\top$
+    and by $X$ again, and each singular value becomes its third power, while all
+    directions stay. So an *odd* polynomial of a matrix acts on its singular values
+    alone:
 
     $$\begin{aligned} a X + b \, (X X^\top) X &+ c \, (X X^\top)^2 X \\
         &= U \left(a \Sigma + b \Sigma^3 + c \Sigma^5 \right) V^\top \end{aligned}$$
 
-    Applied several times, it brings all singular values from $(0, 1]$ close to 1. The
-    classical coefficients converge to exactly 1, but multiply small values by 1.5 in
-    each step. Those of Jordan et al. multiply them by 3.4, and do not converge: after
-    five steps all values above 0.002 are between 0.68 and 1.21.
+    If you apply it several times, all values from $(0, 1]$ come close to 1. The
+    classical coefficients arrive at exactly 1. But they multiply a small value by only
+    1.5 in each step. Those of Jordan et al. multiply it by 3.4, and do not quite
+    arrive. After five steps all values above 0.002 are between 0.68 and 1.21, which is
+    good enough.
 
     ![Singular values after five steps of either
     polynomial.](figure:muon.polynomials)
 
-    * `matrix` is $G$, or its running mean
-    * `steps` is the number of applications of the polynomial
+    * `matrix`: $G$, or its running mean
+    * `steps`: how often the polynomial is applied
 
     Returns the same shape and dtype; a GPU computes in bfloat16. A matrix of zeros
     stays zero.
     """
     x = matrix.bfloat16() if matrix.is_cuda else matrix
 
-    # $X X^\top$ has as many rows as $X$, so a tall matrix is transposed.
+    # $X X^\top$ is as large as $X$ has rows. So we transpose a tall matrix.
     tall = x.shape[0] > x.shape[1]
     if tall:
         x = x.T
 
-    # No singular value is larger than the norm of all entries, $\sqrt{\sum_i
-    # \sigma_i^2}$.
+    # Now all singular values are at most 1, for none is larger than the norm of all
+    # entries, $\sqrt{\sum_i \sigma_i^2}$.
     x = x / x.norm().clamp(min=1e-7)
 
     # $a X + (b \, X X^\top + c \, (X X^\top)^2) X$: three products.
@@ -108,9 +131,10 @@ class Muon(Optimizer):
     r"""
     ## Optimizer
 
-    For the matrices *inside* a model. Vectors have no singular values, and an embedding
-    is a list of rows, of which each batch touches a few: both belong to AdamW.
-    `torch.optim.Muon` computes the same in bfloat16, which many CPUs emulate slowly.
+    It is for the matrices *inside* a model. Biases and gains are vectors and have no
+    directions. An embedding is a list of rows, of which a batch touches a few. Give
+    both to AdamW. `torch.optim.Muon` computes the same in bfloat16, which many CPUs
+    only emulate.
     """
 
     def __init__(
@@ -123,10 +147,10 @@ class Muon(Optimizer):
         steps: int = 5,
     ) -> None:
         r"""
-        * `params` are matrices, or groups of them with their own options
-        * `lr` is $\eta$, the size of an update in each direction
-        * `weight_decay` is $\lambda$, `momentum` is $\beta$
-        * `steps` is that of `orthogonalise`
+        * `params`: matrices, or groups of them with their own options
+        * `lr`: $\eta$, the size of an update in each direction
+        * `weight_decay`, `momentum`: $\lambda$ and $\beta$
+        * `steps`: that of `orthogonalise`
         """
         for name, value in (("lr", lr), ("weight_decay", weight_decay)):
             check_number(name, value)
@@ -153,25 +177,25 @@ class Muon(Optimizer):
         r"""
         ### Update
 
-        The gradient of one batch is noisy, so the directions are those of a running
-        mean. Nesterov's momentum applies the same formula twice:
+        The gradient of one batch is noisy. So we take the directions of a running mean.
+        Nesterov's momentum applies the same formula twice:
 
         $$\bar{G} \leftarrow \beta \bar{G} + (1 - \beta) \, G, \qquad
             \beta \bar{G} + (1 - \beta) \, G$$
 
-        The scale does not matter, because orthogonalisation removes it. Then
+        Its size does not matter, because it is lost on the way. Then
 
         $$W \leftarrow (1 - \eta \lambda) \, W
             - \eta \, \sqrt{\max(1, I / J)} \; O$$
 
-        With the square root an update changes each output by about $\eta$ times the
-        size $s$ of an input feature, whatever the shape. If $I \ge J$, the matrix $O$
-        preserves the length $s \sqrt{J}$ of the input, which is $s \sqrt{J / I}$ for
-        each of the $I$ outputs; the root restores $s$. The weight decay is decoupled,
-        as in AdamW. Parameters without a gradient do not change.
+        Why the square root? An update should change each output by about $\eta$ times
+        the size $s$ of an input feature, whatever the shape. If $I \ge J$, the matrix
+        $O$ keeps the length of the input, $s \sqrt{J}$. Spread over $I$ outputs that is
+        $s \sqrt{J / I}$ for each, and the root brings back $s$. The weight decay is
+        decoupled, as in AdamW. Parameters without a gradient do not change.
 
-        `closure` computes the loss and its gradients before the update, for training
-        loops that pass one; its loss is returned.
+        * `closure`: computes the loss and its gradients before the update, in training
+          loops that pass one. Its loss is returned
         """
         loss = None
         if closure is not None:

@@ -57,6 +57,8 @@ Shazeer ([-@shazeer2020glu, §2, eq. 4 to 6]) compared the five gated networks o
 [table below](#variants), without biases. At an equal number of parameters all of them
 did better than ReLU or GELU. You find them in most models of today.
 
+<details><summary>Symbols, their code and shapes</summary>
+
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
 | $x$ | `x` | `[T, B, C]` | vectors, each transformed alone |
@@ -64,6 +66,8 @@ did better than ReLU or GELU. You find them in most models of today.
 | $V$, $c$ | `linear_v.weight`, `.bias` | `[F, C]`, `[F]` | gate |
 | $W_2$, $b_2$ | `layer2.weight`, `.bias` | `[C, F]`, `[C]` | what they add |
 | $f$ | `activation` | | activation function |
+
+</details>
 """
 
 from collections.abc import Callable

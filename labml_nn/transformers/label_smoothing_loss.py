@@ -35,6 +35,8 @@ otherwise. Without smoothing it is the cross entropy:
 
 $$\mathcal{L} = \sum_{t, b} \sum_v q_{tbv} \left( \log q_{tbv} - \log p_{tbv} \right)$$
 
+<details><summary>Symbols, their code and shapes</summary>
+
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
 | $\varepsilon$ | `smoothing` | | probability mass of the wrong tokens |
@@ -43,6 +45,8 @@ $$\mathcal{L} = \sum_{t, b} \sum_v q_{tbv} \left( \log q_{tbv} - \log p_{tbv} \r
 | $\log p$ | `x` | `[T, B, V]` | predicted log-probabilities |
 | $y$ | `target` | `[T, B]` | right tokens |
 | $V$ | `size` | | size of the vocabulary |
+
+</details>
 """
 
 import math

@@ -41,6 +41,8 @@ sub-layer (pre-norm) or after the sum (post-norm)? That decides how gradients fl
 [the models](models.py#TransformerLayer.residual) have both. [RMSNorm](modern.py) leaves
 the mean out.
 
+<details><summary>Symbols, their code and shapes</summary>
+
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
 | $x$ | `x` | `[T, B, C]` | vectors, each normalised alone |
@@ -49,6 +51,8 @@ the mean out.
 | $\hat{x}$ | `normalised` | `[T, B, C]` | mean 0, variance 1 |
 | $g$, $b$ | `weight`, `bias` | `[C]` | learned gain and bias |
 | $\epsilon$ | `eps` | | keeps the denominator away from zero |
+
+</details>
 """
 
 import math

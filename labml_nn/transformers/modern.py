@@ -14,6 +14,8 @@ and you can use each without the others. They are small changes of parts that yo
 [positional encoding](positional_encoding.py), [layer normalisation](layer_norm.py),
 [multi-head attention](mha.py) and the [feed-forward network](feed_forward.py).
 
+<details><summary>Symbols, their code and shapes</summary>
+
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
 | $p$ | `positions` | `[T, B\|1]` | positions of queries or keys, from 0 |
@@ -24,6 +26,8 @@ and you can use each without the others. They are small changes of parts that yo
 | $g$ | `weight` | `[C]` | learned gains |
 | $\epsilon$ | `eps` | | keeps the denominator away from zero |
 | $d_k$ | `d_k` | | features of a head, the axis $D$ |
+
+</details>
 """
 
 import math

@@ -50,6 +50,8 @@ From this you can read off what you may rely on:
 * **Constant cost.** After every $h$ new tokens, $W - h$ old ones are read again.
 * **The price.** A token sees between $W - h + 1$ and $W$ tokens, itself included.
 
+<details><summary>Symbols, their code and shapes</summary>
+
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
 | $w$ | `tokens` | `[T, B]` | the new tokens |
@@ -57,6 +59,8 @@ From this you can read off what you may rely on:
 | | `real` | `[S, B]` | `True` for tokens, `False` for padding |
 | $p$ | `positions` | `[T, B\|1]` | positions within the context, from 0 |
 | $W$, $h$ | `max_len`, `half` | | length of the context, and how far it slides |
+
+</details>
 """
 
 from collections.abc import Callable
