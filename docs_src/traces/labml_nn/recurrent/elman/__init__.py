@@ -44,9 +44,10 @@ def replay_hell():
 
     * `self.initial(`: Before the first letter the state is zero.
     * `self.cell(x_t, h)`: The letter *h* has moved the state.
-    * `self.cell(x_t, h)` (3): The first *l*, and below it the state that it met.
-    * `self.cell(x_t, h)` (4): The second *l*: the same letter, and another state.
-    * `logits = F.linear`: A logit for each of 65 characters, after each letter.
+    * `self.cell(x_t, h)` (3): The state after the first *l*. "Before" shows the one after *e*.
+    * `self.cell(x_t, h)` (4): The same letter again, and the state is another one.
+    * `logits = F.linear`: A logit for each of 65 characters, after each letter. After *h* that of
+      *e* is the largest, and after *hel* that of *l*.
     """
     run = load_run(RESULTS / "elman")
     model, letters = run.model().eval(), run.vocabulary.texts
