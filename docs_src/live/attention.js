@@ -115,7 +115,7 @@ live.panel.fill = (panel) => {
         ["After “What is thy na” the model expects “m” with 58 %. Without layer 2, head 3 it is 15 %, and “t” is likelier.", demonstrate(name, [1, 2], true)],
       ])),
     ),
-    group("What the query attends to", el("p", {}, "Each row is a query, each column a key; darker is a larger weight (drawn as its square root). Point at a row or a character, or move the slider."),
+    group("What the query attends to", el("p", {}, "Each row is a query, each column a key; a stronger colour is a larger weight (drawn as its square root). Point at a row or a character, or move the slider."),
       slide, live.pair(map, el("div", {}, strip, lines, sentence))),
     live.pair(group("Next character", after, next), group("Write on", writer)),
   );

@@ -93,7 +93,7 @@ live.panel.fill = (panel) => {
       ["Who speaks decides who replies: after GLOUCESTER the likeliest first letter is “K” (24 %).", demonstrate(morrow)],
       ["The same words from First Citizen, and the likeliest first letter is “C” (22 %).", demonstrate(citizen)],
     ])),
-    group("Cross-attention", el("p", {}, "The reply is greedy at first. Each row is a token of the reply, each column one of the source; darker is a larger weight (drawn as its square root)."),
+    group("Cross-attention", el("p", {}, "The reply is greedy at first. Each row is a token of the reply, each column one of the source; a stronger colour is a larger weight (drawn as its square root)."),
       head, place, pair(map, el("div", {}, el("p", {}, "Source"), from, el("p", {}, "Reply"), to, sentence))),
     pair(group("This reply token", next), group("Write another reply", writer)),
   );
