@@ -13,7 +13,7 @@ start reading. A module imports those above it and none below.
 `syntax`, `prose`           notes as HTML: Markdown with mathematics, citations and figures
 `references`, `glossary`    works and terms: how notes link to them, and their pages
 `drafts`                    a page as far as its own source decides it
-`runs`, `sandbox`           code of the package run in a child process, and what it depends on
+`runs`, `limits`           code of the package run in a child process, and what it depends on
 `shapes`, `figures`         tensor shapes for the ends of lines; drawings and tables
 `pages`, `rows`, `render`   a page with its formulas, shapes and neighbours, laid out, as HTML
 `search`, `previews`, …     the files beside the pages: `assets`, `fonts`, `cards`, `indexes`

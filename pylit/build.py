@@ -23,7 +23,7 @@ from jinja2 import TemplateError
 
 from pylit.cache import Cache, CacheError, digest, folder_lock
 from pylit.config import SiteConfig
-from pylit.diagnostics import Diagnostic, Report
+from pylit.diagnostics import Diagnostic, Report, Severity
 from pylit.figures.gallery import FigureHtml, FigureRuns
 from pylit.node.process import NodeError
 from pylit.outcome import Options, Outcome
@@ -174,8 +174,8 @@ class Builder(ExitStack):
         texts = [parsed.source.text for parsed in own]
         where = (options.docs, self.cache, site.generator)
         with (
-            ShapeRuns(modules, *where, stays=options.serving) as tracing,
-            FigureRuns(modules, texts, *where, stays=options.serving) as gallery,
+            ShapeRuns(modules, *where, run=options.run, stays=options.serving) as tracing,
+            FigureRuns(modules, texts, *where, run=options.run, stays=options.serving) as gallery,
         ):
             site.gather(draft_pages(site, parsed_pages, self._maths))
             digests = {parsed.source.name: parsed.source.digest for parsed in own}
@@ -190,6 +190,11 @@ class Builder(ExitStack):
                     self.shown()
             shapes = tracing.finish(report)
             self._figures = gallery.finish(site.figure_uses(), report)
+            if left := tracing.left + gallery.left:
+                hint = "look at what they do, then build with --run"
+                message = f"{left} traces and figures did not run, for they are code of this folder"
+                place, off = (options.docs.name, 0, 0), Severity.WARNING
+                report.add(Diagnostic(*place, "not-run", message, hint, severity=off))
         SiteFiles(site, typeset, shapes, self._figures, report).write(output, search=True)
         outcome.pages = len(site.pairs)
         self._shapes = {(name, digests[name]): s for name, s in shapes.items() if name in digests}

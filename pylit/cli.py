@@ -6,6 +6,7 @@ part of a page.
 
 import argparse
 import atexit
+import importlib.metadata
 import keyword
 import shutil
 import sys
@@ -109,6 +110,8 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     add("--out", type=Path, metavar="DIR", help="the output folder (default: site/)")
     jobs = "number of processes (default: one per core, here %(default)s)"
     add("--jobs", type=_count, default=cores(), metavar="N", help=jobs)
+    run = "run the site's traces and figures: code of its folder, with your rights"
+    add("--run", action="store_true", help=run)
     add("--verbose", action="store_true", help="show every warning")
     add("--title", default="", help="title of a site without docs_src/site.toml")
     add("--base-url", default="", metavar="URL", help="address of such a site")
@@ -117,9 +120,11 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         prog=prog,
         description="Render annotated Python as side by side pages: notes left, code right.",
         epilog="A SOURCE is a folder with docs_src/site.toml (default: this one), whose site is "
-        "built and whose traces and figures are run; or a package, a folder of modules or .py "
-        "files by any author, which are read and never imported or run.",
+        "built, and whose traces and figures run with --run; or a package, a folder of modules or "
+        ".py files by any author, which are read and never imported or run.",
     )
+    version = f"%(prog)s {importlib.metadata.version('labml-nn')}"
+    parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     build = commands.add_parser("build", parents=[shared], help="write a site as files")
     check = "write nothing, and fail on warnings too"
@@ -192,6 +197,8 @@ def _options(given: argparse.Namespace, home: Path | None) -> Options:
         cache=_cache(given.cache, home / ".cache" / "pylit" if home else user_cache()),
         jobs=given.jobs,
         check=given.check,
+        # Who runs the script of a repository runs its code already.
+        run=given.run or home is not None,
         title=given.title,
         base_url=given.base_url and given.base_url.rstrip("/") + "/",
         missing_node=missing,

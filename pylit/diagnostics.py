@@ -16,7 +16,7 @@ _CODES = """
     bibliography glossary citation navigation symbol-unknown symbol-pairs axes trace-file replay
     trace-failed trace-slow trace-memory shape-declared shape-note shapes-off figure-unknown
     figure-failed figure-kind figure-slow figure-memory figure-alt figure-caption figure-place
-    figures-off notebook theme node output
+    figures-off not-run notebook theme node output
 """
 CODES = frozenset(_CODES.split())
 

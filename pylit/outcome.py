@@ -32,6 +32,9 @@ class Options:
     jobs: int = 1
     #: Write nothing.
     check: bool = False
+    #: Whether traces, replays and figures may run: code of the site's folder, with the rights of
+    #: who builds it. What earlier builds have recorded is shown in any case.
+    run: bool = False
     #: Whether builds follow each other while an author works.
     serving: bool = False
     title: str = ""

@@ -1,7 +1,7 @@
 """Runs of the annotated package's code: a child process executes them, and the cache has the rest.
 
 The generator never imports what it renders. Traced shapes and figures are `Runs`: they declare
-`Task`s, functions of files of the site, and a child process (`pylit.sandbox`) executes them. An
+`Task`s, functions of files of the site, and a child process (`pylit.limits`) executes them. An
 answer stays valid as long as all that its run has read is the same: the file that declares it; of
 every module of the site that it imports, directly or not, what runs on import, which is all but the
 bodies of functions; the bodies of the functions that it called; the files that it opened and the
@@ -35,6 +35,20 @@ SECONDS, MEMORY = 5.0, 2**30
 #: Libraries that take long to import: before any run, so that its limits do not include them.
 _LIBRARIES = ("torch", "numpy", "jaxtyping")
 _GENERATOR = Path(__file__).resolve().parents[1]
+#: The variables of this process that a child process gets: not its keys and tokens.
+_VARIABLES: tuple[str, ...] = (
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "TMPDIR",
+)
+_VARIABLES += ("TEMP", "SYSTEMROOT", "VIRTUAL_ENV", "XDG_CACHE_HOME", "CC", "CXX")
+_VARIABLES += ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 #: Names by which code reads docstrings.
 _DOCSTRINGS = re.compile(r"\b(?:__doc__|getdoc|pydoc)\b")
 
@@ -73,8 +87,8 @@ class Worker:
     """A child process for one order.
 
     Args:
-        program: A module of the generator, for ``python -m``; it calls `pylit.sandbox.serve`.
-        environment: Variables for the process, beside those of this one.
+        program: A module of the generator, for ``python -m``; it calls `pylit.limits.serve`.
+        environment: Variables for the process, beside a few of this one.
         libraries: What the process imports while there is no order yet.
     """
 
@@ -85,6 +99,7 @@ class Worker:
         # Sets have the same order every time, or pages would differ from build to build.
         fixed = {"PYTHONPATH": str(_GENERATOR), "PYTHONHASHSEED": "0"}
         fixed |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+        own = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
         #: The order, and the answers: more than pipes hold while this process does something else.
         self.file = tempfile.TemporaryFile()  # noqa: SIM115
         self.process = subprocess.Popen(
@@ -92,7 +107,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=self.file,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, **environment, **fixed},
+            env={**own, **environment, **fixed},
             start_new_session=True,
         )
 
@@ -160,10 +175,11 @@ class Runs:
         docs: The folder ``docs_src``.
         cache: The answers of earlier builds.
         generator: Digest of the code of the generator.
+        run: Whether tasks may run; without it there are the answers of the cache.
         stays: Whether a child process waits for the next build.
     """
 
-    #: A module of the generator; it calls `pylit.sandbox.serve`.
+    #: A module of the generator; it calls `pylit.limits.serve`.
     program: ClassVar[str]
     #: The folder of the files that declare tasks, in ``docs_src``, and what pages get of them.
     folder: ClassVar[str]
@@ -176,8 +192,10 @@ class Runs:
         cache: Cache,
         generator: str,
         *,
+        run: bool = True,
         stays: bool = False,
     ) -> None:
+        self._run = run
         self._pages = {module.source.name: module for module in modules}
         self._modules = {name: page.source for name, page in self._pages.items() if page.parsed}
         self._docs, self._root = docs.resolve(), docs.resolve().parent
@@ -207,13 +225,17 @@ class Runs:
                     self._tasks.append((task, frames, None))
                 else:
                     self._tasks.append((task, frames, found[0]))
-        self.begin([task for task, _, answer in self._tasks if answer is None])
+        missing = [task for task, _, answer in self._tasks if answer is None]
+        #: How many tasks would have run.
+        self.left = 0 if self._run else len(missing)
+        if self._run:
+            self.begin(missing)
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._worker is not None:
             self._worker.close()
-        elif self._stays and self._tasks and self._kind not in _spare:
+        elif self._stays and self._run and self._tasks and self._kind not in _spare:
             _spare[self._kind] = Worker(self.program, self._environment, sorted(self._libraries))
 
     def begin(self, tasks: Sequence[Task]) -> None:
@@ -245,6 +267,8 @@ class Runs:
         """What came of each task, in order. If torch is missing, of those that need none."""
         results = self._results()
         for task, frames, answer in self._tasks:
+            if answer is None and not self._run:
+                continue
             found = next(results) if answer is None else answer
             if isinstance(found, Failure) and found.kind == "no torch":
                 message = f"torch is not installed, so pages are built without {self.product}"

@@ -2,7 +2,7 @@
 
 ``figure:masks.causal`` is the function `causal` of ``docs_src/figures/masks.py``. Functions whose
 name begins with an underscore are not figures. The child process that draws is this module too, as
-``python -P -m pylit.figures.gallery`` (`pylit.sandbox`).
+``python -P -m pylit.figures.gallery`` (`pylit.limits`).
 """
 
 import ast
@@ -16,9 +16,9 @@ from typing import Any
 from pylit.cache import Cache
 from pylit.diagnostics import Diagnostic, Report, nearest
 from pylit.figures.draw import Figure, Table
+from pylit.limits import Within, serve
 from pylit.model import FigureKind, FigureUse, Module, figure_slot
 from pylit.runs import Failure, Runs, Task
-from pylit.sandbox import Within, serve
 
 #: A use of a figure in a text; examples of the syntax match too, which is harmless.
 _FIGURE_LINK = re.compile(r"\((?:figure|table):([\w.]+)")
@@ -98,9 +98,10 @@ class FigureRuns(Runs):
         cache: Cache,
         generator: str,
         *,
+        run: bool = True,
         stays: bool = False,
     ) -> None:
-        super().__init__(modules, docs, cache, generator, stays=stays)
+        super().__init__(modules, docs, cache, generator, run=run, stays=stays)
         self._used = {name for text in texts for name in _FIGURE_LINK.findall(text)}
         self._figures = read_files(self._folder, self._shown) if self._used else {}
 
@@ -151,7 +152,7 @@ class FigureRuns(Runs):
         if isinstance(answer, Failure):
             message = f"`{use.name}` {answer.message}, at {file.shown}:{answer.line}"
             return f"figure-{answer.kind}", message, "correct the figure, or the code that it runs"
-        if answer is None:  # torch is not installed, which has been reported.
+        if answer is None:  # It did not run, or there is no torch, which has been reported.
             return None
         place, kind = f"{file.shown}:{file.functions[function]}", answer["drawn"]["kind"]
         if kind != use.kind:

@@ -1,6 +1,6 @@
 """The child process for traces and replays: ``python -P -m pylit.shapes.process``.
 
-See `pylit.sandbox`.
+See `pylit.limits`.
 """
 
 import os
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from pylit.sandbox import Watch, Within, serve
+from pylit.limits import Watch, Within, serve
 from pylit.shapes.plan import read_plan
 from pylit.shapes.recorder import Recorder
 from pylit.shapes.tracer import Tracer

@@ -98,7 +98,7 @@ def cache(root: Path) -> Path:
 
 def options(root: Path, **changes: object) -> Options:
     """Build the site at `root` into ``root/site``."""
-    values = {"root": root, "out": root / "site", "jobs": 1} | changes
+    values = {"root": root, "out": root / "site", "jobs": 1, "run": True} | changes
     if "cache" not in values:
         values["cache"] = cache(root)
     return Options(**values)  # type: ignore[arg-type]

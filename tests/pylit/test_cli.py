@@ -168,7 +168,7 @@ def test_the_first_page_of_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    build = ["build", "--cache", str(cache(tmp_path))]
+    build = ["build", "--run", "--cache", str(cache(tmp_path))]
     assert main(["init", "demo"]) == main([*build, "--check"]) == main(build) == 0
     page = (tmp_path / "site/demo/attention.html").read_text(encoding="utf-8")
     assert "<mjx-container" in page

@@ -7,12 +7,12 @@ import pytest
 
 PROGRAM = """
 import time
-from pylit import sandbox
+from pylit import limits
 
 try:
-    with sandbox.limits(0.02, 2**30):
+    with limits.limits(0.02, 2**30):
         {work}
-except sandbox.TimeLimitExceeded as error:
+except limits.TimeLimitExceeded as error:
     print(error)
 else:
     print("done")
