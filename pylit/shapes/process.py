@@ -24,6 +24,9 @@ def _run(function: Callable[..., Any], task: dict[str, Any], within: Within) -> 
     if task["replay"]:
         recorder = Recorder(plan, is_source)
         with within() as watch:
+            if torch := sys.modules.get("torch"):
+                # Memory that was never written is not a number then, and not what lay there.
+                torch.use_deterministic_algorithms(True, warn_only=True)
             steps = function()
             # What stands before the `yield` prepares, what stands after it is recorded.
             texts = next(steps)

@@ -340,6 +340,26 @@ def test_an_edited_note_records_nothing_and_moves_the_steps(
     assert "Now twice as large." in replay(tmp_path)["stops"][0]["note"]
 
 
+def test_memory_that_was_never_written_is_not_a_number(tmp_path: Path):
+    code = """
+    import torch
+
+
+    def total(x):
+        kept = torch.empty(300)
+        kept[0] = 1
+        return kept
+    """
+    runs = RUNS.replace("scaled", "kept").replace("`x * 2.0`", "`torch.empty`")
+    files = {"pkg/work.py": dedent(code), "docs_src/traces/pkg/work.py": runs}
+    succeed(make_site(tmp_path, SITE | files))
+    data = replay(tmp_path)
+    made, written = (data["steps"][n]["values"][0][1] for n in (1, 2))
+    assert unpack(data["tensors"][made]).isnan().all()
+    found = unpack(data["tensors"][written])
+    assert found[0] == 1 and found[1:].isnan().all()
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line", "said"),
     [
