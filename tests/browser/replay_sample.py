@@ -76,7 +76,8 @@ def write_sample(site: Path, folder: Path) -> Sample:
         (query, "TBHD"), (key, "SBHD"), (mask, "TSBH"), (scores, "TSBH"), (scaled, "TSBH"),
         (masked, "TSBH"), (masked.softmax(dim=1), "TSBH"), (odd, ".."), (torch.tensor(2.5), ""),
         (torch.tensor([17, -3, 0, 1024]), "S"), (torch.empty(0, 1, 3, 2), "SBHD"),
-        (torch.linspace(-1, 3, 3 * 64).reshape(3, 64), ".C"),
+        (torch.linspace(-1, 3, 3 * 160).reshape(3, 160), ".C"),
+        (torch.linspace(-2, 1, 30 * 160).reshape(30, 160), ".C"),
     ]  # fmt: skip
     recorded = [
         packed(tensor, axes, weights=i == 6) if tensor.numel() else packed_empty(tensor, axes)
@@ -103,7 +104,7 @@ def write_sample(site: Path, folder: Path) -> Sample:
             "loop": [["t", 3, 8], ["layer", 2, 0]],
             "values": [["odd", 7], ["scale", 8], ["tokens", 9], ["cache", 10], ["huge", -1]],
         },
-        line_of("self.heads, self.d_k") | {**inner, "values": [["features", 11]]},
+        line_of("self.heads, self.d_k") | {**inner, "values": [["features", 11], ["table", 12]]},
     ]
     replay = {
         "title": "A model reads “RO”",

@@ -119,6 +119,10 @@ def test_exactly_the_line_that_ran_is_marked_and_in_sight(
     page.get_by_role("button", name="Small panel").click()
     go(page, 2)
     page.wait_for_function(f"({MARKED})().every(([, seen]) => seen)")
+    assert page.locator("#replay .maps").is_hidden()
+    page.get_by_role("button", name="Small panel").click()
+    box = page.locator("#replay canvas").first.bounding_box()
+    assert box and box["width"] > 60
 
 
 def test_where_it_is_in_words(play: Callable[..., Visit]):
@@ -229,15 +233,39 @@ def test_tables_hold_the_recorded_values(step: int, sample: Sample, play: Callab
                 )
             else:
                 expected = tensor.squeeze()
-            table = expected.double().reshape(len(shown), -1).tolist()
+            table = expected.double().reshape(-1, len(shown[0]) - (name == "attn")).tolist()
+            assert len(shown) == min(len(table), 2000 // len(table[0]))
             finite = [value for value in tensor.flatten().tolist() if math.isfinite(value)]
             half = (max(finite) - min(finite)) / 252 / 2 if tensor.is_floating_point() else 0
             decimals = re.search(r"\.(\d+)", rows[0].inner_text())
             near = half + 0.5 * 10 ** -len(decimals[1]) if decimals else half
-            for line, values in zip(shown, table, strict=True):
+            for line, values in zip(shown, table, strict=False):
                 # The last column of weights is their sum.
                 assert line[: len(values)] == pytest.approx(values, abs=near + 1e-9, nan_ok=True)
                 assert len(line) == len(values) + (name == "attn")
+
+
+def test_a_key_scrolls_to_the_value_it_goes_to(play: Callable[..., Visit]):
+    page = play(390).page
+    go(page, 8)
+    block(page, "features").locator(".maps").focus()
+    for _ in range(159):
+        page.keyboard.press("ArrowRight")
+    expect(block(page, "features").locator("output")).to_contain_text("features[0, 159] = ")
+    marker = block(page, "features").locator(".cells i").bounding_box()
+    assert marker and marker["x"] + marker["width"] <= 390
+
+
+def test_a_long_table_has_the_rows_around_the_value(play: Callable[..., Visit]):
+    page = play().page
+    go(page, 8)
+    block(page, "table").locator(".maps").focus()
+    for _ in range(20):
+        page.keyboard.press("ArrowDown")
+    block(page, "table").get_by_role("button", name="Numbers").click()
+    expect(block(page, "table").locator("caption")).to_have_text("table, rows 12 to 23 of 30")
+    heads = block(page, "table").locator("tbody th")
+    expect(heads).to_have_text([str(row) for row in range(12, 24)])
 
 
 def test_what_is_not_finite_too_large_empty_or_one_number(play: Callable[..., Visit]):

@@ -24,7 +24,11 @@ const readInks = (element) => {
 };
 const css = (rgb) => `rgb(${rgb.map(Math.round)})`;
 const mix = (ink, share) => inks.ground.map((part, i) => part + (ink[i] - part) * share);
-const lightOf = ([red, green, blue]) => 0.3 * red + 0.6 * green + 0.1 * blue;
+// What is written on a colour: the ground's or the text's, whichever stands out more.
+const lightOf = ([red, green, blue]) =>
+  [0.21 * red ** 2.2, 0.72 * green ** 2.2, 0.07 * blue ** 2.2].reduce((sum, part) => sum + part / 255 ** 2.2, 0.05);
+const contrast = (one, other) => Math.max(lightOf(one) / lightOf(other), lightOf(other) / lightOf(one));
+const inkOn = (rgb) => (contrast(rgb, inks.ground) > contrast(rgb, inks.edge) ? inks.ground : inks.edge);
 // Small values are seen, too: a quarter of the largest has half of its colour.
 const colorOf = ({ kind }, value, most) => {
   if (!Number.isFinite(value)) return inks.ground;
@@ -84,8 +88,7 @@ const paint = (view, m, { wide, high, most, hasValues, isChanged = () => false }
       context.fillRect(x, y, width, height);
     }
     if (hasValues && Number.isFinite(value)) {
-      const far = (ink) => Math.abs(lightOf(ink) - lightOf(colors.get(value)));
-      context.fillStyle = css(far(inks.ground) > far(inks.edge) ? inks.ground : inks.edge);
+      context.fillStyle = css(inkOn(colors.get(value)));
       context.fillText(valueText(view.tensor, value), x + width / 2, y + height / 2);
     }
     if (!changed(r, c)) return;
@@ -99,11 +102,12 @@ const paint = (view, m, { wide, high, most, hasValues, isChanged = () => false }
   return canvas;
 };
 
-// What stands along an axis: all of it where there is room, else every second, third, … index, and
+// What stands along an axis: all of it where there is room, else every second, fifth, … index, and
 // the tokens that do not run into one another.
+const ROUND = [1, 2, 5, 10, 20, 50, 100];
 const labels = (axis, room, isAcross) => {
   const widthOf = (i) => (isAcross ? 6 * labelOf(axis, i).length + 2 : 10);
-  const every = axis.tokens ? 1 : Math.ceil((widthOf(axis.size - 1) + 1) / room);
+  const every = axis.tokens ? 1 : ROUND.find((count) => count * room > widthOf(axis.size - 1)) ?? 1000;
   let end = -Infinity;
   return list(axis.size, (i) => {
     const start = (i + 0.5) * room - widthOf(i) / 2;
@@ -142,6 +146,7 @@ const sizeOf = ({ rows, columns }, count, room, beside) => {
   const least = columns.tokens ? Math.min(high, 8) : 4;
   const maps = list(count, (i) => count - i).find((maps) => fits(maps) >= least) ?? 1;
   const wide = Math.min(Math.max(fits(maps), 3), rows.size === 1 ? 26 : high);
+  if (rows.size === 1) high = 28;
   if (wide >= 9 && rows.size > 1) high = Math.min(high, Math.max(wide, 10));
   return { wide, high };
 };

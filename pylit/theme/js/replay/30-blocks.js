@@ -109,6 +109,9 @@ const tensorBlock = (name, tensor, before, texts, room) => {
     const areFew = view.tensor === tensor && changed?.size <= valuesOf(tensor).length / 2;
     if (areFew) look.isChanged = (index) => changed.has(index);
     const drawn = list(count, (m) => drawMap(view, m, look, summed));
+    // A single row leaves room for what it was.
+    if (view.tensor === tensor && changed && rows.size === 1 && count === 1)
+      drawn.push(drawMap({ ...arrange(before, texts), title: () => "before" }, 0, { ...look, isChanged: undefined }));
     if (hasTotal) {
       const sums = total(summed, view);
       const sizes = list(rows.size, (r) => list(columns.size, (c) => Math.abs(sums.at(0, r, c)))).flat();
@@ -130,7 +133,7 @@ const tensorBlock = (name, tensor, before, texts, room) => {
       event.preventDefault();
       const places = [[cell.m, count], [cell.r, rows.size], [cell.c, columns.size]];
       const figure = select(...places.map(([i, size], axis) => within(i + move[axis], size)));
-      figure.scrollIntoView({ block: "nearest", inline: "nearest" });
+      figure.querySelector(".cells i").scrollIntoView({ block: "nearest", inline: "nearest" });
     };
     strip.onpointermove = strip.onpointerdown = ({ target, offsetX, offsetY }) => {
       const m = drawn.indexOf(target.closest("figure"));

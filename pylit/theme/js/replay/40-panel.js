@@ -64,6 +64,11 @@ const show = (step, name) => {
   now = within(step, data.steps.length);
   const { line, last = line, values, before = {} } = data.steps[now];
   const part = (selector) => dock.querySelector(selector);
+  const place = part(".tensors");
+  // Measured before anything changes, so that the page is laid out once.
+  const padding = parseFloat(getComputedStyle(place).paddingLeft);
+  const height = values.length > 1 ? 132 : innerWidth < 960 ? 156 : 198;
+  const room = { width: place.clientWidth - 2 * padding - 4, height };
   mark(list(last - line + 1, (i) => line + i));
   const counted = `${now + 1} of ${data.steps.length}`;
   part("input").value = now;
@@ -75,11 +80,6 @@ const show = (step, name) => {
   part(".note").innerHTML = data.stops[stop]?.note ?? (now ? "" : data.text);
   part(".stops").querySelectorAll("button").forEach((one, i) => { one.ariaCurrent = i === stop ? "step" : null });
 
-  const place = part(".tensors");
-  readInks(place);
-  const padding = parseFloat(getComputedStyle(place).paddingLeft);
-  const height = values.length > 1 ? 132 : innerWidth < 960 ? 156 : 198;
-  const room = { width: place.clientWidth - 2 * padding - 4, height };
   const { tensors, texts } = data;
   const blocks = values.map(([name, i]) => tensorBlock(name, tensors[i], tensors[before[name]], texts, room));
   // First comes the tensor that was asked for, or that the stop is about.
@@ -114,7 +114,10 @@ const play = () => {
   playing = setTimeout(turn, PACES.fast);
   dock.querySelector(".play").ariaPressed = "true";
 };
-const shrink = () => { dock.querySelector(".shrink").ariaPressed = `${dock.classList.toggle("small")}` };
+const shrink = () => {
+  dock.querySelector(".shrink").ariaPressed = `${dock.classList.toggle("small")}`;
+  show(now);
+};
 const close = () => {
   pause();
   dock.hidden = true;
@@ -169,7 +172,11 @@ const build = () => {
     reveal();
   }).observe(dock);
   // Drawings have the size of the window and the colours of the theme.
-  const redraw = () => { if (!dock.hidden) show(now) };
+  const redraw = () => {
+    if (dock.hidden) return;
+    readInks(dock);
+    show(now);
+  };
   addEventListener("resize", redraw);
   new MutationObserver(redraw).observe(root, { attributeFilter: ["data-theme"] });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
@@ -217,6 +224,7 @@ window.pylit.replay = async (from) => {
   opener = chip?.face ?? starter;
   dock.hidden = false;
   root.classList.add("replaying");
+  readInks(dock);
   const block = show(chip?.step ?? 0, chip?.name);
   const focused = chip && block?.querySelector(".maps, .numbers");
   (focused ?? dock.querySelector(".next")).focus({ preventScroll: true });
