@@ -39,7 +39,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with (folder.parent / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
-            assert main(["build", "--out", str(folder)]) == 0
+            assert main(["build", "--run", "--out", str(folder)]) == 0
     return folder
 
 
