@@ -60,13 +60,19 @@ W^V = \begin{pmatrix} 1 & 1 \\ 10 & 0 \\ 0 & 10 \\ 0 & 0 \end{pmatrix}$$
 *Sleeps* is a verb and has to do with something alive. Its third and fourth feature are
 1, so its query is the third row of $W^Q$ plus the fourth: (1, 0, 2, 0) + (1, 0, 0, 0) =
 (2, 0, 2, 0). Try the key of *dog* in the same way, with the second and fourth row of
-$W^K$.
+$W^K$. You get (1, 0, 1, 0).
+
+What do these numbers say? In this example the first number of a key means "alive", and
+the third means "noun". In a query the same places ask for it. So *sleeps* asks for
+something alive and for a noun. *Dog* offers both. *Sleeps* itself is alive, but no
+noun. *The* offers neither.
 
 Now *sleeps* takes four steps:
 
 1. **Compare** its query with each key by a dot product: multiply number by number, then
    add up. For *dog* that is 2·1 + 0·0 + 2·1 + 0·0 = 4. The more two vectors point the
-   same way, the larger it is.
+   same way, the larger it is. It also grows with their lengths. It is 0 at a right
+   angle, and negative if they point in opposite ways.
 2. **Scale**: divide by $\sqrt 4$, because queries and keys have 4 numbers. The result
    is the **score** $e$ of each key.
 3. **Softmax**: take $\exp(e)$ of each score and divide it by the sum of all. Any
@@ -81,17 +87,19 @@ Now *sleeps* takes four steps:
 | sum | | | 11.107 | 1.000 | (6.74, 2.54) |
 
 *Dog* gets two thirds of the attention of *sleeps*, and most of the result, (6.74,
-2.54), is the value of *dog*. What if all scores were equal? Then you would get the
-plain average of the values. And if one score were far above the others, you would get
-its value alone, as from a dictionary.
+2.54), is the value of *dog*. (The result has as many numbers as a value, here two.
+Below, a last matrix leads back to $C$ features.) What if all scores were equal? Then
+you would get the plain average of the values. And if one score were far above the
+others, you would get its value alone, as from a dictionary.
 
 ## All tokens at once
 
 *The* and *dog* take the same four steps, each with its own query. To do it in one go,
 write the vectors of all tokens below each other, as the rows of a matrix $X$. Then $Q =
 X W^Q$ has all queries as its rows, and in the same way you get $K = X W^K$ and $V = X
-W^V$. The product $QK^\top$ has the dot product of every query with every key
-([@vaswani2017attention], §3.2.1, eq. 1):
+W^V$. The product $QK^\top$ has the dot product of every query with every key. The
+formula is from the paper that introduced the Transformer ([@vaswani2017attention],
+§3.2.1, eq. 1). From now on we just say "the paper":
 
 $$\operatorname{Attention}(Q, K, V)
     = \operatorname{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
@@ -121,8 +129,9 @@ its subject.](figure:mha.example)
 Now take *the dog on the sofa sleeps*. Here *sleeps* might need two things at once: its
 subject, and the word just before it. A single average cannot keep them apart, because
 it blurs both into one vector. So we compute $H$ averages, each with its own projections
-(§3.2.2). They are called **heads**. One head can learn to find subjects while another
-always looks at the previous word:
+(§3.2.2). They are called **heads**. One head can learn to find subjects. Another can
+learn to look at the previous word, as soon as each vector also says where its token
+stands. (The next lesson adds that.) In a formula:
 
 \begin{align}
 \operatorname{MultiHead}(X, Y, Z)
@@ -132,7 +141,7 @@ always looks at the previous word:
 
 The results of the heads are put side by side, and a last matrix $W^O$ combines them
 into $C$ features. Each head usually has $d_k = C / H$ features. Then all heads together
-cost as much as a single head with $d_k = C$.
+need as many multiplications as a single head with $d_k = C$.
 
 ![Left: the steps of one head, from queries, keys and values to their average. Right:
 all heads between their projections and the output projection.](figure:mha.diagram)
@@ -162,7 +171,8 @@ here        1      1      1      1
 
 **Padding.** We compute many sequences together, in a **batch**. They have to be equally
 long, so the shorter ones are filled up with a token that means nothing. No token may
-attend to this padding:
+attend to this padding. In this table each row is a whole sequence, and it holds for
+every query of that sequence. A dot stands for 0, as above:
 
 ```text
 the   dog     sleeps   here           1  1  1  1
@@ -182,9 +192,10 @@ waits for the result of another.
 The price is **quadratic**: $T$ tokens have $T^2$ pairs, and each pair needs a score.
 Our 3 tokens have 9 scores, but 1,000 tokens have a million.
 
-There is one more catch. A weighted average does not care about order, so without a mask
-*dog bites man* and *man bites dog* give each word the same vector. The next lesson
-repairs this with [positional encoding](positional_encoding.py).
+There is one more catch. A weighted average does not care about order. So without a mask
+*dog* gets the same vector in *dog bites man* as in *man bites dog*, and so do the other
+two words. The next lesson repairs this with [positional
+encoding](positional_encoding.py).
 
 ## Try it
 
@@ -228,9 +239,11 @@ class PrepareForMultiHeadAttention(nn.Module):
         self.linear = nn.Linear(d_model, heads * d_k, bias=bias)
         self.heads, self.d_k = heads, d_k
 
-    # Annotations name the axes, and tests compare them with the real shapes. One letter
-    # has the same size in all arguments of a call. `#T` is $T$ or 1, `*axes` is any
-    # number of axes, and `_` is a size without a name.
+    # Annotations name the axes: `T` queries, `S` keys, `B` sequences in a batch, `H`
+    # heads, `C` features of a token, `D` features of a query in one head. Tests compare
+    # them with the real shapes. One letter has the same size in all arguments of a
+    # call. `#T` is $T$ or 1, `*axes` is any number of axes, and `_` is a size without a
+    # name.
     def forward(self, x: Float[Tensor, "*axes C"]) -> Float[Tensor, "*axes H _"]:
         # Splitting into heads computes nothing. It only reads the last axis as two:
         # head, and feature of the head. Notice that each head sees *all* $C$ features
@@ -306,8 +319,9 @@ class MultiHeadAttention(nn.Module):
 
         $$Q_{tbh} \cdot K_{sbh} = \sum_{d=1}^{d_k} Q_{tbhd} \, K_{sbhd}$$
 
-        These are the raw scores, which `attend` divides by $\sqrt{d_k}$. They have
-        their own method so that variants can replace them, for example with [relative
+        This is step 1 of the example. `attend` then divides these products by
+        $\sqrt{d_k}$, and the result is the score $e$. The products have their own
+        method so that variants can replace them, for example with [relative
         positions](positional_encoding.py).
         """
         # How do you read `einsum`? Each letter is an axis. `d` is in both inputs but
@@ -379,9 +393,12 @@ class MultiHeadAttention(nn.Module):
         scores = self.get_scores(query, key)
 
         # **Scale.** Why divide by $\sqrt{d_k}$? A dot product is a sum of $d_k$ terms.
-        # If all numbers are independent with mean 0 and variance 1, the sum has
-        # variance $d_k$. With 64 features, dot products of 8 or −8 would be usual. The
-        # softmax of such numbers gives one key nearly all the weight, and its gradients
+        # The more terms, the farther it usually is from 0. The *variance* measures
+        # that: around a mean of 0 it is the mean of the squares. Its root, the
+        # *standard deviation*, is the usual distance from the mean. If all numbers are
+        # independent with mean 0 and variance 1, the sum has variance $d_k$. With 64
+        # features, dot products of 8 or −8 would be usual. The softmax of such numbers
+        # gives one key most of the weight, and its gradients
         # [vanish](#scaling-and-gradients). Dividing by the standard deviation,
         # $\sqrt{d_k}$, brings the variance back to 1 (footnote 4). Dividing by $d_k$
         # would be too much, for then all weights would be nearly equal.
@@ -408,8 +425,9 @@ class MultiHeadAttention(nn.Module):
             attn = attn.masked_fill(fully_masked, 0.0)
         self.attn = attn.detach()
 
-        # **Dropout** sets some weights to 0 in training and multiplies the others by
-        # $1 / (1 - p)$. So no token can rely on a single other one. It has to come
+        # **Dropout** sets each weight to 0 with probability $p$ (`dropout_prob`), in
+        # training only. It multiplies the others by $1 / (1 - p)$, so that the mean
+        # stays the same. So no token can rely on a single other one. It has to come
         # after the softmax: a *score* of 0 would remove nothing, since $\exp(0) = 1$.
         attn = self.dropout(attn)
 
@@ -561,9 +579,9 @@ class KVCache:
 # | `F.scaled_dot_product_attention` | visible | `mask`, with other axes |
 # | `nn.MultiheadAttention` | *hidden* | `~mask`, with other axes |
 #
-# Both also take floating-point masks, which they *add* to the scores. There 0 means
-# visible and $-\infty$ hidden. This page refuses such masks, because as booleans they
-# would mean the opposite. Pass `mask == 0` instead.
+# The two functions of PyTorch also take floating-point masks, which they *add* to the
+# scores. There 0 means visible and $-\infty$ hidden. This page refuses such masks,
+# because as booleans they would mean the opposite. Pass `mask == 0` instead.
 #
 # ## Scaling and gradients
 #
@@ -622,13 +640,14 @@ class KVCache:
 #
 # Which head matters most? Let us switch off one at a time. The loss, the mean of $-\ln
 # p$ for the probability $p$ that the model gave to the right character, is 1.21 on the
-# first lines of three speeches. Without one head it rises by 0.03 to 0.13, and without
-# the head that finds the line break by 0.06. So a head that you can name need not be
-# the one that matters most.
+# first lines of three speeches. If you switch off one head, it rises by 0.03 to 0.13,
+# depending on the head, and without the one that finds the line break by 0.06. So a
+# head that you can name need not be the one that matters most.
 
 # ## Cost
 #
-# Per sequence, for $T$ queries and $T$ keys (Table 1 of the paper):
+# Per sequence, for $T$ queries and $T$ keys. Table 1 of the paper has the same
+# comparison, but without projections and without memory:
 #
 # | | Self-attention | Recurrent layer |
 # |:--|:--|:--|
@@ -708,8 +727,9 @@ class KVCache:
 #
 # <details><summary>Answer</summary>
 #
-# That of the keys. It adds the same number, $Q_{tbh} \cdot b_h$, to all dot products of
-# a query. And the softmax ignores what is added to all its inputs.
+# That of the keys. Call its part for head $h$ $\beta_h$. It adds the same number,
+# $Q_{tbh} \cdot \beta_h$, to all dot products of a query. And the softmax ignores what
+# is added to all its inputs.
 #
 # ```python
 # import torch
@@ -730,8 +750,8 @@ class KVCache:
 #
 # <details><summary>Answer</summary>
 #
-# The variance is $d_k$. Without the division the largest weight is close to 1, and
-# half of the queries have practically no gradient.
+# The variance is $d_k$. Without the division the largest weight is close to 1, and the
+# gradient of a typical dot product is practically zero.
 #
 # ```python
 # import torch

@@ -63,7 +63,7 @@ Unit 2 looks only at the letter: its weight is −1 for *h*, 0 for *e* and 2 for
 1 looks only at the memory: it receives twice what unit 2 was one step before. The state
 before the first letter is zero.
 
-| step | letter | it adds $W x_t$ | state adds $U h_{t-1}$ | tanh of the sum, $h_t$ |
+| step | letter | its $W x_t$ | state adds $U h_{t-1}$ | tanh of the sum, $h_t$ |
 |--:|:--|:--|:--|:--|
 | 1 | h | (0, −1) | (0, 0) | (0, −0.76) |
 | 2 | e | (0, 0) | (−1.52, 0) | (−0.91, 0) |
@@ -73,10 +73,10 @@ before the first letter is zero.
 Look at the last two rows. The letter is the same, and so is $W x_t$. But the states
 differ, because unit 1 now says: "the letter before this one was an *l*, too".
 
-One more matrix leads from the state to a prediction. We call it $Q$. It turns the state
+One more matrix leads from the state to a prediction. We call it $M$. It turns the state
 into one score for each letter, and these scores are called **logits**:
 
-$$Q = \begin{pmatrix} 0 & 0 \\ 0 & -4 \\ -4 & 4 \\ 4 & 0 \end{pmatrix}
+$$M = \begin{pmatrix} 0 & 0 \\ 0 & -4 \\ -4 & 4 \\ 4 & 0 \end{pmatrix}
   \begin{matrix} \text{h} \\ \text{e} \\ \text{l} \\ \text{o} \end{matrix}$$
 
 For example, *o* gets four times unit 1. The **softmax** turns logits into
@@ -89,7 +89,8 @@ probabilities. It raises $e$ to each of them and divides the results by their su
 | hel | 0, −3.86, 3.86, 0 | l | 0.96 | 0.04 |
 | hell | 0, −3.86, 0.02, 3.83 | o | 0.96 | 0.04 |
 
-(All numbers are rounded at the end. With 0.96 instead of 0.964 you get 3.84.)
+(Only what is printed is rounded. For example, 3.86 is 4 · 0.964. If you start from the
+rounded 0.96, you get 3.84.)
 
 Take the third row. The powers of $e$ are 1, 0.02, 47.28 and 1, and their sum is 49.30.
 So the target has the probability 47.28 / 49.30 = 0.96, and the **loss** of this step is
@@ -103,23 +104,29 @@ What would we lose without memory? Set $U = 0$. Both *l*s then lead to the state
 of 0.02 and pays 3.90 nats. The best that any network without memory can do is to give
 *l* and *o* one half each, and to pay $\ln 2 = 0.69$ nats twice.
 
-**In one formula.** You have just run a whole language model, a model that predicts
-the next token. With $w_t$ for the token at step $t$ and $y_t$ for its target, it is
+**In one formula.** You have just run a whole language model, a model that predicts the
+next token. Write $w_t$ for the token at step $t$, $y_t$ for its target and $T$ for the
+number of steps. $\mathcal{L}$ is the mean loss. There is also a bias $c$ of the logits,
+which was zero in our example. Then the model is
 
 \begin{align}
-h_t &= f(W x_t + U h_{t-1} + b), & z_t &= Q h_t + c \\
+h_t &= f(W x_t + U h_{t-1} + b), & z_t &= M h_t + c \\
 p_t &= \operatorname{softmax}(z_t), &
   \mathcal{L} &= -\tfrac{1}{T} \textstyle\sum_t \ln p_t(y_t), \qquad y_t = w_{t+1}
 \end{align}
 
 ## Training
 
-We do not choose weights by hand. We start from random ones, and follow the gradient of
-the loss. Three things are new in this program. An `Embedding` replaces the one-hot
-vector and looks up a vector of any width, the **embedding** of the token, which is
-learned like every weight. The text is read in chunks of ten letters, and the state
-after one chunk is passed to the next. And the gradient is clipped, for a reason that
-[follows below](#the-gradient).
+We do not choose weights by hand. We start from random ones. For each weight we compute
+how the loss would change with it. All these derivatives together are the **gradient**
+of the loss. Then we move each weight a little to the side on which the loss falls, and
+repeat. Three things are new in this program. An `Embedding` replaces the one-hot vector
+and looks up a vector of any width, the **embedding** of the token, which is learned
+like every weight. The text is read in chunks of ten letters, and the state after one
+chunk is passed to the next. PyTorch remembers how each number was computed (its
+*graph*), to find derivatives. `detach` makes it forget that for the state, so that each
+chunk is on its own when the gradient is computed. And the gradient is clipped, for a
+reason that [follows below](#the-gradient).
 
 ```python
 import torch
@@ -129,7 +136,7 @@ from labml_nn.recurrent.elman import Elman
 
 text = "hello yellow fellow, " * 100
 letters = sorted(set(text))
-# Four pieces of the text, side by side: [T, B] is [525, 4].
+# # Four equal pieces of the text, one in each column: T = 525 steps, B = 4 pieces.
 tokens = torch.tensor([letters.index(c) for c in text]).view(4, -1).t()
 
 class Model(nn.Module):
@@ -160,7 +167,7 @@ for t in range(0, 500, 10):
 for prompt in ("hel", "hell"):
     logits, _ = model(torch.tensor([[letters.index(c)] for c in prompt]))
     p = logits[-1, 0].softmax(-1)
-    print(prompt, letters[p.argmax()], f"{p.max():.2f}")  # hel l 0.99, hell o 0.99
+    print(prompt, letters[p.argmax()], f"{p.max():.2f}")  # about 0.98 each
 assert letters[p.argmax()] == "o"
 ```
 
@@ -181,17 +188,23 @@ one CPU core, write like this:
 > You not dies thee. But a hate.' If is the queen, I have not leave thee, and we should
 > me comes the better 'shapen being with God's straight better
 
-In our [comparison of small models](../../../results.md), this network of
-1990 is ahead of the transformer, at equal updates and at equal time.
+In our [comparison of small models](../../../results.md), this network is ahead of the
+transformer, at equal updates and at equal time. Its recurrence is that of 1990. But it
+has two layers and learned embeddings, and it is trained [in a newer
+way](#differences-from-the-paper).
 
 **What it gains, and what it costs.** Each step costs the same, whether it reads the
-first token or the millionth, and all it keeps is $N$ numbers. But $N$ numbers must do
-for everything, and new information overwrites old. A
+first token or the millionth. And with $N$ hidden units, all that a layer keeps is $N$
+numbers. But they must do for everything, and new information overwrites old. A
 [transformer](../../transformers/mha.py) stores every token instead. The steps must also
 wait for each other. And the gradient has to survive all of them in the backward pass,
 which it [rarely does](#the-gradient).
 
 <details><summary>Symbols, their code and shapes</summary>
+
+In the shapes, $T$ is the number of steps and $B$ that of sequences side by side. An
+input has $C$ features, a layer $N$ hidden units. There are $L$ layers, and $V$ tokens
+in the vocabulary.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
@@ -307,10 +320,11 @@ class ElmanCell(nn.Module):
 
 # ## Activation functions
 #
-# The paper's $f$ is the sigmoid, from 0 to 1. Tanh is the sigmoid stretched to the
-# range from −1 to 1, $\tanh(a) = 2 \sigma(2 a) - 1$. Its slope at zero is 1 instead of
-# 1/4, so gradients shrink less. The slope of the ReLU is 1 for every positive $a$, but
-# its states can grow without bound.
+# The paper's $f$ is the sigmoid $\sigma(a) = 1 / (1 + e^{-a})$, which lies between 0
+# and 1. Tanh has the same shape, but it is twice as high and twice as narrow, and it
+# lies between −1 and 1, $\tanh(a) = 2 \sigma(2 a) - 1$. Its slope at zero is 1 instead
+# of 1/4, so gradients shrink less. The slope of the ReLU is 1 for every positive $a$,
+# but its states can grow without bound.
 #
 # Why an $f$ at all? Without it the recurrence unrolls to a sum of linear maps of the
 # inputs, and a constant. Stacking such layers would not help, and no such sum computes
@@ -504,7 +518,8 @@ class ElmanConfig(LanguageModelConfig):
     * `embedding_dropout_prob`: dropout probability of the embeddings
     * `output_dropout_prob`: dropout probability of the output features
     * `nonlinearity`: `tanh`, `sigmoid` or `relu`, in the layers
-    * `tanh_projections`: put a tanh after each of the two projections
+    * `tanh_projections`: put a tanh after each of the projections $P$ and $Q$ (see the
+      model below)
     * `tied`: use the embeddings in the output, too, instead of another matrix
     * `learn_h_0`: train $h_0$; otherwise it is zero
 
@@ -671,9 +686,11 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 # can ruin all weights. Only $u = \pm 1$ does neither.
 #
 # **With a vector.** An error at $h_t$ has two sources: the prediction at step $t$, and
-# everything that goes wrong later because of it. Write $g_t$ for the gradient that
-# comes from the prediction, and $\delta_t$ for the gradient of the loss with respect to
-# the sum $a_t = W x_t + U h_{t-1} + b$. Then
+# everything that goes wrong later because of it. Write $g_t$ for the part that comes
+# from the prediction at step $t$ alone. Write $\delta_t$ for the gradient of the whole
+# loss with respect to the sum $a_t = W x_t + U h_{t-1} + b$. The later steps send back
+# $U^\top \delta_{t+1}$. We add both parts, and multiply by the slope $f'(a_t)$ of each
+# unit. ($\odot$ multiplies number by number.)
 #
 # $$\delta_t = f'(a_t) \odot \left(g_t + U^\top \delta_{t+1}\right), \qquad
 #   \frac{\partial \mathcal{L}}{\partial U} = \sum_t \delta_t h_{t-1}^\top, \qquad
@@ -683,7 +700,7 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 # with each step back, the gradient is multiplied by $U$ and by the slope of $f$, which
 # takes the place of the factor $u$. For tanh the slope is $1 - h^2$, and
 #
-# $$\frac{\partial h_t}{\partial h_s} = D_t U \, D_{t-1} U \cdots D_{s+1} U,
+# $$\frac{\partial h_t}{\partial h_{t-k}} = D_t U \, D_{t-1} U \cdots D_{t-k+1} U,
 #   \qquad D_t = \operatorname{diag}(1 - h_t^2)$$
 #
 # **How fast?** A product of many factors rarely keeps its size. By how much can $U$
@@ -695,9 +712,12 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 # What does our orthogonal $U$ achieve? All its singular values are 1, but the slopes
 # still shrink the gradient. If you send random inputs of variance 1 through a new
 # `ElmanLayer`, 0.0001 of the gradient is left after 30 steps. `torch.nn.RNN` draws $U$
-# from $\mathcal{U}(\pm 1/\sqrt{N})$ instead. The largest absolute value of its
-# eigenvalues, its *spectral radius*, is then about $1/\sqrt 3 \approx 0.58$. So ten
-# steps without input keep only $0.58^{10} \approx 0.4\,\%$ of a small state.
+# from $\mathcal{U}(\pm 1/\sqrt{N})$ instead. A singular value says what *one* product
+# with $U$ can do. Here the largest is above 1, so one step may still stretch. What
+# *many* products do depends on the eigenvalues, roughly, the factors by which $U$
+# stretches a vector that it does not turn. The largest of them in absolute value, the
+# *spectral radius*, is here about $1/\sqrt 3 \approx 0.58$. So ten steps without input
+# keep only $0.58^{10} \approx 0.4\,\%$ of a small state.
 #
 # ![How long a gradient is after so many steps back: in new networks, whose $U$ has the
 # spectral radius ρ, and in the trained one.](figure:elman.vanishing)
@@ -714,21 +734,25 @@ class ElmanLanguageModel(LanguageModel[Float[Tensor, "L B N"]]):
 #
 # $$G \leftarrow \min\left(1, \frac{\theta}{\|G\|}\right) G$$
 #
-# Its direction stays the same, but no single update can be too large. This cures
-# explosion. It does not restore what has vanished, because clipping can only make a
-# gradient shorter.
+# Its direction stays the same, but no single update can be too large. So explosion does
+# no harm any more. But what has vanished does not come back, because clipping can only
+# make a gradient shorter.
 #
-# **Gates.** An LSTM adds where an Elman network multiplies. Its cell is
+# **Gates.** An Elman network sends its whole state through $U$ and $f$ at every step.
+# An LSTM has a second state, its cell $c_t$. At each step it keeps a part of the old
+# cell and *adds* something new, $\tilde c_t$:
 #
 # $$c_t = f_t \odot c_{t-1} + i_t \odot \tilde c_t$$
 #
-# with gates $f_t$ and $i_t$ from 0 to 1, which the network computes at each step. (This
-# $f_t$, the *forget gate*, is not our $f$, and $c_t$ is not our $c$.) On this path
-# $\partial c_t / \partial c_{t-1} = \operatorname{diag}(f_t)$, if we leave out that the
-# gates depend on the past, too. Where the forget gate is near 1, the gradient passes
-# without $U$ and without a slope. The LSTM of 1997 ([@hochreiter1997long]) had a fixed
-# 1 in its place. The gate was added later, so that a cell can also forget
-# ([@gers2000learning]). A GRU ([@cho2014learning]) has the same idea with fewer gates.
+# The *forget gate* $f_t$ says how much of the old cell stays, and the *input gate*
+# $i_t$ how much of the new is added. Both are vectors of numbers from 0 to 1, which the
+# network computes at each step. (This $f_t$ is not our $f$, and $c_t$ is not our $c$.)
+# On this path $\partial c_t / \partial c_{t-1} = \operatorname{diag}(f_t)$, if we leave
+# out that the gates depend on the past, too. Where the forget gate is near 1, the
+# gradient passes without $U$ and without a slope. The LSTM of 1997
+# ([@hochreiter1997long]) had a fixed 1 in its place. The gate was added later, so that
+# a cell can also forget ([@gers2000learning]). A GRU ([@cho2014learning]) has the same
+# idea with fewer gates.
 #
 # The page on [backpropagation through time](bptt.py) derives all this, and measures how
 # fast the gradient vanishes.

@@ -50,8 +50,8 @@ it too high up.
 **Is there no way around?** Sometimes there is. If all updates were `x = x + 1`, a
 single layer would do, because attention can average what all lines add, and the average
 times the number of lines is the sum. Such shortcuts exist for surprisingly many tasks
-([@liu2023transformers]). But a model must find them in training, and it need not: a
-value like ours needs one more layer for each line, unless the model finds a shortcut.
+([@liu2023transformers]). But no one tells the model about them. It may fail to find
+them in training, and then a value like ours needs one more layer for each line.
 
 ## Feedback
 
@@ -59,18 +59,23 @@ The **Feedback Transformer** ([@fan2020feedback]) puts what was concluded where 
 layer can see it. It reads one line after the other. After each line it writes one
 vector to a **memory**, and at all later steps *every* layer attends to this memory, the
 lowest layer too. So at step 3 layer 1 finds the 7 there, and at step 4 it finds the 6.
-One layer is enough, however long a program you write.
+In principle one layer is enough, however long a program you write. (Trained models come
+close, as you will see.)
 
 ![Left: the outputs of all layers at a step form its memory vector, and all layers of
 later steps attend to it. Right: one layer.](figure:feedback.diagram)
 
 **What does it write?** A mixture of what all its layers have computed at this step. Let
 us take vectors of two features, and pretend that the first holds `x` and the second
-`y`. (A trained network has a code of its own, with many more features.) Suppose that at
-step 2 the embedding knows neither, that layer 1 makes a first guess, and that layer 2
-corrects it. Each layer has a learned number, its **layer weight** $a_l$. The *softmax*
-turns these into shares: it raises $e$ to each of them and divides the results by their
-sum.
+`y`. (A trained network has a code of its own, with many more features.) Here we take
+two layers, to see a mixture. Suppose that at step 2 the embedding knows neither number.
+Suppose also that the lower layer has computed 6 by mistake, and that the upper one
+corrects it. (One layer could do without this, if it made no mistake.) Each layer has a
+learned number, its **layer weight** $a_l$. It may be any number, also a negative one.
+The *softmax* turns these into **shares**, which are positive and sum to one. It raises
+$e$ to each of them and divides the results by their sum. (In attention, below, other
+words are usual: what stands before the softmax is the *score*, and what comes out of it
+is the *weight*.)
 
 | layer | output | weight $a_l$ | exp | share | share × output |
 |--:|:--|--:|--:|--:|:--|
@@ -79,19 +84,23 @@ sum.
 | 2 | (7, 5) | 3 | 20.09 | 0.84 | (5.91, 4.22) |
 | sum | | | 23.80 | 1 | (6.59, 4.79) |
 
-The last row is the **memory vector** of step 2. It holds nearly `x = 7` and `y = 5`,
-because most of it comes from the top layer. The layer weights are *the same at every
-step* and for every text. What changes from step to step are the outputs.
+The last row is the **memory vector** of step 2. (All numbers are rounded at the end.)
+It holds nearly `x = 7` and `y = 5`, because most of it comes from the top layer. The
+layer weights are *the same at every step* and for every text. What changes from step to
+step are the outputs.
 
 **How is it read?** At step 3 we have three memory vectors, one in each **slot**. One of
 the heads of layer 1, which attend side by side, needs `x`. As in
 [attention](../mha.py), it has a query for what it is looking for, and each slot has a
-key for what it is about and a value for what it says. Let (2, 0) mean "about `x`" and
-(0, 2) "about `y`", in queries and in keys. The product of query and key is then 4 for
-slot 0 and for slot 2, which are both about `x`. But only one of them is up to date! So
-a score has a second part, a bias $b_d$ for the **distance** $d$, which says how many
-steps ago the slot was written. As in all attention, the sum is divided by the root of
-the number of features, here two:
+key for what it is about and a value for what it says. Keys and values are computed from
+memory vectors by learned matrices. To keep the numbers round, we do not compute them
+here. We choose them, and pretend that each slot is about the variable that its line has
+set. (So the 7 of slot 2 stands for the 6.59 above, and its 5 is left out.) Let (2, 0)
+mean "about `x`" and (0, 2) "about `y`", in queries and in keys. The product of query
+and key is then 4 for slot 0 and for slot 2, which are both about `x`. But only one of
+them is up to date! So a score has a second part, a bias $b_d$ for the **distance** $d$,
+which says how many steps ago the slot was written. As in all attention, the sum is
+divided by the root of the number of features, here two:
 
 | slot | key | value | match | distance | bias | sum / √2 | exp | weight |
 |--:|:--|:--|--:|--:|--:|--:|--:|--:|
@@ -104,7 +113,9 @@ the 7. Without the distance, slots 0 and 2 would count alike. The head would fin
 4.86, which `x` never was.
 
 **In two formulas.** Write $x_t^l$ for the output of layer $l$ at step $t$, and $m_t$
-for the memory vector. You have just computed the second line:
+for the memory vector. (This $x$ is a vector of the network. It is not the `x` of the
+program.) In the first table you computed the second line. In the second table you did a
+part of the first:
 
 \begin{align}
 x_t^l &= \operatorname{Layer}_l\big(x_t^{l-1}, \; [m_0, \dots, m_{t-1}]\big) \\
@@ -151,11 +162,13 @@ token grows with the text:
 | the same with [kernels](../../kernels/__init__.py) | 13 ms | 96 ms | 90 ms |
 
 (There are L layers of C features, T tokens, feed-forward networks of 4·C hidden
-features, and shared keys and values, which [come below](#FeedbackTransformerKV). The
-times are for C = 128, L = 4, 16 sequences of 128 tokens, and two CPU threads. We
-have not measured a GPU.) As the code stands here, a training step takes 6.7 times as
-long as that of a Transformer. We lose most of this time by starting
-many small operations. On a CPU our kernel starts them in one call and makes up for it.
+features, and shared keys and values, which [come below](#FeedbackTransformerKV). The 3
+counts content, distance and average. In the Elman network a layer can begin its first
+step when the one below has finished its own, so L layers need only L − 1 steps more
+than one. The times are for C = 128, L = 4, 16 sequences of 128 tokens, and two CPU
+threads. We have not measured a GPU.) As the code stands here, a training step takes 6.7
+times as long as that of a Transformer. We lose most of this time by starting many small
+operations. On a CPU our kernel starts them in one call and makes up for it.
 
 Two layers, trained on Shakespeare for less than two minutes, write like this:
 
@@ -372,6 +385,10 @@ class FeedbackTransformerLayer(nn.Module):
     \operatorname{Layer}(x, m) &= z + \operatorname{FFN}(\operatorname{LN}(z))
     \end{align}
 
+    LN is **layer normalisation**: it shifts and scales the features of a vector to mean
+    0 and variance 1, so that no layer gets numbers that are too large. FFN is a
+    **feed-forward network**, two ordinary layers of a neural network.
+
     This is the layer of any Transformer. Attention collects from memory, for example
     the two numbers that a line compares. A [feed-forward network](../feed_forward.py)
     works on what was collected, for example on the comparison. Only one thing is new:
@@ -467,8 +484,8 @@ class FeedbackAttention(nn.Module):
 
         # A query for each head. Queries and keys have no bias here. A bias of the keys
         # would add the same number to all scores of a query, and the softmax does not
-        # change if all scores do. A bias of the queries does make a difference. It is
-        # the parameter $u$ below.
+        # change if all scores do. A bias of the queries does make a difference. Below,
+        # it becomes $u$ and $b_d$.
         self.query = PrepareForMultiHeadAttention(d_model, heads, self.d_k, bias=False)
         self.key: PrepareForMultiHeadAttention | None = None
         self.value: PrepareForMultiHeadAttention | None = None
@@ -514,19 +531,21 @@ class FeedbackAttention(nn.Module):
 
         $$e_j = q^\top k_j + q^\top E_d + u^\top k_j + b_d, \qquad d = S - j$$
 
-        We call them A, B, C and D. A compares the query with what the slot is about,
-        and C lets a slot matter to every query. B lets this query prefer some
-        distances, and D lets all queries prefer them. [Below](#distances) you see where
-        the four terms come from. Override this method to try other scores.
+        The first term compares the query with what the slot is about. The second lets
+        this query prefer some distances. The third lets a slot matter to every query.
+        The fourth lets all queries prefer some distances. [Below](#distances) you see
+        where the four terms come from. Override this method to try other scores.
         """
         # The slots are $S, \dots, 2, 1$ steps back. Those that are farther than the
         # table is long share its first row.
         distance = torch.arange(-len(key), 0, device=key.device).clamp(min=-self.P)
 
-        # A and C contain the key, so one product computes both.
+        # The first and the third term contain the key, so one product computes both.
         content = torch.einsum("bhd,sbhd->sbh", query + self.query_pos_bias, key)
 
-        # B and D know the distance only, so they are the same for all texts of a batch.
+        # The other two contain no key. $E_d$ and $b_d$ depend on the distance only, so
+        # all texts of a batch use the same rows. But the query in $q^\top E_d$ is that
+        # of each text.
         embeddings = self.key_pos_embeddings[distance]
         position = torch.einsum("bhd,shd->sbh", query, embeddings)
         return content + position + self.key_pos_bias[distance].unsqueeze(1)
@@ -560,7 +579,7 @@ class FeedbackAttention(nn.Module):
         scores = self.get_scores(query, key) * self.scale
 
         # Slots that do not belong to a text are hidden before the softmax. We use the
-        # smallest finite number. With $-\infty$ a text without any slot would have
+        # most negative finite number. With $-\infty$ a text without any slot would have
         # nothing but $-\infty$, whose softmax is NaN.
         if mask is not None:
             hidden = ~mask.unsqueeze(-1)
@@ -585,7 +604,7 @@ class FeedbackTransformerKV(FeedbackTransformer):
     All layers attend to the same memory vectors. Must each of them project these to its
     own keys and values? If they share the two projections $W^K$ and $W^V$, we
     can project a slot once, when it is written (`share_proj_kv` in the authors'
-    code). A step with $S$ slots and $L$ layers then costs:
+    code). Compare what a step with $S$ slots and $L$ layers costs:
 
     | keys and values | multiplications | numbers for a slot | parameters |
     |:--|--:|--:|--:|
@@ -755,8 +774,9 @@ def append_slot(
 #
 # Now we replace $p_j$ by a vector $E_d$ of the *distance*. We also replace $p$, which
 # is the same for all slots, by a learned vector $u$. The last term then depends on the
-# distance alone, so one number $b_d$ can take its place. What if we left out B and D?
-# Memory would be a set, and attention could not tell the old `x` from the new one.
+# distance alone, so one number $b_d$ can take its place. What if we left out both terms
+# that know the distance? Memory would be a set, and only its *content* could tell the
+# old `x` from the new one.
 #
 # **Why distance and not position?** "Who changed `x` last?" is a question about
 # distance, at line 3 as at line 300. A distance that the model has met in training
@@ -807,10 +827,11 @@ def append_slot(
 
 # ## Depth and cost
 #
-# How long is a chain of computations? The output of step $t$ is at the end of one of $L
-# \, (t + 1)$ layers, as the memory lets the top of each step act on the bottom of the
-# next. In a Transformer the chain has $L$ layers at every step. If only the layers up
-# to $l$ had a noticeable share of memory, the chain would have $l \, t + L$.
+# How long is a chain of computations? Follow a chain from the first step to step $t$.
+# It passes all $L$ layers of each step, because memory leads from the top of one step
+# to the bottom of the next. These are $L \, (t + 1)$ layers, one after the other. In a
+# Transformer the chain has $L$ layers at every step. If only the layers up to $l$ had a
+# noticeable share of memory, the chain would have $l \, t + L$.
 #
 # ![Longest chains of layers in a Transformer and in a Feedback Transformer, found with
 # gradients.](figure:chains.unrolled)
@@ -855,9 +876,10 @@ def append_slot(
 # [kernel](../../kernels/feedback_cpp.py) stores each slot once, in 4 MiB.
 #
 # **Parameters.** The two tables of distances are large, because existing checkpoints
-# have 4,096 rows. In a `FeedbackTransformerKV` of 6 layers with C = 512 and F = 2048
-# they hold 44 % of the parameters, and in a `FeedbackTransformer` 40 %. A text of 128
-# tokens reaches 127 rows. So if you build a new model, set `max_distance`.
+# have 4,096 rows. In a `FeedbackTransformerKV` of 6 layers, with C = 512 and
+# feed-forward networks of 2,048 hidden features, they hold 44 % of the parameters, and
+# in a `FeedbackTransformer` 40 %. A text of 128 tokens reaches 127 rows. So if you
+# build a new model, set `max_distance`.
 #
 # **Related models.** You may know relatives of this model. *Transformer-XL*
 # ([@dai2019transformerxl]) keeps the outputs of
@@ -895,12 +917,12 @@ def append_slot(
 #   at the top, as in the authors' published experiments. There each layer also
 #   normalises memory vectors before it projects them. Here one norm serves all layers,
 #   if you set `norm_memory`.
-# * **Positions.** In the authors' code scores have the terms A and B, with one table of
-#   distances for all heads and layers. Here each head of each layer has its own, and
+# * **Positions.** In the authors' code scores have the first two terms, with one table
+#   of distances for all heads and layers. Here each head of each layer has its own, and
 #   there are $u$ and $b_d$ besides. The four terms are those of Transformer-XL
 #   ([@dai2019transformerxl, §3.3]), where $E_d$ is a learned projection of a fixed
-#   sinusoid of $d$, and D is the product of $E_d$ with a learned vector. Here $E_d$ and
-#   $b_d$ are free parameters.
+#   sinusoid of $d$, and the fourth term is its product with a learned vector. Here
+#   $E_d$ and $b_d$ are free parameters.
 # * **Biases.** The output projection has a bias here, and so have values that are
 #   projected in each layer. The authors' code has none.
 # * **Gradient.** The authors detach the memory between blocks of 64 or 128 tokens. Here
@@ -993,8 +1015,9 @@ def append_slot(
 # <details><summary>Answer</summary>
 #
 # The softmax turns sums into products: $b_d = -d \ln 2$ makes the weights proportional
-# to $2^{-d}$. Scores are divided by $\sqrt{D}$ first, so $b_d$ must be as much larger.
-# Here $D = 4$. (ALiBi, [-@press2021train], gives each head a fixed slope of this kind.)
+# to $2^{-d}$. But scores are divided by $\sqrt{D}$ first. So you need $b_d = -d
+# \sqrt{D} \ln 2$. Here $D = 4$. (ALiBi, [-@press2021train], gives each head a fixed
+# slope of this kind.)
 #
 # ```python
 # import math
