@@ -202,9 +202,9 @@ which it [rarely does](#the-gradient).
 
 <details><summary>Symbols, their code and shapes</summary>
 
-In the shapes, $T$ is the number of steps and $B$ that of sequences side by side. An
-input has $C$ features, a layer $N$ hidden units. There are $L$ layers, and $V$ tokens
-in the vocabulary.
+In the shapes, T is the number of steps and B that of sequences side by side. An input
+has C features, a layer N hidden units. There are L layers, and V tokens in the
+vocabulary.
 
 | Symbol | Code | Shape | Meaning |
 |:--|:--|:--|:--|
