@@ -22,7 +22,7 @@ soak: install
 # Makes the notebooks of notebooks/ anew, and runs those whose code has changed; `NAMES=feedback`
 # takes one, `FLAGS=--execute` runs it in any case.
 notebooks: install
-	$(BIN)/python -m pylit.notebooks $(FLAGS) $(NAMES)
+	$(BIN)/python -m docs_src.notebooks $(FLAGS) $(NAMES)
 
 # Makes the runs behind the page of results, those whose results are missing: about an hour of one
 # core. `FLAGS=--plan` says which, `FLAGS='--only heads --jobs 4'` chooses, and `FLAGS=--check`

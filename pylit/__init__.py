@@ -20,7 +20,7 @@ start reading. A module imports those above it and none below.
 `links`, `write`            the audit of all links; the output folder, changed all at once
 `site`, `stages`            one build: the site as a whole; its pages, parsed and drafted
 `site_files`, `outcome`     all files of the site, pages among them; what a build did
-`notebooks`                 modules as notebooks that run, and notebooks as pages
+`notebooks`                 notebooks as pages
 `config`, `cli`, `serve`    settings, the command line, and the site over HTTP while one writes
 =========================== =====================================================================
 """

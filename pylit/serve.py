@@ -33,7 +33,7 @@ from pylit.build import SEARCH, Builder
 from pylit.cache import digest
 from pylit.config import load_config
 from pylit.diagnostics import Report, Severity
-from pylit.notebooks.pages import FOLDER
+from pylit.notebooks import FOLDER
 from pylit.outcome import Options, print_outcome
 from pylit.write import MANIFEST
 

@@ -24,7 +24,7 @@ from pylit.model import (
     SiteView,
     SourceFile,
 )
-from pylit.notebooks.pages import FOLDER, read_notebooks
+from pylit.notebooks import FOLDER, read_notebooks
 from pylit.outcome import Options, Outcome
 from pylit.pages import Place, front_matter_faults, place, relations
 from pylit.parse import read_page, read_pages

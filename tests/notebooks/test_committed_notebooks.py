@@ -7,8 +7,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from docs_src.notebooks.document import NotebookBuilder, as_text, has_run
 from pylit.diagnostics import Report
-from pylit.notebooks.document import NotebookBuilder, as_text, has_run
 from pylit.parse import split_front_matter as split
 
 ROOT = Path(__file__).parents[2]

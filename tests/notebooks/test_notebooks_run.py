@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from nbformat import NotebookNode
 
-from pylit.notebooks.document import NotebookBuilder, cell, code_cells, document
-from pylit.notebooks.execution import execute
+from docs_src.notebooks.document import NotebookBuilder, cell, code_cells, document
+from docs_src.notebooks.execution import execute
 
 ROOT = Path(__file__).parents[2]
 MAKER = NotebookBuilder(ROOT)

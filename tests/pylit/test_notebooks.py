@@ -1,591 +1,97 @@
-"""Notebooks: made of modules, nothing lost, nothing twice; run, kept, and shown as pages."""
+"""Notebooks as pages of the site: their text, code and outputs, with the files beside them."""
 
 import base64
-import textwrap
+import json
 from pathlib import Path
-from unittest.mock import Mock
+from typing import Any
 
-import nbformat
-import pytest
 from site_tools import FILES, make_site, succeed
 
 from pylit.diagnostics import Report
-from pylit.notebooks import NotebookError
-from pylit.notebooks import __main__ as command
-from pylit.notebooks.document import NotebookBuilder, as_text, cell, document, has_run
-from pylit.notebooks.pages import read_notebooks
+from pylit.notebooks import read_notebooks
 
-BASE = "https://example.org/nn/"
+BASE = "https://example.org/small/"
+#: The beginning of a picture of 3 by 2 pixels.
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x03\0\0\0\x02"
+DRAWN = {"data": {"image/png": base64.b64encode(PNG).decode()}}
+COLAB = "https://colab.research.google.com/github/someone/small/blob/main/notebooks/grow.ipynb"
+LINKS = f"[The page]({BASE}pkg/one.html) · [Open in Colab]({COLAB})"
 
-LEAF = r'''
-r"""
----
-title: A leaf
-summary: What others are made of.
----
 
-It *doubles*, see [the root](root.py#Root), [pkg.root](pkg.root), [letters](letters.md#a),
-[home](../index.md), [above](#top), [PyTorch](https://pytorch.org) and
-[@elman1990finding, §2].
+def note(text: str, **about: object) -> dict[str, Any]:
+    return {"cell_type": "markdown", "source": text.splitlines(True), "metadata": about}
 
-\begin{align}
-y = 2 x
-\end{align}
-"""
 
-import math
-from collections.abc import Sequence
+def code(text: str, *outputs: dict[str, Any], **about: object) -> dict[str, Any]:
+    return note(text, **about) | {"cell_type": "code", "outputs": list(outputs)}
 
-__all__ = ["Leaf"]
 
-FACTOR = 2
-
-
-def _check(x):
-    # > [!WARNING]
-    # > Zero is [no leaf](root.py), says [@elman1990finding].
-    if x == 0:
-        raise ValueError("zero")
-
-
-class Leaf:
-    r"""
-    ## One leaf
-
-    ![How it grows.](figure:leaves.one)
-    """
-
-    size: Sequence = ()
-
-    def __init__(self, x):
-        """
-        * `x` is a number
-        """
-        _check(x)
-        self.x = x
-
-    def double(self):
-        r"""
-        ### Twice
-
-        $$y = 2 x$$
-        """
-        # A note inside of a method stays there.
-        return FACTOR * self.x
-
-    def short(self):
-        """One line stays."""
-        return math.floor(self.x)
-'''
-
-ROOT = r'''
-"""
----
-title: The root
-summary: It holds a leaf.
----
-
-It is made of a [leaf](leaf.py).
-"""
-
-import math
-
-from pkg.leaf import Leaf, FACTOR as DOUBLE
-
-
-# A note above a function.
-def root(x):
-    """
-    ## Grow
-
-    Returns a number.
-    """
-    return Leaf(x).double() * DOUBLE + math.pi
-
-
-# ## Differences
-#
-# None.
-#
-# ## Exercises
-#
-# **1.** Grow it.
-#
-# <details><summary>Answer</summary>
-#
-# ```python
-# from pkg.root import root
-#
-# assert root(1) > 4
-# ```
-#
-# </details>
-'''
-
-#: What only the package has, and what the parameters of functions are.
-TYPED = """
-from jaxtyping import Bool, Float, Int
-from labml_nn.checks import check_sizes
-from labml_nn.kernels import reference
-from torch import Tensor, nn
-
-
-class Layer(nn.Module):
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        check_sizes(
-            size=size,
-        )
-        if size:
-            check_sizes(size=size)
-
-        self.size = size
-
-    # A kernel attaches here.
-    @reference
-    def forward(
-        self,
-        x: Float[Tensor, "T #B *axes"] | None = None,
-        *,
-        y: Int[Tensor, " B"],
-    ) -> tuple[Float[Tensor, "T _"], Bool[Tensor, ""]]:
-        return check_sizes(size=1), x
-
-    def both(self, x: Float[Tensor, "T"], n: int, y: Int[Tensor, "B"]) -> Tensor:
-        return x
-"""
-
-BIB = """
-@article{elman1990finding, author = {Elman, Jeffrey L.}, title = {Finding structure in time},
-  journal = {Cognitive Science}, year = {1990}, doi = {10.1207/s15516709cog1402_1}}
-"""
-
-RECIPE = """
----
-title: Grow
-summary: A tree, cell by cell.
-page: pkg.root
-chapters: pkg.leaf pkg.root
----
-
-Look at it.
-
-<!-- include: setup -->
-
-<!-- chapters -->
-
-## Grow it
-
-```python parameters
-x = 3
-```
-
-```python alt="Nothing."
-print(f"{root(x):.2f} of root", x)
-```
-
-## Exercises
-
-<!-- exercises -->
-"""
-
-SITE = f"""
-title = "t"
-base_url = "{BASE}"
-repository = "me/repo"
-branch = "main"
-sources = ["pkg"]
-"""
-TREE = {
-    "pkg/__init__.py": "",
-    "pkg/leaf.py": LEAF,
-    "pkg/root.py": ROOT,
-    "pkg/typed.py": TYPED,
-    "docs_src/site.toml": SITE,
-    "docs_src/references.bib": BIB,
-    "docs_src/notebooks/grow.md": RECIPE,
-    "docs_src/notebooks/parts/setup.md": "## Set up\n\n```python\nimport os\n```\n",
-}
-
-
-def write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text.lstrip("\n"), encoding="utf-8")
-
-
-def replace(path: Path, old: str, new: str) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert old in text, old
-    path.write_text(text.replace(old, new), encoding="utf-8")
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A small site with a recipe."""
-    for name, text in TREE.items():
-        write(tmp_path / "tree" / name, text)
-    return tmp_path / "tree"
-
-
-def cells(root: Path) -> list[nbformat.NotebookNode]:
-    return [*NotebookBuilder(root).cells("grow")]
-
-
-def texts(root: Path, kind: str) -> list[str]:
-    return [cell.source for cell in cells(root) if cell.cell_type == kind]
-
-
-def cell_with(found: list[str], part: str) -> str:
-    (one,) = [text for text in found if part in text]
-    return one
-
-
-def test_the_order_is_that_of_the_page_and_cells_run(root: Path, capsys):
-    found = cells(root)
-    chapters = [c.metadata.get("labml_nn", {}).get("chapter", "") for c in found]
-    kinds = [
-        (c.cell_type, c.source.split("\n")[0], chapter[4:])
-        for c, chapter in zip(found, chapters, strict=True)
-    ]
-    assert kinds == [
-        ("markdown", "# Grow", ""),
-        ("markdown", "Look at it.", ""),
-        ("markdown", "## Set up", ""),
-        ("code", "import os", ""),
-        ("markdown", "## A leaf", "leaf"),
-        ("code", "import math", "leaf"),
-        ("code", "def _check(x):", "leaf"),
-        ("markdown", "### One leaf", "leaf"),
-        ("code", "class Leaf:", "leaf"),
-        ("markdown", "## The root", "root"),
-        ("code", "DOUBLE = FACTOR", "root"),
-        ("markdown", "A note above a function.", "root"),
-        ("code", "def root(x):", "root"),
-        ("markdown", "### Differences", "root"),
-        ("markdown", "## Grow it", ""),
-        ("code", "x = 3", ""),
-        ("code", 'print(f"{root(x):.2f} of root", x)', ""),
-        ("markdown", "## Exercises", ""),
-        ("markdown", "**1.** Grow it.", ""),
-        ("markdown", "## The package", ""),
-        ("code", '# %pip install "labml-nn @ git+https://github.com/me/repo"', ""),
-    ]
-    names: dict[str, object] = {}
-    code = [cell.source for cell in found if cell.cell_type == "code"]
-    for text in code:
-        exec(text, names)
-    assert capsys.readouterr().out == "15.14 of root 3\n"
-    # Imports of what is in a cell go, others come once.
-    together = "\n".join(code)
-    assert together.count("import math") == 1
-    assert "from pkg" not in together and "__all__" not in together
-    # Exercises are set once, at the end, with their answers.
-    notes = [cell.source for cell in found if cell.cell_type == "markdown"]
-    assert sum("Grow it.\n" in note for note in notes) == 1
-    assert "```python\nfrom pkg.root import root" in notes[-2]
-
-
-def test_notes_of_methods_stand_above_the_class_and_their_titles_in_it(root: Path):
-    note = cell_with(texts(root, "markdown"), "### One leaf")
-    assert "#### `__init__`\n\n* `x` is a number" in note
-    assert "#### Twice · `double`\n\n$$y = 2 x$$" in note
-    assert "One line stays." not in note
-    assert f"*On [the page of this chapter]({BASE}pkg/leaf.html) there is a figure:* How" in note
-    assert cell_with(texts(root, "code"), "class Leaf") == textwrap.dedent(
-        '''\
-        class Leaf:
-            """One leaf."""
-
-            size: Sequence = ()
-
-            def __init__(self, x):
-                _check(x)
-                self.x = x
-
-            def double(self):
-                """Twice."""
-                # A note inside of a method stays there.
-                return FACTOR * self.x
-
-            def short(self):
-                """One line stays."""
-                return math.floor(self.x)'''
-    )
-    check = cell_with(texts(root, "code"), "def _check")
-    assert "    # Warning: Zero is no leaf, says Elman 1990.\n    if" in check
-
-
-@pytest.mark.parametrize("base", [BASE, ""])
-def test_links_citations_and_formulas_work_far_from_the_site(root: Path, base: str):
-    replace(root / "docs_src/site.toml", BASE, base)
-    note = cell_with(texts(root, "markdown"), "## A leaf")
-    assert "$$\n\\begin{aligned}\ny = 2 x\n\\end{aligned}\n$$" in note
-    assert "[PyTorch](https://pytorch.org)" in note
-    links = {
-        "the root": "pkg/root.html#Root",
-        "pkg.root": "pkg/root.html",
-        "letters": "pkg/letters.html#a",
-        "home": "",
-        "above": "pkg/leaf.html#top",
-        "Elman 1990, §2": "bibliography.html#elman1990finding",
-    }
-    for words, address in links.items():
-        assert f"[{words}]({base}{address})" in note if base else words in note
-    assert ("](" in note.replace("](https://pytorch", "")) == bool(base)
-
-
-@pytest.mark.parametrize(
-    ("chapters", "kept", "gone"),
-    [
-        ("pkg.leaf(FACTOR,_check,Leaf)", "class Leaf", "def root"),
-        ("pkg.leaf(-_check) pkg.root(-root)", "FACTOR = 2", "_check"),
-    ],
-)
-def test_a_chapter_may_take_some_definitions(root: Path, chapters: str, kept: str, gone: str):
-    replace(root / "docs_src/notebooks/grow.md", "pkg.leaf pkg.root", chapters)
-    code = "\n".join(texts(root, "code"))
-    assert kept in code and gone not in code
-
-
-def test_code_stands_alone(root: Path):
-    replace(root / "docs_src/notebooks/grow.md", "pkg.leaf pkg.root", "pkg.typed")
-    code = texts(root, "code")
-    assert cell_with(code, "from torch import Tensor, nn")
-    assert cell_with(code, "class Layer") == textwrap.dedent(
-        """\
-        class Layer(nn.Module):
-            def __init__(self, size: int) -> None:
-                super().__init__()
-
-                self.size = size
-
-            def forward(
-                self,
-                x: Tensor | None = None,  # [T, B|1, …]
-                *,
-                y: Tensor,  # [B]
-            ) -> tuple[Tensor, Tensor]:  # [T, ·], []
-                return check_sizes(size=1), x
-
-            def both(self, x: Tensor, n: int, y: Tensor) -> Tensor:  # x [T], y [B]
-                return x"""
-    )
-
-
-COLLISION = "pkg.root: `{}` is {}, and in the same notebook it is {}; rename"
-GROW = "docs_src/notebooks/grow.md"
-
-
-@pytest.mark.parametrize(
-    ("file", "old", "new", "told"),
-    [
-        ("pkg/leaf.py", "root.py#Root", "rot.py", "pkg/leaf.py: the link 'rot.py' has no target"),
-        ("pkg/leaf.py", "[@elman1990finding, §2]", "[@elmann]", "pkg/leaf.py cites 'elmann'"),
-        (GROW, "pkg.leaf pkg", "pkg.leav pkg", "no module `pkg.leav`"),
-        (GROW, "pkg.leaf pkg", "pkg", "take `pkg.leaf` as a chapter"),
-        (GROW, "page: pkg.root", "page: pkg.leaf", "has no exercises"),
-        (GROW, "page: pkg.root\n", "", "has no `page`"),
-        (GROW, "include: setup", "include: setups", "includes `setups`"),
-        (
-            "pkg/root.py",
-            "import math\n",
-            "import math\n\nFACTOR = 3\n",
-            COLLISION.format("FACTOR", "pkg.root.FACTOR", "pkg.leaf.FACTOR"),
-        ),
-        (
-            "pkg/root.py",
-            "import math\n",
-            "import math\nfrom os import name as DOUBLE\n",
-            COLLISION.format("DOUBLE", "pkg.leaf.FACTOR", "os.name"),
-        ),
-    ],
-)
-def test_what_is_wrong_is_said(root: Path, file: str, old: str, new: str, told: str):
-    replace(root / file, old, new)
-    with pytest.raises(NotebookError) as error:
-        cells(root)
-    assert told in str(error.value)
-
-
-RUN = {
-    "date": "2026-11-21",
-    "hardware": "two threads of a processor",
-    "python": "3.12.1",
-    "seconds": 83.6,
-    "torch": "2.13.0",
-}
 CELLS = [
-    cell("markdown", "# Title"),
-    cell("code", "x = 1", chapter="pkg.a"),
-    cell("markdown", "Text."),
-    cell("code", "print(x)", ["parameters"], alt="A number."),
-    cell("code", "print(x)"),
+    note(f"# Grow\n\nA tree, cell by cell.\n\n{LINKS}"),
+    note("Begin here."),
+    note("## A leaf\n\nIts first paragraph.\n\nMore of it.", maker={"chapter": "pkg.one"}),
+    code("x = 3", {"text": ["1 < 2\n\n", "& on\n"]}, DRAWN, maker={"alt": "Nothing."}),
 ]
 
 
-def printed(made) -> list[str]:
-    return [output["text"] for cell in made.cells for output in cell.get("outputs", [])]
+def written(cells: list[dict[str, Any]]) -> str:
+    return json.dumps({"cells": cells})
 
 
-def test_a_document_is_a_notebook_and_the_same_for_the_same_source():
-    made = document(CELLS, "t")
-    nbformat.validate(made)
-    assert as_text(made) == as_text(document(CELLS, "t"))
-    assert nbformat.reads(as_text(made), 4) == made
-    assert "Not run yet" in made.cells[1].source
-    assert made.cells[2].metadata == {"labml_nn": {"chapter": "pkg.a"}}
-    about = {"labml_nn": {"alt": "A number."}, "tags": ["parameters"]}
-    assert made.cells[4].metadata == about
-    ids = [cell.id for cell in made.cells]
-    more = document([CELLS[0], cell("code", "y = 2"), *CELLS[1:]], "t").cells
-    # Every cell has a name, and a new cell changes those of no others.
-    assert len(set(ids)) == len(ids) and set(ids) < {cell.id for cell in more}
-
-
-def test_outputs_stay_as_long_as_the_code_does():
-    old = document(CELLS, "t")
-    old.metadata["labml_nn"]["run"] = RUN
-    for count, one in enumerate(c for c in old.cells if c.cell_type == "code"):
-        one.outputs = [stream(f"{count}\n")]
-    reworded = [CELLS[0], CELLS[1], cell("markdown", "Better text."), *CELLS[3:]]
-    made = document(reworded, "t", old)
-    assert printed(made) == ["0\n", "1\n", "2\n"] and has_run(made)
-    assert "on two threads of a processor, on 2026-11-21" in made.cells[1].source
-    assert document(reworded, "t", made) == made
-    made = document([CELLS[0], cell("code", "x = 2"), *CELLS[2:]], "t", old)
-    assert printed(made) == [] and not has_run(made)
-
-
-def stream(text: str) -> nbformat.NotebookNode:
-    return nbformat.v4.new_output("stream", text=text)
-
-
-#: The beginning of a picture of 3 by 2 pixels.
-PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x03\0\0\0\x02"
-DRAWN = nbformat.v4.new_output("display_data", {"image/png": base64.b64encode(PNG).decode()})
-
-
-@pytest.fixture
-def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the notebooks that were run; running takes no time here."""
-    found: list[str] = []
-
-    def execute(made):
-        found.append(made.metadata.labml_nn.notebook)
-        made.metadata.labml_nn.run = RUN
-        return made
-
-    monkeypatch.setattr(command, "execute", execute)
-    return found
-
-
-def run(root: Path, *arguments: str) -> int:
-    return command.main(["--root", str(root), *arguments])
-
-
-def test_what_has_changed_is_made_and_run(root: Path, runs: list[str], capsys):
-    file = root / "notebooks" / "grow.ipynb"
-    assert run(root, "--check") == 1
-    assert "grow.ipynb is not up to date" in capsys.readouterr().err
-    assert run(root) == 0 and runs == ["grow"]
-    first = file.read_bytes()
-    assert run(root, "--check") == run(root) == 0
-    assert runs == ["grow"] and file.read_bytes() == first
-    replace(root / "pkg/leaf.py", "It *doubles*", "It *really doubles*")
-    assert run(root, "--check") == 1 and run(root, "grow") == 0
-    assert runs == ["grow"] and b"really" in file.read_bytes()
-    replace(root / "pkg/leaf.py", "FACTOR = 2", "FACTOR = 4")
-    assert run(root) == 0 and runs == ["grow"] * 2
-    assert run(root, "--execute") == 0 and runs == ["grow"] * 3
-    assert [path.name for path in file.parent.iterdir()] == ["grow.ipynb"]
-
-
-def test_a_run_that_fails_leaves_the_notebook(root: Path, runs: list[str], capsys, monkeypatch):
-    assert run(root) == 0
-    before = (root / "notebooks/grow.ipynb").read_bytes()
-    replace(root / "pkg/leaf.py", "FACTOR = 2", "FACTOR = 0")
-    for fault, status in ((NotebookError("grow: a cell failed"), 1), (KeyboardInterrupt(), 130)):
-        monkeypatch.setattr(command, "execute", Mock(side_effect=fault))
-        assert run(root) == status
-        assert (root / "notebooks/grow.ipynb").read_bytes() == before
-    assert "error: grow: a cell failed" in capsys.readouterr().err
-
-
-def test_what_cannot_be_made_is_said(root: Path, capsys):
-    assert run(root, "gorw") == 1
-    assert "there is no notebook 'gorw'; there are grow" in capsys.readouterr().err
-    for text in ("{", "[]", '{"cells": 3}', ""):
-        write(root / "notebooks/grow.ipynb", text)
-        assert run(root) == 1
-        assert capsys.readouterr().err.startswith("error: grow.ipynb ")
-
-
-BAR = r"""print("\x1b[31m  0%|\r 50%|##\r100%|####\x1b[0m")
-"""
-DRAW = """
-class Plot:
-    def _repr_mimebundle_(self, **_):
-        return {"text/plain": "a plot", "image/png": "iVBORw0KGgo="}, {"x": 1}
-
-print("")
-Plot()
-"""
-
-
-def test_a_real_run_and_one_that_fails(root: Path, capsys):
-    """In a process of its own, with what it printed, and where and when that was."""
-    replace(root / GROW, "x = 3\n", f"x = 3\n{BAR}```\n\n```python{DRAW}")
-    assert run(root) == 0
-    made = nbformat.read(root / "notebooks/grow.ipynb", 4)
-    *_, bar, drawn, last, _ = (cell for cell in made.cells if cell.cell_type == "code")
-    assert last.outputs == [stream("15.14 of root 3\n")]
-    # Of a progress bar the last state is left, and of a drawing the best.
-    assert bar.outputs == [stream("100%|####\n")]
-    (plot,) = drawn.outputs
-    assert (plot.data, plot.metadata) == ({"image/png": "iVBORw0KGgo="}, {})
-    told = made.metadata.labml_nn.run
-    assert told.seconds > 0 and told.hardware and told.python
-    assert told.hardware in made.cells[1].source
-    replace(root / GROW, "x = 3", "x = 0")
-    assert run(root) == 1
-    error = capsys.readouterr().err
-    assert "grow: a cell failed" in error and "ValueError: zero" in error
-
-
-def test_a_notebook_is_a_page_with_its_file_and_its_pictures_beside_it(root: Path):
-    made = NotebookBuilder(root).document("grow")
-    code = [one for one in made.cells if one.cell_type == "code"]
-    code[-2].outputs = [stream("1 < 2\n\n& on\n"), DRAWN]
-    write(root / "notebooks/grow.ipynb", as_text(made))
-    for number, text in enumerate(("{", '{"cells": []}', '{"cells": [{"source": "x"}]}', "[]")):
-        write(root / f"notebooks/odd{number}.ipynb", text)
-    (module,), files = read_notebooks(root / "notebooks", BASE, report := Report())
-    text = module.source.text
+def test_a_notebook_is_a_page_with_its_file_and_its_pictures_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "grow.ipynb").write_text(written(CELLS))
+    (module,), files = read_notebooks(tmp_path, BASE, report := Report())
+    assert not report
     assert (module.source.name, module.source.display) == ("notebooks/grow", "notebooks/grow.ipynb")
     assert module.front_matter == {"title": "Grow", "summary": "A tree, cell by cell."}
-    assert text.startswith("[The page](../pkg/root.html) · [Open in Colab](https://colab.")
-    assert "· [Download](grow.ipynb)\n" in text
-    assert "\n```python\nx = 3\n```\n" in text
-    assert '<pre class="fence out">1 &lt; 2\n\n&amp; on</pre>' in text
     image = '<img src="grow-1.png" alt="Nothing." width="3" height="2" loading="lazy">'
-    assert f'<figure class="out">{image}</figure>' in text
+    assert module.source.text.split("\n\n") == [
+        f"[The page](../pkg/one.html) · [Open in Colab]({COLAB}) · [Download](grow.ipynb)",
+        "Begin here.",
+        "## A leaf",
+        "Its first paragraph.",
+        "```python\nx = 3\n```",
+        '<pre class="fence out">1 &lt; 2',
+        "&amp; on</pre>",
+        f'<figure class="out">{image}</figure>\n',
+    ]
     pictures = {"notebooks/grow-1.png": PNG}
-    assert files == {"notebooks/grow.ipynb": as_text(made).encode()} | pictures
+    assert files == {"notebooks/grow.ipynb": written(CELLS).encode()} | pictures
+
+
+def test_it_may_begin_in_any_way(tmp_path: Path) -> None:
+    """Nothing of a notebook that nobody made for us is lost."""
+    for name, cell in {
+        "by_hand": code("import math"),
+        "short": note("# Only a title"),
+        "wide": note("# Many words\nIn two\nlines.\n\nMore.\n\n* a\n"),
+    }.items():
+        (tmp_path / f"{name}.ipynb").write_text(written([cell]))
+    modules, _ = read_notebooks(tmp_path, "", report := Report())
+    assert not report
+    assert [(*m.front_matter.values(), m.source.text.partition("\n\n")[2]) for m in modules] == [
+        ("by hand", "", "```python\nimport math\n```\n"),
+        ("Only a title", "", ""),
+        ("Many words", "In two lines.", "More.\n\n* a\n"),
+    ]
+
+
+def test_what_is_no_notebook_is_reported(tmp_path: Path) -> None:
+    for number, text in enumerate(("{", '{"cells": []}', '{"cells": [{"source": "x"}]}', "[]")):
+        (tmp_path / f"odd{number}.ipynb").write_text(text)
+    modules, files = read_notebooks(tmp_path, BASE, report := Report())
     odd = [(f"notebooks/odd{number}.ipynb", "notebook") for number in range(4)]
     assert [(fault.path, fault.code) for fault in report] == odd
+    assert not modules and not files
 
 
-def test_a_site_shows_them_and_pages_lead_to_them(root: Path, tmp_path: Path):
+def test_a_site_shows_them_and_pages_lead_to_them(tmp_path: Path) -> None:
     """From the page of a model to the page of its notebook, and from there to the file."""
-    text = as_text(document(cells(root), "one")).replace(BASE, "https://example.org/small/")
-    for old, new in (("pkg/leaf.html", "pkg/one.html"), ("pkg/root", "pkg/two")):
-        text = text.replace(old, new)
-    module = FILES["pkg/one.py"].replace("paper:", "notebook: notebooks/one.ipynb\npaper:")
-    site = make_site(tmp_path / "site", {"notebooks/one.ipynb": text, "pkg/one.py": module})
+    module = FILES["pkg/one.py"].replace("paper:", "notebook: notebooks/grow.ipynb\npaper:")
+    site = make_site(tmp_path, {"notebooks/grow.ipynb": written(CELLS), "pkg/one.py": module})
     succeed(site)
     page = (site / "site/pkg/one.html").read_text()
-    assert '<li><a href="../notebooks/one.html">Notebook</a></li>' in page
-    colab = "https://colab.research.google.com/github/someone/small/blob/main/notebooks/one.ipynb"
-    assert f'<li><a href="{colab}">Open in Colab</a></li>' in page
-    assert '<a href="one.ipynb">Download</a>' in (site / "site/notebooks/one.html").read_text()
-    assert (site / "site/notebooks/one.ipynb").read_text() == text
+    assert '<li><a href="../notebooks/grow.html">Notebook</a></li>' in page
+    assert f'<li><a href="{COLAB}">Open in Colab</a></li>' in page
+    assert '<a href="grow.ipynb">Download</a>' in (site / "site/notebooks/grow.html").read_text()
+    assert (site / "site/notebooks/grow.ipynb").read_text() == written(CELLS)

@@ -1,7 +1,8 @@
 """Notebooks as pages of the site: their text, code and outputs.
 
-A chapter made of a module is shown without its notes, which are on the page of that module, beside
-the code and with the shapes.
+The program that made a notebook may tell more of a cell, below its own name in the metadata:
+``alt`` describes the cell's pictures, and ``chapter`` names the module that the cell is made of.
+A chapter is shown without its notes, which are on the page of that module, beside its code.
 """
 
 import base64
@@ -14,14 +15,14 @@ from typing import Any
 
 from pylit.diagnostics import Diagnostic, Report
 from pylit.model import Module, SourceFile
-from pylit.notebooks import OWN
 from pylit.parse import text_module
 
 FOLDER = "notebooks"
 #: The text alternative of a picture whose cell gives none.
 DEFAULT_ALT = "What the cell above has drawn."
 
-_TITLE = re.compile(r"# (?P<title>[^\n]+)\n+(?P<summary>[^\n]+)(?:\n+(?P<links>[^\n]+))?")
+#: The beginning of the first cell: a title, a paragraph, and a line of links.
+_TITLE = re.compile(r"# +([^\n]+)\n*((?:[^\n]+\n?)*)\n*(\[[^\n]*(?=\n*\Z))?")
 _CHAPTER = re.compile(r"## [^\n]+\n+[^\n]+")
 
 
@@ -35,7 +36,7 @@ def read_notebooks(
         try:
             module, beside = _page(path, base_url)
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-            message, hint = f"is damaged ({error!r})", "delete it, and run `make notebooks`"
+            message, hint = f"is no notebook ({error!r})", "save it again, or remove it"
             report.add(Diagnostic(f"{FOLDER}/{path.name}", 0, 0, "notebook", message, hint))
         else:
             modules.append(module)
@@ -47,26 +48,29 @@ def _page(path: Path, base_url: str) -> tuple[Module, dict[str, bytes]]:
     name, raw = f"{FOLDER}/{path.stem}", path.read_bytes()
     files = {f"{name}.ipynb": raw}
     first, *cells = json.loads(raw)["cells"]
-    head = _TITLE.match("".join(first["source"]))
-    if head is None:
-        raise ValueError("no title and summary in its first cell")
-    parts = [f"{head['links']} · " * bool(head["links"]) + f"[Download]({path.name})"]
-    for cell in cells:
-        text, own = "".join(cell["source"]), cell["metadata"].get(OWN, {})
+    text = "".join(first["source"])
+    head = _TITLE.match(text) if first["cell_type"] == "markdown" else None
+    title, summary, links = head.groups("") if head else (path.stem.replace("_", " "), "", "")
+    rest = {**first, "source": text[head.end() :].strip("\n") if head else text}
+    parts = [f"{links} · " * bool(links) + f"[Download]({path.name})"]
+    for cell in (rest, *cells):
+        text = "".join(cell["source"])
+        named = (about for about in cell["metadata"].values() if isinstance(about, dict))
+        about = {key: text for tool in named for key, text in tool.items()}
         if cell["cell_type"] == "code":
             fence = max(["```", *(f"{ticks}`" for ticks in re.findall("`{3,}", text))], key=len)
-            outputs = (_output(one, own.get("alt", ""), name, files) for one in cell["outputs"])
+            outputs = (_output(one, about.get("alt", ""), name, files) for one in cell["outputs"])
             parts += [f"{fence}python\n{text}\n{fence}", *filter(None, outputs)]
-        elif "chapter" not in own:
+        elif "chapter" not in about:
             parts.append(text)
         elif opening := _CHAPTER.match(text):
             parts.append(opening[0])
-    text = "\n\n".join(parts) + "\n"
+    text = "\n\n".join(filter(None, parts)) + "\n"
     if base_url:
         # Links to the site, as a page of it writes them.
         text = text.replace(f"]({base_url})", "](../index.html)").replace(f"]({base_url}", "](../")
     source = SourceFile(path, name, f"{FOLDER}/{path.name}", False, True, text, "")
-    values = {"title": head["title"], "summary": head["summary"]}
+    values = {"title": title, "summary": " ".join(summary.split())}
     return text_module(source, values, text, 1), files
 
 

@@ -27,12 +27,12 @@ from typing import Any
 
 from nbformat import NotebookNode, from_dict, v4
 
+from docs_src.notebooks import OWN, NotebookError
+from docs_src.notebooks.lesson import Lesson, Names
+from docs_src.notebooks.note_text import NoteText
 from pylit.config import load_config
 from pylit.diagnostics import Report
 from pylit.discover import discover
-from pylit.notebooks import OWN, NotebookError
-from pylit.notebooks.lesson import Lesson, Names
-from pylit.notebooks.note_text import NoteText
 from pylit.parse import parse_module, split_front_matter
 from pylit.references import read_bibliography
 

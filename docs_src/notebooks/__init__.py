@@ -1,6 +1,7 @@
 """Notebooks: the annotated modules cell by cell, so that a reader can change a model and train it.
 
-recipe -> document (its chapters by lesson and note_text) -> execution -> a page of the site
+A recipe becomes a document (its chapters by `lesson` and `note_text`), which is run (`execution`)
+and written to ``notebooks``. The generator shows what lies there as pages of the site.
 """
 
 #: The key of this project in the metadata of notebooks and cells.

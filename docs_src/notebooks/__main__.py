@@ -1,4 +1,4 @@
-"""``python -m pylit.notebooks``: update the notebooks, and run those whose code has changed.
+"""``python -m docs_src.notebooks``: update the notebooks, and run those whose code has changed.
 
 Exit status: 0 on success, 1 if a notebook cannot be made or run or, with ``--check``, is not up to
 date; 2 for an invalid command line, 130 after Ctrl-C.
@@ -9,16 +9,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pylit.notebooks import OWN, NotebookError
-from pylit.notebooks.document import NotebookBuilder, as_text, has_run
-from pylit.notebooks.execution import execute
+from docs_src.notebooks import OWN, NotebookError
+from docs_src.notebooks.document import NotebookBuilder, as_text, has_run
+from docs_src.notebooks.execution import execute
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the result is the exit status."""
-    options = argparse.ArgumentParser(prog="python -m pylit.notebooks", description=__doc__)
+    options = argparse.ArgumentParser(prog="python -m docs_src.notebooks", description=__doc__)
     add = options.add_argument
     add("names", nargs="*", metavar="NAME", help="notebooks, such as feedback (default: all)")
     mode = options.add_mutually_exclusive_group().add_argument

@@ -17,9 +17,9 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from itertools import groupby
 
+from docs_src.notebooks import NotebookError
+from docs_src.notebooks.note_text import NoteText
 from pylit.model import Module, Note
-from pylit.notebooks import NotebookError
-from pylit.notebooks.note_text import NoteText
 from pylit.parse import first_line
 
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

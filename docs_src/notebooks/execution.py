@@ -14,8 +14,8 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
 from nbformat import NotebookNode, v4
 
-from pylit.notebooks import OWN, NotebookError
-from pylit.notebooks.document import code_cells
+from docs_src.notebooks import OWN, NotebookError
+from docs_src.notebooks.document import code_cells
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 #: A last cell, removed after the run, which prints the hardware and the versions of the kernel.

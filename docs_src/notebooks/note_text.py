@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from urllib.parse import unquote
 
+from docs_src.notebooks import NotebookError
 from pylit.addresses import HOME, module_url, prose_url
 from pylit.model import SourceFile
-from pylit.notebooks import NotebookError
 from pylit.references import BIBLIOGRAPHY, Work
 from pylit.syntax import CITATION, CITATION_PART
 
