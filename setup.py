@@ -1,25 +1,13 @@
-"""The distribution ``labml-nn``: the library, and the extras that build its site and run its tests.
+"""The distribution ``labml-nn``: the library, with extras for training and for the tests.
 
-The generator `pylit` comes along; the command of that name needs the extra ``site``.
+The generator of its site is a distribution of its own, ``pylit/pyproject.toml``. The tests need
+both, and ``make install`` installs both.
 """
 
 from pathlib import Path
 
 from setuptools import find_packages, setup
 
-SITE = [
-    "markdown-it-py>=4.1",
-    "mdit-py-plugins>=0.6",
-    "pygments>=2.19",
-    "jinja2>=3.1",
-    "pybtex>=0.26",
-    "pyyaml>=6",
-    "fonttools[woff]>=4.60",
-    "resvg-py>=0.5",
-    "watchfiles>=1.1",
-    "starlette>=0.50",
-    "uvicorn>=0.38",
-]
 # Training is more than the library asks for: a progress bar, curves, and labml's record of the run.
 TRAIN = ["tqdm>=4.66", "matplotlib>=3.9", "labml>=0.5.3"]
 NOTEBOOKS = [
@@ -37,6 +25,7 @@ TEST = [
     "playwright>=1.56",
     "html5lib>=1.1",
     "import-linter>=2.16",
+    "hatchling>=1.27",
     "mypy>=1.18",
     "ruff>=0.14",
     "types-Pygments",
@@ -53,27 +42,19 @@ setup(
     long_description_content_type="text/markdown",
     license="MIT",
     python_requires=">=3.11",
-    packages=find_packages(include=["labml_nn", "labml_nn.*", "pylit", "pylit.*"]),
+    packages=find_packages(include=["labml_nn", "labml_nn.*"]),
     # Kernels are compiled where they are used, so their source goes along.
     package_data={
         "labml_nn": ["py.typed"],
         "labml_nn.experiments": ["*.toml"],
         "labml_nn.kernels": ["cpp/*.h", "cpp/*/*.h", "cpp/*/*.cpp"],
-        "pylit": ["theme/**/*", "documented/*.txt", "*.js"],
-        "pylit.node": ["*.mjs", "*.css", "*.json", ".npmrc"],
     },
-    entry_points={
-        "console_scripts": [
-            "labml-nn = labml_nn.experiments.command_line:main",
-            "pylit = pylit.cli:main",
-        ]
-    },
+    entry_points={"console_scripts": ["labml-nn = labml_nn.experiments.command_line:main"]},
     install_requires=["torch>=2.4", "jaxtyping>=0.3", "safetensors>=0.5", "numpy>=1.26"],
     extras_require={
         "train": TRAIN,
         "notebooks": NOTEBOOKS,
-        "site": SITE,
-        "test": SITE + NOTEBOOKS + TEST,
+        "test": NOTEBOOKS + TEST,
     },
     keywords="deep learning, attention, transformer, annotated, literate programming",
     classifiers=[

@@ -24,3 +24,5 @@ start reading. A module imports those above it and none below.
 `config`, `cli`, `serve`    settings, the command line, and the site over HTTP while one writes
 =========================== =====================================================================
 """
+
+__version__ = "1.0.0"

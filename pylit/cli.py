@@ -6,7 +6,6 @@ part of a page.
 
 import argparse
 import atexit
-import importlib.metadata
 import keyword
 import shutil
 import sys
@@ -18,6 +17,7 @@ from urllib.parse import urlsplit
 
 from jinja2 import Environment, StrictUndefined
 
+from pylit import __version__
 from pylit.build import Builder
 from pylit.config import load_config
 from pylit.diagnostics import Report
@@ -123,8 +123,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         "built, and whose traces and figures run with --run; or a package, a folder of modules or "
         ".py files by any author, which are read and never imported or run.",
     )
-    version = f"%(prog)s {importlib.metadata.version('labml-nn')}"
-    parser.add_argument("--version", action="version", version=version)
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     build = commands.add_parser("build", parents=[shared], help="write a site as files")
     check = "write nothing, and fail on warnings too"
@@ -147,8 +146,8 @@ def _parser(prog: str) -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None, home: Path | None = None) -> int:
     """Run ``pylit``, or ``build_site.py`` of a repository `home`; returns the exit status."""
     parser = _parser("build_site.py" if home else "pylit")
-    argv = sys.argv[1:] if argv is None else argv
-    if home and (not argv or (argv[0].startswith("--") and argv[0] != "--help")):
+    argv, about = sys.argv[1:] if argv is None else argv, ("--help", "--version")
+    if home and (not argv or (argv[0].startswith("--") and argv[0] not in about)):
         argv = ["build", *argv]
     given = parser.parse_args(argv)
     try:
