@@ -63,8 +63,8 @@ from typing import Any
 import torch
 
 from labml_nn.checks import check_known
-from labml_nn.experiments.data import TASKS, Task, Vocabulary, Words, read_corpus
-from labml_nn.experiments.presets import TrainingConfig
+from labml_nn.experiments.data import Task, Vocabulary, Words, read_corpus
+from labml_nn.experiments.presets import TASKS, TrainingConfig
 from labml_nn.language_model import LanguageModel
 from labml_nn.registry import create, load, models
 from labml_nn.saving import replace as write_files
@@ -271,17 +271,19 @@ class Run:
         `RunError` if the text found is not that of the training.
         """
         known, config = self.about["corpus"], self.training
+        task, corpus = TASKS[self.about["task"]], None
         path = known.get("path") if text is None else text
         if text is None and path is not None and not Path(path).exists():
             path = None
-        corpus = read_corpus(None if path is None else Path(path))
-        if text is None and corpus.sha256 != known["sha256"]:
+        if task.reads_text:
+            corpus = read_corpus(None if path is None else Path(path))
+        if corpus and text is None and corpus.sha256 != known["sha256"]:
             raise RunError(
                 f"the model was trained on {known['name']} ({known['sha256'][:12]}), "
                 f"and what is found now is {corpus.name} ({corpus.sha256[:12]}); name "
                 "the file with --text"
             )
-        return TASKS[self.about["task"]](
+        return task(
             corpus,
             batch_size=config.batch_size,
             seq_len=config.seq_len,

@@ -54,7 +54,7 @@ import torch
 from labml_nn.attention_maps import attention_maps, save_picture
 from labml_nn.checks import check_known
 from labml_nn.experiments.checkpoint import Run, RunError, RunFolder, load_run
-from labml_nn.experiments.data import TASKS, TextTask, Words, read_corpus
+from labml_nn.experiments.data import ReplyTask, TextTask, Words, read_corpus
 from labml_nn.experiments.distributed import World
 from labml_nn.experiments.presets import (
     Device,
@@ -332,6 +332,8 @@ class Train(Command):
     ### Train a model, or continue a run
 
     * `preset` is the set of hyperparameters
+    * `task` is what to learn: none is the experiment's own; recall, overwrite and
+      parity test the memory of a model
     * `text` is a text file in UTF-8 to train on; none is Tiny Shakespeare
     * `tokenizer` splits it into characters or words
     * `min_count` is how often a word occurs at least; other words are unknown
@@ -350,6 +352,7 @@ class Train(Command):
     model: Mapping[str, Any]
     training: Mapping[str, Any]
     preset: str
+    task: str | None = None
     text: str | None = None
     tokenizer: Literal["characters", "words"] = "characters"
     min_count: Size = 1
@@ -371,15 +374,18 @@ class Train(Command):
         known = experiments()
         first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
         first.add_argument("--preset", nargs="?")
-        preset = first.parse_known_args(words)[0].preset or default_preset()
+        first.add_argument("--task", nargs="?")
+        typed = first.parse_known_args(words)[0]
+        preset = typed.preset or default_preset()
         name = next((word for word in words if word in known), "")
         if not name:
             parser = Parser("train NAME", f"{cls.about()}.", epilog=str(known))
             parser.add_argument("NAME", help=argparse.SUPPRESS)
-            typed = parser.parse_known_args(words)[0].NAME
-            check_known("experiment", typed, known)
+            name = parser.parse_known_args(words)[0].NAME
+            check_known("experiment", name, known)
         experiment = known[name]
         chosen = experiment.preset(preset)
+        suits = experiment.task_class(typed.task).training
         lines = [f"  {each:<7}{one.about}" for each, one in experiment.presets.items()]
         about = f"{experiment.title}: {experiment.summary}."
         parser = Parser(f"train {name}", about, epilog="\n".join(["presets:", *lines]))
@@ -389,9 +395,11 @@ class Train(Command):
         config = models()[experiment.model].load_class().Config
         shown = {"max_len": "seq_len", **chosen.model}
         # What the text determines is no flag.
-        tokens = {"n_vocab", *TASKS["replies"].special}
+        tokens = {"n_vocab", *ReplyTask.special}
         parser.add_fields("the model", config, tokens, **shown)
-        parser.add_fields("the training", TrainingConfig, **chosen.training)
+        parser.add_fields(
+            "the training", TrainingConfig, **{**chosen.training, **suits}
+        )
         values = {"preset": preset, **parser.read(words), "experiment": experiment}
         for part, kind in (("model", config), ("training", TrainingConfig)):
             names = values.keys() & {one.name for one in fields(kind)}
@@ -400,14 +408,15 @@ class Train(Command):
 
     @property
     def folder(self) -> RunFolder:
-        return RunFolder(self.out or Path("runs", self.experiment.name))
+        name = "-".join(filter(None, (self.experiment.name, self.task)))
+        return RunFolder(self.out or Path("runs", name))
 
     @property
     def config(self) -> TrainingConfig:
         if self.resume:
             known = load_run(self.folder.path).training.values()
             return TrainingConfig.of({**known, **self.training})
-        return self.experiment.training(self.preset, self.training)
+        return self.experiment.training(self.preset, self.training, task=self.task)
 
     def __call__(self) -> int:
         """Everything that can be refused is refused before the training starts."""
@@ -425,8 +434,10 @@ class Train(Command):
         `RunError` if that is missing, or is another one.
         """
         if not self.resume:
-            corpus, vocabulary = read_corpus(self.text), None
-            if self.tokenizer == "words":
+            corpus = vocabulary = None
+            if self.experiment.task_class(self.task).reads_text:
+                corpus = read_corpus(self.text)
+            if corpus and self.tokenizer == "words":
                 vocabulary = Words.from_text(
                     corpus.train, min_count=self.min_count, max_words=self.max_words
                 )
@@ -436,6 +447,7 @@ class Train(Command):
                 vocabulary=vocabulary,
                 model=self.model,
                 training=self.training,
+                task=self.task,
             )
         run = load_run(self.folder.path)
         if run.about["experiment"] != self.experiment.name:
@@ -462,16 +474,18 @@ class Train(Command):
         task, step = trainer.task, trainer.history.step
         if world.main and not self.quiet:
             count = sum(parameter.numel() for parameter in trainer.model.parameters())
+            source = f"sequences of the task {task.name}, such as {task.sample_prompt}"
+            if task.reads_text:
+                source = (
+                    f"{task.corpus.name}: {len(task.corpus.train):,} characters for "
+                    f"training, {len(task.corpus.validation):,} for validation"
+                )
+            if task.reads_text and self.tokenizer == "words":
+                source += f"; {len(task.vocabulary):,} words"
             print(
                 f"{title_of(trainer.about)}: a model with {count:,} parameters on "
                 f"{f'{world.size} x ' if world.size > 1 else ''}{trainer.device}\n"
-                f"{task.corpus.name}: {len(task.corpus.train):,} characters for "
-                f"training, {len(task.corpus.validation):,} for validation"
-                + (
-                    f"; {len(task.vocabulary):,} words"
-                    if self.tokenizer == "words"
-                    else ""
-                )
+                + source
                 + (f"\nresuming after {step:,} updates" if step else "")
             )
         result = trainer.train()
@@ -486,17 +500,24 @@ class Train(Command):
             "same command and --resume"
         )
         if result.stopped == "finished":
-            example = task.sample_prompt.splitlines()[0] if task.replies else ""
+            asks = task.replies or not task.reads_text
+            example = task.sample_prompt.splitlines()[0] if asks else ""
             more = ["--prompt", example] if example else []
+            right = "" if result.accuracy is None else said_of(result.accuracy)
             said = (
                 f"{result.step:,} updates in {result.seconds:,.1f} s; validation loss "
                 f"{result.validation_loss:.4f} nats per {task.vocabulary.unit}, at "
-                f"best {result.best_validation_loss:.4f}\ngenerate text with it:\n"
+                f"best {result.best_validation_loss:.4f}{right}\n"
+                "generate text with it:\n"
                 f"  {PROGRAM} {shlex.join(['generate', str(path), *more])}"
             )
         if world.main:
             print(said)
         return result
+
+
+def said_of(accuracy: float) -> str:
+    return f"; {accuracy:.1%} of the answers are right"
 
 
 def title_of(about: Mapping[str, Any]) -> str:
@@ -618,14 +639,21 @@ class Evaluate(RunCommand):
     def __call__(self) -> int:
         run, device = self.load()
         task = run.task(self.text)
-        loss = validation_loss(run.model(device), task, device)
+        model = run.model(device)
+        loss, accuracy = (
+            validation_loss(model, task, device),
+            task.accuracy(model, device),
+        )
         corpus, known = task.corpus, run.about["corpus"]
         target = task.vocabulary.unit + " of a reply" * task.replies
         held_out, whole = len(corpus.validation), len(corpus.text)
+        source = (
+            f"text        {corpus.name}, the last {held_out:,} of {whole:,} characters"
+        )
+        if accuracy is not None:
+            source = f"task        {task.name}\naccuracy    {accuracy:.1%}"
         print(
-            f"run         {run.folder.path} ({title_of(run.about)})\n"
-            f"text        {corpus.name}, the last {held_out:,} of {whole:,} "
-            f"characters\n"
+            f"run         {run.folder.path} ({title_of(run.about)})\n{source}\n"
             f"loss        {loss:.4f} nats per {target}\n"
             f"            {loss / math.log(2):.4f} bits\n"
             f"perplexity  {math.exp(min(loss, 700)):.2f}"
@@ -633,7 +661,7 @@ class Evaluate(RunCommand):
         if isinstance(task, TextTask):
             per_word = math.exp(min(loss * task.length_of_words, 700))
             print(f"            {per_word:,.2f} per word")
-        if isinstance(task.vocabulary, Words):
+        if task.reads_text and isinstance(task.vocabulary, Words):
             tokens = task.vocabulary.encode(corpus.validation)
             print(f"unknown     {(tokens == 0).double().mean():.1%} of the words")
         if corpus.sha256 != known["sha256"]:

@@ -39,12 +39,12 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy
 import torch
@@ -54,9 +54,9 @@ from torch.nn.utils.rnn import pad_sequence
 
 from labml_nn.checks import check_sizes
 from labml_nn.experiments.tiny_shakespeare import FILE, NAME, SHA256, find_text
+from labml_nn.language_model import LanguageModel
 
 __all__ = [
-    "TASKS",
     "Corpus",
     "Examples",
     "ReplyTask",
@@ -287,15 +287,18 @@ class Examples:
     * `tokens` is the model's input, `[S, B]`
     * `targets` is what it has to predict, `[T, B]`: the same text shifted by one, or a
       reply padded at its end
-    * `count` is how many targets enter the loss: of replies the tokens that are not
-      padding, and one end-of-sequence token each
-    * `padding_token` pads replies; `None` where there is no padding
+    * `count` is how many targets enter the loss: those that are not padding, and the
+      end-of-sequence tokens
+    * `padding_token` is the target where nothing is predicted; `None` without padding
+    * `ends` is the number of end-of-sequence tokens that the model itself appends to
+      the targets of a sequence: one for replies
     """
 
     tokens: Int[Tensor, "S B"]
     targets: Int[Tensor, "T B"]
     count: int
     padding_token: int | None = None
+    ends: int = 0
 
     @classmethod
     def of(
@@ -303,16 +306,19 @@ class Examples:
         tokens: Int[Tensor, "S B"],
         targets: Int[Tensor, "T B"],
         padding_token: int | None = None,
+        *,
+        ends: int = 0,
     ) -> "Examples":
         count = targets.numel()
         if padding_token is not None:
-            count = int((targets != padding_token).sum()) + targets.shape[1]
-        return cls(tokens, targets, count, padding_token)
+            count = int((targets != padding_token).sum())
+        count += ends * targets.shape[1]
+        return cls(tokens, targets, count, padding_token, ends)
 
     def columns(self, start: int, stop: int) -> "Examples":
         """Sequences `start` to `stop` of the batch, with their own count $n_i$."""
         tokens, targets = self.tokens[:, start:stop], self.targets[:, start:stop]
-        return Examples.of(tokens, targets, self.padding_token)
+        return Examples.of(tokens, targets, self.padding_token, ends=self.ends)
 
     def to(self, device: torch.device | str) -> "Examples":
         tokens, targets = self.tokens.to(device), self.targets.to(device)
@@ -337,20 +343,25 @@ class Task:
     ## Tasks
 
     The trainer minimises a loss and knows little about what the model reads. A **task**
-    is that little, and there are two:
+    is that little. Two tasks read a text, and [three](memory.py) make their own
+    sequences, which test the memory of a model:
 
     | Task | Input | Target |
     |:--|:--|:--|
     | `text` | a window of the text | the same window, shifted by one |
     | `replies` | a speech | the speech that follows it |
+    | `recall`, `overwrite`, `parity` | random pairs, or bits | values, or a sum |
 
     `model_fields` are the fields of the model's configuration that the vocabulary
     determines, `separator` stands between a prompt and what was generated from it, and
-    `sample_prompt` is what samples start from.
+    `sample_prompt` is what samples start from. `training` are hyperparameters that
+    replace those of a preset.
     """
 
     name, separator, replies, sample_prompt = "", "", False, ""
     special: tuple[str, ...] = ()
+    reads_text = True
+    training: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(
         self,
@@ -392,6 +403,11 @@ class Task:
     def validation(self) -> Iterator[Examples]:
         """The whole validation split, once."""
         raise NotImplementedError
+
+    def accuracy(
+        self, model: LanguageModel[Any], device: torch.device | str
+    ) -> float | None:
+        """The share of right answers, for a task that asks; `None` for others."""
 
     def prompt(self, text: str) -> Int[Tensor, "S 1"]:
         """`text` as a batch of one. Raises `ValueError` if it cannot be encoded."""
@@ -634,8 +650,4 @@ class ReplyTask(Task):
         tokens, targets = (
             pad_sequence(side, padding_value=padding) for side in (said, replies)
         )
-        return Examples.of(tokens, targets, padding)
-
-
-# By the names that configurations and saved runs use.
-TASKS: dict[str, type[Task]] = {"text": TextTask, "replies": ReplyTask}
+        return Examples.of(tokens, targets, padding, ends=1)

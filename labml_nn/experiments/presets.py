@@ -73,11 +73,20 @@ from typing import (
 import torch
 
 from labml_nn.checks import Table, check_integer, check_known, check_number
-from labml_nn.experiments.data import TASKS, Corpus, Task, Vocabulary, read_corpus
+from labml_nn.experiments.data import (
+    Corpus,
+    ReplyTask,
+    Task,
+    TextTask,
+    Vocabulary,
+    read_corpus,
+)
+from labml_nn.experiments.memory import OverwriteTask, ParityTask, RecallTask
 from labml_nn.language_model import LanguageModel
 from labml_nn.registry import models
 
 __all__ = [
+    "TASKS",
     "Experiment",
     "Preset",
     "TrainingConfig",
@@ -88,6 +97,10 @@ __all__ = [
 ]
 
 PRESETS = ("tiny", "cpu", "colab", "gpu")
+MEMORY_TASKS: tuple[type[Task], ...] = (RecallTask, OverwriteTask, ParityTask)
+# By the names that configurations and saved runs use.
+ALL_TASKS: tuple[type[Task], ...] = (TextTask, ReplyTask, *MEMORY_TASKS)
+TASKS = {task.name: task for task in ALL_TASKS}
 DEVICES = re.compile(r"auto|cpu|cuda(:\d+)?|mps")
 
 
@@ -311,7 +324,8 @@ class Experiment:
     * `name` is that of the command line
     * `title`, `summary` describe it
     * `model` is a name in the [registry](../registry.py)
-    * `task` is `"text"` or `"replies"`
+    * `task` is `"text"` or `"replies"`; a model that continues a text can be trained on
+      a [memory task](memory.py), too
     * `presets` are its four presets
     """
 
@@ -328,17 +342,41 @@ class Experiment:
         check_known(f"preset of {self.name}", name, self.presets)
         return self.presets[name]
 
+    def task_class(self, task: str | None = None) -> type[Task]:
+        """The task `task`; `None` is the one of the experiment."""
+        task = self.task if task is None else task
+        check_known("task", task, TASKS)
+        if task != self.task and (self.task == "replies" or TASKS[task].reads_text):
+            possible = [self.task]
+            if self.task != "replies":
+                possible += [one.name for one in MEMORY_TASKS]
+            raise ValueError(
+                f"`task` ({task!r}) does not fit {self.name}, which can be trained on "
+                f"{', '.join(possible)}"
+            )
+        return TASKS[task]
+
     def training(
-        self, preset: str | None = None, training: Mapping[str, Any] | None = None
+        self,
+        preset: str | None = None,
+        training: Mapping[str, Any] | None = None,
+        *,
+        task: str | None = None,
     ) -> TrainingConfig:
         """
-        The hyperparameters of the preset, overridden by `training`. Warm-up and
-        curriculum of the preset are shortened where `training` shortens the run.
+        The hyperparameters of the preset, replaced by those that `task` needs, and by
+        `training`. Warm-up and curriculum are shortened where `training` shortens the
+        run.
         """
         given = dict(training or {})
-        values = {**self.preset(preset).training, **given}
+        suits = self.task_class(task).training
+        values = {**self.preset(preset).training, **suits, **given}
         for limit, name in (("steps", "warmup_steps"), ("seq_len", "initial_seq_len")):
-            if name in values and name not in given and isinstance(values[limit], int):
+            if (
+                values.get(name)
+                and name not in given
+                and isinstance(values[limit], int)
+            ):
                 values[name] = min(values[name], values[limit])
         config = TrainingConfig.of(values)
         if config.warmup_steps > config.steps:
@@ -357,28 +395,33 @@ class Experiment:
         vocabulary: Vocabulary | None = None,
         model: Mapping[str, Any] | None = None,
         training: Mapping[str, Any] | None = None,
+        task: str | None = None,
     ) -> Setup:
         """
         ### Build model, task and configuration
 
         * `preset` is one of the four; `None` is the one for this machine
-        * `corpus` is the text; `None` reads Tiny Shakespeare
+        * `corpus` is the text; `None` reads Tiny Shakespeare, if the task reads a text
         * `vocabulary` has its tokens; `None` takes all its characters
         * `model`, `training` override fields by name
+        * `task` is the name of a memory task; `None` is the task of the experiment
 
         Raises `ValueError` for unknown names, with the nearest match, and for values
         out of range.
         """
-        config = self.training(preset, training)
-        task = TASKS[self.task](
-            read_corpus() if corpus is None else corpus,
+        config = self.training(preset, training, task=task)
+        task_class = self.task_class(task)
+        if corpus is None and task_class.reads_text:
+            corpus = read_corpus()
+        built_task = task_class(
+            corpus,
             batch_size=config.batch_size,
             seq_len=config.seq_len,
             seed=config.seed,
             vocabulary=vocabulary,
         )
         fields = {**self.preset(preset).model, **(model or {})}
-        for name, value in task.model_fields.items():
+        for name, value in built_task.model_fields.items():
             if fields.setdefault(name, value) != value:
                 raise ValueError(
                     f"`{name}` ({fields[name]!r}) is determined by the text, which "
@@ -393,12 +436,12 @@ class Experiment:
 
         # The context is as long as the sequences, and one start token more for replies.
         if "max_len" in model_class.Config.__dataclass_fields__:
-            fields.setdefault("max_len", config.seq_len + task.replies)
+            fields.setdefault("max_len", config.seq_len + built_task.replies)
 
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
             built = model_class.from_config(fields)
-        return Setup(built, task, config)
+        return Setup(built, built_task, config)
 
 
 def default_preset() -> str:

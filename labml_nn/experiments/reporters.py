@@ -60,6 +60,8 @@ class Result(NamedTuple):
     * `seconds` and `process_seconds` are the time in updates, wall clock and CPU
     * `tokens` is the number of targets
     * `stopped` says why the training ended
+    * `accuracy` is the share of right answers of the last model, where the task asks
+      questions
     """
 
     step: int
@@ -70,6 +72,7 @@ class Result(NamedTuple):
     process_seconds: float
     tokens: int
     stopped: Stopped
+    accuracy: float | None = None
 
 
 class Reporter:

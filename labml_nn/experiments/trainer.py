@@ -633,6 +633,7 @@ class Trainer:
             round(history.process_seconds, 3),
             history.tokens,
             stopped,
+            self.task.accuracy(self.model, self.device) if self.world.main else None,
         )
         with self.saver.disk("the result", history.step):
             for reporter in self.reporters:

@@ -9,9 +9,9 @@ from pathlib import Path
 import torch
 
 import labml_nn
-from labml_nn.experiments.data import TASKS, Corpus
+from labml_nn.experiments.data import Corpus
 from labml_nn.experiments.distributed import World
-from labml_nn.experiments.presets import TrainingConfig
+from labml_nn.experiments.presets import TASKS, TrainingConfig
 from labml_nn.experiments.trainer import Trainer
 
 B, T = 6, 5

@@ -3,8 +3,8 @@
 import random
 
 import labml_nn
-from labml_nn.experiments.data import TASKS, Corpus
-from labml_nn.experiments.presets import TrainingConfig
+from labml_nn.experiments.data import Corpus
+from labml_nn.experiments.presets import TASKS, TrainingConfig
 from labml_nn.experiments.trainer import Trainer
 
 #: Models of all kinds, as small as they can be, with dropout.

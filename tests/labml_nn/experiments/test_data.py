@@ -142,7 +142,7 @@ def test_pieces_ask_for_every_token_but_the_first(length, seq_len, batch_size):
 
 def test_a_batch_is_cut_by_columns():
     targets = torch.tensor([[1, 1, 0], [1, 0, 0]])
-    batch = Examples.of(torch.ones(4, 3).long(), targets, padding_token=0)
+    batch = Examples.of(torch.ones(4, 3).long(), targets, padding_token=0, ends=1)
     assert batch.count == 2 + 1 + 0 + 3
     assert [batch.columns(i, i + 1).count for i in range(3)] == [3, 2, 1]
     assert batch.columns(1, 3).tokens.shape == (4, 2) and batch.columns(1, 3).padding_token == 0
