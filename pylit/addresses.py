@@ -11,7 +11,7 @@ from pylit.model import SourceFile
 
 HOME = "index.html"
 MISSING = "404.html"
-#: Lists of the pages, beside the home page of a site with lessons.
+#: Lists of the pages, beside the home page of a site with reading paths.
 ALL, HOOD = "all.html", "under-the-hood.html"
 #: Bytes of a file's name: file systems take 255, and a cache or an editor may append to it.
 MAX_NAME_LENGTH = 240

@@ -23,8 +23,10 @@ _COMMENT = re.compile(r"^[ \t]*(?:/\*.*?\*/[ \t]*|//[^\n]*)\n", re.MULTILINE | r
 _INDENTATION = re.compile(r"^[ \t]+|\n(?=\n)", re.MULTILINE)
 
 
-def assets(theme: Path, node_modules: Path | None, cache: Path | None) -> Mapping[str, bytes]:
-    """Every file of ``assets/`` that is the same for all sites with this theme.
+def assets(
+    theme: Path, docs: Path, node_modules: Path | None, cache: Path | None
+) -> Mapping[str, bytes]:
+    """The style sheets, scripts and fonts of the site; `docs` has scripts of its own figures.
 
     Without `node_modules`, the folder of the npm packages, there are no fonts.
     """
@@ -37,7 +39,9 @@ def assets(theme: Path, node_modules: Path | None, cache: Path | None) -> Mappin
     files["assets/site.css"] = style_sheet(sheets).encode()
     files["assets/replay.css"] = style_sheet([theme / "replay.css"]).encode()
     for name, folder in SCRIPTS.items():
-        files[f"assets/{name}"] = _script(sorted((theme / "js" / folder).glob("*.js"))).encode()
+        parts = sorted((theme / "js" / folder).glob("*.js"))
+        parts += sorted((docs / folder).glob("*.js")) if folder == "figures" else []
+        files[f"assets/{name}"] = _script(parts).encode()
     return files
 
 

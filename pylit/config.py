@@ -18,7 +18,7 @@ from pylit.diagnostics import Diagnostic, Report, nearest
 
 @dataclass(frozen=True, slots=True)
 class PageName:
-    """A page as `site.toml` names it: ``labml_nn.transformers.mha``, or ``notation``."""
+    """A page as `site.toml` names it: ``package.module``, or ``notation``."""
 
     name: str
     #: Its line in `site.toml`.
@@ -45,6 +45,19 @@ class News:
 
 
 @dataclass(frozen=True, slots=True)
+class Relation:
+    """A decorator such as ``@kernel_for(Layer.forward)`` relates its function to its argument.
+
+    Each of the two gets a line below its note: these words, and a link to the other.
+    """
+
+    #: Its name, without those of modules.
+    decorator: str
+    on_function: str
+    on_argument: str
+
+
+@dataclass(frozen=True, slots=True)
 class SiteConfig:
     """The settings of one site."""
 
@@ -62,6 +75,7 @@ class SiteConfig:
     groups: tuple[Group, ...] = ()
     paths: tuple[Group, ...] = ()
     news: tuple[News, ...] = ()
+    relations: tuple[Relation, ...] = ()
 
 
 class _Rule(NamedTuple):
@@ -88,7 +102,7 @@ def _are_tables(value: Any) -> bool:
 
 _TITLE = _text(r".*\S.*", "Attention")
 _SUMMARY = _text(r".*", "Attention, line by line.", "")
-_NAMES = _Rule(_are_names, 'a list of different names such as ["labml_nn", "notation"]')
+_NAMES = _Rule(_are_names, 'a list of different names such as ["package", "notation"]')
 _TABLES = _Rule(_are_tables, "tables below headers such as [[path]]", ())
 # A time of day would make the feed depend on a time zone.
 _DATE = _Rule(lambda v: type(v) is datetime.date, "a date without quotes such as 2026-01-31")
@@ -103,13 +117,20 @@ _SITE = {
     "group": _TABLES,
     "path": _TABLES,
     "news": _TABLES,
+    "relation": _TABLES,
 }
 _GROUP = {"title": _TITLE, "summary": _SUMMARY, "pages": _NAMES}
 _NEWS = {"date": _DATE, "title": _TITLE, "summary": _SUMMARY, "page": _TITLE}
-_KINDS: Mapping[str, tuple[type[Group | News], Mapping[str, _Rule]]] = {
+_RELATION = {
+    "decorator": _text(r"[^\W\d]\w*", "kernel_for"),
+    "on_function": _text(r".*\S.*", "Kernel for"),
+    "on_argument": _text(r".*\S.*", "Also computed by"),
+}
+_KINDS: Mapping[str, tuple[type[Any], Mapping[str, _Rule]]] = {
     "group": (Group, _GROUP),
     "path": (Group, _GROUP),
     "news": (News, _NEWS),
+    "relation": (Relation, _RELATION),
 }
 #: The address of a repository on GitHub, for browsers or for git.
 _GITHUB = re.compile(r"github\.com[/:]([\w.-]+/[\w.-]+?)(?:\.git)?/?$")
@@ -133,8 +154,8 @@ def load_config(path: Path, display: str, report: Report) -> SiteConfig | None:
     table = _Reader(display, text.split("\n"), report).table(values, _SITE, 0)
     if len(report) > before:
         return None
-    groups, paths = table.pop("group"), table.pop("path")
-    return _located(SiteConfig(groups=groups, paths=paths, **table), path.parents[1])
+    tables = {f"{key}s": table.pop(key) for key in ("group", "path", "relation")}
+    return _located(SiteConfig(**tables, **table), path.parents[1])
 
 
 def _located(config: SiteConfig, root: Path) -> SiteConfig:
@@ -196,7 +217,7 @@ class _Reader:
                 result[key] = self._page(value, line)
         return result
 
-    def _tables(self, tables: Iterable[Mapping[str, Any]], key: str) -> Iterator[Group | News]:
+    def _tables(self, tables: Iterable[Mapping[str, Any]], key: str) -> Iterator[Any]:
         header, (kind, rules) = 0, _KINDS[key]
         for table in tables:
             header = self._line(rf"\s*\[\[\s*{key}\s*\]\]", header)

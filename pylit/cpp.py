@@ -1,4 +1,4 @@
-"""C++ beside the Python of a package, or in folders below its ``cpp``: kernels, pages too.
+"""C++ beside the Python of a package, or in folders below its ``cpp``: pages too.
 
 A comment block on lines of its own is a note, and what follows is its code, as in Python. Comments
 begin with ``//``; a ``/*`` block stays in the code. Nothing is parsed: definitions are recognised

@@ -156,8 +156,8 @@ class _Page:
             numbers = range(span.first, span.last + 1) if span else range(0)
             code = tuple(CodeLine(number, lines[number - 1]) for number in numbers)
             sections.append(DraftSection(section.definition, notes, code))
-        uses, kernels = self.resolver.uses(links), self.resolver.kernels(links)
-        return replace(self._draft(sections), uses=uses, kernels=kernels)
+        uses, decorated = self.resolver.uses(links), self.resolver.decorated(links)
+        return replace(self._draft(sections), uses=uses, decorated=decorated)
 
     def prose(self) -> Draft:
         """A Markdown page: its text is the one note of its module."""

@@ -26,9 +26,9 @@ class SourceFile:
     """One file as it was read: decoded, without a byte order mark, lines ended by ``\\n``."""
 
     path: Path
-    #: Dotted name, found from the packages around it: ``labml_nn.transformers.mha``.
+    #: Dotted name, found from the packages around it: ``package.module``.
     name: str
-    #: As shown to readers and in diagnostics, POSIX: ``labml_nn/transformers/mha.py``.
+    #: As shown to readers and in diagnostics, POSIX: ``package/module.py``.
     display: str
     #: Whether it is a package's ``__init__.py``.
     is_package: bool
@@ -78,7 +78,7 @@ class Definition:
 
     kind: Literal["module", "class", "function", "method", "constant"]
     module: str
-    #: Name inside the module, ``MultiHeadAttention.forward``; empty for the module itself.
+    #: Name inside the module, ``Layer.forward``; empty for the module itself.
     qualname: str
     line: int
     #: Header as one line, ``forward(self, *, query: Tensor)``; empty for a module.
@@ -88,7 +88,7 @@ class Definition:
 
     @property
     def dotted(self) -> str:
-        """Full name, ``labml_nn.transformers.mha.MultiHeadAttention.forward``."""
+        """Full name, ``package.module.Layer.forward``."""
         return f"{self.module}.{self.qualname}" if self.qualname else self.module
 
 
@@ -189,7 +189,7 @@ class Target:
     """The address of a definition, and what other modules resolve by it."""
 
     definition: Definition
-    #: From the site's root: ``labml_nn/transformers/mha.html#MultiHeadAttention``.
+    #: From the site's root: ``package/module.html#Layer``.
     url: str
     #: For a class: dotted names of its bases, ``""`` where one could not be resolved.
     #: For a function: the class of what it is declared to return.
@@ -258,7 +258,7 @@ class SiteView:
     paths: tuple[PageGroup, ...]
     #: Pages that `site.toml` does not name, by folder.
     other_pages: tuple[PageGroup, ...] = ()
-    #: Where all pages are listed: a page of its own beside the home page of a site with lessons.
+    #: Where all pages are listed: on a site with reading paths, a page beside the home page.
     index: str = "index.html"
     #: Whether the packages of npm are missing, and so fonts and the pictures of pages.
     without_assets: bool = False
@@ -274,7 +274,7 @@ class Neighbours:
 
 
 Uses = Mapping[str, tuple[str, ...]]
-Kernels = Mapping[str, str]
+Decorated = Mapping[str, tuple[tuple[str, str], ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,8 +312,9 @@ class Draft:
     stamp: str = ""
     #: Class or function at the top of the module -> addresses of what its code names, in order.
     uses: Uses = field(default_factory=dict)
-    #: Function at the top of the module -> address of the method that it is a kernel for.
-    kernels: Kernels = field(default_factory=dict)
+    #: Class or function at the top of the module -> its decorators that take another definition as
+    #: their first argument: their names, and the addresses of those.
+    decorated: Decorated = field(default_factory=dict)
 
     def notes(self) -> tuple[NoteHtml, ...]:
         """All its notes, the title and summary first."""

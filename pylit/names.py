@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from pylit.cpp import includes, is_cpp
-from pylit.model import Definition, Kernels, Link, Module, SourceFile, Target, Uses
+from pylit.model import Decorated, Definition, Link, Module, SourceFile, Target, Uses
 from pylit.parse import first_line
 from pylit.scopes import Binding, Definer, Position, Scope, Value, cut, name_of, place, read_scopes
 
@@ -374,19 +374,15 @@ class Resolver(Values):
                 found[users[where[0]]][f"{page}#{name.partition('.')[0]}"] = None
         return {name: tuple(used) for name, used in found.items()}
 
-    def kernels(self, links: Links) -> Kernels:
-        """The functions decorated with ``@kernel_for(Class.method, ...)``, each with that method.
-
-        A package that attaches faster implementations from outside registers them in this way; the
-        page of the method then names them.
-        """
-        found = {}
+    def decorated(self, links: Links) -> Decorated:
+        """The decorators at the top of the module whose first argument is another definition."""
+        found: dict[str, tuple[tuple[str, str], ...]] = {}
         for node in self._tops():
             for call in node.decorator_list:
-                if isinstance(call, ast.Call) and call.args and name_of(call.func) == "kernel_for":
+                if isinstance(call, ast.Call) and call.args and (name := name_of(call.func)):
                     link = links.get(place(call.args[0], self._lines) or (0, 0))
-                    if link and not link.external and "." in link.url.partition("#")[2]:
-                        found[node.name] = link.url
+                    if link and not link.external and "#" in link.url:
+                        found[node.name] = (*found.get(node.name, ()), (name, link.url))
         return found
 
     def _tops(self) -> Iterator[Definer]:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from pylit.addresses import HOME, MISSING
 from pylit.cards import card_url
-from pylit.config import SiteConfig
+from pylit.config import Relation, SiteConfig
 from pylit.cpp import is_cpp
 from pylit.diagnostics import Diagnostic, Report, Severity, nearest
 from pylit.model import Definition, Draft, Neighbours, Target, Uses
@@ -117,9 +117,9 @@ def tex_faults(draft: Draft, lines: list[str], typeset: Typeset, report: Report)
 
 
 def relations(
-    drafts: Sequence[Draft], targets: Mapping[str, Target]
+    drafts: Sequence[Draft], targets: Mapping[str, Target], declared: Sequence[Relation]
 ) -> dict[str, dict[str, Related]]:
-    """Relations between the public classes and functions of a site, and of methods to kernels.
+    """Relations between the public classes and functions of a site, and those of decorators.
 
     By the address of a page, and the name of a definition on it, in the order of its code.
     """
@@ -139,11 +139,13 @@ def relations(
                 if other in shown and other != address:
                     link(address, "built_from", other)
                     link(other, "used_by", address)
-        for function, reference in draft.kernels.items():
-            kernel = f"{draft.url}#{function}"
-            if kernel in definitions and reference in definitions:
-                link(reference, "kernels", kernel)
-                link(kernel, "references", reference)
+        for relation in declared:
+            for function, decorators in draft.decorated.items():
+                address = f"{draft.url}#{function}"
+                for name, other in decorators:
+                    if name == relation.decorator and {address, other} <= definitions.keys():
+                        link(other, relation.on_argument, address)
+                        link(address, relation.on_function, other)
     found: dict[str, dict[str, Related]] = {}
     for address, kinds in links.items():
         kinds.get("used_by", []).sort()

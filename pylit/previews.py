@@ -27,7 +27,7 @@ _LINK_OR_ID = re.compile(r'</?a\b[^>]*>| id="[^"]*"')
 def preview_files(
     targets: Iterable[Target], *, typeset: Typeset, own: bool, cite: Cite
 ) -> Mapping[str, bytes]:
-    """Scripts by path, ``assets/previews/labml_nn/utils.js`` for ``labml_nn/utils.html``.
+    """Scripts by path, ``assets/previews/package/utils.js`` for ``package/utils.html``.
 
     Notes of the site's `own` modules look as on their page, with typographic quotes and raw HTML.
     """

@@ -27,11 +27,8 @@ _SPECIAL: Mapping[str, Kind] = {HOME: "home", MISSING: "missing"}
 _IMPORTED = 4
 #: Links in a list of related definitions, at most.
 _MOST_LINKS = 12
-#: Lines under the note of a method, and of a function that is a kernel for one.
-_KERNELS = {
-    "kernels": "Also computed, with the same result, by the kernel",
-    "references": "Kernel for",
-}
+#: Relations that are a table at the end of a page; others are lines below notes.
+_LISTED = ("built_from", "used_by")
 #: Columns that a line of code and its chip may take beside each other: up to the first there is
 #: always room beside a note; `css/55-shapes.css` has a rule for each of the others.
 _ROOMS = range(64, 129, 4)
@@ -76,7 +73,7 @@ def page_view(
     for section in draft.sections:
         note = "".join(_filled(note, typeset) for note in section.notes)
         if note:
-            note += _kernels(place.related.get(section.definition, {}), draft.url)
+            note += _related(place.related.get(section.definition, {}), draft.url)
         blocks = (Block(section.definition, section.code),) if section.code else ()
         sections.append(Row(section.definition, note, blocks))
     return PageView(
@@ -113,9 +110,10 @@ def _outline(draft: Draft, module: Module, typeset: Typeset) -> Iterator[tuple[i
             yield level, section.definition, f"<code>{name}</code>"
 
 
-def _kernels(related: Related, page: str) -> str:
-    kinds = [kind for kind in _KERNELS if kind in related]
-    lines = [f"{_KERNELS[kind]} {definition_links(page, related[kind])}" for kind in kinds]
+def _related(related: Related, page: str) -> str:
+    """The lines of the decorators that `site.toml` names."""
+    shown = ((words, others) for words, others in related.items() if words not in _LISTED)
+    lines = [f"{escape(words)} {definition_links(page, others)}" for words, others in shown]
     return f'<p class="related">{"<br>".join(lines)}</p>\n' if lines else ""
 
 
@@ -165,7 +163,7 @@ class Renderer:
         """The HTML of a page."""
         draft, site = view.draft, self._site
         related = view.place.related.items()
-        table = [pair for pair in related if pair[1].keys() & {"built_from", "used_by"}]
+        table = [pair for pair in related if pair[1].keys() & {*_LISTED}]
         notes = view.title + view.summary + "".join(row.note for row in view.sections)
         fonts = [font for sign, some in _MATH_FONTS.items() if sign in notes for font in some]
         return self._environment.get_template(f"{view.kind}.html").render(

@@ -183,7 +183,7 @@ class Site:
             without_assets=bool(options.missing_node),
         )
         self._neighbours = neighbours((*paths, *groups, *others))
-        self._related = relations(drafts, self.targets)
+        self._related = relations(drafts, self.targets, config.relations)
 
     def _groups(self, groups: Iterable[Group]) -> tuple[PageGroup, ...]:
         """Groups or paths of `site.toml` with their pages."""

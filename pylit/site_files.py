@@ -101,7 +101,7 @@ class SiteFiles:
         # Cut fonts are cached beside their packages, since all sites have the same ones.
         options = self.options
         modules = None if options.missing_node else options.node_modules
-        output.update(assets(options.theme, modules, modules and modules.parent))
+        output.update(assets(options.theme, options.docs, modules, modules and modules.parent))
         css, names = math_style_sheet(formulas)
         output.add("assets/math.css", css.encode())
         folder = options.cache / "mathfonts" if options.cache else None
@@ -184,7 +184,7 @@ class SiteFiles:
         if view.paths:
             pages.append(("list", ALL, "All pages", "Every page of this site, by subject."))
         if view.other_pages:
-            about = "The code around the lessons: fast kernels, training, saving and drawing."
+            about = "The rest of the code, by folder."
             pages.append(("list", HOOD, "Under the hood", about))
         taken = {draft.url for draft in site.drafts}
         for kind, url, title, summary in pages:
@@ -227,7 +227,7 @@ class SiteFiles:
             yield "feed.xml", feed(config.base_url, config.title, config.summary, entries)
 
     def _entries(self, base: str) -> Iterator[Entry]:
-        """The entries of the feed: the news, then the lessons, which are as old as the site."""
+        """The entries of the feed: the news, then the pages of paths, as old as the site."""
         news = self.site.config.news
         for entry in news:
             if draft := self.site.find(entry.page):

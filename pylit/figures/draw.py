@@ -419,8 +419,9 @@ class Knob:
 class Demo:
     """The knobs of a figure, and the data with which a script redraws it.
 
-    The figure is drawn for the first values of the knobs. `name` is that of a function in
-    `pylit/theme/js/figures`; elements that it changes have the attribute ``data-p``.
+    The figure is drawn for the first values of the knobs. `name` is that of a function which a
+    script in ``docs_src/figures`` adds to `draws`; elements that it changes have the attribute
+    ``data-p``.
     """
 
     name: str

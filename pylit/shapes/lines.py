@@ -32,7 +32,7 @@ class Axes:
     page: str = ""
     #: The file as it was read, for digests.
     text: str = ""
-    #: Variables of the process in which traces run; they can switch a package's kernels off.
+    #: Variables of the process in which traces run, such as switches of the package.
     environment: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -24,7 +24,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def made(cache: Path) -> dict[str, bytes]:
-    return dict(assets(THEME, MODULES, cache))
+    return dict(assets(THEME, Path(), MODULES, cache))
 
 
 def test_the_files(made: dict[str, bytes]):
@@ -34,11 +34,19 @@ def test_the_files(made: dict[str, bytes]):
     assert set(made) == expected
 
 
+def test_a_site_adds_scripts_of_its_figures(made: dict[str, bytes], cache: Path, tmp_path: Path):
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures/bars.js").write_text("// Bars.\ndraws.bars = () => 1;\n")
+    own = dict(assets(THEME, tmp_path, MODULES, cache))
+    assert {name for name in made if own[name] != made[name]} == {"assets/figures.js"}
+    assert b"draws.bars = () => 1;\n})();" in own["assets/figures.js"]
+
+
 def test_the_second_build_takes_fonts_from_the_cache(
     made: dict[str, bytes], cache: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(fonts, "_cut", lambda *_, **__: pytest.fail("cut again"))
-    assert dict(assets(THEME, MODULES, cache)) == made
+    assert dict(assets(THEME, Path(), MODULES, cache)) == made
 
 
 def test_fonts_hold_what_pages_are_written_with(made: dict[str, bytes]):

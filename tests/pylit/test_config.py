@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from pylit.config import PageName, SiteConfig, load_config
+from pylit.config import PageName, Relation, SiteConfig, load_config
 from pylit.diagnostics import Diagnostic, Report
 
 GOOD = """\
@@ -28,6 +28,11 @@ pages = ["notation"]
 date = 2026-01-31
 title = "It is here"
 page = "notation"
+
+[[relation]]
+decorator = "implements"
+on_function = "Replaces"
+on_argument = "Replaced by"
 """
 
 
@@ -53,6 +58,7 @@ def test_it_reads_every_key_and_fills_in_the_rest(tmp_path: Path) -> None:
     assert config.paths[0].summary == "In this order."
     assert config.news[0].date == datetime.date(2026, 1, 31)
     assert config.news[0].page == PageName("notation", 21)
+    assert config.relations == (Relation("implements", "Replaces", "Replaced by"),)
 
 
 def change(old: str, new: str) -> str:
@@ -67,6 +73,7 @@ def change(old: str, new: str) -> str:
         (change("[[group]]", "[[groop]]"), 6, "unknown key `groop`", "`group`"),
         (change('title = "Attention"\n', ""), 0, "`title` is missing", "Attention"),
         (change('title = "Attention"', 'title = "  "'), 1, "'  '", "Attention"),
+        (change('"implements"', '"a.b"'), 24, "`decorator` is 'a.b'", "kernel_for"),
         (change("https://example.org/nn", "example.org"), 3, "'example.org'", "https:"),
         (change('["labml_nn"]', '"labml_nn"'), 4, "'labml_nn'", "a list of"),
         (

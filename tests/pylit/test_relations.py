@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from linked_sources import Project
-from site_tools import make_site, succeed
+from site_tools import SITE, make_site, succeed
 
 from pylit.model import Uses
 
@@ -123,7 +123,17 @@ def test_a_table_of_links_ends_the_page(tmp_path: Path) -> None:
     ]
 
 
+SETTINGS = (
+    SITE
+    + """
+[[relation]]
+decorator = "kernel_for"
+on_function = "Kernel <for>"
+on_argument = "Also computed by the kernel"
+"""
+)
 KERNELS = {
+    "docs_src/site.toml": SETTINGS,
     "pkg/kernels.py": '"""Kernels."""\n\n\ndef kernel_for(method, owner):\n    return id\n',
     "pkg/lesson.py": '''"""Lesson."""
 
@@ -155,11 +165,15 @@ def other(layer, x):
 }
 
 
-def test_a_method_and_its_kernel_link_to_each_other(tmp_path: Path) -> None:
+def test_a_decorator_relates_its_function_to_its_argument(tmp_path: Path) -> None:
     root = make_site(tmp_path, KERNELS)
     succeed(root)
     lesson = (root / "site/pkg/lesson.html").read_text()
     assert 'the kernel <a class="x" href="fast.html#fused" data-x="pkg.fast.fused">' in lesson
     fast = (root / "site/pkg/fast.html").read_text()
-    assert 'Kernel for <a class="x" href="lesson.html#Layer.forward"' in fast
-    assert fast.count("Kernel for") == 1
+    assert 'Kernel &lt;for&gt; <a class="x" href="lesson.html#Layer.forward"' in fast
+    assert fast.count("Kernel &lt;for") == 1
+    # It is a matter of the settings alone: no other decorator says anything.
+    make_site(root, {"docs_src/site.toml": SITE})
+    succeed(root)
+    assert "by the kernel" not in (root / "site/pkg/lesson.html").read_text()
