@@ -1,7 +1,6 @@
 """The command line: ``pylit build``, ``serve``, ``init`` and ``new``.
 
-The skeleton of a new page is ``docs_src/skeleton.py.jinja``: a small module that works, with every
-part of a page.
+A new page begins as ``docs_src/skeleton.py.jinja``, else as the theme's: a small module that works.
 """
 
 import argparse
@@ -22,9 +21,11 @@ from pylit.build import Builder
 from pylit.config import load_config
 from pylit.diagnostics import Report
 from pylit.node.process import NodeError, find_node, set_up, user_cache
-from pylit.outcome import Options, print_outcome
+from pylit.outcome import THEME, Options, print_outcome
 from pylit.pool import cores
 
+#: The beginning of a page: the site's own, else that of the theme.
+SKELETON = "skeleton.py.jinja"
 _SETTINGS = """\
 # The site of {name}: `pylit serve` shows it while you write, `pylit build` writes it to site/.
 title = "{name}"
@@ -56,22 +57,24 @@ def new_page(path: Path, root: Path) -> Path:
     """Write the skeleton of the module `path` in a source of the site at `root`."""
     docs, report = root / "docs_src", Report()
     config = load_config(docs / "site.toml", "docs_src/site.toml", report)
-    template = docs / "skeleton.py.jinja"
-    if config is None or not template.is_file():
-        raise CommandError("\n".join(map(str, report)) or f"there is no {template}; write one")
+    if config is None:
+        raise CommandError("\n".join(map(str, report)))
+    own = docs / SKELETON
+    template = own if own.is_file() else THEME / SKELETON
     target, root = path.resolve(), root.resolve()
     if target.suffix != ".py":
         raise CommandError(f"{target.name} is no Python file; give it a name that ends in .py")
-    if not any(root / name in target.parents for name in config.sources):
-        sources = ", ".join(config.sources)
-        raise CommandError(f"{target} is not in the site; its sources are in {sources}")
-    parts = target.relative_to(root).with_suffix("").parts
-    if target.name == "__init__.py":
-        parts = parts[:-1]
-    elif not path.with_name("__init__.py").exists():
-        raise CommandError(f"{path.parent} is no package; begin with {path.parent}/__init__.py")
-    if len(parts) < 2:
-        raise CommandError(f"{target} would be the package itself; name a module in it")
+    sources = [root / name for name in config.sources]
+    if not {target, *target.parents}.intersection(sources):
+        named = f"the sources of the site ({', '.join(config.sources)})"
+        raise CommandError(f"{target} is in none of {named}; add it to docs_src/site.toml first")
+    folder = target.parent.parent if target.name == "__init__.py" else target.parent
+    # A source may be a module, or a folder of modules that is no package.
+    if not (_is_package(folder) or {target, folder}.intersection(sources)):
+        raise CommandError(f"{folder} is no package; begin with {folder}/__init__.py")
+    top = next(above for above in (folder, *folder.parents) if not _is_package(above))
+    parts = target.relative_to(top).with_suffix("").parts
+    parts = parts[:-1] if target.name == "__init__.py" else parts
     if bad := [part for part in parts if not part.isidentifier() or keyword.iskeyword(part)]:
         names = ", ".join(bad)
         raise CommandError(f"{names} cannot be imported; choose a name of letters, digits and _")
@@ -86,13 +89,19 @@ def new_page(path: Path, root: Path) -> Path:
     return _write(path, text)
 
 
+def _is_package(folder: Path) -> bool:
+    return (folder / "__init__.py").is_file()
+
+
 def _write(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
-    except FileExistsError:
-        raise CommandError(f"{path} exists already; edit it, or choose another name") from None
+    except OSError as error:
+        if isinstance(error, FileExistsError) and path.exists():
+            raise CommandError(f"{path} exists already; edit it, or choose another name") from None
+        raise CommandError(f"{path} cannot be written ({error.strerror or error})") from None
     return path
 
 
@@ -137,7 +146,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     init = commands.add_parser("init", help=about)
     init.add_argument("path", type=Path, metavar="PACKAGE")
     init.set_defaults(write=init_site)
-    new = commands.add_parser("new", help="write a new page from docs_src/skeleton.py.jinja")
+    new = commands.add_parser("new", help="write the beginning of a new page")
     new.add_argument("path", type=Path, metavar="PACKAGE/PAGE.py")
     new.set_defaults(write=new_page)
     return parser

@@ -2,25 +2,35 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from site_tools import REPOSITORY, make_site, succeed
 
-from pylit.cli import CommandError, new_page
+from pylit.cli import CommandError, init_site, new_page
 
 
 def begin(root: Path, name: str) -> Path:
     return new_page(root / name, root)
 
 
+def own(root: Path) -> Path:
+    """A site with the skeleton of this repository."""
+    template = REPOSITORY / "docs_src/skeleton.py.jinja"
+    return make_site(root, {"docs_src/skeleton.py.jinja": template.read_text()})
+
+
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    template = REPOSITORY / "docs_src/skeleton.py.jinja"
-    return make_site(tmp_path, {"docs_src/skeleton.py.jinja": template.read_text()})
+    return own(tmp_path)
 
 
-def test_linters_and_types_and_the_site_have_nothing_to_say(site: Path) -> None:
+@pytest.mark.parametrize("make", [own, make_site])
+def test_linters_and_types_and_the_site_have_nothing_to_say(
+    make: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    site = make(tmp_path)
     written = begin(site, "pkg/gated_linear_unit.py")
     settings = f"--config {REPOSITORY}/labml_nn/ruff.toml"
     # Those of mypy are those of `make check`, whose cache it finds and leaves as it was.
@@ -47,7 +57,7 @@ def test_a_place_where_no_page_can_be_is_refused(site: Path) -> None:
     for name, said in (
         ("pkg/one.py", "exists already; edit it, or choose another name"),
         ("pkg/notes.md", "notes.md is no Python file"),
-        ("elsewhere.py", "its sources are in pkg"),
+        ("elsewhere.py", "is in none of the sources of the site (pkg); add it to docs_src/site"),
         ("pkg/half-done.py", "half-done cannot be imported; choose a name of letters"),
         ("pkg/deep/down.py", "deep is no package; begin with /"),
     ):
@@ -55,3 +65,34 @@ def test_a_place_where_no_page_can_be_is_refused(site: Path) -> None:
             begin(site, name)
         assert said in str(refused.value)
     assert {path: path.read_bytes() for path in site.rglob("*.py")} == before
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "package"),
+    [
+        ("src/pkg", "src/pkg/page.py", "pkg"),
+        ("src/pkg", "src/pkg/sub/page.py", "pkg.sub"),
+        ("src", "src/page.py", ""),
+        ("src", "src/pkg/page/__init__.py", "pkg"),
+        ("src", "src/page/__init__.py", ""),
+        ("page.py", "page.py", ""),
+    ],
+)
+def test_packages_and_modules_lie_anywhere(
+    source: str, name: str, package: str, tmp_path: Path
+) -> None:
+    settings = f'title = "t"\nsources = ["{source}"]\n'
+    begun = {"src/pkg/__init__.py": "", "src/pkg/sub/__init__.py": ""}
+    begun |= {"docs_src/site.toml": settings}
+    begun |= {"docs_src/skeleton.py.jinja": "{{ package }} {{ name }} {{ title }}\n"}
+    for path, text in begun.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    assert begin(tmp_path, name).read_text() == f"{package} page Page\n"
+
+
+def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "pkg.py").touch()
+    (tmp_path / "docs_src").touch()
+    with pytest.raises(CommandError, match=r"site\.toml cannot be written \(File exists\)"):
+        init_site(tmp_path / "pkg.py", tmp_path)
